@@ -98,7 +98,13 @@ def decision(
     return joined
 
 
-@pytest.mark.parametrize("text", [COUNTED, SWAPPED])
+GRIDS = ["ceil_div(len(@text), 64)", "max(1, div(len(@text), 9000))", "add(len(@counts), len(@decoded))"]
+"""Each has a workgroup wherever @text has an element."""
+
+
+@pytest.mark.parametrize(
+    "text", [COUNTED, SWAPPED, *(SWAPPED.replace("grid(3)", f"grid({g})") for g in GRIDS)]
+)
 def test_right_ones_are_proved(text: str) -> None:
     assert decision(text).status == "proved"
 
@@ -129,6 +135,9 @@ def test_mistakes_in_what_was_made_are_not_proved(text: str, old: str, new: str)
         (SWAPPED, "%w = not %v : u8", "%t = cast %g : u32 -> u8 %w = xor %v, %t : u8"),
         (SWAPPED, "%w = not %v : u8", "%t = cast %s : u32 -> u8 %w = xor %v, %t : u8"),
         (SWAPPED, "for %i = %g to %n step %s", "for %i = %g to %n step %n"),
+        # no workgroup runs, so nothing is swapped
+        (SWAPPED, "grid(3)", "grid(div(len(@text), 4096))"),
+        (SWAPPED, "grid(3)", "grid(ceil_div(len(@decoded), 64))"),
         # more workgroups than there is room for
         (COUNTED, "grid(ceil_div(len(@decoded), 256))", "grid(ceil_div(len(@decoded), 128))"),
         # workgroups that may wait for each other

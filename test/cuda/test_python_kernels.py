@@ -157,3 +157,18 @@ def test_a_fault_names_the_dimension(library: Any) -> None:
     with pytest.raises(ProgramError, match=r"@x: index \(3, \d\), shape .*") as caught:
         vyre.synchronize()
     assert "outside along dimension 0" in str(caught.value)
+
+
+@pytest.mark.parametrize("passes", [None, "default"])
+def test_a_grid_without_workgroups_launches_nothing(library: Any, passes: str | None) -> None:
+    """The driver refuses such a grid; empty arrays ask for one."""
+    x, y = to_gpu(library, np.ones(100, np.float32)), to_gpu(library, np.full(100, 7, np.float32))
+    kernel = scale.options(passes=passes)
+    for grid in (0, (1, 0), 0):
+        kernel[grid](2.0, x, y)
+    empty = to_gpu(library, np.zeros(0, np.float32))
+    for _ in range(2):
+        kernel[vyre.ceil_div(0, 128)](2.0, empty, to_gpu(library, np.zeros(0, np.float32)))
+        powers.options(passes=passes)(2.0, empty, y)
+    vyre.synchronize()
+    assert to_host(y).tolist() == [7.0] * 100

@@ -244,7 +244,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         "program @scale does not fix its grid: pass grid=(x, y, z), counts of workgroups of 4x1x1 "
         "invocations; grid=2 is an invocation for each of 8 output elements",
     ),
-    "a wrong grid": (_call(grid=0), "grid x is 0"),
+    "a wrong grid": (_call(grid=-1), "grid x is -1"),
 }
 
 

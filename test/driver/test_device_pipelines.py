@@ -305,3 +305,19 @@ def test_submissions_keep_the_order() -> None:
     steps = [A, RepeatStep(3, [B, RepeatStep(2, [A, READ]), RepeatStep(5000, [B, A])]), A]
     expected = [A, *([B, A, READ, A, READ, *([B, A] * 5000)] * 3), A]
     assert order(parts_of(steps)) == expected
+
+
+@pytest.mark.parametrize(("count", "submitted"), [(100, [7, 2]), (0, [6, 2])])
+def test_launches_over_no_workgroups_are_not_submitted(gpu: Fake, count: int, submitted: list[int]) -> None:
+    compiled = vyre_opt.compile(PIPELINE, target=gpu)
+    compiled({"x": cupy(X[:count]), "z": cupy(X)}, lengths=LENGTHS)
+    assert Graph.submitted == submitted
+
+
+def test_a_pipeline_of_no_launches(gpu: Fake) -> None:
+    text = PIPELINE.replace("grid(2)", "grid(ceil_div(len(@x), 64))")
+    compiled = vyre_opt.compile(text, target=gpu)
+    for _ in range(2):
+        outputs = compiled({"x": cupy(X[:0]), "z": cupy(X)}, lengths=LENGTHS)
+    assert Graph.submitted == []
+    assert np.array_equal(numpy(outputs["z"]), X)

@@ -6,7 +6,7 @@ import pytest
 
 from vyre_opt import parse
 from vyre_opt.analysis.refusal import Refusal
-from vyre_opt.fusion.grid_stride import GridStride, single_round
+from vyre_opt.fusion.grid_stride import GridStride, runs_wherever, single_round
 from vyre_opt.ir.grids import show_extent
 
 TEXT = """vyre 1
@@ -82,3 +82,38 @@ def test_what_may_depend_on_the_grid(edits: list[tuple[str, str]], why: str) -> 
 
 def test_a_loop_of_another_kind_is_none() -> None:
     assert outcome(("to %n step %s", "to %n step %one")) is None
+
+
+@pytest.mark.parametrize(
+    ("grid", "runs"),
+    [
+        ("4", True),
+        ("len(@x)", True),
+        ("ceil_div(len(@x), 64)", True),
+        ("max(1, len(@z))", True),
+        ("max(ceil_div(len(@x), 64), len(@z))", True),
+        ("add(len(@z), ceil_div(len(@x), 64))", True),
+        ("mul(len(@x), 3)", True),
+        ("min(len(@x), 4096)", True),
+        ("ceil_div(len(@z), 64)", False),
+        ("div(len(@x), 64)", False),
+        ("sub(len(@x), 1)", False),
+        ("min(len(@x), len(@z))", False),
+        ("mul(len(@x), len(@z))", False),
+        # 3 + (0 - 3): the first has workgroups, and the sum has none
+        ("add(3, sub(len(@x), 3))", False),
+        ("add(4, sub(min(len(@x), 1), 4))", False),
+    ],
+)
+def test_grids_that_run_wherever_there_are_elements(grid: str, runs: bool) -> None:
+    """A launch over no workgroups does nothing, so one that is taken with one round must have one."""
+    text = f"""vyre 1
+    program @q workgroup(64) {{ buffer @x : u32[?] read binding(0) }}
+    pipeline @main {{
+      buffer @x : u32[?] read
+      buffer @z : u32[?] read
+      launch @q grid({grid}) (@x)
+      launch @q grid(len(@x)) (@x)
+    }}"""
+    first, second = (stage.grid[0] for stage in parse(text).pipelines["main"].stages)  # type: ignore[union-attr]
+    assert runs_wherever(first, second) is runs

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pytest
 
 import vyre_opt as vyre
-from vyre_opt.lang import ReadWrite, Write, f32, i32, u32
+from vyre_opt import BadInputs
+from vyre_opt.lang import Read, ReadWrite, Write, f32, i32, u32
 
 
 @vyre.program(workgroup=32)
@@ -54,3 +58,40 @@ def test_masks_choose_lanes_and_meet_literals() -> None:
             expected = x if all_lanes else np.where((x > 0) & (x < 5), x, np.float32(-1))
             positive.options(target=target)[1](x, 5.0, all_lanes)
             assert x.tolist() == expected.tolist()
+
+
+@vyre.program(workgroup=32)
+def scaled(a: f32, x: Read[f32], y: Write[f32]) -> None:
+    y[vyre.global_id(0)] = a * x[vyre.global_id(0)]
+
+
+X = np.zeros(32, np.float32)
+
+
+def test_text_takes_some_of_the_arguments_of_a_call() -> None:
+    assert scaled.text() == scaled.text(2, X) == scaled.text(y=X, a=1.5)
+    with pytest.raises(TypeError, match=r"scaled\(\): got an unexpected keyword argument 'z'"):
+        scaled.text(z=X)
+
+
+READ_ONLY = X.copy()
+READ_ONLY.flags.writeable = False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"x": X.astype(np.float64)}, "float32, the array is float64"),
+        ({"y": X.reshape(4, 8)[:, :2]}, "is not contiguous"),
+        ({"y": [1.0, 2.0]}, "the array is float64"),
+        ({"y": READ_ONLY}, "read-only"),
+        ({"a": "2"}, "a is f32"),
+        ({"a": 1.0, "x": 3}, "x"),
+    ],
+)
+def test_text_refuses_what_a_call_refuses(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInputs, match=said) as of_text:
+        scaled.text(**arguments)
+    with pytest.raises(BadInputs) as of_call:
+        scaled[1](**({"a": 1.0, "x": X, "y": X.copy()} | arguments))
+    assert str(of_text.value) == str(of_call.value)

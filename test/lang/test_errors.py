@@ -66,9 +66,9 @@ WRONG: list[tuple[str, str, str]] = [
     ),
     ("t = sum(x[k] for k in range(9))", "a kernel has no generators", "(x[k] for k in range(9))"),
     (
-        "y[i] = vyre.select(x.vec(2)[i] > 0, 1.0, a)",
-        "x.vec(2)[i] > 0 is vec<2 x bool>, which chooses lanes of vectors as long, and 1.0 is f32",
-        "vyre.select(x.vec(2)[i] > 0, 1.0, a)",
+        "y[i] = vyre.select(x.vec(2)[i] > 0, 1.0, x.vec(4)[i])",
+        "x.vec(2)[i] > 0 is vec<2 x bool>, which chooses lanes of vectors as long, and 1.0 is vec<4 x f32>",
+        "vyre.select(x.vec(2)[i] > 0, 1.0, x.vec(4)[i])",
     ),
     ("x[i] = 1.0", "x is written here, but it is Read", "x[i]"),
     ("y[-1] = 1.0", "-1 is before the first element", "-1"),
@@ -124,7 +124,7 @@ WRONG: list[tuple[str, str, str]] = [
     ("t, s = a", "2 names for one value", "t, s"),
     ("t = x.vec(0)[i]", "a vector has 2 to 64 lanes, not 0", "x.vec(0)"),
     ("t = x.vec(4)[i][4]", "vec<4 x f32> has lanes 0 to 3, not 4", "x.vec(4)[i][4]"),
-    ("t = x.vec(4)[i] + a", "types do not mix", "x.vec(4)[i] + a"),
+    ("t = x.vec(4)[i] + n", "x.vec(4)[i] is vec<4 x f32> and n is u32; types do not mix", "x.vec(4)[i] + n"),
     ("a.real = 1", "a kernel assigns names and elements of arrays", "a.real"),
     ("y[i] = x.mean()", "an array of a kernel has no mean", "x.mean"),
     ("assert a", "a condition is a bool, and a is a number", "a"),
@@ -299,7 +299,7 @@ def test_wrong_arguments_are_refused_before_anything_runs(
 def test_a_kernel_is_called_over_a_grid() -> None:
     with pytest.raises(TypeError, match=r"shift\[vyre_opt\.ceil_div\(n, 32\)\]"):
         shift(0, X, X.copy())
-    for grid in (0, -1, 1.5, (1, 2, 3, 4), "4"):
+    for grid in (-1, (0, -1), 1.5, (1, 2, 3, 4), "4"):
         with pytest.raises(BadInputs):
             shift[grid](0, X, X.copy())
 

@@ -127,7 +127,7 @@ def test_literals_are_read_again_not_converted() -> None:
         ({"T": SpecValue.dtype(DataType.FP4)}, "not fp4", 4),
         ({"T": "u8", "k": "300"}, "spec @k is u8: 300 does not fit in u8", 7),
         ({"T": "bool", "k": "true"}, "with @T = bool: a bool is true or false, not 1", 14),
-        ({"k": SpecValue.u32(1)}, "SpecValue.u32(1) is a u32, not a f32", 7),
+        ({"k": SpecValue.u32(1)}, "SpecValue.u32(1) is a u32, not an f32", 7),
         ({"k": "true"}, "true is a bool, not a", 7),
         ({"kk": "1"}, "no program has a spec @kk; there are @T, @k; did you mean @k?", 3),
     ],

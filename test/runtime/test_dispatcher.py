@@ -90,7 +90,7 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a list of numbers": (lambda ref: ref(SCALE, [list(X), output()], 2), "got list"),
     "no array": (lambda ref: ref(SCALE, [_OnlyLength(), output()], 2), "got _OnlyLength"),
     "no grid": (lambda ref: ref(SCALE, [X, output()]), "does not fix its grid"),
-    "grid of zero": (lambda ref: ref(SCALE, [X, output()], (2, 0, 1)), "grid y is 0"),
+    "grid below zero": (lambda ref: ref(SCALE, [X, output()], (2, -3, 1)), "grid y is -3"),
     "negative grid": (lambda ref: ref(SCALE, [X, output()], -1), "grid x is -1"),
     "grid of four": (lambda ref: ref(SCALE, [X, output()], (1, 1, 1, 1)), "1 to 3 dimensions, not 4"),
     "fractional grid": (lambda ref: ref(SCALE, [X, output()], 2.0), "grid x is 2.0"),

@@ -147,7 +147,7 @@ def test_a_wrong_value_is_refused_before_anything_runs(params: Any, message: str
         ("%a = param @alpha : f32", "%a = param @alpha", "needs its type"),
         ("param @n : u32 = 3", "param @n : u32 = -3", "-3 does not fit in u32"),
         ("param @n : u32 = 3", "param @n : vec<4 x u32>", "it must be a scalar"),
-        ("@alpha = 0.5", "@alpha = true", "@alpha: true is a bool, not a f32"),
+        ("@alpha = 0.5", "@alpha = true", "@alpha: true is a bool, not an f32"),
         ("@alpha = 0.5, ", "", "needs a value for its param @alpha"),
         ("@n = @count)", "@n = @cuont)", "pipeline @main has no param @cuont"),
         ("@n = @count)", "@n = @count, @m = 1)", "program @saxpy has no param @m"),

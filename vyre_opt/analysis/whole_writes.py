@@ -62,10 +62,12 @@ def whole_writes(program: Program) -> dict[str, list[WholeWrite]]:
 def wholly_written(
     writes: Mapping[str, Sequence[WholeWrite]], grid: Sequence[int], counts: Mapping[str, int]
 ) -> set[str]:
-    """The buffers of a program that a launch writes whole.
+    """The buffers of a program that a launch writes whole; a grid without workgroups writes none.
 
     `writes`: its `whole_writes`; `grid`: workgroups along x, y, z; `counts`: the lengths of all its buffers.
     """
+    if 0 in grid:
+        return set()
     return {
         name
         for name, forms in writes.items()

@@ -25,7 +25,7 @@ import z3
 from ..ir.grids import length_key
 from ..ir.ops import AXES, SUBGROUP_SIZE
 from ..ir.program import Block, Op, Program, Value
-from ..ir.types import DataType
+from ..ir.types import DataType, with_article
 from .accesses import accesses_of, is_group_barrier, is_inside
 from .in_bounds import shown_at
 from .obligations import Obligation
@@ -312,7 +312,7 @@ class BodyMatch:
     def _difference(self, op: Op, other: Op) -> str | None:
         """In what an op of a launch and one of the joined program differ; None if they are the same op."""
         if op.name != other.name or len(op.regions) != len(other.regions):
-            return f"not a {op.name}"
+            return f"not {with_article(op.name)}"
         if op.definition.kernel is not None:
             return "a named kernel"
         mine, its = self.after(op.operands), self.first(other.operands)

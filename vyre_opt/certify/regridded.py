@@ -18,7 +18,7 @@ from itertools import product
 
 import z3
 
-from ..ir.grids import Extent, GridCall, fold
+from ..ir.grids import Extent, GridCall, fold, length_key
 from ..ir.loops import bounds
 from ..ir.ops import OPS
 from ..ir.pipeline import Launch
@@ -212,9 +212,17 @@ def _parts(extent: Extent) -> Iterator[Extent]:
                 yield from _parts(arg)
 
 
+def _variable(extent: GridCall) -> str:
+    """The name of a length or a param among the terms of an expression."""
+    name, *dimension = extent.args
+    return f"@{name}" if extent.name == "param" else length_key(str(name), *dimension)
+
+
 def _term(extent: Extent, known: Mapping[str, int | None], lengths: dict[str, z3.ArithRef]) -> z3.ArithRef:
     if isinstance(extent, int):
         return z3.IntVal(extent)
+    if extent.name in ("len", "param") and (key := _variable(extent)) in lengths:
+        return lengths[key]
     if extent.name == "len" and len(extent.args) > 1:
         raise Mismatch(f"the grid depends on one dimension of @{extent.args[0]}")
     if extent.name == "len":
@@ -342,7 +350,10 @@ def _extent(of: Regridded, value: Value) -> Extent:
 
 
 def _room_for_rounds(of: Regridded, single: Program, limit: Value | int) -> Obligation:
-    """There is an invocation for each element: the limit, as the program computes it, is no more than the invocations."""
+    """There is an invocation for each element: the limit, as the program computes it, is no more than the invocations.
+
+    And the launch's own grid has a workgroup where there is an element, so that it would do something, too.
+    """
     nesting = Nesting(single)
     counts = {
         formal: count for formal, actual in of.names.items() if (count := of.lengths[actual]) is not None
@@ -355,11 +366,16 @@ def _room_for_rounds(of: Regridded, single: Program, limit: Value | int) -> Obli
             lengths[str(extent.args[0])] = point.group.length(formals[str(extent.args[0])]).term
     end = z3.IntVal(limit) if isinstance(limit, int) else point.integer(limit).term
     groups = _term(of.groups, of.lengths, lengths)
+    grid = fold(of.launch.grid[0], of.lengths)
+    for part in _parts(grid):
+        if isinstance(part, GridCall) and part.name in ("len", "param"):
+            lengths.setdefault(_variable(part), z3.Int(_variable(part)))
+    own = _term(grid, of.lengths, lengths)
     return Obligation(
         f"there is an invocation for each element of the loop of @{single.name}",
         [],
         [point],
-        [z3.And(length >= 0, length <= LONGEST) for length in lengths.values()],
-        of.factor * groups * single.workgroup[0] >= end,
+        [z3.And(n >= 0, n <= LONGEST) for name, n in lengths.items() if not name.startswith("@")],
+        z3.And(of.factor * groups * single.workgroup[0] >= end, z3.Or(own >= 1, end <= 0)),
         {**lengths, "end": end},
     )

@@ -38,9 +38,9 @@ __all__ = ["GpuCall", "Pieces", "allows_fast_calls", "fast_call", "launch_of"]
 def fast_call(
     backend: GpuArrays, call: KernelCall, operands: Sequence[Operand], results: Sequence[Any]
 ) -> GpuCall | None:
-    """See `ArrayBackend.fast_call`; None also for grid barriers, and for programs that print."""
-    dispatcher = backend.dispatcher
-    if not allows_fast_calls(dispatcher, operands, results):
+    """See `ArrayBackend.fast_call`; None also for grids without workgroups, grid barriers, and programs that print."""
+    dispatcher, grid = backend.dispatcher, check_grid(call.program, call.grid)
+    if 0 in grid or not allows_fast_calls(dispatcher, operands, results):
         return None
     call = dispatcher.rows.call(call, [operand.shape for operand in operands])
     with dispatcher.device:
@@ -49,7 +49,7 @@ def fast_call(
             return None
         inputs = [describe(operand.owner, "an array") for operand in operands]
         arguments = _Arguments(call, inputs, dispatcher.options.zero_memory)
-        steps = [*arguments.steps, launch_of(kernel, check_grid(call.program, call.grid), arguments.of)]
+        steps = [*arguments.steps, launch_of(kernel, grid, arguments.of)]
         arrays = [operand.owner for operand in operands]
         title = f"@{call.program.name}"
         return GpuCall(

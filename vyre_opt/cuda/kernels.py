@@ -117,6 +117,8 @@ class LoadedKernel:
                 self._enqueue(queue, grid, arguments)
 
     def _enqueue(self, queue: Queue, grid: Dim3, arguments: list[int]) -> None:
+        if 0 in grid:  # which the driver refuses
+            return
         kernel = self.kernel
         self.check_grid(grid)
         block, shared = kernel.program.workgroup, kernel.dynamic_shared

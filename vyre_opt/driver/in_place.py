@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .pipeline import PipelineExecutable
     from .program import ProgramExecutable
 
-__all__ = ["InPlacePipeline", "InPlaceProgram"]
+__all__ = ["InPlacePipeline", "InPlaceProgram", "check_arrays"]
 
 Plan = Callable[[Sequence[Any], Words], None]
 Grid = int | tuple[int, ...]
@@ -158,6 +158,14 @@ def _operands(executable: Executable, arrays: Sequence[Any]) -> tuple[ArrayBacke
     named = {buffer.name: array for buffer, array in zip(buffers, arrays, strict=True)}
     backend = array_backend_of(executable.dispatcher, named)
     return backend, [_operand(backend, executable.name, b, a) for b, a in zip(buffers, arrays, strict=True)]
+
+
+def check_arrays(executable: Executable, arrays: Mapping[str, Any]) -> None:
+    """Raises BadInputs for an array that a call would not take.  `arrays`: by the names of their buffers, all or some."""
+    backend = array_backend_of(executable.dispatcher, arrays)
+    for buffer in executable.signature.parameters:
+        if buffer.name in arrays:
+            _operand(backend, executable.name, buffer, arrays[buffer.name])
 
 
 def _memory(executable: Executable, arrays: Sequence[Any]) -> dict[str, HostMemory]:

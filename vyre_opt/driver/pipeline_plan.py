@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from ..ir.diagnostics import Diagnostic
+from ..ir.diagnostics import Diagnostic, spelling_at
 from ..ir.grids import MAX_LENGTH, GridError, dimensions_of, length_key, params_of
 from ..ir.ops import NAMED_KERNELS, OPS
 from ..ir.pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from ..ir.program import MAX_GRID, Block, Buffer, Module, Op, Program
 from ..ir.shapes import shapes_differ, show_shape
+from ..ir.types import with_article
 from ..runtime.arrays import storage_type
 from ..runtime.dispatcher import BackendError, BadInputs, BadLaunch
 from ..runtime.params import launch_words
@@ -180,9 +181,9 @@ def _grid_errors(stage: Launch, program: Program, counts: Mapping[str, int | Non
         return
     for axis, extent, lanes, limit in zip("xyz", grid, program.workgroup, MAX_GRID, strict=True):
         message = f"the grid of @{program.name} is {extent} along {axis}; "
-        if extent < 1:
-            message += "a launch has at least one workgroup"
-            help = "write max(1, ...) around it, or pass buffers that are longer"
+        if extent < 0:
+            message += "a grid has 0 or more workgroups"
+            help = "write max(0, ...) around it, or pass buffers that are longer"
         elif extent > limit:
             message += f"it has at most {limit}"
             help = "use another axis too, or let each workgroup do more (a loop by global_size)"
@@ -195,7 +196,9 @@ def _grid_errors(stage: Launch, program: Program, counts: Mapping[str, int | Non
     if program.grid is not None and program.grid != grid:
         shown = ", ".join(map(str, program.grid))
         message = f"program @{program.name} fixes its grid to ({shown}), the launch has {grid}"
-        yield _grid_error(stage, counts, message, f"write grid({shown})").note("fixed here", program.loc)
+        yield _grid_error(
+            stage, counts, message, f"write {spelling_at(stage.loc).grid(program.name, shown)}"
+        ).note("fixed here", program.loc)
 
 
 def _grid_error(stage: Launch, counts: Mapping[str, int | None], message: str, help: str) -> Diagnostic:
@@ -235,7 +238,9 @@ def _length_errors(stage: Launch, program: Program, counts: Mapping[str, int | N
         name = large.get(op.attrs["buffer"]) if op.name == "len" else None
         count = counts[name] if name is not None else None
         if count is not None and (op.result.type.bits or 0) <= 32:
-            message = f"@{name} has {count} elements, which @{program.name} takes as a {op.result.type}"
+            message = (
+                f"@{name} has {count} elements, which @{program.name} takes as {with_article(op.result.type)}"
+            )
             help = f"pass at most {MAX_LENGTH} elements, or take `len` as a u64 and run without -O"
             yield Diagnostic("error", message, stage.loc, help=help).note("taken here", op.loc)
             return
@@ -251,10 +256,13 @@ def _fitting(formal: Buffer) -> str:
 
 
 def _steps(module: Module, counts: Mapping[str, int | None], stages: list[Stage]) -> list[AnyStep]:
+    """The steps of stages; a launch over a grid without workgroups is none."""
     steps: list[AnyStep] = []
     for stage in stages:
         if isinstance(stage, Launch):
             grid = stage.workgroups(counts)
+            if 0 in grid:  # so no target meets such a launch
+                continue
             program = module.programs[stage.program]
             steps.append(LaunchStep(stage, program, grid, stage.buffers, launch_words(stage, program)))
         elif isinstance(stage, HostRead):

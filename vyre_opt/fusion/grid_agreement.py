@@ -21,9 +21,9 @@ from ..analysis.clamped import clamped_expr
 from ..analysis.dependence import workgroup_axis
 from ..analysis.footprint import Footprints, MemoryAccess
 from ..analysis.refusal import Refusal
-from ..ir.grids import MAX_DEPTH, Extent, GridCall, bounds, ceil_divided, fold, largest
+from ..ir.grids import MAX_DEPTH, Extent, GridCall, bounds, ceil_divided, fold, largest, show_extent
 from ..ir.program import Program
-from .grid_stride import single_round
+from .grid_stride import runs_wherever, single_round
 from .group_legality import GroupLegality, LaunchNode
 from .join import BoundProgram
 from .regrid import Regrid, regrid, regrid_refusal
@@ -171,6 +171,13 @@ class GridAgreement:
             return single
         if single is not None:
             names = {formal.name: actual for formal, actual in member.bindings}
+            count = fold(_renamed(single.count, names), self.lengths)
+            if not runs_wherever(fold(extent, self.lengths), count):
+                message = (
+                    f"the grid of @{member.program.name}, {show_extent(extent)}, may have no workgroup where its "
+                    f"loop has {show_extent(count)} elements"
+                )
+                return Refusal("grid", message, loc=member.program.loc)
             member, is_single = replace(member, program=single.program), True
             extent = fold(_renamed(single.extent, names), self.lengths)
         return _Form(member, extent, is_single, _strides(member))

@@ -7,7 +7,7 @@
 
 Over any grid, each i below n is the counter of exactly one invocation in exactly one round: the loop's counter does
 not wrap, and ids are all numbers below the global size, once each.  So if nothing else in the program depends on ids
-or sizes, each i is done once whatever the grid is, and the grid decides only in which order.  The order does not
+or sizes, each i is done once whatever the grid is, if it has a workgroup, and it decides only in which order.  The order does not
 matter if no i touches what another one writes, but by atomics of one kind that commute and whose old values nobody
 uses.  That is proven of the form on the right, in which each i has an invocation of its own.
 """
@@ -28,7 +28,7 @@ from ..ir.program import AccessMode, Block, Op, Program, Value
 from ..ir.rewrite import clone, constant, constant_value
 from ..ir.types import DataType
 
-__all__ = ["GridStride", "single_round"]
+__all__ = ["GridStride", "runs_wherever", "single_round"]
 
 COMMUTING = ("atomic_add", "atomic_and", "atomic_or", "atomic_xor", "atomic_min", "atomic_max")
 IDS = ("global_id", "local_id", "workgroup_id", "lane_id", "subgroup_id", "global_size", "num_workgroups")
@@ -36,10 +36,12 @@ IDS = ("global_id", "local_id", "workgroup_id", "lane_id", "subgroup_id", "globa
 
 @dataclass(frozen=True, slots=True)
 class GridStride:
-    """`program`: the form with one round.  `extent`: the workgroups that it needs, over lengths of its own buffers."""
+    """`program`: the form with one round.  `extent`: the workgroups that it needs, for a loop over `count` elements; both
+    over lengths of its own buffers."""
 
     program: Program
     extent: Extent
+    count: Extent
 
 
 def single_round(program: Program) -> GridStride | Refusal | None:
@@ -58,9 +60,26 @@ def single_round(program: Program) -> GridStride | Refusal | None:
     if count is None or (limits := bounds(count)) is None or not 0 <= limits[0] <= limits[1] <= MAX_LENGTH:
         return _refuse(program, "where its loop ends is not the length of a buffer", loop)
     single = _with_branch(program, loop)
-    # no grid has no workgroups, and one that finds no element does nothing
+    # a workgroup that finds no element does nothing
     workgroups = largest([1, ceil_divided(count, program.workgroup[0])])
-    return _order_matters(single, limits[1]) or GridStride(single, workgroups)
+    return _order_matters(single, limits[1]) or GridStride(single, workgroups, count)
+
+
+def runs_wherever(grid: Extent, count: Extent) -> bool:
+    """Whether a grid is known to have a workgroup along x for all lengths that make `count` more than 0."""
+    limits = bounds(grid)
+    if grid == count or (limits is not None and limits[0] > 0):
+        return True
+    if isinstance(grid, int) or grid.name in ("len", "param", "sub", "div"):
+        return False
+    parts = [part for part in grid.args if not isinstance(part, str)]
+    if grid.name == "ceil_div":
+        by = bounds(parts[1])
+        return by is not None and by[0] > 0 and runs_wherever(parts[0], count)
+    if grid.name == "add" and not all((least := bounds(part)) and least[0] >= 0 for part in parts):
+        return False
+    some_or_all = all if grid.name in ("min", "mul") else any
+    return some_or_all(runs_wherever(part, count) for part in parts)
 
 
 def _refuse(program: Program, why: str, op: Op) -> Refusal:

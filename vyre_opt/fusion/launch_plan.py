@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+from ..ir.types import with_article
 from .group_budget import StageMemory, check_each_fits, earliest_starts, required_bytes
 from .launch_groups import (
     U64_MAX,
@@ -72,7 +73,9 @@ def plan_launch_fusion(
 
 def _checked_line(stages: Iterable[LaunchFusionStage]) -> list[LaunchFusionStage]:
     if not isinstance(stages, Iterable):
-        raise LaunchFusionError(f"stages are a sequence of LaunchFusionStage, not a {type(stages).__name__}")
+        raise LaunchFusionError(
+            f"stages are a sequence of LaunchFusionStage, not {with_article(type(stages).__name__)}"
+        )
     line = list(stages)
     for position, stage in enumerate(line):
         if not isinstance(stage, LaunchFusionStage):

@@ -31,6 +31,7 @@ from ..analysis.refusal import Refusal
 from ..ir.grids import Grid, show_extent
 from ..ir.program import AccessMode, Dim3, Module, Op, Program
 from ..ir.shapes import shapes_agree, show_shape
+from ..ir.types import with_article
 from ..ir.verifier import verify
 from .join import BoundProgram, join
 
@@ -198,7 +199,7 @@ def _describe(pair: PairAccesses, buffer: str, reason: str, conflict: Conflict) 
     message = _HAZARDS[reason].format(p=p.describe(), q=q.describe(), a=a, b=b)
     if modulus(p.residue, q.residue) and p.op.index.type is not q.op.index.type:
         wrapping = next(access for access in (p, q) if not access.residue.exact)
-        message += f"; the index of this {wrapping.op.name} is a {wrapping.op.index.type} and may wrap around"
+        message += f"; the index of this {wrapping.op.name} is {with_article(wrapping.op.index.type)} and may wrap around"
     return Refusal(
         reason, message, buffer, facts={"first_access": p.describe(), "second_access": q.describe()}
     )

@@ -14,7 +14,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 
-__all__ = ["Diagnostic", "DiagnosticError", "Location", "Source", "decode", "render", "render_all", "suggest"]
+from .spelling import VYRE, Spelling
+
+__all__ = [
+    "Diagnostic",
+    "DiagnosticError",
+    "Location",
+    "Source",
+    "decode",
+    "render",
+    "render_all",
+    "spelling_at",
+    "suggest",
+]
 
 MAX_SHOWN_LINE = 160
 MAX_PLACES = 3
@@ -24,15 +36,18 @@ MOST_SHOWN = 100
 class Source:
     """A text with a name.  Line starts are computed on first use.
 
-    `first_line` is the number of its first line, for a text that is a part of a file.
+    `first_line` is the number of its first line, for a text that is a part of a file.  `spelling`: that of messages.
     """
 
-    __slots__ = ("name", "text", "first_line", "_starts")
+    __slots__ = ("name", "text", "first_line", "spelling", "_starts")
 
-    def __init__(self, text: str, name: str = "<string>", first_line: int = 1) -> None:
+    def __init__(
+        self, text: str, name: str = "<string>", first_line: int = 1, spelling: Spelling = VYRE
+    ) -> None:
         self.name = name
         self.text = text
         self.first_line = first_line
+        self.spelling = spelling
         self._starts: list[int] | None = None
 
     def line_column(self, offset: int) -> tuple[int, int]:
@@ -85,6 +100,11 @@ class Location:
     def __str__(self) -> str:
         line, column = self.source.line_column(self.start)
         return f"{self.source.name}:{line}:{column}"
+
+
+def spelling_at(loc: Location | None) -> Spelling:
+    """How messages about a place spell what its author may write there."""
+    return VYRE if loc is None else loc.source.spelling
 
 
 _ANOTHER_PLACE = "and here"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .diagnostics import Diagnostic, Location, suggest
+from .diagnostics import Diagnostic, Location, spelling_at, suggest
 from .ops import NAMED_KERNELS, SCHEDULE
 from .parse_holes import NO_HOLES, ParseHoles
 from .program import AccessMode, Buffer
@@ -61,6 +61,6 @@ def check_kernel(
     for key, default in kernel.params.items():
         if key not in params and default is None:
             if not unknown:  # else one of the unknown parameters may be this one, misspelt
-                error(f"{name} needs its parameter {key}", help=f"write {{{key} = N}}")
+                error(f"{name} needs its parameter {key}", help=f"write {spelling_at(loc).parameter(key)}")
         elif params.get(key, 1) < 0:
             error(f"{name}: {key} is at least 0")

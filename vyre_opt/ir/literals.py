@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from . import arith
-from .types import UNKNOWN, DataType
+from .types import UNKNOWN, DataType, with_article
 
 MAX_DIGITS = 400
 
@@ -87,7 +87,7 @@ def encode(literal: Literal, dtype: DataType) -> int:
             return int(text == "true")
         raise LiteralError(f"a bool is true or false, not {_shorten(text)}")
     if kind == "bool":
-        raise LiteralError(f"{text} is a bool, not a {dtype}")
+        raise LiteralError(f"{text} is a bool, not {with_article(dtype)}")
     is_hex = "x" in text or "X" in text
     if dtype.kind == "float":
         if kind == "float":
@@ -99,7 +99,7 @@ def encode(literal: Literal, dtype: DataType) -> int:
             raise LiteralError(f"{_shorten(text)} is not a bit pattern of {dtype}")
         return number
     if kind == "float":
-        raise LiteralError(f"{_shorten(text)} is a float, not a {dtype}")
+        raise LiteralError(f"{_shorten(text)} is a float, not {with_article(dtype)}")
     number = read_int(text)
     low, high = arith.int_range(dtype)
     if is_hex and dtype.is_signed and number > high:

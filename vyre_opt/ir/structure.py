@@ -29,7 +29,7 @@ from .program import (
     Spec,
     Value,
 )
-from .types import DTYPE, DataType
+from .types import DTYPE, DataType, with_article
 
 __all__ = ["check_structure"]
 
@@ -130,7 +130,10 @@ class _Checker:
             ):
                 is_default = spec.default is None or _is_default(spec.default, spec.dtype)
                 self.expect(
-                    is_default, f"the default of spec {_symbol(key)}", f"a {spec.dtype} or None", spec.default
+                    is_default,
+                    f"the default of spec {_symbol(key)}",
+                    f"{with_article(spec.dtype)} or None",
+                    spec.default,
                 )
         self.params(program.params)
         self.body(program.body)
@@ -143,7 +146,12 @@ class _Checker:
                 isinstance(param.dtype, DataType), f"the type of {what}", "a DataType", param.dtype
             ):
                 is_default = param.default is None or _is_default(param.default, param.dtype)
-                self.expect(is_default, f"the default of {what}", f"a {param.dtype} or None", param.default)
+                self.expect(
+                    is_default,
+                    f"the default of {what}",
+                    f"{with_article(param.dtype)} or None",
+                    param.default,
+                )
 
     def func(self, func: Func) -> None:
         is_types = isinstance(func.results, tuple) and all(isinstance(t, DataType) for t in func.results)

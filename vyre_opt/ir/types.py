@@ -19,6 +19,7 @@ __all__ = [
     "UNKNOWN",
     "as_type",
     "vector_lanes",
+    "with_article",
 ]
 
 MIN_VECTOR_LANES, MAX_VECTOR_LANES = 2, 64
@@ -223,6 +224,16 @@ class DataType:
 
     def __deepcopy__(self, memo: object) -> DataType:
         return self
+
+
+def with_article(dtype: object) -> str:
+    """A type of the IR or of Python, or its name, as people say it: a u32, an i32, an f32, a vec<4 x f32>, an int."""
+    name = str(dtype)
+    spelled = (
+        name.rstrip("0123456789") if name[-1:].isdigit() else ""
+    )  # u32 is said letter by letter, and bool is not
+    is_vowel = name[:1].lower() in "aeio" or spelled in ("f", "fp", "nf") or name.startswith("f8")
+    return f"{'an' if is_vowel else 'a'} {name}"
 
 
 def as_type(dtype: DataType | str) -> DataType:

@@ -54,7 +54,7 @@ from .program import (
     Spec,
 )
 from .shapes import shapes_differ
-from .types import DTYPE, MIN_VECTOR_LANES, DataType, TypeNameError, vector_lanes
+from .types import DTYPE, MIN_VECTOR_LANES, DataType, TypeNameError, vector_lanes, with_article
 from .uniformity import check_sync
 
 __all__ = ["check", "verify"]
@@ -122,7 +122,7 @@ class _ModuleChecker:
             if spec.dtype is DTYPE:
                 self.type_parameter(spec)
             elif spec.dtype.kind not in ("bool", "uint", "int", "float"):
-                self.error(f"spec @{spec.name} is a {spec.dtype}; it must be a scalar", spec.loc)
+                self.error(f"spec @{spec.name} is {with_article(spec.dtype)}; it must be a scalar", spec.loc)
         self.params(program.params)
         self.bindings(program)
         body = BodyChecker(self.module, program, self.diagnostics, self.holes)
@@ -135,7 +135,9 @@ class _ModuleChecker:
     def params(self, params: Mapping[str, Param]) -> None:
         for param in params.values():
             if not self.holes.is_invalid(param) and param.dtype.kind not in ("bool", "uint", "int", "float"):
-                self.error(f"param @{param.name} is a {param.dtype}; it must be a scalar", param.loc)
+                self.error(
+                    f"param @{param.name} is {with_article(param.dtype)}; it must be a scalar", param.loc
+                )
 
     def type_parameter(self, spec: Spec) -> None:
         try:

@@ -4,25 +4,40 @@ from __future__ import annotations
 
 import inspect
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
 from ..ir.program import Param
 from ..ir.types import DataType
 
-__all__ = ["Encoder", "encoder_of", "in_order", "target_of"]
+__all__ = ["Encoder", "encoder_of", "in_order", "some_by_name", "target_of"]
 
 Encoder = Callable[[Any], int]
 
 
 def in_order(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """Arguments in the order of the function's.  Raises TypeError as a call of a function does."""
+    return tuple(_bound(function, inspect.signature(function).bind, args, kwargs).values())
+
+
+def some_by_name(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Mapping[str, Any]:
+    """Arguments, of which some may be missing, by the names of the function's.  Raises TypeError as `in_order`."""
+    return _bound(function, inspect.signature(function).bind_partial, args, kwargs)
+
+
+def _bound(
+    function: Callable[..., Any],
+    bind: Callable[..., inspect.BoundArguments],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Mapping[str, Any]:
     try:
-        bound = inspect.signature(function).bind(*args, **kwargs)
+        return bind(*args, **kwargs).arguments
     except TypeError as error:
         raise TypeError(f"{function.__name__}(): {error}") from None
-    return tuple(bound.arguments.values())
 
 
 def target_of(arrays: Sequence[Any]) -> str:

@@ -14,7 +14,7 @@ from ..ir.program import Value
 from ..ir.types import MAX_VECTOR_LANES, MIN_VECTOR_LANES, DataType
 from .bindings import Binding, BufferView, Static
 from .emitter import type_of
-from .inference import Mismatch, OpenType, flags_of, known, settled, unify
+from .inference import OpenType, flags_of, settled
 from .intrinsics import Intrinsic, NamedKernel, ceil_div, static
 from .printing import debug_print, python_print
 from .python_source import Unsupported
@@ -186,32 +186,8 @@ def _fastmath(t: Expressions, node: ast.Call) -> tuple[tuple[str, ...], ast.Call
 
 
 def _alike(t: Expressions, node: ast.Call, arguments: Sequence[ast.expr]) -> list[Value]:
-    """Arguments as values of one type; literals take that of the others."""
-    return _unified(t, node, arguments, [t.expression(argument) for argument in arguments])
-
-
-def _unified(
-    t: Expressions, node: ast.Call, arguments: Sequence[ast.expr], bindings: Sequence[Binding]
-) -> list[Value]:
-    """What arguments stand for as values of one type."""
-    leader = next((k for k, b in enumerate(bindings) if not isinstance(b, Static)), 0)
-    first = t.as_value(bindings[leader], arguments[leader])
-    values = []
-    for k, (binding, argument) in enumerate(zip(bindings, arguments, strict=True)):
-        if k == leader:
-            values.append(first)
-            continue
-        try:
-            if isinstance(binding, Static):
-                values.append(t.emitter.adapted(binding, type_of(first), argument))
-            else:
-                values.append(t.as_value(binding, argument))
-                unify(type_of(first), type_of(values[-1]), t.source.location(argument))
-        except Mismatch as mismatch:
-            one = type_of(first)
-            other = next((m for m in mismatch.types if known(m) is not one), one)
-            raise t.mixed(node, arguments[leader], argument, one, other) from None
-    return values
+    """Arguments as values of one type (see `Expressions.alike`)."""
+    return t.alike(node, [t.expression(argument) for argument in arguments], arguments)
 
 
 def _select(t: Expressions, node: ast.Call, row: OpDef) -> Value:
@@ -222,12 +198,14 @@ def _select(t: Expressions, node: ast.Call, row: OpDef) -> Value:
     if not is_mask:
         flag = t.as_condition(flag, condition)
     x, y = _alike(t, node, [a, b])
+    if is_mask and isinstance(shape, DataType):
+        vector = shape.with_element(settled(type_of(x)).element)
+        x, y = t.emitter.broadcast(x, vector), t.emitter.broadcast(y, vector)
     if is_mask and flags_of(type_of(x)) is not shape:
-        text, found = t.source.text(condition), known(type_of(x))
-        shown = found if isinstance(found, DataType) else "a number"
+        text, found = t.source.text(condition), type_of(x)
         raise Unsupported(
             node,
-            f"{text} is {shape}, which chooses lanes of vectors as long, and {t.source.text(a)} is {shown}",
+            f"{text} is {shape}, which chooses lanes of vectors as long, and {t.source.text(a)} is {found}",
         )
     return t.emitter.value("select", (flag, x, y), type_of(x))
 
@@ -397,7 +375,7 @@ def _extremum(op: str, function: Callable[..., Any]) -> Handler:
             return Static(
                 _called(t, node, function, [b.value for b in bindings if isinstance(b, Static)], {})
             )
-        first, *rest = _unified(t, node, node.args, bindings)
+        first, *rest = t.alike(node, bindings, node.args)
         dtype = t.accepted(node, op, type_of(first))
         for value in rest:
             first = t.emitter.value(op, (first, value), dtype)
@@ -421,9 +399,8 @@ def _ceil_div(t: Expressions, node: ast.Call) -> Binding:
     a, b = t.expression(a_node), t.expression(b_node)
     if isinstance(a, Static) and isinstance(b, Static):
         return Static(_called(t, node, ceil_div, [a.value, b.value], {}))
-    x, y, dtype = t.alike(node, a, b, a_node, b_node)
-    t.accepted(node, "rem", dtype, "ceil_div")
-    dtype = settled(dtype)
+    x, y = t.alike(node, (a, b), (a_node, b_node))
+    dtype = settled(t.accepted(node, "rem", type_of(x), "ceil_div"))
     if not dtype.element.kind == "uint":
         raise Unsupported(
             node,

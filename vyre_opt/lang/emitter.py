@@ -122,6 +122,15 @@ class Emitter:
             dtype = unify(DataType.BOOL, dtype)
         return self.constant(static, node, dtype)
 
+    def broadcast(self, value: Value, dtype: AnyType) -> Value:
+        """Where `dtype` is a vector of a number's type, the vector all of whose lanes are the number; else the value."""
+        own = type_of(value)
+        if isinstance(dtype, OpenType) or not dtype.is_vec:
+            return value
+        if isinstance(own, OpenType) and own.is_scalar:
+            own = unify(own, dtype.element)
+        return self.value("splat", (value,), dtype) if own is dtype.element else value
+
     # --- settling
 
     def finish(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any
 
 from ..ir.diagnostics import Diagnostic, suggest
@@ -144,18 +145,11 @@ class Expressions:
         text = self.source.text(node)
         if isinstance(has, OpenType):
             help = "write a whole number, or convert what it meets: f32(...)" if has.is_float else None
-            return Unsupported(
-                node, f"{text} is a {'float' if has.is_float else 'number'}, where {want} is wanted", help
-            )
-        shown = want if isinstance(want, DataType) else "a number"
-        help = (
-            f"write {want}({text})"
-            if isinstance(want, DataType) and not want.is_vec and not has.is_vec
-            else None
-        )
+            return Unsupported(node, f"{text} is {has}, where {want} is wanted", help)
+        help = f"write {want.element}({text})" if isinstance(want, DataType) and not has.is_vec else None
         if want is DataType.BOOL:
             help = f"write {text} != 0"
-        return Unsupported(node, f"{text} is {has}, where {shown} is wanted", help)
+        return Unsupported(node, f"{text} is {has}, where {want} is wanted", help)
 
     def mixed(
         self, node: ast.expr, a_node: ast.expr, b_node: ast.expr, a: AnyType, b: AnyType
@@ -163,18 +157,11 @@ class Expressions:
         """Two operands whose types are not the same."""
         a, b = known(a), known(b)
         texts = self.source.text(a_node), self.source.text(b_node)
-        shown = [t if isinstance(t, DataType) else "a float" if t.is_float else "a number" for t in (a, b)]
         help = None
-        if isinstance(a, DataType) and isinstance(b, DataType):
-            if a.is_vec is not b.is_vec:
-                scalar, vector = (texts[0], b) if b.is_vec else (texts[1], a)
-                help = f"write vyre.splat({scalar}, {vector.lanes})"
-            elif not a.is_vec:
-                to_first = a.is_float and not b.is_float
-                help = f"write {a}({texts[1]})" if to_first else f"write {b}({texts[0]})"
-        return Unsupported(
-            node, f"{texts[0]} is {shown[0]} and {texts[1]} is {shown[1]}; types do not mix", help
-        )
+        if isinstance(a, DataType) and isinstance(b, DataType) and a.element is not b.element:
+            to_first = a.element.is_float and not b.element.is_float
+            help = f"write {a.element}({texts[1]})" if to_first else f"write {b.element}({texts[0]})"
+        return Unsupported(node, f"{texts[0]} is {a} and {texts[1]} is {b}; types do not mix", help)
 
     def unbound(self, node: ast.expr, binding: Unbound) -> Unsupported:
         error = Unsupported(node, binding.reason)
@@ -248,7 +235,8 @@ class Expressions:
             return (*first, *second)
         if sign == "**":
             return self._power(node, a, b, a_node, b_node)
-        x, y, dtype = self.alike(node, a, b, a_node, b_node)
+        x, y = self.alike(node, (a, b), (a_node, b_node))
+        dtype = type_of(x)
         if sign in ("/", "//", "%"):
             return self._division(node, sign, x, y, dtype)
         return self.emitter.value(op, (x, y), self.accepted(node, op, dtype, sign))
@@ -259,31 +247,32 @@ class Expressions:
         except (TypeError, ValueError, ArithmeticError) as error:
             raise Unsupported(node, f"{self.source.text(node)}: {error}") from None
 
-    def alike(
-        self, node: ast.expr, a: Binding, b: Binding, a_node: ast.expr, b_node: ast.expr
-    ) -> tuple[Value, Value, AnyType]:
-        """Two operands as values of one type."""
-        for operand, at in ((a, a_node), (b, b_node)):
+    def alike(self, node: ast.expr, bindings: Sequence[Binding], nodes: Sequence[ast.expr]) -> list[Value]:
+        """Operands as values of one type: literals take that of the others, and beside a vector a number is one."""
+        for operand, at in zip(bindings, nodes, strict=True):
             if not isinstance(operand, (Static, Value)):
                 self.as_value(operand, at)  # raises
-        try:
-            if isinstance(a, Static):
-                y = self.as_value(b, b_node)
-                return self.emitter.adapted(a, type_of(y), a_node), y, type_of(y)
-            x = self.as_value(a, a_node)
-            if isinstance(b, Static):
-                return x, self.emitter.adapted(b, type_of(x), b_node), type_of(x)
-            y = self.as_value(b, b_node)
-            return x, y, unify(type_of(x), type_of(y), self.source.location(node))
-        except Mismatch as mismatch:
-            raise self.mixed(node, a_node, b_node, *self._order(a, mismatch)) from None
+        place = _leader(bindings)
+        leader = self.as_value(bindings[place], nodes[place])
+        values = []
+        for number, (operand, at) in enumerate(zip(bindings, nodes, strict=True)):
+            try:
+                values.append(leader if number == place else self._like(leader, operand, at))
+            except Mismatch as mismatch:
+                own = known(type_of(leader))
+                other = next((m for m in mismatch.types if known(m) is not own), own)
+                one, two = sorted([(place, own), (number, other)], key=itemgetter(0))
+                raise self.mixed(node, nodes[one[0]], nodes[two[0]], one[1], two[1]) from None
+        return values
 
-    @staticmethod
-    def _order(a: Binding, mismatch: Mismatch) -> tuple[AnyType, AnyType]:
-        one, other = mismatch.types
-        if isinstance(a, Value) and type_of(a) is not known(one):
-            return other, one
-        return one, other
+    def _like(self, leader: Value, operand: Binding, node: ast.expr) -> Value:
+        """An operand as a value of another one's type.  Raises Mismatch."""
+        dtype = type_of(leader)
+        if isinstance(operand, Static):
+            return self.emitter.adapted(operand, dtype, node)
+        value = self.emitter.broadcast(self.as_value(operand, node), dtype)
+        unify(dtype, type_of(value), self.source.location(node))
+        return value
 
     def accepted(self, node: ast.AST, op: str, dtype: AnyType, sign: str | None = None) -> AnyType:
         """The type, if the op takes it.  Raises Unsupported."""
@@ -343,8 +332,8 @@ class Expressions:
             return self._product(base, b.value, dtype)
         if "pow" not in OPS:
             raise Unsupported(node, f"** takes a whole number from 1 to {MAX_POWER} as its exponent")
-        x, y, dtype = self.alike(node, a, b, a_node, b_node)
-        return self.emitter.value("pow", (x, y), self.accepted(node, "pow", dtype, "**"))
+        x, y = self.alike(node, (a, b), (a_node, b_node))
+        return self.emitter.value("pow", (x, y), self.accepted(node, "pow", type_of(x), "**"))
 
     def _product(self, base: Value, exponent: int, dtype: AnyType) -> Value:
         """By squaring."""
@@ -410,8 +399,8 @@ class Expressions:
         sign, op, compute = _COMPARE[type(kind)]
         if isinstance(a, Static) and isinstance(b, Static):
             return self._computed(node, compute, a, b)
-        x, y, dtype = self.alike(node, a, b, a_node, b_node)
-        return self.emitter.value(op, (x, y), flags_of(self.accepted(node, op, dtype, sign)))
+        x, y = self.alike(node, (a, b), (a_node, b_node))
+        return self.emitter.value(op, (x, y), flags_of(self.accepted(node, op, type_of(x), sign)))
 
     def _both(self, op: str, a: Binding, b: Binding) -> Binding:
         """a and b, or a or b, both already computed."""
@@ -603,7 +592,9 @@ class Expressions:
             raise Unsupported(
                 node, "an index is an integer, not a float", f"write u32({self.source.text(node)})"
             )
-        if isinstance(dtype, DataType) and not dtype.is_int:
+        if isinstance(dtype, OpenType):
+            dtype.is_scalar = True
+        elif not dtype.is_int:
             help = None if dtype.is_vec else f"write u32({self.source.text(node)})"
             raise Unsupported(node, f"an index is an integer, not {dtype}", help)
         if lanes == 1:
@@ -658,6 +649,13 @@ class Expressions:
 def _indices(count: int, with_noun: bool = True) -> str:
     noun = " index" if count == 1 else " indices"
     return f"{'one' if count == 1 else count}{noun if with_noun else ''}"
+
+
+def _leader(bindings: Sequence[Binding]) -> int:
+    """The operand whose type the others take: the first vector, else the first value, else the first."""
+    types = [type_of(binding) if isinstance(binding, Value) else None for binding in bindings]
+    vector = next((k for k, t in enumerate(types) if isinstance(t, DataType) and t.is_vec), None)
+    return next((k for k, t in enumerate(types) if t is not None), 0) if vector is None else vector
 
 
 def _static_of(obj: Any) -> Static:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from ..ir.copies import copy_module
 from ..ir.highlighting import highlight
 from ..ir.printer import print_program
 from ..ir.program import Dim3, Module, Program
-from .arguments import Encoder, encoder_of, in_order, target_of
+from .arguments import Encoder, encoder_of, in_order, some_by_name, target_of
 from .inlining import call_function
 from .program_translation import translate_program
 
@@ -196,10 +196,23 @@ class Kernel:
         return copy_module(self.module).programs[self.function.__name__]
 
     def text(self, *args: Any, **kwargs: Any) -> str:
-        """The .vyre text; arguments, as of a call, are checked and change nothing."""
+        """The .vyre text.  Arguments, all or some of a call's, are checked as there, and change nothing."""
         if args or kwargs:
-            inspect.signature(self.function).bind_partial(*args, **kwargs)
+            self._check(some_by_name(self.function, args, kwargs))
         return print_program(self.module)
+
+    def _check(self, arguments: Mapping[str, Any]) -> None:
+        """Raises BadInputs for an argument that a call would not take."""
+        from ..driver.in_place import check_arrays
+
+        for place, encode in self._scalars:
+            if self.parameters[place] in arguments:
+                encode(arguments[self.parameters[place]])
+        names = [self.parameters[place] for place in self._array_places]
+        arrays = {name: arguments[name] for name in names if name in arguments}
+        if arrays:
+            target = self._target if self._target is not None else target_of(list(arrays.values()))
+            check_arrays(self._executable(target), arrays)
 
     def _repr_html_(self) -> str:
         return highlight(self.text())

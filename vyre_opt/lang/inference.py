@@ -16,15 +16,19 @@ class OpenType:
     """A type that is not known yet: of a number, or where it `is_any` of a bool, too.
 
     `same_as`: what it has turned out to be.  `is_float`: whether a literal with a point has it.
+    `is_scalar`: it is no vector, since a value of it counts a loop, is an index or was compared with one bool as result.
     `reason`: the place of the value that it took its type from.
     """
 
-    __slots__ = ("is_any", "is_float", "reason", "same_as")
+    __slots__ = ("is_any", "is_float", "is_scalar", "reason", "same_as")
 
-    def __init__(self, is_float: bool, is_any: bool = False) -> None:
-        self.is_float, self.is_any = is_float, is_any
+    def __init__(self, is_float: bool, is_any: bool = False, is_scalar: bool = False) -> None:
+        self.is_float, self.is_any, self.is_scalar = is_float, is_any, is_scalar
         self.same_as: AnyType | None = None
         self.reason: Location | None = None
+
+    def __str__(self) -> str:
+        return "a float" if self.is_float else "a number"
 
 
 AnyType = DataType | OpenType
@@ -57,7 +61,10 @@ def settled(dtype: AnyType) -> DataType:
 def flags_of(dtype: AnyType) -> DataType:
     """The type of what a comparison gives: a bool, or a bool for each lane."""
     dtype = known(dtype)
-    return dtype.with_element(DataType.BOOL) if isinstance(dtype, DataType) else DataType.BOOL
+    if isinstance(dtype, DataType):
+        return dtype.with_element(DataType.BOOL)
+    dtype.is_scalar = True
+    return DataType.BOOL
 
 
 def unify(a: AnyType, b: AnyType, reason: Location | None = None) -> AnyType:
@@ -77,9 +84,16 @@ def bind(open_type: OpenType, dtype: AnyType, reason: Location | None) -> AnyTyp
     if isinstance(dtype, OpenType):
         dtype.is_float |= open_type.is_float
         dtype.is_any &= open_type.is_any
-    elif not open_type.is_any and not (
-        dtype.element.is_float or (dtype.element.is_int and not open_type.is_float)
-    ):
+        dtype.is_scalar |= open_type.is_scalar
+    elif not _may_be(open_type, dtype):
         raise Mismatch(open_type, dtype)
     open_type.same_as, open_type.reason = dtype, reason
     return dtype
+
+
+def _may_be(open_type: OpenType, dtype: DataType) -> bool:
+    """Whether a known type is one of all that an open one stands for."""
+    if open_type.is_scalar and dtype.is_vec:
+        return False
+    element = dtype.element
+    return open_type.is_any or element.is_float or (element.is_int and not open_type.is_float)

@@ -15,7 +15,7 @@ from functools import reduce
 from typing import Any
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, suggest
-from ..ir.grids import Extent, GridCall
+from ..ir.grids import Extent, GridCall, fold
 from ..ir.ops import NAMED_KERNELS
 from ..ir.pipeline import HostRead, KernelStage, Launch, LaunchParam, Pipeline, Repeat, Stage
 from ..ir.pipeline_builder import literal_of
@@ -354,7 +354,9 @@ class _Translator:
             )
         buffers = tuple(self._buffer(given[b.name]).name for b in program.bound_buffers)
         params = {name: self._param_value(given[name], param) for name, param in program.params.items()}
-        self.stages.append(Launch(program.name, grid, buffers, self.source.location(node), params=params))
+        lengths = self.builder.pipeline.static_lengths
+        if 0 not in (fold(extent, lengths) for extent in grid):  # one that never runs is none
+            self.stages.append(Launch(program.name, grid, buffers, self.source.location(node), params=params))
 
     def _buffer(self, node: ast.expr) -> Buffer:
         binding = self.expression(node)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, Location, Source
+from ..ir.spelling import PYTHON
 
 __all__ = ["FunctionSource", "Unsupported"]
 
@@ -43,7 +44,7 @@ class FunctionSource:
             snippet, first = [], 0
         if not lines or not snippet:
             raise DiagnosticError([_no_source(function)])
-        self.source = Source("".join(lines), _shown_name(code.co_filename))
+        self.source = Source("".join(lines), _shown_name(code.co_filename), spelling=PYTHON)
         self._starts = _line_starts(lines)
         self._lines = lines
         text = textwrap.dedent("".join(snippet))

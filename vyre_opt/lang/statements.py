@@ -203,6 +203,8 @@ class Statements(Expressions):
     def _store(self, view: BufferView, indices: Sequence[Value], binding: Binding, node: ast.expr) -> None:
         element = view.buffer.dtype
         dtype = element if view.lanes == 1 else DataType.vec(element, view.lanes)
+        if isinstance(binding, Value):
+            binding = self.emitter.broadcast(binding, dtype)
         value = self.as_value(binding, node, dtype)
         self.emitter.op("store", (value, *indices), attrs={"buffer": view.buffer.name})
 
@@ -211,7 +213,7 @@ class Statements(Expressions):
         if not isinstance(node, ast.Call) or not isinstance(node.func, (ast.Name, ast.Attribute)):
             return None
         if isinstance(node.func, ast.Attribute) and isinstance(self.expression(node.func.value), BufferView):
-            return None
+            return None  # x.vec(4)
         function = self.expression(node.func)
         if not isinstance(function, Static) or function.value is not INTRINSICS["shared"]:
             return None
@@ -707,6 +709,8 @@ class Statements(Expressions):
                 known(type_of(part)) if isinstance(part, Value) else mismatch.types[0],
             )
             help = f"begin with {after}(...), or convert what is assigned"
+            if isinstance(after, DataType) and after.is_vec:
+                help = f"begin with a vector: vyre.splat({after.element}(...), {after.lanes})"
             raise Unsupported(
                 node, f"{name} is {before} when the loop begins, and {after} at the end of a round", help
             ) from None

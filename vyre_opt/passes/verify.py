@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ..analysis.footprint import Footprints
 from ..analysis.unordered import unordered_loads
+from ..ir.diagnostics import spelling_at
 from ..ir.program import Module, Program
 from ..ir.verifier import check
 from .manager import PassContext
@@ -35,7 +36,7 @@ def _warn_of_missing_barriers(program: Program, ctx: PassContext) -> None:
         message = (
             f"{load.describe()} may give what another lane stores ({store.describe()}"
             f"{f', {store.op.loc}' if store.op.loc else ''}): no barrier is between them; "
-            "put `barrier workgroup` there"
+            f"put `{spelling_at(load.op.loc).barrier('workgroup')}` there"
         )
         facts = {"program": program.name, "buffer": load.buffer, "reason": "no-barrier"}
         ctx.remark("warning", message, load.op.loc, store=store.describe(), load=load.describe(), **facts)

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..ir import arith
 from ..ir.program import Buffer
-from ..ir.types import DataType
+from ..ir.types import DataType, with_article
 from ..specialization.binding import encode_value
 from ..specialization.values import SpecValue
 from .dispatcher import Scratch
@@ -93,7 +93,7 @@ def encode_spec(value: Any, dtype: DataType) -> Any:
         raise ValueError(f"no constant of {dtype} exists")
     low, high = arith.int_range(dtype)
     if isinstance(value, float) or not low <= value <= high:
-        raise ValueError(f"{value!r} is not a {dtype} ({low} to {high})")
+        raise ValueError(f"{value!r} is not {with_article(dtype)} ({low} to {high})")
     return value
 
 

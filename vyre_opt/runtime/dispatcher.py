@@ -148,7 +148,7 @@ class Dispatcher(Protocol):
         what its elements hold before they are written.  They are never modified.  Where
         that does not matter, an `OutputAlloc` gives the length alone.
         `grid`: workgroups along x, y and z; an int or fewer than three stand for ones in
-        the rest; None for a program whose text fixes its grid.
+        the rest; None for a program whose text fixes its grid.  A grid without workgroups runs nothing.
         `module`: where the functions that the program calls are found.
         `specs`: values of specialization constants by name, in place of their defaults.
         `params`: values of runtime scalars by name; those with defaults may be left out.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..ir.diagnostics import Diagnostic
+from ..ir.diagnostics import Diagnostic, spelling_at
 from ..ir.program import Dim3, Op, Program
 from ..ir.shapes import show_shape
 from .dispatcher import ProgramError
@@ -75,13 +75,16 @@ def out_of_bounds(
 ) -> ProgramError:
     """The error of an access to `covered` elements from the one of these `indices` on, in a buffer of this shape."""
     name = op.attrs["buffer"]
-    place, length = place_in(indices, shape, covered), f"len @{name}"
+    place = place_in(indices, shape, covered)
+    dimensions: list[int | None] = [None]
     if len(shape) > 1:
         outside = _dimensions_outside(indices, covered, shape)
         place += f", outside along dimension {' and '.join(map(str, outside))}" if outside else ""
-        length = ", ".join(f"len @{name}, {number}" for number in outside or range(len(shape)))
+        dimensions = [*(outside or range(len(shape)))]
+    lengths = ", ".join(spelling_at(op.loc).extent(name, dimension) for dimension in dimensions)
     message = f"{op.name} out of bounds of @{name}: {place}, by {invocation}"
-    return fault("bounds", program, op, message, help=f"guard the access with a comparison against {length}")
+    help = f"guard the access with a comparison against {lengths}"
+    return fault("bounds", program, op, message, help=help)
 
 
 def _dimensions_outside(indices: Sequence[int], covered: int, shape: Sequence[int | None]) -> list[int]:

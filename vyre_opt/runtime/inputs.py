@@ -263,8 +263,8 @@ def check_grid(program: Program, grid: int | Sequence[int] | None) -> Dim3:
     for axis, extent in zip(_AXES, [*dims, 1, 1], strict=False):
         if isinstance(extent, (bool, np.bool_)) or not isinstance(extent, (int, np.integer)):
             raise BadInputs(f"grid {axis} is {extent!r}; a grid is counted in whole workgroups")
-        if extent < 1:
-            raise BadInputs(f"grid {axis} is {extent}; a dispatch has at least one workgroup along each axis")
+        if extent < 0:
+            raise BadInputs(f"grid {axis} is {extent}; a grid has 0 or more workgroups along each axis")
         full.append(int(extent))
     result = (full[0], full[1], full[2])
     if program.grid is not None and result != tuple(program.grid):

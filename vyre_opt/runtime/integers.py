@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+from ..ir.types import with_article
 from .dispatcher import BadInputs
 
 __all__ = ["integer_in", "items_of"]
@@ -26,7 +27,7 @@ def items_of(values: Any, expected: str) -> list[Any]:
 
     Raises BadInputs, with a message that begins with `expected`, for text and for what has no order.
     """
-    error = BadInputs(f"{expected}, not a {type(values).__name__}")
+    error = BadInputs(f"{expected}, not {with_article(type(values).__name__)}")
     if isinstance(values, (str, bytes, bytearray, dict, set, frozenset)):
         raise error
     try:

@@ -9,7 +9,7 @@ from ..ir import arith
 from ..ir.diagnostics import Diagnostic, DiagnosticError, suggest
 from ..ir.literals import LiteralError, encode, read_literal
 from ..ir.program import Module, Program, Spec
-from ..ir.types import DTYPE, DataType, TypeNameError
+from ..ir.types import DTYPE, DataType, TypeNameError, with_article
 from ..ir.verifier import verify
 from .instantiate import instantiate, rebind
 from .values import SpecValue
@@ -131,7 +131,7 @@ def encode_value(value: str | SpecValue, dtype: DataType) -> int:
     scalar = dtype.bound
     carrier = _CARRIERS.get(scalar.name)
     if value.kind != carrier:
-        raise LiteralError(f"{value!r} is a {value.kind}, not a {carrier or scalar}")
+        raise LiteralError(f"{value!r} is {with_article(value.kind)}, not {with_article(carrier or scalar)}")
     if carrier == "bool":
         return value.bits
     if carrier == "f32":

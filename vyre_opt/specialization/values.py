@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..ir import arith
-from ..ir.types import DataType
+from ..ir.types import DataType, with_article
 
 __all__ = ["TAGS", "SpecValue", "dtype_tag"]
 
@@ -135,11 +135,11 @@ def _is_bool(value: Any) -> bool:
 
 def _integer(value: Any, dtype: DataType) -> int:
     if _is_bool(value):
-        raise TypeError(f"a {dtype} is an integer, not the bool {value!r}")
+        raise TypeError(f"{with_article(dtype)} is an integer, not the bool {value!r}")
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"a {dtype} is an integer, not {value!r}") from None
+        raise TypeError(f"{with_article(dtype)} is an integer, not {value!r}") from None
     low, high = arith.int_range(dtype)
     if not low <= number <= high:
         raise ValueError(f"{number} does not fit in {dtype} ({low} to {high})")

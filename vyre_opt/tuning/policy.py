@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
+from ..ir.types import with_article
 from ..runtime.dispatcher import BadInputs, Dispatcher, Scratch
 from .fixed import like, pick_config_pre_exp_fixed
 
@@ -158,7 +159,7 @@ def _powers(costs: Any, temperature: Any) -> np.ndarray:
 
 def _numbers(costs: Any) -> list[float]:
     if isinstance(costs, (str, bytes, dict, set, frozenset)):
-        raise BadInputs(f"costs are a sequence of numbers, not a {type(costs).__name__}")
+        raise BadInputs(f"costs are a sequence of numbers, not {with_article(type(costs).__name__)}")
     try:
         values = [float(cost) for cost in costs]
     except (TypeError, ValueError, OverflowError):

@@ -7,6 +7,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
+from ..ir.types import with_article
 from ..runtime.dispatcher import BadInputs
 
 __all__ = ["MAX_CONFIGS", "Config", "Space", "show_config"]
@@ -72,7 +73,9 @@ def show_config(config: Mapping[str, Any]) -> str:
 
 def _check(factors: Any) -> None:
     if not isinstance(factors, Mapping):
-        raise BadInputs(f"a product is a mapping of factors to their values, not a {type(factors).__name__}")
+        raise BadInputs(
+            f"a product is a mapping of factors to their values, not {with_article(type(factors).__name__)}"
+        )
     for name, values in factors.items():
         if not isinstance(name, str) or not name:
             raise BadInputs(f"a factor has a name, not {name!r}")

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ...ir.diagnostics import spelling_at
 from ...ir.fingerprint import fingerprint
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Module, Program
@@ -78,13 +79,15 @@ def host_code(program: Program, module: Module | None, specs: Mapping[str, Any],
         ) from None
     except TooManyLive as error:
         peak = error.peak
+        at = peak.op or next(iter(flat.body.ops))
         raise fault(
             "limit",
             program,
-            peak.op or next(iter(flat.body.ops)),
+            at,
             f"the values that are live here take {peak.size} bytes for the {SUBGROUP_SIZE} lanes of a subgroup, "
             f"more than the {BUDGET} that the cpu target keeps beside those it can store",
-            help="carry less around loops and out of branches, or keep it in a workgroup buffer",
+            help="carry less around loops and out of branches, or keep it in "
+            f"{spelling_at(at.loc).workgroup_memory}",
         ) from None
     except DivergentBarrier as barrier:
         raise fault(

@@ -154,6 +154,8 @@ class GridRunner:
 
         All workgroups before that one have run; those after it may not have.
         """
+        if not self.workgroups:
+            return None
         job = self._run_measured() if self.begins_alone else self._share(0, self.threads)
         end_call()
         return job.fault()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ir.diagnostics import Diagnostic
+from ...ir.diagnostics import Diagnostic, spelling_at
 from ...ir.program import AccessMode, Buffer, Dim3, Module, Program
 from ..arrays import fits_buffer, new_storage
 from ..dispatcher import BackendError, ProgramError, Scratch
@@ -186,7 +186,8 @@ class _HostRun:
             f"pipeline @{self.plan.pipeline.name}: host_read of @{buffer.name}, {_place(buffer, at)}, "
             f"which nothing has written{_in_round(rounds)} ({missing // buffer.dtype.lanes} such elements in all)"
         )
-        help = "write every element before the host reads the buffer, or declare it live_in"
+        input = spelling_at(read.stage.loc).input(buffer.name)
+        help = f"write every element before the host reads the buffer, or {input}"
         diagnostic = Diagnostic("error", message, read.stage.loc, help=help)
         raise ProgramError("uninitialised", diagnostic.note(f"@{buffer.name} is declared here", buffer.loc))
 

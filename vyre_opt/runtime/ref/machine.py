@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...ir.diagnostics import spelling_at
 from ...ir.program import AccessMode, Block, Buffer, Module, Op, Program
 from ..arrays import POISON, storage_type, transient_storage
 from ..dispatcher import ProgramError, Scratch
@@ -179,7 +180,7 @@ class Machine:
         buffer = storage.buffer
         help = "store to every element before it is read"
         if buffer.binding is not None:
-            help += f", or declare @{buffer.name} live_in if the caller's contents are meant"
+            help += f", or {spelling_at(op.loc).input(buffer.name)} if the caller's contents are meant"
         return self.fault(
             "uninitialised",
             op,
@@ -200,7 +201,7 @@ class Machine:
             f"{describe(op)} by {self.invocation_at(frame, collision.lane)} and "
             f"{describe(other)} by {self.invocation(collision.invocation)} are not ordered",
             other=other,
-            help=f"put `barrier {scope}` between them, use atomics, or give each invocation its own element",
+            help=f"put `{spelling_at(op.loc).barrier(scope)}` between them, use atomics, or give each invocation its own element",
         )
 
     def _is_in_one_row(self, frame: Frame, collision: Collision) -> bool:

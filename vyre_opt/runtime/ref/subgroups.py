@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...ir import arith
+from ...ir.diagnostics import spelling_at
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Op
 from ...ir.types import DataType
@@ -31,7 +32,7 @@ def barrier(machine: Machine, frame: Frame, op: Op) -> None:
             "subgroup": lambda: frame.whole_subgroups,
         }[scope]()
         if not arrived:
-            raise _divergence(machine, frame, op, f"barrier {scope}", scope)
+            raise _divergence(machine, frame, op, spelling_at(op.loc).barrier(scope), scope)
     machine.clock.barrier(scope, frame)
 
 

@@ -1,0 +1,44 @@
+"""What messages tell an author to write, in the language of the source: that of `.vyre` files, or Python.
+
+put `barrier workgroup` between them          put `vyre.barrier()` between them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+__all__ = ["PYTHON", "VYRE", "Spelling"]
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """`barrier`: of a scope.  `extent`: how long a buffer is, along a dimension if it has several.  `grid`: of a launch of a
+    program, for extents as text.  `parameter`: one of a named kernel.  `input`: what makes a buffer begin with contents of the
+    caller.  `workgroup_memory`: what a workgroup shares."""
+
+    barrier: Callable[[str], str]
+    extent: Callable[[str, int | None], str]
+    grid: Callable[[str, str], str]
+    parameter: Callable[[str], str]
+    input: Callable[[str], str]
+    workgroup_memory: str
+
+
+VYRE = Spelling(
+    barrier=lambda scope: f"barrier {scope}",
+    extent=lambda name, dimension: f"len @{name}" if dimension is None else f"len @{name}, {dimension}",
+    grid=lambda program, extents: f"grid({extents})",
+    parameter=lambda name: f"{{{name} = N}}",
+    input=lambda name: f"declare @{name} live_in",
+    workgroup_memory="a workgroup buffer",
+)
+
+PYTHON = Spelling(
+    barrier=lambda scope: "vyre.barrier()" if scope == "workgroup" else f'vyre.barrier("{scope}")',
+    extent=lambda name, dimension: f"len({name})" if dimension is None else f"{name}.shape[{dimension}]",
+    grid=lambda program, extents: f"{program}[{extents}](...)",
+    parameter=lambda name: f"{name}=N",
+    input=lambda name: "make it an argument",
+    workgroup_memory="shared memory: vyre.shared(f32, 256)",
+)
