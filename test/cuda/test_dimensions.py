@@ -61,7 +61,7 @@ program @outside workgroup(32) {
 
 def test_a_fault_has_the_index_along_each_dimension() -> None:
     x = np.arange(2 * 3 * 31, dtype=np.float32).reshape(2, 3, 31)
-    with pytest.raises(ProgramError, match=r"index \(1, 1, 31\), shape \(\?, 3, \?\)"):
+    with pytest.raises(ProgramError, match=r"index \(1, 1, 31\), shape \(2, 3, 31\)"):
         vyre_opt.run(OUTSIDE, {"x": x}, 1, lengths={"y": 32}, target="cuda")
 
 
