@@ -48,6 +48,8 @@ campaign: install  ## The slow tests, then random pipelines before and after pas
 	$(BIN)/python -m support --pipelines $(N) --seed $(SEED) --adversarial
 	$(BIN)/python -m support --pipelines $$(($(N) / 10)) --seed $(SEED) --adversarial --passes random
 	$(BIN)/python -m support --pipelines $$(($(N) / 20)) --seed $(SEED) --adversarial --target cpu
+	$(BIN)/python -m support --pipelines $$(($(N) / 10)) --seed $(SEED) --shaped --passes random
+	$(BIN)/python -m support --pipelines $$(($(N) / 20)) --seed $(SEED) --shaped --target cpu
 	$(BIN)/python -m support.certifying --kernels
 	$(BIN)/python -m support.certifying --texts $$(($(N) / 10)) --seed $(SEED)
 

@@ -61,7 +61,7 @@ program @outside workgroup(32) {
 
 def test_a_fault_has_the_index_along_each_dimension() -> None:
     x = np.arange(2 * 3 * 31, dtype=np.float32).reshape(2, 3, 31)
-    with pytest.raises(ProgramError, match=r"index \(1, 1, 31\), shape \(\?, 3, \?\)"):
+    with pytest.raises(ProgramError, match=r"index \(1, 1, 31\), shape \(2, 3, 31\)"):
         vyre_opt.run(OUTSIDE, {"x": x}, 1, lengths={"y": 32}, target="cuda")
 
 
@@ -75,12 +75,11 @@ def test_an_index_is_clamped_along_its_dimension() -> None:
 @pytest.mark.parametrize("seed", range(40))
 def test_random_pipelines(seed: int) -> None:
     case = random_pipeline(seed)
-    x = np.random.default_rng(seed).integers(0, 1 << 32, case.shape, np.uint32)
 
     def run(target: str, passes: str = "") -> np.ndarray | str:
         try:
             compiled = vyre_opt.compile(case.text, target=target, passes=passes)
-            y: np.ndarray = compiled({"x": x}, lengths={"y": case.shape})["y"]
+            y: np.ndarray = compiled(case.arrays(seed), lengths={"y": case.shape})["y"]
         except ProgramError as error:
             return error.kind
         return y

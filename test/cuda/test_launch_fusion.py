@@ -56,7 +56,7 @@ def test_soundness(name, inputs, cuda):
 
 def test_adversarial_pipelines():
     """Those that aim at the proofs; `--adversarial` runs more of them."""
-    done = compare_pipelines("cuda", range(PIPELINES), jobs=JOBS, adversarial=True)
+    done = compare_pipelines("cuda", range(PIPELINES), jobs=JOBS, kind="adversarial")
     assert not done.failures, "\n\n".join(
         f"seed {seed}: {what}\n{text}" for seed, what, text in done.failures
     )

@@ -15,6 +15,7 @@ from vyre_opt.cuda.driver import explain
 from vyre_opt.cuda.faults import program_error
 from vyre_opt.ir.ops import OPS
 from vyre_opt.ir.snapshot import Snapshot
+from vyre_opt.lowering.common.row_major import row_major
 from vyre_opt.lowering.nvptx.abi import Fault, Unit, read_record
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.targets import gpu
@@ -79,17 +80,19 @@ def test_messages_of_the_driver_come_with_advice(message, advice):
     assert message in explain(message, "testing")
 
 
-def record(site: int, index: int, length: int) -> bytes:
-    return struct.pack("<8I3Q", site, 3, 0, 0, 5, 0, 0, 0, index, length, 12)
+def record(
+    site: int, index: int, length: int, third: int = 0, extents: tuple[int, int, int] = (0, 0, 0)
+) -> bytes:
+    return struct.pack("<8I3Q3I", site, 3, 0, 0, 5, 0, 0, third, index, length, 12, *extents)
 
 
 def test_a_fault_record_becomes_a_located_error():
     module = parse(TEXT)
     (kernel,) = lower([Unit(module.programs["p"], module)], gpu("sm_90"), "trap").kernels
     assert [site.op.name for site in kernel.sites] == ["load", "load", "store"]
-    assert read_record(bytes(64)) is None
+    assert read_record(bytes(72)) is None
     fault = read_record(record(2, (1 << 64) - 7, 10))
-    assert fault == Fault(2, (3, 0, 0), (5, 0, 0), (1 << 64) - 7, 10, 12)
+    assert fault == Fault(2, (3, 0, 0), (5, 0, 0), (1 << 64) - 7, 10, 12, extents=(0, 0, 0))
     error = program_error(kernel, fault)
     assert error.kind == "bounds"
     assert error.diagnostic.loc.line == 8
@@ -97,6 +100,30 @@ def test_a_fault_record_becomes_a_located_error():
         error
     )
     assert "@x is declared here" in str(error)
+
+
+OUTSIDE = """vyre 2
+program @p workgroup(32) {
+  buffer @x : f32[?, 3, ?] read binding(0)
+  buffer @y : f32[?] write binding(1)
+  %i = global_id x
+  %one = const 1 : u32
+  %v = load @x[%one, %one, %i] : f32
+  store %v, @y[%i] : f32
+}
+"""
+
+
+def test_a_fault_record_has_the_open_extents():
+    """Of the dimensions that are open, in their order: those of the call, as the CPU shows them."""
+    rows = row_major(parse(OUTSIDE).programs["p"])
+    (kernel,) = lower([Unit(rows.program)], gpu("sm_90"), "trap").kernels
+    traps = [number for number, site in enumerate(kernel.sites, 1) if "access" in site.op.attrs]
+    assert len(traps) == 2  # along the dimensions that are open; 1 is below the fixed 3
+    fault = read_record(record(traps[1], 1, 1, third=31, extents=(2, 31, 0)))
+    assert "load out of bounds of @x: index (1, 1, 31), shape (2, 3, 31), by" in str(
+        program_error(kernel, fault)
+    )
 
 
 def test_a_snapshot_sees_every_change():

@@ -385,6 +385,23 @@ def test_a_program_with_several_outputs_and_vectors() -> None:
     assert set(torch.library.opcheck(pairs, (x,)).values()) == {"SUCCESS"}
 
 
+def test_outputs_of_several_dimensions() -> None:
+    """What a tracer is told of them is what a call gives: torch.compile needs the shapes before anything runs."""
+    text = (
+        SCALE.replace("vyre 1", "vyre 2")
+        .replace("@scale", "@rows")
+        .replace("f32[?] write", "f32[?, 4] write")
+    )
+    text = text.replace("store %twice, @y[%i]", "%zero = const 0 : u32 store %twice, @y[%i, %zero]")
+    rows = vyre_torch.register(
+        "vyretest::rows", vyre_opt.compile(text), grid=1, lengths={"y": lambda x: (x.numel(), 4)}
+    )
+    x = torch.randn(9)
+    assert tuple(rows(x).shape) == (9, 4)
+    torch.testing.assert_close(rows(x)[:, 0], 2 * x)
+    assert set(torch.library.opcheck(rows, (x,)).values()) == {"SUCCESS"}
+
+
 def test_a_pipeline_as_an_operator() -> None:
     heat = vyre_opt.compile(
         SCALE

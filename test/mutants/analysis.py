@@ -489,16 +489,30 @@ MUTANTS = (
     Mutant(
         "the largest of the bounds decides what is written whole",
         "vyre_opt/analysis/whole_writes.py",
-        "return count <= min([MAX_ELEMENTS, *ends])",
-        "return count <= max([0, *ends])",
+        "return extent <= min([MAX_ELEMENTS, *ends])",
+        "return extent <= max([0, *ends])",
         f"{WHOLE_WRITES}::test_what_is_claimed_is_written",
     ),
     Mutant(
         "elements are written beyond the last invocation",
         "vyre_opt/analysis/whole_writes.py",
-        "ends.append(self.invocations * workgroups)",
+        "ends.append(self.invocations * grid[self.axis])",
         "pass",
         f"{WHOLE_WRITES}::test_what_is_claimed_is_written",
+    ),
+    Mutant(
+        "what writes a diagonal writes all rows",
+        "vyre_opt/analysis/whole_writes.py",
+        "if axis is None or axis in axes:",
+        "if axis is None:",
+        f"{WHOLE_WRITES}::test_what_is_claimed_of_several_dimensions_is_written",
+    ),
+    Mutant(
+        "a condition leaves out one index, though it is on an axis that strides, or that no dimension has",
+        "vyre_opt/analysis/whole_writes.py",
+        'if bound is None or (op.name == "if" and axis not in own):',
+        "if bound is None:",
+        f"{WHOLE_WRITES}::test_what_is_claimed_of_several_dimensions_is_written",
     ),
     Mutant(
         "an `if` without `else` orders what was before it",

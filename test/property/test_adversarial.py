@@ -16,7 +16,7 @@ FOUND = (201151, 203620)
 
 
 def compared(target: str, seeds: Any, **options: Any) -> Any:
-    done = compare_pipelines(target, seeds, jobs=1, adversarial=True, **options)
+    done = compare_pipelines(target, seeds, jobs=1, kind="adversarial", **options)
     assert not done.failures, "\n\n".join(
         f"seed {seed}: {what}\n{text}" for seed, what, text in done.failures
     )
@@ -75,5 +75,5 @@ def test_a_wrong_proof_is_found(seed: int, monkeypatch: pytest.MonkeyPatch) -> N
     """A campaign that never finds anything would pass every other test here."""
     compared("ref", [seed])
     monkeypatch.setattr(group_legality.GroupLegality, "rewrites_between", lambda *_: {})
-    done = compare_pipelines("ref", [seed], jobs=1, adversarial=True)
+    done = compare_pipelines("ref", [seed], jobs=1, kind="adversarial")
     assert [failed for failed, _, _ in done.failures] == [seed]

@@ -1,17 +1,24 @@
-"""Random pipelines over buffers of two and three dimensions: passes and targets give what the interpreter gives.
+"""Random programs and pipelines over buffers of two and three dimensions: passes and targets give what ref gives.
 
 A pipeline with a fault has it on the cpu too, if that looks for it; passes are compared on those without one.
+`PYTHONPATH=test python -m support --dimensions 1` has more programs, `--pipelines 2000 --shaped` more pipelines.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from support import Settings, random_program
+from support.campaign import campaign
+from support.certifying import certify_seeds
+from support.differential import compare_random
 from support.dimension_programs import RandomPipeline, random_pipeline
+from support.pipeline_runs import compare_pipelines
 from support.quick import quick
 
 import vyre_opt
 from vyre_opt import parse, print_program
+from vyre_opt.ir.program import AccessMode, Buffer
 from vyre_opt.runtime.dispatcher import ProgramError
 
 PASSES = (
@@ -22,10 +29,9 @@ PASSES = (
 
 
 def outputs(case: RandomPipeline, target: str, passes: str = "") -> np.ndarray | ProgramError:
-    x = np.random.default_rng(len(case.text)).integers(0, 1 << 32, case.shape, np.uint32)
     compiled = vyre_opt.compile(case.text, target=target, passes=passes)
     try:
-        y: np.ndarray = compiled({"x": x}, lengths={"y": case.shape})["y"]
+        y: np.ndarray = compiled(case.arrays(len(case.text)), lengths={"y": case.shape})["y"]
     except ProgramError as error:
         return error
     assert y.shape == case.shape
@@ -51,3 +57,53 @@ def test_random_pipelines(seed: int) -> None:
             after = outputs(case, target, passes)
             assert not isinstance(after, ProgramError), f"{passes}: {after}"
             assert np.array_equal(after, expected), passes
+
+
+SHAPED = Settings(statements=5, dimensions=1.0)
+PART = 5
+
+
+@pytest.mark.parametrize("start", quick(range(20000, 20200, PART), keep=2))
+def test_programs_survive_passes_and_pipelines(start: int) -> None:
+    """Their text parses to them, and a pass and a random pipeline leave their outputs as they are."""
+    report = campaign(range(start, start + PART), settings=SHAPED)
+    assert not report.failures, report.summary()
+    assert report.programs["clean"] == PART
+
+
+@pytest.mark.parametrize("start", quick(range(20200, 20400, PART), keep=2))
+def test_programs_on_cpu(start: int) -> None:
+    done = compare_random("cpu", range(start, start + PART), SHAPED, in_turn=True, jobs=1)
+    assert not done.differences, done.summary("cpu")
+
+
+@pytest.mark.parametrize("passes", ["default", "random"])
+@pytest.mark.parametrize(
+    ("target", "count"), quick([("ref", 24), ("cpu", 3), ("ref", 200), ("cpu", 100)], keep=2)
+)
+def test_sound_pipelines(target: str, count: int, passes: str) -> None:
+    done = compare_pipelines(target, range(count), jobs=1, kind="shaped", passes=passes)
+    assert not done.failures, "\n\n".join(
+        f"seed {seed}: {what}\n{text}" for seed, what, text in done.failures
+    )
+    assert done.joined or passes == "random" or count < 20
+
+
+@pytest.mark.parametrize("seed", quick(range(60), keep=3))
+def test_decisions_are_certified(seed: int) -> None:
+    certified = certify_seeds([seed], ["shaped programs", "shaped pipelines"])
+    assert not certified.refuted
+
+
+def test_the_share_is_what_it_says() -> None:
+    """Buffers of one dimension everywhere, or of two and three, open and fixed, in storage and workgroup memory."""
+
+    def buffers(share: float) -> list[Buffer]:
+        settings = Settings(statements=1, dimensions=share)
+        return [b for seed in range(40) for b in random_program(seed, settings).program.buffers.values()]
+
+    assert {b.dimensions for b in buffers(0.0)} == {1}
+    shaped = [b for b in buffers(1.0) if b.dimensions > 1]
+    assert {b.dimensions for b in shaped} == {2, 3}
+    assert {None in b.shape for b in shaped} == {True, False}
+    assert {b.access for b in shaped} == {*AccessMode}

@@ -12,6 +12,7 @@ import vyre_opt
 from vyre_opt import parse, print_program
 from vyre_opt.ir.diagnostics import DiagnosticError
 from vyre_opt.runtime.dispatcher import BadInputs, ProgramError, dispatcher
+from vyre_opt.runtime.shapes import result_shape
 
 TARGETS = pytest.mark.parametrize("target", ["ref", "cpu"])
 
@@ -237,3 +238,22 @@ def test_an_extent_of_several_has_31_bits() -> None:
     text = "vyre 2 program @p workgroup(1) { buffer @x : u8[1, 2147483648] read binding(0) }"
     with pytest.raises(DiagnosticError, match="of several dimensions each has at most 2\\^31-1"):
         vyre_opt.compile(text)
+
+
+def test_the_shape_of_a_result() -> None:
+    """As an operator of torch gives it before it runs: fixed extents, those of `lengths`, and the lanes of vectors."""
+    text = """vyre 2
+    program @p workgroup(1) {
+      buffer @a : f32[6] write binding(0)
+      buffer @b : vec<2 x f32>[?] write binding(1)
+      buffer @c : f32[3, 4] write binding(2)
+      buffer @d : vec<4 x f32>[?, 5, ?] write binding(3)
+    }
+    """
+    buffers = parse(text).programs["p"].buffers
+    lengths = {"b": 7, "d": [2, 5, 9]}
+    shapes = {name: result_shape(buffer, lengths.get(name)) for name, buffer in buffers.items()}
+    assert shapes == {"a": (6,), "b": (7, 2), "c": (3, 4), "d": (2, 5, 9, 4)}
+    passed = {name: tuple(length) if isinstance(length, list) else length for name, length in lengths.items()}
+    outputs = vyre_opt.run(text, {}, 1, lengths=passed)
+    assert {name: array.shape for name, array in outputs.items()} == shapes

@@ -20,7 +20,7 @@ import vyre_opt
 from vyre_opt.cuda import CudaDispatcher, DeviceArray, driver, libcuda
 from vyre_opt.cuda import pipeline as gpu_pipeline
 from vyre_opt.cuda.faults import FaultRecord, FaultRecords
-from vyre_opt.lowering.nvptx.abi import FaultSite, storage_buffers
+from vyre_opt.lowering.nvptx.abi import FILLED_BYTES, FaultSite, storage_buffers
 from vyre_opt.runtime import dispatcher as protocol
 from vyre_opt.runtime.arrays import storage_type
 from vyre_opt.runtime.dispatcher import BackendError, ProgramError, dispatcher
@@ -192,7 +192,7 @@ class Kernel:
             site = next(n for n, s in sites if s.op.loc is where and s.kind == fault.kind)
             assert status is not None
             status.host[:4] = np.array([site], np.uint32).view(np.uint8)
-            flag = bytes_at(status.pointer + 64, 8).view(np.uint64)
+            flag = bytes_at(status.pointer + FILLED_BYTES + 8, 8).view(np.uint64)
             bytes_at(int(flag[0]), 4)[:] = (1, 0, 0, 0)
 
     def launch(

@@ -3,7 +3,7 @@
 With `--target` the programs are compared with the interpreter on that target, with no and
 with full optimisation; else passes and pipelines are checked.  `--pipelines 2000 --target cpu`
 runs pipelines of launches instead, before and after the default passes; `--adversarial`, such as
-aim at the proofs of fusion; `--passes random`, before and after passes drawn anew for each.
+aim at the proofs of fusion; `--shaped`, such as have buffers of several dimensions; `--passes random`, before and after passes drawn anew for each.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import click
 from .campaign import Report, campaign
 from .differential import OPTIONS, compare_random, smallest
 from .generator import Settings
-from .pipeline_runs import PASSES, compare_pipelines
+from .pipeline_runs import PASSES, Kind, compare_pipelines
 
 MAX_REDUCED = 5
 """Programs that are made small and shown, at most."""
@@ -30,13 +30,30 @@ MAX_REDUCED = 5
     "--pipelines", type=click.IntRange(1), help="Run so many pipelines of launches, and no programs."
 )
 @click.option("--seed", default=1, show_default=True, help="The first seed; the others follow it.")
-@click.option("--adversarial", is_flag=True, help="With --pipelines: those that aim at the proofs of fusion.")
+@click.option(
+    "--adversarial",
+    "kind",
+    flag_value="adversarial",
+    help="With --pipelines: those that aim at the proofs of fusion.",
+)
+@click.option(
+    "--shaped",
+    "kind",
+    flag_value="shaped",
+    help="With --pipelines: those with buffers of two and three dimensions.",
+)
 @click.option(
     "--passes", default=PASSES, show_default=True, help="With --pipelines: what to run, or `random`."
 )
 @click.option("--handoff", is_flag=True, help="Hand-off programs, for decode_scan_fuse.")
 @click.option("--statements", default=10, show_default=True, help="Statements of a program.")
 @click.option("--depth", default=3, show_default=True, help="How deep blocks nest.")
+@click.option(
+    "--dimensions",
+    default=0.25,
+    show_default=True,
+    help="The share of programs in which buffers have several dimensions.",
+)
 @click.option(
     "--target", type=click.Choice(list(OPTIONS)), help="Compare this target with the interpreter instead."
 )
@@ -46,11 +63,12 @@ def main(
     programs: int,
     pipelines: int | None,
     seed: int,
-    adversarial: bool,
+    kind: Kind | None,
     passes: str,
     handoff: bool,
     statements: int,
     depth: int,
+    dimensions: float,
     target: str | None,
     jobs: int | None,
     save: Path | None,
@@ -62,13 +80,13 @@ def main(
         raise click.UsageError("--handoff makes programs; leave out --pipelines")
     started = time.monotonic()
     seeds = range(seed, seed + (programs if pipelines is None else pipelines))
-    settings = Settings(statements=statements, depth=depth)
+    settings = Settings(statements=statements, depth=depth, dimensions=dimensions)
     if pipelines is not None:
         result = compare_pipelines(
             target or "ref",
             seeds,
             jobs=jobs,
-            adversarial=adversarial,
+            kind=kind or "mixed",
             passes=passes,
             progress=lambda so_far: _show(so_far.pipelines, pipelines, len(so_far.failures)),
         )

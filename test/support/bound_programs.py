@@ -2,7 +2,7 @@
 
 A few programs of `random_program` that agree on workgroup and grid are launched in any order,
 some of them again.  Each bound buffer of a launch gets a buffer of the pipeline of the same type and
-count: mostly one that other launches use too, else a new one.  There is no independent result to
+shape: mostly one that other launches use too, else a new one.  There is no independent result to
 compare with: only that it is the same before and after every pass.
 
     @p0(in, out, digest)   @p1(in, state, digest)   @p0(in, out, digest)
@@ -18,10 +18,11 @@ from dataclasses import dataclass, field, replace
 from vyre_opt.ir.literals import show
 from vyre_opt.ir.printer import print_program
 from vyre_opt.ir.program import AccessMode, Buffer
+from vyre_opt.ir.shapes import show_shape
 
 from .expressions import SCALARS, VECTORS, Settings
 from .generator import GRIDS, WORKGROUPS, random_program
-from .sample import Sample, open_count, random_bits
+from .sample import Sample, random_bits, shape_of
 
 __all__ = ["bound_pipeline"]
 
@@ -55,8 +56,8 @@ class _Bindings:
         """The arguments of a launch: a buffer for each that the program binds, no two the same."""
         arguments: list[_PipelineBuffer] = []
         for formal in sample.program.bound_buffers:
-            count = formal.count or open_count(sample.program, sample.grid)
-            arguments.append(self._choose(formal, f"{formal.dtype}[{count}]", arguments))
+            shape = shape_of(formal, sample.program, sample.grid)
+            arguments.append(self._choose(formal, f"{formal.dtype}[{show_shape(shape)}]", arguments))
         return ", ".join(f"@{bound.name}" for bound in arguments)
 
     def _choose(self, formal: Buffer, text: str, arguments: list[_PipelineBuffer]) -> _PipelineBuffer:
@@ -118,7 +119,8 @@ def bound_pipeline(seed: int, all_given: bool = False) -> str:
         if written and rng.random() < 0.08:
             stages += f"  host_read @{rng.choice(written).name}\n"
     programs = "".join(_renamed(sample, number) for number, sample in enumerate(samples))
-    return f"vyre 1\n{programs}pipeline @main {{\n{bindings.declared()}{''.join(params)}{stages}}}\n"
+    version = max(print_program(sample.module).split("\n", 1)[0] for sample in samples)
+    return f"{version}\n{programs}pipeline @main {{\n{bindings.declared()}{''.join(params)}{stages}}}\n"
 
 
 def _param_values(sample: Sample, params: list[str], rng: random.Random) -> str:

@@ -24,7 +24,8 @@ from vyre_opt.ir.printer import print_program
 from vyre_opt.ir.program import Module
 from vyre_opt.passes.manager import PassManager
 
-from .generator import random_program
+from .dimension_programs import sound_pipeline
+from .generator import Settings, random_program
 from .handoff import handoff_program
 from .kernel_cases import KernelCase, kernel_cases
 from .natural_pipelines import natural_pipeline
@@ -38,11 +39,16 @@ SECONDS = 2.0
 KERNEL_SECONDS = 10.0
 """For each obligation about kernels, as the tool has it."""
 
+SHAPED = Settings(statements=5, dimensions=1.0)
+"""Of programs with buffers of several dimensions."""
+
 KINDS: dict[str, Callable[[int], str | Module]] = {
     "programs": lambda seed: random_program(seed).module,
     "hand-offs": lambda seed: handoff_program(seed).module,
     "pipelines": pipeline_text,
-    "adversarial pipelines": lambda seed: seed_pipeline(seed, adversarial=True)[0],
+    "adversarial pipelines": lambda seed: seed_pipeline(seed, "adversarial")[0],
+    "shaped programs": lambda seed: random_program(seed, SHAPED).module,
+    "shaped pipelines": lambda seed: sound_pipeline(seed).text,
     "natural pipelines": lambda seed: natural_pipeline(seed).text,
 }
 

@@ -1,8 +1,9 @@
 """Random pipelines over buffers of two and three dimensions.
 
-A stage reads buffers at indices near its invocation's own and writes its own element, or one that is not: some texts
-have races, accesses out of bounds and reads of what nobody wrote, which the interpreter tells apart.  What two stages
-hand over, and what a stage keeps in workgroup memory, is read at other indices than it is written at.
+A stage reads buffers at indices near its invocation's own, a stencil or a vector along the last dimension, and writes
+its own element.  What stages hand over, and what a stage keeps in workgroup memory, is read at other indices than it
+is written at.  Of those that need not be sound some have races, accesses out of bounds and reads of what nobody wrote,
+which the interpreter tells apart.
 """
 
 from __future__ import annotations
@@ -10,46 +11,77 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-__all__ = ["RandomPipeline", "random_pipeline"]
+import numpy as np
+
+__all__ = ["RandomPipeline", "random_pipeline", "sound_pipeline"]
 
 AXES = "xyz"
 WORKGROUPS = ((8, 4, 1), (4, 4, 1), (32, 1, 1), (4, 2, 2), (16, 2, 1), (1, 1, 1))
 TYPES = ("u32", "u32", "u32", "i32", "u64", "i64", "u16")
+VECTOR = 4
 
 
 @dataclass(frozen=True)
 class RandomPipeline:
-    """`shape`: of @x, the only input; all buffers of the pipeline have it."""
+    """`inputs`: the names of the buffers that the caller passes; `shape`: of all buffers of the pipeline."""
 
     text: str
+    inputs: tuple[str, ...]
     shape: tuple[int, ...]
+
+    def arrays(self, seed: int) -> dict[str, np.ndarray]:
+        rng = np.random.default_rng(seed)
+        return {name: rng.integers(0, 1 << 32, self.shape, np.uint32) for name in self.inputs}
 
 
 def random_pipeline(seed: int) -> RandomPipeline:
-    rng = random.Random(f"dimensions {seed}")
+    """Any pipeline; @x and @y have open extents at times."""
+    return _pipeline(random.Random(f"dimensions {seed}"), is_sound=False)
+
+
+def sound_pipeline(seed: int) -> RandomPipeline:
+    """A pipeline without a fault, whose buffers have fixed extents; those of its programs may be open."""
+    return _pipeline(random.Random(f"sound dimensions {seed}"), is_sound=True)
+
+
+def _pipeline(rng: random.Random, is_sound: bool) -> RandomPipeline:
     dimensions = rng.choice((2, 2, 2, 3))
-    workgroup = rng.choice(WORKGROUPS)
+    # lanes along an axis that no dimension has would write the same elements
+    workgroup = rng.choice([size for size in WORKGROUPS if not is_sound or dimensions == 3 or size[2] == 1])
     shape = tuple(
         rng.randint(1, 3) * workgroup[axis] + rng.randint(0, 2) for axis in reversed(range(dimensions))
     )
-    programs = [_Program(rng, f"p{number}", dimensions, workgroup, shape).text() for number in range(2)]
-    declared = ", ".join("?" if rng.random() < 0.5 else str(extent) for extent in shape)
-    inner = ", ".join(rng.choice((str(extent), f"len(@x, {number})")) for number, extent in enumerate(shape))
+    programs = [
+        _Program(rng, f"p{number}", dimensions, workgroup, shape, is_sound)
+        for number in range(rng.choice((2, 2, 3)))
+    ]
+    texts = [program.text() for program in programs]
+    opened = 0.0 if is_sound else 0.5
+    declared = ", ".join("?" if rng.random() < opened else str(extent) for extent in shape)
     grid = ", ".join(
         f"ceil_div(len(@x, {dimensions - 1 - axis}), {workgroup[axis]})" for axis in range(dimensions)
     )
-    lines = [
-        "vyre 2",
-        *programs,
-        "pipeline @main {",
-        f"  buffer @x : u32[{declared}] read",
-        f"  buffer @mid : u32[{inner}]",
-        f"  buffer @y : u32[{declared}] live_out",
-        f"  launch @p0 grid({grid}) (@x, @mid)",
-        f"  launch @p1 grid({grid}) (@mid, @y)",
-        "}",
-    ]
-    return RandomPipeline("\n".join(lines) + "\n", shape)
+    buffers, launches = ["x"], list[str]()
+    for number, program in enumerate(programs):
+        written = "y" if number == len(programs) - 1 else f"mid{number}"
+        read = [buffers[-1], *(rng.choice(buffers) for _ in program.inputs[1:])]
+        buffers.append(written)
+        arguments = ", ".join(f"@{name}" for name in (*dict.fromkeys(read), written))
+        if len(set(read)) < len(read):  # no two arguments of a launch are the same buffer
+            arguments = ", ".join(f"@{name}" for name in (read[0], "z", written))
+        launch = f"launch @p{number} grid({grid}) ({arguments})"
+        launches.append(f"  repeat 2 {{ {launch} }}" if rng.random() < 0.1 else f"  {launch}")
+    lines = ["vyre 2", *texts, "pipeline @main {", f"  buffer @x : u32[{declared}] read"]
+    takes_z = any("@z" in launch for launch in launches)
+    if takes_z:
+        lines.append(f"  buffer @z : u32[{', '.join(map(str, shape))}] read")
+    for name in buffers[1:-1]:
+        inner = ", ".join(
+            rng.choice((str(extent), f"len(@x, {number})")) for number, extent in enumerate(shape)
+        )
+        lines.append(f"  buffer @{name} : u32[{inner}]")
+    lines += [f"  buffer @y : u32[{declared}] live_out", *launches, "}"]
+    return RandomPipeline("\n".join(lines) + "\n", ("x", "z") if takes_z else ("x",), shape)
 
 
 class _Program:
@@ -62,8 +94,10 @@ class _Program:
         dimensions: int,
         workgroup: tuple[int, int, int],
         shape: tuple[int, ...],
+        is_sound: bool,
     ) -> None:
-        self.rng, self.name, self.dimensions = rng, name, dimensions
+        self.rng, self.name, self.dimensions, self.is_sound = rng, name, dimensions, is_sound
+        self.inputs = ["x", "z"] if rng.random() < 0.25 else ["x"]
         self.workgroup, self.shape = workgroup, shape
         self.lines: list[str] = []
         self.count = 0
@@ -82,7 +116,7 @@ class _Program:
         self.locals = [self.emit(f"local_id {axis}") for axis in axes]
         self.lengths = [self.emit(f"len @x, {number}") for number in range(self.dimensions)]
         guards = [self.emit(f"lt {i}, {n} : u32") for i, n in zip(self.ids, self.lengths, strict=True)]
-        if rng.random() < 0.1:
+        if self.errs(0.1):
             guards = guards[1:]  # which leaves one dimension without a bound
         inside = guards[0]
         for guard in guards[1:]:
@@ -92,7 +126,7 @@ class _Program:
         outer, self.indent = self.indent, "    "
         total = zero
         for _ in range(rng.randint(1, 3)):
-            loaded = self.emit(f"load @x[{', '.join(self.place(self.ids))}] : u32")
+            loaded = self.read(rng.choice(self.inputs))
             total = self.emit(f"{rng.choice(('add', 'xor', 'max'))} {total}, {loaded} : u32")
             if rng.random() < 0.3:
                 again = self.emit(f"load @x[{', '.join(self.ids)}] : u32")
@@ -104,7 +138,7 @@ class _Program:
             value = self.through_tile(value)
         self.lines.append(f"  if {inside} {{")
         self.indent = "    "
-        place = self.place(self.ids) if rng.random() < 0.1 else self.ids
+        place = self.place(self.ids) if self.errs(0.1) else self.ids
         self.lines.append(f"    store {value}, @y[{', '.join(place)}] : u32")
         if rng.random() < 0.3:  # what it has just stored, or an earlier store that this one overwrites
             more = self.emit(f"add {value}, {self.emit('const 7 : u32')} : u32")
@@ -112,18 +146,50 @@ class _Program:
         self.lines.append("  }")
         return self.framed()
 
+    def errs(self, share: float) -> bool:
+        """Whether to do what may be a fault."""
+        return not self.is_sound and self.rng.random() < share
+
+    def read(self, buffer: str) -> str:
+        """An element near the own one; or a stencil of neighbours, or a vector of the row."""
+        kind = self.rng.random()
+        if kind < 0.2:
+            return self.stencil(buffer)
+        if kind < 0.35 and self.shape[-1] >= VECTOR:
+            width = self.emit(f"const {VECTOR} : u32")
+            last = self.emit(
+                f"min {self.ids[-1]}, {self.emit(f'sub {self.lengths[-1]}, {width} : u32')} : u32"
+            )
+            row = ", ".join([*self.place(self.ids)[:-1], last])
+            vector = self.emit(f"load @{buffer}[{row}] : vec<{VECTOR} x u32>")
+            return self.emit(f"extract {vector}[{self.rng.randrange(VECTOR)}] : vec<{VECTOR} x u32>")
+        return self.emit(f"load @{buffer}[{', '.join(self.place(self.ids))}] : u32")
+
+    def stencil(self, buffer: str) -> str:
+        """The sum of the neighbours on both sides along some dimensions, clamped at the edges."""
+        one, total = self.emit("const 1 : u32"), ""
+        for number in sorted(self.rng.sample(range(self.dimensions), self.rng.randint(1, self.dimensions))):
+            own = self.ids[number]
+            last = self.emit(f"sub {self.lengths[number]}, {one} : u32")
+            after = self.emit(f"min {self.emit(f'add {own}, {one} : u32')}, {last} : u32")
+            for index in (self.emit(f"sub_sat {own}, {one} : u32"), after):
+                place = ", ".join([*self.ids[:number], index, *self.ids[number + 1 :]])
+                loaded = self.emit(f"load @{buffer}[{place}] : u32")
+                total = self.emit(f"add {total}, {loaded} : u32") if total else loaded
+        return total
+
     def framed(self) -> str:
         shapes = [
             ", ".join("?" if self.rng.random() < 0.6 else str(extent) for extent in self.shape)
-            for _ in range(2)
+            for _ in range(3)
         ]
         tile = [self.workgroup[axis] + (axis == 0) for axis in reversed(range(self.dimensions))]
         sizes = ", ".join(map(str, self.workgroup))
         head = [
             f"program @{self.name} workgroup({sizes}) {{",
-            f"  buffer @x : u32[{shapes[0]}] read binding(0)",
+            *(f"  buffer @{name} : u32[{shapes[k]}] read binding({k})" for k, name in enumerate(self.inputs)),
+            f"  buffer @y : u32[{shapes[2]}] write binding({len(self.inputs)})",
         ]
-        head.append(f"  buffer @y : u32[{shapes[1]}] write binding(1)")
         if self.has_tile:
             head.append(f"  buffer @t : u32[{', '.join(map(str, tile))}] workgroup")
         return "\n".join([*head, *self.lines, "}"])
@@ -138,7 +204,7 @@ class _Program:
             for axis, own in zip(reversed(range(self.dimensions)), self.locals, strict=True)
         ]
         is_own = mirrored == self.locals
-        if (not is_own and self.rng.random() < 0.9) or self.rng.random() < 0.5:
+        if (not is_own and not self.errs(0.1)) or self.rng.random() < 0.5:
             self.lines.append("  barrier workgroup")
         if self.rng.random() < 0.2:
             self.lines.append("  barrier workgroup")
@@ -161,7 +227,7 @@ class _Program:
         elif kind < 0.85:  # from the other end
             last = self.emit(f"sub {length}, {self.emit(one)} : u32")
             index = self.emit(f"sub {last}, {own} : u32")
-        elif kind < 0.97:
+        elif kind < 0.97 or self.is_sound:
             index = self.emit(f"rem {own}, {length} : u32")
         else:
             index = self.emit(f"add {own}, {self.emit(one)} : u32")  # beyond the last one

@@ -29,7 +29,8 @@ class Settings:
     `bitcast_nan` lets the bits of a NaN, which may differ between backends, become an integer;
     `bitcast_shapes` lets a bitcast change the number of lanes, as from vec<4 x u8> to u32;
     `fastmath` puts flags on float ops, which allow passes and targets to change results.  `workgroup` and `grid` are random where they are None,
-    the element types of buffers where `elements` is empty.
+    the element types of buffers where `elements` is empty.  `dimensions`: the share of programs in which
+    buffers have several dimensions.
     """
 
     statements: int = 10
@@ -42,6 +43,7 @@ class Settings:
     workgroup: tuple[int, ...] | None = None
     grid: tuple[int, ...] | None = None
     elements: tuple[DataType, ...] = ()
+    dimensions: float = 0.25
 
 
 @dataclass(slots=True)
@@ -234,7 +236,10 @@ def _size(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:
 
 
 def _len(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:
-    return e.b.len(e.rng.choice(list(e.b.program.buffers)), dtype)
+    buffer = e.rng.choice(list(e.b.program.buffers.values()))
+    if buffer.dimensions == 1:
+        return e.b.len(buffer, dtype)
+    return e.b.len(buffer, dtype, dimension=e.rng.randrange(buffer.dimensions))
 
 
 def _splat(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:

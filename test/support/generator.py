@@ -43,7 +43,7 @@ def random_program(seed: int, settings: Settings | None = None) -> Sample:
     _params(b, random.Random(f"params {seed}"))
     grid = b.program.grid
     assert grid is not None
-    memory = MemoryGenerator(e, grid[0] * grid[1] * grid[2])
+    memory = MemoryGenerator(e, grid[0] * grid[1] * grid[2], random.Random(f"shapes {seed}"))
     statements = Statements(e, memory)
     statements.several(settings.statements)
     for storage in memory.owned:

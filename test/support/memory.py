@@ -12,17 +12,22 @@ the next; `Track` keeps what has happened to a buffer since the last barrier:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import random
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from vyre_opt.ir.builder import Operand
 from vyre_opt.ir.ops import OPS
 from vyre_opt.ir.program import Buffer, Value
 from vyre_opt.ir.types import DataType
 
+from .buffer_layouts import Layout, clamped_indices, random_input_shape, random_layout
 from .expressions import INTEGERS, SCALARS, VECTORS, Expressions
-from .sample import MAX_SLOTS
+from .sample import MAX_SLOTS, OPEN_INPUT_EXTENT
 
 BLOCKED = "blocked"
+SEVERAL = 0.6
+"""The share of buffers with several dimensions, in programs that have such."""
 SHARED_ATOMICS = ("add", "min", "max", "and", "or", "xor")
 
 
@@ -56,25 +61,38 @@ class Track:
 class DividedBuffer:
     """A buffer and how invocations divide it.  `tile` holds a workgroup's elements.
 
-    `interleaved`: slot s of lane t is at s * lanes + t of the tile, else at t * slots + s.
+    `interleaved`: slot s of lane t is at s * lanes + t of the tile, else at t * slots + s.  So lanes are the inner
+    positions of a layout, else the outer ones.
     """
 
     buffer: Buffer
     slots: int
     interleaved: bool
     lanes: int
+    layout: Layout | None = None
+    """Where the buffer has several dimensions."""
     track: Track = field(default_factory=Track)
 
     @property
     def tile(self) -> int:
         return self.slots * self.lanes
 
+    @property
+    def row(self) -> int:
+        """The elements of the tile that follow each other."""
+        return self.tile if self.layout is None else self.layout.row
+
 
 class MemoryGenerator:
-    """Declares the buffers of a program and makes accesses to them."""
+    """Declares the buffers of a program and makes accesses to them.
 
-    def __init__(self, e: Expressions, workgroups: int) -> None:
+    `shapes`: draws the dimensions of buffers, so that programs without several stay as they are.
+    """
+
+    def __init__(self, e: Expressions, workgroups: int, shapes: random.Random) -> None:
         self.e = e
+        self.shapes = shapes
+        self.has_several = shapes.random() < e.settings.dimensions
         self.b = e.b
         self.rng = e.rng
         self.workgroups = workgroups
@@ -84,7 +102,7 @@ class MemoryGenerator:
         self.shared: list[DividedBuffer] = []
         self.counters: list[tuple[Buffer, str]] = []
         self.binding = 0
-        self.places: dict[tuple[str, int], Value] = {}
+        self.places: dict[tuple[str, int], tuple[Value, ...]] = {}
         """Indices in scope, by buffer and slot, to be used again."""
         self._declare()
 
@@ -95,42 +113,69 @@ class MemoryGenerator:
         invocations = self.workgroups * self.lanes
         for _ in range(rng.randrange(1, 4)):
             count = None if rng.random() < 0.3 else rng.choice((1, 7, invocations, invocations * 2, 64))
-            self.inputs.append(self._bound("in", self._element(), count, "read"))
+            shape = random_input_shape(self.shapes) if self._is_several() else (count,)
+            self.inputs.append(self._bound("in", self._element(), shape, "read"))
         for number in range(rng.randrange(2, 5)):
             slots = rng.randrange(1, MAX_SLOTS + 1)
             count = None if rng.random() < 0.3 else invocations * slots + rng.choice((0, 0, 3))
-            if number == 0 or rng.random() < 0.5:
-                buffer = self._bound("out", self._element(), count, "write", live_out=True)
+            is_output = number == 0 or rng.random() < 0.5
+            dtype, interleaved = self._element(), rng.random() < 0.3
+            layout, shape = self._divided(slots, interleaved, count)
+            if is_output:
+                buffer = self._bound("out", dtype, shape, "write", live_out=True)
             else:
-                buffer = self._bound(
-                    "state", self._element(), count, "read_write", live_in=True, live_out=True
-                )
+                buffer = self._bound("state", dtype, shape, "read_write", live_in=True, live_out=True)
             filled = frozenset(range(slots)) if buffer.live_in else frozenset()
             self.owned.append(
-                DividedBuffer(buffer, slots, rng.random() < 0.3, self.lanes, Track(filled=filled))
+                DividedBuffer(buffer, slots, interleaved, self.lanes, layout, Track(filled=filled))
             )
         self.digests = self._bound(
-            "digest", DataType.U64, invocations, "read_write", live_in=True, live_out=True
+            "digest", DataType.U64, (invocations,), "read_write", live_in=True, live_out=True
         )
         for number in range(rng.randrange(0, 3)):
             slots = rng.randrange(1, MAX_SLOTS + 1)
             tile = slots * self.lanes
-            if rng.random() < 0.5:
-                buffer = b.buffer(f"tile{number}", self._element(), tile, "workgroup")
-            elif rng.random() < 0.5:
-                buffer = self._bound("mid", self._element(), tile * self.workgroups, "read_write")
+            kind = "tile" if rng.random() < 0.5 else "mid" if rng.random() < 0.5 else "pass"
+            dtype, interleaved = self._element(), rng.random() < 0.3
+            count = tile if kind == "tile" else tile * self.workgroups
+            layout, shape = self._divided(slots, interleaved, count, kind)
+            if kind == "mid":
+                buffer = self._bound("mid", dtype, shape, "read_write")
             else:
-                buffer = b.buffer(f"pass{number}", self._element(), tile * self.workgroups, "read_write")
-            self.shared.append(DividedBuffer(buffer, slots, rng.random() < 0.3, self.lanes))
+                access = "workgroup" if kind == "tile" else "read_write"
+                buffer = b.buffer(f"{kind}{number}", dtype, shape, access)
+            self.shared.append(DividedBuffer(buffer, slots, interleaved, self.lanes, layout))
         for _ in range(rng.randrange(0, 2)):
             dtype = rng.choice([t for t in INTEGERS if t.bits in (32, 64)])
             count = rng.choice((1, 4, 16))
-            buffer = self._bound("counter", dtype, count, "read_write", live_in=True, live_out=True)
+            shape = (self.shapes.choice((1, 3)), count) if self._is_several() else (count,)
+            buffer = self._bound("counter", dtype, shape, "read_write", live_in=True, live_out=True)
             self.counters.append((buffer, rng.choice(SHARED_ATOMICS)))
 
-    def _bound(self, name: str, dtype: DataType, count: int | None, access: str, **live: bool) -> Buffer:
+    def _bound(
+        self, name: str, dtype: DataType, shape: Sequence[int | None], access: str, **live: bool
+    ) -> Buffer:
         number, self.binding = self.binding, self.binding + 1
-        return self.b.buffer(f"{name}{number}", dtype, count, access, number, **live)
+        return self.b.buffer(f"{name}{number}", dtype, shape, access, number, **live)
+
+    def _is_several(self) -> bool:
+        """Whether the next buffer has several dimensions."""
+        return self.has_several and self.shapes.random() < SEVERAL
+
+    def _divided(
+        self, slots: int, interleaved: bool, count: int | None, kind: str = "bound"
+    ) -> tuple[Layout | None, tuple[int | None, ...]]:
+        """The layout of a buffer that invocations divide, None for one dimension, and its shape."""
+        if not self._is_several():
+            return None, (count,)
+        outer, inner = (slots, self.lanes) if interleaved else (self.lanes, slots)
+        layout, shape = random_layout(self.shapes, None if kind == "tile" else self.workgroups, outer, inner)
+        if kind == "pass":  # not bound, so no array says how long it is
+            shape = tuple(
+                least if extent is None else extent
+                for extent, least in zip(shape, layout.extents, strict=True)
+            )
+        return layout, shape
 
     def _element(self) -> DataType:
         rng = self.rng
@@ -164,28 +209,81 @@ class MemoryGenerator:
         assert grid is not None
         return self.b.mul(self._linear(grid, "workgroup_id"), storage.tile)
 
-    def own_index(self, storage: DividedBuffer, slot: int) -> Value:
+    def workgroup(self) -> Value:
+        grid = self.b.program.grid
+        assert grid is not None
+        return self._linear(grid, "workgroup_id")
+
+    def own_index(self, storage: DividedBuffer, slot: int) -> tuple[Value, ...]:
+        """The index along each dimension of an element that this invocation owns."""
         b = self.b
         key = storage.buffer.name, slot
         if key in self.places and self.rng.random() < 0.5:
             return self.places[key]
+        if storage.layout is not None:
+            indices = self.places[key] = self._own_indices(storage, storage.layout, slot)
+            return indices
         lane = self.lane()
         if storage.interleaved:
             place = b.add(lane, slot * storage.lanes) if slot else lane
         else:
             place = b.mul(lane, storage.slots) if storage.slots > 1 else lane
             place = b.add(place, slot) if slot else place
-        index = self.places[key] = self._rebase(storage, place)
-        return index
+        self.places[key] = (self._rebase(storage, place),)
+        return self.places[key]
+
+    def _own_indices(self, storage: DividedBuffer, layout: Layout, slot: Operand) -> tuple[Value, ...]:
+        """`slot`: any value below the slots."""
+        b, lane = self.b, self.lane()
+        outer, inner = (slot, lane) if storage.interleaved else (lane, slot)
+        if layout.splits_tiles:
+            return self._indices(storage, layout, {"outer": outer, "inner": inner})
+        row = b.mul(b.as_value(outer, DataType.U32), layout.sizes["inner"])
+        return self._indices(storage, layout, {"tile": b.add(row, inner)})
+
+    def _indices(
+        self, storage: DividedBuffer, layout: Layout, positions: dict[str, Operand]
+    ) -> tuple[Value, ...]:
+        """The indices of an element of this workgroup's tile, some of another type."""
+        if not storage.buffer.is_workgroup:
+            positions["workgroup"] = self.workgroup()
+        return tuple(self._retyped(index) for index in layout.indices(self.b, positions))
 
     def _rebase(self, storage: DividedBuffer, place: Value) -> Value:
         base = self.base(storage)
-        index = place if base is None else self.b.add(base, place)
+        return self._retyped(place if base is None else self.b.add(base, place))
+
+    def _retyped(self, index: Value) -> Value:
         kind = self.rng.random()
         return index if kind < 0.8 else self.b.cast(index, self.rng.choice((DataType.U64, DataType.I32)))
 
-    def other_index(self, storage: DividedBuffer, span: int = 1) -> Value:
-        """Some element of the workgroup's tile, with `span` - 1 more after it."""
+    def other_index(self, storage: DividedBuffer, span: int = 1) -> tuple[Value, ...]:
+        """Some element of the workgroup's tile, with `span` - 1 more after it in its row."""
+        layout = storage.layout
+        if layout is None:
+            return (self._rebase(storage, self._other_place(storage, span)),)
+        if not layout.splits_tiles:
+            return self._indices(storage, layout, {"tile": self._other_place(storage, span)})
+        outer = self._position(layout.sizes["outer"], is_lane=not storage.interleaved)
+        inner = self._position(layout.sizes["inner"] - span + 1, is_lane=storage.interleaved and span == 1)
+        return self._indices(storage, layout, {"outer": outer, "inner": inner})
+
+    def _position(self, count: int, is_lane: bool) -> Value:
+        """A position below `count`; `is_lane`: there is one for each lane."""
+        b, rng = self.b, self.rng
+        kind = rng.randrange(4)
+        if kind == 0 and is_lane:
+            return self.lane()
+        if kind == 1 and is_lane:
+            mirrored: Value = b.sub(b.const(count - 1), self.lane())
+            return mirrored
+        if kind == 2:
+            clamped: Value = b.min(b.add(self.lane(), rng.randrange(4)), count - 1)
+            return clamped
+        return self.e.below(count)
+
+    def _other_place(self, storage: DividedBuffer, span: int) -> Value:
+        """A number of an element of the tile."""
         b, rng = self.b, self.rng
         places = storage.tile - span + 1
         kind = rng.randrange(5)
@@ -199,17 +297,37 @@ class MemoryGenerator:
             place = b.rem(b.xor(self.lane(), 1), places)
         else:
             place = self.e.below(places)
-        return self._rebase(storage, place)
+        return place
 
     # --- accesses: each returns whether it was possible ----------------------------------
 
     def load_input(self) -> bool:
         buffer = self.rng.choice(self.inputs)
+        if buffer.dimensions > 1:
+            return self._load_near(buffer)
         count = buffer.count or self.workgroups * self.lanes * MAX_SLOTS
         lanes = self._width(buffer, count)
         dtype = self.rng.choice((DataType.U32, DataType.U32, DataType.I32, DataType.U64))
         index = self.e.below(count - lanes + 1, dtype)
         self.e.note(self.b.load(buffer, index, lanes))
+        return True
+
+    def _load_near(self, buffer: Buffer) -> bool:
+        """Of an input of several dimensions: at any indices in bounds, or near the own ids, clamped to its lengths."""
+        rng, b = self.rng, self.b
+        extents = [
+            OPEN_INPUT_EXTENT + dimension if extent is None else extent
+            for dimension, extent in enumerate(buffer.shape)
+        ]
+        lanes = self._width(buffer, extents[-1])
+        most = [*extents[:-1], extents[-1] - lanes + 1]
+        if None not in buffer.shape and rng.random() < 0.5:
+            indices = [self.e.below(count) for count in most]
+        else:
+            ids = [self.lane(), self.workgroup(), b.global_id("x"), b.global_id("y")]
+            values = [rng.choice(ids) if rng.random() < 0.6 else self.e.value(DataType.U32) for _ in most]
+            indices = clamped_indices(b, rng, buffer.name, values, lanes)
+        self.e.note(b.load(buffer, [self._retyped(index) for index in indices], lanes))
         return True
 
     def _width(self, buffer: Buffer, available: int) -> int:
@@ -223,6 +341,7 @@ class MemoryGenerator:
             return False
         dtype, slots = storage.buffer.dtype, storage.slots
         whole = slots > 1 and not storage.interleaved and not dtype.is_vec and self.rng.random() < 0.3
+        # slots are the inner positions, which follow each other in every layout
         if whole:
             self.b.store(self.e.value(DataType.vec(dtype, slots)), storage.buffer, self.own_index(storage, 0))
             track.filled = frozenset(range(slots))
@@ -240,18 +359,25 @@ class MemoryGenerator:
             return False
         dtype = storage.buffer.dtype
         if self.rng.random() < 0.4 and storage.slots > 1:
-            value = self.e.value(dtype)
-            first = self.own_index(storage, 0)
-            stride = storage.lanes if storage.interleaved else 1
-            with self.b.for_(0, storage.slots, dtype=first.type) as loop:
-                step = loop.index if stride == 1 else self.b.mul(loop.index, stride)
-                self.b.store(value, storage.buffer, self.b.add(first, step))
+            self._fill_in_loop(storage, self.e.value(dtype))
         else:
             for slot in range(storage.slots):
                 self.b.store(self.e.value(dtype), storage.buffer, self.own_index(storage, slot))
         track.filled = frozenset(range(storage.slots))
         track.written = True
         return True
+
+    def _fill_in_loop(self, storage: DividedBuffer, value: Value) -> None:
+        b, layout = self.b, storage.layout
+        if layout is not None:
+            with b.for_(0, storage.slots, dtype=DataType.U32) as loop:
+                b.store(value, storage.buffer, self._own_indices(storage, layout, loop.index))
+            return
+        (first,) = self.own_index(storage, 0)
+        stride = storage.lanes if storage.interleaved else 1
+        with b.for_(0, storage.slots, dtype=first.type) as loop:
+            step = loop.index if stride == 1 else b.mul(loop.index, stride)
+            b.store(value, storage.buffer, b.add(first, step))
 
     def load_own(self, storage: DividedBuffer) -> bool:
         track = storage.track
@@ -267,7 +393,7 @@ class MemoryGenerator:
         track = storage.track
         if track.written or track.atomic or len(track.filled) < storage.slots:
             return False
-        lanes = self._width(storage.buffer, storage.tile)
+        lanes = self._width(storage.buffer, storage.row)
         self.e.note(self.b.load(storage.buffer, self.other_index(storage, lanes), lanes))
         track.read = True
         return True
@@ -277,8 +403,8 @@ class MemoryGenerator:
         if not self.counters:
             return False
         buffer, name = self.rng.choice(self.counters)
-        index = self.e.below(buffer.count or 1)
-        self._atomic(name, buffer, index)
+        indices = [self.e.below(extent or 1) for extent in buffer.shape]
+        self._atomic(name, buffer, indices)
         return True
 
     def atomic_tile(self, storage: DividedBuffer) -> bool:
@@ -309,7 +435,7 @@ class MemoryGenerator:
         track.written = track.own = True
         return True
 
-    def _atomic(self, name: str, buffer: Buffer, index: Value) -> Value:
+    def _atomic(self, name: str, buffer: Buffer, index: Sequence[Value]) -> Value:
         values = [self.e.value(buffer.dtype) for _ in range(2 if name == "compare_exchange" else 1)]
         order = self.rng.choice(("relaxed", "relaxed", "acq_rel", "seq_cst"))
         old: Value = getattr(self.b, f"atomic_{name}")(buffer, index, *values, order=order)

@@ -1,8 +1,8 @@
 """Random pipelines before and after passes, on a target, against the interpreter.
 
 Half of them hand buffers on in ways that may be joined or may not (`launch_pipeline`), half are
-generated programs with buffers bound at random (`bound_pipeline`); or all of them aim at the proofs
-(`adversarial_pipeline`).  Each is run three times:
+generated programs with buffers bound at random (`bound_pipeline`).  Or all of them aim at the proofs
+(`adversarial_pipeline`), or have buffers of two and three dimensions (`sound_pipeline`).  Each is run three times:
 
     as it is, on ref             what it means; a fault would be reported here
     as it is, on the target      the same
@@ -19,7 +19,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from vyre_opt.runtime.dispatcher import Dispatcher, DispatchError, ProgramError,
 from .adversarial import adversarial_pipeline
 from .bound_programs import bound_pipeline
 from .differential import OPTIONS, distribute
+from .dimension_programs import sound_pipeline
 from .launch_pipelines import launch_pipeline
 from .properties import bits, random_pipeline
 from .sample import random_array
@@ -43,6 +44,7 @@ from .sample import random_array
 __all__ = [
     "PASSES",
     "RANDOM",
+    "Kind",
     "PipelineRuns",
     "Observation",
     "any_inputs",
@@ -57,6 +59,8 @@ __all__ = [
 ]
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
+Kind = Literal["mixed", "adversarial", "shaped"]
+"""Of the pipelines of seeds: see above."""
 
 PASSES = "default"
 RANDOM = "random"
@@ -111,7 +115,7 @@ def compare_pipelines(
     seeds: Sequence[int],
     *,
     jobs: int | None = None,
-    adversarial: bool = False,
+    kind: Kind = "mixed",
     passes: str = PASSES,
     progress: Callable[[PipelineRuns], None] | None = None,
 ) -> PipelineRuns:
@@ -120,9 +124,7 @@ def compare_pipelines(
     `jobs`: processes, one for each CPU by default.  `passes`: a pipeline, or RANDOM.  `progress` is
     called with the totals so far after every BATCH of them.
     """
-    batches = [
-        (target, list(seeds[at : at + BATCH]), adversarial, passes) for at in range(0, len(seeds), BATCH)
-    ]
+    batches = [(target, list(seeds[at : at + BATCH]), kind, passes) for at in range(0, len(seeds), BATCH)]
     total = PipelineRuns()
     for part in distribute(_run_batch, batches, jobs):
         total.add(part)
@@ -131,12 +133,12 @@ def compare_pipelines(
     return total
 
 
-def seed_pipeline(seed: int, adversarial: bool = False) -> tuple[str, Module, Arrays]:
+def seed_pipeline(seed: int, kind: Kind = "mixed") -> tuple[str, Module, Arrays]:
     """The pipeline of a seed, which runs clean on ref, as text and in memory, and its inputs."""
-    if adversarial:
+    if kind == "adversarial":
         pipeline = adversarial_pipeline(seed)
         return pipeline.text, pipeline.module, pipeline.inputs
-    text = pipeline_text(seed)
+    text = sound_pipeline(seed).text if kind == "shaped" else pipeline_text(seed)
     return text, parse(text), any_inputs(text, seed)
 
 
@@ -159,7 +161,7 @@ def any_inputs(text: str, seed: int) -> Arrays:
     """
     rng = random.Random(seed)
     parameters = Signature.of(parse(text).pipelines["main"]).parameters
-    return {b.name: random_array(b.dtype, b.count or 0, rng) for b in parameters}
+    return {b.name: random_array(b.dtype, [extent or 0 for extent in b.shape], rng) for b in parameters}
 
 
 def plain_inputs(text: str, seed: int) -> Arrays:
@@ -238,7 +240,7 @@ def check_example(text: str, target: Dispatcher | str, seed: int) -> tuple[Obser
 # --- in a process of the pool
 
 
-def _run_batch(target: str, seeds: list[int], adversarial: bool, passes: str) -> PipelineRuns:
+def _run_batch(target: str, seeds: list[int], kind: Kind, passes: str) -> PipelineRuns:
     options = OPTIONS[target]
     dispatchers = [dispatcher(target, **choice) for choice in options]
     totals = PipelineRuns()
@@ -246,7 +248,7 @@ def _run_batch(target: str, seeds: list[int], adversarial: bool, passes: str) ->
         # half the seed, so that pipelines of both kinds meet all options
         at = seed // 2 % len(options)
         seed_passes = random_passes(seed) if passes == RANDOM else passes
-        _run_seed(totals, seed, adversarial, seed_passes, dispatchers[at], options[at])
+        _run_seed(totals, seed, kind, seed_passes, dispatchers[at], options[at])
     return totals
 
 
@@ -259,13 +261,13 @@ def random_passes(seed: int) -> str:
 def _run_seed(
     totals: PipelineRuns,
     seed: int,
-    adversarial: bool,
+    kind: Kind,
     passes: str,
     target: Dispatcher,
     options: dict[str, Any],
 ) -> None:
     """Run the pipeline of one seed, and add the result to `totals`."""
-    text, module, inputs = seed_pipeline(seed, adversarial)
+    text, module, inputs = seed_pipeline(seed, kind)
     totals.pipelines += 1
     runs: list[Observation] = []
     steps: list[tuple[str, Dispatcher | str, str]] = [("", "ref", "ref"), (passes, target, target.name)]

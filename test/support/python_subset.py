@@ -29,7 +29,7 @@ from .sample import Sample
 
 __all__ = ["SETTINGS", "python_subset"]
 
-SETTINGS = Settings(statements=8, fastmath=True, bitcast_shapes=False, elements=SCALARS)
+SETTINGS = Settings(statements=8, fastmath=True, bitcast_shapes=False, elements=SCALARS, dimensions=0.0)
 """Of the generator, for programs that Python can say but for the table above."""
 
 

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from vyre_opt.ir import arith
-from vyre_opt.ir.program import Dim3, Module, Program
+from vyre_opt.ir.program import AccessMode, Buffer, Dim3, Module, Program
 from vyre_opt.ir.types import DataType
 from vyre_opt.runtime.arrays import bits_type, storage_type
 
 MAX_SLOTS = 4
 """Elements of one buffer that one invocation owns, at most."""
+
+OPEN_INPUT_EXTENT = 5
+"""Of the first dimension of an input of several, where it is open; the others have one more each."""
+
+MAX_DRAWN = 4096
+"""Elements of an array that are drawn; a larger one has them over and over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +48,26 @@ def invocations(program: Program, grid: Dim3) -> int:
 def open_count(program: Program, grid: Dim3) -> int:
     """Elements of a bound buffer of open size: MAX_SLOTS an invocation."""
     return invocations(program, grid) * MAX_SLOTS
+
+
+def shape_of(buffer: Buffer, program: Program, grid: Dim3) -> tuple[int, ...]:
+    """The extents of the array for a bound buffer, in elements; open ones are as large as a program here needs.
+
+    Of several dimensions, those of an input may all be open, since programs ask for their lengths.  Any other buffer
+    has one open extent, for all that invocations number along it.
+    """
+    if buffer.dimensions == 1:
+        return (open_count(program, grid) if buffer.count is None else buffer.count,)
+    if buffer.access is AccessMode.READ:
+        opened = [OPEN_INPUT_EXTENT + dimension for dimension in range(buffer.dimensions)]
+    else:
+        x, y, z = grid
+        # workgroups come along the first dimension, perhaps with lanes or slots; both of these along the others
+        opened = [x * y * z * max(program.lanes, MAX_SLOTS) + 1]
+        opened += [program.lanes * MAX_SLOTS + 1] * (buffer.dimensions - 1)
+    return tuple(
+        most if extent is None else extent for extent, most in zip(buffer.shape, opened, strict=True)
+    )
 
 
 def edge_values(dtype: DataType) -> list[int]:
@@ -83,19 +111,19 @@ def random_bits(dtype: DataType, rng: random.Random) -> int:
     return arith.wrap(rng.getrandbits(dtype.bits or 0), dtype)
 
 
-def random_array(dtype: DataType, count: int, rng: random.Random) -> np.ndarray[Any, Any]:
-    """`count` elements in storage form, flat over the lanes of vectors."""
-    element = dtype.element
+def random_array(dtype: DataType, shape: Sequence[int], rng: random.Random) -> np.ndarray[Any, Any]:
+    """The elements of a buffer of that shape in storage form; of one dimension flat over the lanes of vectors."""
+    element, size = dtype.element, prod(shape) * dtype.lanes
     stored = storage_type(element)
     assert stored is not None, f"no array holds {dtype}"
-    patterns = [arith.to_bits(random_bits(element, rng), element) for _ in range(count * dtype.lanes)]
-    return np.array(patterns, dtype=bits_type(element)).view(stored)
+    patterns = [arith.to_bits(random_bits(element, rng), element) for _ in range(min(size, MAX_DRAWN))]
+    flat = np.resize(np.array(patterns, dtype=bits_type(element)), size).view(stored)
+    if len(shape) == 1:
+        return flat
+    return flat.reshape((*shape, dtype.lanes) if dtype.is_vec else tuple(shape))
 
 
 def random_inputs(program: Program, grid: Dim3, seed: int) -> list[np.ndarray[Any, Any]]:
     """An array for each bound buffer."""
     rng = random.Random(seed)
-    default = open_count(program, grid)
-    return [
-        random_array(b.dtype, default if b.count is None else b.count, rng) for b in program.bound_buffers
-    ]
+    return [random_array(b.dtype, shape_of(b, program, grid), rng) for b in program.bound_buffers]

@@ -1,13 +1,15 @@
 """Buffers that a launch surely writes from the first element to the last, so that what they held before is gone.
 
-Two forms are known, which most programs have that map elements:
+Two forms are known along each dimension, which most programs have that map elements:
 
     store %v, @y[%g]                                     each invocation writes the element of its number, under
                                                          conditions `lt %g, N`, an `and` of such, or none
     for %i = %g to N step %s { store %v, @y[%i] }        all invocations together stride over the elements
 
 %g is `global_id x`, %s `global_size x`, and N a constant or the `len` of a buffer, so that where a launch comes to the
-end, the elements below all its bounds are written.
+end, the elements below all its bounds are written.  Each dimension has an axis of its own:
+
+    store %v, @y[%gy, %gx]
 """
 
 from __future__ import annotations
@@ -16,34 +18,50 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..ir import loops
+from ..ir.ops import AXES
 from ..ir.program import Block, Op, Program, Value
 
-__all__ = ["WholeWrite", "whole_writes", "wholly_written"]
+__all__ = ["Bound", "WholeWrite", "WrittenDimension", "whole_writes", "wholly_written"]
 
 MAX_ELEMENTS = (1 << 32) - 1
 """Ids and lengths are numbers of 32 bits in programs."""
 
+Bound = int | tuple[str, int]
+"""A constant, or the length of a buffer along a dimension."""
+
+Shapes = Mapping[str, Sequence[int]]
+"""The extents of buffers, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenDimension:
+    """The indices below all `bounds` are written along a dimension, by the invocations along an axis.
+
+    `invocations`: of a workgroup along the axis, if each writes at one index; None if they stride over all.
+    """
+
+    axis: int
+    bounds: frozenset[Bound]
+    invocations: int | None
+
+    def covers(self, extent: int, grid: Sequence[int], shapes: Shapes) -> bool:
+        """Whether all indices below `extent` are written by a launch of this grid of workgroups."""
+        ends = [bound if isinstance(bound, int) else shapes[bound[0]][bound[1]] for bound in self.bounds]
+        if self.invocations is not None:
+            ends.append(self.invocations * grid[self.axis])
+        return extent <= min([MAX_ELEMENTS, *ends])
+
 
 @dataclass(frozen=True, slots=True)
 class WholeWrite:
-    """The elements of a buffer below all of its bounds are written, and nothing of it is read.
+    """The elements of a buffer that are written along all of its dimensions are written, and nothing of it is read."""
 
-    `bounds`: constants, and names of buffers for their lengths.  `invocations`: of a workgroup along x, if each writes
-    one element; None if they stride over all.
-    """
+    dimensions: tuple[WrittenDimension, ...]
 
-    bounds: frozenset[int | str]
-    invocations: int | None
-
-    def covers(self, count: int, workgroups: int, counts: Mapping[str, int]) -> bool:
-        """Whether all of `count` elements are written by a launch of so many workgroups along x.
-
-        `counts`: the lengths of the buffers, by name.
-        """
-        ends = [bound if isinstance(bound, int) else counts[bound] for bound in self.bounds]
-        if self.invocations is not None:
-            ends.append(self.invocations * workgroups)
-        return count <= min([MAX_ELEMENTS, *ends])
+    def covers(self, shape: Sequence[int], grid: Sequence[int], shapes: Shapes) -> bool:
+        """Whether all elements of a buffer of this shape are written.  `shapes`: of all buffers."""
+        pairs = zip(self.dimensions, shape, strict=True)
+        return all(dimension.covers(extent, grid, shapes) for dimension, extent in pairs)
 
 
 def whole_writes(program: Program) -> dict[str, list[WholeWrite]]:
@@ -60,18 +78,18 @@ def whole_writes(program: Program) -> dict[str, list[WholeWrite]]:
 
 
 def wholly_written(
-    writes: Mapping[str, Sequence[WholeWrite]], grid: Sequence[int], counts: Mapping[str, int]
+    writes: Mapping[str, Sequence[WholeWrite]], grid: Sequence[int], shapes: Shapes
 ) -> set[str]:
     """The buffers of a program that a launch writes whole; a grid without workgroups writes none.
 
-    `writes`: its `whole_writes`; `grid`: workgroups along x, y, z; `counts`: the lengths of all its buffers.
+    `writes`: its `whole_writes`; `grid`: workgroups along x, y, z; `shapes`: of all its buffers.
     """
     if 0 in grid:
         return set()
     return {
         name
         for name, forms in writes.items()
-        if any(form.covers(counts[name], grid[0], counts) for form in forms)
+        if any(form.covers(shapes[name], grid, shapes) for form in forms)
     }
 
 
@@ -86,59 +104,92 @@ def _stores(block: Block, around: tuple[Op, ...]) -> Iterator[tuple[Op, tuple[Op
 
 def _whole_write(program: Program, store: Op, around: tuple[Op, ...]) -> WholeWrite | None:
     buffer = program.buffers[store.attrs["buffer"]]
-    if buffer.dimensions > 1:
-        return None
-    index = store.index
     if buffer.is_workgroup or store.operands[0].type is not buffer.dtype:
         return None
-    loop = next((op for op in around if op.name == "for" and op.regions[0].args[0] is index), None)
-    if loop is None and not _is_id(index, "global_id"):
+    axes: list[int] = []
+    strides: dict[Op, int] = {}
+    for index in store.indices:
+        loop = next((op for op in around if op.name == "for" and op.regions[0].args[0] is index), None)
+        axis = _axis(index, "global_id") if loop is None else _stride_axis(loop)
+        if axis is None or axis in axes:  # two dimensions of one axis have a diagonal written
+            return None
+        axes.append(axis)
+        if loop is not None:
+            strides[loop] = axis
+    bounds = _bounds(around, strides, [axis for axis in axes if axis not in strides.values()])
+    if bounds is None:
         return None
-    limits = set[int | str]()
+    return WholeWrite(
+        tuple(
+            WrittenDimension(
+                axis,
+                frozenset(bound for other, bound in bounds if other == axis),
+                None if axis in strides.values() else program.workgroup[axis],
+            )
+            for axis in axes
+        )
+    )
+
+
+def _bounds(
+    around: tuple[Op, ...], strides: Mapping[Op, int], own: Sequence[int]
+) -> list[tuple[int, Bound]] | None:
+    """The bounds along each axis that the ops around a store set; None if one of them sets another condition.
+
+    `strides`: the loops over the indices along an axis.  `own`: the axes of which each invocation has one index, so
+    that a condition on its number leaves out that index alone.
+    """
+    result: list[tuple[int, Bound]] = []
     for op in around:
         if op.name == "region":
             continue
-        if op is loop:
-            bounds = [_stride_bound(op)]
-        elif op.name == "if" and loop is None:
-            bounds = _condition_bounds(op.operands[0])
+        if op in strides:
+            pairs = [(strides[op], _bound(loops.bounds(op)[1]))]
+        elif op.name == "if":
+            pairs = _condition_bounds(op.operands[0])
         else:
-            return None  # a loop that may run no round, a condition that some invocations' rounds depend on
-        for bound in bounds:
-            if bound is None:
+            return None  # a loop that may run no round
+        for axis, bound in pairs:
+            if bound is None or (op.name == "if" and axis not in own):
                 return None
-            limits.add(bound)
-    return WholeWrite(frozenset(limits), program.workgroup[0] if loop is None else None)
+            result.append((axis, bound))
+    return result
 
 
-def _bound(value: Value | int) -> int | str | None:
-    """A constant as it is, the length of a buffer as its name."""
+def _bound(value: Value | int) -> Bound | None:
+    """A constant as it is, the length of a buffer as its name and dimension."""
     if isinstance(value, int):
         return value
     op = value.owner
     if isinstance(op, Op) and op.name == "const":
         return int(op.attrs["value"])
-    return str(op.attrs["buffer"]) if isinstance(op, Op) and op.name == "len" else None
+    if isinstance(op, Op) and op.name == "len":
+        return str(op.attrs["buffer"]), int(op.attrs.get("dimension", 0))
+    return None
 
 
-def _condition_bounds(condition: Value) -> list[int | str | None]:
-    """The bounds of `lt %g, bound`, or of an `and` of such; None among them for a condition of another kind."""
+def _condition_bounds(condition: Value) -> list[tuple[int, Bound | None]]:
+    """The axis and the bound of `lt %g, bound`, or of an `and` of such; no bound for a condition of another kind."""
     op = condition.owner
     if isinstance(op, Op) and op.name == "and":
-        return [bound for operand in op.operands for bound in _condition_bounds(operand)]
-    if isinstance(op, Op) and op.name == "lt" and _is_id(op.operands[0], "global_id"):
-        return [_bound(op.operands[1])]
-    return [None]
+        return [pair for operand in op.operands for pair in _condition_bounds(operand)]
+    if isinstance(op, Op) and op.name == "lt":
+        axis = _axis(op.operands[0], "global_id")
+        if axis is not None:
+            return [(axis, _bound(op.operands[1]))]
+    return [(0, None)]
 
 
-def _stride_bound(loop: Op) -> int | str | None:
-    """The upper bound of `for %i = %g to bound step %s`."""
-    lower, upper, step = loops.bounds(loop)
-    strides = isinstance(lower, Value) and _is_id(lower, "global_id")
-    strides = strides and isinstance(step, Value) and _is_id(step, "global_size")
-    return _bound(upper) if strides else None
+def _stride_axis(loop: Op) -> int | None:
+    """The axis of `for %i = %g to bound step %s`."""
+    lower, _, step = loops.bounds(loop)
+    if not isinstance(lower, Value) or not isinstance(step, Value):
+        return None
+    axis = _axis(lower, "global_id")
+    return axis if axis == _axis(step, "global_size") else None
 
 
-def _is_id(value: Value, name: str) -> bool:
+def _axis(value: Value, name: str) -> int | None:
+    """The axis of an id or a size of that name; None for another value."""
     op = value.owner
-    return isinstance(op, Op) and op.name == name and op.attrs["axis"] == "x"
+    return AXES.index(op.attrs["axis"]) if isinstance(op, Op) and op.name == name else None

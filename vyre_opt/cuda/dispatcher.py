@@ -221,7 +221,7 @@ class CudaDispatcher:
         """What runs a pipeline; see `PipelineRunner`."""
         from .pipeline import GpuRunner
 
-        return GpuRunner(self.rows.plan(plan), self)
+        return GpuRunner(plan, self)
 
     # --- inputs on the host
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..lowering.nvptx.abi import RECORD_BYTES, EntryPoint, Fault, read_record
+from ..lowering.nvptx.abi import FILLED_BYTES, RECORD_BYTES, EntryPoint, Fault, read_record
 from ..runtime.dispatcher import BadInputs, ProgramError
 from ..runtime.faults import asserted, bad_step, out_of_bounds, outside_of_shape, signed, trapped
 from .driver import translated_errors
@@ -33,8 +33,6 @@ VARIABLE = "VYRE_CHECK"
 STRIDE = 128
 RECORDS_A_PAGE = 64
 assert RECORD_BYTES <= STRIDE
-FILLED_BYTES = 56
-"""Of a record: what a fault fills in; the addresses of the copy and of the flag are behind it."""
 
 
 def check_mode(check: str | None) -> str:
@@ -174,7 +172,9 @@ def program_error(kernel: EntryPoint, fault: Fault) -> ProgramError:
     site, program = kernel.sites[fault.site - 1], kernel.program
     op, invocation = site.op, f"workgroup {_triple(fault.workgroup)} local id {_triple(fault.local)}"
     if site.kind == "trap" and "access" in op.attrs:
-        return outside_of_shape(program, op, fault.indices, {}, invocation)
+        opened = [extent for extent in op.attrs["shape"] if isinstance(extent, str)]
+        extents = dict(zip(opened, fault.extents, strict=False))
+        return outside_of_shape(program, op, fault.indices, extents, invocation)
     if site.kind == "trap":
         return trapped(program, op, invocation)
     if site.kind == "assert":

@@ -127,10 +127,11 @@ class GpuRunner:
     """
 
     def __init__(self, plan: PipelinePlan, dispatcher: CudaDispatcher) -> None:
+        self.zeroed = zeroed_buffers(plan) if dispatcher.options.zero_memory else frozenset[str]()
+        plan = dispatcher.rows.plan(plan)
         self.plan, self.dispatcher, self.device = plan, dispatcher, dispatcher.device
         self.parts = parts_of(plan.steps)
         self.launches = [step for step in steps_of(plan.steps) if isinstance(step, LaunchStep)]
-        self.zeroed = zeroed_buffers(plan) if dispatcher.options.zero_memory else frozenset[str]()
         self.lock = Lock()
         self.owned = _Owned(self.device)
         with self.device:

@@ -102,7 +102,7 @@ def outside_of_shape(
 ) -> ProgramError:
     """The error of a trap before an access to a buffer of several dimensions (see lowering/common/row_major.py).
 
-    `words`: the 64 bits of each index; `extents`: the values of the program's params, as far as they are known.
+    `words`: the 64 bits of each index; `extents`: the values of the program's params.
     """
     access: Op = trap.attrs["access"]
     moved = access.operands[0] if access.name == "store" else access.results[0]

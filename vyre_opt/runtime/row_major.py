@@ -31,6 +31,8 @@ class RowMajorPrograms:
         self.bounds = bounds
         self._programs: OrderedDict[int, tuple[Snapshot, RowMajorProgram]] = OrderedDict()
         """By the id of a program, which its snapshot keeps alive."""
+        self._made: dict[int, RowMajorProgram] = {}
+        """The same by the id of the row-major program."""
 
     def of(self, program: Program, settled: bool = False) -> RowMajorProgram:
         """`settled`: the caller knows that nobody has changed the program since."""
@@ -39,9 +41,17 @@ class RowMajorPrograms:
             return known[1]
         made = row_major(program, self.bounds)
         self._programs[id(program)] = Snapshot(program, None), made
+        self._made[id(made.program)] = made
+        if known is not None:
+            self._made.pop(id(known[1].program), None)
         if len(self._programs) > MAX_PROGRAMS:
-            self._programs.popitem(last=False)
+            _, (_, oldest) = self._programs.popitem(last=False)
+            self._made.pop(id(oldest.program), None)
         return made
+
+    def behind(self, program: Program) -> RowMajorProgram | None:
+        """What a row-major program was made of; None for another program, or one made long ago."""
+        return self._made.get(id(program))
 
     def call(self, call: KernelCall, shapes: Sequence[tuple[int, ...]]) -> KernelCall:
         """A call of the row-major program; `shapes`: of the inputs, as arrays."""

@@ -12,7 +12,7 @@ from ..ir.program import MAX_EXTENT, Buffer
 from ..ir.shapes import shapes_agree, show_shape
 from .dispatcher import BadInputs, OutputAlloc
 
-__all__ = ["argument_shape", "array_of", "place_of", "shape_in_elements"]
+__all__ = ["argument_shape", "array_of", "place_of", "result_shape", "shape_in_elements"]
 
 
 def argument_shape(buffer: Buffer, argument: Any, where: str) -> tuple[int, ...]:
@@ -66,6 +66,19 @@ def shape_in_elements(buffer: Buffer, argument: Any) -> tuple[int, ...] | None:
 def array_of(buffer: Buffer, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of the array for a buffer of these extents."""
     return (*shape, buffer.dtype.lanes) if buffer.dtype.is_vec else shape
+
+
+def result_shape(buffer: Buffer, length: Any) -> tuple[Any, ...]:
+    """The shape of the array for an output.
+
+    `length`: where an extent is open, the number of elements, or for several dimensions the extents along each of
+    them; numbers of any kind, those of a tracer too.
+    """
+    extents = buffer.shape
+    if None in extents:
+        extents = (length,) if buffer.dimensions == 1 else tuple(length)
+    lanes = buffer.dtype.lanes
+    return (*extents, lanes) if lanes > 1 else tuple(extents)
 
 
 def place_of(element: int, shape: tuple[int, ...]) -> tuple[int, ...]:

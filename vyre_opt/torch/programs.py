@@ -11,6 +11,7 @@ import torch
 from ..ir.program import Buffer
 from ..runtime.arrays import storage_type
 from ..runtime.dispatcher import BadInputs
+from ..runtime.shapes import result_shape
 from .gradients import Tensor
 
 if TYPE_CHECKING:
@@ -24,14 +25,15 @@ def register(
     executable: Executable,
     *,
     grid: int | Sequence[int] | Callable[..., Any] | None = None,
-    lengths: Mapping[str, int | Callable[..., int]] | None = None,
+    lengths: Mapping[str, int | Sequence[int] | Callable[..., Any]] | None = None,
 ) -> Any:
     """Register what `vyre_opt.compile` returned as the operator `name`, "library::operator".
 
     It takes a tensor for each buffer that is read, in the order of bindings, and returns a tensor for each output,
-    as the executable does: of shape (count,), or (count, lanes) for vectors.
-    `grid` is as for a call of a program, and `lengths` has the elements of outputs of open size (for a pipeline,
-    of its own buffers, too).  Both may be functions of the tensors: `lengths={"y": lambda x: x.numel()}`.
+    as the executable does: of the buffer's shape, with one dimension more for the lanes of vectors.
+    `grid` is as for a call of a program, and `lengths` has the elements of outputs of open size, or the extents of
+    those of several dimensions (for a pipeline, of its own buffers, too).  Both may be functions of the tensors:
+    `lengths={"y": lambda x: x.numel(), "z": lambda x: (x.shape[0], 64)}`.
 
     Returns the `torch.library.CustomOpDef`, whose `register_autograd` gives the operator a gradient.
     Raises BadInputs for an output without a length.
@@ -41,9 +43,12 @@ def register(
         raise BadInputs(f"{signature.title} has no input or no output, so it is no operator of torch")
     for buffer in signature.outputs:
         if buffer.count is None and buffer.name not in lengths and buffer not in signature.read:
+            length = (
+                "n" if buffer.dimensions == 1 else f"({', '.join(f'n{k}' for k in range(buffer.dimensions))})"
+            )
             raise BadInputs(
-                f"buffer @{buffer.name} has an open size: pass lengths={{{buffer.name!r}: n}}, "
-                "or a function of the tensors for n"
+                f"buffer @{buffer.name} has an open size: pass lengths={{{buffer.name!r}: {length}}}, "
+                f"or a function of the tensors for {length}"
             )
     is_program = signature.owner == "program"
 
@@ -61,8 +66,8 @@ def register(
             return torch.empty_like(
                 tensors[signature.read.index(buffer)], memory_format=torch.contiguous_format
             )
-        count = _value(lengths[buffer.name], tensors) if buffer.count is None else buffer.count
-        shape = (count,) if buffer.dtype.lanes == 1 else (count, buffer.dtype.lanes)
+        length = _value(lengths[buffer.name], tensors) if buffer.count is None else None
+        shape = result_shape(buffer, length)
         return tensors[0].new_empty(shape, dtype=_torch_type(buffer))
 
     results = ", ".join(["Tensor"] * len(signature.outputs))

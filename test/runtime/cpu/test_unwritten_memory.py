@@ -11,7 +11,7 @@ from support.unwritten import EVERY_THIRD
 
 import vyre_opt
 from vyre_opt import kernels
-from vyre_opt.runtime.cpu import output_memory
+from vyre_opt.runtime.cpu import output_memory, threads
 
 COPY_TILE = """vyre 1
 program @show workgroup(32) {
@@ -97,6 +97,63 @@ def test_outputs(traces: None, count: int) -> None:
         np.full(count, 0xA5A5A5A5, np.uint32)  # for NumPy to give away again
         y = third([x], count // 96 + 1, lengths={"y": count})["y"]
         assert np.array_equal(y, np.where(np.arange(count) % 3, 0, x))
+
+
+SHAPED = """vyre 2
+program @twice workgroup(32, 4) {
+  buffer @x : u32[?, ?] read binding(0)
+  buffer @y : u32[?, ?] write binding(1)
+  %c = global_id x
+  %r = global_id y
+  %rows = len @y, 0
+  %columns = len @y, 1
+  %in_column = lt %r, %rows : u32
+  %in_row = lt %c, %columns : u32
+  %inside = and %in_column, %in_row : bool
+  if %inside {
+    %v = load @x[%r, %c] : u32
+    %w = add %v, %v : u32
+    store %w, @y[%r, %c] : u32
+  }
+}
+pipeline @main {
+  buffer @x : u32[?, ?] read
+  buffer @m : u32[len(@x, 0), len(@x, 1)]
+  buffer @y : u32[len(@x, 0), len(@x, 1)] write
+  launch @twice grid(ceil_div(len(@x, 1), 32), ceil_div(len(@x, 0), 4)) (@x, @m)
+  launch @twice grid(ceil_div(len(@x, 1), 32), ceil_div(len(@x, 0), 4)) (@m, @y)
+}
+"""
+
+
+@pytest.mark.parametrize(("grid", "is_whole"), [((20, 150), True), ((19, 150), False), ((20, 149), False)])
+def test_outputs_of_several_dimensions(
+    traces: None, monkeypatch: pytest.MonkeyPatch, grid: tuple[int, int], is_whole: bool
+) -> None:
+    """One that the grid covers is not zeroed first; what a shorter grid leaves out, in either dimension, is zero."""
+    cleared: list[int] = []
+    clear_new = threads.clear_new
+
+    def noted(array: np.ndarray, workers: int) -> None:
+        cleared.append(array.size)
+        clear_new(array, workers)
+
+    monkeypatch.setattr(threads, "clear_new", noted)
+    twice = vyre_opt.compile(SHAPED, entry="twice")
+    x = np.arange(1, 600 * 640 + 1, dtype=np.uint32).reshape(600, 640)
+    expected = np.zeros_like(x)
+    rows, columns = 4 * grid[1], 32 * grid[0]
+    expected[:rows, :columns] = 2 * x[:rows, :columns]
+    for _ in range(4):  # the first call, and planned ones
+        assert np.array_equal(twice({"x": x}, grid, lengths={"y": x.shape})["y"], expected)
+    assert cleared == ([] if is_whole else [x.size] * 4)
+
+
+def test_a_pipeline_of_several_dimensions(traces: None) -> None:
+    plan = vyre_opt.compile(SHAPED, entry="main", passes="")
+    x = np.arange(600 * 640, dtype=np.uint32).reshape(600, 640)
+    for _ in range(4):
+        assert np.array_equal(plan({"x": x})["y"], 4 * x)
 
 
 def test_buffers_of_a_pipeline(traces: None) -> None:

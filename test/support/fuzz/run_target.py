@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from math import prod
 from types import FrameType
 from typing import Any
 
@@ -23,6 +24,7 @@ from vyre_opt.runtime.cpu import CpuDispatcher
 from vyre_opt.runtime.debug_prints import on_debug_print
 from vyre_opt.runtime.dispatcher import DispatchError, ProgramError
 from vyre_opt.runtime.ref import RefDispatcher
+from vyre_opt.runtime.row_major import has_rows
 
 from ..pipeline_runs import Observation, difference
 from ..sample import random_array
@@ -39,6 +41,8 @@ MAX_BYTES = 16 << 20
 """A program whose buffers take more is compiled, and not run."""
 OPEN_COUNT = 96
 """Elements of a buffer of open size."""
+OPEN_EXTENT = 40
+"""Of a dimension where there are several."""
 FAULTY_SECONDS = 1.5
 """A program at fault may run for ever on the cpu, which is told to stop then."""
 
@@ -131,20 +135,21 @@ def _entry(module: Module) -> Program | Pipeline | None:
 def _inputs(item: Program | Pipeline) -> dict[str, Any] | None:
     """An array for each buffer that a caller may pass; None if all buffers together are too large."""
     buffers = [*item.buffers.values()]
-    sizes = [_count(b) * b.dtype.lanes * 8 for b in buffers if not b.is_workgroup]
+    sizes = [prod(_shape(b)) * b.dtype.lanes * 8 for b in buffers if not b.is_workgroup]
     if sum(sizes) > MAX_BYTES:
         return None
-    return {b.name: _contents(b.dtype, _count(b)) for b in Signature.of(item).parameters}
+    return {b.name: _contents(b.dtype, _shape(b)) for b in Signature.of(item).parameters}
 
 
 @lru_cache(1000)
-def _contents(dtype: DataType, count: int) -> np.ndarray[Any, Any]:
-    """Edge values, then anything; the same for all buffers of a type."""
-    return random_array(dtype, count, random.Random(count))
+def _contents(dtype: DataType, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Edge values, then anything; the same for all buffers of a type and shape."""
+    return random_array(dtype, shape, random.Random(prod(shape)))
 
 
-def _count(buffer: Buffer) -> int:
-    return OPEN_COUNT if buffer.count is None else buffer.count
+def _shape(buffer: Buffer) -> tuple[int, ...]:
+    opened = OPEN_COUNT if buffer.dimensions == 1 else OPEN_EXTENT
+    return tuple(opened if extent is None else extent for extent in buffer.shape)
 
 
 def _observe(
@@ -168,7 +173,9 @@ def _observed(
     passed = {name: array for name, array in inputs.items() if name in names}
     if isinstance(item, Pipeline):
         open_sizes = {
-            b.name: OPEN_COUNT for b in item.buffers.values() if b.count is None and b.name not in passed
+            b.name: _shape(b) if b.dimensions > 1 else OPEN_COUNT
+            for b in item.buffers.values()
+            if b.count is None and b.name not in passed
         }
         outputs = compiled(
             passed,
@@ -187,7 +194,8 @@ def _compile(module: Module, item: Program | Pipeline, cpu: CpuDispatcher, passe
         compiled: Any = vyre_opt.compile(module, entry=item.name, target=cpu, passes=passes or None)
         for program in compiled.module.programs.values():
             if all(spec.default is not None for spec in program.specs.values()):
-                cpu.prepared(program, module=compiled.module).prepare(program.grid or 1)
+                flat = cpu.rows.of(program).program if has_rows(program) else program
+                cpu.prepared(flat, module=compiled.module).prepare(program.grid or 1)
     except (DispatchError, DiagnosticError) as error:
         return f"compiled alone: {shape_of(str(error))}"
     return "compiled alone"

@@ -17,7 +17,7 @@ extents of its buffer, or the names of their params.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,14 +51,31 @@ class OpenExtent:
 
 @dataclass(frozen=True, slots=True)
 class RowMajorProgram:
-    """A program of one-dimensional buffers.  `extents`: its further params, in the order of their words."""
+    """A program of one-dimensional buffers, made of `original`.
 
+    `extents`: its further params, in the order of their words.
+    """
+
+    original: Program
     program: Program
     extents: tuple[OpenExtent, ...]
 
     def words(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
         """The words of the extents, for the shapes of the buffers that have several dimensions."""
         return tuple(shapes[extent.buffer][extent.dimension] for extent in self.extents)
+
+    def shapes(self, words: Sequence[int]) -> dict[str, tuple[int, ...]]:
+        """The shapes of the buffers that have several dimensions; `words`: those of all params of a launch."""
+        last = words[len(words) - len(self.extents) :]
+        opened = dict(zip(self.extents, last, strict=True))
+        return {
+            name: tuple(
+                opened[OpenExtent(name, number)] if extent is None else extent
+                for number, extent in enumerate(buffer.shape)
+            )
+            for name, buffer in self.original.buffers.items()
+            if buffer.dimensions > 1
+        }
 
     def values(
         self, params: Mapping[str, Any] | None, shapes: Mapping[str, tuple[int, ...]]
@@ -94,7 +111,7 @@ def row_major(program: Program, bounds: str = "trap") -> RowMajorProgram:
     )
     copy.buffers = {name: _flat(buffer) for name, buffer in program.buffers.items()}
     copy.params = {**program.params, **{e.param: Param(e.param, _I32) for e in extents}}
-    return RowMajorProgram(copy, tuple(extents))
+    return RowMajorProgram(program, copy, tuple(extents))
 
 
 def _flat(buffer: Buffer) -> Buffer:

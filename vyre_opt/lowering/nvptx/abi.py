@@ -27,6 +27,7 @@ __all__ = [
     "FaultSite",
     "EntryPoint",
     "KernelParam",
+    "FILLED_BYTES",
     "RECORD_BYTES",
     "Unit",
     "read_record",
@@ -39,18 +40,20 @@ ALIGNMENT = 16
 BOUNDS = ("none", "clamp", "trap")
 """What an out-of-bounds access does, in this order: undefined behaviour, access the nearest element, fault."""
 
-RECORD_BYTES = 80
+FILLED_BYTES = 72
+RECORD_BYTES = 88
 """Of a fault record: what a fault writes, and where it writes a copy for the host.
 
-     0  site, 0 if there is no fault     32  index     56  address of a copy of the first 56 bytes, or 0
-     4  workgroup x y z, local x y z     40  length    64  address of a word that is set to 1 with the copy
-    28  third index                      48  call      72  nothing
+     0  site, 0 if there is no fault     32  index     56  three open extents
+     4  workgroup x y z, local x y z     40  length    68  nothing
+    28  third index                      48  call      72  address of a copy of the bytes before it, or 0
+                                                       80  address of a word that is set to 1 with the copy
 
 Of an access to a buffer of several dimensions, the place of the length has the second index, and the third one is the
-low half of that.
+low half of that.  Its extents that are open come in the order of the dimensions.
 """
 
-_RECORD = struct.Struct("<8I3Q")
+_RECORD = struct.Struct("<8I3Q3I")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,8 @@ class Fault:
     length: int
     call: int = 0
     third: int = 0
+    extents: tuple[int, ...] = ()
+    """The open extents of the buffer of several dimensions that such a trap is of, and zeros."""
 
     @property
     def indices(self) -> tuple[int, int, int]:
@@ -130,5 +135,8 @@ def storage_buffers(program: Program) -> list[Buffer]:
 
 def read_record(raw: bytes) -> Fault | None:
     """The fault that a record holds; None if its first word is 0."""
-    site, wx, wy, wz, lx, ly, lz, third, index, length, call = _RECORD.unpack(raw[: _RECORD.size])
-    return Fault(site, (wx, wy, wz), (lx, ly, lz), index, length, call, third) if site else None
+    words = _RECORD.unpack(raw[: _RECORD.size])
+    site, wx, wy, wz, lx, ly, lz, third, index, length, call, *extents = words
+    if not site:
+        return None
+    return Fault(site, (wx, wy, wz), (lx, ly, lz), index, length, call, third, tuple(extents))

@@ -153,9 +153,11 @@ def _while(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
 
 def _trap(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
     """Ops after a trap in its block are unreachable, but still need a block to be written to."""
-    # of an access that is out of bounds, its indices
+    # of an access that is out of bounds, its indices and the open extents of its buffer
     first, second, third = (*(emitter.scalar(value) for value in op.operands), "0", "0", "0")[:3]
-    emitter.fault(op, "trap", first, second, last=third)
+    params = emitter.context.params
+    extents = tuple(params[extent] for extent in op.attrs.get("shape", ()) if isinstance(extent, str))
+    emitter.fault(op, "trap", first, second, last=third, extents=extents)
     emitter.w.start(emitter.w.label("dead"))
 
 

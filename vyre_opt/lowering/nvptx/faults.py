@@ -18,11 +18,14 @@ from .function_emitter import FunctionEmitter
 __all__ = ["fault_blocks", "poll"]
 
 _WORDS = ("ctaid.x", "ctaid.y", "ctaid.z", "tid.x", "tid.y", "tid.z")
-THIRD, INDEX, LENGTH, CALL, COPY, FLAG = 28, 32, 40, 48, 56, 64
+THIRD, INDEX, LENGTH, CALL, EXTENTS, COPY, FLAG = 28, 32, 40, 48, 56, 72, 80
 """Offsets in a record; see abi.py."""
 
 POINTER = "ptr addrspace(1)"
 RECORD = "vyre.record_fault"
+RECORD_SHAPE = "vyre.record_fault_of_shape"
+"""The same with the open extents of a buffer of several dimensions."""
+MAX_OPEN = 3
 
 
 def fault_blocks(emitter: FunctionEmitter) -> None:
@@ -33,8 +36,9 @@ def fault_blocks(emitter: FunctionEmitter) -> None:
     loop at different turns meet again: they would do shuffles and barriers behind the loop apart, with wrong results.
     """
     w = emitter.w
-    for label, site, index, length, last in emitter.faults:
-        _define_record(emitter)
+    for label, site, index, length, last, extents in emitter.faults:
+        record = RECORD_SHAPE if extents else RECORD
+        _define_record(emitter, record)
         w.start(label)
         values = [
             (POINTER, "%status"),
@@ -44,7 +48,9 @@ def fault_blocks(emitter: FunctionEmitter) -> None:
             ("i64", length),
             ("i64", last),
         ]
-        w.line(f"call void @{RECORD}({', '.join(f'{kind} {value}' for kind, value in values)})")
+        if extents:
+            values += [("i64", extent) for extent in (*extents, *["0"] * (MAX_OPEN - len(extents)))]
+        w.line(f"call void @{record}({', '.join(f'{kind} {value}' for kind, value in values)})")
         _exit(w)
 
 
@@ -53,11 +59,12 @@ def _exit(w: Writer) -> None:
     w.line("unreachable")
 
 
-def _define_record(emitter: FunctionEmitter) -> None:
-    """The function that writes the fault record, if it is the first, and its copy."""
+def _define_record(emitter: FunctionEmitter, name: str) -> None:
+    """The function that writes the fault record, if it is the first, and its copy.  `name`: one of the two."""
     text = emitter.context.text
-    if text.defines(RECORD):
+    if text.defines(name):
         return
+    extents = [f"%extent{k}" for k in range(MAX_OPEN)] if name == RECORD_SHAPE else []
     w = Writer(text)
     pair = w.emit(f'cmpxchg {POINTER} %status, i32 0, i32 %site syncscope("device") monotonic monotonic')
     first = w.emit(f"extractvalue {{ i32, i1 }} {pair}, 1")
@@ -68,6 +75,8 @@ def _define_record(emitter: FunctionEmitter) -> None:
     third = w.emit("trunc i64 %last to i32")
     fields += [("i32", third, THIRD)]
     fields += [("i64", "%index", INDEX), ("i64", "%length", LENGTH), ("i64", "%call", CALL)]
+    words = [w.emit(f"trunc i64 {extent} to i32") for extent in extents]
+    fields += [("i32", word, EXTENTS + 4 * number) for number, word in enumerate(words)]
     _write(w, "%status", fields)
     copy, flag = (w.emit(f"load i64, {POINTER} {_at(w, '%status', at)}, align 8") for at in (COPY, FLAG))
     w.branch_if(w.emit(f"icmp ne i64 {copy}, 0"), "copy", "end")
@@ -83,7 +92,8 @@ def _define_record(emitter: FunctionEmitter) -> None:
     w.line("ret void")
     body = "\n".join(w.lines)
     params = f"{POINTER} %status, i64 %call, i32 %site, i64 %index, i64 %length, i64 %last"
-    text.define(RECORD, f"define internal void @{RECORD}({params}) noinline cold {{\nentry:\n{body}\n}}")
+    params += "".join(f", i64 {extent}" for extent in extents)
+    text.define(name, f"define internal void @{name}({params}) noinline cold {{\nentry:\n{body}\n}}")
 
 
 def _write(w: Writer, record: str, fields: list[tuple[str, str, int]]) -> None:

@@ -81,14 +81,14 @@ class FunctionEmitter:
     """One LLVM function: its writer, the LLVM values so far, and the branches to its fault block.
 
     `faults` has one entry for each branch: the block it goes to, the number of the fault site
-    (i32, counted from 1), and the index and length to record, both i64.
+    (i32, counted from 1), and the index, length and last word to record, all i64; and open extents.
     """
 
     def __init__(self, context: KernelContext) -> None:
         self.context = context
         self.w = Writer(context.text)
         self.values: dict[Value, Elements] = {}
-        self.faults: list[tuple[str, str, str, str, str]] = []
+        self.faults: list[tuple[str, str, str, str, str, tuple[str, ...]]] = []
         self.checked: set[Op] = set()
         """Accesses whose bounds were checked before; see checks.py."""
 
@@ -135,17 +135,27 @@ class FunctionEmitter:
         self.w.start(passing)
 
     def fault(
-        self, op: Op, kind: str, index: str = "0", length: str = "0", width: int = 1, *, last: str = "0"
+        self,
+        op: Op,
+        kind: str,
+        index: str = "0",
+        length: str = "0",
+        width: int = 1,
+        *,
+        last: str = "0",
+        extents: tuple[str, ...] = (),
     ) -> None:
         """Record a fault and end the invocation; the caller must start a new block next.
 
-        `last`: an i64 of which the low half is recorded."""
-        self.branch_to_fault(str(self.fault_site(op, kind, width)), index, length, last)
+        `last`, `extents`: i64, of which the low halves are recorded."""
+        self.branch_to_fault(str(self.fault_site(op, kind, width)), index, length, last, extents)
 
-    def branch_to_fault(self, site: str, index: str, length: str, last: str = "0") -> None:
+    def branch_to_fault(
+        self, site: str, index: str, length: str, last: str = "0", extents: tuple[str, ...] = ()
+    ) -> None:
         """Write the branch to a fault block of its own."""
         label = self.w.label("faulted")
-        self.faults.append((label, site, index, length, last))
+        self.faults.append((label, site, index, length, last, extents))
         self.w.branch(label)
 
     def fault_site(self, op: Op, kind: str, width: int = 1) -> int:

@@ -127,6 +127,7 @@ class CpuDispatcher:
             module,
             lambda: compile_program(program, module, constants, self.host, self.store, self.compilations),
             self.workers,
+            self.rows.behind(program),
         )
         with self._lock:
             self._launches[key] = launch
@@ -170,6 +171,7 @@ class CpuDispatcher:
         from ..pipelines.zeroed import zeroed_buffers
         from .pipeline_call import CpuRunner
 
-        plan = self.rows.plan(plan)
         filled = zeroed_buffers(plan)
-        return CpuRunner(plan, self.in_place, empty=output_memory.empty, filled=filled, dispatcher=self)
+        return CpuRunner(
+            self.rows.plan(plan), self.in_place, empty=output_memory.empty, filled=filled, dispatcher=self
+        )

@@ -177,7 +177,7 @@ class CpuCall:
         if not call.clears:
             return set()
         launch, grid = self._launch
-        whole = launch.wholly_written(grid, self._counts)
+        whole = launch.wholly_written(grid, self._counts, self._words)
         arguments = zip(call.arguments, call.program.bound_buffers, strict=True)
         return {
             place

@@ -19,6 +19,7 @@ from ...analysis.whole_writes import WholeWrite, whole_writes, wholly_written
 from ...ir.program import Buffer, Dim3, Module, Program
 from ...ir.snapshot import Snapshot
 from ...lowering.common.print_records import RECORDS, with_print_records
+from ...lowering.common.row_major import RowMajorProgram
 from ..arrays import transient_storage
 from ..debug_prints import read_records
 from ..dispatcher import BackendError, OutputAlloc, ProgramError, Scratch
@@ -41,13 +42,19 @@ MAX_KEPT_BYTES = 1 << 18
 class CompiledLaunch:
     """Runs a program with up to `workers` threads, as long as nobody changes it (see `is_current`).
 
-    `compile`: called for its code when that is first needed.
+    `compile`: called for its code when that is first needed.  `rows`: what the program was made of, if that has buffers
+    of several dimensions.
     """
 
     def __init__(
-        self, program: Program, module: Module | None, compile: Callable[[], ObjectCode], workers: int
+        self,
+        program: Program,
+        module: Module | None,
+        compile: Callable[[], ObjectCode],
+        workers: int,
+        rows: RowMajorProgram | None = None,
     ) -> None:
-        self.program, self.module, self.workers = program, module, workers
+        self.program, self.module, self.workers, self.rows = program, module, workers, rows
         self.parameters = parameters_of(program)
         self.recording = with_print_records(program)
         """The program as it is compiled, with a buffer for what it prints."""
@@ -89,7 +96,7 @@ class CompiledLaunch:
                 if not bound[index].flags.aligned:
                     bound[index] = bound[index].copy()
             arrays = code.in_order(bound, scratch)
-            self._clear(inputs, bound, workgroups, code.counts(arrays))
+            self._clear(inputs, bound, workgroups, code.counts(arrays), params)
             self._run(code, arrays, workgroups, params)
         except MemoryError as error:
             raise BackendError(
@@ -146,23 +153,34 @@ class CompiledLaunch:
         raise self.error(record, grid, code.counts(arrays), params)
 
     def _clear(
-        self, inputs: Sequence[Any], bound: Sequence[np.ndarray], grid: Dim3, counts: Sequence[int]
+        self,
+        inputs: Sequence[Any],
+        bound: Sequence[np.ndarray],
+        grid: Dim3,
+        counts: Sequence[int],
+        params: Words,
     ) -> None:
         """Zero the outputs that are new, but for those that the run writes whole."""
         places = [place for place, argument in enumerate(inputs) if isinstance(argument, OutputAlloc)]
-        whole = self.wholly_written(grid, counts) if places else ()
+        whole = self.wholly_written(grid, counts, params) if places else ()
         for place in places:
             if self.parameters[place].buffer.name not in whole:
                 threads.clear_new(bound[place], self.workers)
 
-    def wholly_written(self, grid: Dim3, counts: Sequence[int]) -> set[str]:
-        """The buffers that a run writes whole.  `counts`: as for `error`."""
+    def wholly_written(self, grid: Dim3, counts: Sequence[int], params: Words) -> set[str]:
+        """The buffers that a run writes whole.  `counts`: as for `error`; `params`: the words of the run, of which the
+        extents of several dimensions are the last."""
         names = self._loaded().object_code.host_code.buffers
-        return wholly_written(self._whole_writes, grid, dict(zip(names, counts, strict=True)))
+        shapes: dict[str, tuple[int, ...]] = {
+            name: (count,) for name, count in zip(names, counts, strict=True)
+        }
+        if self.rows is not None:
+            shapes |= self.rows.shapes(params)
+        return wholly_written(self._whole_writes, grid, shapes)
 
     @cached_property
     def _whole_writes(self) -> dict[str, list[WholeWrite]]:
-        return whole_writes(self.program)
+        return whole_writes(self.program if self.rows is None else self.rows.original)
 
     @property
     def code_arguments(self) -> tuple[int | Buffer, ...]:

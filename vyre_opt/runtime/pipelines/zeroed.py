@@ -24,12 +24,15 @@ def zeroed_buffers(plan: PipelinePlan) -> frozenset[str]:
             pending.discard(step.buffer)
             continue
         formals = {b.name: name for b, name in zip(step.program.bound_buffers, step.buffers, strict=True)}
-        counts = {formal: plan.buffers[name].count or 0 for formal, name in formals.items()}
-        counts |= {b.name: b.count or 0 for b in step.program.buffers.values() if b.name not in counts}
+        actual = {formal: plan.buffers[name] for formal, name in formals.items()}
+        shapes = {
+            name: tuple(extent or 0 for extent in actual.get(name, buffer).shape)
+            for name, buffer in step.program.buffers.items()
+        }
         forms = writes.get(step.program)
         if forms is None:
             forms = writes[step.program] = whole_writes(step.program)
-        whole = wholly_written(forms, step.grid, counts)
+        whole = wholly_written(forms, step.grid, shapes)
         zeroed |= {name for formal, name in formals.items() if name in pending and formal not in whole}
         pending.difference_update(step.buffers)
     return frozenset(zeroed | pending)
