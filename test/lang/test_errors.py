@@ -149,6 +149,31 @@ def load(folder: Path, text: str, name: str) -> ModuleType:
     return module
 
 
+def test_comments_and_texts_may_stand_further_left_than_the_function(tmp_path: Path) -> None:
+    text = (
+        f"{HEAD}    y[i] = 1.0\n\ndef factory():\n    @vyre.program\n    def inner(y: Write[f32]):\n# old\n"
+    )
+    module = load(tmp_path, text + "        y[0] = 1.0\n        y[1] = 'x'\n    return inner\n", "left")
+    with pytest.raises(DiagnosticError) as caught:
+        module.factory().text()
+    loc = caught.value.diagnostics[0].loc
+    assert loc is not None
+    assert loc.source.text[loc.start : loc.end] == "'x'"
+
+
+def test_a_file_that_has_changed_since_is_named(tmp_path: Path) -> None:
+    module = load(tmp_path, f"{HEAD}    y[i] = 1.0\n", "changed")
+    (tmp_path / "changed.py").write_text("x = 1\n" * 40)
+    with pytest.raises(DiagnosticError, match=r"the file has changed since|source of kernel is not to be had"):
+        module.kernel.text()
+
+
+@pytest.mark.parametrize("decorator", [vyre_opt.program, vyre_opt.func])
+def test_a_lambda_is_refused(decorator: Any) -> None:
+    with pytest.raises(TypeError, match="a function written with def, not a lambda"):
+        decorator(lambda y: None)
+
+
 @pytest.mark.parametrize(("statement", "message", "place"), WRONG, ids=[row[0] for row in WRONG])
 def test_a_wrong_statement(tmp_path: Path, statement: str, message: str, place: str) -> None:
     module = load(tmp_path, f"{HEAD}    {statement}\n    y[i] = 1.0\n", "wrong")

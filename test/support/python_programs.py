@@ -128,6 +128,19 @@ def literals(x: Read[f32], n: Read[u16], y: Write[f32], m: Write[u16]) -> None:
             m[i] = (n[i] << 2) ^ 0xFF
 
 
+@vyre.program(workgroup=32)
+def chains(x: Read[i32], y: ReadWrite[i32]) -> None:
+    i = vyre.global_id(0)
+    if i >= len(y):
+        return
+    before = i32(i) - 1
+    y[i] = 0
+    if 0 <= before < x[before]:  # x[-1] is never read
+        y[i] = 1
+    if 0 <= before < 7 < x[before] + 5:
+        y[i] += 2
+
+
 @vyre.program(workgroup=64)
 def lists(x: Read[f32], y: Write[f32]) -> None:
     i, k = vyre.global_id(0), 7
@@ -278,6 +291,7 @@ CASES: list[tuple[Kernel, tuple[int, ...], Callable[[], list[Any]]]] = [
     (loops, (3,), lambda: [INTS, zeros(np.int32)]),
     (short_circuits, (3,), lambda: [INTS, zeros(np.int32)]),
     (literals, (3,), lambda: [FLOATS, INTS.astype(np.uint16), zeros(np.float32), zeros(np.uint16)]),
+    (chains, (2,), lambda: [np.arange(-9, 55, dtype=np.int32)[::3].copy(), np.zeros(22, np.int32)]),
     (lists, (3,), lambda: [FLOATS, zeros(np.float32)]),
     (tuples, (3,), lambda: [FLOATS, zeros(np.float32)]),
     (functions, (3,), lambda: [np.arange(N, dtype=np.float32), zeros(np.float32), zeros(np.int32)]),

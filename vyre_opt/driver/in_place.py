@@ -72,6 +72,9 @@ class InPlaceProgram:
         """Looks at each call's arrays anew: for ref, and for arrays that are read but not used where they are."""
         executable, program = self.executable, self.executable.program
         dispatcher: Any = executable.dispatcher
+        if not hasattr(dispatcher, "in_place"):
+            message = f"{executable.name}: target {dispatcher.name} takes arrays on the GPU; these are in main memory"
+            raise BadInputs(message)
         scratch = Scratch()
 
         def run(arrays: Sequence[Any], words: Words) -> None:
@@ -241,6 +244,8 @@ def _is_written(buffer: Buffer) -> bool:
 def _operand(backend: ArrayBackend, program: str, buffer: Buffer, array: Any) -> Operand:
     """An array as the backend takes it, checked.  Raises BadInputs."""
     name = f"{program}: {buffer.name}"
+    if isinstance(array, np.generic):
+        raise BadInputs(f"{name} is one number ({type(array).__name__}), where an array is wanted")
     operand = backend.take(array, name)
     if backend.on_gpu:
         from ..cuda.device_arrays import take

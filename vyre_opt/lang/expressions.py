@@ -377,15 +377,23 @@ class Expressions:
         return value
 
     def visit_compare(self, node: ast.Compare) -> Binding:
-        operands = [node.left, *node.comparators]
-        bindings = [self.expression(operand) for operand in operands]
-        result: Binding | None = None
-        for place, kind in enumerate(node.ops):
-            a, b = bindings[place : place + 2]
-            part = self._compare(node, kind, a, b, operands[place], operands[place + 1])
-            result = part if result is None else self._both("and", result, part)
-        assert result is not None
-        return result
+        return self._chain(node, self.expression(node.left), 0)
+
+    def _chain(self, node: ast.Compare, left: Binding, place: int) -> Binding:
+        """The comparisons from `place` on, of which each is made only where those before it hold."""
+        left_node = node.comparators[place - 1] if place else node.left
+        right_node = node.comparators[place]
+        right = self.expression(right_node)
+        first = self._compare(node, node.ops[place], left, right, left_node, right_node)
+        if place + 1 == len(node.ops):
+            return first
+        if isinstance(first, Static):
+            return self._chain(node, right, place + 1) if first.value else Static(False)
+        assert isinstance(first, Value)
+        block = Block()
+        with self.emitter.at(block):
+            rest = self._chain(node, right, place + 1)
+        return self._where_needed("and", first, rest, block, node, node)
 
     def _compare(
         self, node: ast.Compare, kind: ast.cmpop, a: Binding, b: Binding, a_node: ast.expr, b_node: ast.expr
@@ -425,14 +433,20 @@ class Expressions:
         block = Block()
         with self.emitter.at(block):
             rest = self._short_circuit(op, nodes[1:])
+        return self._where_needed(op, first, rest, block, nodes[0], nodes[1])
+
+    def _where_needed(
+        self, op: str, first: Value, rest: Binding, block: Block, first_node: ast.expr, rest_node: ast.expr
+    ) -> Binding:
+        """`first` and `rest`, or one of both; `block` computes `rest`, and runs where `first` does not decide."""
         if _is_free(block):
             self.emitter.block.ops += block.ops
             return self._both(op, first, rest)
         with self.emitter.at(block):
-            self.emitter.op("yield", (self.as_value(rest, nodes[1]),))
+            self.emitter.op("yield", (self.as_value(rest, rest_node),))
         decided = Block()
         with self.emitter.at(decided):
-            known_value = self.emitter.constant(Static(op == "or"), nodes[0])
+            known_value = self.emitter.constant(Static(op == "or"), first_node)
             self.emitter.op("yield", (known_value,))
         blocks = (block, decided) if op == "and" else (decided, block)
         return self.emitter.op("if", (first,), (DataType.BOOL,), regions=blocks).results[0]

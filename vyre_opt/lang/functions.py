@@ -53,9 +53,14 @@ def program(
 
 
 def _kernel(function: Callable[..., Any], workgroup: Dim3, grid: Dim3 | None) -> Kernel:
-    if not inspect.isfunction(function):
-        raise TypeError(f"@program is for a function written with def, not {type(function).__name__}")
+    _check_function(function, "@program")
     return Kernel(function, workgroup, grid)
+
+
+def _check_function(function: Any, decorator: str) -> None:
+    if not inspect.isfunction(function) or function.__name__ == "<lambda>":
+        what = "a lambda" if inspect.isfunction(function) else type(function).__name__
+        raise TypeError(f"{decorator} is for a function written with def, not {what}")
 
 
 def _dims(extents: int | Sequence[int], what: str) -> Dim3:
@@ -70,8 +75,7 @@ def _dims(extents: int | Sequence[int], what: str) -> Dim3:
 
 def func(function: Callable[..., Any]) -> Func:
     """A Python function that programs call: it computes with its arguments, arrays included."""
-    if not inspect.isfunction(function):
-        raise TypeError(f"@func is for a function written with def, not {type(function).__name__}")
+    _check_function(function, "@func")
     return Func(function)
 
 

@@ -68,8 +68,20 @@ def float_remainder(emitter: Emitter, op: Op) -> Value:
 
 
 def float_floor_div(emitter: Emitter, op: Op) -> Value:
-    """The quotient of floats rounded down: of a - rem(a, b), which is nearly a multiple; by 0 it is a / b."""
-    (a, b), dtype = op.operands, op.results[0].type
+    """The quotient of floats rounded down: of a - rem(a, b), which is nearly a multiple; by 0 it is a / b.
+
+    In f16 and bf16 that difference would be rounded too coarsely, so these are f32 meanwhile, as in NumPy.
+    """
+    dtype = op.results[0].type
+    if dtype.element in (DataType.F16, DataType.BF16):
+        wide = dtype.with_element(DataType.F32)
+        a, b = (emitter.value("cast", (operand,), wide) for operand in op.operands)
+        return emitter.value("cast", (_floored(emitter, a, b, wide),), dtype)
+    a, b = op.operands
+    return _floored(emitter, a, b, dtype)
+
+
+def _floored(emitter: Emitter, a: Value, b: Value, dtype: DataType) -> Value:
     flag, emit = dtype.with_element(DataType.BOOL), emitter.value
     remainder = emit("rem", (a, b), dtype)
     _, is_off = _float_tests(emitter, remainder, b, dtype)

@@ -7,7 +7,6 @@ import builtins
 import inspect
 import linecache
 import sys
-import textwrap
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -37,21 +36,21 @@ class FunctionSource:
         self.function = function
         code = function.__code__
         self.name = function.__name__
-        lines = linecache.getlines(code.co_filename, function.__globals__)
         try:
-            snippet, first = inspect.getsourcelines(function)
-        except (OSError, TypeError, IndexError):
+            snippet, first = inspect.getsourcelines(code)
+        except (OSError, TypeError, IndexError, SyntaxError):
             snippet, first = [], 0
+        # behind that, which reads the file again if it has changed
+        lines = linecache.getlines(code.co_filename, function.__globals__)
         if not lines or not snippet:
             raise DiagnosticError([_no_source(function)])
         self.source = Source("".join(lines), _shown_name(code.co_filename), spelling=PYTHON)
         self._starts = _line_starts(lines)
         self._lines = lines
-        text = textwrap.dedent("".join(snippet))
         self._first = first
-        self._indent = len(snippet[0]) - len(snippet[0].lstrip())
-        tree = ast.parse(text).body[0]
-        assert isinstance(tree, (ast.FunctionDef, ast.AsyncFunctionDef))
+        tree = _parsed(snippet)
+        if not isinstance(tree, (ast.FunctionDef, ast.AsyncFunctionDef)) or tree.name != code.co_name:
+            raise DiagnosticError([_other_source(function)])
         if isinstance(tree, ast.AsyncFunctionDef):
             raise DiagnosticError(
                 [Diagnostic("error", "a kernel is no coroutine", self.location(tree), help="write def")]
@@ -78,16 +77,27 @@ class FunctionSource:
         return f"{first} ..." if more else first
 
     def _offset(self, line: int, column: int) -> int:
-        """The offset of a place in the dedented text: `column` is in bytes of UTF-8, as `ast` has it."""
+        """The offset of a place in the function's text: `column` is in bytes of UTF-8, as `ast` has it."""
         number = line + self._first - 2
         text = self._lines[number] if number < len(self._lines) else ""
         if text.isascii():
-            return self._starts[number] + self._indent + column
-        return (
-            self._starts[number]
-            + self._indent
-            + len(text[self._indent :].encode()[:column].decode(errors="ignore"))
-        )
+            return self._starts[number] + column
+        return self._starts[number] + len(text.encode()[:column].decode(errors="ignore"))
+
+
+def _parsed(snippet: list[str]) -> ast.stmt | None:
+    """The statement of some lines, which may be indented; None if they are none."""
+    is_indented = snippet[0][:1].isspace()
+    try:
+        # not dedented: comments, and lines of a text or in brackets, may stand further left
+        statement: ast.stmt = ast.parse("if 1:\n" * is_indented + "".join(snippet)).body[0]
+    except SyntaxError:
+        return None
+    if is_indented:
+        assert isinstance(statement, ast.If)
+        statement = statement.body[0]
+        ast.increment_lineno(statement, -1)
+    return statement
 
 
 def _shown_name(filename: str) -> str:
@@ -114,6 +124,15 @@ def _names(function: Callable[..., Any]) -> Mapping[str, Any]:
         except ValueError:  # a name that is assigned later
             continue
     return {**vars(builtins), **function.__globals__, **closure}
+
+
+def _other_source(function: Callable[..., Any]) -> Diagnostic:
+    code = function.__code__
+    return Diagnostic(
+        "error",
+        f"{function.__name__} is not in {code.co_filename}, line {code.co_firstlineno}, any more: the file has changed since",
+        help="import it again",
+    )
 
 
 def _no_source(function: Callable[..., Any]) -> Diagnostic:
