@@ -164,7 +164,9 @@ def test_comments_and_texts_may_stand_further_left_than_the_function(tmp_path: P
 def test_a_file_that_has_changed_since_is_named(tmp_path: Path) -> None:
     module = load(tmp_path, f"{HEAD}    y[i] = 1.0\n", "changed")
     (tmp_path / "changed.py").write_text("x = 1\n" * 40)
-    with pytest.raises(DiagnosticError, match=r"the file has changed since|source of kernel is not to be had"):
+    with pytest.raises(
+        DiagnosticError, match=r"the file has changed since|source of kernel is not to be had"
+    ):
         module.kernel.text()
 
 
