@@ -1,50 +1,54 @@
-"""Layer normalization of rows of any length: a workgroup takes a row, and adds up over its invocations twice."""
+"""Layer normalization of rows of any length: a workgroup takes a row, and goes over it three times."""
+
+import functools
 
 import numpy as np
 
 import vyre_opt as vyre
 from vyre_opt.lang import Read, Write, f32
 
-LANES = 256
 
+@functools.cache
+def layernorm(lanes, width):
+    """The kernel with so many invocations for a row, which load and store `width` numbers at once."""
 
-@vyre.func
-def workgroup_sum(value, partial):
-    """The sum over a workgroup, for each of its invocations; `partial` has room for one number a subgroup."""
-    for k in vyre.static((16, 8, 4, 2, 1)):
-        value += vyre.subgroup_shuffle(value, k, "xor")
-    vyre.barrier()
-    if vyre.lane_id() == 0:
-        partial[vyre.subgroup_id()] = value
-    vyre.barrier()
-    total = 0.0
-    for k in range(LANES // 32):
-        total += partial[k]
-    return total
+    @vyre.func
+    def row_sum(value):
+        """The sum over a row, for each invocation: over subgroups, and then over what these have."""
+        partial = vyre.shared(f32, lanes // 32)
+        total = value if width == 1 else value[0] + value[1] + value[2] + value[3]
+        for k in vyre.static((16, 8, 4, 2, 1)):
+            total += vyre.subgroup_shuffle(total, k, "xor")
+        if vyre.lane_id() == 0:
+            partial[vyre.subgroup_id()] = total
+        vyre.barrier()
+        return vyre.subgroup_reduce(partial[vyre.lane_id() % (lanes // 32)], "add") * (lanes / 1024)
 
+    @vyre.program(workgroup=lanes)
+    def kernel(eps: f32, x: Read[f32], weight: Read[f32], bias: Read[f32], y: Write[f32]) -> None:
+        rows, weights, biases, out = x.vec(width), weight.vec(width), bias.vec(width), y.vec(width)
+        count, start, lane = len(weights), vyre.workgroup_id(0) * len(weights), vyre.local_id(0)
+        total, squares = 0.0, 0.0
+        for first in range(lane, count, 4 * lanes):
+            for j in [first + k * lanes for k in range(4)]:  # four loads on their way at once
+                value = rows[start + min(j, count - 1)]
+                total += value if j < count else 0.0
+        mean = row_sum(total) / f32(len(weight))
+        for first in range(lane, count, 4 * lanes):
+            for j in [first + k * lanes for k in range(4)]:
+                centred = rows[start + min(j, count - 1)] - mean
+                squares += centred * centred if j < count else 0.0
+        scale = 1 / vyre.sqrt(row_sum(squares) / f32(len(weight)) + eps)
+        for j in range(lane, count, lanes):
+            out[start + j] = (rows[start + j] - mean) * scale * weights[j] + biases[j]
 
-@vyre.program(workgroup=LANES)
-def layernorm(eps: f32, x: Read[f32[:, :]], weight: Read[f32], bias: Read[f32], y: Write[f32[:, :]]) -> None:
-    partial = vyre.shared(f32, LANES // 32)
-    row, lane, columns = vyre.workgroup_id(0), vyre.local_id(0), x.shape[1]
-    if row >= min(len(x), len(y)):  # once, or each access would look
-        return
-    total, squares = 0.0, 0.0
-    for first in range(lane, columns, 4 * LANES):
-        for k in vyre.static(range(4)):  # four loads on their way at once
-            j = first + k * LANES
-            value = x[row, min(j, columns - 1)]
-            total += value if j < columns else 0.0
-    mean = workgroup_sum(total, partial) / f32(columns)
-    for j in range(lane, columns, LANES):
-        squares += (x[row, j] - mean) ** 2
-    scale = 1 / vyre.sqrt(workgroup_sum(squares, partial) / f32(columns) + eps)
-    for j in range(lane, columns, LANES):
-        y[row, j] = (x[row, j] - mean) * scale * weight[j] + bias[j]
+    return kernel
 
 
 def run(eps, x, weight, bias, y):
-    layernorm[len(x)](eps, x, weight, bias, y)
+    width = 4 if len(weight) % 4 == 0 else 1
+    lanes = min(1024, max(32, 1 << ((len(weight) - 1) // (4 * width)).bit_length()))
+    layernorm(lanes, width)[len(x)](eps, x, weight, bias, y)
 
 
 def reference(eps, x, weight, bias):

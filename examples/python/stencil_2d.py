@@ -1,36 +1,36 @@
-"""A five-point stencil on a grid of points, whose edge is kept: arrays and workgroups of two dimensions.
+"""A five-point stencil on a grid of points, whose edge is kept: workgroups of two dimensions.
 
-An invocation goes down some rows of a column, and keeps the points above and below, so that it loads three a row.
+An invocation takes some rows of a column, and loads all their points before it stores one.
 """
 
 import numpy as np
 
 import vyre_opt as vyre
-from vyre_opt.lang import Read, Write, f32
+from vyre_opt.lang import Read, Write, f32, u32
 
-ROWS = 4  # of an invocation
+ROWS = 8  # of an invocation
 
 
-@vyre.program(workgroup=(32, 8))
-def stencil(x: Read[f32[:, :]], y: Write[f32[:, :]]) -> None:
-    rows, columns = x.shape
+@vyre.program(workgroup=(64, 4))
+def stencil(rows: u32, columns: u32, x: Read[f32], y: Write[f32]) -> None:
     j, top = vyre.global_id(0), vyre.global_id(1) * ROWS
     if j >= columns or top >= rows:
         return
-    middle = x[top, j]
-    above = x[top - 1, j] if top > 0 else middle
-    for i in range(top, min(top + ROWS, rows)):
-        below = x[i + 1, j] if i + 1 < rows else middle
-        value = middle
-        if 0 < i and i + 1 < rows and 0 < j and j + 1 < columns:
-            value = 0.2 * (middle + x[i, j - 1] + x[i, j + 1] + above + below)
-        y[i, j] = value
-        above, middle = middle, below
+    above = x[(max(top, 1) - 1) * columns + j]
+    starts = [min(top + k, rows - 1) * columns for k in range(ROWS + 1)]
+    column = [x[start + j] for start in starts]
+    left = [x[start + max(j, 1) - 1] for start in starts]
+    right = [x[start + min(j + 1, columns - 1)] for start in starts]
+    for k in vyre.static(range(ROWS)):
+        if top + k < rows:
+            inner = 0.2 * (column[k] + left[k] + right[k] + above + column[k + 1])
+            y[starts[k] + j] = inner if 0 < top + k < rows - 1 and 0 < j < columns - 1 else column[k]
+        above = column[k]
 
 
 def run(x, y):
     rows, columns = x.shape
-    stencil[vyre.ceil_div(columns, 32), vyre.ceil_div(rows, 8 * ROWS)](x, y)
+    stencil[vyre.ceil_div(columns, 64), vyre.ceil_div(rows, 4 * ROWS)](rows, columns, x, y)
 
 
 def reference(x):

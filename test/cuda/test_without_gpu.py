@@ -54,7 +54,7 @@ def test_a_wrong_call_is_refused_before_a_gpu_is_looked_for():
     with pytest.raises(BadInputs, match="binds 3 buffers"):
         cuda.dispatch(program, [], 1)
     with pytest.raises(BadInputs, match="grid"):
-        cuda.dispatch(program, [np.zeros(4, np.int32), np.zeros(10, np.uint32), np.zeros(4, np.uint32)], 0)
+        cuda.dispatch(program, [np.zeros(4, np.int32), np.zeros(10, np.uint32), np.zeros(4, np.uint32)], -1)
     for wrong in ({"bounds": "check"}, {"opt_level": 4}, {"ptx_version": "9.1"}):
         with pytest.raises(BadInputs):
             CudaDispatcher(**wrong)
@@ -121,8 +121,9 @@ def test_a_fault_record_has_the_open_extents():
     traps = [number for number, site in enumerate(kernel.sites, 1) if "access" in site.op.attrs]
     assert len(traps) == 2  # along the dimensions that are open; 1 is below the fixed 3
     fault = read_record(record(traps[1], 1, 1, third=31, extents=(2, 31, 0)))
-    assert "load out of bounds of @x: index (1, 1, 31), shape (2, 3, 31), by" in str(
-        program_error(kernel, fault)
+    assert (
+        "load out of bounds of @x: index (1, 1, 31), shape (2, 3, 31), outside along dimension 2, by"
+        in str(program_error(kernel, fault))
     )
 
 

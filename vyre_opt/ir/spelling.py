@@ -13,10 +13,11 @@ __all__ = ["PYTHON", "VYRE", "Spelling"]
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """`barrier`: of a scope.  `extent`: how long a buffer is, along a dimension if it has several.  `grid`: of a launch of a
+    """`name`: that of the constant.  `barrier`: of a scope.  `extent`: how long a buffer is, along a dimension if it has several.  `grid`: of a launch of a
     program, for extents as text.  `parameter`: one of a named kernel.  `input`: what makes a buffer begin with contents of the
     caller.  `workgroup_memory`: what a workgroup shares."""
 
+    name: str
     barrier: Callable[[str], str]
     extent: Callable[[str, int | None], str]
     grid: Callable[[str, str], str]
@@ -24,8 +25,13 @@ class Spelling:
     input: Callable[[str], str]
     workgroup_memory: str
 
+    def __reduce__(self) -> str:
+        """Pickled as the constant that it is, since functions are not: errors cross process boundaries."""
+        return self.name
+
 
 VYRE = Spelling(
+    "VYRE",
     barrier=lambda scope: f"barrier {scope}",
     extent=lambda name, dimension: f"len @{name}" if dimension is None else f"len @{name}, {dimension}",
     grid=lambda program, extents: f"grid({extents})",
@@ -35,6 +41,7 @@ VYRE = Spelling(
 )
 
 PYTHON = Spelling(
+    "PYTHON",
     barrier=lambda scope: "vyre.barrier()" if scope == "workgroup" else f'vyre.barrier("{scope}")',
     extent=lambda name, dimension: f"len({name})" if dimension is None else f"{name}.shape[{dimension}]",
     grid=lambda program, extents: f"{program}[{extents}](...)",
