@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import vyre_opt
-from vyre_opt import parse, print_program
+from vyre_opt import PassManager, parse, print_program
 from vyre_opt.ir.diagnostics import DiagnosticError
 from vyre_opt.runtime.dispatcher import BadInputs, ProgramError, dispatcher
 from vyre_opt.runtime.shapes import result_shape
@@ -257,3 +257,71 @@ def test_the_shape_of_a_result() -> None:
     passed = {name: tuple(length) if isinstance(length, list) else length for name, length in lengths.items()}
     outputs = vyre_opt.run(text, {}, 1, lengths=passed)
     assert {name: array.shape for name, array in outputs.items()} == shapes
+
+
+KERNEL = """vyre 2
+ITEM {
+  buffer @x : f32[SHAPE] read BINDING(0)
+  buffer @y : f32[512] write BINDING(1)
+  math.softmax(@x, @y) {columns = 64}
+}
+"""
+
+
+@pytest.mark.parametrize("item", ["program @p workgroup(32) grid(1)", "pipeline @main"])
+@pytest.mark.parametrize(("shape", "count"), [("8, 64", "512"), ("?, 64", "?")])
+def test_a_named_kernel_says_how_to_declare_its_buffers(item: str, shape: str, count: str) -> None:
+    text = KERNEL.replace("ITEM", item).replace("SHAPE", shape)
+    if item.startswith("program"):
+        text = text.replace("BINDING", "binding")
+    else:
+        text = text.replace("BINDING(0)", "").replace("BINDING(1)", "")
+    with pytest.raises(DiagnosticError) as caught:
+        vyre_opt.compile(text)
+    (error,) = caught.value.diagnostics
+    assert error.message == "math.softmax takes a buffer of one dimension, @x has 2"
+    assert error.loc is not None
+    assert error.loc.line == 5
+    assert error.help == f"declare @x : f32[{count}]: its elements are the same, row by row"
+
+
+HANDED_OVER = """vyre 2
+program @fill workgroup(32) {
+  buffer @y : u32[2, 64] write binding(0)
+  %i = global_id x
+  %one = const 1 : u32
+  store %i, @y[%one, %i] : u32
+}
+program @next workgroup(32) {
+  buffer @x : u32[2, 64] read binding(0)
+  buffer @y : u32[64] write binding(1)
+  %i = global_id x
+  %one = const 1 : u32
+  %left = sub_sat %i, %one : u32
+  %v = load @x[%one, %INDEX] : u32
+  store %v, @y[%i] : u32
+}
+pipeline @main {
+  buffer @m : u32[2, 64]
+  buffer @y : u32[64] write
+  launch @fill grid(2) (@m)
+  launch @next grid(2) (@m, @y)
+}
+"""
+
+
+def test_a_halo_of_several_dimensions_is_refused_in_words() -> None:
+    result = PassManager("launch_fusion").run(parse(HANDED_OVER.replace("%INDEX", "%left")))
+    (refused,) = [
+        remark
+        for remark in result.remarks
+        if remark.kind == "refused" and remark.pass_name == "launch_fusion"
+    ]
+    assert "@m has 2 dimensions: halos are made of buffers of one" in refused.message
+
+
+def test_a_tile_of_several_dimensions_is_refused_in_words() -> None:
+    """What an invocation hands to itself in @m is joined; it would be a tile, were @m of one dimension."""
+    result = PassManager("launch_fusion,decode_scan_fuse").run(parse(HANDED_OVER.replace("%INDEX", "%i")))
+    messages = [remark.message for remark in result.remarks if remark.kind == "refused"]
+    assert "@m has 2 dimensions: tiles are made of buffers of one" in messages

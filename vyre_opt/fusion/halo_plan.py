@@ -163,7 +163,7 @@ def _why_no_shape(pair: PairAccesses, buffer: str) -> str | None:
     if grid[1:] != (1, 1):
         return "the grid has more than one dimension"
     if pair.program.buffers[buffer].dimensions > 1:
-        return f"@{buffer} has {pair.program.buffers[buffer].dimensions} dimensions, a halo has one"
+        return f"@{buffer} has {pair.program.buffers[buffer].dimensions} dimensions: halos are made of buffers of one"
     if pair.program.buffers[buffer].count is None:
         return f"the size of @{buffer} is not known"
     if pair.program.buffers[buffer].dtype.size_bytes is None:

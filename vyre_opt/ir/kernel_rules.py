@@ -39,7 +39,9 @@ def check_kernel(
         where = loc.find(f"@{buffer_name}") if loc else None
         if buffer.dimensions > 1:
             message = f"{name} takes a buffer of one dimension, @{buffer_name} has {buffer.dimensions}"
-            error(message, where).note(f"@{buffer_name} is declared here", buffer.loc)
+            count = "?" if buffer.count is None else str(buffer.count)
+            help = f"declare @{buffer_name} : {buffer.dtype}[{count}]: its elements are the same, row by row"
+            error(message, where, help).note(f"@{buffer_name} is declared here", buffer.loc)
         if buffer.dtype.bound not in role.types:
             names = " or ".join(t.name for t in role.types)
             diagnostic = error(
