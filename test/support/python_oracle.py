@@ -10,7 +10,8 @@ Kernels without barriers only, since invocations run one after another.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import product
 from typing import Any
 
@@ -60,7 +61,7 @@ def run_as_python(kernel: Kernel, grid: Sequence[int], args: Sequence[Any]) -> N
     annotations = list(kernel.function.__annotations__.values())
     values = [_value(arg, annotation, kernel) for arg, annotation in zip(args, annotations, strict=False)]
     x, y, z = (*grid, 1, 1)[:3]
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), _weak_numbers():
         for group in product(range(z), range(y), range(x)):
             for local in product(*map(range, kernel.workgroup[::-1])):
                 w, i = group[::-1], local[::-1]
@@ -73,6 +74,21 @@ def run_as_python(kernel: Kernel, grid: Sequence[int], args: Sequence[Any]) -> N
                     "global_size": tuple(n * s for n, s in zip((x, y, z), kernel.workgroup, strict=True)),
                 }
                 function(*values)
+
+
+@contextmanager
+def _weak_numbers() -> Iterator[None]:
+    """Python's numbers take the type of what they meet; NumPy before 2 has to be told so, or f32 * 0.5 is of 64 bits."""
+    if int(np.__version__.partition(".")[0]) >= 2:
+        yield
+        return
+    numpy: Any = np  # these two functions are of NumPy 1 alone
+    before = numpy._get_promotion_state()
+    numpy._set_promotion_state("weak")
+    try:
+        yield
+    finally:
+        numpy._set_promotion_state(before)
 
 
 def _value(arg: Any, annotation: Any, kernel: Kernel) -> Any:
