@@ -518,6 +518,10 @@ def _select(p: _Printer, op: Op) -> str:
     return _called(op, [condition, *values])
 
 
+def _length(buffer: str, dtype: DataType) -> str:
+    return f"len({buffer})" if dtype is DataType.U32 else f"{dtype}(len({buffer}))"
+
+
 def _convert(p: _Printer, op: Op) -> str:
     value, element = p.typed(op.operands[0]), op.result.type.element
     return f"{element}({value})" if op.name == "cast" else f"vyre.bitcast({value}, {element})"
@@ -547,7 +551,7 @@ _EXPRESSIONS: dict[str, Callable[[_Printer, Op], str]] = {
     "convert": _convert,
     "id": _id,
     "size": lambda p, op: _called(op, []),
-    "len": lambda p, op: f"len({p.name(op.attrs['buffer'])})",
+    "len": lambda p, op: _length(p.name(op.attrs["buffer"]), op.result.type),
     "splat": lambda p, op: f"vyre.splat({p.typed(op.operands[0])}, {op.result.type.lanes})",
     "vector": lambda p, op: _called(op, p.alike(op.operands)),
     "extract": lambda p, op: f"{p.typed(op.operands[0])}[{op.attrs['index']}]",
