@@ -155,11 +155,6 @@ def _intrinsic(t: Expressions, node: ast.Call, name: str) -> Binding:
     if name in _OWN:
         return _OWN[name](t, node)
     row = OPS[name.removesuffix("_")]
-    if (t.program is None and not row.is_pure) or (t.program is None and row.format in ("id", "size")):
-        help = "compute it in the program, and pass the value"
-        raise Unsupported(
-            node, f"a function of kernels computes with its arguments only; {name} is of the program", help
-        )
     return _FORMATS[row.format](t, node, row)
 
 

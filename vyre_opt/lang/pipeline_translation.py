@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import ast
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, suggest
-from ..ir.grids import Extent, GridCall, fold
+from ..ir.grids import Extent, GridCall, fold, lengths_of, params_of
 from ..ir.ops import NAMED_KERNELS
 from ..ir.pipeline import HostRead, KernelStage, Launch, LaunchParam, Pipeline, Repeat, Stage
 from ..ir.pipeline_builder import literal_of
@@ -353,7 +353,8 @@ class _Translator:
                 f"it is {program.name}({', '.join(kernel.parameters)})",
             )
         buffers = tuple(self._buffer(given[b.name]).name for b in program.bound_buffers)
-        params = {name: self._param_value(given[name], param) for name, param in program.params.items()}
+        formals = {actual: b.name for actual, b in zip(buffers, program.bound_buffers, strict=True)}
+        params = {n: self._param_value(given[n], p, program.name, formals) for n, p in program.params.items()}
         lengths = self.builder.pipeline.static_lengths
         if 0 not in (fold(extent, lengths) for extent in grid):  # one that never runs is none
             self.stages.append(Launch(program.name, grid, buffers, self.source.location(node), params=params))
@@ -364,18 +365,26 @@ class _Translator:
             raise Unsupported(node, f"{self.source.text(node)} is no array")
         return binding
 
-    def _param_value(self, node: ast.expr, param: Param) -> LaunchParam:
+    def _param_value(
+        self, node: ast.expr, param: Param, program: str, formals: Mapping[str, str]
+    ) -> LaunchParam:
+        """What a launch passes for a number.  `formals`: the program's names of the buffers that it passes."""
         binding = self.expression(node)
         if isinstance(binding, _Param):
             return binding.param.name
         if isinstance(binding, _Constant) and isinstance(binding.value, (bool, int, float)):
             return literal_of(binding.value)
         if isinstance(binding, _Size):
-            raise Unsupported(
-                node,
-                "a launch passes constants and numbers of the pipeline, and this is computed at the call",
-                "compute it in the program, with len",
-            )
+            size = fold(binding.extent, self.builder.pipeline.static_lengths)
+            if isinstance(size, int):
+                return literal_of(size)
+            message = f"a launch passes constants and numbers of the pipeline, and {self.source.text(node)} is computed"
+            names = [formals.get(name) for name in lengths_of(size)]
+            help = f"take a number as an argument of the pipeline, and pass that for {param.name}"
+            if names and None not in names and not any(params_of(size)):
+                lengths = ", ".join(f"len({name})" for name in dict.fromkeys(names))
+                help = f"take {param.name} out of {program}, and compute it there, from {lengths}"
+            raise Unsupported(node, message, help)
         raise Unsupported(node, f"{param.name} is {param.dtype}, and this is no number")
 
     def _named_kernel(self, node: ast.Call, name: str) -> None:
