@@ -547,7 +547,8 @@ def _load(p: _Printer, op: Op) -> str:
 
 def _len(p: _Printer, op: Op) -> str:
     array, dimension = p.name(op.attrs["buffer"]), op.attrs.get("dimension", 0)
-    return f"len({array})" if dimension == 0 and p.chance(0.6) else f"{array}.shape[{dimension}]"
+    length = f"len({array})" if dimension == 0 and p.chance(0.6) else f"{array}.shape[{dimension}]"
+    return length if op.result.type is DataType.U32 else f"{op.result.type}({length})"
 
 
 def _atomic(p: _Printer, op: Op) -> str:

@@ -4,13 +4,13 @@
     specialization constants                  their defaults, by the pass `specialize`
     defaults of params                        none
     buffers of a fixed size, transient ones   bound ones of open size; a read_write one is live in and out
-    len of shared memory; len : u64           its constant; a cast of len : u32
+    len of shared memory; cast of len to u64  its constant; len : u64, which `u64(len(x))` is
     a NaN with a payload                      the NaN that arithmetic gives
     a vector constant of different lanes      `vector` of its lanes
     a cast to its own type; to bool           its operand; a comparison with 0
     a vector access at any index              at a multiple of its lanes: `x.vec(4)[i, j]` is at i, j * 4
 
-Buffers of vectors, and bitcasts that change the number of lanes, are left out by `SETTINGS`.
+Buffers of vectors are left out by `SETTINGS`.
 The program that comes out is another one, which may be at fault when it runs; it is to be translated only.
 """
 
@@ -29,7 +29,7 @@ from .sample import Sample
 
 __all__ = ["SETTINGS", "python_subset"]
 
-SETTINGS = Settings(statements=8, fastmath=True, bitcast_shapes=False, elements=SCALARS, dimensions=0.0)
+SETTINGS = Settings(statements=8, fastmath=True, elements=SCALARS, dimensions=0.0)
 """Of the generator, for programs that Python can say but for the table above."""
 
 
@@ -94,16 +94,16 @@ class _Replacer(Walker):
                 op.results, [self._new(out, "const", (), dtype, buffer.extent(op.attrs.get("dimension")))]
             )
             return True
-        if dtype is DataType.U64:
-            out.append(Op(op.definition, (), (Value("n", DataType.U32),), op.attrs))
-            self.replace(op.results, [self._new(out, "cast", out[-1].results, dtype)])
-            return True
         return False
 
     def _cast(self, op: Op, out: list[Op]) -> bool:
         source, dtype = op.operands[0], op.result.type
         if source.type is dtype:
             self.replace(op.results, op.operands)
+            return True
+        if isinstance(source.owner, Op) and source.owner.name == "len" and dtype is DataType.U64:
+            out.append(Op(source.owner.definition, (), (Value("n", dtype),), source.owner.attrs))
+            self.replace(op.results, out[-1].results)
             return True
         if dtype.element.is_bool:
             zero = self._new(out, "const", (), source.type, 0)

@@ -241,7 +241,8 @@ def _length_errors(stage: Launch, program: Program, counts: Mapping[str, int | N
             message = (
                 f"@{name} has {count} elements, which @{program.name} takes as {with_article(op.result.type)}"
             )
-            help = f"pass at most {MAX_LENGTH} elements, or take `len` as a u64 and run without -O"
+            wide = spelling_at(op.loc).wide_length(op.attrs["buffer"])
+            help = f"pass at most {MAX_LENGTH} elements, or {wide}"
             yield Diagnostic("error", message, stage.loc, help=help).note("taken here", op.loc)
             return
 

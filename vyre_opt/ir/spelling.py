@@ -15,7 +15,7 @@ __all__ = ["PYTHON", "VYRE", "Spelling"]
 class Spelling:
     """`name`: that of the constant.  `barrier`: of a scope.  `extent`: how long a buffer is, along a dimension if it has several.  `grid`: of a launch of a
     program, for extents as text.  `parameter`: one of a named kernel.  `input`: what makes a buffer begin with contents of the
-    caller.  `workgroup_memory`: what a workgroup shares."""
+    caller.  `wide_length`: how to take the length of one of more than 2^32 elements.  `workgroup_memory`: what a workgroup shares."""
 
     name: str
     barrier: Callable[[str], str]
@@ -23,6 +23,7 @@ class Spelling:
     grid: Callable[[str, str], str]
     parameter: Callable[[str], str]
     input: Callable[[str], str]
+    wide_length: Callable[[str], str]
     workgroup_memory: str
 
     def __reduce__(self) -> str:
@@ -37,6 +38,7 @@ VYRE = Spelling(
     grid=lambda program, extents: f"grid({extents})",
     parameter=lambda name: f"{{{name} = N}}",
     input=lambda name: f"declare @{name} live_in",
+    wide_length=lambda name: "take `len` as a u64 and run without -O",
     workgroup_memory="a workgroup buffer",
 )
 
@@ -47,5 +49,6 @@ PYTHON = Spelling(
     grid=lambda program, extents: f"{program}[{extents}](...)",
     parameter=lambda name: f"{name}=N",
     input=lambda name: "make it an argument",
+    wide_length=lambda name: f"take u64(len({name})) and run with options(passes=None)",
     workgroup_memory="shared memory: vyre.shared(f32, 256)",
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..ir import arith
 from ..ir.diagnostics import suggest
 from ..ir.ops import AXES, FASTMATH, OPS, OpDef
-from ..ir.program import Value
+from ..ir.program import Op, Value
 from ..ir.types import MAX_VECTOR_LANES, MIN_VECTOR_LANES, DataType
 from .bindings import Binding, BufferView, Static
 from .emitter import type_of
@@ -123,6 +123,12 @@ def _convert(t: Expressions, node: ast.Call, dtype: DataType) -> Value:
     source = type_of(value)
     if isinstance(source, OpenType):  # a conversion takes any type, and so asks for none
         return t.emitter.value("cast", (value,), dtype)
+    # `len(x)` and `x.shape[0]` themselves, but no name of one, which is a u32
+    length = (
+        value.owner if isinstance(argument, (ast.Call, ast.Subscript)) and dtype is DataType.U64 else None
+    )
+    if isinstance(length, Op) and length.name == "len":  # as a u32 it would wrap at 2^32 elements
+        return t.emitter.value("len", (), dtype, length.attrs)
     target = dtype if not source.is_vec else DataType.vec(dtype, source.lanes)
     return value if source is target else t.emitter.value("cast", (value,), target)
 
@@ -133,11 +139,13 @@ def _bitcast(t: Expressions, node: ast.Call) -> Value:
     if dtype is None:
         raise Unsupported(to, "bitcast takes a type: bitcast(x, u32)")
     source = settled(type_of(value))
-    if source.is_vec:
-        dtype = DataType.vec(dtype, source.lanes)
-    if source.bits != dtype.bits:
-        raise Unsupported(node, f"{source} and {dtype} have different sizes")
-    return t.emitter.value("bitcast", (value,), dtype)
+    if source.element.is_bool or dtype.is_bool:
+        raise Unsupported(node, "a bool has no bits of its own", "write u32(flag), or bool(x)")
+    assert source.bits is not None and dtype.bits is not None
+    lanes, rest = divmod(source.bits, dtype.bits)
+    if rest or not 1 <= lanes <= MAX_VECTOR_LANES:
+        raise Unsupported(node, f"{source} has {source.bits} bits, which are no vector of {dtype}")
+    return t.emitter.value("bitcast", (value,), dtype if lanes == 1 else DataType.vec(dtype, lanes))
 
 
 # --- ops of the table
@@ -147,11 +155,6 @@ def _intrinsic(t: Expressions, node: ast.Call, name: str) -> Binding:
     if name in _OWN:
         return _OWN[name](t, node)
     row = OPS[name.removesuffix("_")]
-    if (t.program is None and not row.is_pure) or (t.program is None and row.format in ("id", "size")):
-        help = "compute it in the program, and pass the value"
-        raise Unsupported(
-            node, f"a function of kernels computes with its arguments only; {name} is of the program", help
-        )
     return _FORMATS[row.format](t, node, row)
 
 
@@ -393,6 +396,19 @@ def _abs(t: Expressions, node: ast.Call) -> Binding:
     return t.emitter.value("abs", (value,), t.accepted(node, "abs", type_of(value)))
 
 
+def _bool(t: Expressions, node: ast.Call) -> Binding:
+    """`x != 0`; of a vector, lane by lane."""
+    (argument,) = positional(t, node, "x")
+    binding = t.expression(argument)
+    if isinstance(binding, Static):
+        return Static(_called(t, node, bool, [binding.value], {}))
+    value = t.as_value(binding, argument)
+    dtype = type_of(value)
+    if isinstance(dtype, DataType) and dtype.element.is_bool:
+        return value
+    return t.emitter.value("ne", (value, t.emitter.adapted(Static(0), dtype, argument)), flags_of(dtype))
+
+
 def _ceil_div(t: Expressions, node: ast.Call) -> Binding:
     """-(-a // b): for unsigned integers (a + b - 1) / b would wrap near the largest."""
     a_node, b_node = positional(t, node, "a", "b")
@@ -448,7 +464,7 @@ _PYTHON: dict[Any, Handler] = {
     static: _static,
     int: _advise(_CONVERSION, "write i32(x), u32(x) or the like"),
     float: _advise(_CONVERSION, "write f32(x), f16(x) or the like"),
-    bool: _advise("a kernel has no bool(...)", "compare: x != 0"),
+    bool: _bool,
     round: _advise("a kernel has no round(...)", "write vyre.round_even(x), vyre.floor(x) or vyre.trunc(x)"),
     sum: _advise("a kernel has no sum(...)", 'add in a loop, or vyre.subgroup_reduce(x, "add")'),
     pow: _advise("a kernel has no pow(...)", "write a ** b"),

@@ -58,14 +58,14 @@ MAX_POWER = 8
 class Expressions:
     """Translates the expressions of one function.
 
-    `env`: what its local names are bound to here.  `program`: what is built, None for a function of the module.
+    `env`: what its local names are bound to here.  `program`: what is built.
     """
 
     def __init__(
         self,
         source: FunctionSource,
         emitter: Emitter,
-        program: Program | None,
+        program: Program,
         module: Module,
         diagnostics: list[Diagnostic],
     ) -> None:

@@ -118,7 +118,10 @@ _OWN = {
         "array",
         "host_read(x): hands the contents of a buffer of a pipeline to the caller at this point.",
     ),
-    "bitcast": ("x, dtype", "bitcast(x, u32): the same bits as another type."),
+    "bitcast": (
+        "x, dtype",
+        "bitcast(x, u32): the same bits as another type, or as a vector of it that is as large.",
+    ),
 }
 
 

@@ -288,7 +288,7 @@ def buffer(dtype: Any, size: Any) -> Any:
 def host_read(array: Any) -> Any:
     """host_read(x): hands the contents of a buffer of a pipeline to the caller at this point."""
 def bitcast(x: Any, dtype: Any) -> Any:
-    """bitcast(x, u32): the same bits as another type."""
+    """bitcast(x, u32): the same bits as another type, or as a vector of it that is as large."""
 class _decode:
     """The kernels decode.*, which pipelines launch."""
 

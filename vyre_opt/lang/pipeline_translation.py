@@ -9,13 +9,14 @@ def count(text: Read[u8], lines: Write[u32])               pipeline @count {
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, suggest
-from ..ir.grids import Extent, GridCall, fold
+from ..ir.grids import Extent, GridCall, fold, lengths_of, params_of
 from ..ir.ops import NAMED_KERNELS
 from ..ir.pipeline import HostRead, KernelStage, Launch, LaunchParam, Pipeline, Repeat, Stage
 from ..ir.pipeline_builder import literal_of
@@ -353,7 +354,8 @@ class _Translator:
                 f"it is {program.name}({', '.join(kernel.parameters)})",
             )
         buffers = tuple(self._buffer(given[b.name]).name for b in program.bound_buffers)
-        params = {name: self._param_value(given[name], param) for name, param in program.params.items()}
+        formals = {actual: b.name for actual, b in zip(buffers, program.bound_buffers, strict=True)}
+        params = {n: self._param_value(given[n], p, program.name, formals) for n, p in program.params.items()}
         lengths = self.builder.pipeline.static_lengths
         if 0 not in (fold(extent, lengths) for extent in grid):  # one that never runs is none
             self.stages.append(Launch(program.name, grid, buffers, self.source.location(node), params=params))
@@ -364,18 +366,26 @@ class _Translator:
             raise Unsupported(node, f"{self.source.text(node)} is no array")
         return binding
 
-    def _param_value(self, node: ast.expr, param: Param) -> LaunchParam:
+    def _param_value(
+        self, node: ast.expr, param: Param, program: str, formals: Mapping[str, str]
+    ) -> LaunchParam:
+        """What a launch passes for a number.  `formals`: the program's names of the buffers that it passes."""
         binding = self.expression(node)
         if isinstance(binding, _Param):
             return binding.param.name
         if isinstance(binding, _Constant) and isinstance(binding.value, (bool, int, float)):
             return literal_of(binding.value)
         if isinstance(binding, _Size):
-            raise Unsupported(
-                node,
-                "a launch passes constants and numbers of the pipeline, and this is computed at the call",
-                "compute it in the program, with len",
-            )
+            size = fold(binding.extent, self.builder.pipeline.static_lengths)
+            if isinstance(size, int):
+                return literal_of(size)
+            message = f"a launch passes constants and numbers of the pipeline, and {self.source.text(node)} is computed"
+            names = [formals.get(name) for name in lengths_of(size)]
+            help = f"take a number as an argument of the pipeline, and pass that for {param.name}"
+            if names and None not in names and not any(params_of(size)):
+                lengths = ", ".join(f"len({name})" for name in dict.fromkeys(names))
+                help = f"take {param.name} out of {program}, and compute it there, from {lengths}"
+            raise Unsupported(node, message, help)
         raise Unsupported(node, f"{param.name} is {param.dtype}, and this is no number")
 
     def _named_kernel(self, node: ast.Call, name: str) -> None:
@@ -550,18 +560,43 @@ class _Translator:
 
     def _evaluated(self, node: ast.expr) -> _Constant:
         """An expression of constants, as Python computes it."""
-        names: dict[str, Any] = {}
-        for inner in ast.walk(node):
-            if isinstance(inner, ast.Name):
-                plain = _plain(self._name(inner))
-                if plain is None:
-                    raise Unsupported(inner, f"{inner.id} is not known before the pipeline runs")
-                names[inner.id] = plain.value
+        known = _Known(self)
+        named = known.visit(deepcopy(node))
         try:
-            code = compile(ast.Expression(ast.fix_missing_locations(node)), "<pipeline>", "eval")
-            return _Constant(eval(code, {"__builtins__": {}}, names))
+            code = compile(ast.Expression(ast.fix_missing_locations(named)), "<pipeline>", "eval")
+            return _Constant(eval(code, {"__builtins__": {}}, known.values))
         except Exception as error:  # of the caller's constants: it may be anything
             raise Unsupported(node, f"{self.source.text(node)}: {error}") from None
+
+
+class _Known(ast.NodeTransformer):
+    """Puts names of values in the place of the names of an expression, and of the lengths of buffers that are known."""
+
+    def __init__(self, translator: _Translator) -> None:
+        self.translator = translator
+        self.values: dict[str, Any] = {}
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        return self._named(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        return self._named(node) if self._is_buffer(node.value) else self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        is_length = len(node.args) == 1 and self._is_buffer(node.args[0])
+        return self._named(node) if is_length else self.generic_visit(node)
+
+    def _is_buffer(self, node: ast.expr) -> bool:
+        return isinstance(node, ast.Name) and isinstance(self.translator.env.get(node.id), Buffer)
+
+    def _named(self, node: ast.expr) -> ast.Name:
+        plain = _plain(self.translator.expression(node))
+        if plain is None:
+            text = self.translator.source.text(node)
+            raise Unsupported(node, f"{text} is not known before the pipeline runs")
+        name = f"value{len(self.values)}"
+        self.values[name] = plain.value
+        return ast.Name(name, ast.Load())
 
 
 def _length(buffer: Buffer, dimension: int) -> _Constant | _Size:

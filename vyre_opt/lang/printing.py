@@ -89,8 +89,6 @@ def _write(
     t: Expressions, node: ast.Call, format: str, operands: Sequence[tuple[Directive, Value, ast.expr]]
 ) -> None:
     """The op, and a check of its directives for when types are settled."""
-    if t.program is None:
-        raise Unsupported(node, "a function of kernels computes only; it prints nothing")
     if len(operands) > MAX_OPERANDS:
         raise Unsupported(
             node, f"a print has {MAX_OPERANDS} values at most, not {len(operands)}", "print in several lines"

@@ -209,7 +209,7 @@ class Statements(Expressions):
         self.emitter.op("store", (value, *indices), attrs={"buffer": view.buffer.name})
 
     def _shared(self, targets: Sequence[ast.expr], node: ast.expr) -> BufferView | None:
-        """`tile = vyre.shared(f32, 256)`."""
+        """`tile = vyre.shared(f32, 256)`; in a function each call has memory of its own, so none waits for another."""
         if not isinstance(node, ast.Call) or not isinstance(node.func, (ast.Name, ast.Attribute)):
             return None
         if isinstance(node.func, ast.Attribute) and isinstance(self.expression(node.func.value), BufferView):
@@ -217,8 +217,6 @@ class Statements(Expressions):
         function = self.expression(node.func)
         if not isinstance(function, Static) or function.value is not INTRINSICS["shared"]:
             return None
-        if self.program is None:
-            raise Unsupported(node, "a function of kernels has no shared memory", "pass it: f(tile)")
         if len(targets) != 1 or not isinstance(targets[0], ast.Name):
             raise Unsupported(node, "shared memory needs a name", "assign it: tile = vyre.shared(f32, 256)")
         if len(node.args) != 2 or node.keywords:
@@ -247,8 +245,6 @@ class Statements(Expressions):
         return BufferView(buffer)
 
     def visit_assert(self, node: ast.Assert, rest: Sequence[ast.stmt]) -> None:
-        if self.program is None:
-            raise Unsupported(node, "a function of kernels computes only; it cannot stop the program")
         message = "" if node.msg is None else str(self.static(node.msg, "the message of an assert"))
         message = message or self.source.text(node.test)
         condition = self.condition(node.test)
