@@ -14,8 +14,12 @@ from fake_gpu import cupy
 
 import vyre_opt as vyre
 from vyre_opt import BadInputs
+from vyre_opt.cuda import ptx_cache
 from vyre_opt.cuda.array_backend import GpuArrays
 from vyre_opt.lang import Read, Write, f32
+from vyre_opt.lowering.nvptx.abi import Unit
+from vyre_opt.lowering.nvptx.kernel import lower
+from vyre_opt.lowering.nvptx.targets import gpu as gpu_target
 
 
 @vyre.program(workgroup=8)
@@ -45,6 +49,20 @@ def test_arrays_of_other_shapes_are_refused(gpu: Any, shape: tuple[int, ...], me
         with pytest.raises(BadInputs, match=re.escape(message)):
             call(cupy(x), cupy(Y))
     assert not gpu.programs, "nothing was loaded"
+
+
+def test_programs_that_are_loaded_together_are_what_a_call_runs(gpu: Any) -> None:
+    module = row.module
+    program = module.programs["row"]
+    gpu.preload([Unit(program, module)])
+    prepared = gpu.prepare(program, module).unit.program
+    assert gpu.programs == [prepared, prepared]
+    assert all(buffer.dimensions == 1 for buffer in prepared.buffers.values())
+    # the sites of faults are ops of that program, which an entry of the compile cache names by number
+    units = [Unit(prepared, module)]
+    kernels = lower(units, gpu_target("sm_90")).kernels
+    assert kernels[0].sites
+    assert ptx_cache.encode(kernels, units, b"")
 
 
 def test_an_array_that_is_not_contiguous_is_refused(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:

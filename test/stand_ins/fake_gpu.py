@@ -235,11 +235,11 @@ class Fake(CudaDispatcher):
             self.programs.append(unit.program)
             return Kernel(unit)
 
-        def get_all(units: Any) -> list[Kernel]:
+        def load(units: Any) -> list[Kernel]:
             self.loads.append(len(units))
             return [get(unit) for unit in units]
 
-        return SimpleNamespace(get=get, get_all=get_all)
+        return SimpleNamespace(get=get, get_all=load, load=load)
 
 
 class Graph:

@@ -134,16 +134,18 @@ class CudaDispatcher:
         self, program: Program, module: Module | None = None, specs: Mapping[str, Any] | None = None
     ) -> LoadedKernel:
         """The program compiled and loaded.  `specs` are encoded constants, as `Spec.default` is."""
-        if has_rows(program):
-            program = self.rows.of(program).program
         with self.device:
-            return self.kernels.get(unit_of(program, module, specs or {}))
+            return self.kernels.get(self._unit(program, module, specs or {}))
 
     def preload(self, units: Sequence[Unit]) -> list[LoadedKernel]:
         """Many programs compiled and loaded as one module; later dispatches find them."""
-        full = [unit_of(unit.program, unit.module, unit.specs) for unit in units]
+        full = [self._unit(unit.program, unit.module, unit.specs) for unit in units]
         with self.device:
             return self.kernels.load(full)
+
+    def _unit(self, program: Program, module: Module | None, specs: Mapping[str, Any]) -> Unit:
+        """What is compiled for a program."""
+        return unit_of(self.rows.of(program).program if has_rows(program) else program, module, specs)
 
     def bind(
         self,
