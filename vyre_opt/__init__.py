@@ -104,11 +104,12 @@ def _of_lang(name: str) -> Any:
     """What kernels in Python are written with is here too: `vyre_opt.program`, `vyre_opt.global_id`."""
     if not name.startswith("_"):
         lang = import_module(f"{__name__}.lang")
-        if name in lang.__all__:
+        if name in lang.__all__ or name in lang.ops.__all__:
             value = globals()[name] = getattr(lang, name)
             return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *import_module(f"{__name__}.lang").__all__})
+    lang = import_module(f"{__name__}.lang")
+    return sorted({*__all__, *lang.__all__, *lang.ops.__all__})

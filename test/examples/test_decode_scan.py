@@ -6,16 +6,15 @@ Independent of what is tested: pyahocorasick finds the matches, base64 and binas
 
 from __future__ import annotations
 
-import importlib.util
 import random
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from support.modules import load_module
 from support.quick import quick
 
 from vyre_opt import PassManager, dispatcher, parse
@@ -27,17 +26,7 @@ PASSES = ("", "decode_scan_fuse")
 TILE = 13824
 
 
-def _load() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("decode_scan", EXAMPLES / "decode_scan.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-example = _load()
+example = load_module(EXAMPLES / "decode_scan.py")
 PATTERNS = example.read_patterns(EXAMPLES / "patterns.txt")
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from click.testing import CliRunner
+from support.modules import load_module
 
 pytest.importorskip("torch")
 
@@ -15,16 +14,7 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 PATH = Path(__file__).parents[2] / "examples" / "tt_embedding_training.py"
 
 
-def _load() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("tt_embedding_training", PATH)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-example = _load()
+example = load_module(PATH)
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -63,6 +65,49 @@ def test_masks_choose_lanes_and_meet_literals() -> None:
 @vyre.program(workgroup=32)
 def scaled(a: f32, x: Read[f32], y: Write[f32]) -> None:
     y[vyre.global_id(0)] = a * x[vyre.global_id(0)]
+
+
+@vyre.pipeline
+def twice_scaled(a: f32, x: Read[f32], y: Write[f32]) -> None:
+    t = vyre.buffer(f32, len(x))
+    scaled[1](a, x, t)
+    scaled[1](a, t, y)
+
+
+@vyre.func
+def halved(v: f32) -> f32:
+    return v / 2
+
+
+@pytest.mark.parametrize("decorated", [scaled, twice_scaled, halved], ids=repr)
+def test_copies_and_what_is_pickled_are_the_object_itself(decorated: Any) -> None:
+    again = [pickle.loads(pickle.dumps(decorated)), copy.copy(decorated), copy.deepcopy([decorated])[0]]
+    assert all(other is decorated for other in again)
+
+
+@pytest.mark.parametrize("decorated", [scaled, twice_scaled], ids=repr)
+def test_options_are_pickled(decorated: Any) -> None:
+    other = pickle.loads(
+        pickle.dumps(decorated.options(target="ref", passes=None).options(target="cpu", passes="dce"))
+    )
+    assert (other._target, other._passes) == ("cpu", "dce")
+    x, y = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    (other if decorated is twice_scaled else other[1])(2.0, x, y)
+    assert np.array_equal(y, x * (4 if decorated is twice_scaled else 2))
+
+
+@pytest.mark.parametrize("grid", [1.0, True, (1.0,), slice(1, 2), slice(None)])
+def test_what_equals_a_number_of_workgroups_is_no_grid(grid: Any) -> None:
+    for _ in range(2):  # neither is it remembered for the number, nor the number for it
+        with pytest.raises((BadInputs, TypeError), match="whole"):
+            scaled.options(target="ref")[grid](1.0, X, np.zeros(32, np.float32))
+    kernel, y = scaled.options(target="ref"), np.zeros(32, np.float32)
+    with pytest.raises((BadInputs, TypeError), match="whole"):
+        kernel[grid](1.0, X, y)
+    for right in (1, (1,), [1], np.int64(1), np.array([1])):
+        kernel[right](1.0, X + 1, y)
+        assert y.all()
+        y[:] = 0
 
 
 X = np.zeros(32, np.float32)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
 import re
 import sys
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import python_programs
+from support.modules import written_module
 from support.python_kernels import python_kernel
 
 import vyre_opt
@@ -138,22 +138,13 @@ WRONG: list[tuple[str, str, str]] = [
 ]
 
 
-def load(folder: Path, text: str, name: str) -> ModuleType:
-    path = folder / f"{name}.py"
-    path.write_text(text)
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_comments_and_texts_may_stand_further_left_than_the_function(tmp_path: Path) -> None:
     text = (
         f"{HEAD}    y[i] = 1.0\n\ndef factory():\n    @vyre.program\n    def inner(y: Write[f32]):\n# old\n"
     )
-    module = load(tmp_path, text + "        y[0] = 1.0\n        y[1] = 'x'\n    return inner\n", "left")
+    module = written_module(
+        tmp_path, text + "        y[0] = 1.0\n        y[1] = 'x'\n    return inner\n", "left"
+    )
     with pytest.raises(DiagnosticError) as caught:
         module.factory().text()
     loc = caught.value.diagnostics[0].loc
@@ -162,7 +153,7 @@ def test_comments_and_texts_may_stand_further_left_than_the_function(tmp_path: P
 
 
 def test_a_file_that_has_changed_since_is_named(tmp_path: Path) -> None:
-    module = load(tmp_path, f"{HEAD}    y[i] = 1.0\n", "changed")
+    module = written_module(tmp_path, f"{HEAD}    y[i] = 1.0\n", "changed")
     (tmp_path / "changed.py").write_text("x = 1\n" * 40)
     with pytest.raises(
         DiagnosticError, match=r"the file has changed since|source of kernel is not to be had"
@@ -178,7 +169,7 @@ def test_a_lambda_is_refused(decorator: Any) -> None:
 
 @pytest.mark.parametrize(("statement", "message", "place"), WRONG, ids=[row[0] for row in WRONG])
 def test_a_wrong_statement(tmp_path: Path, statement: str, message: str, place: str) -> None:
-    module = load(tmp_path, f"{HEAD}    {statement}\n    y[i] = 1.0\n", "wrong")
+    module = written_module(tmp_path, f"{HEAD}    {statement}\n    y[i] = 1.0\n", "wrong")
     with pytest.raises(DiagnosticError) as caught:
         module.kernel.text()
     error = caught.value.diagnostics[0]
@@ -191,7 +182,7 @@ def test_a_wrong_statement(tmp_path: Path, statement: str, message: str, place: 
 def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
     """And what follows from one is not."""
     lines = ["t = nothing", "y[i] = t * n", "y[i] = n", "if n: t = 1", "y[i] = t"]
-    module = load(tmp_path, HEAD + "".join(f"    {line}\n" for line in lines), "wrong")
+    module = written_module(tmp_path, HEAD + "".join(f"    {line}\n" for line in lines), "wrong")
     with pytest.raises(DiagnosticError) as caught:
         module.kernel.text()
     assert [d.message for d in caught.value.diagnostics] == [
@@ -225,7 +216,7 @@ def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
     ],
 )
 def test_control_flow(tmp_path: Path, body: str, message: str) -> None:
-    module = load(tmp_path, f"{HEAD}    {body}\n", "wrong")
+    module = written_module(tmp_path, f"{HEAD}    {body}\n", "wrong")
     with pytest.raises(DiagnosticError) as caught:
         module.kernel.text()
     assert message in caught.value.diagnostics[0].message
@@ -234,7 +225,7 @@ def test_control_flow(tmp_path: Path, body: str, message: str) -> None:
 
 def test_arguments_without_types(tmp_path: Path) -> None:
     text = HEAD.replace("n: u32, a: f32, x: Read[f32]", "n, a: float, x: Read[int], *rest")
-    module = load(tmp_path, text + "    pass\n", "wrong")
+    module = written_module(tmp_path, text + "    pass\n", "wrong")
     with pytest.raises(DiagnosticError) as caught:
         module.kernel.text()
     assert [d.message for d in caught.value.diagnostics] == [
@@ -402,7 +393,7 @@ def kernels_of(module: ModuleType) -> list[Kernel | PipelineFunction]:
 def check_messages(text: str, folder: Path, name: str) -> int:
     """Translate all kernels of a text; how many were refused.  Every message has a place in the text."""
     try:
-        module = load(folder, text, name)
+        module = written_module(folder, text, name)
     except Exception:  # Python refuses the module itself
         return 0
     finally:

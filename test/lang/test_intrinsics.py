@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import re
 from pathlib import Path
 
 import pytest
+from support.modules import written_module
 
 import vyre_opt
 from vyre_opt.ir.builder import Builder
@@ -22,16 +22,11 @@ CALLED = [
 @pytest.mark.parametrize("name", CALLED)
 def test_arguments_are_those_of_the_translation(tmp_path: Path, name: str) -> None:
     """An argument too many is an error that names them all."""
-    path = tmp_path / "one.py"
-    path.write_text(
+    text = (
         "import vyre_opt as vyre\nfrom vyre_opt.lang import *\n\n\n@vyre.program\ndef one(z: ReadWrite[u32]):\n"
         f"    vyre.{name}({', '.join(['z'] * 9)})\n"
     )
-    spec = importlib.util.spec_from_file_location("one", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = written_module(tmp_path, text, "one")
     with pytest.raises(vyre_opt.DiagnosticError) as caught:
         module.one.text()
     said = re.search(r"it is vyre\.\w+\((.*)\)", caught.value.diagnostics[0].message)

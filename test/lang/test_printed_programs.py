@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import importlib.util
 from pathlib import Path
 
 import pytest
 from support.dimension_programs import random_pipeline
 from support.generator import random_program
+from support.modules import written_module
 from support.python_normal_form import bring_to_normal_form
 from support.python_printer import print_as_python
 from support.python_subset import SETTINGS, python_subset
@@ -34,14 +34,7 @@ WITHOUT_A_WORD = {
 
 
 def translated(text: str, seed: int, folder: Path, name: str) -> Module:
-    path = folder / f"printed_{seed}.py"
-    path.write_text(text)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    result: Module = getattr(module, name).module
+    result: Module = getattr(written_module(folder, text, f"printed_{seed}"), name).module
     return result
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support.modules import written_module
 from support.python_kernels import python_kernel, shapes_of
 from support.python_oracle import run_as_python
 
@@ -22,14 +22,7 @@ MORE = range(60, 2000)
 
 
 def kernel_of(seed: int, folder: Path) -> Kernel:
-    path = folder / f"kernel_{seed}.py"
-    path.write_text(python_kernel(seed))
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    kernel: Kernel = module.kernel
+    kernel: Kernel = written_module(folder, python_kernel(seed), f"kernel_{seed}").kernel
     return kernel
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,8 @@ import numpy as np
 
 from vyre_opt.lang import ceil_div
 
+from .modules import load_module
+
 __all__ = ["CASES", "FOLDER", "NAMES", "Call", "Sizes", "call_of", "load"]
 
 FOLDER = Path(__file__).parents[2] / "examples" / "python"
@@ -25,12 +26,7 @@ Sizes = tuple[int, ...]
 @cache
 def load(name: str) -> ModuleType:
     """The module of an example."""
-    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module(FOLDER / f"{name}.py")
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,3 +156,10 @@ def unquote(token: str) -> str:
 
 def _shorten(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def show_number(value: Any) -> str:
+    """A number for a message; of a very large one, its size."""
+    if isinstance(value, int) and value.bit_length() > 128:
+        return f"a number of {value.bit_length()} bits"
+    return repr(value)

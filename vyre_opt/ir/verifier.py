@@ -36,7 +36,7 @@ from .body_checker import BodyChecker
 from .diagnostics import Diagnostic, DiagnosticError, Location, suggest
 from .grids import Extent, GridError, dimensions_of, lengths_of, params_of
 from .kernel_rules import check_kernel
-from .literals import LiteralError, encode
+from .literals import LiteralError, encode, show_number
 from .ops import NAMED_KERNELS
 from .parse_holes import NO_HOLES, ParseHoles
 from .pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat
@@ -148,7 +148,10 @@ class _ModuleChecker:
     def limits(self, program: Program) -> None:
         for axis, size, limit in zip("xyz", program.workgroup, MAX_WORKGROUP, strict=True):
             if not 1 <= size <= limit:
-                self.error(f"a workgroup has 1 to {limit} invocations along {axis}, not {size}", program.loc)
+                self.error(
+                    f"a workgroup has 1 to {limit} invocations along {axis}, not {show_number(size)}",
+                    program.loc,
+                )
         if program.lanes > MAX_LANES:
             message = f"a workgroup has at most {MAX_LANES} invocations, this one {program.lanes}"
             self.error(message, program.loc, "use a smaller workgroup and a larger grid")
@@ -158,7 +161,7 @@ class _ModuleChecker:
     def grid(self, grid: tuple[int, int, int], program: Program, loc: Location | None) -> None:
         for axis, count, lanes, limit in zip("xyz", grid, program.workgroup, MAX_GRID, strict=True):
             if not 1 <= count <= limit:
-                self.error(f"a grid has 1 to {limit} workgroups along {axis}, not {count}", loc)
+                self.error(f"a grid has 1 to {limit} workgroups along {axis}, not {show_number(count)}", loc)
             elif count * lanes > 1 << 32:
                 self.error(f"{count} workgroups of {lanes} pass 2^32 invocations along {axis}", loc)
 

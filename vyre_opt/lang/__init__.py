@@ -15,15 +15,18 @@ types                 f32, u8, ...; Read, Write, ReadWrite
 array_types           what an annotation says of an array: its access, elements and extents
 intrinsics, ops       what kernels call by name
 functions, pipelines  @program and @func, @pipeline; calls on arrays
-arguments             the order of arguments, and numbers as words
+arguments, pickling   the order of arguments, and numbers as words; copies and other processes
 python_source         the syntax tree of a function, and places in its file
 inference, bindings   types of literals; what names stand for
+constants             objects of Python that are known, and how they are computed with
 emitter               ops, with types that are settled at the end
 expressions, calls, statements, inlining, printing, integer_division, unsupported
                       the translation, from the syntax tree to ops
 program_translation   a function as a program
 pipeline_translation  a function as a pipeline
 """
+
+import builtins
 
 from . import ops
 from .functions import Func, Kernel, func, program
@@ -55,5 +58,7 @@ __all__ = [
     "pipeline",
     "Array", "Func", "Kernel", "Read", "ReadWrite", "Scalar", "Write",
     "bf16", "ceil_div", "f16", "f32", "f64", "func", "i16", "i32", "i64", "i8", "program", "static",
-    "u16", "u32", "u64", "u8", *ops.__all__,
+    "u16", "u32", "u64", "u8",
+    # but those that Python has: `import *` leaves abs, min, max and pow as they are, and kernels know them
+    *(name for name in ops.__all__ if not hasattr(builtins, name)),
 ]  # fmt: skip

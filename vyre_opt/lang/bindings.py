@@ -14,6 +14,7 @@ from typing import Any
 
 from ..ir.diagnostics import Location
 from ..ir.program import Buffer, Value
+from .constants import constant_of
 
 __all__ = [
     "BREAK",
@@ -83,5 +84,5 @@ def rebuild(like: Binding, parts: list[Any]) -> Any:
 def parts_of(binding: Binding) -> tuple[Any, ...] | None:
     """What a tuple consists of, one of constants too; None for what is none."""
     if isinstance(binding, Static) and isinstance(binding.value, tuple):
-        return tuple(map(Static, binding.value))
+        return tuple(Static(constant_of(part)) for part in binding.value)
     return binding if isinstance(binding, tuple) else None

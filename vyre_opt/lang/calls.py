@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..ir import arith
@@ -13,6 +14,7 @@ from ..ir.ops import AXES, FASTMATH, OPS, OpDef
 from ..ir.program import Op, Value
 from ..ir.types import MAX_VECTOR_LANES, MIN_VECTOR_LANES, DataType
 from .bindings import Binding, BufferView, Static
+from .constants import evaluate
 from .emitter import type_of
 from .inference import OpenType, flags_of, settled
 from .intrinsics import Intrinsic, NamedKernel, ceil_div, static
@@ -362,7 +364,7 @@ def _len(t: Expressions, node: ast.Call) -> Binding:
     if isinstance(binding, tuple):
         return Static(len(binding))
     if isinstance(binding, Static):
-        return Static(_called(t, node, len, [binding.value], {}))
+        return t.computed(node, len, binding)
     dtype = type_of(binding) if isinstance(binding, Value) else None
     if isinstance(dtype, DataType) and dtype.is_vec:
         return Static(dtype.lanes)
@@ -374,10 +376,9 @@ def _extremum(op: str, function: Callable[..., Any]) -> Handler:
         if len(node.args) < 2 or node.keywords:
             raise Unsupported(node, f"{op} takes two or more values", f"write a loop for {op} of an array")
         bindings = [t.expression(argument) for argument in node.args]
-        if all(isinstance(b, Static) for b in bindings):
-            return Static(
-                _called(t, node, function, [b.value for b in bindings if isinstance(b, Static)], {})
-            )
+        constants = [b for b in bindings if isinstance(b, Static)]
+        if len(constants) == len(bindings):
+            return t.computed(node, function, *constants)
         first, *rest = t.alike(node, bindings, node.args)
         dtype = t.accepted(node, op, type_of(first))
         for value in rest:
@@ -391,7 +392,7 @@ def _abs(t: Expressions, node: ast.Call) -> Binding:
     (argument,) = positional(t, node, "x")
     binding = t.expression(argument)
     if isinstance(binding, Static):
-        return Static(_called(t, node, abs, [binding.value], {}))
+        return t.computed(node, abs, binding)
     value = t.as_value(binding, argument)
     return t.emitter.value("abs", (value,), t.accepted(node, "abs", type_of(value)))
 
@@ -401,7 +402,7 @@ def _bool(t: Expressions, node: ast.Call) -> Binding:
     (argument,) = positional(t, node, "x")
     binding = t.expression(argument)
     if isinstance(binding, Static):
-        return Static(_called(t, node, bool, [binding.value], {}))
+        return t.computed(node, bool, binding)
     value = t.as_value(binding, argument)
     dtype = type_of(value)
     if isinstance(dtype, DataType) and dtype.element.is_bool:
@@ -409,12 +410,17 @@ def _bool(t: Expressions, node: ast.Call) -> Binding:
     return t.emitter.value("ne", (value, t.emitter.adapted(Static(0), dtype, argument)), flags_of(dtype))
 
 
+def _pow(t: Expressions, node: ast.Call) -> Binding:
+    a, b = positional(t, node, "a", "b")
+    return t.binary(node, ast.Pow(), t.expression(a), t.expression(b), a, b)
+
+
 def _ceil_div(t: Expressions, node: ast.Call) -> Binding:
     """-(-a // b): for unsigned integers (a + b - 1) / b would wrap near the largest."""
     a_node, b_node = positional(t, node, "a", "b")
     a, b = t.expression(a_node), t.expression(b_node)
     if isinstance(a, Static) and isinstance(b, Static):
-        return Static(_called(t, node, ceil_div, [a.value, b.value], {}))
+        return t.computed(node, ceil_div, a, b)
     x, y = t.alike(node, (a, b), (a_node, b_node))
     dtype = settled(t.accepted(node, "rem", type_of(x), "ceil_div"))
     if not dtype.element.kind == "uint":
@@ -430,24 +436,27 @@ def _ceil_div(t: Expressions, node: ast.Call) -> Binding:
 
 
 def _static(t: Expressions, node: ast.Call) -> Binding:
+    """What Python makes of an expression whose names are constants."""
     (argument,) = positional(t, node, "value")
-    return Static(t.static(argument, "what is static"))
+    try:
+        return Static(t.static(argument, "what is static"))
+    except Unsupported:  # lists, functions of Python: what a kernel does not have
+        return Static(evaluate(argument, t.source.text(argument), partial(t.static, what="it"), t.is_length))
 
 
 def _range(t: Expressions, node: ast.Call) -> Binding:
     values = [t.static(argument, "the range of a static loop") for argument in node.args]
-    return Static(_called(t, node, range, values, {}))
+    return t.computed(node, range, *map(Static, values))
 
 
 def _advise(message: str, help: str) -> Handler:
     def handle(t: Expressions, node: ast.Call) -> Binding:
         bindings = [t.expression(argument) for argument in node.args]
-        if bindings and not node.keywords and all(isinstance(b, Static) for b in bindings):
+        constants = [b for b in bindings if isinstance(b, Static)]
+        if bindings and not node.keywords and len(constants) == len(bindings):
             function = t.expression(node.func)
             assert isinstance(function, Static)
-            return Static(
-                _called(t, node, function.value, [b.value for b in bindings if isinstance(b, Static)], {})
-            )
+            return t.computed(node, function.value, *constants)
         raise Unsupported(node, message, help)
 
     return handle
@@ -467,7 +476,7 @@ _PYTHON: dict[Any, Handler] = {
     bool: _bool,
     round: _advise("a kernel has no round(...)", "write vyre.round_even(x), vyre.floor(x) or vyre.trunc(x)"),
     sum: _advise("a kernel has no sum(...)", 'add in a loop, or vyre.subgroup_reduce(x, "add")'),
-    pow: _advise("a kernel has no pow(...)", "write a ** b"),
+    pow: _pow,
     print: python_print,
 }
 
@@ -479,7 +488,7 @@ def _static_call(t: Expressions, node: ast.Call, function: Any, name: str) -> Bi
     if not own:
         if callable(function) and hasattr(function, "__code__"):
             raise Unsupported(node, f"{name} is a function of plain Python", f"put @vyre.func on {name}")
-        if module and module.startswith("numpy"):
+        if (module and module.startswith("numpy")) or type(function).__module__.startswith("numpy"):
             raise Unsupported(
                 node, f"{name} is of NumPy", f"write vyre.{name.rpartition('.')[2]}, if there is such an op"
             )
@@ -487,17 +496,9 @@ def _static_call(t: Expressions, node: ast.Call, function: Any, name: str) -> Bi
             raise Unsupported(node, f"{name} is no function")
         raise Unsupported(node, f"{name} cannot be called in a kernel")
     bindings = [t.expression(argument) for argument in node.args]
-    if node.keywords or not all(isinstance(b, Static) for b in bindings):
+    constants = [b for b in bindings if isinstance(b, Static)]
+    if node.keywords or len(constants) < len(bindings):
         last = name.rpartition(".")[2]
         help = f"write vyre.{last}" if last in OPS else None
         raise Unsupported(node, f"{name} computes in Python, before the kernel runs", help)
-    return Static(_called(t, node, function, [b.value for b in bindings if isinstance(b, Static)], {}))
-
-
-def _called(
-    t: Expressions, node: ast.Call, function: Callable[..., Any], args: list[Any], named: dict[str, Any]
-) -> Any:
-    try:
-        return function(*args, **named)
-    except Exception as error:  # of the caller's constants: it may be anything
-        raise Unsupported(node, f"{t.source.text(node)}: {error}") from None
+    return t.computed(node, function, *constants)

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from ..ir import arith
 from ..ir.diagnostics import Location
+from ..ir.literals import show_number
 from ..ir.ops import OPS
 from ..ir.program import NO_ATTRS, Block, Op, Value
 from ..ir.types import DataType
@@ -135,11 +136,19 @@ class Emitter:
 
     def finish(self) -> None:
         """Settle all types, run the checks, encode constants, expand what waits for that.  Raises Unsupported."""
+        by_default = {op for op, _, _ in self._constants if isinstance(type_of(op.results[0]), OpenType)}
         self._settle(self.body)
         for check in self.checks:
             check()
         for op, static, node in self._constants:
-            op.attrs = {"value": encoded(static.value, op.results[0].type, node)}
+            try:
+                op.attrs = {"value": encoded(static.value, op.results[0].type, node)}
+            except Unsupported as error:
+                if op in by_default:
+                    error.help = "nothing says which type it has: " + _with_type(static.value)
+                if static.loc is not None:
+                    error.notes.append(("it is written here", static.loc))
+                raise
         if self._deferred:
             self._expand(self.body)
 
@@ -176,6 +185,10 @@ class Emitter:
         return self.value("const", (), dtype, {"value": bits})
 
 
+MAX_FLOAT_BITS = 1024
+"""Of a whole number that a float may be rounded from; one with more is none of Python's floats, either."""
+
+
 def check_constant(value: bool | int | float, dtype: DataType, node: ast.AST) -> None:
     """Raises Unsupported for a number that a type does not have."""
     element = dtype.element
@@ -183,7 +196,18 @@ def check_constant(value: bool | int | float, dtype: DataType, node: ast.AST) ->
         low, high = arith.int_range(element)
         if not low <= value <= high:
             help = "count down from the end with len, as in x[len(x) - 1]" if value < 0 else None
-            raise Unsupported(node, f"{value} does not fit in {element} ({low} to {high})", help)
+            raise Unsupported(node, f"{show_number(value)} does not fit in {element} ({low} to {high})", help)
+    elif element.is_float and isinstance(value, int) and value.bit_length() > MAX_FLOAT_BITS:
+        raise Unsupported(node, f"{show_number(value)} does not fit in {element}")
+
+
+def _with_type(value: Any) -> str:
+    """What to write for a number that is no i32."""
+    for dtype in (DataType.U32, DataType.I64, DataType.U64):
+        low, high = arith.int_range(dtype)
+        if low <= value <= high:
+            return f"write {dtype}({value})"
+    return "write f64(...)"
 
 
 def encoded(value: bool | int | float, dtype: DataType, node: ast.AST) -> int:

@@ -14,6 +14,7 @@ from ..ir.program import MAX_DIMENSIONS, AccessMode, Block, Module, Op, Program,
 from ..ir.types import DataType, TypeNameError
 from .array_types import declaration_text, element_text, show_array_type
 from .bindings import Binding, BufferView, Static, Unbound, leaves, parts_of, rebuild
+from .constants import checked, compute
 from .emitter import Emitter, type_of
 from .inference import AnyType, Mismatch, OpenType, flags_of, known, unify
 from .integer_division import float_floor_div, float_remainder, floor_div, floor_rem, is_settled_unsigned
@@ -181,7 +182,7 @@ class Expressions:
         if binding is not None:
             return binding
         if node.id in self.source.names:
-            return _static_of(self.source.names[node.id])
+            return _static_of(node, self.source.names[node.id])
         hint = suggest(node.id, [n for n in (*self.env, *self.source.names) if not n.startswith("_")])
         raise Unsupported(node, f"{node.id} is not defined", hint)
 
@@ -192,7 +193,7 @@ class Expressions:
         if not isinstance(base, Static):
             raise Unsupported(node, f"a value has no attribute {node.attr}")
         try:
-            return _static_of(getattr(base.value, node.attr))
+            return _static_of(node, getattr(base.value, node.attr))
         except AttributeError as error:
             hint = suggest(node.attr, dir(base.value))
             raise Unsupported(node, str(error), hint) from None
@@ -218,18 +219,24 @@ class Expressions:
     # --- operators
 
     def visit_binop(self, node: ast.BinOp) -> Binding:
-        if type(node.op) not in _BINARY:
-            raise Unsupported(node, "matrix products are loops here", "write the loop over the products")
-        return self.binary(
-            node, node.op, self.expression(node.left), self.expression(node.right), node.left, node.right
-        )
+        chain = [node]  # a + b + c: a loop, since sums of hundreds of terms nest deeper than Python's calls
+        while isinstance(chain[-1].left, ast.BinOp):
+            chain.append(chain[-1].left)
+        for inner in chain:
+            if type(inner.op) not in _BINARY:
+                raise Unsupported(inner, "matrix products are loops here", "write the loop over the products")
+        left = self.expression(chain[-1].left)
+        for inner in reversed(chain):
+            self.emitter.loc = self.source.location(inner)
+            left = self.binary(inner, inner.op, left, self.expression(inner.right), inner.left, inner.right)
+        return left
 
     def binary(
         self, node: ast.expr, kind: ast.operator, a: Binding, b: Binding, a_node: ast.expr, b_node: ast.expr
     ) -> Binding:
-        sign, op, compute = _BINARY[type(kind)]
+        sign, op, function = _BINARY[type(kind)]
         if isinstance(a, Static) and isinstance(b, Static):
-            return self._computed(node, compute, a, b)
+            return self.computed(node, function, a, b)
         first, second = parts_of(a), parts_of(b)
         if sign == "+" and first is not None and second is not None:
             return (*first, *second)
@@ -241,11 +248,10 @@ class Expressions:
             return self._division(node, sign, x, y, dtype)
         return self.emitter.value(op, (x, y), self.accepted(node, op, dtype, sign))
 
-    def _computed(self, node: ast.expr, compute: Callable[..., Any], *operands: Static) -> Static:
-        try:
-            return Static(compute(*(operand.value for operand in operands)), self.source.location(node))
-        except (TypeError, ValueError, ArithmeticError) as error:
-            raise Unsupported(node, f"{self.source.text(node)}: {error}") from None
+    def computed(self, node: ast.expr, function: Callable[..., Any], *operands: Static) -> Static:
+        """What a function of Python gives for constants.  Raises Unsupported."""
+        values = [operand.value for operand in operands]
+        return Static(compute(node, self.source.text(node), function, *values), self.source.location(node))
 
     def alike(self, node: ast.expr, bindings: Sequence[Binding], nodes: Sequence[ast.expr]) -> list[Value]:
         """Operands as values of one type: literals take that of the others, and beside a vector a number is one."""
@@ -346,7 +352,7 @@ class Expressions:
     def visit_unaryop(self, node: ast.UnaryOp) -> Binding:
         operand = self.expression(node.operand)
         if isinstance(operand, Static):
-            return self._computed(node, _UNARY[type(node.op)], operand)
+            return self.computed(node, _UNARY[type(node.op)], operand)
         if isinstance(node.op, ast.UAdd):
             return self.as_value(operand, node.operand)
         if isinstance(node.op, ast.Not):
@@ -377,23 +383,16 @@ class Expressions:
         return value
 
     def visit_compare(self, node: ast.Compare) -> Binding:
-        return self._chain(node, self.expression(node.left), 0)
+        """The comparisons from left to right, of which each is made only where those before it hold."""
+        nodes = [node.left, *node.comparators]
+        last = self.expression(node.left)
 
-    def _chain(self, node: ast.Compare, left: Binding, place: int) -> Binding:
-        """The comparisons from `place` on, of which each is made only where those before it hold."""
-        left_node = node.comparators[place - 1] if place else node.left
-        right_node = node.comparators[place]
-        right = self.expression(right_node)
-        first = self._compare(node, node.ops[place], left, right, left_node, right_node)
-        if place + 1 == len(node.ops):
-            return first
-        if isinstance(first, Static):
-            return self._chain(node, right, place + 1) if first.value else Static(False)
-        assert isinstance(first, Value)
-        block = Block()
-        with self.emitter.at(block):
-            rest = self._chain(node, right, place + 1)
-        return self._where_needed("and", first, rest, block, node, node)
+        def compare(place: int) -> Binding:
+            nonlocal last
+            left, last = last, self.expression(nodes[place + 1])
+            return self._compare(node, node.ops[place], left, last, nodes[place], nodes[place + 1])
+
+        return self._in_turn("and", compare, [node] * len(node.ops))
 
     def _compare(
         self, node: ast.Compare, kind: ast.cmpop, a: Binding, b: Binding, a_node: ast.expr, b_node: ast.expr
@@ -404,9 +403,9 @@ class Expressions:
             raise Unsupported(
                 node, "a kernel compares by ==, !=, <, <=, > and >=", "write a loop, or several comparisons"
             )
-        sign, op, compute = _COMPARE[type(kind)]
+        sign, op, function = _COMPARE[type(kind)]
         if isinstance(a, Static) and isinstance(b, Static):
-            return self._computed(node, compute, a, b)
+            return self.computed(node, function, a, b)
         x, y = self.alike(node, (a, b), (a_node, b_node))
         return self.emitter.value(op, (x, y), flags_of(self.accepted(node, op, type_of(x), sign)))
 
@@ -420,20 +419,28 @@ class Expressions:
 
     def visit_boolop(self, node: ast.BoolOp) -> Binding:
         op = "and" if isinstance(node.op, ast.And) else "or"
-        return self._short_circuit(op, node.values)
+        return self._in_turn(op, lambda place: self.condition(node.values[place]), node.values)
 
-    def _short_circuit(self, op: str, nodes: Sequence[ast.expr]) -> Binding:
-        """The operands from left to right, each only where those before it do not decide."""
-        first = self.condition(nodes[0])
-        if len(nodes) == 1:
-            return first
-        if isinstance(first, Static):
-            decides = bool(first.value) is (op == "or")
-            return Static(op == "or") if decides else self._short_circuit(op, nodes[1:])
-        block = Block()
-        with self.emitter.at(block):
-            rest = self._short_circuit(op, nodes[1:])
-        return self._where_needed(op, first, rest, block, nodes[0], nodes[1])
+    def _in_turn(self, op: str, condition: Callable[[int], Binding], nodes: Sequence[ast.expr]) -> Binding:
+        """Conditions from left to right, each computed only where those before it do not decide."""
+        undecided: list[tuple[Value, int]] = []
+        blocks = [self.emitter.block]
+        result: Binding = Static(op == "and")
+        for place in range(len(nodes)):
+            with self.emitter.at(blocks[-1]):
+                result = condition(place)
+            if isinstance(result, Static):
+                if bool(result.value) is (op == "or"):
+                    break
+            elif place + 1 < len(nodes):
+                assert isinstance(result, Value)
+                undecided.append((result, place))
+                blocks.append(Block())
+        while undecided:
+            (first, place), inner = undecided.pop(), blocks.pop()
+            with self.emitter.at(blocks[-1]):
+                result = self._where_needed(op, first, result, inner, nodes[place], nodes[place + 1])
+        return result
 
     def _where_needed(
         self, op: str, first: Value, rest: Binding, block: Block, first_node: ast.expr, rest_node: ast.expr
@@ -528,7 +535,7 @@ class Expressions:
             self.check_access(node, base, "read")
             return self.load(base, indices)
         if isinstance(base, Static):
-            return _static_of(self._item(node, base.value, "this index"))
+            return _static_of(node, self._item(node, base.value, "this index"))
         if isinstance(base, tuple):
             return self._item(node, base, "the index of a tuple or a vector")  # type: ignore[no-any-return]
         place = self.static(node.slice, "the index of a tuple or a vector")
@@ -536,6 +543,16 @@ class Expressions:
         if not isinstance(base, Value) or not isinstance(dtype, DataType) or not dtype.is_vec:
             raise Unsupported(node, f"{self.source.text(node.value)} is a single value and has no elements")
         return self.emitter.value("extract", (base,), dtype.element, {"index": self.lane(node, place, dtype)})
+
+    def is_length(self, node: ast.expr) -> bool:
+        """Whether this is `len(x)` or `x.shape`, of an array."""
+        if isinstance(node, ast.Call) and len(node.args) == 1:
+            node = node.args[0]
+        elif isinstance(node, ast.Attribute):
+            node = node.value
+        else:
+            return False
+        return isinstance(node, ast.Name) and isinstance(self.env.get(node.id), BufferView)
 
     def _item(self, node: ast.Subscript, items: Any, what: str) -> Any:
         place = self._place(node.slice, what)
@@ -672,8 +689,8 @@ def _leader(bindings: Sequence[Binding]) -> int:
     return next((k for k, t in enumerate(types) if t is not None), 0) if vector is None else vector
 
 
-def _static_of(obj: Any) -> Static:
-    return obj if isinstance(obj, Static) else Static(obj)
+def _static_of(node: ast.AST, obj: Any) -> Static:
+    return obj if isinstance(obj, Static) else Static(checked(node, obj))
 
 
 def _plain(binding: Binding) -> Any:

@@ -14,6 +14,7 @@ from ..ir.printer import print_program
 from ..ir.program import Dim3, Module, Program
 from .arguments import Encoder, encoder_of, in_order, some_by_name, target_of
 from .inlining import call_function
+from .pickling import reduced
 from .program_translation import translate_program
 
 if TYPE_CHECKING:
@@ -94,6 +95,9 @@ class Func:
             f"{self.function.__name__} is called by programs; {self.function.__name__}.function is the function of Python"
         )
 
+    def __reduce__(self) -> str:
+        return self.function.__qualname__
+
     def __vyre_call__(self, t: Any, node: ast.Call) -> Any:
         return call_function(t, node, self.function)
 
@@ -111,11 +115,15 @@ class Kernel:
         self.function, self.workgroup, self.grid = function, workgroup, grid
         self._target: str | Dispatcher | None = None
         self._passes: str | None = "default"
+        self._original: Kernel | None = None
         self._calls: dict[Any, InPlaceProgram] = {}
         self._launches: dict[Any, Launch] = {}
 
     def __repr__(self) -> str:
         return f"<program {self.function.__qualname__}>"
+
+    def __reduce__(self) -> Any:
+        return reduced(self.function, self._original, self._target, self._passes)
 
     # --- running
 
@@ -123,18 +131,21 @@ class Kernel:
         """The same kernel for a target, ref, cpu, cuda or a dispatcher, or after other passes (None: none)."""
         other = Kernel(self.function, self.workgroup, self.grid)
         other.__dict__.update({k: v for k, v in self.__dict__.items() if k == "module"})
-        other._target, other._passes = target, passes
+        other._target, other._passes, other._original = target, passes, self._original or self
         return other
 
     def __getitem__(self, grid: Any) -> Launch:
         try:
             launch = self._launches.get(grid)
-        except TypeError:  # a list
-            grid = tuple(grid)
-            launch = self._launches.get(grid)
+        except TypeError:
+            if isinstance(grid, slice):
+                raise TypeError("a grid is one to three whole numbers, not a slice") from None
+            return self[tuple(grid)]  # of a list
         if launch is None:
             launch = Launch(self, grid)
-            if len(self._launches) < MAX_GRIDS:
+            # True and 1.0 are the same key as 1, and no grids
+            is_whole = all(type(extent) is int for extent in (grid if isinstance(grid, tuple) else (grid,)))
+            if is_whole and len(self._launches) < MAX_GRIDS:
                 self._launches[grid] = launch
         return launch
 

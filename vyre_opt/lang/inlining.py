@@ -7,7 +7,9 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..ir.types import DataType
 from .bindings import RESULT, RETURN, Binding, BufferView, Static, Unbound
+from .emitter import type_of
 from .flow import always_leaves, returned_values
 from .python_source import FunctionSource, Unsupported
 from .types import scalar_type
@@ -53,7 +55,12 @@ def call_function(t: Statements, node: ast.Call, function: Callable[..., Any]) -
             raise Unsupported(
                 node, f"{source.name} ends without a return on some way through it", "return a value on each"
             )
-    return _checked_result(inner, source, result)
+    try:
+        return _checked_result(inner, source, result)
+    except Unsupported as error:  # in the function, not in its caller
+        inner.report(error)
+        inner.diagnostics[-1].note(f"{source.name} is called here", t.source.location(node))
+        return Unbound("")
 
 
 def _arguments(
@@ -101,4 +108,11 @@ def _checked_result(inner: Any, source: FunctionSource, result: Any) -> Binding:
     dtype = scalar_type(inner.static(source.tree.returns, "the type of a result"))
     if dtype is None or isinstance(result, tuple):
         return result  # type: ignore[no-any-return]
-    return inner.as_value(result, source.tree.returns, dtype)  # type: ignore[no-any-return]
+    try:
+        return inner.as_value(result, source.tree.returns, dtype)  # type: ignore[no-any-return]
+    except Unsupported:
+        has, returned = type_of(result), returned_values(source.tree.body)
+        text = source.text(returned[0])
+        error = Unsupported(returned[0], f"{text} is {has}, and {source.name} returns {dtype}")
+        error.help = f"write {dtype}({text}), or declare -> {has}" if isinstance(has, DataType) else None
+        raise error from None

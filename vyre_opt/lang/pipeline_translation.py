@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -24,8 +23,9 @@ from ..ir.program import MAX_DIMENSIONS, AccessMode, Buffer, Module, Param, Prog
 from ..ir.types import DataType
 from ..ir.verifier import verify
 from .array_types import declared_array, refuse_arguments
+from .constants import checked, constant_of, evaluate
 from .intrinsics import INTRINSICS, NamedKernel, ceil_div, static
-from .python_source import FunctionSource, Unsupported
+from .python_source import FunctionSource, Unsupported, text_name
 from .types import scalar_type
 from .unsupported import EXPRESSIONS, STATEMENTS
 
@@ -111,6 +111,7 @@ class _Builder:
 
     def buffer(self, name: str, dtype: DataType, sizes: Sequence[Extent], loc: Any) -> Buffer:
         """A buffer of the pipeline's own."""
+        name = text_name(name)
         fresh, number = name, 1
         while fresh in self.pipeline.buffers:
             number += 1
@@ -281,7 +282,7 @@ class _Translator:
                 node.iter, "a loop of a pipeline is over range(n) or vyre.static(...)"
             ) from None
         for item in items:
-            self._bind(node.target, _Constant(item))
+            self._bind(node.target, _Constant(constant_of(item)))
             self.block(node.body)
 
     # --- launches
@@ -497,7 +498,7 @@ class _Translator:
         if node.id in self.env:
             return self.env[node.id]
         if node.id in self.source.names:
-            return _Constant(self.source.names[node.id])
+            return _Constant(checked(node, self.source.names[node.id]))
         hint = suggest(node.id, [n for n in (*self.env, *self.source.names) if not n.startswith("_")])
         raise Unsupported(node, f"{node.id} is not defined", hint)
 
@@ -510,7 +511,7 @@ class _Translator:
             message = f"{self.source.text(node.value)} has no {node.attr} in a pipeline"
             raise Unsupported(node, message, help)
         try:
-            return _Constant(getattr(base.value, node.attr))
+            return _Constant(checked(node, getattr(base.value, node.attr)))
         except AttributeError as error:
             raise Unsupported(node, str(error), suggest(node.attr, dir(base.value))) from None
 
@@ -520,7 +521,7 @@ class _Translator:
         if items is None:
             raise Unsupported(node, "a pipeline reads no elements", "read them in a program")
         try:
-            return items[place] if isinstance(base, tuple) else _Constant(items[place])
+            return items[place] if isinstance(base, tuple) else _Constant(checked(node, items[place]))
         except (TypeError, LookupError) as error:
             raise Unsupported(node, f"{self.source.text(node)}: {error}") from None
 
@@ -560,43 +561,23 @@ class _Translator:
 
     def _evaluated(self, node: ast.expr) -> _Constant:
         """An expression of constants, as Python computes it."""
-        known = _Known(self)
-        named = known.visit(deepcopy(node))
-        try:
-            code = compile(ast.Expression(ast.fix_missing_locations(named)), "<pipeline>", "eval")
-            return _Constant(eval(code, {"__builtins__": {}}, known.values))
-        except Exception as error:  # of the caller's constants: it may be anything
-            raise Unsupported(node, f"{self.source.text(node)}: {error}") from None
+        return _Constant(evaluate(node, self.source.text(node), self._known, self._is_of_buffer))
 
-
-class _Known(ast.NodeTransformer):
-    """Puts names of values in the place of the names of an expression, and of the lengths of buffers that are known."""
-
-    def __init__(self, translator: _Translator) -> None:
-        self.translator = translator
-        self.values: dict[str, Any] = {}
-
-    def visit_Name(self, node: ast.Name) -> ast.Name:
-        return self._named(node)
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        return self._named(node) if self._is_buffer(node.value) else self.generic_visit(node)
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        is_length = len(node.args) == 1 and self._is_buffer(node.args[0])
-        return self._named(node) if is_length else self.generic_visit(node)
-
-    def _is_buffer(self, node: ast.expr) -> bool:
-        return isinstance(node, ast.Name) and isinstance(self.translator.env.get(node.id), Buffer)
-
-    def _named(self, node: ast.expr) -> ast.Name:
-        plain = _plain(self.translator.expression(node))
+    def _known(self, node: ast.expr) -> Any:
+        plain = _plain(self.expression(node))
         if plain is None:
-            text = self.translator.source.text(node)
-            raise Unsupported(node, f"{text} is not known before the pipeline runs")
-        name = f"value{len(self.values)}"
-        self.values[name] = plain.value
-        return ast.Name(name, ast.Load())
+            raise Unsupported(node, f"{self.source.text(node)} is not known before the pipeline runs")
+        return plain.value
+
+    def _is_of_buffer(self, node: ast.expr) -> bool:
+        """`len(x)`, `x.shape`."""
+        if isinstance(node, ast.Call) and len(node.args) == 1:
+            node = node.args[0]
+        elif isinstance(node, ast.Attribute):
+            node = node.value
+        else:
+            return False
+        return isinstance(node, ast.Name) and isinstance(self.env.get(node.id), Buffer)
 
 
 def _length(buffer: Buffer, dimension: int) -> _Constant | _Size:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..ir.printer import print_program
 from ..ir.program import Module
 from .arguments import Encoder, encoder_of, in_order, target_of
+from .pickling import reduced
 from .pipeline_translation import translate_pipeline
 
 if TYPE_CHECKING:
@@ -39,10 +40,14 @@ class PipelineFunction:
         self.function = function
         self._target: str | Dispatcher | None = None
         self._passes: str | None = "default"
+        self._original: PipelineFunction | None = None
         self._calls: dict[Any, InPlacePipeline] = {}
 
     def __repr__(self) -> str:
         return f"<pipeline {self.function.__qualname__}>"
+
+    def __reduce__(self) -> Any:
+        return reduced(self.function, self._original, self._target, self._passes)
 
     @property
     def __vyre_pipeline__(self) -> Callable[..., Any]:
@@ -55,7 +60,7 @@ class PipelineFunction:
         """The same pipeline for a target, ref, cpu, cuda or a dispatcher, or after other passes (None: none)."""
         other = PipelineFunction(self.function)
         other.__dict__.update({k: v for k, v in self.__dict__.items() if k == "module"})
-        other._target, other._passes = target, passes
+        other._target, other._passes, other._original = target, passes, self._original or self
         return other
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError
-from ..ir.program import AccessMode, Buffer, Dim3, Module, Param, Program
+from ..ir.program import MAX_NESTING, AccessMode, Block, Buffer, Dim3, Module, Op, Param, Program
 from ..ir.verifier import verify
 from .array_types import declared_array, refuse_arguments
 from .bindings import Binding, BufferView
@@ -22,6 +22,7 @@ from .leftovers import remove_leftovers
 from .python_source import FunctionSource, Unsupported
 from .statements import Statements
 from .types import scalar_type
+from .unsupported import TOO_DEEP
 
 __all__ = ["annotated_arguments", "translate_program"]
 
@@ -44,6 +45,9 @@ def translate_program(function: Callable[..., Any], workgroup: Dim3, grid: Dim3 
             t.report(error)
     if not diagnostics:
         t.body(source.tree.body)
+    if not diagnostics and (op := _too_deep(program.body)) is not None:
+        message, help = TOO_DEEP
+        diagnostics.append(Diagnostic("error", message, op.loc, help=help))
     if not diagnostics:
         try:
             emitter.finish()
@@ -57,6 +61,14 @@ def translate_program(function: Callable[..., Any], workgroup: Dim3, grid: Dim3 
     if errors:
         raise DiagnosticError(errors)
     return module
+
+
+def _too_deep(body: Block) -> Op | None:
+    """An op in so many blocks that its own would nest deeper than those of a program may."""
+    level = [body]
+    for _ in range(MAX_NESTING):
+        level = [block for outer in level for op in outer.ops for block in op.regions]
+    return next((op for block in level for op in block.ops if op.regions), None)
 
 
 def annotated_arguments(t: Statements) -> list[tuple[ast.arg, Any]]:
@@ -84,7 +96,13 @@ def _annotation(t: Statements, argument: ast.arg) -> Any:
         raise Unsupported(argument, f"the argument {argument.arg} has no type", help)
     node = argument.annotation
     if isinstance(node, ast.Constant) and isinstance(node.value, str):  # written in quotes
-        node = ast.copy_location(ast.parse(node.value, mode="eval").body, node)
+        try:
+            node = ast.copy_location(ast.parse(node.value, mode="eval").body, node)
+        except (SyntaxError, ValueError):
+            raise Unsupported(
+                argument,
+                f"the type of {argument.arg} is {t.source.text(argument.annotation)}, which is no Python",
+            ) from None
         for inner in ast.walk(node):
             ast.copy_location(inner, argument.annotation)
     refuse_arguments(node, t.source.arguments, t.source.names)

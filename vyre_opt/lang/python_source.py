@@ -9,11 +9,12 @@ import linecache
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
+from unicodedata import normalize
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, Location, Source
 from ..ir.spelling import PYTHON
 
-__all__ = ["FunctionSource", "Unsupported"]
+__all__ = ["FunctionSource", "Unsupported", "text_name"]
 
 
 class Unsupported(Exception):
@@ -23,6 +24,11 @@ class Unsupported(Exception):
         super().__init__(message)
         self.node, self.message, self.help = node, message, help
         self.notes: list[tuple[str, Location | None]] = []
+
+
+def text_name(name: str) -> str:
+    """The name that a value has in the text, whose letters are those of ASCII."""
+    return name if name.isascii() else "".join(c if c.isascii() else "_" for c in normalize("NFD", name))
 
 
 class FunctionSource:
@@ -57,6 +63,11 @@ class FunctionSource:
             )
         self.tree = tree
         self.names = _names(function)
+        for node, name in [(tree, self.name), *((a, a.arg) for a in self.arguments)]:
+            if not name.isascii():
+                message = f"{name} has letters that the names of programs and arguments do not have"
+                help = "write it with those of ASCII"
+                raise DiagnosticError([Diagnostic("error", message, self.location(node), help=help)])
 
     @property
     def arguments(self) -> list[ast.arg]:

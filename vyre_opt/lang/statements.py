@@ -24,6 +24,7 @@ from ..ir.program import MAX_DIMENSIONS, AccessMode, Block, Buffer, Value
 from ..ir.types import DataType
 from .bindings import BREAK, CONTINUE, RESULT, RETURN, Binding, BufferView, Static, Unbound, leaves, rebuild
 from .calls import call
+from .constants import constant_of
 from .emitter import type_of
 from .expressions import Expressions
 from .flow import (
@@ -39,9 +40,9 @@ from .flow import (
 from .inference import AnyType, Mismatch, known, unify
 from .intrinsics import INTRINSICS
 from .loop_ranges import LoopRange, loop_range
-from .python_source import Unsupported
+from .python_source import Unsupported, text_name
 from .types import scalar_type
-from .unsupported import STATEMENTS
+from .unsupported import STATEMENTS, TOO_DEEP
 
 __all__ = ["Statements"]
 
@@ -64,8 +65,8 @@ class Statements(Expressions):
             try:
                 if self.statement(statement, statements[place + 1 :]):
                     return
-            except Unsupported as error:
-                self.report(error)
+            except (Unsupported, RecursionError) as error:
+                self.report(error if isinstance(error, Unsupported) else Unsupported(statement, *TOO_DEEP))
                 for name in assigned([statement]):
                     self.env[name] = Unbound("")
             if any(isinstance(flag, Static) and flag.value for flag in self._flags()):
@@ -165,7 +166,7 @@ class Statements(Expressions):
         """Bind a name, the names of a tuple, or an element of an array."""
         if isinstance(target, ast.Name):
             if isinstance(binding, Value) and binding.name.isdigit():
-                binding.name = target.id
+                binding.name = text_name(target.id)
             if isinstance(binding, Static) and binding.value is None:
                 raise Unsupported(node, f"{self.source.text(node)} gives no value")
             self.env[target.id] = binding
@@ -184,7 +185,7 @@ class Statements(Expressions):
             count = f"{len(parts)} values" if isinstance(parts, tuple) else "one value"
             raise Unsupported(target, f"{len(target.elts)} names for {count}")
         for name, part in zip(target.elts, parts, strict=True):
-            self.assign(name, Static(part) if isinstance(binding, Static) else part, node)
+            self.assign(name, Static(constant_of(part)) if isinstance(binding, Static) else part, node)
 
     def _assign_element(self, target: ast.Subscript, binding: Binding, node: ast.expr) -> None:
         base = self.expression(target.value)
@@ -236,7 +237,7 @@ class Statements(Expressions):
                 raise Unsupported(
                     node.args[1], f"shared memory has 1 or more elements{along}, not {extent!r}"
                 )
-        name = targets[0].id
+        name = text_name(targets[0].id)
         number, fresh = 0, name
         while fresh in self.program.buffers:
             number, fresh = number + 1, f"{name}_{number + 1}"
@@ -480,7 +481,7 @@ class Statements(Expressions):
             what = "an array" if isinstance(binding, BufferView) else "this"
             raise Unsupported(node, f"a loop over {what} is not supported", "write: for i in range(len(x))")
         try:
-            items = [Static(item) for item in islice(binding.value, MAX_UNROLLED + 1)]
+            items = [Static(constant_of(item)) for item in islice(binding.value, MAX_UNROLLED + 1)]
         except TypeError:
             raise Unsupported(
                 node, f"{self.source.text(node)} is nothing to go through", "write range(...)"
@@ -511,6 +512,7 @@ class Statements(Expressions):
 
     def _unrolled(self, node: ast.For, items: Iterable[Any]) -> None:
         outer = {name: self.env.pop(name) for name in (BREAK, CONTINUE) if name in self.env}
+        before = len(self.diagnostics)
         try:
             for item in items:
                 self.env[CONTINUE] = Static(False)
@@ -522,12 +524,15 @@ class Statements(Expressions):
         finally:
             self.env.pop(CONTINUE, None)
             self.env |= outer
+            # an error of each round is one
+            rounds = {(d.message, str(d.loc)): d for d in reversed(self.diagnostics[before:])}
+            self.diagnostics[before:] = reversed(rounds.values())
 
     def _for(self, node: ast.For, span: LoopRange) -> None:
         assert isinstance(node.target, ast.Name)
         carried = self._carried(node, node.body)
         initial = [value for _, binding in carried for value in leaves(binding)]
-        counter = self.emitter.fresh(span.counter_type, node.target.id)
+        counter = self.emitter.fresh(span.counter_type, text_name(node.target.id))
         args = [self.emitter.fresh(type_of(value), value.name) for value in initial]
         block = Block((counter, *args))
         with self._inner_names(), self.emitter.at(block):
@@ -719,4 +724,4 @@ def _is_constant(part: Any) -> bool:
 
 def _plain_name(name: str) -> str:
     """A name for the text: flags have their word."""
-    return name.strip("()")
+    return text_name(name.strip("()"))

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import ast
 
-__all__ = ["EXPRESSIONS", "STATEMENTS"]
+from ..ir.program import MAX_NESTING
+
+__all__ = ["EXPRESSIONS", "STATEMENTS", "TOO_DEEP"]
 
 Message = tuple[str, str | None]
 """What is wrong, and what to write."""
+
+TOO_DEEP: Message = (f"this nests too deep; blocks nest {MAX_NESTING} levels at most", "write it in parts")
 
 _LISTS = ("a kernel has no lists, sets or dicts", "use an array argument, vyre.shared(f32, 256), or a tuple")
 _TEXT = ("a kernel has no texts", 'print it: print(f"i={i}")')

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.diagnostics import suggest
+from ..ir.literals import show_number
 from ..ir.program import MAX_GRID, AccessMode, Block, Buffer, Dim3, Module, Program
 from .arrays import encode_spec, storage_type
 from .dispatcher import BackendError, BadInputs, OutputAlloc
@@ -271,10 +272,10 @@ def check_grid(program: Program, grid: int | Sequence[int] | None) -> Dim3:
         raise BadInputs(f"program @{program.name} fixes its grid at {program.grid}, {result} given")
     for axis, extent, size, most in zip(_AXES, result, program.workgroup, MAX_GRID, strict=True):
         if extent > most:
-            raise BadInputs(f"a grid has at most {most} workgroups along {axis}, not {extent}")
+            raise BadInputs(f"a grid has at most {most} workgroups along {axis}, not {show_number(extent)}")
         if extent * size > MAX_GLOBAL_SIZE:
             raise BadInputs(
-                f"{extent} workgroups of {size} along {axis} are more than the 2^32 invocations that ids count"
+                f"{show_number(extent)} workgroups of {size} along {axis} are more than the 2^32 invocations that ids count"
             )
     check_workgroups(program.name, result)
     return result

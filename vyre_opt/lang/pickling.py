@@ -1,0 +1,20 @@
+"""What pickle and copy keep of functions of kernels, kernels and pipelines: where their name is.
+
+A copy is the object itself, since the constants of its closure are read once; another process translates its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["reduced"]
+
+
+def reduced(function: Callable[..., Any], original: Any, target: Any, passes: str | None) -> Any:
+    """See `object.__reduce__`.  `original`: what `options` was called on, with `target` and `passes`, if it was."""
+    return function.__qualname__ if original is None else (_with_options, (original, target, passes))
+
+
+def _with_options(original: Any, target: Any, passes: str | None) -> Any:
+    return original.options(target=target, passes=passes)
