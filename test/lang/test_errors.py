@@ -422,3 +422,26 @@ def test_three_hundred_wrong_kernels(tmp_path: Path) -> None:
         if text is not None:
             number += 1
             refused += check_messages(text, tmp_path, f"mutated_{number}")
+
+
+FORMS = {
+    "text": 'def factory():\n    @vyre.program(workgroup=1)\n    def kernel(y: Write[f32]):\n        """A text\nthat goes left:\n  of # it\n"""\n        y[0] = 1.0\n        y[1] = 2.0\n    return kernel\n\n\nkernel = factory()\n',
+    "brackets": "@vyre.program(\nworkgroup=1\n)\ndef kernel(\ny: Write[f32],\n):\n    y[0] = vyre.fma(\n1.0,\n 1.0, 0.0\n)\n    y[1] = 2.0\nother = 3\n",
+    "continued": "@vyre.program(workgroup=1)\ndef kernel(y: Write[f32]):\n    y[0] = \\\n1.0\n\n# a comment\n  # and one\n\n    y[1] = 2.0\n@vyre.func\ndef other(y): pass\n",
+    "last": "@vyre.program(workgroup=1)\ndef kernel(y: Write[f32]):\n    y[0] = 1.0\n    if 0 == 1:\n        y[0] = 3.0\n    y[1] = 2.0",
+    "one line": "@vyre.program(workgroup=1)\ndef kernel(y: Write[f32]): y[0] = 1.0; y[1] = 2.0\nx = 1\n",
+    "decorated twice": "def same(f): return f\n\n@vyre.program(workgroup=1)\n# with a comment\n\n@same\ndef kernel(y: Write[f32]):\n\ty[0] = 1.0\n\ty[1] = 2.0\n",
+    "many texts": "@vyre.program(workgroup=1)\ndef kernel(y: Write[f32]):\n" + '    """\na\n"""\n' * 40 + "    y[0] = 1.0\n    y[1] = 2.0\n",
+    "in a class": "class Kernels:\n    if True:\n        @vyre.program(workgroup=1)\n        def kernel(y: Write[f32]):\n            y[0] = 1.0\n            y[1] = 2.0\n        z = 1\n\nkernel = Kernels.kernel\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_a_function_is_found_whole_in_its_file(tmp_path: Path, form: str) -> None:
+    text = f"import vyre_opt as vyre\nfrom vyre_opt.lang import Write, f32\n\n{form}"
+    kernel = written_module(tmp_path, text, "found").kernel
+    y = np.zeros(2, np.float32)
+    kernel.options(target="ref")[1](y)
+    assert y.tolist() == [1.0, 2.0]
+    *_, store = kernel.program().walk()
+    assert text[store.loc.start : store.loc.end].startswith("y[1] = 2.0")

@@ -18,7 +18,15 @@ from vyre_opt.ir.uniformity import Uniformity
 from vyre_opt.passes import registry
 from vyre_opt.passes.manager import PassContext, PassFailure, schedule_passes
 from vyre_opt.passes.pipeline_text import format_pipeline, parse_pipeline
-from vyre_opt.passes.registry import NoOptions, Pass, PassError, make_pass, register, register_analysis
+from vyre_opt.passes.registry import (
+    NoOptions,
+    Pass,
+    PassError,
+    find_pass,
+    make_pass,
+    register,
+    register_analysis,
+)
 
 TEXT = """vyre 1
 program @p workgroup(4) {
@@ -392,3 +400,27 @@ def test_the_result_tells_what_happened() -> None:
 
 def test_options_default() -> None:
     assert isinstance(make_pass("cse").options, NoOptions)
+
+
+# --- passes that have nothing to do
+
+
+def test_a_pass_runs_again_only_after_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of this package; another may do more than change the module."""
+    runs: list[str] = []
+
+    def counted(pass_: type[Pass]) -> None:
+        run = pass_.run
+        monkeypatch.setattr(pass_, "run", lambda self, *args: runs.append(self.name) or run(self, *args))
+
+    for name in ("cse", "dce", "unroll"):
+        counted(find_pass(name))
+    result = PassManager("cse,cse,cse,unroll{factor=2},unroll{factor=4},unroll{factor=2},cse,dce,cse").run(
+        parse(TEXT)
+    )
+    assert runs == ["cse", "cse", "unroll", "unroll", "dce"]
+    assert len(result.seconds) == 9
+    own: list[str] = []
+    declare("own", lambda self, module, ctx: own.append("own") is not None)
+    PassManager("own,own").run(parse(TEXT))
+    assert own == ["own", "own"]

@@ -72,7 +72,7 @@ class Emitter:
         attrs: dict[str, Any] = NO_ATTRS,
         regions: tuple[Block, ...] = (),
     ) -> Op:
-        results = tuple(self.fresh(dtype) for dtype in types)
+        results = tuple([self.fresh(dtype) for dtype in types])
         op = Op(OPS[name], tuple(operands), results, attrs, regions, self.loc)
         self.block.ops.append(op)
         return op

@@ -52,6 +52,7 @@ _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.Invert: operator.invert,
     ast.Not: operator.not_,
 }
+_METHODS = {kind: f"visit_{kind.__name__.lower()}" for kind in ast.expr.__subclasses__()}
 MAX_POWER = 8
 """Up to this exponent, a power is products."""
 
@@ -75,21 +76,23 @@ class Expressions:
         self.env: dict[str, Binding] = {}
         self.calls: tuple[Callable[..., Any], ...] = ()
         """The functions of kernels that are being called, from the outermost in."""
+        self.sources: dict[Callable[..., Any], FunctionSource] = {}
+        """Of functions of kernels that were called."""
 
     # --- entry
 
     def expression(self, node: ast.expr) -> Binding:
         """What an expression stands for.  Raises Unsupported."""
-        method = getattr(self, f"visit_{type(node).__name__.lower()}", None)
+        method = getattr(self, _METHODS[type(node)], None)
         if method is None:
             message, help = EXPRESSIONS.get(type(node), ("this is not supported in a kernel", None))
             raise Unsupported(node, message, help)
-        before = self.emitter.loc
-        self.emitter.loc = self.source.location(node)
+        emitter = self.emitter
+        before, emitter.loc = emitter.loc, self.source.location(node)
         try:
             binding: Binding = method(node)
         finally:
-            self.emitter.loc = before
+            emitter.loc = before
         return binding
 
     def value(self, node: ast.expr, dtype: AnyType | None = None) -> Value:
@@ -255,9 +258,9 @@ class Expressions:
 
     def alike(self, node: ast.expr, bindings: Sequence[Binding], nodes: Sequence[ast.expr]) -> list[Value]:
         """Operands as values of one type: literals take that of the others, and beside a vector a number is one."""
-        for operand, at in zip(bindings, nodes, strict=True):
+        for number, operand in enumerate(bindings):
             if not isinstance(operand, (Static, Value)):
-                self.as_value(operand, at)  # raises
+                self.as_value(operand, nodes[number])  # raises
         place = _leader(bindings)
         leader = self.as_value(bindings[place], nodes[place])
         values = []
@@ -684,9 +687,14 @@ def _indices(count: int, with_noun: bool = True) -> str:
 
 def _leader(bindings: Sequence[Binding]) -> int:
     """The operand whose type the others take: the first vector, else the first value, else the first."""
-    types = [type_of(binding) if isinstance(binding, Value) else None for binding in bindings]
-    vector = next((k for k, t in enumerate(types) if isinstance(t, DataType) and t.is_vec), None)
-    return next((k for k, t in enumerate(types) if t is not None), 0) if vector is None else vector
+    leader = None
+    for place, binding in enumerate(bindings):
+        if isinstance(binding, Value):
+            dtype = type_of(binding)
+            if isinstance(dtype, DataType) and dtype.is_vec:
+                return place
+            leader = place if leader is None else leader
+    return leader or 0
 
 
 def _static_of(node: ast.AST, obj: Any) -> Static:

@@ -24,12 +24,12 @@ MAX_DEPTH = 64
 
 def call_function(t: Statements, node: ast.Call, function: Callable[..., Any]) -> Binding:
     """The result of a call.  Raises Unsupported."""
-    source = FunctionSource(function)
+    source = t.sources.get(function) or t.sources.setdefault(function, FunctionSource(function))
     if function in t.calls or len(t.calls) >= MAX_DEPTH:
         raise Unsupported(node, f"{source.name} calls itself", "write a loop")
     bindings = _arguments(t, node, function)
     inner = type(t)(source, t.emitter, t.program, t.module, t.diagnostics)
-    inner.calls = (*t.calls, function)
+    inner.calls, inner.sources = (*t.calls, function), t.sources
     inner.returns = bool(returned_values(source.tree.body))
     before = len(t.diagnostics)
     loc = t.emitter.loc

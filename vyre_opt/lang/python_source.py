@@ -31,6 +31,9 @@ def text_name(name: str) -> str:
     return name if name.isascii() else "".join(c if c.isascii() else "_" for c in normalize("NFD", name))
 
 
+MAX_ATTEMPTS = 16
+
+
 class FunctionSource:
     """A function's syntax tree, and where its nodes are in their file.
 
@@ -42,19 +45,18 @@ class FunctionSource:
         self.function = function
         code = function.__code__
         self.name = function.__name__
-        try:
-            snippet, first = inspect.getsourcelines(code)
-        except (OSError, TypeError, IndexError, SyntaxError):
-            snippet, first = [], 0
-        # behind that, which reads the file again if it has changed
+        linecache.checkcache(code.co_filename)
         lines = linecache.getlines(code.co_filename, function.__globals__)
-        if not lines or not snippet:
+        first = code.co_firstlineno - 1
+        if not lines:
             raise DiagnosticError([_no_source(function)])
         self.source = Source("".join(lines), _shown_name(code.co_filename), spelling=PYTHON)
-        self._starts = _line_starts(lines)
-        self._lines = lines
-        self._first = first
-        tree = _parsed(snippet)
+        self._lines, self._starts = lines, _line_starts(lines)
+        self._locations: dict[ast.AST, Location] = {}
+        is_indented = first < len(lines) and bool(_indent(lines[first]))
+        self._shift = first - 1 - is_indented
+        """From the numbers of lines of the tree to places in `_lines`."""
+        tree = _parsed(lines, first) if first < len(lines) else None
         if not isinstance(tree, (ast.FunctionDef, ast.AsyncFunctionDef)) or tree.name != code.co_name:
             raise DiagnosticError([_other_source(function)])
         if isinstance(tree, ast.AsyncFunctionDef):
@@ -77,9 +79,12 @@ class FunctionSource:
 
     def location(self, node: ast.AST) -> Location:
         """The characters of a node in the file."""
-        start = self._offset(node.lineno, node.col_offset)  # type: ignore[attr-defined]
-        end = self._offset(node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
-        return Location(self.source, start, max(end, start + 1))
+        known = self._locations.get(node)  # most are asked for more than once, as what is unrolled
+        if known is None:
+            start = self._offset(node.lineno, node.col_offset)  # type: ignore[attr-defined]
+            end = self._offset(node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
+            known = self._locations[node] = Location(self.source, start, max(end, start + 1))
+        return known
 
     def text(self, node: ast.AST) -> str:
         """The text of a node, its first line if there are more."""
@@ -89,26 +94,63 @@ class FunctionSource:
 
     def _offset(self, line: int, column: int) -> int:
         """The offset of a place in the function's text: `column` is in bytes of UTF-8, as `ast` has it."""
-        number = line + self._first - 2
-        text = self._lines[number] if number < len(self._lines) else ""
-        if text.isascii():
+        number = line + self._shift
+        if self.source.text.isascii():
             return self._starts[number] + column
+        text = self._lines[number] if number < len(self._lines) else ""
         return self._starts[number] + len(text.encode()[:column].decode(errors="ignore"))
 
 
-def _parsed(snippet: list[str]) -> ast.stmt | None:
-    """The statement of some lines, which may be indented; None if they are none."""
-    is_indented = snippet[0][:1].isspace()
+def _parsed(lines: list[str], first: int) -> ast.stmt | None:
+    """The statement that begins at a line of a file; None if none does.  See `_statement` for its lines' numbers.
+
+    It ends before the first line that is indented no more, unless that is a decorator's, in brackets or in a text: then
+    what is before it is no statement.
+    """
+    indent = _indent(lines[first])
+    attempts, has_header = 0, _is_header(lines[first])
+    for end in range(first + 1, len(lines) + 1):
+        if end < len(lines) and not _ends_block(lines[end], indent):
+            continue
+        if not has_header and end < len(lines):  # the lines of decorators
+            has_header = _is_header(lines[end])
+            continue
+        statement = _statement(lines[first:end], bool(indent))
+        if statement is not None:
+            return statement
+        attempts += 1
+        if attempts == MAX_ATTEMPTS:
+            break
+    try:
+        return _statement(inspect.getblock(lines[first:]), bool(indent))  # by its tokens, which takes longer
+    except (IndexError, SyntaxError):
+        return None
+
+
+def _is_header(line: str) -> bool:
+    return line.lstrip().startswith(("def ", "async "))
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _ends_block(line: str, indent: int) -> bool:
+    """Whether a line is indented no more than `indent`; comments and empty lines may stand anywhere."""
+    return line[: indent + 1].lstrip()[:1] not in ("", "#")
+
+
+def _statement(snippet: list[str], is_indented: bool) -> ast.stmt | None:
+    """The first statement of some lines, whose numbers begin with 1, or with 2 if they are indented; None if there is none."""
     try:
         # not dedented: comments, and lines of a text or in brackets, may stand further left
-        statement: ast.stmt = ast.parse("if 1:\n" * is_indented + "".join(snippet)).body[0]
+        body = ast.parse("if 1:\n" * is_indented + "".join(snippet)).body
     except SyntaxError:
         return None
     if is_indented:
-        assert isinstance(statement, ast.If)
-        statement = statement.body[0]
-        ast.increment_lineno(statement, -1)
-    return statement
+        assert isinstance(body[0], ast.If)
+        body = body[0].body
+    return body[0] if body else None
 
 
 def _shown_name(filename: str) -> str:

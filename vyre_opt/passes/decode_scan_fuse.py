@@ -9,7 +9,9 @@ values are proven to fit get a narrower type.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..analysis.footprint import Footprints
@@ -80,7 +82,7 @@ def decide(
     uses: PipelineUses | None = None,
     budget: int = DEFAULT_BUDGET,
     narrow: bool = True,
-    footprints: Footprints | None = None,
+    footprints_of: Callable[[Program], Footprints] = Footprints,
 ) -> list[Decision]:
     """A decision for every storage buffer, in the order of declaration.
 
@@ -95,7 +97,7 @@ def decide(
     candidates = [d for d in decisions if d.promoted]
     if not candidates:
         return decisions
-    footprints = footprints or Footprints(program)
+    footprints = footprints_of(program)
     verdicts = prove_local(footprints, [d.buffer.name for d in candidates])
     used = sum(b.size_bytes or 0 for b in program.buffers.values() if b.is_workgroup)
     for decision in candidates:
@@ -214,8 +216,8 @@ class DecodeScanFuse(Pass):
         changed = False
         uses = PipelineUses(module)
         for program in module.programs.values():
-            footprints = ctx.analyses.get(Footprints, program)
-            decisions = decide(program, uses, budget, self.options.narrow, footprints)
+            footprints_of = partial(ctx.analyses.get, Footprints)
+            decisions = decide(program, uses, budget, self.options.narrow, footprints_of)
             promoted = [d for d in decisions if d.promoted]
             for decision in decisions:
                 _remark(ctx, program, decision)
@@ -225,7 +227,7 @@ class DecodeScanFuse(Pass):
                     decision.buffer.binding = None
             if promoted:
                 tiles = [(d.buffer, d.local, d.dtype or d.buffer.dtype, d.count) for d in promoted]
-                promote_to_tile(program, tiles, footprints)
+                promote_to_tile(program, tiles, footprints_of(program))
                 changed = True
             ctx.count("buffers promoted", len(promoted))
         return changed

@@ -185,6 +185,8 @@ class PassManager:
         seconds: list[tuple[str, float]] = []
         changed_any = False
         before: bytes | None = None
+        settled: list[Pass] = []
+        """Passes that have changed nothing since the last change."""
         for running in self.passes:
             ctx.running = running.name
             if not running.takes_type_parameters:
@@ -195,7 +197,7 @@ class PassManager:
                 # after a pass the fingerprint is known, unless it was enough to count ops
                 size, before = _size_and_fingerprint(module, before)
             earlier, started = len(ctx.remarks), time.perf_counter()
-            changed = running.run(module, ctx)
+            changed = not _is_settled(running, settled) and running.run(module, ctx)
             seconds.append((running.name, time.perf_counter() - started))
             if not isinstance(changed, bool):
                 raise PassFailure(running.name, f"returned {changed!r}, not whether anything changed")
@@ -205,9 +207,19 @@ class PassManager:
             if changed:
                 ctx.analyses.drop(running.preserves, running.invalidates)
                 changed_any = True
+                settled.clear()
+            else:
+                settled.append(running)
             for observer in self.observers:
                 observer.after(running, module, changed, ctx.remarks[earlier:])
         return Result(changed_any, ctx.remarks, ctx.statistics, seconds)
+
+
+def _is_settled(running: Pass, settled: Sequence[Pass]) -> bool:
+    """Whether a pass has nothing to do: as it ran before, it changed nothing, and nothing has changed since."""
+    return running.name in BUILTIN and any(
+        type(other) is type(running) and other.options == running.options for other in settled
+    )
 
 
 def _check_types(running: Pass, module: Module) -> None:
