@@ -128,6 +128,8 @@ WRONG: list[tuple[str, str, str]] = [
     ("a.real = 1", "a kernel assigns names and elements of arrays", "a.real"),
     ("y[i] = x.mean()", "an array of a kernel has no mean", "x.mean"),
     ("assert a", "a condition is a bool, and a is a number", "a"),
+    ("z[i] = 2 ** z[i]", "the exponent of ** is a number from 0 to 255 for integers", "2 ** z[i]"),
+    ("z[i] = z[i] ** -1", "the exponent of ** is a number from 0 to 255 for integers", "z[i] ** -1"),
     ("y[i] = a @ a", "matrix products are loops here", "a @ a"),
     ("y[i] = int(a)", "a kernel's numbers have sizes", "int(a)"),
     ("z[i] = a is None", "a kernel compares by", "a is None"),

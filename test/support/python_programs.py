@@ -141,6 +141,14 @@ def chains(x: Read[i32], y: ReadWrite[i32]) -> None:
         y[i] += 2
 
 
+@vyre.program(workgroup=32)
+def whole_powers(x: Read[i32], u: Read[u8], y: Write[i32], v: Write[u8]) -> None:
+    i = vyre.global_id(0)
+    if i < len(y):
+        y[i] = x[i] ** 3 + x[i] ** 0 - pow(x[i], 13)
+        v[i] = u[i] ** 200 ^ u[i] ** 1
+
+
 @vyre.program(workgroup=64)
 def lists(x: Read[f32], y: Write[f32]) -> None:
     i, k = vyre.global_id(0), 7
@@ -292,6 +300,7 @@ CASES: list[tuple[Kernel, tuple[int, ...], Callable[[], list[Any]]]] = [
     (short_circuits, (3,), lambda: [INTS, zeros(np.int32)]),
     (literals, (3,), lambda: [FLOATS, INTS.astype(np.uint16), zeros(np.float32), zeros(np.uint16)]),
     (chains, (2,), lambda: [np.arange(-9, 55, dtype=np.int32)[::3].copy(), np.zeros(22, np.int32)]),
+    (whole_powers, (3,), lambda: [INTS, INTS.astype(np.uint8), zeros(np.int32), zeros(np.uint8)]),
     (lists, (3,), lambda: [FLOATS, zeros(np.float32)]),
     (tuples, (3,), lambda: [FLOATS, zeros(np.float32)]),
     (functions, (3,), lambda: [np.arange(N, dtype=np.float32), zeros(np.float32), zeros(np.int32)]),

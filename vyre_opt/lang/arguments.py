@@ -85,7 +85,7 @@ def encoder_of(owner: str, param: Param) -> Encoder:
     def general(value: Any) -> int:
         try:
             return word(encode_spec(value, dtype), param)
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise BadInputs(f"{owner}: {param.name} is {dtype}: {error}") from None
 
     if dtype is DataType.F32 or dtype is DataType.F64:

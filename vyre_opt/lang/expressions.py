@@ -54,7 +54,7 @@ _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
 }
 _METHODS = {kind: f"visit_{kind.__name__.lower()}" for kind in ast.expr.__subclasses__()}
 MAX_POWER = 8
-"""Up to this exponent, a power is products."""
+"""Up to this exponent, a power is products; of integers, up to so many bits of one."""
 
 
 class Expressions:
@@ -335,14 +335,25 @@ class Expressions:
         return Unsupported(node, f"/ of integers ({dtype}) is no integer", help)
 
     def _power(self, node: ast.expr, a: Binding, b: Binding, a_node: ast.expr, b_node: ast.expr) -> Binding:
-        if isinstance(b, Static) and isinstance(b.value, int) and 1 <= b.value <= MAX_POWER:
-            base = self.as_value(a, a_node)
-            dtype = self.accepted(node, "mul", type_of(base), "**")
-            return self._product(base, b.value, dtype)
-        if "pow" not in OPS:
-            raise Unsupported(node, f"** takes a whole number from 1 to {MAX_POWER} as its exponent")
+        exponent = b.value if isinstance(b, Static) and type(b.value) is int else None
+        base = None if isinstance(a, Static) else self.as_value(a, a_node)
+        dtype = None if base is None else type_of(base)
+        if base is not None and exponent is not None:
+            is_integer = isinstance(dtype, DataType) and dtype.is_int
+            if 1 <= exponent <= MAX_POWER or (is_integer and 0 <= exponent < 1 << MAX_POWER):
+                dtype = self.accepted(node, "mul", type_of(base), "**")
+                if exponent == 0:
+                    return self.emitter.adapted(Static(1), dtype, node)
+                return self._product(base, exponent, dtype)
         x, y = self.alike(node, (a, b), (a_node, b_node))
-        return self.emitter.value("pow", (x, y), self.accepted(node, "pow", type_of(x), "**"))
+        dtype = type_of(x)
+        if isinstance(dtype, DataType) and dtype.element.is_int:
+            help = "write a loop of products, or convert both: f32(...)"
+            if isinstance(a, Static) and a.value == 2:
+                help = f"write 1 << {self.source.text(b_node)}"
+            limit = (1 << MAX_POWER) - 1
+            raise Unsupported(node, f"the exponent of ** is a number from 0 to {limit} for integers", help)
+        return self.emitter.value("pow", (x, y), self.accepted(node, "pow", dtype, "**"))
 
     def _product(self, base: Value, exponent: int, dtype: AnyType) -> Value:
         """By squaring."""
