@@ -140,3 +140,11 @@ def test_text_refuses_what_a_call_refuses(arguments: dict[str, Any], said: str) 
     with pytest.raises(BadInputs) as of_call:
         scaled[1](**({"a": 1.0, "x": X, "y": X.copy()} | arguments))
     assert str(of_text.value) == str(of_call.value)
+
+
+@pytest.mark.parametrize("extents", [f32, 1.0, True, 0, (), (1, 2, 3, 4), "32", (32, np.float32(1)), None])
+def test_a_workgroup_is_one_to_three_whole_numbers(extents: Any) -> None:
+    with pytest.raises(ValueError, match="workgroup is one to three whole numbers"):
+        vyre.program(workgroup=extents)(scaled.function)
+    for right in (np.int64(32), (np.uint8(32), 1), [32]):
+        assert vyre.program(workgroup=right)(scaled.function).workgroup == (32, 1, 1)

@@ -13,6 +13,7 @@ from ..ir.highlighting import highlight
 from ..ir.printer import print_program
 from ..ir.program import Dim3, Module, Program
 from .arguments import Encoder, encoder_of, in_order, some_by_name, target_of
+from .constants import constant_of
 from .inlining import call_function
 from .pickling import reduced
 from .program_translation import translate_program
@@ -65,10 +66,8 @@ def _check_function(function: Any, decorator: str) -> None:
 
 
 def _dims(extents: int | Sequence[int], what: str) -> Dim3:
-    dims = (extents,) if isinstance(extents, int) else tuple(extents)
-    if not 1 <= len(dims) <= 3 or not all(
-        isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in dims
-    ):
+    dims = [constant_of(n) for n in (extents if isinstance(extents, (tuple, list)) else (extents,))]
+    if not 1 <= len(dims) <= 3 or not all(type(n) is int and n > 0 for n in dims):
         raise ValueError(f"{what} is one to three whole numbers, not {extents!r}")
     x, y, z = (*dims, 1, 1)[:3]
     return x, y, z
