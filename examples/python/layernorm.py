@@ -13,10 +13,14 @@ def layernorm(lanes, width):
     """The kernel with so many invocations for a row, which load and store `width` numbers at once."""
 
     @vyre.func
-    def row_sum(value):
-        """The sum over a row, for each invocation: over subgroups, and then over what these have."""
-        partial = vyre.shared(f32, lanes // 32)
-        total = value if width == 1 else value[0] + value[1] + value[2] + value[3]
+    def row_sum(rows, start, count, centre, power):
+        """Of a row's `(value - centre) ** power`, for each invocation: over lanes, subgroups, and what these have."""
+        partial, total = vyre.shared(f32, lanes // 32), 0.0
+        for first in range(vyre.local_id(0), count, 4 * lanes):
+            for j in [first + k * lanes for k in range(4)]:  # four loads on their way at once
+                value = rows[start + min(j, count - 1)] - centre
+                total += value**power if j < count else 0.0
+        total = total if width == 1 else total[0] + total[1] + total[2] + total[3]
         for k in vyre.static((16, 8, 4, 2, 1)):
             total += vyre.subgroup_shuffle(total, k, "xor")
         if vyre.lane_id() == 0:
@@ -27,19 +31,10 @@ def layernorm(lanes, width):
     @vyre.program(workgroup=lanes)
     def kernel(eps: f32, x: Read[f32], weight: Read[f32], bias: Read[f32], y: Write[f32]) -> None:
         rows, weights, biases, out = x.vec(width), weight.vec(width), bias.vec(width), y.vec(width)
-        count, start, lane = len(weights), vyre.workgroup_id(0) * len(weights), vyre.local_id(0)
-        total, squares = 0.0, 0.0
-        for first in range(lane, count, 4 * lanes):
-            for j in [first + k * lanes for k in range(4)]:  # four loads on their way at once
-                value = rows[start + min(j, count - 1)]
-                total += value if j < count else 0.0
-        mean = row_sum(total) / f32(len(weight))
-        for first in range(lane, count, 4 * lanes):
-            for j in [first + k * lanes for k in range(4)]:
-                centred = rows[start + min(j, count - 1)] - mean
-                squares += centred * centred if j < count else 0.0
-        scale = 1 / vyre.sqrt(row_sum(squares) / f32(len(weight)) + eps)
-        for j in range(lane, count, lanes):
+        count, start = len(weights), vyre.workgroup_id(0) * len(weights)
+        mean = row_sum(rows, start, count, 0.0, 1) / f32(len(weight))
+        scale = 1 / vyre.sqrt(row_sum(rows, start, count, mean, 2) / f32(len(weight)) + eps)
+        for j in range(vyre.local_id(0), count, lanes):
             out[start + j] = (rows[start + j] - mean) * scale * weights[j] + biases[j]
 
     return kernel
