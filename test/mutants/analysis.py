@@ -21,6 +21,7 @@ BOUNDS = "test/analysis/test_bounds.py"
 AFFINE = "test/analysis/test_affine_analysis.py"
 LAUNCH_FUSION = "test/passes/test_launch_fusion.py"
 WHOLE_WRITES = "test/analysis/test_whole_writes.py"
+EQUAL_LENGTHS = "test/analysis/test_equal_lengths.py"
 
 MUTANTS = (
     Mutant(
@@ -534,5 +535,33 @@ MUTANTS = (
         " if guard.level <= Level.WORKGROUP}",
         "}",
         lit("passes/verify_barrier"),
+    ),
+    Mutant(
+        "the difference of two lengths is that of the second and the first",
+        "vyre_opt/analysis/equal_lengths.py",
+        "sorted(args) if extent.name in _COMMUTATIVE else args",
+        "sorted(args)",
+        f"{EQUAL_LENGTHS}::test_lengths_with_one_number_are_equal",
+    ),
+    Mutant(
+        "all lengths that a caller gives are equal",
+        "vyre_opt/analysis/equal_lengths.py",
+        "numbers.setdefault((name, place), len(numbers)) if extent is None",
+        "numbers.setdefault(place, len(numbers)) if extent is None",
+        f"{EQUAL_LENGTHS}::test_lengths_with_one_number_are_equal",
+    ),
+    Mutant(
+        "the length along any dimension is that along the first",
+        "vyre_opt/analysis/equal_lengths.py",
+        "return lengths[str(name)][int(str(dimension[0])) if dimension else 0]",
+        "return lengths[str(name)][0]",
+        f"{EQUAL_LENGTHS}::test_lengths_with_one_number_are_equal",
+    ),
+    Mutant(
+        "a size is equal whatever function makes it",
+        "vyre_opt/analysis/equal_lengths.py",
+        "key = (extent.name, *(sorted",
+        "key = ((), *(sorted",
+        f"{EQUAL_LENGTHS}::test_lengths_with_one_number_are_equal",
     ),
 )

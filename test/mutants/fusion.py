@@ -353,4 +353,18 @@ MUTANTS = (
         'effects & {"atomic", "trap"}',
         "test/fusion/test_halo_plan.py::test_a_producer_that_prints_or_may_stop_is_not_run_again",
     ),
+    Mutant(
+        "a grid that may be 0 runs wherever there is an element",
+        "vyre_opt/fusion/grid_stride.py",
+        "some_or_all = all if grid.name in",
+        "some_or_all = any if grid.name in",
+        "test/fusion/test_grid_stride.py",
+    ),
+    Mutant(
+        "a quotient of lengths is 0 only where the length is",
+        "vyre_opt/fusion/grid_stride.py",
+        'grid.name in ("len", "param", "sub", "div")',
+        'grid.name in ("len", "param", "sub")',
+        "test/fusion/test_grid_stride.py",
+    ),
 )

@@ -424,6 +424,30 @@ def test_a_halo_has_all_elements_of_a_vector() -> None:
     assert saved(text) == 1
 
 
+def test_the_length_of_a_tile_is_not_that_of_its_buffer() -> None:
+    """@m, @x and @y are as long, and the first of them becomes a tile of 65 elements."""
+    text = with_halo(
+        64,
+        128,
+        "  %v = load @x[%g] : u32 store %v, @m[%g] : u32",
+        """
+  %n = len @y
+  %last = sub %n, %c1 : u32
+  %behind = add %g, %c1 : u32
+  %i = min %behind, %last : u32
+  %limit = const 127 : u32
+  %at = min %i, %limit : u32
+  %v = load @m[%at] : u32
+  %w2 = add %v, %n : u32
+  store %w2, @y[%g] : u32""",
+    )
+    text = text.replace("launch @producer grid(2) (@x, @m)", "launch @producer grid(2) (@m, @x)")
+    text = text.replace("@x : u32[?] read binding(0)", "@x : u32[?] read binding(1)")
+    text = text.replace("@m : u32[?] write live_out binding(1)", "@m : u32[?] write live_out binding(0)")
+    is_same(text, x=numbers(128))
+    assert saved(text) == 1
+
+
 def test_what_the_host_sees_is_made_once_and_written() -> None:
     """Without the host, workgroups would make their neighbours' elements again, each in a tile of its own."""
     text = with_halo(

@@ -32,7 +32,6 @@ from ..fusion.group_legality import (
     launch_node,
     with_placeholders,
 )
-from ..fusion.halo_recompute import HaloTile
 from ..fusion.join import join, joined_name
 from ..fusion.liveness_plan import PipelineStage, plan_pipeline_fusion
 from ..fusion.pair_legality import (
@@ -205,7 +204,7 @@ class _Fuser:
         lengths = windows.lengths
         canonical_tiles = [replace(t, buffer=placeholder(names.index(t.buffer))) for t in tiles]
         known = renamed_lengths(lengths, {name: placeholder(at) for at, name in enumerate(names)})
-        equal = self.equal_lengths(pipeline, {name: placeholder(at) for at, name in enumerate(names)}, tiles)
+        equal = self.equal_lengths(pipeline, {name: placeholder(at) for at, name in enumerate(names)})
         key = (
             members,
             tuple(sorted(known.items())),
@@ -251,16 +250,11 @@ class _Fuser:
                     since = j
                     break
 
-    def equal_lengths(
-        self, pipeline: Pipeline, names: Mapping[str, str], tiles: Sequence[HaloTile]
-    ) -> dict[str, str]:
-        """See `analysis.equal_lengths`.  The length of a tile is not that of the buffer that it was."""
+    def equal_lengths(self, pipeline: Pipeline, names: Mapping[str, str]) -> dict[str, str]:
+        """See `analysis.equal_lengths`.  That of a tile is a number that is known, and so is taken for no other."""
         if pipeline not in self.lengths:
             self.lengths[pipeline] = length_numbers(pipeline)
-        gone = {tile.buffer for tile in tiles}
-        return equal_lengths(
-            self.lengths[pipeline], {name: its for name, its in names.items() if name not in gone}
-        )
+        return equal_lengths(self.lengths[pipeline], names)
 
     # --- fusing -----------------------------------------------------------------------------
 
@@ -273,9 +267,7 @@ class _Fuser:
         own_lengths = renamed_lengths(lengths, {name: placeholder(at) for at, name in enumerate(names)})
         known = tuple(sorted(own_lengths.items()))
         private = [placeholder(names.index(name)) for name in group.private]
-        placed = self.equal_lengths(
-            pipeline, {name: placeholder(at) for at, name in enumerate(names)}, group.tiles
-        )
+        placed = self.equal_lengths(pipeline, {name: placeholder(at) for at, name in enumerate(names)})
         key = (
             members,
             known,
@@ -299,7 +291,7 @@ class _Fuser:
                 initialized=group.local,
                 private=group.private,
                 tiles=group.tiles,
-                equal=self.equal_lengths(pipeline, {name: name for name in names}, group.tiles),
+                equal=self.equal_lengths(pipeline, {name: name for name in names}),
             )
             own_names = names
             self.joined[key] = program, names
