@@ -11,7 +11,7 @@ from typing import Any
 
 from .python_source import Unsupported
 
-__all__ = ["checked", "compute", "constant_of", "evaluate"]
+__all__ = ["checked", "compute", "constant_of", "evaluate", "measured_name"]
 
 MAX_BITS = 4096
 """Of a whole number."""
@@ -67,6 +67,17 @@ def checked(node: ast.AST, value: Any) -> Any:
 
 def _too_large(node: ast.AST) -> Unsupported:
     return Unsupported(node, f"this is a number of more than {MAX_BITS} bits")
+
+
+def measured_name(node: ast.expr) -> str:
+    """The name x in `len(x)`, or any function of one argument, and in `x.shape`, or any attribute; "" for what is neither."""
+    if isinstance(node, ast.Call) and len(node.args) == 1:
+        node = node.args[0]
+    elif isinstance(node, ast.Attribute):
+        node = node.value
+    else:
+        return ""
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def evaluate(

@@ -14,7 +14,7 @@ from ..ir.program import MAX_DIMENSIONS, AccessMode, Block, Module, Op, Program,
 from ..ir.types import DataType, TypeNameError
 from .array_types import declaration_text, element_text, show_array_type
 from .bindings import Binding, BufferView, Static, Unbound, leaves, parts_of, rebuild
-from .constants import checked, compute
+from .constants import checked, compute, measured_name
 from .emitter import Emitter, type_of
 from .inference import AnyType, Mismatch, OpenType, flags_of, known, unify
 from .integer_division import float_floor_div, float_remainder, floor_div, floor_rem, is_settled_unsigned
@@ -560,13 +560,7 @@ class Expressions:
 
     def is_length(self, node: ast.expr) -> bool:
         """Whether this is `len(x)` or `x.shape`, of an array."""
-        if isinstance(node, ast.Call) and len(node.args) == 1:
-            node = node.args[0]
-        elif isinstance(node, ast.Attribute):
-            node = node.value
-        else:
-            return False
-        return isinstance(node, ast.Name) and isinstance(self.env.get(node.id), BufferView)
+        return isinstance(self.env.get(measured_name(node)), BufferView)
 
     def _item(self, node: ast.Subscript, items: Any, what: str) -> Any:
         place = self._place(node.slice, what)

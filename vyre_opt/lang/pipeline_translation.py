@@ -23,7 +23,7 @@ from ..ir.program import MAX_DIMENSIONS, AccessMode, Buffer, Module, Param, Prog
 from ..ir.types import DataType
 from ..ir.verifier import verify
 from .array_types import declared_array, refuse_arguments
-from .constants import checked, constant_of, evaluate
+from .constants import checked, constant_of, evaluate, measured_name
 from .intrinsics import INTRINSICS, NamedKernel, ceil_div, static
 from .python_source import FunctionSource, Unsupported, text_name
 from .types import scalar_type
@@ -561,7 +561,7 @@ class _Translator:
 
     def _evaluated(self, node: ast.expr) -> _Constant:
         """An expression of constants, as Python computes it."""
-        return _Constant(evaluate(node, self.source.text(node), self._known, self._is_of_buffer))
+        return _Constant(evaluate(node, self.source.text(node), self._known, self._is_length))
 
     def _known(self, node: ast.expr) -> Any:
         plain = _plain(self.expression(node))
@@ -569,15 +569,9 @@ class _Translator:
             raise Unsupported(node, f"{self.source.text(node)} is not known before the pipeline runs")
         return plain.value
 
-    def _is_of_buffer(self, node: ast.expr) -> bool:
-        """`len(x)`, `x.shape`."""
-        if isinstance(node, ast.Call) and len(node.args) == 1:
-            node = node.args[0]
-        elif isinstance(node, ast.Attribute):
-            node = node.value
-        else:
-            return False
-        return isinstance(node, ast.Name) and isinstance(self.env.get(node.id), Buffer)
+    def _is_length(self, node: ast.expr) -> bool:
+        """Whether this is `len(x)` or `x.shape`, of a buffer."""
+        return isinstance(self.env.get(measured_name(node)), Buffer)
 
 
 def _length(buffer: Buffer, dimension: int) -> _Constant | _Size:
