@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import random
 import re
 import sys
@@ -38,6 +39,17 @@ def twice(v: f32) -> f32:
 @vyre.func
 def endless(v):
     return endless(v)
+
+@vyre.func
+def starred(*values):
+    return values[0]
+
+@vyre.func
+def bare(v):
+    for k in range(3):
+        if v == 1.0:
+            return
+    return v
 
 @vyre.program(workgroup=32)
 def other(x: Read[f32]):
@@ -130,6 +142,11 @@ WRONG: list[tuple[str, str, str]] = [
     ("assert a", "a condition is a bool, and a is a number", "a"),
     ("z[i] = 2 ** z[i]", "the exponent of ** is a number from 0 to 255 for integers", "2 ** z[i]"),
     ("z[i] = z[i] ** -1", "the exponent of ** is a number from 0 to 255 for integers", "z[i] ** -1"),
+    ("z[i] @= z[i]", "matrix products are loops here", "z[i] @= z[i]"),
+    ("y[i] = 1e50", "1e+50 does not fit in f32, and would be inf", "1e50"),
+    ("y[i] = x[i] * 10**50", "does not fit in f32, and would be inf", "10**50"),
+    ("y[i] = starred(a)", "starred has a * or ** argument", "starred(a)"),
+    ("y[i] = bare(a)", "a function of kernels returns a value", "return"),
     ("y[i] = a @ a", "matrix products are loops here", "a @ a"),
     ("y[i] = int(a)", "a kernel's numbers have sizes", "int(a)"),
     ("z[i] = a is None", "a kernel compares by", "a is None"),
@@ -154,13 +171,20 @@ def test_comments_and_texts_may_stand_further_left_than_the_function(tmp_path: P
     assert loc.source.text[loc.start : loc.end] == "'x'"
 
 
-def test_a_file_that_has_changed_since_is_named(tmp_path: Path) -> None:
-    module = written_module(tmp_path, f"{HEAD}    y[i] = 1.0\n", "changed")
-    (tmp_path / "changed.py").write_text("x = 1\n" * 40)
-    with pytest.raises(
-        DiagnosticError, match=r"the file has changed since|source of kernel is not to be had"
-    ):
-        module.kernel.text()
+def test_a_kernel_is_what_its_file_held_when_it_was_imported(tmp_path: Path) -> None:
+    module = written_module(tmp_path, f"{HEAD}    y[i] = 1.0\n    z[i] = 1.5\n", "changed")
+    for changed in (f"{HEAD}    y[i] = 2.0\n", "x = 1\n" * 40, ""):
+        (tmp_path / "changed.py").write_text(changed)
+        linecache.checkcache()
+        with pytest.raises(DiagnosticError, match=r"changed.py:38:12: error: 1\.5 is a float") as caught:
+            module.kernel.options(target="ref").text()
+        assert "z[i] = 1.5" in str(caught.value)
+
+
+def test_a_file_that_changes_while_it_is_imported_is_named(tmp_path: Path) -> None:
+    text = f"import pathlib\npathlib.Path(__file__).write_text('x = 1\\n' * 60)\n{HEAD}    y[i] = 1.0\n"
+    with pytest.raises(DiagnosticError, match="the file has changed since"):
+        written_module(tmp_path, text, "changing").kernel.text()
 
 
 @pytest.mark.parametrize("decorator", [vyre_opt.program, vyre_opt.func])
@@ -447,3 +471,78 @@ def test_a_function_is_found_whole_in_its_file(tmp_path: Path, form: str) -> Non
     assert y.tolist() == [1.0, 2.0]
     *_, store = kernel.program().walk()
     assert text[store.loc.start : store.loc.end].startswith("y[1] = 2.0")
+
+
+# --- pipelines
+
+PIPELINE = """import numpy as np
+import vyre_opt as vyre
+from vyre_opt.lang import Read, ReadWrite, Write, f32
+
+@vyre.program(workgroup=32)
+def copied(x: Read[f32], y: Write[f32]):
+    i = vyre.global_id(0)
+    if i < len(y):
+        y[i] = x[i]
+
+@vyre.program(workgroup=32)
+def increased(y: ReadWrite[f32]):
+    i = vyre.global_id(0)
+    if i < len(y):
+        y[i] += 1.0
+
+@vyre.pipeline
+def pipeline(x: Read[f32], y: Write[f32]):
+"""
+
+
+@pytest.mark.parametrize(
+    ("statements", "message", "place"),
+    [
+        ("m = vyre.buffer(f32, -5)", "buffer @m has -5 elements, which is below 0", "vyre.buffer(f32, -5)"),
+        (
+            "m = vyre.buffer(f32, (len(x), -2))",
+            "buffer @m has -2 elements, which is below 0",
+            "vyre.buffer(f32, (len(x), -2))",
+        ),
+        (
+            "increased[1](y)",
+            "increased reads y, which is Write, before anything writes it",
+            "increased[1](y)",
+        ),
+        ("m = np.zeros_like(x)", "x is not known before the pipeline runs", "x"),
+        ("copied[np.size(x)](x, y)", "x is not known before the pipeline runs", "x"),
+        ("n = sum(x) + 1", "x is not known before the pipeline runs", "x"),
+        ("copied[len(x) if len(x) else 1](x, y)", "len(x) is not known before the pipeline runs", "len(x)"),
+    ],
+)
+def test_a_wrong_pipeline(tmp_path: Path, statements: str, message: str, place: str) -> None:
+    module = written_module(tmp_path, f"{PIPELINE}    {statements}\n    copied[1](x, y)\n", "pipelines")
+    with pytest.raises(DiagnosticError) as caught:
+        module.pipeline.text()
+    error = caught.value.diagnostics[0]
+    assert message in error.message
+    assert error.loc is not None
+    assert error.loc.source.text[error.loc.start : error.loc.end] == place
+
+
+def test_what_a_launch_has_written_may_be_read(tmp_path: Path) -> None:
+    body = "    copied[1](x, y)\n    for _ in range(2):\n        increased[1](y)\n"
+    pipeline = written_module(tmp_path, PIPELINE + body, "written").pipeline
+    y = np.zeros(32, np.float32)
+    pipeline(X, y)
+    assert np.array_equal(y, X + 2)
+
+
+@pytest.mark.parametrize("passes", [3, [3], None, f32])
+def test_passes_are_named(passes: Any) -> None:
+    if passes is None:
+        shift.options(passes=None)[1](0, X, X.copy())
+    else:
+        with pytest.raises(BadInputs, match="passes are a text, or a list of texts and passes"):
+            shift.options(passes=passes)[1](0, X, X.copy())
+
+
+def test_a_gpu_has_a_name() -> None:
+    with pytest.raises(BadInputs, match="a GPU has a name, such as sm_90, and not 90"):
+        shift.ptx(90)  # type: ignore[arg-type]

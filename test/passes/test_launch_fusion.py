@@ -10,7 +10,7 @@ import pytest
 from support.calls import count_calls
 from support.launch_kinds import KINDS, TRIPLE, Kind, pipeline
 
-from vyre_opt import PassManager, parse, print_program
+from vyre_opt import PassManager, fingerprint, parse, print_program
 from vyre_opt.fusion import group_legality, pair_legality
 from vyre_opt.ir.pipeline import Launch, Pipeline
 from vyre_opt.ir.program import Buffer, Module
@@ -374,6 +374,50 @@ def test_other_lengths_are_not_taken_for_equal(run_pipeline: Run) -> None:
     lengths = {"x": 200, "y": 100}
     assert run_pipeline(module, lengths=lengths) == run_pipeline(parse(text), lengths=lengths)
     assert "m" in module.pipelines["main"].buffers
+
+
+SIGNED = """vyre 1
+
+program @box workgroup(64) {
+  buffer @x : f32[?] read binding(0)
+  buffer @y : f32[?] write binding(1) live_out
+  %g = global_id x
+  %i = cast %g : u32 -> i32
+  %n = const 128 : i32
+  %zero = const 0 : i32
+  %none = const 0.0 : f32
+  %sum = for %k = -1 to 2 step 1 iter(%before = %none : f32) : i32 {
+    %j = add %i, %k : i32
+    %low = ge %j, %zero : i32
+    %high = lt %j, %n : i32
+    %is_inside = and %low, %high : bool
+    %after = if %is_inside -> f32 {
+      %v = load @x[%j] : f32
+      %w = add %before, %v : f32
+      yield %w
+    } else {
+      yield %before
+    }
+    yield %after
+  }
+  store %sum, @y[%i] : f32
+}
+
+pipeline @main {
+  buffer @x : f32[128] read
+  buffer @m : f32[128]
+  buffer @y : f32[128] write live_out
+  launch @box grid(2) (@x, @m)
+  launch @box grid(2) (@m, @y)
+}
+"""
+
+
+def test_a_halo_of_signed_indices_prints_and_reads_back(run_pipeline: Run) -> None:
+    module, _ = fuse(SIGNED)
+    assert len(launches(module)) == 1
+    assert fingerprint(parse(print_program(module))) == fingerprint(module)
+    assert run_pipeline(module) == run_pipeline(parse(SIGNED))
 
 
 def test_specs_must_agree(run_pipeline: Run) -> None:

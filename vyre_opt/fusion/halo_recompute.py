@@ -61,7 +61,9 @@ class Emitter:
 
     def const(self, number: int, dtype: DataType = DataType.U32) -> Value:
         encoded = wrap(number, dtype)
-        new_op = Op(OPS["const"], (), (Value(f"c{encoded}", dtype),), {"value": encoded}, (), self.loc)
+        new_op = Op(
+            OPS["const"], (), (Value(f"c{encoded % 2**64}", dtype),), {"value": encoded}, (), self.loc
+        )
         self.ops.append(new_op)
         return new_op.result
 

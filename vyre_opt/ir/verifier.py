@@ -195,15 +195,17 @@ class _ModuleChecker:
 
     def size(self, buffer: Buffer) -> None:
         """Check that there can be so many bytes anywhere, and so many elements along each dimension."""
+        for extent in buffer.shape:
+            if extent is not None and extent < 0:
+                self.error(f"buffer @{buffer.name} has {extent} elements, which is below 0", buffer.loc)
+                return
         for number, extent in enumerate(buffer.shape if buffer.dimensions > 1 else ()):
             if extent is not None and extent > MAX_EXTENT:
                 message = f"buffer @{buffer.name} has {extent} elements along dimension {number}"
                 self.error(f"{message}; of several dimensions each has at most 2^31-1", buffer.loc)
         size, most = buffer.size_bytes, MAX_BYTES[buffer.access is AccessMode.WORKGROUP]
         if size is not None and size > most:
-            message = (
-                f"buffer @{buffer.name} takes {size} bytes; at most 2^{most.bit_length() - 1} are possible"
-            )
+            message = f"buffer @{buffer.name} takes {show_number(size)} bytes; at most 2^{most.bit_length() - 1} are possible"
             self.error(message, buffer.loc)
 
     def bindings(self, program: Program) -> None:

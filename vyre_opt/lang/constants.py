@@ -70,9 +70,9 @@ def _too_large(node: ast.AST) -> Unsupported:
 
 
 def measured_name(node: ast.expr) -> str:
-    """The name x in `len(x)`, or any function of one argument, and in `x.shape`, or any attribute; "" for what is neither."""
-    if isinstance(node, ast.Call) and len(node.args) == 1:
-        node = node.args[0]
+    """The name x in `len(x)` and in `x.shape`, or any attribute; "" for what is neither."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len":
+        node = node.args[0] if len(node.args) == 1 else node
     elif isinstance(node, ast.Attribute):
         node = node.value
     else:

@@ -7,6 +7,7 @@ down as one op, and expanded once the types are settled.
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
@@ -214,10 +215,13 @@ def encoded(value: bool | int | float, dtype: DataType, node: ast.AST) -> int:
     """The encoded constant (see `ir.arith`).  Raises Unsupported for a number that the type does not have."""
     check_constant(value, dtype, node)
     element = dtype.element
-    if element.is_float:
-        return (
-            arith.encode_float(value, element)
-            if isinstance(value, float)
-            else arith.convert(value, DataType.I64, element)
-        )
-    return int(value)
+    if not element.is_float:
+        return int(value)
+    bits = (
+        arith.encode_float(value, element)
+        if isinstance(value, float)
+        else arith.convert(value, DataType.I64, element)
+    )
+    if math.isinf(arith.decode_float(bits, element)) and not math.isinf(value):
+        raise Unsupported(node, f"{show_number(value)} does not fit in {element}, and would be inf")
+    return bits

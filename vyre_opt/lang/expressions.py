@@ -225,9 +225,6 @@ class Expressions:
         chain = [node]  # a + b + c: a loop, since sums of hundreds of terms nest deeper than Python's calls
         while isinstance(chain[-1].left, ast.BinOp):
             chain.append(chain[-1].left)
-        for inner in chain:
-            if type(inner.op) not in _BINARY:
-                raise Unsupported(inner, "matrix products are loops here", "write the loop over the products")
         left = self.expression(chain[-1].left)
         for inner in reversed(chain):
             self.emitter.loc = self.source.location(inner)
@@ -237,6 +234,8 @@ class Expressions:
     def binary(
         self, node: ast.expr, kind: ast.operator, a: Binding, b: Binding, a_node: ast.expr, b_node: ast.expr
     ) -> Binding:
+        if type(kind) not in _BINARY:
+            raise Unsupported(node, "matrix products are loops here", "write the loop over the products")
         sign, op, function = _BINARY[type(kind)]
         if isinstance(a, Static) and isinstance(b, Static):
             return self.computed(node, function, a, b)

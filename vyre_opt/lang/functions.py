@@ -17,6 +17,7 @@ from .constants import constant_of
 from .inlining import call_function
 from .pickling import reduced
 from .program_translation import translate_program
+from .python_source import remember_source
 
 if TYPE_CHECKING:
     from ..driver.in_place import InPlaceProgram
@@ -85,6 +86,7 @@ class Func:
     def __init__(self, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function)
         self.function = function
+        remember_source(function)
 
     def __repr__(self) -> str:
         return f"<func {self.function.__qualname__}>"
@@ -112,6 +114,7 @@ class Kernel:
     def __init__(self, function: Callable[..., Any], workgroup: Dim3, grid: Dim3 | None) -> None:
         functools.update_wrapper(self, function)
         self.function, self.workgroup, self.grid = function, workgroup, grid
+        remember_source(function)
         self._target: str | Dispatcher | None = None
         self._passes: str | None = "default"
         self._original: Kernel | None = None

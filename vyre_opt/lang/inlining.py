@@ -68,6 +68,10 @@ def _arguments(
 ) -> dict[str, tuple[Binding, ast.expr]]:
     """What each argument is bound to, and where it is written."""
     signature = inspect.signature(function)
+    for parameter in signature.parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            message = f"{function.__name__} has a * or ** argument, and a function of kernels has none"
+            raise Unsupported(node, message, f"name each argument of {function.__name__}")
     keywords = {k.arg: k.value for k in node.keywords if k.arg is not None}
     try:
         bound = signature.bind(*node.args, **keywords)

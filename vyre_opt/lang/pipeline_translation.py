@@ -22,7 +22,7 @@ from ..ir.pipeline_builder import literal_of
 from ..ir.program import MAX_DIMENSIONS, AccessMode, Buffer, Module, Param, Program
 from ..ir.types import DataType
 from ..ir.verifier import verify
-from .array_types import declared_array, refuse_arguments
+from .array_types import declared_array, refuse_arguments, show_array_type
 from .constants import checked, constant_of, evaluate, measured_name
 from .intrinsics import INTRINSICS, NamedKernel, ceil_div, static
 from .python_source import FunctionSource, Unsupported, text_name
@@ -42,6 +42,8 @@ _FUNCTIONS: dict[Any, str] = {ceil_div: "ceil_div", min: "min", max: "max"}
 
 _ONLY_HERE = "a pipeline launches programs, and computes sizes and grids only"
 MAX_CALLS = 64
+_READS = frozenset({"read", "atomic"})
+"""Effects of ops that read a buffer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,8 @@ def translate_pipeline(function: Callable[..., Any]) -> Module:
     t = _Translator(source, builder, pipeline.stages)
     t.declare_arguments()
     t.block(source.tree.body)
+    if not builder.diagnostics:
+        builder.diagnostics += _read_before_written(pipeline, module)
     if builder.diagnostics:
         raise DiagnosticError(builder.diagnostics)
     module.add(pipeline)
@@ -85,6 +89,42 @@ def translate_pipeline(function: Callable[..., Any]) -> Module:
     if errors:
         raise DiagnosticError(errors)
     return module
+
+
+def _read_before_written(pipeline: Pipeline, module: Module) -> list[Diagnostic]:
+    """An error for each `Write` array of the caller's that a launch reads, while nothing has written it."""
+    unwritten = {
+        b.name: b for b in pipeline.buffers.values() if b.access is AccessMode.WRITE and not b.live_in
+    }
+    errors: list[Diagnostic] = []
+
+    def visit(stages: Sequence[Stage]) -> None:
+        for stage in stages:
+            if isinstance(stage, Repeat):
+                visit(stage.stages)
+            elif isinstance(stage, Launch):
+                program = module.programs[stage.program]
+                read = {op.attrs["buffer"] for op in program.walk() if op.definition.effects & _READS}
+                pairs = list(zip(stage.buffers, program.bound_buffers, strict=True))
+                for actual, formal in pairs:
+                    if actual in unwritten and formal.name in read:
+                        errors.append(_unwritten(unwritten[actual], stage))
+                for actual, formal in pairs:
+                    if formal.access is not AccessMode.READ:
+                        unwritten.pop(actual, None)
+            elif isinstance(stage, KernelStage):
+                for actual in stage.buffers:
+                    unwritten.pop(actual, None)
+
+    visit(pipeline.stages)
+    return errors
+
+
+def _unwritten(buffer: Buffer, stage: Launch) -> Diagnostic:
+    declared = show_array_type(AccessMode.READ_WRITE, buffer.dtype, buffer.shape)
+    message = f"{stage.program} reads {buffer.name}, which is Write, before anything writes it"
+    error = Diagnostic("error", message, stage.loc, help=f"declare it {declared}")
+    return error.note(f"{buffer.name} is declared here", buffer.loc)
 
 
 class _Builder:

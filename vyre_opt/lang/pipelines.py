@@ -12,6 +12,7 @@ from ..ir.program import Module
 from .arguments import Encoder, encoder_of, in_order, target_of
 from .pickling import reduced
 from .pipeline_translation import translate_pipeline
+from .python_source import remember_source
 
 if TYPE_CHECKING:
     from ..driver.in_place import InPlacePipeline
@@ -38,6 +39,7 @@ class PipelineFunction:
     def __init__(self, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function)
         self.function = function
+        remember_source(function)
         self._target: str | Dispatcher | None = None
         self._passes: str | None = "default"
         self._original: PipelineFunction | None = None

@@ -10,11 +10,12 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 from unicodedata import normalize
+from weakref import WeakKeyDictionary
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, Location, Source
 from ..ir.spelling import PYTHON
 
-__all__ = ["FunctionSource", "Unsupported", "text_name"]
+__all__ = ["FunctionSource", "Unsupported", "remember_source", "text_name"]
 
 
 class Unsupported(Exception):
@@ -33,6 +34,17 @@ def text_name(name: str) -> str:
 
 MAX_ATTEMPTS = 16
 
+_LINES: WeakKeyDictionary[Callable[..., Any], list[str]] = WeakKeyDictionary()
+"""The lines of the files of functions as they were when they were decorated."""
+
+
+def remember_source(function: Callable[..., Any]) -> None:
+    """Keep what a function's file holds now, since it may be another file when the function is first called."""
+    if function not in _LINES:
+        filename = function.__code__.co_filename
+        linecache.checkcache(filename)
+        _LINES[function] = linecache.getlines(filename, function.__globals__)
+
 
 class FunctionSource:
     """A function's syntax tree, and where its nodes are in their file.
@@ -45,8 +57,7 @@ class FunctionSource:
         self.function = function
         code = function.__code__
         self.name = function.__name__
-        linecache.checkcache(code.co_filename)
-        lines = linecache.getlines(code.co_filename, function.__globals__)
+        lines = _LINES.get(function) or linecache.getlines(code.co_filename, function.__globals__)
         first = code.co_firstlineno - 1
         if not lines:
             raise DiagnosticError([_no_source(function)])

@@ -67,7 +67,7 @@ class Statements(Expressions):
                     return
             except (Unsupported, RecursionError) as error:
                 self.report(error if isinstance(error, Unsupported) else Unsupported(statement, *TOO_DEEP))
-                for name in assigned([statement]):
+                for name in _stored(statement):
                     self.env[name] = Unbound("")
             if any(isinstance(flag, Static) and flag.value for flag in self._flags()):
                 return
@@ -638,7 +638,7 @@ class Statements(Expressions):
             names.append(BREAK)
         if returns(body):
             names.append(RETURN)
-            if self.returns:
+            if self.returns and returned_values(body):  # a return without a value is an error of its own
                 self._begin_result(node, body)
                 names.append(RESULT)
         carried: list[tuple[str, Binding]] = []
@@ -716,6 +716,12 @@ class Statements(Expressions):
                 node, f"{name} is {before} when the loop begins, and {after} at the end of a round", help
             ) from None
         raise Unsupported(node, f"{name} is no value at the end of a round")
+
+
+def _stored(statement: ast.stmt) -> set[str]:
+    """The names that a statement may assign, however deep it nests."""
+    inner = (n for n in ast.walk(statement) if isinstance(n, ast.Name))
+    return {name.id for name in inner if isinstance(name.ctx, ast.Store)}
 
 
 def _is_constant(part: Any) -> bool:

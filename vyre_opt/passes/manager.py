@@ -169,7 +169,11 @@ class PassManager:
         observers: Sequence[Observer] = (),
         target: str = "",
     ) -> None:
-        items = [passes] if isinstance(passes, str) else passes
+        is_list = isinstance(passes, Sequence) and not isinstance(passes, str)
+        items: Sequence[Any] = passes if is_list else [passes]
+        for item in items:
+            if not isinstance(item, (str, Pass)):
+                raise PassError(f"passes are a text, or a list of texts and passes, and not {item!r}")
         parsed = [parse_pipeline(item) if isinstance(item, str) else [item] for item in items]
         self.passes = schedule_passes([pass_ for group in parsed for pass_ in group])
         self.verify_each = verify_each

@@ -125,6 +125,8 @@ _DRIVERS: dict[PtxVersion, PtxVersion] = {
 
 def gpu(name: str) -> GpuTarget:
     """The architecture called `name`.  Raises TargetError, listing all, if there is none."""
+    if not isinstance(name, str):
+        raise TargetError(f"a GPU has a name, such as sm_90, and not {name!r}")
     target = GPUS.get(name)
     if target is None:
         from ...ir.synonyms import advice
