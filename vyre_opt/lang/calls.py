@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir import arith
 from ..ir.diagnostics import suggest
+from ..ir.formats import mask_type
 from ..ir.ops import AXES, FASTMATH, OPS, OpDef
 from ..ir.program import Op, Value
 from ..ir.types import MAX_VECTOR_LANES, MIN_VECTOR_LANES, DataType
@@ -284,6 +285,35 @@ def _vector(t: Expressions, node: ast.Call, row: OpDef) -> Value:
     return t.emitter.value("vector", values, DataType.vec(dtype, len(values)))
 
 
+def _permute(t: Expressions, node: ast.Call, row: OpDef) -> Value:
+    arguments = positional(t, node, "table", "index")
+    table, index = values = [t.value(argument) for argument in arguments]
+    for argument, value in zip(arguments, values, strict=True):
+        dtype = type_of(value)
+        if not isinstance(dtype, DataType) or not dtype.is_vec or dtype.element is not DataType.U8:
+            text = t.source.text(argument)
+            raise Unsupported(
+                argument,
+                f"permute takes vectors of u8, and {text} is {dtype}",
+                "x.vec(16)[i] is one of an array x",
+            )
+    return t.emitter.value(row.name, (table, index), type_of(index))
+
+
+def _movemask(t: Expressions, node: ast.Call, row: OpDef) -> Value:
+    (argument,) = positional(t, node, "flags")
+    flags = t.value(argument)
+    shape = type_of(flags)
+    dtype = mask_type(shape) if isinstance(shape, DataType) else None
+    if dtype is None:
+        raise Unsupported(
+            argument,
+            f"movemask takes a vector of 8, 16, 32 or 64 bools, and {t.source.text(argument)} is {shape}",
+            "a comparison of vectors gives one",
+        )
+    return t.emitter.value(row.name, (flags,), dtype)
+
+
 def _shuffle(t: Expressions, node: ast.Call, row: OpDef) -> Value:
     argument, lane, *mode = positional(t, node, "x", "lane", "mode", optional=1)
     value, source = t.value(argument), t.value(lane, DataType.U32)
@@ -331,6 +361,8 @@ _FORMATS: dict[str, Callable[[Expressions, ast.Call, OpDef], Binding]] = {
     "debug_print": debug_print,
     "splat": _splat,
     "vector": _vector,
+    "permute": _permute,
+    "movemask": _movemask,
     "shuffle": _shuffle,
     "reduce": _reduce,
     "scan": _scan,
