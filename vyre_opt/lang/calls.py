@@ -13,7 +13,7 @@ from ..ir.diagnostics import suggest
 from ..ir.formats import mask_type
 from ..ir.ops import AXES, FASTMATH, OPS, OpDef
 from ..ir.program import Op, Value
-from ..ir.types import MAX_VECTOR_LANES, MIN_VECTOR_LANES, DataType
+from ..ir.types import MAX_VECTOR_LANES, MIN_VECTOR_LANES, DataType, vector_lanes
 from .bindings import Binding, BufferView, Static
 from .constants import evaluate
 from .emitter import type_of
@@ -286,18 +286,33 @@ def _vector(t: Expressions, node: ast.Call, row: OpDef) -> Value:
 
 
 def _permute(t: Expressions, node: ast.Call, row: OpDef) -> Value:
-    arguments = positional(t, node, "table", "index")
-    table, index = values = [t.value(argument) for argument in arguments]
-    for argument, value in zip(arguments, values, strict=True):
-        dtype = type_of(value)
-        if not isinstance(dtype, DataType) or not dtype.is_vec or dtype.element is not DataType.U8:
-            text = t.source.text(argument)
-            raise Unsupported(
-                argument,
-                f"permute takes vectors of u8, and {text} is {dtype}",
-                "x.vec(16)[i] is one of an array x",
-            )
+    table, index = (_byte_vector(t, argument) for argument in positional(t, node, "table", "index"))
     return t.emitter.value(row.name, (table, index), type_of(index))
+
+
+def _byte_vector(t: Expressions, node: ast.expr) -> Value:
+    """A vector of u8: a value, or what Python makes bytes of."""
+    binding = t.expression(node)
+    if isinstance(binding, Static) and isinstance(binding.value, (bytes, tuple, list)):
+        try:
+            lanes = bytes(binding.value)
+        except (TypeError, ValueError):
+            raise Unsupported(
+                node, f"{t.source.text(node)} has something else than numbers from 0 to 255"
+            ) from None
+        if not MIN_VECTOR_LANES <= len(lanes) <= MAX_VECTOR_LANES:
+            raise Unsupported(node, vector_lanes(len(lanes)))
+        value = lanes[0] if len(set(lanes)) == 1 else tuple(lanes)
+        return t.emitter.value("const", (), DataType.vec(DataType.U8, len(lanes)), {"value": value})
+    vector = t.as_value(binding, node)
+    dtype = type_of(vector)
+    if not isinstance(dtype, DataType) or not dtype.is_vec or dtype.element is not DataType.U8:
+        raise Unsupported(
+            node,
+            f"permute takes vectors of u8, and {t.source.text(node)} is {dtype}",
+            "x.vec(16)[i] is one of an array x, and bytes(range(16)) one of constants",
+        )
+    return vector
 
 
 def _movemask(t: Expressions, node: ast.Call, row: OpDef) -> Value:

@@ -47,7 +47,7 @@ class LaneMajorVectors:
         self.count = SUBGROUP_SIZE // self.layout.lanes
         self.chunks: dict[Value, list[str]] = {}
         self.pending: list[_Pending] = []
-        self._unwritten: set[Value] = set()
+        self._unwritten: dict[Value, None] = {}
         self._has_store = False
 
     # --- what is held here, and how
@@ -93,7 +93,7 @@ class LaneMajorVectors:
     def flush(self) -> None:
         """Write what was put off."""
         pending, unwritten = self.pending, self._unwritten
-        self.pending, self._unwritten, self._has_store = [], set(), False
+        self.pending, self._unwritten, self._has_store = [], {}, False
         for number in range(self.count) if pending else ():
             for item in pending:
                 item.chunks.append(item.write(number))
@@ -136,11 +136,16 @@ class LaneMajorVectors:
 
     def _put_off(self, item: _Pending, *values: Value) -> None:
         self.pending.append(item)
-        self._unwritten.update(values)
+        self._unwritten.update(dict.fromkeys(values))
+        # values that share a place in memory are stored there in the order of their ops
+        if any(map(self._is_in_memory, values)):
+            self.flush()
+
+    def _is_in_memory(self, value: Value) -> bool:
+        return self.emitter.memory is not None and self.emitter.memory.holds(value)
 
     def _defined(self, value: Value) -> None:
-        memory = self.emitter.memory
-        if memory is not None and memory.holds(value):
+        if self._is_in_memory(value):
             self.emitter.define(value, self.elements(value))
             del self.chunks[value]
         else:

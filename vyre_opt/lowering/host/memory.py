@@ -372,6 +372,12 @@ def _store_uniform(emitter: SubgroupEmitter, access: SubgroupAccess, value: Valu
     """Only the first active lane writes: if there are more, they race, which is the program's error."""
     w, index = emitter.w, _base_index(emitter, access)
     _check_one(emitter, access, index)
+    if emitter.facts.is_uniform(value) and value in emitter.lane_major.chunks:
+        shape = emitter.lane_major.shape(value)
+        raw = conversions.store_value(w, shape, access.dtype, emitter.lane_major.chunks[value][0])
+        at = _pointer(emitter.builder, access, index)
+        w.line(f"store {shape.of(access.memory)} {raw}, ptr {at}, align {access.align}")
+        return
     parts = emitter.elements(value)
     if not emitter.facts.is_uniform(value):
         lane, kind = emitter.first_active_lane(), WIDE.type(access.dtype)

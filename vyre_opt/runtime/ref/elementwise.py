@@ -127,5 +127,5 @@ def permute(machine: Machine, frame: Frame, op: Op) -> None:
 
 def movemask(machine: Machine, frame: Frame, op: Op) -> None:
     flags, result = frame.get(op.operands[0]), op.results[0]
-    octets = np.packbits(flags, axis=1, bitorder="little")
+    octets = np.ascontiguousarray(np.packbits(flags, axis=1, bitorder="little"))
     frame.values[result] = octets.view(f"<u{octets.shape[1]}")[:, 0]
