@@ -72,9 +72,9 @@ WRONG: list[tuple[str, str, str]] = [
     ),
     ("t = vyre.permute(b'abcd', i)", "permute takes vectors of u8, and i is u32", "i"),
     (
-        "t = vyre.permute(vyre.static((1, 2, 300)), b'ab')",
-        "has something else than numbers from 0 to 255",
-        "vyre.static((1, 2, 300))",
+        "t = vyre.permute((1, 2, 300), b'ab')",
+        "(1, 2, 300) has something else than numbers from 0 to 255",
+        "(1, 2, 300)",
     ),
     ("t = vyre.permute(b'a', b'ab')", "a vector has 2 to 64 lanes, not 1", "b'a'"),
     (

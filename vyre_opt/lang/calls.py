@@ -293,6 +293,8 @@ def _permute(t: Expressions, node: ast.Call, row: OpDef) -> Value:
 def _byte_vector(t: Expressions, node: ast.expr) -> Value:
     """A vector of u8: a value, or what Python makes bytes of."""
     binding = t.expression(node)
+    if isinstance(binding, tuple) and all(isinstance(part, Static) for part in binding):
+        binding = Static(tuple(part.value for part in binding))
     if isinstance(binding, Static) and isinstance(binding.value, (bytes, tuple, list)):
         try:
             lanes = bytes(binding.value)

@@ -77,6 +77,8 @@ class ByteShuffle:
             return self._by_loop(table, index)
         if self._reach() <= 64 and self.entries > SECTION and self.builder.features.has_vpermb:
             return self._by_vpermb(table, index)
+        if self.entries > SECTION:
+            return self._by_function(table, index)
         return self._by_pshufb(table, index)
 
     def write_constant(self, table: str, index: Sequence[int]) -> str:
@@ -140,6 +142,21 @@ class ByteShuffle:
         joined = width << (len(pieces) - 1).bit_length()
         order = [lane * own + at for lane in range(self.lanes) for at in range(self.indices)]
         return self._taken(result, joined, order)
+
+    def _by_function(self, table: str, index: str) -> str:
+        """A call of what pshufb does for longer tables, which is too much code to be written for each chunk."""
+        w, module = self.builder.w, self.builder.module
+        tables, count = self.entries * (1 if self.one_table else self.lanes), self.lanes * self.indices
+        kinds = f"<{tables} x i8>", f"<{count} x i8>"
+        name = f"vyre.permute.{self.lanes}.{self.entries}.{self.indices}" + ".one" * self.one_table
+        if not module.defines(name):
+            lines = len(w.lines)
+            result = self._by_pshufb("%table", "%index")
+            body = w.lines[lines:]
+            del w.lines[lines:]
+            head = f"define internal {kinds[1]} @{name}({kinds[0]} %table, {kinds[1]} %index) noinline nounwind {{"
+            module.define(name, "\n".join([head, *body, f"  ret {kinds[1]} {result}", "}"]))
+        return w.emit(f"call {kinds[1]} @{name}({kinds[0]} {table}, {kinds[1]} {index})")
 
     def _piece(self, table: str, index: str, lanes: Sequence[int]) -> str:
         """The bytes of one register, whose sections are of these lanes."""

@@ -49,6 +49,8 @@ def weigh_ops(ops: Sequence[Op], proven: Container[Op]) -> dict[Op, int]:
         inside = sum(weights[inner] for block in op.regions for inner in block.ops)
         lanes = max([1, *(value.type.lanes for value in (*op.operands, *op.results))])
         own = HEAVY * lanes if is_heavy(op) else -(-lanes // LANES)
+        if op.name == "permute":  # an instruction or more for each part of the table
+            own *= -(-op.operands[0].type.lanes // LANES)
         weights[op] = (CHECKED if checked else 0) + own + inside
     return weights
 
