@@ -15,8 +15,10 @@ from vyre_opt import parse
 from vyre_opt.lowering.common.llvm_passes import run_passes
 from vyre_opt.lowering.host import outline
 from vyre_opt.lowering.host.abi import ENTRY
+from vyre_opt.lowering.host.function_builder import SimdFeatures
+from vyre_opt.lowering.host.program import lower
 from vyre_opt.runtime.cpu import CpuDispatcher
-from vyre_opt.runtime.cpu.compiler import host_code
+from vyre_opt.runtime.cpu.compiler import flat_program, host_code
 from vyre_opt.runtime.cpu.jit import Host
 from vyre_opt.runtime.dispatcher import dispatcher
 
@@ -195,3 +197,32 @@ def test_a_register_at_a_time(host: str, registers: int) -> None:
     body = body[body.index(f"\n{ENTRY}:") :]  # behind the functions for lanes at the end of a buffer
     assert len(re.findall(r"pshufb", body)) == registers
     assert not re.findall(r"p(?:extr|insr)b|mov[sz]b|\bmovb|paddusb", body)
+
+
+@pytest.mark.parametrize(("entries", "tables"), [(16, 1), (40, 3), (64, 4)])
+def test_tbl_on_aarch64(entries: int, tables: int) -> None:
+    """Assembled, as this machine may not run it: an instruction for each 16 bytes, whatever the index."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    try:
+        target = llvm.Target.from_triple("aarch64-unknown-linux-gnu")
+    except RuntimeError:
+        pytest.skip("this LLVM makes no code for AArch64")
+    machine = target.create_target_machine(opt=3)
+    text = f"""vyre 2
+    program @p workgroup(32) {{
+      buffer @x : vec<16 x u8>[32] read binding(0)
+      buffer @t : vec<{entries} x u8>[32] read binding(1)
+      buffer @y : vec<16 x u8>[32] write binding(2) live_out
+      %l = local_id x
+      %x = load @x[%l] : vec<16 x u8>
+      %t = load @t[%l] : vec<{entries} x u8>
+      %y = permute %t, %x : vec<16 x u8>
+      store %y, @y[%l] : vec<16 x u8>
+    }}"""
+    flat = flat_program(parse(text).programs["p"], None)
+    code = lower(flat, {}, "aarch64-unknown-linux-gnu", str(machine.target_data), SimdFeatures(has_tbl=True))
+    lines = re.findall(r"^\ttbl\t.*", machine.emit_assembly(llvm.parse_assembly(code.text)), re.MULTILINE)
+    assert sum(line.count(".16b") == tables + 2 for line in lines) == 32

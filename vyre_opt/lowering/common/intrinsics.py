@@ -22,6 +22,7 @@ masked.load masked.store masked.gather masked.scatter vector.reduce.or vector.re
 vector.reduce.mul vector.reduce.xor vector.reduce.smin vector.reduce.smax vector.reduce.umin vector.reduce.umax
 memcpy memset x86.avx512.mask.scalef.ps.512
 x86.ssse3.pshuf.b.128 x86.avx2.pshuf.b x86.avx512.pshuf.b.512 x86.avx512.permvar.qi.512
+aarch64.neon.tbl1 aarch64.neon.tbl2 aarch64.neon.tbl3 aarch64.neon.tbl4
 """.split()
 
 _NVPTX = """

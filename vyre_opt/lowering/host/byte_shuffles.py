@@ -6,7 +6,8 @@ A chunk has the vectors of some lanes, one after the other.  What the machine ha
     vpermb            up to 64 bytes of table in a register: one instruction, and a mask for an index that is too large
     pshufb            16 bytes of table for each 16 bytes of index: one instruction for each 16 entries of a table.
                       A byte of index from 128 on gives 0, so adding 112, saturated, gives 0 for all from 16 on
-    neither           a loop over the bytes
+    tbl               of AArch64: 16 bytes of index, up to 64 bytes of table, and 0 for all beyond
+    none of these     a loop over the bytes
 """
 
 from __future__ import annotations
@@ -73,13 +74,15 @@ class ByteShuffle:
 
     def write(self, table: str, index: str) -> str:
         """The result, as long as the index."""
+        if self.builder.features.has_tbl:
+            return self._by_sections(table, index, SECTION)
         if self.builder.features.shuffled_bytes == 0:
             return self._by_loop(table, index)
         if self._reach() <= 64 and self.entries > SECTION and self.builder.features.has_vpermb:
             return self._by_vpermb(table, index)
         if self.entries > SECTION:
             return self._by_function(table, index)
-        return self._by_pshufb(table, index)
+        return self._by_sections(table, index, self.builder.features.shuffled_bytes)
 
     def write_constant(self, table: str, index: Sequence[int]) -> str:
         """The result for an index that is the same in all lanes and known now."""
@@ -124,20 +127,21 @@ class ByteShuffle:
         flags = f"<{self.lanes * self.indices} x i1>"
         return self.builder.w.emit(f"select {flags} {inside}, {kind} {result}, {kind} zeroinitializer")
 
-    # --- pshufb
+    # --- pshufb and tbl
 
-    def _by_pshufb(self, table: str, index: str) -> str:
-        """In pieces of a register; each lane's index begins a section."""
+    def _by_sections(self, table: str, index: str, longest: int) -> str:
+        """In pieces of a register, of up to `longest` bytes; each lane's index begins a section."""
         own = -(-self.indices // SECTION) * SECTION
         total = self.lanes * own
-        width = min(self.builder.features.shuffled_bytes, 1 << (total - 1).bit_length())
+        width = min(longest, 1 << (total - 1).bit_length())
         whole = -(-total // width) * width
         padded = self._spread(index, self.lanes, self.indices, own, whole)
         pieces = []
         for start in range(0, whole, width):
             piece = self._taken(padded, whole, range(start, start + width))
             lanes = [min(at // own, self.lanes - 1) for at in range(start, start + width, SECTION)]
-            pieces.append(self._piece(table, piece, lanes))
+            piece_of = self._by_tbl if self.builder.features.has_tbl else self._by_pshufb
+            pieces.append(piece_of(table, piece, lanes))
         result = self.builder.concatenate("i8", width, pieces)
         joined = width << (len(pieces) - 1).bit_length()
         order = [lane * own + at for lane in range(self.lanes) for at in range(self.indices)]
@@ -151,14 +155,21 @@ class ByteShuffle:
         name = f"vyre.permute.{self.lanes}.{self.entries}.{self.indices}" + ".one" * self.one_table
         if not module.defines(name):
             lines = len(w.lines)
-            result = self._by_pshufb("%table", "%index")
+            result = self._by_sections("%table", "%index", self.builder.features.shuffled_bytes)
             body = w.lines[lines:]
             del w.lines[lines:]
             head = f"define internal {kinds[1]} @{name}({kinds[0]} %table, {kinds[1]} %index) noinline nounwind {{"
             module.define(name, "\n".join([head, *body, f"  ret {kinds[1]} {result}", "}"]))
         return w.emit(f"call {kinds[1]} @{name}({kinds[0]} {table}, {kinds[1]} {index})")
 
-    def _piece(self, table: str, index: str, lanes: Sequence[int]) -> str:
+    def _by_tbl(self, table: str, index: str, lanes: Sequence[int]) -> str:
+        """The bytes of one register, which is one section of one lane."""
+        groups = [self._section(table, lanes, first) for first in range(0, self.entries, SECTION)]
+        kind = "<16 x i8>"
+        name = f"llvm.aarch64.neon.tbl{len(groups)}.v16i8"
+        return self.builder.w.call(name, kind, [*((kind, group) for group in groups), (kind, index)])
+
+    def _by_pshufb(self, table: str, index: str, lanes: Sequence[int]) -> str:
         """The bytes of one register, whose sections are of these lanes."""
         w, width = self.builder.w, len(lanes) * SECTION
         kind = f"<{width} x i8>"

@@ -30,7 +30,8 @@ class SimdFeatures:
 
     `masked_moves`, `gathers`, `scatters`: element widths in bits.  `half`: conversions of f16.
     `arithmetic`: the `target` of `elementwise.apply`.  `shuffled_bytes`: of the longest vector that pshufb takes, 0
-    without it; `has_vpermb`: whether vpermb takes 64 bytes; `register_bytes`: of a vector register.
+    without it; `has_vpermb`: whether vpermb takes 64 bytes; `has_tbl`: whether there is AArch64's tbl;
+    `register_bytes`: of a vector register.
     """
 
     masked_moves: frozenset[int] = frozenset()
@@ -40,6 +41,7 @@ class SimdFeatures:
     arithmetic: str = "host"
     shuffled_bytes: int = 0
     has_vpermb: bool = False
+    has_tbl: bool = False
     register_bytes: int = 16
 
 

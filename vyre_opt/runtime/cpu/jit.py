@@ -69,7 +69,8 @@ class Host:
         shuffled = max([0, *(width for word, width in shuffles.items() if word in has)])
         registers = max([16, *(width for word, width in shuffles.items() if word in has)])
         vpermb = {"avx512vbmi", "avx512bw"} <= has
-        return SimdFeatures(masked, gathers, scatters, half, arithmetic, shuffled, vpermb, registers)
+        tbl = self.triple.startswith(("aarch64-", "arm64-"))
+        return SimdFeatures(masked, gathers, scatters, half, arithmetic, shuffled, vpermb, tbl, registers)
 
 
 @lru_cache(maxsize=1)
