@@ -1,10 +1,10 @@
-"""Which ops need guards against operands for which the instructions of LLVM or of the machine are undefined or other.
+"""Which ops need guards, against operands for which LLVM's instructions are undefined or a machine's do something else.
 
 The ranges of operands show that none is needed for
 
     div, rem    by what is never 0 (signed: nor -1, unless the dividend is never the least value)
     shl, shr    by less than the width
-    permute     with an index that is a lane of its table
+    permute     with an index that is surely a lane of its table
 
 Branches around say nothing: code for a CPU computes in lanes that are not active, too.
 """

@@ -107,9 +107,9 @@ class ByteShuffle:
         tables = 1 if self.one_table else self.lanes
         padded = self._spread(table, tables, self.entries, room, 64)
         at = index
-        if room < 64 and not (self.one_table and self.is_inside):
-            at = w.emit(f"and <{count} x i8> {at}, splat (i8 {room - 1})")
-        if not self.one_table:
+        if not self.one_table:  # an index that is too large may not reach the next lane's table, or beyond 64
+            if not self.is_inside:
+                at = w.emit(f"and <{count} x i8> {at}, splat (i8 {room - 1})")
             starts = [lane * room for lane in range(self.lanes) for _ in range(self.indices)]
             at = w.emit(f"or <{count} x i8> {at}, {_bytes(starts)}")
         at = self._spread(at, 1, count, count, 64)

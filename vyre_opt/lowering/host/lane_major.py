@@ -153,13 +153,12 @@ class LaneMajorVectors:
 
     # --- chunks and elements
 
-    def operand(self, value: Value, like: Value | None = None) -> Sequence[str]:
+    def operand(self, value: Value, like: Value) -> Sequence[str]:
         """The chunks of a vector; where `like` differs from lane to lane, chunks of as many lanes as its.
 
         Those of an op that is put off are in the list once they are written.
         """
-        is_wide = like is not None and self.emitter.shape(like) is not SCALAR
-        return self.wide(value) if is_wide else self._own(value)
+        return self._own(value) if self.emitter.shape(like) is SCALAR else self.wide(value)
 
     def wide(self, value: Value) -> Sequence[str]:
         """The chunks of a vector, of all lanes."""
@@ -369,10 +368,10 @@ class LaneMajorVectors:
 
     def _extract(self, op: Op) -> None:
         vector, result = op.operands[0], op.results[0]
-        chunks, kind, count = self.operand(vector), carrier(result.type), vector.type.lanes
+        chunks, kind, count = self._own(vector), carrier(result.type), vector.type.lanes
         place, lanes = op.attrs["index"], self.lanes(vector)
         if self.emitter.shape(result) is SCALAR:
-            (element,) = self._own(vector)
+            (element,) = chunks
             self.emitter.define(
                 result, [self.w.emit(f"extractelement {self.kind(vector)} {element}, i64 {place}")]
             )
