@@ -63,7 +63,7 @@ def operand_type(row: OpDef) -> str:
 
 def example(row: OpDef) -> str:
     """One op as text.  %a, %b, %c and @b are of `operand_type`, %v a vector of 4 of it,
-    %i is a u32, %p a bool."""
+    %i is a u32, %p a bool, %m a vector of 32 of them, %table and %index vectors of 16 of u8."""
     if row.kernel is not None:
         buffers = ", ".join(f"@{role.name}" for role in row.kernel.roles)
         needed = ", ".join(f"{key} = 64" for key, value in row.kernel.params.items() if value is None)

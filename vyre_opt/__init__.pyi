@@ -162,6 +162,8 @@ from .lang.ops import ge as ge
 from .lang.ops import select as select
 from .lang.ops import splat as splat
 from .lang.ops import vector as vector
+from .lang.ops import permute as permute
+from .lang.ops import movemask as movemask
 from .lang.ops import atomic_add as atomic_add
 from .lang.ops import atomic_min as atomic_min
 from .lang.ops import atomic_max as atomic_max

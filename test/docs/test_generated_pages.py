@@ -115,5 +115,8 @@ def _program(row: OpDef) -> str:
       %c = const 3 : {dtype}
       %p = const true : bool
       %v = const 0 : vec<4 x {dtype}>
+      %table = const 1 : vec<16 x u8>
+      %index = const 2 : vec<16 x u8>
+      %m = const true : vec<32 x bool>
       {text}
     }}"""

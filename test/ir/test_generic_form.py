@@ -54,6 +54,9 @@ REFUSED = """%x = "add"(%a) : (u32) -> (u32) | add: takes 2 operands, 1 given
 %x = "lane_id"(%a) : (u32) -> (u32) | lane_id: takes 0 operands, 1 given
 %x = "extract"(%a) {index = 0} : (u32) -> (u32) | extract: %a is u32, not a vector
 %x = "extract"(%a) {index = dynamic} : (u32) -> (u32) | extract: index is an integer, not dynamic
+%x = "permute"(%a) : (u32) -> (u32) | permute: takes 2 operands, 1 given
+%x = "permute"(%a, %a) : (u32, u32) -> (u32) | permute: %a is u32, not a vector of u8
+%x = "movemask"(%c) : (bool) -> (u8) | movemask: takes a vector of 8, 16, 32, 64 bools, not bool
 %x = "splat"() : () -> (vec<2 x u32>) | splat: takes 1 operand, 0 given
 %x = "vector"() : () -> (vec<2 x u32>) | vector: vec<2 x u32> takes 2 operands, 0 given
 "barrier"() {scope = world} : () -> () | barrier: scope is subgroup, workgroup, grid, not world

@@ -34,6 +34,10 @@ VALUES = """  %i = global_id x
   %s = cast %a : f32 -> i32
   %v = splat %a : vec<4 x f32>
   %p = lt %i, %j : u32
+  %table = const 3 : vec<16 x u8>
+  %index = const 5 : vec<16 x u8>
+  %words = const 7 : vec<16 x i16>
+  %flags = const true : vec<32 x bool>
 """
 PIPELINE = "pipeline @m {\n  buffer @x : f32[64] live_in live_out\n"
 

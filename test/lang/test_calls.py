@@ -11,7 +11,7 @@ import pytest
 
 import vyre_opt as vyre
 from vyre_opt import BadInputs
-from vyre_opt.lang import Read, ReadWrite, Write, f32, i32, u32
+from vyre_opt.lang import Read, ReadWrite, Write, f32, i32, u8, u16, u32
 
 
 @vyre.program(workgroup=32)
@@ -34,6 +34,28 @@ def positive(x: ReadWrite[f32], limit: f32, all_lanes: u32) -> None:
     is_inside = (lanes > 0) & (lanes < vyre.splat(limit, 2))
     is_inside = (is_inside & True) | (vyre.splat(all_lanes != 0, 2) ^ False)
     x.vec(2)[i] = vyre.select(is_inside, lanes, -1)
+
+
+DIGITS, TWICE, HIGH_LOW = b"0123456789abcdef", bytes(k // 2 for k in range(16)), (0, 1) * 8
+
+
+@vyre.program(workgroup=32)
+def hexadecimal(x: Read[u8], text: Write[u8], zeros: Write[u16]) -> None:
+    i = vyre.global_id(0)
+    amount = vyre.permute(b"\4\0", HIGH_LOW)
+    digit = (vyre.permute(x.vec(8)[i], TWICE) >> amount) & 15
+    text.vec(16)[i] = vyre.permute(DIGITS, digit)
+    zeros[i] = vyre.movemask(digit == 0)
+
+
+def test_bytes_and_tuples_are_tables_of_a_permute() -> None:
+    x = np.random.default_rng(1).integers(0, 256, 256).astype(np.uint8)
+    for target in ("ref", "cpu"):
+        text, zeros = np.zeros(512, np.uint8), np.zeros(32, np.uint16)
+        hexadecimal.options(target=target)[1](x, text, zeros)
+        assert text.tobytes().decode() == x.tobytes().hex()
+        is_zero = (text == ord("0")).reshape(32, 16)
+        assert zeros.tolist() == [sum(1 << k for k in range(16) if row[k]) for row in is_zero]
 
 
 def test_min_and_max_compute_their_arguments_once() -> None:

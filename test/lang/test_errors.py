@@ -82,6 +82,18 @@ WRONG: list[tuple[str, str, str]] = [
         "x.vec(2)[i] > 0 is vec<2 x bool>, which chooses lanes of vectors as long, and 1.0 is vec<4 x f32>",
         "vyre.select(x.vec(2)[i] > 0, 1.0, x.vec(4)[i])",
     ),
+    ("t = vyre.permute(b'abcd', i)", "permute takes vectors of u8, and i is u32", "i"),
+    (
+        "t = vyre.permute((1, 2, 300), b'ab')",
+        "(1, 2, 300) has something else than numbers from 0 to 255",
+        "(1, 2, 300)",
+    ),
+    ("t = vyre.permute(b'a', b'ab')", "a vector has 2 to 64 lanes, not 1", "b'a'"),
+    (
+        "t = vyre.movemask(x.vec(4)[i] > 0)",
+        "movemask takes a vector of 8, 16, 32 or 64 bools, and x.vec(4)[i] > 0 is vec<4 x bool>",
+        "x.vec(4)[i] > 0",
+    ),
     ("x[i] = 1.0", "x is written here, but it is Read", "x[i]"),
     ("y[-1] = 1.0", "-1 is before the first element", "-1"),
     ("y[1.5] = 1.0", "an index is an integer, not 1.5", "1.5"),

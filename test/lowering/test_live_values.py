@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from support.differential import random_cases
 from support.op_programs import OpProgram, op_programs
+from support.op_programs.values import byte_shuffles
 
 import vyre_opt
 from vyre_opt.ir.program import Op, Program
@@ -203,6 +204,12 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_some_programs_with_all_values_in_memory(memory: None) -> None:
     check(list(op_programs())[::80])
     check(random_cases(range(2)))
+
+
+def test_byte_shuffles_with_all_values_in_memory(memory: None) -> None:
+    """Ops on vectors that are held lane after lane are put off, but not their values' stores: they share places."""
+    cases = list(byte_shuffles())
+    check([cases[0], cases[-1]])
 
 
 LOOPS = {

@@ -260,6 +260,19 @@ def _insert(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:
     return e.b.insert(e.value(dtype.element, depth), e.value(dtype, depth), lane)
 
 
+def _permute(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:
+    """Often with an index that may be a lane of the table: random bytes seldom are."""
+    table = e.value(DataType.vec(DataType.U8, e.rng.choice(LANES)), depth)
+    index = e.value(dtype, depth)
+    if e.rng.random() < 0.7:
+        index = e.b.and_(index, e.rng.choice((3, 7, 15)))
+    return e.b.permute(table, index)
+
+
+def _movemask(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:
+    return e.b.movemask(e.value(DataType.vec(DataType.BOOL, dtype.bits or 8), depth))
+
+
 def _call(e: Expressions, row: OpDef, dtype: DataType, depth: int) -> Value:
     func = e.rng.choice([f for f in e.b.module.funcs.values() if dtype in f.results])
     results = e.b.call(func, *[e.value(param.type, depth) for param in func.params])
@@ -283,6 +296,8 @@ _MAKERS: dict[str, Maker] = {
     "vector": _vector,
     "extract": _extract,
     "insert": _insert,
+    "permute": _permute,
+    "movemask": _movemask,
     "call": _call,
 }
 
@@ -305,6 +320,10 @@ def _can_produce(row: OpDef, dtype: DataType) -> bool:
         return not dtype.element.is_bool and bool(_SAME_BITS[dtype])
     if format in ("splat", "vector", "insert"):
         return dtype.is_vec
+    if format == "permute":
+        return dtype.is_vec and dtype.element is DataType.U8
+    if format == "movemask":  # of the lanes that are drawn here
+        return dtype is DataType.U8
     if format in ("extract", "spec", "param"):
         return not dtype.is_vec
     if format in ("id", "size"):

@@ -81,6 +81,11 @@ def _vector(b: Builder, x: Value, truth: Value) -> None:
     b.extract(b.vector(x, x, 9), 2)
 
 
+def _permute(b: Builder, x: Value, truth: Value) -> None:
+    u8 = DataType.U8
+    b.permute(b.splat(b.cast(x, u8), 16), b.const([3, 200, 0], DataType.vec(u8, 3)))
+
+
 def _for(b: Builder, x: Value, truth: Value) -> None:
     with b.for_(0, x, 2, carry=[x, truth]) as loop:
         loop.yield_(b.add(loop.args[0], loop.index), loop.args[1])
@@ -123,6 +128,8 @@ _SINGLE: dict[str, Callable[[Builder, Value, Value], object]] = {
     "vector": _vector,
     "extract": _vector,
     "insert": _splat,
+    "permute": _permute,
+    "movemask": lambda b, x, truth: b.movemask(b.splat(truth, 32)),
     "load": lambda b, x, truth: b.load("in", 4, 2),
     "store": lambda b, x, truth: b.store(x, "in", 5),
     "subgroup_ballot": lambda b, x, truth: b.subgroup_ballot(truth),

@@ -571,6 +571,8 @@ _EXPRESSIONS: dict[str, Callable[[_Printer, Op], str]] = {
     "len": _len,
     "splat": lambda p, op: f"vyre.splat({p.typed(op.operands[0])}, {op.result.type.lanes})",
     "vector": lambda p, op: _called(op, p.alike(op.operands)),
+    "permute": lambda p, op: _called(op, [p.typed(value) for value in op.operands]),
+    "movemask": lambda p, op: _called(op, [p.typed(op.operands[0])]),
     "extract": lambda p, op: f"{p.typed(op.operands[0])}[{op.attrs['index']}]",
     "load": _load,
     "atomic": _atomic,

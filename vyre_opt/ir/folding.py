@@ -174,6 +174,21 @@ def _insert(op: Op, item: Program | Func) -> Any:
     return _joined(lanes)
 
 
+def _permute(op: Op, item: Program | Func) -> Any:
+    table, index = (constant_value(operand) for operand in op.operands)
+    if table is None or index is None:
+        return None
+    entries = lanes_of(table, op.operands[0].type)
+    return _joined([entries[at] if at < len(entries) else 0 for at in lanes_of(index, op.result.type)])
+
+
+def _movemask(op: Op, item: Program | Func) -> Lane:
+    flags = constant_value(op.operands[0])
+    if flags is None:
+        return None
+    return sum(flag << lane for lane, flag in enumerate(lanes_of(flags, op.operands[0].type)))
+
+
 # --- what the declaration of a program determines: its workgroup, grid and buffer sizes
 
 
@@ -218,6 +233,8 @@ _RULES: dict[str, Callable[[Op, Program | Func], Any]] = {
     "vector": _vector,
     "extract": _extract,
     "insert": _insert,
+    "permute": _permute,
+    "movemask": _movemask,
     "id": _id,
     "size": _size,
     "len": _len,

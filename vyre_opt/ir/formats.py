@@ -10,6 +10,7 @@
     ternary    NAME %a, %b, %c : T   -> T        vector     vector %a, ... : V  -> V
     compare    NAME %a, %b : T       -> bool     extract    extract %v[i] : V   -> element
     select     select %p, %a, %b : T -> T        insert     insert %a, %v[i] : V -> V
+    permute    NAME %table, %index : T -> T      movemask   NAME %m : vec<32 x bool> -> u32
     convert    NAME %a : T -> U                  load       load @b[%i] : T     -> T
     atomic     NAME<order> @b[%i], %v... : T     store      store %v, @b[%i] : T
     barrier    barrier workgroup|grid|subgroup   shuffle    NAME<mode> %a, %lane : T
@@ -23,6 +24,7 @@ The builder's methods of these formats:
 
     b.add(x, y)               b.select(p, x, y)    b.global_id("x")      b.cast(x, DataType.F32)
     b.splat(x, 4)             b.vector(x, y, z)    b.extract(v, 0)       b.insert(x, v, 0)
+    b.permute(table, index)   b.movemask(flags)
     b.len(buffer)             b.load(buffer, i, lanes=1)                 b.atomic_add(buffer, i, x, order="relaxed")
     b.subgroup_ballot(p)      b.subgroup_shuffle(x, lane, "idx")
     b.subgroup_reduce(x, "add")                    b.subgroup_scan(x, "inclusive", "add")
@@ -56,6 +58,7 @@ __all__ = [
     "fastmath_flags",
     "kernel_text",
     "lacks_else",
+    "mask_type",
     "symbol_list",
     "type_list",
     "types_text",
@@ -513,6 +516,69 @@ def _build_insert(b: Builder, row: OpDef, operand: Operand, vector: Value, index
     return b.emit(row, (value, vector), (vector.type,), {"index": index}).result
 
 
+# --- permute, movemask --------------------------------------------------------------------
+
+_MASK_TYPES = {8: DataType.U8, 16: DataType.U16, 32: _U32, 64: _U64}
+
+
+def _parse_permute(row: OpDef, tail: Tail) -> Parsed:
+    _need_operands(row, tail, 2)
+    index = tail.operands[1]
+    _need_type(index, tail.dtype)
+    return tuple(tail.operands), (index.type,), NO_ATTRS
+
+
+def _check_permute(checker: BodyChecker, op: Op) -> Problem:
+    """The table may have another number of lanes than the index, whose type is that of the result."""
+    for value in op.operands:
+        if not value.type.is_vec or value.type.element is not DataType.U8:
+            return value, f"%{value.name} is {value.type}, not a vector of u8"
+    dtype = op.operands[1].type
+    return None if op.results[0].type is dtype else f"gives {dtype}, not {op.results[0].type}"
+
+
+def _build_permute(b: Builder, row: OpDef, table: Value, index: Value) -> Value:
+    return b.emit(row, (table, index), (index.type,)).result
+
+
+def mask_type(dtype: DataType) -> DataType | None:
+    """The unsigned integer with a bit for each lane of a vector of bools; None where there is none."""
+    return _MASK_TYPES.get(dtype.lanes) if dtype.element.is_bool else None
+
+
+def _no_mask(dtype: DataType) -> str:
+    return f"takes a vector of {', '.join(map(str, _MASK_TYPES))} bools, not {dtype}"
+
+
+def _parse_movemask(row: OpDef, tail: Tail) -> Parsed:
+    _need_operands(row, tail, 1)
+    (flags,) = tail.operands
+    _need_type(flags, tail.dtype)
+    result = UNKNOWN if flags.type is UNKNOWN else mask_type(flags.type)
+    if result is None:
+        raise Malformed(_no_mask(flags.type))
+    return (flags,), (result,), NO_ATTRS
+
+
+def _check_movemask(checker: BodyChecker, op: Op) -> Problem:
+    flags, result = op.operands[0], op.results[0].type
+    dtype = mask_type(flags.type)
+    if dtype is None:
+        return flags, _no_mask(flags.type)
+    return None if result is dtype else f"gives {dtype}, not {result}"
+
+
+def _print_movemask(p: Printer, op: Op) -> str:
+    return f"{op.name} {p.uses(op.operands)} : {op.operands[0].type}"
+
+
+def _build_movemask(b: Builder, row: OpDef, flags: Value) -> Value:
+    dtype = mask_type(flags.type)
+    if dtype is None:
+        raise TypeError(f"{row.name} {_no_mask(flags.type)}")
+    return b.emit(row, (flags,), (dtype,)).result
+
+
 # --- load, store, atomic ------------------------------------------------------------------
 
 
@@ -960,6 +1026,10 @@ FORMATS: dict[str, OpFormat] = {row.name: row for row in (
              _parse_lane, _build_extract),
     OpFormat("insert", 2, 1, 0, _check_lane, _print_lane, "%r = insert %a, %v[0] : vec<4 x {type}>",
              _parse_lane, _build_insert),
+    OpFormat("permute", 2, 1, 0, _check_permute, _print_typed, "%r = {name} %table, %index : vec<16 x u8>",
+             _parse_permute, _build_permute, has_type=False),
+    OpFormat("movemask", 1, 1, 0, _check_movemask, _print_movemask, "%r = {name} %m : vec<32 x bool>",
+             _parse_movemask, _build_movemask, has_type=False),
     OpFormat("load", None, 1, 0, _check_load, _print_load, "%r = load @b[%i] : {type}", _parse_load, _build_load,
              shape=_shape_load),
     OpFormat("store", None, 0, 0, _check_store, _print_store, "store %a, @b[%i] : {type}", _parse_store,

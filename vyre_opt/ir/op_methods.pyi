@@ -169,6 +169,10 @@ class OpMethods:
         """One lane of a vector."""
     def insert(self, operand: Operand, vector: Value, index: int, *, name: str | None = None) -> BuiltValue:
         """The vector with one lane replaced."""
+    def permute(self, table: Value, index: Value, *, name: str | None = None) -> BuiltValue:
+        """A byte of the table for each byte of the index, which is its lane; 0 where there is no such lane."""
+    def movemask(self, flags: Value, *, name: str | None = None) -> BuiltValue:
+        """The lanes of a vector of 8, 16, 32 or 64 bools as the bits of an unsigned integer, lane 0 lowest."""
     def load(self, buffer: Buffer | str, index: Operand | Sequence[Operand], lanes: int = 1, *, name: str | None = None) -> BuiltValue:
         """Read an element, or a vector of consecutive ones of a row from index %i on."""
     def atomic_add(self, buffer: Buffer | str, index: Operand | Sequence[Operand], value: Operand, *, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed", name: str | None = None) -> BuiltValue:

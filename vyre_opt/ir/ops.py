@@ -238,6 +238,10 @@ _row("splat", "splat", "A vector of equal lanes.")
 _row("vector", "vector", "A vector of the operands.")
 _row("extract", "extract", "One lane of a vector.", attrs=_index)
 _row("insert", "insert", "The vector with one lane replaced.", attrs=_index)
+_row("permute", "permute", "A byte of the table for each byte of the index, which is its lane; 0 where there is no such lane.",
+     _int, since=2)
+_row("movemask", "movemask", "The lanes of a vector of 8, 16, 32 or 64 bools as the bits of an unsigned integer, lane 0 lowest.",
+     "bits", since=2)
 
 # --- memory ---------------------------------------------------------------------------
 _buffer = (Attr("buffer", "symbol"),)

@@ -3,7 +3,8 @@
 Who writes GPU code elsewhere brings words along: `blockIdx.x`, `float`, `arith.addf`, `h100`.  A message about a name
 that does not exist asks this table before it looks for a name that is spelled alike.  A row says where the words
 stand, whose they are, and what to write here: a word of the language, or text that can be typed in that place.
-In such text %a, %b and %c are of f32, %i and %j of u32, %s of i32, %v of vec<4 x f32> and %p of bool; @x is a buffer
+In such text %a, %b and %c are of f32, %i and %j of u32, %s of i32, %v of vec<4 x f32> and %p of bool, %table and %index of vec<16 x u8>,
+%words of vec<16 x i16> and %flags of vec<32 x bool>; @x is a buffer
 of f32, @n one of u32, @f a function.
 """
 
@@ -42,6 +43,12 @@ class Synonym(NamedTuple):
 
 _MOVES_NOTHING = "a buffer is named where it is used, and has no address"
 _HOST = "vyre-run and the Python API copy arrays to the device and back"
+
+_PERMUTE = "permute %table, %index : vec<16 x u8>"
+_OF_TABLE = "a byte of index that is no lane of the table gives 0"
+_MOVEMASK = "movemask %flags : vec<32 x bool>"
+_PACK = "cast %words : vec<16 x i16> -> vec<16 x u8>"
+_CLAMPED = "behind a `max` with 0 and a `min` with 255, the ends of the narrower type"
 
 # place: [(source, words, what they are here[, note]), ...]
 _TABLE: dict[str, list[tuple[str, ...]]] = {
@@ -201,6 +208,19 @@ _TABLE: dict[str, list[tuple[str, ...]]] = {
         ("CUDA", "__brev __brevll", "reverse_bits %i : u32"),
         ("WGSL", "reverseBits", "reverse_bits %i : u32"),
         ("", "brev bitreverse bit_reverse bitfieldReverse", "reverse_bits %i : u32"),
+        ("x86", "_mm_shuffle_epi8 _mm256_shuffle_epi8 _mm512_shuffle_epi8 pshufb vpshufb", _PERMUTE, _OF_TABLE),
+        ("x86", "_mm256_permutexvar_epi8 _mm512_permutexvar_epi8 vpermb", _PERMUTE, _OF_TABLE),
+        ("ARM", "vqtbl1q_u8 vqtbl2q_u8 vqtbl4q_u8 tbl", _PERMUTE),
+        ("CUDA", "__byte_perm", _PERMUTE, _OF_TABLE),
+        ("PTX", "prmt prmt.b32", _PERMUTE, _OF_TABLE),
+        ("LLVM", "shufflevector", _PERMUTE, "of bytes, by a constant index"),
+        ("MLIR", "vector.shuffle", _PERMUTE, "of bytes, by a constant index"),
+        ("", "swizzle byte_shuffle table_lookup", _PERMUTE, _OF_TABLE),
+        ("x86", "_mm_movemask_epi8 _mm256_movemask_epi8 _mm512_movepi8_mask pmovmskb vpmovmskb vpmovb2m", _MOVEMASK),
+        ("", "bitmask to_bitmask", _MOVEMASK),
+        ("x86", "_mm_packus_epi16 _mm256_packus_epi16 packuswb vpackuswb", _PACK, _CLAMPED),
+        ("x86", "_mm_packs_epi16 _mm256_packs_epi16 packsswb packssdw packusdw", _PACK, _CLAMPED),
+        ("", "pack_saturate saturating_cast cast_saturate cast_sat", _PACK, _CLAMPED),
         ("", "lnot logical_not complement invert", "not %p : bool"),
         ("", "land logical_and bitand band", "and %i, %j : u32"),
         ("", "lor logical_or bitor", "or %i, %j : u32"),

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir import arith
 from ..ir.diagnostics import suggest
+from ..ir.formats import mask_type
 from ..ir.ops import AXES, FASTMATH, OPS, OpDef
 from ..ir.program import Op, Value
-from ..ir.types import MAX_VECTOR_LANES, MIN_VECTOR_LANES, DataType
+from ..ir.types import MAX_VECTOR_LANES, MIN_VECTOR_LANES, DataType, vector_lanes
 from .bindings import Binding, BufferView, Static
 from .constants import evaluate
 from .emitter import type_of
@@ -284,6 +285,52 @@ def _vector(t: Expressions, node: ast.Call, row: OpDef) -> Value:
     return t.emitter.value("vector", values, DataType.vec(dtype, len(values)))
 
 
+def _permute(t: Expressions, node: ast.Call, row: OpDef) -> Value:
+    table, index = (_byte_vector(t, argument) for argument in positional(t, node, "table", "index"))
+    return t.emitter.value(row.name, (table, index), type_of(index))
+
+
+def _byte_vector(t: Expressions, node: ast.expr) -> Value:
+    """A vector of u8: a value, or what Python makes bytes of."""
+    binding = t.expression(node)
+    if isinstance(binding, tuple) and all(isinstance(part, Static) for part in binding):
+        binding = Static(tuple(part.value for part in binding))
+    if isinstance(binding, Static) and isinstance(binding.value, (bytes, tuple, list)):
+        try:
+            lanes = bytes(binding.value)
+        except (TypeError, ValueError):
+            raise Unsupported(
+                node, f"{t.source.text(node)} has something else than numbers from 0 to 255"
+            ) from None
+        if not MIN_VECTOR_LANES <= len(lanes) <= MAX_VECTOR_LANES:
+            raise Unsupported(node, vector_lanes(len(lanes)))
+        value = lanes[0] if len(set(lanes)) == 1 else tuple(lanes)
+        return t.emitter.value("const", (), DataType.vec(DataType.U8, len(lanes)), {"value": value})
+    vector = t.as_value(binding, node)
+    dtype = type_of(vector)
+    if not isinstance(dtype, DataType) or not dtype.is_vec or dtype.element is not DataType.U8:
+        raise Unsupported(
+            node,
+            f"permute takes vectors of u8, and {t.source.text(node)} is {dtype}",
+            "x.vec(16)[i] is one of an array x, and bytes(range(16)) one of constants",
+        )
+    return vector
+
+
+def _movemask(t: Expressions, node: ast.Call, row: OpDef) -> Value:
+    (argument,) = positional(t, node, "flags")
+    flags = t.value(argument)
+    shape = type_of(flags)
+    dtype = mask_type(shape) if isinstance(shape, DataType) else None
+    if dtype is None:
+        raise Unsupported(
+            argument,
+            f"movemask takes a vector of 8, 16, 32 or 64 bools, and {t.source.text(argument)} is {shape}",
+            "a comparison of vectors gives one",
+        )
+    return t.emitter.value(row.name, (flags,), dtype)
+
+
 def _shuffle(t: Expressions, node: ast.Call, row: OpDef) -> Value:
     argument, lane, *mode = positional(t, node, "x", "lane", "mode", optional=1)
     value, source = t.value(argument), t.value(lane, DataType.U32)
@@ -331,6 +378,8 @@ _FORMATS: dict[str, Callable[[Expressions, ast.Call, OpDef], Binding]] = {
     "debug_print": debug_print,
     "splat": _splat,
     "vector": _vector,
+    "permute": _permute,
+    "movemask": _movemask,
     "shuffle": _shuffle,
     "reduce": _reduce,
     "scan": _scan,

@@ -40,6 +40,8 @@ ARGUMENTS = {
     "ballot": "predicate",
     "splat": "x, lanes",
     "vector": "*values",
+    "permute": "table, index",
+    "movemask": "flags",
     "barrier": "scope='workgroup'",
     "trap": "message",
     "debug_print": "format, *values",

@@ -78,6 +78,8 @@ __all__ = [
     "select",
     "splat",
     "vector",
+    "permute",
+    "movemask",
     "atomic_add",
     "atomic_min",
     "atomic_max",
@@ -251,6 +253,10 @@ def splat(x: Any, lanes: Any) -> Any:
     """A vector of equal lanes."""
 def vector(*values: Any) -> Any:
     """A vector of the operands."""
+def permute(table: Any, index: Any) -> Any:
+    """A byte of the table for each byte of the index, which is its lane; 0 where there is no such lane."""
+def movemask(flags: Any) -> Any:
+    """The lanes of a vector of 8, 16, 32 or 64 bools as the bits of an unsigned integer, lane 0 lowest."""
 def atomic_add(array: Any, index: Any, value: Any, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed") -> Any:
     """Add; gives the old value."""
 def atomic_min(array: Any, index: Any, value: Any, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed") -> Any:

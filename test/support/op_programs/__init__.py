@@ -14,7 +14,7 @@ from vyre_opt.ir.ops import OPS
 from .control import control, subgroups
 from .maker import OpProgram
 from .memory import accesses, atomics
-from .values import constants, converts, elementwise, ids, selects, vectors
+from .values import byte_shuffles, constants, converts, elementwise, ids, selects, vectors
 
 __all__ = ["OpProgram", "op_programs"]
 
@@ -27,6 +27,7 @@ def op_programs() -> Iterator[OpProgram]:
     yield from selects()
     yield from converts()
     yield from vectors()
+    yield from byte_shuffles()
     yield from constants()
     yield from ids()
     yield from accesses()

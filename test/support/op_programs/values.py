@@ -13,7 +13,7 @@ from vyre_opt.ir.types import DataType
 
 from .maker import SCALARS, Maker, OpProgram
 
-__all__ = ["constants", "converts", "elementwise", "ids", "selects", "vectors"]
+__all__ = ["byte_shuffles", "constants", "converts", "elementwise", "ids", "selects", "vectors"]
 
 
 def elementwise(row: OpDef) -> Iterator[OpProgram]:
@@ -71,6 +71,81 @@ def vectors() -> Iterator[OpProgram]:
         make.result(b.select(b.const(True, DataType.BOOL), mixed, b.splat(a, lanes)))
         make.result(b.splat(a, lanes))
         yield make.finish()
+
+
+def byte_shuffles() -> Iterator[OpProgram]:
+    """Tables of each number of registers and fractions of one, of each lane and of all; with what is computed around."""
+    u8 = DataType.U8
+    shapes = [
+        (16, 16),
+        (32, 32),
+        (64, 64),
+        (16, 64),
+        (64, 48),
+        (64, 12),
+        (16, 12),
+        (3, 5),
+        (33, 31),
+        (8, 64),
+        (2, 2),
+    ]
+    for entries, lanes in shapes:
+        for is_shared in (False, True):
+            make = Maker(f"permute of {'one table of' if is_shared else ''} {entries} by {lanes}")
+            b = make.b
+            table = make.source("t", DataType.vec(u8, entries))
+            if is_shared:
+                table = b.const([(37 * k + 11) % 256 for k in range(entries)], table.type)
+            index = make.source("i", DataType.vec(u8, lanes))
+            near = b.and_(index, 63)
+            make.result(b.permute(table, index))
+            make.result(b.permute(table, near))
+            make.result(b.permute(table, b.shr(index, 4)))
+            make.result(
+                b.permute(table, b.const([(5 * k + 3) % (entries + 2) for k in range(lanes)], index.type))
+            )
+            make.result(b.permute(b.not_(table), b.xor(near, b.splat(b.cast(b.local_id("x"), u8), lanes))))
+            yield make.finish()
+    for lanes in (8, 16, 32, 64):
+        make = Maker(f"movemask of {lanes}")
+        b, v = make.b, make.source("v", DataType.vec(u8, lanes))
+        flags = b.lt(v, 100)
+        make.result(b.movemask(flags))
+        make.result(b.movemask(b.const([k % 3 == 1 for k in range(lanes)], flags.type)))
+        make.result(b.movemask(make.source("p", flags.type)))
+        yield make.finish()
+    yield _mixed_with_elements()
+
+
+def _mixed_with_elements() -> OpProgram:
+    """Between vectors that a permute works on, and scalars, elements, wider types and branches."""
+    u8, u32 = DataType.U8, DataType.U32
+    make = Maker("permute among other ops")
+    b, v = make.b, make.source("v", DataType.vec(u8, 16))
+    n = make.source("n", DataType.U64)
+    small = b.bitcast(n, DataType.vec(u8, 8))
+    moved = b.permute(v, b.and_(small, 31))
+    make.result(b.bitcast(moved, DataType.U64))
+    words = b.bitcast(b.permute(v, b.and_(v, 15)), DataType.vec(u32, 4))
+    sums = b.add(b.shl(words, 6), b.shr(words, 8))
+    make.result(sums)
+    make.result(b.add(b.extract(sums, 3), b.cast(b.extract(moved, 5), u32)))
+    wide = b.cast(moved, DataType.vec(DataType.I16, 8))
+    clamped = b.min(b.max(b.sub(b.mul(wide, 3), 200), 0), 255)
+    make.result(b.cast(clamped, moved.type))
+    is_low = b.lt(b.extract(moved, 0), 128)
+    make.result(b.select(is_low, moved, b.insert(b.extract(v, 9), moved, 2)))
+    make.result(b.select(b.lt(moved, small), moved, b.splat(b.extract(v, 1), 8)))
+    with b.if_(is_low) as branch:
+        branch.yield_(b.permute(v, moved), b.movemask(b.gt(moved, 7)))
+    with branch.else_():
+        branch.yield_(b.not_(moved), b.const(1, u8))
+    make.result(b.permute(v, branch.results[0]))
+    make.result(branch.results[1])
+    with b.for_(0, b.and_(b.cast(n, u32), 7), carry=[moved]) as loop:
+        loop.yield_(b.permute(v, b.add(loop.args[0], b.splat(b.cast(loop.index, u8), 8))))
+    make.result(loop.result)
+    return make.finish()
 
 
 def constants() -> Iterator[OpProgram]:

@@ -24,6 +24,7 @@ from vyre_opt.lowering.common.lane_shape import SCALAR, LaneShape
 from vyre_opt.lowering.common.llvm_text import ModuleText, Writer
 from vyre_opt.lowering.host.function_builder import FunctionBuilder, SimdFeatures
 from vyre_opt.lowering.host.lane_facts import LaneFacts
+from vyre_opt.lowering.host.lane_major_layout import lane_major_layout
 from vyre_opt.lowering.host.subgroup_emitter import COMPUTE_OPS, SubgroupEmitter
 from vyre_opt.lowering.nvptx.function_emitter import FunctionEmitter, KernelContext
 from vyre_opt.lowering.nvptx.targets import gpu
@@ -116,7 +117,9 @@ def _host(arithmetic: str) -> Lowering:
     def write(program: Program) -> str:
         module = ModuleText("", "")
         features = SimdFeatures(arithmetic=arithmetic)
-        builder = FunctionBuilder(program, LaneFacts(program), {}, {}, module, features, {}, {}, {}, {})
+        facts = LaneFacts(program)
+        vectors = lane_major_layout(program, facts, features.register_bytes)
+        builder = FunctionBuilder(program, facts, {}, {}, module, features, vectors, {}, {}, {}, {})
         emitter = SubgroupEmitter(builder, None, COMPUTE_OPS)
         w, parameters = builder.w, []
         for role, op in _pieces(program):

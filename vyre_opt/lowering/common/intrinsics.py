@@ -21,6 +21,8 @@ _HOST = """
 masked.load masked.store masked.gather masked.scatter vector.reduce.or vector.reduce.and vector.reduce.add
 vector.reduce.mul vector.reduce.xor vector.reduce.smin vector.reduce.smax vector.reduce.umin vector.reduce.umax
 memcpy memset x86.avx512.mask.scalef.ps.512
+x86.ssse3.pshuf.b.128 x86.avx2.pshuf.b x86.avx512.pshuf.b.512 x86.avx512.permvar.qi.512
+aarch64.neon.tbl1 aarch64.neon.tbl2 aarch64.neon.tbl3 aarch64.neon.tbl4
 """.split()
 
 _NVPTX = """
@@ -34,7 +36,7 @@ nvvm.bar.warp.sync nvvm.membar.gl nvvm.membar.cta
 nvvm.shfl.sync.idx.i32 nvvm.shfl.sync.up.i32 nvvm.shfl.sync.down.i32 nvvm.shfl.sync.bfly.i32
 nvvm.vote.ballot.sync nvvm.redux.sync.add nvvm.redux.sync.umin nvvm.redux.sync.umax nvvm.redux.sync.min
 nvvm.redux.sync.max nvvm.redux.sync.and nvvm.redux.sync.or nvvm.redux.sync.xor
-nvvm.ex2.approx.ftz.f nvvm.rcp.approx.ftz.f nvvm.f2bf16.rn nvvm.ff2bf16x2.rn nvvm.exit
+nvvm.ex2.approx.ftz.f nvvm.rcp.approx.ftz.f nvvm.f2bf16.rn nvvm.ff2bf16x2.rn nvvm.prmt nvvm.exit
 """.split()
 
 _ALLOWED = {*_ANY_TARGET, *_HOST, *_NVPTX}

@@ -5,9 +5,12 @@ program             a flat program as a module
 flatten             inlines calls and regions
 lane_facts          which values are uniform over a subgroup, or arithmetic progressions
 live_values         which values are too large, or live for too long, to be left to LLVM
+lane_major_layout   which vectors are held lane after lane, for ops on their bytes
 barrier_split       cuts a body at its barriers into segments
 segment_emitter     loops over workgroups and subgroups, and values that cross segments
 subgroup_emitter    the ops of a subgroup as vectors, with masks; here those that only compute
+lane_major          the ops on vectors that are held lane after lane
+byte_shuffles       permute, by the instructions that the machine has
 control             if, for and while, uniform or divergent
 memory              loads, stores and atomics
 subgroup_ops        reduce, scan, ballot and shuffle

@@ -13,6 +13,7 @@ from ..common.lane_shape import SCALAR, LaneShape
 from ..common.llvm_text import ModuleText, Writer
 from .abi import PATIENCE, ROUNDS_WORD, STOP_WORD, YIELD_WORD
 from .lane_facts import LaneFacts
+from .lane_major_layout import LaneMajorLayout
 
 __all__ = ["ALL", "FLAGS", "WIDE", "SimdFeatures", "FunctionBuilder", "is_literal"]
 
@@ -28,7 +29,9 @@ class SimdFeatures:
     """The operations for which the host's vector unit has instructions.
 
     `masked_moves`, `gathers`, `scatters`: element widths in bits.  `half`: conversions of f16.
-    `arithmetic`: the `target` of `elementwise.apply`.
+    `arithmetic`: the `target` of `elementwise.apply`.  `shuffled_bytes`: of the longest vector that pshufb takes, 0
+    without it; `has_vpermb`: whether vpermb takes 64 bytes; `has_tbl`: whether there is AArch64's tbl;
+    `register_bytes`: of a vector register.
     """
 
     masked_moves: frozenset[int] = frozenset()
@@ -36,6 +39,10 @@ class SimdFeatures:
     scatters: frozenset[int] = frozenset()
     half: bool = True
     arithmetic: str = "host"
+    shuffled_bytes: int = 0
+    has_vpermb: bool = False
+    has_tbl: bool = False
+    register_bytes: int = 16
 
 
 def is_literal(value: str) -> bool:
@@ -62,6 +69,7 @@ class FunctionBuilder:
     params: Mapping[str, str]
     module: ModuleText
     features: SimdFeatures
+    layout: LaneMajorLayout
     pointers: dict[str, str]
     counts: dict[str, str]
     numbers: dict[Op, int]

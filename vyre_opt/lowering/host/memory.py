@@ -15,7 +15,7 @@ and moved one by one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Op, Value
@@ -214,6 +214,9 @@ def _checked_indices(emitter: SubgroupEmitter, access: SubgroupAccess) -> str:
 def load(emitter: SubgroupEmitter, op: Op) -> None:
     result = op.results[0]
     access = SubgroupAccess(emitter, op, result.type)
+    if result in emitter.builder.layout.values:
+        _load_lane_major(emitter, access, result)
+        return
     scalar_stride = _scalar_stride(access)
     if access.is_uniform:
         raw, shape = _load_uniform(emitter, access), SCALAR
@@ -353,7 +356,9 @@ def _gather(
 def store(emitter: SubgroupEmitter, op: Op) -> None:
     value = op.operands[0]
     access = SubgroupAccess(emitter, op, value.type)
-    if access.is_uniform:
+    if emitter.lane_major.takes(op):
+        _store_lane_major(emitter, access, value)
+    elif access.is_uniform:
         _store_uniform(emitter, access, value)
     elif (access.stride or 0) * access.lanes_per_element == access.parts <= MAX_WIDE_PARTS:
         lanes = emitter.lanes(value)
@@ -367,7 +372,13 @@ def _store_uniform(emitter: SubgroupEmitter, access: SubgroupAccess, value: Valu
     """Only the first active lane writes: if there are more, they race, which is the program's error."""
     w, index = emitter.w, _base_index(emitter, access)
     _check_one(emitter, access, index)
-    parts = emitter.values[value]
+    if emitter.facts.is_uniform(value) and value in emitter.lane_major.chunks:
+        shape = emitter.lane_major.shape(value)
+        raw = conversions.store_value(w, shape, access.dtype, emitter.lane_major.chunks[value][0])
+        at = _pointer(emitter.builder, access, index)
+        w.line(f"store {shape.of(access.memory)} {raw}, ptr {at}, align {access.align}")
+        return
+    parts = emitter.elements(value)
     if not emitter.facts.is_uniform(value):
         lane, kind = emitter.first_active_lane(), WIDE.type(access.dtype)
         parts = tuple(w.emit(f"extractelement {kind} {part}, i64 {lane}") for part in emitter.lanes(value))
@@ -449,6 +460,135 @@ def _scatter(
     """Store scalar number `part` of each lane."""
     pointer = _part_pointer(emitter.builder, access, part)
     runtime.scatter(emitter.builder, access.dtype, pointer, offsets, raw, emitter.mask, cold=cold)
+
+
+# --- of vectors that are held lane after lane, see lane_major.py.  Where lanes do not lie one after the other in a
+#     buffer, or not all may be accessed, they are moved one by one from or to a stack slot in which they do
+
+
+def _load_lane_major(emitter: SubgroupEmitter, access: SubgroupAccess, result: Value) -> None:
+    w, builder, vectors = emitter.w, emitter.builder, emitter.lane_major
+    done = None
+    if access.is_uniform:
+        index = _base_index(emitter, access)
+        _check_one(emitter, access, index)
+        address = _pointer(builder, access, index)
+    else:
+        whole = _is_whole_run(emitter, access, access.proven and emitter.mask is None)
+        if whole == "true":
+            address = _pointer(builder, access, _base_index(emitter, access))
+        else:
+            address, done = _address_or_slot(emitter, access, whole, is_load=True)
+    shape = vectors.shape(result)
+
+    def write(number: int) -> str:
+        at = _chunk_pointer(builder, access, shape, address, number)
+        raw = w.emit(f"load {shape.of(access.memory)}, ptr {at}, align {access.align}")
+        return conversions.load_value(w, shape, access.dtype, raw)
+
+    vectors.define(result, write)
+    if done is not None:
+        vectors.after(done)
+
+
+def _store_lane_major(emitter: SubgroupEmitter, access: SubgroupAccess, value: Value) -> None:
+    w, builder, vectors = emitter.w, emitter.builder, emitter.lane_major
+    chunks, mask = vectors.wide(value), emitter.mask
+    shape = LaneShape(builder.layout.lanes * access.parts)
+    whole = _is_whole_run(emitter, access, access.proven and mask is None)
+    if mask is not None and whole != "false":
+        full = w.emit(f"icmp eq i32 {emitter.active_bits()}, -1")
+        whole = w.emit(f"and i1 {whole}, {full}")
+    done = None
+    if whole == "true":
+        address = _pointer(builder, access, _base_index(emitter, access))
+    else:
+        address, done = _address_or_slot(emitter, access, whole, is_load=False)
+
+    def write(number: int) -> str:
+        at = _chunk_pointer(builder, access, shape, address, number)
+        raw = conversions.store_value(w, shape, access.dtype, chunks[number])
+        w.line(f"store {shape.of(access.memory)} {raw}, ptr {at}, align {access.align}")
+        return ""
+
+    vectors.store(write)
+    if done is not None:
+        vectors.after(done)
+
+
+def _is_whole_run(emitter: SubgroupEmitter, access: SubgroupAccess, is_proven: bool) -> str:
+    """An i1: whether all lanes' scalars lie one after the other, in bounds."""
+    if access.run != SUBGROUP_SIZE or (access.stride or 0) * access.lanes_per_element != access.parts:
+        return "false"
+    if is_proven:
+        return "true"
+    return _are_in_bounds(emitter.builder, access, [_base_index(emitter, access)])
+
+
+def _address_or_slot(
+    emitter: SubgroupEmitter, access: SubgroupAccess, whole: str, *, is_load: bool
+) -> tuple[str, Callable[[], None]]:
+    """Where the scalars of all lanes are loaded from, or stored to, one lane after the other: in the buffer or, unless
+    the i1 `whole` holds, in a stack slot; and what is to be written behind the accesses to that."""
+    w, builder, mask = emitter.w, emitter.builder, emitter.mask
+    kind = f"[{SUBGROUP_SIZE * access.parts} x {access.memory}]"
+    slot = builder.borrow_slot(kind)
+    near, far, end = w.label("near"), w.label("far"), w.label("at")
+    w.branch_if(whole, near, far)
+    w.start(near)
+    address, near = (
+        _pointer(builder, access, _base_index(emitter, access)) if whole != "false" else slot,
+        w.block,
+    )
+    w.branch(end)
+    w.start(far)
+    if is_load:
+        _move_lanes(emitter, access, slot, mask, is_load=True)
+    far = w.block
+    w.fall_into(end)
+    at = w.phi("ptr", [(address, near), (slot, far)])
+
+    def finish() -> None:
+        if not is_load:
+            rest, stored = w.label("scatter"), w.label("stored")
+            w.branch_if(whole, stored, rest)
+            w.start(rest)
+            _move_lanes(emitter, access, slot, mask, is_load=False)
+            w.fall_into(stored)
+        builder.return_slots([(kind, slot)])
+
+    return at, finish
+
+
+def _move_lanes(
+    emitter: SubgroupEmitter, access: SubgroupAccess, slot: str, mask: str | None, *, is_load: bool
+) -> None:
+    """Move the scalars of each lane of `mask` between the buffer and the slot, checked."""
+    if access.stride is None:
+        indices = _lane_indices(emitter, access)
+        _check_lanes(emitter, access, indices)
+    else:
+        indices = _checked_indices(emitter, access)
+    offsets = _scalar_offsets(emitter.builder, access, indices)
+    runtime.move_lanes(
+        emitter.builder,
+        access.memory,
+        access.parts,
+        access.align,
+        access.pointer,
+        offsets,
+        slot,
+        mask,
+        is_load=is_load,
+    )
+
+
+def _chunk_pointer(
+    builder: FunctionBuilder, access: SubgroupAccess, shape: LaneShape, address: str, number: int
+) -> str:
+    if number == 0:
+        return address
+    return builder.w.emit(f"getelementptr {access.memory}, ptr {address}, i64 {number * shape.lanes}")
 
 
 # --- atomics: the active lanes, one after the other

@@ -18,7 +18,6 @@ from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...ir.program import Op, Value
-from ..common.lane_shape import carrier
 from .function_builder import FLAGS
 
 if TYPE_CHECKING:
@@ -50,6 +49,8 @@ def weigh_ops(ops: Sequence[Op], proven: Container[Op]) -> dict[Op, int]:
         inside = sum(weights[inner] for block in op.regions for inner in block.ops)
         lanes = max([1, *(value.type.lanes for value in (*op.operands, *op.results))])
         own = HEAVY * lanes if is_heavy(op) else -(-lanes // LANES)
+        if op.name == "permute":  # an instruction or more for each part of the table
+            own *= -(-op.operands[0].type.lanes // LANES)
         weights[op] = (CHECKED if checked else 0) + own + inside
     return weights
 
@@ -82,6 +83,7 @@ def cut_block(weights: Mapping[Op, int], ops: Sequence[Op]) -> list[tuple[bool, 
 
 def write_part(emitter: SubgroupEmitter, ops: Sequence[Op]) -> None:
     """Write ops into a function of their own and call it: written in place first, then moved."""
+    emitter.lane_major.flush()
     builder, w, on_define = emitter.builder, emitter.w, emitter.on_define
     lines, slots, block = len(w.lines), len(builder.slots), w.block
     # What the part defines can be stored only once it is back here, at the end
@@ -91,15 +93,14 @@ def write_part(emitter: SubgroupEmitter, ops: Sequence[Op]) -> None:
     unused_slots, builder.unused_slots = builder.unused_slots, {}  # those of the part's own frame
     for op in ops:
         emitter.op(op)
+    emitter.lane_major.flush()
     emitter.on_define, w.block, builder.unused_slots = on_define, block, unused_slots
     body, allocas = w.lines[lines:], builder.slots[slots:]
     del w.lines[lines:], builder.slots[slots:]
     # Numbers follow the program, so any later use is outside of the part
     last = max(builder.numbers[op] for op in ops[-1].walk())
     results = [value for op in ops for value in op.results if builder.last_use(value) > last]
-    passed = [
-        value for value in results if isinstance(emitter.values[value], tuple)
-    ]  # the others are in memory
+    passed = [value for value in results if emitter.held(value) is not None]  # the others are in memory
     _OutlinedPart(emitter, ops, [*allocas, *body]).call(passed)
     for value in results:
         on_define(value)
@@ -161,11 +162,12 @@ class _OutlinedPart:
     def call(self, results: Sequence[Value]) -> None:
         """Define the function and call it; `results` are the values that ops behind it use."""
         emitter, builder, w = self.emitter, self.builder, self.w
-        kinds = {value: emitter.shape(value).of(carrier(value.type.element)) for value in results}
+        held = {value: names for value in results if (names := emitter.held(value)) is not None}
+        kinds = {value: emitter.held_kind(value) for value in held}
         slots = {
             name: self._add_output(name, kinds[value])
-            for value in results
-            for name in emitter.values[value]
+            for value, names in held.items()
+            for name in names
             if name in self.defined
         }
         symbol = w.label("vyre.part")
@@ -178,10 +180,9 @@ class _OutlinedPart:
         faulted, next_label = w.emit(f"call i1 @{symbol}({', '.join(self.args)})"), w.label("next")
         w.branch_if(faulted, "exit", next_label)
         w.start(next_label)
-        for value in results:
-            emitter.values[value] = tuple(
-                self._result(kinds[value], slots[name]) if name in slots else name
-                for name in emitter.values[value]
+        for value, names in held.items():
+            emitter.hold(
+                value, [self._result(kinds[value], slots[name]) if name in slots else name for name in names]
             )
         builder.return_slots(self.borrowed)
 
@@ -203,7 +204,6 @@ def _types(emitter: SubgroupEmitter, ops: Sequence[Op]) -> dict[str, str]:
         types[emitter.mask] = FLAGS
     for op in ops:
         for value in (operand for inner in op.walk() for operand in inner.operands):
-            parts = emitter.values.get(value, ())
-            for name in parts if isinstance(parts, tuple) else ():
-                types[name] = emitter.shape(value).of(carrier(value.type.element))
+            for name in emitter.held(value) or ():
+                types[name] = emitter.held_kind(value)
     return types

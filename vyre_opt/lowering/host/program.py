@@ -17,6 +17,7 @@ from .abi import ENTRY, HostCode
 from .barrier_split import split_at_barriers
 from .function_builder import FunctionBuilder, SimdFeatures
 from .lane_facts import LaneFacts
+from .lane_major_layout import lane_major_layout
 from .live_values import values_in_memory
 from .outline import weigh_ops
 from .runtime_functions import define_fault, define_half_conversions
@@ -59,8 +60,9 @@ def lower(
     in_memory = values_in_memory(program, lambda value: facts.row_stride(value) is None)
     weights = weigh_ops(ops, facts.proven)
     params = {name: f"%p{number}" for number, name in enumerate(sorted(program.params))}
+    vectors = lane_major_layout(program, facts, features.register_bytes)
     builder = FunctionBuilder(
-        program, facts, specs, params, module, features, pointers, counts, numbers, weights
+        program, facts, specs, params, module, features, vectors, pointers, counts, numbers, weights
     )
     if program.grid is not None:
         gx, gy, gz = program.grid

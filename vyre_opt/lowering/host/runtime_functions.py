@@ -26,6 +26,7 @@ __all__ = [
     "fault_lane",
     "gather",
     "is_outside",
+    "move_lanes",
     "permute",
     "progression",
     "scatter",
@@ -270,6 +271,38 @@ entry:
         )
     bits_text = builder.mask_bits(mask or ALL)
     w.line(f"call void @{name}(ptr {pointer}, {indices} {offsets}, {wide} {value}, i32 {bits_text})")
+
+
+def move_lanes(
+    builder: FunctionBuilder,
+    memory: str,
+    count: int,
+    align: int,
+    pointer: str,
+    offsets: str,
+    slot: str,
+    mask: str | None,
+    *,
+    is_load: bool,
+) -> None:
+    """Copy `count` scalars of each active lane from scalar number `offsets[lane]` of memory on to a slot that has them
+    lane after lane, or (not `is_load`) from there."""
+    vector, indices = f"<{count} x {memory}>", WIDE.of("i64")
+    name = f"vyre.{'collect' if is_load else 'spread'}.{count}.{_type_suffix(memory)}"
+    if not builder.module.defines(name):
+        builder.module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])
+        source, target = ("%far", "%near") if is_load else ("%near", "%far")
+        step = f"""  %far = getelementptr {memory}, ptr %base, i64 %place
+  %near = getelementptr [{count} x {memory}], ptr %slot, i64 %lane
+  %moved = load {vector}, ptr {source}, align {align}
+  store {vector} %moved, ptr {target}, align {align}"""
+        builder.module.define(
+            name,
+            f"define internal void @{name}(ptr %base, {indices} %indices, ptr %slot, i32 %bits) noinline nounwind {{\n"
+            f"entry:{_SPILL_INDICES}{_lane_loop('  ret void', step)}",
+        )
+    bits = builder.mask_bits(mask or ALL)
+    builder.w.line(f"call void @{name}(ptr {pointer}, {indices} {offsets}, ptr {slot}, i32 {bits})")
 
 
 # --- atomics

@@ -285,7 +285,7 @@ class SegmentEmitter:
         def store_result(value: Value) -> None:
             is_stored = value in self.in_memory or _is_recomputed(value)
             if value in inside and value in self.stored and not is_stored:
-                self._store(value, emitter.values[value])
+                self._store(value, emitter.elements(value))
 
         emitter.on_define = store_result
         emitter.ops(segment.ops)

@@ -18,6 +18,7 @@ from ..common import conversions, elementwise
 from ..common.guards import needs_guard
 from ..common.lane_shape import SCALAR, LaneShape, carrier
 from .function_builder import WIDE, FunctionBuilder
+from .lane_major import LaneMajorVectors
 from .outline import cut_block, write_part
 
 __all__ = ["SubgroupEmitter", "MemoryForValues", "Parts", "PartsInMemory"]
@@ -85,6 +86,7 @@ class SubgroupEmitter:
         self.values: dict[Value, Parts] = {}
         self.on_define: Callable[[Value], None] = lambda value: None
         self.memory: MemoryForValues | None = None
+        self.lane_major = LaneMajorVectors(self)
 
     def ops(self, ops: Sequence[Op]) -> tuple[Value, ...]:
         """Write a block's ops; returns the operands of its terminator."""
@@ -95,10 +97,15 @@ class SubgroupEmitter:
             else:
                 for op in run:
                     self.op(op)
+        self.lane_major.flush()
         return end.operands if end is not None else ()
 
     def op(self, op: Op) -> None:
-        self.table[op.definition.format if op.name not in self.table else op.name](self, op)
+        self.lane_major.prepare(op)
+        if op.definition.is_pure and self.lane_major.takes(op):
+            self.lane_major.write(op)
+        else:
+            self.table[op.definition.format if op.name not in self.table else op.name](self, op)
 
     # --- values
 
@@ -146,16 +153,42 @@ class SubgroupEmitter:
             return self.scalars(value)
         return self.lanes(value) if shape is WIDE else self.rows(value)
 
+    def held(self, value: Value) -> Sequence[str] | None:
+        """The LLVM values of `value`; None if it is in memory, or has none yet."""
+        chunks = self.lane_major.chunks.get(value)
+        if chunks is not None:
+            return chunks
+        parts = self.values.get(value)
+        return parts if isinstance(parts, tuple) else None
+
+    def held_kind(self, value: Value) -> str:
+        """The LLVM type of each of them."""
+        if value in self.lane_major.chunks:
+            return self.lane_major.kind(value)
+        return self.shape(value).type(value.type.element)
+
+    def hold(self, value: Value, names: Iterable[str]) -> None:
+        """Set other names for them."""
+        if value in self.lane_major.chunks:
+            self.lane_major.chunks[value] = [*names]
+        else:
+            self.values[value] = tuple(names)
+
+    def elements(self, value: Value) -> Parts:
+        """The parts of `value`, in its shape."""
+        parts = self.values.get(value)
+        return self.lane_major.elements(value) if parts is None else parts
+
     def scalars(self, value: Value) -> Parts:
         assert self.shape(value) is SCALAR, value
-        return self.values[value]
+        return self.elements(value)
 
     def scalar(self, value: Value) -> str:
         return self.scalars(value)[0]
 
     def lanes(self, value: Value) -> Parts:
         """`value` as vectors."""
-        parts, shape = self.values[value], self.shape(value)
+        parts, shape = self.elements(value), self.shape(value)
         if shape is WIDE:
             return parts
         kind, row = carrier(value.type.element), self.facts.row

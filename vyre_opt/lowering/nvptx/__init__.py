@@ -7,6 +7,7 @@ function_emitter   one LLVM function being written: values, phis, faults
 control            if, for, while, region, trap and assert
 calls              functions of the language and calls of them
 values             constants, ids, arithmetic, casts and vectors
+byte_permutes      permute, four bytes at a time
 memory             loads and stores
 atomics            atomic ops
 subgroup_ops       reduce, scan, ballot and shuffle

@@ -6,12 +6,15 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from ...ir.folding import lanes_of
 from ...ir.ops import AXES, SUBGROUP_SIZE
 from ...ir.program import Op
+from ...ir.rewrite import constant_value
 from ...ir.types import DataType
 from ..common import conversions, elementwise
-from ..common.guards import needs_guard
+from ..common.guards import largest_lane, needs_guard
 from ..common.lane_shape import SCALAR, LaneShape
+from .byte_permutes import permute_bytes
 from .function_emitter import Elements, FunctionEmitter
 
 __all__ = ["VALUE_OPS", "as_vector", "lane", "linear_id", "register", "subgroup_lanes"]
@@ -240,6 +243,41 @@ def _insert(emitter: FunctionEmitter, op: Op) -> None:
     emitter.set(op, *elements)
 
 
+# --- bytes of a vector by other bytes
+
+
+def _permute(emitter: FunctionEmitter, op: Op) -> None:
+    table, index = op.operands
+    places = constant_value(index)
+    if places is not None:
+        entries = emitter.get(table)
+        lanes = lanes_of(places, index.type)
+        emitter.set(op, *(entries[at] if at < len(entries) else "0" for at in lanes))
+        return
+    is_inside = largest_lane(index) < table.type.lanes
+    emitter.set(op, *permute_bytes(emitter.w, emitter.get(table), emitter.get(index), is_inside))
+
+
+def _movemask(emitter: FunctionEmitter, op: Op) -> None:
+    """Bits of up to 32 lanes in one register each, which is what the machine adds and shifts."""
+    w, flags = emitter.w, emitter.get(op.operands[0])
+    words = []
+    for start in range(0, len(flags), 32):
+        word = "0"
+        for place, flag in enumerate(flags[start : start + 32]):
+            bit = w.emit(f"select i1 {flag}, i32 {1 << place}, i32 0")
+            word = w.emit(f"or i32 {word}, {bit}")
+        words.append(word)
+    bits = op.results[0].type.bits or 32
+    if bits < 32:
+        emitter.set(op, w.emit(f"trunc i32 {words[0]} to i{bits}"))
+    elif bits == 32:
+        emitter.set(op, words[0])
+    else:
+        low, high = (w.emit(f"zext i32 {word} to i64") for word in words)
+        emitter.set(op, w.emit(f"or i64 {low}, {w.emit(f'shl i64 {high}, 32')}"))
+
+
 VALUE_OPS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
     "const": _const,
     "spec": _spec,
@@ -256,5 +294,7 @@ VALUE_OPS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
     "vector": _vector,
     "extract": _extract,
     "insert": _insert,
+    "permute": _permute,
+    "movemask": _movemask,
 }
 """Emitters keyed by the op's format in the op table, or by its name where a format has several."""

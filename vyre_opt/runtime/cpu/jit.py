@@ -65,7 +65,12 @@ class Host:
         scatters = wide if "avx512f" in has else none
         half = not self.triple.startswith(("x86", "i686")) or "f16c" in has
         arithmetic = "avx512" if "avx512f" in has else "host"
-        return SimdFeatures(masked, gathers, scatters, half, arithmetic)
+        shuffles = {"ssse3": 16, "avx2": 32, "avx512bw": 64}
+        shuffled = max([0, *(width for word, width in shuffles.items() if word in has)])
+        registers = max([16, *(width for word, width in shuffles.items() if word in has)])
+        vpermb = {"avx512vbmi", "avx512bw"} <= has
+        tbl = self.triple.startswith(("aarch64-", "arm64-"))
+        return SimdFeatures(masked, gathers, scatters, half, arithmetic, shuffled, vpermb, tbl, registers)
 
 
 @lru_cache(maxsize=1)

@@ -33,6 +33,8 @@ _BY_NAME: dict[str, Handler] = {
     "vector": elementwise.vector,
     "extract": elementwise.extract,
     "insert": elementwise.insert,
+    "permute": elementwise.permute,
+    "movemask": elementwise.movemask,
     "barrier": subgroups.barrier,
     "subgroup_shuffle": subgroups.shuffle,
     "subgroup_reduce": subgroups.reduce,
