@@ -6,7 +6,7 @@ checked as tables from anywhere are: it becomes no wrong index.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache
 from math import prod
 from pathlib import Path
@@ -17,7 +17,7 @@ import numpy as np
 from ..runtime.cache.compilations import fetch, new_log, pack_parts, unpack_parts
 from ..runtime.cache.store import Store
 from ..specialization.digest import digest_of
-from .compile import DEFAULT_MAX_STATES, Pattern, compiled, read_patterns
+from .compile import DEFAULT_MAX_STATES, Patterns, compiled, read_patterns
 from .compiled import CompiledPatterns
 
 __all__ = ["KIND", "cached_patterns", "decode", "encode"]
@@ -44,21 +44,21 @@ def cached_patterns(
         automata = compiled(read, caseless, max_states)
         return (b"" if store is None else encode(automata)), automata
 
-    name = f"{len(read)} patterns"
+    name = f"{len(read.contents)} patterns"
     return fetch(store, KIND, lambda: _key(read, caseless, max_states), decode, compile, new_log(), name)
 
 
-def _key(patterns: Sequence[Pattern], caseless: bool, max_states: int) -> bytes:
-    lengths = np.array([len(pattern.content) for pattern in patterns], "<u4")
-    flags = np.array([-1 if pattern.flags is None else int(pattern.flags) for pattern in patterns], "<i4")
+def _key(patterns: Patterns, caseless: bool, max_states: int) -> bytes:
+    contents = patterns.contents
+    flags = np.array([*patterns.flags.items()], "<i8").reshape(-1, 2)
     return digest_of(
         [
             ("compiler", "sources", _sources()),
             ("caseless", "bool", bytes([caseless])),
             ("max_states", "int", str(max_states).encode()),
-            ("lengths", "u32", lengths.tobytes()),
-            ("flags", "i32", flags.tobytes()),
-            ("patterns", "bytes", b"".join([pattern.content for pattern in patterns])),
+            ("flags", "pairs of i64", flags.tobytes()),
+            ("lengths", "u32", np.fromiter(map(len, contents), "<u4", len(contents)).tobytes()),
+            ("patterns", "bytes", b"".join(contents)),
         ]
     )
 

@@ -23,7 +23,7 @@ __all__ = [
     "DEFAULT_MAX_STATES",
     "MAX_LITERAL_BYTES",
     "MAX_PATTERNS",
-    "Pattern",
+    "Patterns",
     "compile_patterns",
     "read_patterns",
 ]
@@ -34,11 +34,11 @@ MAX_LITERAL_BYTES = 65_535
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
-    """`flags`: those of `re` for a regular expression; None for a literal."""
+class Patterns:
+    """`contents`: the bytes of each.  `flags`: by number, those of `re` for what is a regular expression."""
 
-    content: bytes
-    flags: int | None = None
+    contents: list[bytes]
+    flags: dict[int, int]
 
 
 def compile_patterns(
@@ -60,51 +60,51 @@ def compile_patterns(
     return compiled(read_patterns(patterns, regex=regex, caseless=caseless), caseless, max_states)
 
 
-def read_patterns(patterns: Iterable[Any], *, regex: bool, caseless: bool) -> list[Pattern]:
-    """The patterns, each one checked alone but for the syntax of regular expressions.  Raises PatternError."""
+def read_patterns(patterns: Iterable[Any], *, regex: bool, caseless: bool) -> Patterns:
+    """The patterns, checked but for the syntax of regular expressions.  Raises PatternError."""
     if isinstance(patterns, (str, bytes, bytearray, memoryview, re.Pattern)):
-        raise PatternError(
-            [Diagnostic("error", "patterns is a list of patterns, not one", help="write [pattern]")]
-        )
+        raise _wrong("patterns is a list of patterns, not one", "write [pattern]")
     try:
-        given = list(patterns)
+        listed = list(patterns)
     except TypeError:
-        message = f"patterns is a list of patterns, not {type(patterns).__name__}"
-        raise PatternError([Diagnostic("error", message)]) from None
-    if not 1 <= len(given) <= MAX_PATTERNS:
-        raise PatternError(
-            [Diagnostic("error", f"there are {len(given)} patterns; 1 to {MAX_PATTERNS} are searched for")]
-        )
-    read, wrong = [], []
-    for number, pattern in enumerate(given):
+        raise _wrong(f"patterns is a list of patterns, not {type(patterns).__name__}") from None
+    if not 1 <= len(listed) <= MAX_PATTERNS:
+        raise _wrong(f"there are {len(listed)} patterns; 1 to {MAX_PATTERNS} are searched for")
+    flags: dict[int, int] = {}
+    wrong: list[Diagnostic] = []
+    for number, pattern in enumerate(listed):
+        if not regex and type(pattern) is bytes and 1 <= len(pattern) <= MAX_LITERAL_BYTES:
+            continue  # most patterns: for all of them, the rest of this loop takes as long as their automaton
+        own = re.IGNORECASE * caseless if regex else None
+        if isinstance(pattern, re.Pattern):
+            own = (pattern.flags & ~re.UNICODE) | re.IGNORECASE * caseless
+            pattern = pattern.pattern
+        if own is not None:
+            flags[number] = int(own)
         try:
-            read.append(_read(pattern, f"patterns[{number}]", regex, caseless))
+            listed[number] = _content(pattern, f"patterns[{number}]", own is not None)
         except PatternError as error:
             wrong += error.diagnostics
     if wrong:
         raise PatternError(wrong)
-    return read
+    return Patterns(listed, flags)
 
 
-def _read(pattern: Any, name: str, regex: bool, caseless: bool) -> Pattern:
-    flags = re.IGNORECASE * caseless if regex else None
-    if isinstance(pattern, re.Pattern):
-        flags = (pattern.flags & ~re.UNICODE) | re.IGNORECASE * caseless
-        pattern = pattern.pattern
-    content = _content(pattern, name)
-    if flags is None and not 1 <= len(content) <= MAX_LITERAL_BYTES:
+def _content(pattern: Any, name: str, is_regex: bool) -> bytes:
+    """The bytes of a pattern."""
+    content = _octets(pattern, name)
+    if not is_regex and not 1 <= len(content) <= MAX_LITERAL_BYTES:
         raise _wrong(f"{name} has {len(content)} bytes; a literal has 1 to {MAX_LITERAL_BYTES}")
-    if flags is not None and isinstance(pattern, str) and not pattern.isascii():
+    if is_regex and isinstance(pattern, str) and not pattern.isascii():
         place = next(at for at, byte in enumerate(content) if byte > 127)
         message = "a regular expression matches bytes, of which this character is several"
         loc = location_in(content, name, place, place + 2)
         advice = r"pass bytes, and write the bytes of a character in a group: (?:\xc3\xa9)"
         raise PatternError([Diagnostic("error", message, loc, help=advice)])
-    return Pattern(content, flags)
+    return content
 
 
-def _content(pattern: Any, name: str) -> bytes:
-    """The bytes of a pattern."""
+def _octets(pattern: Any, name: str) -> bytes:
     if isinstance(pattern, str):
         try:
             return pattern.encode()
@@ -121,51 +121,47 @@ def _wrong(message: str, advice: str | None = None) -> PatternError:
     return PatternError([Diagnostic("error", message, help=advice)])
 
 
-def compiled(patterns: Sequence[Pattern], caseless: bool, max_states: int) -> CompiledPatterns:
+def compiled(patterns: Patterns, caseless: bool, max_states: int) -> CompiledPatterns:
     """As `compile_patterns`, of patterns that are read."""
-    if all(pattern.flags is None for pattern in patterns):
-        contents = [pattern.content for pattern in patterns]
-        lengths = np.array([len(content) for content in contents], np.uint32)
+    contents = patterns.contents
+    lengths = np.fromiter(map(len, contents), np.uint32, len(contents))
+    if not patterns.flags:
         return CompiledPatterns(literal_automaton(contents, caseless), lengths, int(lengths.max()), None)
     nodes = _parsed(patterns)
     forward, backward = PositionAutomaton(), PositionAutomaton(backwards=True)
-    lengths, longest = np.zeros(len(patterns), np.uint32), 0
-    is_bounded = True
-    for number, (pattern, node) in enumerate(zip(patterns, nodes, strict=True)):
+    longest = []
+    for number, content in enumerate(contents):
+        node = nodes.get(number)
         if node is None:
-            forward.add_literal([_folded(byte, caseless) for byte in pattern.content], number)
-            lengths[number], longest = len(pattern.content), max(longest, len(pattern.content))
+            forward.add_literal([_folded(byte, caseless) for byte in content], number)
+            longest.append(len(content))
             continue
-        fragment = _fragment(pattern, node, number)
+        fragment = _fragment(content, node, number)
         forward.add(fragment, number, 0)
-        is_bounded &= node.longest is not None
-        longest = max(longest, node.longest or 0)
-        if node.shortest == node.longest:
-            lengths[number] = node.shortest
-        else:
+        longest.append(node.longest or 0)
+        lengths[number] = node.shortest if node.shortest == node.longest else 0
+        if not lengths[number]:
             backward.add(fragment.reversed(), number, len(backward.starts))
     return CompiledPatterns(
-        _automaton(forward, patterns, max_states),
+        _automaton(forward, contents, max_states),
         lengths,
-        longest if is_bounded else 0,
-        _automaton(backward, patterns, max_states) if backward.starts else None,
+        max(longest) if all(longest) else 0,
+        _automaton(backward, contents, max_states) if backward.starts else None,
     )
 
 
-def _parsed(patterns: Sequence[Pattern]) -> list[Node | None]:
-    """The trees of the regular expressions, None for literals.  Raises PatternError for all that are wrong."""
-    nodes: list[Node | None] = []
+def _parsed(patterns: Patterns) -> dict[int, Node]:
+    """The trees of the regular expressions, by number.  Raises PatternError for all that are wrong."""
+    nodes: dict[int, Node] = {}
     wrong: list[Diagnostic] = []
-    for number, pattern in enumerate(patterns):
-        name, node = f"patterns[{number}]", None
-        if pattern.flags is not None:
-            try:
-                node = parse_regex(pattern.content, pattern.flags, name)
-                if node.shortest == 0:
-                    raise _matches_nothing(pattern.content, name)
-            except PatternError as error:
-                wrong += error.diagnostics
-        nodes.append(node)
+    for number, flags in patterns.flags.items():
+        content, name = patterns.contents[number], f"patterns[{number}]"
+        try:
+            nodes[number] = parse_regex(content, flags, name)
+            if nodes[number].shortest == 0:
+                raise _matches_nothing(content, name)
+        except PatternError as error:
+            wrong += error.diagnostics
     if wrong:
         raise PatternError(wrong)
     return nodes
@@ -179,16 +175,16 @@ def _matches_nothing(content: bytes, name: str) -> PatternError:
     )
 
 
-def _fragment(pattern: Pattern, node: Node, number: int) -> Fragment:
+def _fragment(content: bytes, node: Node, number: int) -> Fragment:
     name = f"patterns[{number}]"
     try:
         fragment = fragment_of(node)
     except LimitExceeded as error:
         raise LimitExceeded(f"{name}: {error}") from None
     if fragment.continues_after_last_line():
-        place = max(pattern.content.rfind(b"$"), 0)
+        place = max(content.rfind(b"$"), 0)
         message = "`$` before a newline of the pattern is outside of what an automaton matches"
-        loc = location_in(pattern.content, name, place, place + 1)
+        loc = location_in(content, name, place, place + 1)
         advice = "write \\n\\Z for a newline that is the last byte, (?m:$) for the end of any line"
         raise PatternError([Diagnostic("error", message, loc, help=advice)])
     return fragment
@@ -200,12 +196,12 @@ def _folded(byte: int, caseless: bool) -> int:
     return sum(1 << case for case in {*letter.lower(), *letter.upper()}) if caseless else 1 << byte
 
 
-def _automaton(positions: PositionAutomaton, patterns: Sequence[Pattern], max_states: int) -> Automaton:
+def _automaton(positions: PositionAutomaton, patterns: Sequence[bytes], max_states: int) -> Automaton:
     try:
         return minimized(determinize(positions, len(patterns), max_states))
     except TooManyStates as error:
         most = " and ".join(
-            f"patterns[{number}] {patterns[number].content[:60]!r} (in {ways} ways)"
+            f"patterns[{number}] {patterns[number][:60]!r} (in {ways} ways)"
             for number, ways in error.needs[:2]
         )
         raise LimitExceeded(

@@ -54,14 +54,15 @@ class CompiledPatterns:
         self.search.validate()
         if self.reverse is not None:
             self.reverse.validate()
+        self._validate_together()
+
+    def _validate_together(self) -> None:
+        """That the parts, each valid, belong together."""
         varying = int(np.count_nonzero(self.lengths == 0))
         rows = 0 if self.reverse is None else len(self.reverse.entries)
         _hold(len(self.search.entries) == 1, "a search has one row of entries")
         _hold(len(self.lengths) == self.search.num_patterns, "each pattern has a length")
         _hold(rows == varying, "each pattern of varying length has entries to read backwards from")
-        _hold(
-            self.reverse is None or bool((self.reverse.transitions[0] == 0).all()), "state 0 reads to its end"
-        )
         longest = int(self.lengths.max(initial=0))
         _hold(
             self.longest >= longest or (self.longest == 0 and varying > 0),
@@ -99,7 +100,7 @@ class CompiledPatterns:
             int(longest[0]),
             Automaton.from_arrays(parts["reverse_"]) if parts["reverse_"] else None,
         )
-        compiled.validate()
+        compiled._validate_together()
         return compiled
 
 

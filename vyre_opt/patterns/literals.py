@@ -38,7 +38,7 @@ def literal_automaton(patterns: Sequence[bytes], caseless: bool = False) -> Auto
     Raises LimitExceeded for a table of more than MAX_CELLS, or too many patterns that end in each other.
     """
     folded = [pattern.lower() for pattern in patterns] if caseless else patterns
-    order = sorted(range(len(folded)), key=folded.__getitem__)
+    order = np.array(sorted(range(len(folded)), key=folded.__getitem__), np.int64)
     text = np.frombuffer(b"".join([folded[number] for number in order]), np.uint8)
     lengths = np.fromiter(map(len, folded), np.int64, len(folded))[order]
     classes, num_classes = _byte_classes(text, caseless)
@@ -53,7 +53,7 @@ def literal_automaton(patterns: Sequence[bytes], caseless: bool = False) -> Auto
     for level in levels:
         numbering.add(level)
     numbering.complete_rows()
-    offsets, shown = numbering.shown_patterns(np.array(order, np.int64))
+    offsets, shown = numbering.shown_patterns(order)
     return Automaton(
         classes=classes,
         transitions=numbering.rows,
@@ -136,7 +136,7 @@ class _Numbering:
         self.low, self.high = 1, num_states  # the numbers that are free
         self.latest = np.zeros(1, np.int64)  # the states of the level above
         self.levels = 0
-        self.edges: list[Array] = []
+        self.edges = [np.zeros(0, np.int64)]
 
     def add(self, level: _Level) -> None:
         self.levels += 1
