@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,13 @@ import numpy as np
 from ..ir.diagnostics import Diagnostic
 from .automaton import Automaton
 from .compiled import CompiledPatterns
-from .determinize import TooManyStates, determinize
+from .determinize import determinize
 from .errors import LimitExceeded, PatternError
 from .literals import literal_automaton
 from .minimize import minimized
-from .positions import Fragment, PositionAutomaton, fragment_of
+from .positions import PositionAutomaton, positions_of
 from .regex_syntax import Node, location_in, parse_regex
+from .union import renumbered_pattern, side_by_side, union
 
 __all__ = [
     "DEFAULT_MAX_STATES",
@@ -123,31 +125,85 @@ def _wrong(message: str, advice: str | None = None) -> PatternError:
 
 def compiled(patterns: Patterns, caseless: bool, max_states: int) -> CompiledPatterns:
     """As `compile_patterns`, of patterns that are read."""
-    contents = patterns.contents
+    contents, flags = patterns.contents, patterns.flags
     lengths = np.fromiter(map(len, contents), np.uint32, len(contents))
-    if not patterns.flags:
+    if not flags:
         return CompiledPatterns(literal_automaton(contents, caseless), lengths, int(lengths.max()), None)
     nodes = _parsed(patterns)
-    forward, backward = PositionAutomaton(), PositionAutomaton(backwards=True)
-    longest = []
-    for number, content in enumerate(contents):
-        node = nodes.get(number)
-        if node is None:
-            forward.add_literal([_folded(byte, caseless) for byte in content], number)
-            longest.append(len(content))
-            continue
-        fragment = _fragment(content, node, number)
-        forward.add(fragment, number, 0)
-        longest.append(node.longest or 0)
-        lengths[number] = node.shortest if node.shortest == node.longest else 0
-        if not lengths[number]:
-            backward.add(fragment.reversed(), number, len(backward.starts))
+    searches, reverses = [], []
+    for number, node in nodes.items():
+        search, reverse = _automata(contents[number], node, number, len(contents), max_states)
+        searches.append(_Part(number, search))
+        reverses += [] if reverse is None else [reverse]
+        lengths[number] = node.shortest if reverse is None else 0
+    literals = np.array([number for number in range(len(contents)) if number not in flags], np.uint32)
+    if len(literals):
+        automaton = literal_automaton([contents[number] for number in literals], caseless)
+        shown = literals[automaton.accept_patterns]
+        automaton = replace(automaton, accept_patterns=shown, num_patterns=len(contents))
+        searches.append(_Part(int(literals[0]), automaton))
+    longest = [
+        nodes[number].longest if number in nodes else len(content) for number, content in enumerate(contents)
+    ]
     return CompiledPatterns(
-        _automaton(forward, contents, max_states),
+        _united(searches, contents, max_states),
         lengths,
-        max(longest) if all(longest) else 0,
-        _automaton(backward, contents, max_states) if backward.starts else None,
+        0 if None in longest else max(length or 0 for length in longest),
+        side_by_side(reverses) if reverses else None,
     )
+
+
+@dataclass(slots=True)
+class _Part:
+    """An automaton of some patterns.  `largest`: that whose own automaton has the most states."""
+
+    largest: int
+    automaton: Automaton
+
+
+def _automata(
+    content: bytes, node: Node, number: int, num_patterns: int, max_states: int
+) -> tuple[Automaton, Automaton | None]:
+    """The automaton of one regular expression, and where its matches differ in length the one that reads backwards."""
+    try:
+        positions = positions_of(node)
+        _check_last_line(content, positions, number)
+        search = minimized(determinize(positions, False, max_states))
+        reverse = None
+        if node.shortest != node.longest:
+            reverse = minimized(determinize(positions.reversed(), True, max_states))
+            reverse = renumbered_pattern(reverse, number, num_patterns)
+        return renumbered_pattern(search, number, num_patterns), reverse
+    except LimitExceeded as error:
+        raise LimitExceeded(
+            f"the automaton of {_shown(content, number)} needs {error}; bound its repetitions, repeat less, or "
+            "raise max_states"
+        ) from None
+
+
+def _united(parts: list[_Part], contents: Sequence[bytes], max_states: int) -> Automaton:
+    """The automaton of all parts, the smallest put together first."""
+    queue = [(part.automaton.num_states, order, part) for order, part in enumerate(parts)]
+    heapify(queue)
+    order = len(queue)
+    while len(queue) > 1:
+        (_, _, small), (_, _, large) = heappop(queue), heappop(queue)
+        try:
+            together = union(small.automaton, large.automaton, max_states)
+        except LimitExceeded as error:
+            names = (_shown(contents[part.largest], part.largest) for part in (small, large))
+            raise LimitExceeded(
+                f"one automaton of all patterns needs {error}: while one match is under way others begin, here of "
+                f"{' and '.join(names)} and what is with them; search for fewer patterns at a time, bound "
+                "repetitions, or raise max_states"
+            ) from None
+        heappush(queue, (together.num_states, order, _Part(large.largest, together)))
+        order += 1
+    return queue[0][2].automaton
+
+
+def _shown(content: bytes, number: int) -> str:
+    return f"patterns[{number}] {content[:60]!r}{'...' * (len(content) > 60)}"
 
 
 def _parsed(patterns: Patterns) -> dict[int, Node]:
@@ -175,36 +231,10 @@ def _matches_nothing(content: bytes, name: str) -> PatternError:
     )
 
 
-def _fragment(content: bytes, node: Node, number: int) -> Fragment:
-    name = f"patterns[{number}]"
-    try:
-        fragment = fragment_of(node)
-    except LimitExceeded as error:
-        raise LimitExceeded(f"{name}: {error}") from None
-    if fragment.continues_after_last_line():
+def _check_last_line(content: bytes, positions: PositionAutomaton, number: int) -> None:
+    if positions.continues_after_last_line():
         place = max(content.rfind(b"$"), 0)
         message = "`$` before a newline of the pattern is outside of what an automaton matches"
-        loc = location_in(content, name, place, place + 1)
-        advice = "write \\n\\Z for a newline that is the last byte, (?m:$) for the end of any line"
+        loc = location_in(content, f"patterns[{number}]", place, place + 1)
+        advice = r"write \n\Z for a newline that is the last byte, (?m:$) for the end of any line"
         raise PatternError([Diagnostic("error", message, loc, help=advice)])
-    return fragment
-
-
-def _folded(byte: int, caseless: bool) -> int:
-    """A byte of a literal as a set, in both cases if it is a letter and they are the same."""
-    letter = bytes([byte])
-    return sum(1 << case for case in {*letter.lower(), *letter.upper()}) if caseless else 1 << byte
-
-
-def _automaton(positions: PositionAutomaton, patterns: Sequence[bytes], max_states: int) -> Automaton:
-    try:
-        return minimized(determinize(positions, len(patterns), max_states))
-    except TooManyStates as error:
-        most = " and ".join(
-            f"patterns[{number}] {patterns[number][:60]!r} (in {ways} ways)"
-            for number, ways in error.needs[:2]
-        )
-        raise LimitExceeded(
-            f"the automaton of the patterns needs {error}; most of them for what can be under way of {most}; bound "
-            "repetitions, search for fewer patterns at a time, or raise max_states"
-        ) from None

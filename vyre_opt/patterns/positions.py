@@ -1,4 +1,4 @@
-r"""The position automaton of patterns (Glushkov's): a state for each byte that a pattern names, and no empty moves.
+r"""The position automaton of a pattern (Glushkov's): a state for each byte that a pattern names, and no empty moves.
 
     a(b|c)*\b    positions  0: a   1: b   2: c
                  first      0
@@ -19,7 +19,7 @@ from .conditions import BIT_OF, LAST_LINE_END, weakest
 from .errors import LimitExceeded
 from .regex_syntax import Alternation, Anchor, ByteSet, Concatenation, Node
 
-__all__ = ["Fragment", "Moves", "PositionAutomaton", "fragment_of"]
+__all__ = ["Moves", "PositionAutomaton", "positions_of"]
 
 MAX_MOVES = 1 << 21
 """From position to position, of one pattern: (a?){1000} has half a million."""
@@ -31,7 +31,7 @@ Moves = dict[int, set[int]]
 
 
 @dataclass(slots=True)
-class Fragment:
+class PositionAutomaton:
     """A pattern's positions, numbered from 0.  `members`: the bytes of each, as bits."""
 
     members: list[int]
@@ -39,14 +39,18 @@ class Fragment:
     follow: list[Moves]
     last: Moves
 
-    def reversed(self) -> Fragment:
+    def reversed(self) -> PositionAutomaton:
         """The same read backwards."""
         follow: list[Moves] = [{} for _ in self.members]
         for source, moves in enumerate(self.follow):
             for conditions, targets in moves.items():
                 for target in targets:
                     follow[target].setdefault(conditions, set()).add(source)
-        return Fragment(self.members, self.last, follow, self.first)
+        return PositionAutomaton(self.members, self.last, follow, self.first)
+
+    @property
+    def has_anchors(self) -> bool:
+        return any(any(moves) for moves in (self.first, self.last, *self.follow))
 
     def continues_after_last_line(self) -> bool:
         r"""Whether the pattern has a `$` after which it goes on with \n: that one must be the last byte of all."""
@@ -56,12 +60,31 @@ class Fragment:
             for conditions, targets in moves.items()
         )
 
+    def depths(self) -> list[int]:
+        """For each position the most bytes that are read when it is; UNBOUNDED on and after circles."""
+        following = [set[int]().union(*moves.values()) for moves in self.follow]
+        arrivals = [0] * len(self.members)
+        for targets in following:
+            for target in targets:
+                arrivals[target] += 1
+        depths = [1] * len(self.members)
+        ready = [position for position, count in enumerate(arrivals) if not count]
+        for position in ready:  # which grows
+            for target in following[position]:
+                depths[target] = max(depths[target], depths[position] + 1)
+                arrivals[target] -= 1
+                if not arrivals[target]:
+                    ready.append(target)
+        return [
+            Automaton.UNBOUNDED if count else depth for depth, count in zip(depths, arrivals, strict=True)
+        ]
 
-def fragment_of(node: Node) -> Fragment:
+
+def positions_of(node: Node) -> PositionAutomaton:
     """The positions of a pattern that does not match the empty string.  Raises LimitExceeded."""
     builder = _Builder()
     part = builder.part(node)
-    return Fragment(builder.members, part.first, builder.follow, part.last)
+    return PositionAutomaton(builder.members, part.first, builder.follow, part.last)
 
 
 @dataclass(slots=True)
@@ -151,86 +174,3 @@ def _add(moves: Moves, others: Moves, conditions: Iterable[int]) -> None:
     for condition in conditions:
         for other, positions in others.items():
             moves.setdefault(condition | other, set()).update(positions)
-
-
-@dataclass(slots=True)
-class PositionAutomaton:
-    """The positions of several patterns.
-
-    `follow`: by position, (conditions, positions).  `ending`: by position, the patterns that end there and under which
-    conditions.  `starts`: rows of moves to begin with.  `owner`: a pattern that each position belongs to.
-    `backwards`: whether it reads the byte before the last one read, not the one after it.
-    """
-
-    backwards: bool = False
-    members: list[int] = field(default_factory=list)
-    follow: list[list[tuple[int, list[int]]]] = field(default_factory=list)
-    ending: list[list[tuple[int, int]]] = field(default_factory=list)
-    owner: list[int] = field(default_factory=list)
-    starts: list[Moves] = field(default_factory=list)
-    literal_edges: dict[tuple[int, int], int] = field(default_factory=dict)
-
-    def add(self, fragment: Fragment, pattern: int, row: int) -> None:
-        """Add a pattern, which begins in row `row` of the starts."""
-        base = len(self.members)
-        self.members += fragment.members
-        self.owner += [pattern] * len(fragment.members)
-        for moves in fragment.follow:
-            self.follow.append([(c, [base + target for target in targets]) for c, targets in moves.items()])
-            self.ending.append([])
-        for conditions, positions in fragment.last.items():
-            for position in positions:
-                self.ending[base + position].append((pattern, conditions))
-        self._begin(row, {c: {base + position for position in ps} for c, ps in fragment.first.items()})
-
-    def add_literal(self, members: list[int], pattern: int) -> None:
-        """Add a pattern that is one byte of each set; literals with a common prefix share its positions."""
-        state = -1
-        for byte in members:
-            following = self.literal_edges.get((state, byte))
-            if following is None:
-                following = self.literal_edges[state, byte] = len(self.members)
-                self.members.append(byte)
-                self.follow.append([(0, [])])
-                self.ending.append([])
-                self.owner.append(pattern)
-                if state < 0:
-                    self._begin(0, {0: {following}})
-                else:
-                    self.follow[state][0][1].append(following)
-            state = following
-        self.ending[state].append((pattern, 0))
-
-    def _begin(self, row: int, moves: Moves) -> None:
-        while len(self.starts) <= row:
-            self.starts.append({})
-        _add(self.starts[row], moves, (0,))
-
-    @property
-    def has_anchors(self) -> bool:
-        """Whether a move, a start or an end has a condition."""
-        moves = [conditions for pairs in self.follow for conditions, _ in pairs]
-        ends = [conditions for pairs in self.ending for _, conditions in pairs]
-        starts = [conditions for row in self.starts for conditions in row]
-        return any((*moves, *ends, *starts))
-
-    def depths(self) -> list[int]:
-        """For each position the most bytes of a match that ends there; UNBOUNDED on and after circles."""
-        arrivals = [0] * len(self.members)
-        for moves in self.follow:
-            for _, targets in moves:
-                for target in targets:
-                    arrivals[target] += 1
-        depths = [1] * len(self.members)
-        ready = [position for position, count in enumerate(arrivals) if not count]
-        for position in ready:
-            for _, targets in self.follow[position]:
-                for target in targets:
-                    depths[target] = max(depths[target], depths[position] + 1)
-                    arrivals[target] -= 1
-                    if not arrivals[target]:
-                        ready.append(target)
-        for position, count in enumerate(arrivals):
-            if count:
-                depths[position] = Automaton.UNBOUNDED
-        return depths
