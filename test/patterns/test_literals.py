@@ -76,7 +76,9 @@ def test_each_state_is_the_longest_prefix_that_the_text_ends_in() -> None:
     text, state = bytes(draw.choices(b"abcd", k=500)), 0
     for end in range(1, len(text) + 1):
         state = int(automaton.transitions[state, automaton.classes[text[end - 1]]])
-        longest = max(length for length in range(8) if text[max(0, end - length) : end] in prefixes and length <= end)
+        longest = max(
+            length for length in range(8) if text[max(0, end - length) : end] in prefixes and length <= end
+        )
         assert automaton.depth[state] == longest
 
 

@@ -15,7 +15,9 @@ def all_matches(patterns: Sequence[bytes | re.Pattern[bytes]], text: bytes) -> S
     """(start, end, pattern) for each end with its leftmost start, sorted by end, then pattern."""
     matches: Spans = []
     for number, pattern in enumerate(patterns):
-        source, flags = (re.escape(pattern), 0) if isinstance(pattern, bytes) else (pattern.pattern, pattern.flags)
+        source, flags = (
+            (re.escape(pattern), 0) if isinstance(pattern, bytes) else (pattern.pattern, pattern.flags)
+        )
         for end in range(1, len(text) + 1):
             # `endpos` would hide what follows from anchors, so the rest of the text is counted
             exact = re.compile(b"(?:" + source + rb")(?=(?s:.{%d})\Z)" % (len(text) - end), flags)
@@ -44,4 +46,6 @@ def random_regex(draw: random.Random, depth: int = 3) -> bytes:
 
 
 _REPETITIONS = [b"*", b"+", b"?", b"*?", b"{2}", b"{1,2}", b"{,2}", b"{2,}", b"??", b""]
-_ATOMS = rb"a b a b _ \n A . [ab] [^a] \w \W \s \d|a \b \B ^ $ \A \Z [^\n_] a+ b* .? a{2} (?m:^) (?m:$)".split()
+_ATOMS = (
+    rb"a b a b _ \n A . [ab] [^a] \w \W \s \d|a \b \B ^ $ \A \Z [^\n_] a+ b* .? a{2} (?m:^) (?m:$)".split()
+)

@@ -148,7 +148,10 @@ class Automaton:
         first_row = checked_array(arrays, "first_row", np.uint32, 1)
         targets = checked_array(arrays, "changed_targets", np.uint32, 1)
         _hold(len(num_patterns) == 1, "there is one number of patterns")
-        _validate_rows(len(parts["depth"]), first_row, targets, parts)
+        states = len(parts["depth"])
+        _validate_rows(states, first_row, parts)
+        _hold(len(targets) == len(parts["changed_cells"]), "each changed cell has a target")
+        _hold(int(targets.max(initial=0)) < states, "changed cells lead to states")
         transitions = expanded(
             first_row,
             parts["depth"],
@@ -174,7 +177,7 @@ class Automaton:
         _hold(
             self.transitions.size > 0 and int(self.transitions.max()) < states, "`transitions` lead to states"
         )
-        _validate_rows(states, self.transitions[0], self.transitions[0, :0], arrays)
+        _validate_rows(states, self.transitions[0], arrays)
         self._validate_all_but_rows()
 
     def _validate_all_but_rows(self) -> None:
@@ -230,14 +233,13 @@ _FORMS = {
 }
 
 
-def _validate_rows(states: int, first_row: Array, targets: Array, parts: Mapping[str, Array]) -> None:
-    """That a table of `states` can be made of these differences, and leads to states only."""
+def _validate_rows(states: int, first_row: Array, parts: Mapping[str, Array]) -> None:
+    """That a table of `states` can be made of a first row and differences."""
     size = states * len(first_row)
     depth, fallback, cells = parts["depth"], parts["fallback"], parts["changed_cells"]
     _hold(0 < size <= MAX_CELLS, f"a table has 1 to {MAX_CELLS} cells, not {size}")
     _hold(len(depth) == len(fallback) == states, "each state has a depth and a fallback")
-    _hold(int(first_row.max()) < states and int(targets.max(initial=0)) < states, "rows lead to states")
-    _hold(len(targets) in (0, len(cells)), "each changed cell has a target")
+    _hold(int(first_row.max()) < states, "the first row leads to states")
     _hold(int(cells.max(initial=0)) < size, "changed cells are cells of the table")
     _hold(int(fallback.max()) < states, "fallbacks are states")
     _hold(bool(((fallback == 0) | (depth[fallback] < depth)).all()), "fallbacks are 0 or of less depth")
