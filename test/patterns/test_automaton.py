@@ -19,9 +19,10 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 SETS: dict[str, list[Any]] = {
     "literals": [b"ab", b"b", b"abab", b"ba", b"bb"],
     "regular expressions": [re.compile(p) for p in (rb"a+b", rb"\bb", rb"b$", rb"(?m)^a_*", rb"_{2}")],
+    "prefixes": [re.compile(rb"ab[ab_]{20,22}"), b"b"],
     "mixed": [b"ab", re.compile(rb"a[b_]+"), b"_"],
 }
-TEXT = b"abab__ bb\nba_ab\xff aaab\n"
+TEXT = b"abab__ bb\nba_ab\xff aaab\nab" + b"ab_" * 8 + b"\n"
 
 
 @pytest.fixture(params=SETS)
@@ -36,7 +37,8 @@ def test_arrays_come_back(compiled: CompiledPatterns) -> None:
     file.seek(0)
     with np.load(file, allow_pickle=False) as loaded:
         back = CompiledPatterns.from_arrays(dict(loaded))
-    for one, other in ((back.search, compiled.search), (back.reverse, compiled.reverse)):
+    for part in ("search", "reverse", "confirm"):
+        one, other = getattr(back, part), getattr(compiled, part)
         assert (one is None) == (other is None)
         if one is not None and other is not None:
             for field in fields(Automaton):
@@ -99,7 +101,7 @@ def test_forms_of_stored_arrays(compiled: CompiledPatterns) -> None:
     """Arrays that are missing, of other types, dimensions or lengths, or of objects, are refused by name or harmless."""
     arrays = compiled.to_arrays()
     for name, array in arrays.items():
-        if not name.startswith("reverse_"):  # of which all may be missing
+        if name.startswith("search_"):  # of the others all may be missing
             with pytest.raises(Corrupt, match="there is an array"):
                 from_changed(arrays, name, None)
         for wrong in (array.astype(np.int64), array.astype(np.float32), array[None], array.astype(object)):
@@ -118,7 +120,7 @@ def test_forms_of_stored_arrays(compiled: CompiledPatterns) -> None:
 def test_each_element_of_tables_in_memory(compiled: CompiledPatterns) -> None:
     """The same of the dataclass, whose transitions are all there."""
     draw = random.Random(5)
-    for part in ("search", "reverse"):
+    for part in ("search", "reverse", "confirm"):
         automaton = getattr(compiled, part)
         if automaton is None:
             continue

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.pattern_oracle import all_matches, random_regex, random_text
 
+from vyre_opt.patterns import compile, prefix
 from vyre_opt.patterns.automaton import CONTEXT_OF, DATA_EDGE
 from vyre_opt.patterns.compile import compile_patterns
 from vyre_opt.patterns.compiled import CompiledPatterns
@@ -22,12 +23,22 @@ ANCHORED = [
 ]  # fmt: skip
 
 
+@pytest.fixture(params=["whole", "prefixes"])
+def searched_for(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Whole patterns, or each pattern's first bytes where it has any that are always the same."""
+    if request.param == "prefixes":
+        monkeypatch.setattr(compile, "FEW_STATES", 0)
+        monkeypatch.setattr(prefix, "RARE", 2)
+    return str(request.param)
+
+
 @pytest.mark.parametrize("flags", FLAGS, ids=str)
-def test_all_short_texts(flags: int) -> None:
+def test_all_short_texts(searched_for: str, flags: int) -> None:
     """Exhaustive: each text of up to 5 letters, among them a newline and one that is not of a word."""
     patterns = [re.compile(pattern, flags) for pattern in ANCHORED]
     compiled = compile_patterns(patterns)
     compiled.validate()
+    assert compiled.prefixes.any() == (searched_for == "prefixes")
     for size in range(6 if flags in (0, re.MULTILINE) else 5):
         for letters in itertools.product(b"ab\n,", repeat=size):
             text = bytes(letters)
@@ -95,7 +106,7 @@ def compiled_or_none(patterns: list[re.Pattern[bytes]]) -> CompiledPatterns | No
 
 
 @pytest.mark.parametrize("seed", range(120))
-def test_random_patterns(seed: int) -> None:
+def test_random_patterns(searched_for: str, seed: int) -> None:
     """Sets of one to four, united, with a literal in some."""
     draw = random.Random(seed)
     patterns: list[re.Pattern[bytes]] = random_patterns(draw, draw.randrange(1, 5))

@@ -18,7 +18,8 @@ from .errors import LimitExceeded, PatternError
 from .literals import literal_automaton
 from .minimize import minimized
 from .positions import PositionAutomaton, positions_of
-from .regex_syntax import Node, location_in, parse_regex
+from .prefix import rare_prefix
+from .regex_syntax import Concatenation, Node, location_in, parse_regex
 from .union import renumbered_pattern, side_by_side, union
 
 __all__ = [
@@ -30,9 +31,13 @@ __all__ = [
     "read_patterns",
 ]
 
+Array = np.ndarray[Any, Any]
+
 DEFAULT_MAX_STATES = 1 << 17
 MAX_PATTERNS = 1 << 22
 MAX_LITERAL_BYTES = 65_535
+FEW_STATES = 128
+"""An automaton of more, of one pattern that has a rare prefix, is not worth its table: the prefix is searched for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,31 +130,54 @@ def _wrong(message: str, advice: str | None = None) -> PatternError:
 
 def compiled(patterns: Patterns, caseless: bool, max_states: int) -> CompiledPatterns:
     """As `compile_patterns`, of patterns that are read."""
-    contents, flags = patterns.contents, patterns.flags
-    lengths = np.fromiter(map(len, contents), np.uint32, len(contents))
-    if not flags:
-        return CompiledPatterns(literal_automaton(contents, caseless), lengths, int(lengths.max()), None)
+    if not patterns.flags:
+        lengths = _lengths(patterns.contents)
+        automaton = literal_automaton(patterns.contents, caseless)
+        return CompiledPatterns(automaton, lengths, np.zeros_like(lengths), int(lengths.max()))
     nodes = _parsed(patterns)
-    searches, reverses = [], []
+    try:
+        return _compiled(patterns, nodes, caseless, max_states, FEW_STATES)
+    except _TooManyTogether:
+        return _compiled(patterns, nodes, caseless, max_states, 0)
+
+
+class _TooManyTogether(LimitExceeded):
+    """Patterns whose automata are small enough one by one."""
+
+
+def _lengths(contents: Sequence[bytes]) -> Array:
+    return np.fromiter(map(len, contents), np.uint32, len(contents))
+
+
+def _compiled(
+    patterns: Patterns, nodes: dict[int, Node], caseless: bool, max_states: int, few_states: int
+) -> CompiledPatterns:
+    """`few_states`: of patterns with a rare prefix, which is searched for in the place of those with more."""
+    contents, flags = patterns.contents, patterns.flags
+    lengths, prefixes = _lengths(contents), np.zeros(len(contents), np.uint32)
+    longest: list[int | None] = lengths.tolist()
+    searches, reverses, confirms = [], [], []
     for number, node in nodes.items():
-        search, reverse = _automata(contents[number], node, number, len(contents), max_states)
-        searches.append(_Part(number, search))
-        reverses += [] if reverse is None else [reverse]
-        lengths[number] = node.shortest if reverse is None else 0
+        automata = _automata(contents[number], node, number, len(contents), max_states, few_states)
+        searches.append(_Part(number, automata.search))
+        lengths[number] = node.shortest if automata.finds_starts else 0
+        prefixes[number] = automata.prefix
+        longest[number] = automata.prefix or node.longest
+        confirms += [automata.confirm] if automata.confirm else []
+        reverses += [automata.reverse] if automata.reverse else []
     literals = np.array([number for number in range(len(contents)) if number not in flags], np.uint32)
     if len(literals):
         automaton = literal_automaton([contents[number] for number in literals], caseless)
         shown = literals[automaton.accept_patterns]
         automaton = replace(automaton, accept_patterns=shown, num_patterns=len(contents))
         searches.append(_Part(int(literals[0]), automaton))
-    longest = [
-        nodes[number].longest if number in nodes else len(content) for number, content in enumerate(contents)
-    ]
     return CompiledPatterns(
         _united(searches, contents, max_states),
         lengths,
+        prefixes,
         0 if None in longest else max(length or 0 for length in longest),
         side_by_side(reverses) if reverses else None,
+        side_by_side(confirms) if confirms else None,
     )
 
 
@@ -161,19 +189,41 @@ class _Part:
     automaton: Automaton
 
 
+@dataclass(slots=True)
+class _Automata:
+    """Those of one regular expression (see CompiledPatterns).  `prefix`: bytes of what `search` finds, or 0 for all."""
+
+    search: Automaton
+    prefix: int = 0
+    reverse: Automaton | None = None
+    confirm: Automaton | None = None
+
+    @property
+    def finds_starts(self) -> bool:
+        """Whether all matches have the same length."""
+        return self.reverse is None and self.confirm is None
+
+
 def _automata(
-    content: bytes, node: Node, number: int, num_patterns: int, max_states: int
-) -> tuple[Automaton, Automaton | None]:
-    """The automaton of one regular expression, and where its matches differ in length the one that reads backwards."""
+    content: bytes, node: Node, number: int, num_patterns: int, max_states: int, few_states: int
+) -> _Automata:
+    def automaton(positions: PositionAutomaton, limit: int = max_states, **options: bool) -> Automaton:
+        smallest = minimized(determinize(positions, limit, **options))
+        return renumbered_pattern(smallest, number, num_patterns)
+
     try:
-        positions = positions_of(node)
+        positions, prefix = positions_of(node), rare_prefix(node)
         _check_last_line(content, positions, number)
-        search = minimized(determinize(positions, False, max_states))
-        reverse = None
-        if node.shortest != node.longest:
-            reverse = minimized(determinize(positions.reversed(), True, max_states))
-            reverse = renumbered_pattern(reverse, number, num_patterns)
-        return renumbered_pattern(search, number, num_patterns), reverse
+        try:
+            search = automaton(positions, min(few_states, max_states) if prefix else max_states)
+        except LimitExceeded:
+            if not prefix:
+                raise
+            begins = automaton(positions_of(Concatenation.of(prefix)))
+            return _Automata(begins, len(prefix), confirm=automaton(positions, anchored=True))
+        if node.shortest == node.longest:
+            return _Automata(search)
+        return _Automata(search, reverse=automaton(positions.reversed(), backwards=True))
     except LimitExceeded as error:
         raise LimitExceeded(
             f"the automaton of {_shown(content, number)} needs {error}; bound its repetitions, repeat less, or "
@@ -192,7 +242,7 @@ def _united(parts: list[_Part], contents: Sequence[bytes], max_states: int) -> A
             together = union(small.automaton, large.automaton, max_states)
         except LimitExceeded as error:
             names = (_shown(contents[part.largest], part.largest) for part in (small, large))
-            raise LimitExceeded(
+            raise _TooManyTogether(
                 f"one automaton of all patterns needs {error}: while one match is under way others begin, here of "
                 f"{' and '.join(names)} and what is with them; search for fewer patterns at a time, bound "
                 "repetitions, or raise max_states"

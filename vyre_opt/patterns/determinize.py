@@ -7,8 +7,8 @@ A state is four things:
     shown       whether a match ended before the last byte, which an anchor had to look at
     pending     whether one did, if the last byte, a newline, is the last of all
 
-A search lets matches begin at each byte: the positions where they begin are in every state.  Backwards, a match begins
-once, at the entry.
+A search lets matches begin at each byte: the positions where they begin are in every state.  If it is anchored, and
+always backwards, a match begins once, at the entry.
 """
 
 from __future__ import annotations
@@ -48,18 +48,22 @@ class _State(NamedTuple):
     pending: bool = False
 
 
-def determinize(positions: PositionAutomaton, backwards: bool, max_states: int) -> Automaton:
+def determinize(
+    positions: PositionAutomaton, max_states: int, *, anchored: bool = False, backwards: bool = False
+) -> Automaton:
     """The automaton that shows the same matches as pattern 0, not yet minimised.
 
-    `backwards`: read from the end of a match to the left; `positions` are those of the pattern reversed.
-    Raises LimitExceeded.
+    `anchored`: only those that begin with the first byte read.  `backwards`: read from the end of a match to the left;
+    `positions` are those of the pattern reversed.  Raises LimitExceeded.
     """
-    return _Subsets(positions, backwards, max_states).automaton()
+    return _Subsets(positions, max_states, anchored or backwards, backwards).automaton()
 
 
 class _Subsets:
-    def __init__(self, positions: PositionAutomaton, backwards: bool, max_states: int) -> None:
-        self.backwards, self.max_states = backwards, max_states
+    def __init__(
+        self, positions: PositionAutomaton, max_states: int, anchored: bool, backwards: bool
+    ) -> None:
+        self.max_states, self.anchored, self.backwards = max_states, anchored, backwards
         self.has_anchors = positions.has_anchors
         self.first = positions.first
         self.entry = len(positions.members)  # a position, too, which comes before all bytes
@@ -94,7 +98,7 @@ class _Subsets:
             context = OTHER
         elif context == FINAL_NEWLINE and not self.backwards:
             context = NEWLINE  # no byte comes after it
-        return self.number(_State(frozenset([self.entry] * self.backwards), context), 0)
+        return self.number(_State(frozenset([self.entry] * self.anchored), context), 0)
 
     def number(self, key: _State, depth: int) -> int:
         number = self.numbers.get(key)
@@ -177,7 +181,7 @@ class _Subsets:
         """By class, the positions at which matches begin with a byte of it."""
         by_class: list[list[int]] = [[] for _ in self.class_context]
         for conditions, positions in self.first.items():
-            if not self.backwards and self.between(conditions, read, context):
+            if not self.anchored and self.between(conditions, read, context):
                 for position in positions:
                     for number in np.flatnonzero(self.label_classes[self.labels[position]]).tolist():
                         by_class[number].append(position)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,14 +49,44 @@ def matches_of(
     ends = np.concatenate([places[index] + 1 - lags, len(data) - end_lags.astype(np.int64)])
     ends = np.maximum(ends, 0)  # of tables that are valid and wrong
     numbers = np.concatenate([patterns, end_patterns])
-    order = np.lexsort((numbers, ends))
-    ends, numbers = ends[order], numbers[order]
+    is_prefix = compiled.prefixes[numbers] > 0
+    matches = _confirmed(compiled, data, ends[is_prefix], numbers[is_prefix])
+    ends, numbers = ends[~is_prefix], numbers[~is_prefix]
     lengths = compiled.lengths[numbers]
     starts = np.maximum(ends - lengths, 0)
-    rows = compiled.reverse_rows()
+    rows = np.cumsum(compiled.is_reversed) - 1
     for at in np.flatnonzero(lengths == 0):
         starts[at] = leftmost_start(compiled, data, int(ends[at]), int(rows[numbers[at]]))
-    return [Match(*match) for match in zip(starts.tolist(), ends.tolist(), numbers.tolist(), strict=True)]
+    spans = zip(starts.tolist(), ends.tolist(), numbers.tolist(), strict=True)
+    return sorted((*matches, *itertools.starmap(Match, spans)), key=lambda match: (match.end, match.pattern))
+
+
+def _confirmed(compiled: CompiledPatterns, data: bytes, ends: Array, numbers: Array) -> list[Match]:
+    """The matches that begin with prefixes, which end at `ends`."""
+    rows = np.cumsum(compiled.prefixes > 0) - 1
+    starts = np.maximum(ends - compiled.prefixes[numbers], 0)
+    leftmost: dict[tuple[int, int], int] = {}
+    for at in np.argsort(starts, kind="stable").tolist():
+        start, number = int(starts[at]), int(numbers[at])
+        for end in _ends_from(compiled, data, start, int(rows[number])):
+            leftmost.setdefault((end, number), start)
+    return [Match(start, end, number) for (end, number), start in leftmost.items()]
+
+
+def _ends_from(compiled: CompiledPatterns, data: bytes, start: int, row: int) -> list[int]:
+    """The ends of all matches that begin at `start`.  `row`: of the pattern in `confirm.entries`."""
+    confirm = compiled.confirm
+    assert confirm is not None
+    before = int(CONTEXT_OF[data[start - 1]]) if start else DATA_EDGE
+    state, place, ends = int(confirm.entries[row, before]), start, []
+    while place < len(data) and state:
+        state = int(confirm.transitions[state, confirm.classes[data[place]]])
+        place += 1
+        if state >= confirm.first_accepting:
+            ends += [place - int(lag) for lag in confirm.accepted(np.array([state]))[2]]
+    if place == len(data):
+        ends += [max(place - int(lag), 0) for lag in confirm.accepted_at_end(state)[1]]
+    return ends
 
 
 def leftmost_start(compiled: CompiledPatterns, data: bytes, end: int, row: int) -> int:
