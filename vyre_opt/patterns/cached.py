@@ -17,8 +17,9 @@ import numpy as np
 from ..runtime.cache.compilations import fetch, new_log, pack_parts, unpack_parts
 from ..runtime.cache.store import Store
 from ..specialization.digest import digest_of
-from .compile import DEFAULT_MAX_STATES, Patterns, compiled, read_patterns
+from .compile import DEFAULT_MAX_STATES, compiled
 from .compiled import CompiledPatterns
+from .pattern_list import Patterns, read_patterns
 
 __all__ = ["KIND", "cached_patterns", "decode", "encode"]
 
