@@ -139,9 +139,11 @@ def test_a_newline_after_the_last_line() -> None:
     assert "`$` before a newline" in refused(rb"a$\n").diagnostics[0].message
 
 
-@pytest.mark.parametrize("depth", [500, 5000])
-def test_deep_groups_are_matched_or_refused(depth: int) -> None:
-    pattern = b"(?:" * depth + b"a" + b")" * depth
+@pytest.mark.parametrize("depth", [50, 150, 200, 250, 500, 5000])
+@pytest.mark.parametrize(("opened", "closed"), [(b"(?:", b")"), (b"(a", b"b)*c"), (b"(?:a|", b")b?")])
+def test_deep_groups_are_matched_or_refused(opened: bytes, closed: bytes, depth: int) -> None:
+    """Whichever step would run out of stack, the error is one of the pattern."""
+    pattern = opened * depth + b"x" + closed * depth
     messages = []
     try:
         compile_patterns([pattern], regex=True)

@@ -151,6 +151,9 @@ def _automata(
             f"the automaton of {_shown(content, number)} needs {error}; bound its repetitions, repeat less, or "
             "raise max_states"
         ) from None
+    except RecursionError:
+        loc = location_in(content, f"patterns[{number}]", 0, len(content))
+        raise PatternError([Diagnostic("error", "groups are nested too deeply", loc)]) from None
 
 
 def _united(parts: list[_Part], contents: Sequence[bytes], max_states: int) -> Automaton:
