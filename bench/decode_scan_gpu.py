@@ -31,7 +31,7 @@ from scan_inputs import Corpus, corpus
 
 from vyre_opt.driver.text_kernels import fused_decode_scan
 from vyre_opt.ir.program import Program
-from vyre_opt.kernels.automaton import Automaton, build_automaton, matches_of_hits
+from vyre_opt.kernels.automaton import DenseAutomaton, build_automaton, matches_of_hits
 from vyre_opt.kernels.decode import base64, decode_grid, decode_schedule
 from vyre_opt.kernels.search import ENCODINGS, SearchSchedule, decode_scan, search_grid, search_schedule
 
@@ -53,7 +53,9 @@ class Way:
     run: Run
     outputs: list[tuple[Any, Any, int]]
 
-    def matches(self, automaton: Automaton, to_host: Callable[[Any], np.ndarray]) -> list[tuple[int, int]]:
+    def matches(
+        self, automaton: DenseAutomaton, to_host: Callable[[Any], np.ndarray]
+    ) -> list[tuple[int, int]]:
         matches: set[tuple[int, int]] = set()
         for hits, count, start in self.outputs:
             written = to_host(hits)[: int(to_host(count)[0])]
@@ -65,7 +67,7 @@ def storage_program(warmup: int, size: int, schedule: SearchSchedule) -> Program
     return decode_scan("base64", warmup, schedule, search_grid(schedule, size))
 
 
-def moved(way: str, work: Corpus, automaton: Automaton, schedule: SearchSchedule) -> int:
+def moved(way: str, work: Corpus, automaton: DenseAutomaton, schedule: SearchSchedule) -> int:
     """Bytes between the cores and storage, by the sizes of the buffers; all but "in L2" from DRAM."""
     characters, size = len(work.encoded), work.size
     slab = schedule.slab(ENCODINGS["base64"], automaton.warmup)
@@ -79,7 +81,7 @@ def moved(way: str, work: Corpus, automaton: Automaton, schedule: SearchSchedule
 class GpuWays:
     """Binds the ways to texts on the GPU."""
 
-    def __init__(self, automaton: Automaton) -> None:
+    def __init__(self, automaton: DenseAutomaton) -> None:
         import cupy
 
         from vyre_opt.cuda import CudaDispatcher
@@ -197,7 +199,7 @@ class GpuWays:
 # --- on the CPU --------------------------------------------------------------------------------
 
 
-def cpu_sample(work: Corpus, automaton: Automaton) -> dict[str, Any]:
+def cpu_sample(work: Corpus, automaton: DenseAutomaton) -> dict[str, Any]:
     """The ways without chunks: best of three, the first not counted."""
     from vyre_opt import dispatcher
 
@@ -251,7 +253,7 @@ def verify(name: str, work: Corpus, matches: list[tuple[int, int]]) -> None:
 
 
 def sample_of(
-    work: Corpus, automaton: Automaton, schedule: SearchSchedule, seconds: dict[str, float]
+    work: Corpus, automaton: DenseAutomaton, schedule: SearchSchedule, seconds: dict[str, float]
 ) -> dict[str, Any]:
     return {
         "characters": len(work.encoded),
@@ -297,7 +299,7 @@ def bytes_table(samples: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def gpu_part(works: list[Corpus], automaton: Automaton, result: dict[str, Any]) -> None:
+def gpu_part(works: list[Corpus], automaton: DenseAutomaton, result: dict[str, Any]) -> None:
     gpu = GpuWays(automaton)
     bandwidth = gpu.copy_bandwidth(256 * MIB)
     samples = []

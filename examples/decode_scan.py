@@ -24,7 +24,7 @@ import numpy as np
 
 from vyre_opt import DiagnosticError, DispatchError, PassManager, dispatcher, parse_file
 from vyre_opt.kernels import automaton as aho_corasick
-from vyre_opt.kernels.automaton import Automaton, Match, matches_of
+from vyre_opt.kernels.automaton import DenseAutomaton, Match, matches_of
 
 HERE = Path(__file__).parent
 LONGEST_PATTERN = 65  # a lane walks 64 bytes before its chunk
@@ -50,7 +50,7 @@ ENCODINGS = {
 # --- the automaton, and an independent search ------------------------------------------------
 
 
-def build_automaton(patterns: Sequence[bytes]) -> Automaton:
+def build_automaton(patterns: Sequence[bytes]) -> DenseAutomaton:
     """Raises ValueError for an empty pattern, one that is too long, or too many states."""
     return aho_corasick.build_automaton(patterns, LONGEST_PATTERN)
 
@@ -84,7 +84,7 @@ class Run:
 
 
 def run(
-    encoding: Encoding, encoded: bytes, size: int, automaton: Automaton, passes: str, target: str = "ref"
+    encoding: Encoding, encoded: bytes, size: int, automaton: DenseAutomaton, passes: str, target: str = "ref"
 ) -> Run:
     """Search `encoded`, which stands for `size` bytes, after `passes` have run on the program.
 
@@ -170,7 +170,7 @@ def read_patterns(path: Path) -> list[bytes]:
 
 
 def report(
-    encoding: str, size: int, patterns: Sequence[bytes], automaton: Automaton, runs: Sequence[Run]
+    encoding: str, size: int, patterns: Sequence[bytes], automaton: DenseAutomaton, runs: Sequence[Run]
 ) -> str:
     before, after = runs
     lines = [

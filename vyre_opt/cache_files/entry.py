@@ -31,8 +31,8 @@ OVERHEAD = HEAD_BYTES + SEAL_BYTES
 MAX_ENTRY_BYTES = 256 << 20
 """No entry is larger, so no reader takes more memory, whatever lies in the folder."""
 
-KINDS = ("cpu", "ptx", "tuning", "parser")
-"""Object code for this machine, PTX, results of the tuner, and the parser's tables."""
+KINDS = ("cpu", "ptx", "tuning", "patterns", "parser")
+"""Object code for this machine, PTX, results of the tuner, automata of patterns, and the parser's tables."""
 
 
 class Damaged(ValueError):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ir.program import Module, Program
-from ..kernels.automaton import Automaton, Match, build_automaton, matches_of_hits
+from ..kernels.automaton import DenseAutomaton, Match, build_automaton, matches_of_hits
 from ..runtime.array_backend import is_torch
 from ..runtime.dispatcher import BadInputs, OutputAlloc
 from ..runtime.kernel_call import Call, Empty, KernelCall
@@ -137,7 +137,7 @@ def _pattern(pattern: Any) -> bytes:
 
 
 @lru_cache(maxsize=8)
-def _automaton(patterns: tuple[bytes, ...]) -> Automaton:
+def _automaton(patterns: tuple[bytes, ...]) -> DenseAutomaton:
     return build_automaton(patterns)
 
 
@@ -150,7 +150,7 @@ def common_warmup(warmup: int) -> int:
 
 
 def _search(
-    backend: ArrayBackend, octets: Operand, size: int, automaton: Automaton, encoding: str
+    backend: ArrayBackend, octets: Operand, size: int, automaton: DenseAutomaton, encoding: str
 ) -> list[Match]:
     """Search with space for a number of hits that is rarely exceeded; if it is, once more with enough."""
     from ..kernels.search import search_grid, search_schedule

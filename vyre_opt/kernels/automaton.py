@@ -1,14 +1,17 @@
-"""The Aho-Corasick automaton of literal patterns, as the tables that scan.dfa and `decode_scan` walk."""
+"""The Aho-Corasick automaton of literal patterns, as tables with a column for each byte, which scan.dfa and
+`decode_scan` walk."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
-__all__ = ["Automaton", "Match", "build_automaton", "matches_of", "matches_of_hits"]
+from ..patterns.literals import literal_automaton
+
+__all__ = ["DenseAutomaton", "Match", "build_automaton", "matches_of", "matches_of_hits"]
 
 MAX_STATES = 1 << 16  # a table holds u16
 
@@ -17,7 +20,7 @@ Match = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Automaton:
+class DenseAutomaton:
     """An Aho-Corasick automaton with its failure links folded into the transitions.
 
     `table`: u16, next state at state * 256 + byte; state 0 is the root.
@@ -47,66 +50,31 @@ class Automaton:
         return self.accept[self.accept > 0]
 
 
-def build_automaton(patterns: Sequence[bytes], longest: int | None = None) -> Automaton:
+def build_automaton(patterns: Sequence[bytes], longest: int | None = None) -> DenseAutomaton:
     """The automaton of `patterns`.
 
     Raises ValueError for an empty pattern, one of more than `longest` bytes, or too many states.
     """
-    rows = [np.zeros(256, np.uint16)]  # goto of the trie at first; 0 where it has no edge
-    ends: list[tuple[int, ...]] = [()]
-    depth = [0]
-    for number, pattern in enumerate(patterns):
+    for number, pattern in enumerate(patterns, start=1):
         if not pattern or (longest is not None and len(pattern) > longest):
             limit = f"; the programs take 1 to {longest}" if longest is not None else ""
-            raise ValueError(f"pattern {number + 1} has {len(pattern)} bytes{limit}")
-        _insert(rows, ends, depth, pattern, number)
-    _close(rows, ends)
-    sets = sorted(set(ends) - {()})
-    numbers = {ending: number for number, ending in enumerate(sets, start=1)} | {(): 0}
-    accept = np.array([numbers[ending] for ending in ends], np.uint32)
-    # by acceptance, then by depth: the last key of lexsort counts most
-    order = np.lexsort((np.array(depth), accept > 0))
-    renumbered = np.empty(len(order), np.uint16)
-    renumbered[order] = np.arange(len(order))
-    table = renumbered[np.stack(rows)[order]].reshape(-1)
-    depths = np.array(depth, np.uint16)[order]
-    return Automaton(table, accept[order], depths, sets, max(map(len, patterns), default=0))
+            raise ValueError(f"pattern {number} has {len(pattern)} bytes{limit}")
+    automaton = literal_automaton(patterns)
+    if automaton.num_states > MAX_STATES:
+        raise ValueError(f"the patterns need more than {MAX_STATES} states; search for fewer at a time")
+    offsets, shown = automaton.accept_offsets.tolist(), automaton.accept_patterns.tolist()
+    endings = [tuple(shown[begin:end]) for begin, end in pairwise(offsets)]
+    sets = sorted(set(endings))
+    numbers = {ending: number for number, ending in enumerate(sets, start=1)}
+    accept = np.zeros(automaton.num_states, np.uint32)
+    accept[automaton.first_accepting :] = [numbers[ending] for ending in endings]
+    table = automaton.transitions.astype(np.uint16)[:, automaton.classes].reshape(-1)
+    return DenseAutomaton(
+        table, accept, automaton.depth.astype(np.uint16), sets, max(map(len, patterns), default=0)
+    )
 
 
-def _insert(
-    rows: list[np.ndarray], ends: list[tuple[int, ...]], depth: list[int], pattern: bytes, number: int
-) -> None:
-    """Add a path for `pattern` to the trie."""
-    state = 0
-    for length, byte in enumerate(pattern, start=1):
-        if not rows[state][byte]:
-            if len(rows) == MAX_STATES:
-                raise ValueError(
-                    f"the patterns need more than {MAX_STATES} states; search for fewer at a time"
-                )
-            rows[state][byte] = len(rows)
-            rows.append(np.zeros(256, np.uint16))
-            ends.append(())
-            depth.append(length)
-        state = int(rows[state][byte])
-    ends[state] += (number,)
-
-
-def _close(rows: list[np.ndarray], ends: list[tuple[int, ...]]) -> None:
-    """Fold the failure links into the transitions.
-
-    Breadth first: the failure of a state is less deep, so its row is complete before it is used.
-    """
-    queue = deque((int(child), 0) for child in rows[0][rows[0] > 0])
-    while queue:
-        state, failure = queue.popleft()
-        edges = rows[state] > 0
-        queue.extend((int(rows[state][byte]), int(rows[failure][byte])) for byte in np.flatnonzero(edges))
-        rows[state] = np.where(edges, rows[state], rows[failure])
-        ends[state] += ends[failure]
-
-
-def matches_of(values: np.ndarray, automaton: Automaton) -> list[Match]:
+def matches_of(values: np.ndarray, automaton: DenseAutomaton) -> list[Match]:
     """The matches in the buffer @matches of the program `dfa`, sorted."""
     places = np.flatnonzero(values)
     return [
@@ -116,7 +84,7 @@ def matches_of(values: np.ndarray, automaton: Automaton) -> list[Match]:
     ]
 
 
-def matches_of_hits(hits: np.ndarray, automaton: Automaton) -> list[Match]:
+def matches_of_hits(hits: np.ndarray, automaton: DenseAutomaton) -> list[Match]:
     """The matches in the buffer @hits of the program `decode_scan`, sorted, each once."""
     unique = np.unique(hits)
     places, values = (unique >> 32).tolist(), (unique & 0xFFFFFFFF).tolist()

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.program import Module, Program
-from ..kernels.automaton import Automaton, build_automaton, matches_of_hits
+from ..kernels.automaton import DenseAutomaton, build_automaton, matches_of_hits
 from ..kernels.search import ENCODINGS, MAX_SLAB, SearchSchedule, decode_scan, search_grid, search_schedule
 from ..runtime.dispatcher import BadInputs, OutputAlloc
 from .space import Config, Space
@@ -89,7 +89,7 @@ class SearchWorkload:
         return "matches elsewhere than they are"
 
     @cached_property
-    def automaton(self) -> Automaton:
+    def automaton(self) -> DenseAutomaton:
         try:
             return build_automaton(list(self.patterns))
         except ValueError as error:

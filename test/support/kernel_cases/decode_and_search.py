@@ -10,7 +10,7 @@ import numpy as np
 
 from vyre_opt.ir.program import Module, Program
 from vyre_opt.ir.types import DataType
-from vyre_opt.kernels.automaton import Automaton, build_automaton
+from vyre_opt.kernels.automaton import DenseAutomaton, build_automaton
 from vyre_opt.kernels.decode import DecodeSchedule, base64, decode_grid, hex_text
 from vyre_opt.kernels.dfa import DfaSchedule, dfa, dfa_grid, dfa_schedule
 from vyre_opt.kernels.search import ENCODINGS, MAX_SLAB, SearchSchedule, decode_scan, search_grid
@@ -109,7 +109,7 @@ def occurrences(text: bytes, patterns: Sequence[bytes]) -> list[tuple[int, int]]
     return sorted(matches)
 
 
-def set_numbers(text: bytes, patterns: Sequence[bytes], automaton: Automaton) -> Array:
+def set_numbers(text: bytes, patterns: Sequence[bytes], automaton: DenseAutomaton) -> Array:
     """For each byte the number of the set of patterns that end there, 0 for none."""
     ends: dict[int, tuple[int, ...]] = {}
     for place, number in occurrences(text, patterns):
