@@ -22,7 +22,7 @@ from vyre_opt.ir.verifier import verify
 
 SEEDS = range(200)
 MORE = range(200, 3200)
-CHUNK, BIG_CHUNK = 20, 150
+CHUNK, BIG_CHUNK = 20, 500
 
 WITHOUT_A_WORD = {
     "spec": "Python has params and constants of the file; `specialize` binds specs before",

@@ -74,6 +74,28 @@ def test_in_functions_of_their_own(monkeypatch: pytest.MonkeyPatch, case: Any) -
     check(CpuDispatcher(cache=False, opt=1), [case])
 
 
+FLOATS_COMPARED = """program @p workgroup(32) {
+  buffer @x : f32[?] read binding(0)
+  buffer @y : u8[?] write binding(1) live_out
+  %i = global_id x
+  %c8 = const 8 : u32
+  %base = mul %i, %c8 : u32
+  %v = load @x[%base] : vec<8 x f32>
+  %limit = const 0.5 : f32
+  %limits = splat %limit : vec<8 x f32>
+  %big = gt %v, %limits : vec<8 x f32>
+  %mask = movemask %big : vec<8 x bool>
+  store %mask, @y[%i] : u8
+}
+"""
+
+
+def test_a_mask_of_compared_floats(agree: Any) -> None:
+    """Vectors of floats are held by elements; their flags are put together for the mask."""
+    x = np.random.default_rng(4).random(8 * 64, np.float32)
+    agree(FLOATS_COMPARED, [x, np.zeros(64, np.uint8)], 2)
+
+
 # --- memory
 
 LOOKUP = """program @p workgroup({workgroup}) {{

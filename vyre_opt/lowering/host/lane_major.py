@@ -57,9 +57,11 @@ class LaneMajorVectors:
         values = self.layout.values
         if op.results and op.results[0] in values:
             return True
+        if op.definition.format == "movemask":
+            return True  # of compared floats too, which are put together for it
         if op.definition.format == "store":
             return op.operands[0] in values and self.emitter.facts.stride(op.index) != 0
-        takes_apart = op.definition.format in ("movemask", "extract") or (
+        takes_apart = op.definition.format == "extract" or (
             op.name == "bitcast" and not op.results[0].type.is_vec and op.results[0].type.is_int
         )
         return takes_apart and op.operands[0] in values
