@@ -18,7 +18,9 @@ def layernorm(lanes, width):
         partial, total = vyre.shared(f32, lanes // 32), 0.0
         for first in range(vyre.local_id(0), count, 4 * lanes):
             for j in [first + k * lanes for k in range(4)]:  # four loads on their way at once
-                value = rows[start + min(j, count - 1)] - centre
+                at = min(j, count - 1)
+                at = at if power == 1 else count - 1 - at  # backwards: what caches still have comes first
+                value = rows[start + at] - centre
                 total += value**power if j < count else 0.0
         total = total if width == 1 else total[0] + total[1] + total[2] + total[3]
         for k in vyre.static((16, 8, 4, 2, 1)):

@@ -40,7 +40,7 @@ def test_a_peer_gives_what_numpy_gives(name: str, sizes: Sizes) -> None:
     peer = importlib.import_module(f"python_peers.{name}")
     call = call_of(name, sizes)
     arguments = [to_gpu(library, argument) for argument in call.arguments]
-    peer.run(*arguments)
+    peer.run(*(a for a in arguments if not isinstance(a, int)))  # `run` finds lengths itself
     vyre.synchronize()
     actual = to_host(arguments[-1])
     if call.expected.dtype.kind == "f":  # a GPU's compiler contracts products and sums
