@@ -1,0 +1,70 @@
+"""What text may encode bytes as: alphabets, what is allowed beside them, and which characters hold a byte.
+
+    base64      A-Z a-z 0-9 + /     4 characters for 3 bytes      `=` at the end
+    base64url   A-Z a-z 0-9 - _     4 characters for 3 bytes      `=` at the end, or none
+    hex         0-9 a-f A-F         2 characters for 1 byte
+
+Strict text has these characters alone.  Other text may have blanks and line breaks anywhere, as MIME's has (RFC 2045,
+section 6.8), and no padding; a character of neither kind is an error in both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from string import ascii_lowercase, ascii_uppercase, digits, hexdigits
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["BAD", "BLANK", "ENCODINGS", "PADDING", "Encoding"]
+
+BAD, BLANK, PADDING = 0xFF, 0xFE, 0xFD
+"""What `Encoding.values` has for characters that hold no bits."""
+
+Offsets = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Encoding:
+    """`characters` hold `bytes` bytes.  `values`: u8[256], the value of each character, or one of the numbers above."""
+
+    name: str
+    characters: int
+    bytes: int
+    values: NDArray[np.uint8]
+    needs_padding: bool = False
+
+    def spans(self, starts: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
+        """The places of the characters that hold the bits of bytes from `starts` up to `ends`, exclusive.
+
+        Characters are counted without blanks and line breaks.
+        """
+        bits = 8 * self.bytes // self.characters  # of a character
+        first = starts * np.uint64(8) // np.uint64(bits)
+        last = -(-(ends.astype(np.int64) * 8) // bits)
+        return first, last.astype(np.uint64)
+
+
+def _values(alphabet: str, padding: str = "") -> NDArray[np.uint8]:
+    values = np.full(256, BAD, np.uint8)
+    for characters, value in ((" \t\r\n\v\f", BLANK), (padding, PADDING)):
+        values[list(characters.encode())] = value
+    values[list(alphabet.encode())] = np.arange(len(alphabet))
+    values.flags.writeable = False
+    return values
+
+
+def _hex_values() -> NDArray[np.uint8]:
+    values = _values(digits).copy()
+    values[list(hexdigits.encode())] = [int(digit, 16) for digit in hexdigits]
+    values.flags.writeable = False
+    return values
+
+
+_LETTERS = ascii_uppercase + ascii_lowercase + digits
+
+ENCODINGS = {
+    "base64": Encoding("base64", 4, 3, _values(_LETTERS + "+/", "="), needs_padding=True),
+    "base64url": Encoding("base64url", 4, 3, _values(_LETTERS + "-_", "=")),
+    "hex": Encoding("hex", 2, 1, _hex_values()),
+}
