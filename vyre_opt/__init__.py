@@ -82,6 +82,11 @@ _EXPORTS = {
     "DuplicateStage": "fusion.launch_groups",
     "ByteCountOverflow": "fusion.launch_groups",
     "StageOverBudget": "fusion.launch_groups",
+    "Scanner": "search.scanner",
+    "Match": "search.matches",
+    "Matches": "search.matches",
+    "EncodingError": "search.errors",
+    "PatternError": "patterns.errors",
 }
 
 _PACKAGES = ("kernels", "lang")

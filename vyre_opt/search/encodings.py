@@ -26,20 +26,31 @@ Offsets = NDArray[np.uint64]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Encoding:
-    """`characters` hold `bytes` bytes.  `values`: u8[256], the value of each character, or one of the numbers above."""
+    """`characters` hold `octets` bytes.  `last_two`: of base64, those of values 62 and 63.  `values`: u8[256], the value of each character, or one of the numbers above."""
 
     name: str
     characters: int
-    bytes: int
+    octets: int
     values: NDArray[np.uint8]
+    last_two: bytes = b""
     needs_padding: bool = False
+
+    def bytes_of(self, characters: int) -> int:
+        """The whole bytes that so many characters hold."""
+        return characters * self.octets // self.characters
+
+    def decode_few(self, characters: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """The whole bytes that characters hold, all of which hold bits."""
+        bits = 8 * self.octets // self.characters
+        values = self.values[characters][:, None] >> np.arange(bits - 1, -1, -1, dtype=np.uint8) & 1
+        return np.packbits(values.reshape(-1)[: 8 * self.bytes_of(len(characters))])
 
     def spans(self, starts: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
         """The places of the characters that hold the bits of bytes from `starts` up to `ends`, exclusive.
 
         Characters are counted without blanks and line breaks.
         """
-        bits = 8 * self.bytes // self.characters  # of a character
+        bits = 8 * self.octets // self.characters  # of a character
         first = starts * np.uint64(8) // np.uint64(bits)
         last = -(-(ends.astype(np.int64) * 8) // bits)
         return first, last.astype(np.uint64)
@@ -64,7 +75,7 @@ def _hex_values() -> NDArray[np.uint8]:
 _LETTERS = ascii_uppercase + ascii_lowercase + digits
 
 ENCODINGS = {
-    "base64": Encoding("base64", 4, 3, _values(_LETTERS + "+/", "="), needs_padding=True),
-    "base64url": Encoding("base64url", 4, 3, _values(_LETTERS + "-_", "=")),
+    "base64": Encoding("base64", 4, 3, _values(_LETTERS + "+/", "="), b"+/", needs_padding=True),
+    "base64url": Encoding("base64url", 4, 3, _values(_LETTERS + "-_", "="), b"-_"),
     "hex": Encoding("hex", 2, 1, _hex_values()),
 }

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ..patterns.find import Match
 
 if TYPE_CHECKING:
     import pyarrow
@@ -18,14 +20,6 @@ SHOWN = 3
 """Matches that `repr` shows at each end."""
 
 
-class Match(NamedTuple):
-    """The bytes from `start` up to `end`, exclusive, match the pattern with the number `pattern`, from 0."""
-
-    start: int
-    end: int
-    pattern: int
-
-
 class Matches(Sequence[Match]):
     """Matches in the order of their ends, those with one end in the order of their patterns.
 
@@ -34,18 +28,30 @@ class Matches(Sequence[Match]):
     A slice is `Matches` that share the arrays.
     """
 
-    __slots__ = ("_spans_of", "ends", "patterns", "starts")
+    __slots__ = ("_spans", "ends", "patterns", "starts")
 
     def __init__(
         self,
         starts: Offsets,
         ends: Offsets,
         patterns: NDArray[np.uint32],
-        spans_of: Callable[[Offsets, Offsets], tuple[Offsets, Offsets]] | None = None,
+        spans: tuple[Offsets, Offsets] | None = None,
     ) -> None:
-        """`spans_of`: where the text has the characters of decoded bytes; None for bytes that nothing encodes."""
+        """`spans`: starts and ends in the text as it was given; None for bytes that nothing encodes."""
         self.starts, self.ends, self.patterns = starts, ends, patterns
-        self._spans_of = spans_of
+        self._spans = (starts, ends) if spans is None else spans
+
+    @classmethod
+    def joined(cls, parts: Sequence[Matches]) -> Matches:
+        """The matches of all parts, which follow each other."""
+        filled = [part for part in parts if len(part)]
+        if len(filled) <= 1:
+            return (filled or parts)[0]
+        columns = [
+            np.concatenate([each[k] for each in ((p.starts, p.ends, p.patterns, *p._spans) for p in filled)])
+            for k in range(5)
+        ]
+        return cls(columns[0], columns[1], columns[2], (columns[3], columns[4]))
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -64,17 +70,19 @@ class Matches(Sequence[Match]):
     def __getitem__(self, place: slice) -> Matches: ...
     def __getitem__(self, place: int | slice) -> Match | Matches:
         if isinstance(place, slice):
-            return Matches(self.starts[place], self.ends[place], self.patterns[place], self._spans_of)
+            first, last = self._spans
+            columns = self.starts[place], self.ends[place], self.patterns[place]
+            return Matches(*columns, (first[place], last[place]))
         return Match(int(self.starts[place]), int(self.ends[place]), int(self.patterns[place]))
 
     def __eq__(self, other: object) -> bool:
         """Whether the matches are the same; the texts may be others."""
         if not isinstance(other, Matches):
             return NotImplemented
-        mine, theirs = (self.starts, self.ends, self.patterns), (other.starts, other.ends, other.patterns)
-        return all(np.array_equal(a, b) for a, b in zip(mine, theirs, strict=True))
+        pairs = (self.starts, other.starts), (self.ends, other.ends), (self.patterns, other.patterns)
+        return all(np.array_equal(mine, theirs) for mine, theirs in pairs)
 
-    __hash__ = None  # type: ignore[assignment] - arrays may be changed
+    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         shown = [f"{m.start}-{m.end} pattern {m.pattern}" for m in (*self[:SHOWN], *self[SHOWN:][-SHOWN:])]
@@ -87,7 +95,7 @@ class Matches(Sequence[Match]):
 
         A span has all characters that hold a bit of its match, and what the text has between them, such as line breaks.
         """
-        return (self.starts, self.ends) if self._spans_of is None else self._spans_of(self.starts, self.ends)
+        return self._spans
 
     def to_arrow(self) -> pyarrow.Table:
         """A table with the columns start, end (u64) and pattern (u32), which shares the arrays.

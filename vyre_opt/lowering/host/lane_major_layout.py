@@ -13,6 +13,7 @@ A value that is uniform over the subgroup is one LLVM vector with the elements o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...ir.ops import SUBGROUP_SIZE
@@ -29,9 +30,10 @@ _SEEDS = frozenset({"permute", "movemask"})
 
 @dataclass(frozen=True, slots=True)
 class LaneMajorLayout:
-    """`values`: those held lane after lane; `lanes`: the lanes of a chunk, where a value differs from lane to lane."""
+    """`values`: those held lane after lane, and the registers that all lanes of each fill; `lanes`: the lanes of a chunk,
+    where a value differs from lane to lane."""
 
-    values: frozenset[Value]
+    values: Mapping[Value, int]
     lanes: int
 
 
@@ -54,10 +56,16 @@ def lane_major_layout(program: Program, facts: LaneFacts, register_bytes: int) -
                 joined = {v for v in (*op.operands, *op.results) if v.type.is_vec} - reached
                 reached |= joined
                 waiting += joined
-    values = frozenset(v for v in reached if v.type.is_vec and _may_be_lane_major(v))
+    values = [v for v in reached if v.type.is_vec and _may_be_lane_major(v)]
     widest = max([1, *(v.type.lanes for v in values if not facts.is_uniform(v))])
     lanes = max(1, register_bytes // widest)
-    return LaneMajorLayout(values, min(SUBGROUP_SIZE, 1 << (lanes.bit_length() - 1)))
+    registers = {v: -(-_bytes(v, facts) // register_bytes) for v in values}
+    return LaneMajorLayout(registers, min(SUBGROUP_SIZE, 1 << (lanes.bit_length() - 1)))
+
+
+def _bytes(value: Value, facts: LaneFacts) -> int:
+    lanes = 1 if facts.is_uniform(value) else SUBGROUP_SIZE
+    return lanes * value.type.lanes * max(1, (value.type.element.bits or 8) // 8)
 
 
 def _is_integral(value: Value) -> bool:

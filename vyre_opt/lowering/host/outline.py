@@ -28,6 +28,9 @@ __all__ = ["cut_block", "is_heavy", "weigh_ops", "write_part"]
 CHECKED, LANES = 16, 8
 """The weight of a checked access or an assert, which may exit, and the elements of an op's longest vector for each of which it weighs 1."""
 
+INSTRUCTIONS = 16
+"""Of an op on vectors that are held lane after lane, as many weigh 1."""
+
 HEAVY = 16
 """The weight of one element of an op that is long code: a function, or one that vector units lack."""
 
@@ -41,18 +44,28 @@ _NAME_USE = re.compile(r"%[A-Za-z][\w.]*")
 _DEFINITION = re.compile(r"^  (%[\w.]+) = |^([\w.]+):$", re.MULTILINE)
 
 
-def weigh_ops(ops: Sequence[Op], proven: Container[Op]) -> dict[Op, int]:
-    """The weight of each op with the ops nested in it; `ops` in the order of `Program.walk()`."""
+def weigh_ops(ops: Sequence[Op], proven: Container[Op], registers: Mapping[Value, int]) -> dict[Op, int]:
+    """The weight of each op with the ops nested in it; `ops` in the order of `Program.walk()`.
+
+    `registers`: of the vectors that are held lane after lane, see lane_major_layout.
+    """
     weights: dict[Op, int] = {}
     for op in reversed(ops):
         checked = op.name == "assert" or ("buffer" in op.attrs and op.operands and op not in proven)
         inside = sum(weights[inner] for block in op.regions for inner in block.ops)
-        lanes = max([1, *(value.type.lanes for value in (*op.operands, *op.results))])
-        own = HEAVY * lanes if is_heavy(op) else -(-lanes // LANES)
-        if op.name == "permute":  # an instruction or more for each part of the table
-            own *= -(-op.operands[0].type.lanes // LANES)
-        weights[op] = (CHECKED if checked else 0) + own + inside
+        weights[op] = (CHECKED if checked else 0) + _own_weight(op, registers) + inside
     return weights
+
+
+def _own_weight(op: Op, registers: Mapping[Value, int]) -> int:
+    values = (*op.operands, *op.results)
+    lanes = max([1, *(value.type.lanes for value in values)])
+    together = max((registers.get(value, 0) for value in values), default=0)
+    if op.name == "permute":  # some instructions for each 16 bytes of the table
+        together *= 2 * -(-op.operands[0].type.lanes // 16)
+    if is_heavy(op):
+        return HEAVY * lanes
+    return -(-together // INSTRUCTIONS) or -(-lanes // LANES)
 
 
 def is_heavy(op: Op) -> bool:

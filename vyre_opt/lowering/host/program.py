@@ -58,9 +58,9 @@ def lower(
     facts = LaneFacts(program, specs)
     numbers = {op: number for number, op in enumerate(ops)}
     in_memory = values_in_memory(program, lambda value: facts.row_stride(value) is None)
-    weights = weigh_ops(ops, facts.proven)
     params = {name: f"%p{number}" for number, name in enumerate(sorted(program.params))}
     vectors = lane_major_layout(program, facts, features.register_bytes)
+    weights = weigh_ops(ops, facts.proven, vectors.values)
     builder = FunctionBuilder(
         program, facts, specs, params, module, features, vectors, pointers, counts, numbers, weights
     )

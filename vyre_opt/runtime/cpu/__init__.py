@@ -108,11 +108,13 @@ class CpuDispatcher:
         specs: Mapping[str, Any] | None = None,
         *,
         settled: bool = False,
+        is_bounded: bool = False,
     ) -> CompiledLaunch:
         """What runs a program, from an earlier call if possible.
 
         `settled`: the caller knows that nobody has changed the program since; otherwise it is
-        compared op by op.  Raises what `dispatch` does, but for its inputs and grid.
+        compared op by op.  `is_bounded`: and that none of its workgroups runs for long.  Raises what `dispatch` does,
+        but for its inputs and grid.
         """
         assert not has_rows(program), "launch_of makes it row-major first"
         values = check_declarations(program, module, specs) if specs else None
@@ -128,6 +130,7 @@ class CpuDispatcher:
             lambda: compile_program(program, module, constants, self.host, self.store, self.compilations),
             self.workers,
             self.rows.behind(program),
+            is_bounded,
         )
         with self._lock:
             self._launches[key] = launch

@@ -43,7 +43,7 @@ class CompiledLaunch:
     """Runs a program with up to `workers` threads, as long as nobody changes it (see `is_current`).
 
     `compile`: called for its code when that is first needed.  `rows`: what the program was made of, if that has buffers
-    of several dimensions.
+    of several dimensions.  `is_bounded`: the caller knows that no workgroup runs for long, whatever the text shows.
     """
 
     def __init__(
@@ -53,8 +53,10 @@ class CompiledLaunch:
         compile: Callable[[], ObjectCode],
         workers: int,
         rows: RowMajorProgram | None = None,
+        is_bounded: bool = False,
     ) -> None:
         self.program, self.module, self.workers, self.rows = program, module, workers, rows
+        self._is_bounded = is_bounded
         self.parameters = parameters_of(program)
         self.recording = with_print_records(program)
         """The program as it is compiled, with a buffer for what it prints."""
@@ -127,7 +129,7 @@ class CompiledLaunch:
 
     def _loaded(self) -> _Code:
         if self._code is None:
-            self._code = _Code.of(self.recording, self._compile())
+            self._code = _Code.of(self.recording, self._compile(), self._is_bounded)
         return self._code
 
     def _run(self, code: _Code, arrays: list[np.ndarray], grid: Dim3, params: Words) -> None:
@@ -240,7 +242,7 @@ class _Code:
     workgroup_code: threads.WorkgroupCode
 
     @staticmethod
-    def of(program: Program, object_code: ObjectCode) -> _Code:
+    def of(program: Program, object_code: ObjectCode, is_bounded: bool) -> _Code:
         host_code = object_code.host_code
         bound = program.bound_buffers
         indices = {b.name: index for index, b in enumerate(bound)}
@@ -260,7 +262,7 @@ class _Code:
                 host_code.whole_grid,
                 loop_analysis.has_ticket_loop(program),
                 loop_analysis.has_fixed_trip_counts(program),
-                loop_analysis.is_bounded(program),
+                is_bounded or loop_analysis.is_bounded(program),
             ),
         )
 

@@ -1,0 +1,326 @@
+"""Scanner: every match, in bytes and in encoded text, whole and in parts, as Python's own modules find them."""
+
+from __future__ import annotations
+
+import base64
+import mmap
+import pickle
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.search_oracle import encoded_place, literal_matches, regex_matches
+
+from vyre_opt import EncodingError, PatternError, Scanner
+from vyre_opt.runtime.dispatcher import BadInputs
+
+ALPHABET = b"abAB\x00\xff\n "
+
+
+def some_bytes(rng: random.Random, size: int, alphabet: bytes = ALPHABET) -> bytes:
+    return bytes(rng.choices(alphabet, k=size))
+
+
+def some_literals(rng: random.Random, count: int) -> list[bytes]:
+    return [some_bytes(rng, rng.choice((1, 2, 3, 5, 8, 9, 20))) for _ in range(count)]
+
+
+@pytest.mark.parametrize("caseless", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_literals_in_bytes(seed: int, caseless: bool) -> None:
+    rng = random.Random(seed)
+    literals = some_literals(rng, rng.choice((1, 3, 40)))
+    scanner = Scanner(literals, caseless=caseless, threads=rng.choice((1, 3)))
+    for size in (0, 1, 2, 3, 70, 5000, rng.randrange(40_000, 150_000)):
+        data = some_bytes(rng, size)
+        assert list(scanner.scan(data)) == literal_matches(literals, data, caseless)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_literals_that_are_filtered(seed: int) -> None:
+    """Long literals in data of many bytes, planted at the edges of blocks, pieces and windows too."""
+    rng = random.Random(seed)
+    literals = [
+        some_bytes(rng, rng.randrange(4, 40), bytes(range(256))) for _ in range(rng.choice((1, 8, 60)))
+    ]
+    scanner = Scanner(literals, threads=1 + seed % 2)
+    assert scanner._tables.filter is not None
+    data = bytearray(rng.randbytes(rng.randrange(150_000, 400_000)))
+    for place in [
+        0,
+        63,
+        64,
+        32_767,
+        32_760,
+        len(data) - 60,
+        *(rng.randrange(len(data) - 60) for _ in range(500)),
+    ]:
+        literal = rng.choice(literals)
+        data[place : place + len(literal)] = literal
+    data[-len(literals[0]) :] = literals[0]
+    assert list(scanner.scan(data)) == literal_matches(literals, bytes(data))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_regular_expressions(seed: int) -> None:
+    rng = random.Random(seed)
+    pool = [
+        rb"a+b",
+        rb"(ab|ba)+",
+        rb"^a",
+        rb"b$",
+        rb"\ba",
+        rb"[^a]b{2,3}",
+        rb"A.*B",
+        rb"\Aab",
+        rb"a\Z",
+        rb"a(?i:b)c?",
+        rb"(?m:^b|a$)",
+    ]
+    expressions = rng.sample(pool, 5)
+    data = some_bytes(rng, 90)
+    scanner = Scanner(expressions, regex=True)
+    assert list(scanner.scan(data)) == regex_matches(expressions, data)
+    assert list(Scanner([re.compile(e) for e in expressions]).scan(data)) == regex_matches(expressions, data)
+
+
+def test_an_expression_that_remembers_without_bound() -> None:
+    """Pieces suppose a state, and those that were wrong are searched again."""
+    data = bytearray(b"." * 300_000)
+    for place, byte in (
+        (10, b"x"),
+        (100_000, b"y"),
+        (100_001, b"\n"),
+        (200_000, b"y"),
+        (250_000, b"x"),
+        (299_999, b"y"),
+    ):
+        data[place : place + 1] = byte
+    found = list(Scanner([rb"x.*y"], regex=True).scan(bytes(data)))
+    assert found == [(10, 100_001, 0), (250_000, 300_000, 0)]
+    assert list(Scanner([rb"(?s)x.*y"], regex=True).scan(bytes(data))) == [
+        (10, 100_001, 0),
+        (10, 200_001, 0),
+        (10, 300_000, 0),
+    ]
+
+
+def encoded(name: str, data: bytes) -> bytes:
+    if name == "hex":
+        return data.hex().encode()
+    return base64.urlsafe_b64encode(data) if name == "base64url" else base64.b64encode(data)
+
+
+@pytest.mark.parametrize("name", ["base64", "base64url", "hex"])
+@pytest.mark.parametrize("seed", range(4))
+def test_encoded_text(name: str, seed: int) -> None:
+    rng = random.Random(seed)
+    literals = some_literals(rng, 5)
+    scanner = Scanner(literals, encoding=name)
+    for size in (0, 1, 2, 3, 23, 24, 25, 47, 5000, 100_001):
+        data = some_bytes(rng, size)
+        matches = scanner.scan(encoded(name, data))
+        assert list(matches) == literal_matches(literals, data)
+        first, last = matches.encoded_spans()
+        bits = 4 if name == "hex" else 6
+        assert first.tolist() == [match.start * 8 // bits for match in matches]
+        assert last.tolist() == [-(-match.end * 8 // bits) for match in matches]
+
+
+@pytest.mark.parametrize("name", ["base64", "base64url", "hex"])
+@pytest.mark.parametrize("seed", range(4))
+def test_blanks_and_line_breaks(name: str, seed: int) -> None:
+    """Where the text has the characters that hold a match, not counting blanks."""
+    rng = random.Random(seed)
+    literals = some_literals(rng, 4)
+    scanner = Scanner(literals, encoding=name, strict=False)
+    for size in (0, 1, 50, 3000):
+        data = some_bytes(rng, size)
+        text = encoded(name, data).rstrip(b"=" if rng.random() < 0.5 else b"")
+        parts = [text[at : at + 76] for at in range(0, len(text), 76)]
+        broken = rng.choice((b"\r\n", b"\n", b" \t\v\f")).join(parts) + b"\n" * rng.randrange(3)
+        matches = scanner.scan(broken)
+        assert list(matches) == literal_matches(literals, data)
+        first, last = matches.encoded_spans()
+        bits = 4 if name == "hex" else 6
+        for place, match in enumerate(matches[:50]):
+            assert first[place] == encoded_place(broken, match.start * 8 // bits)
+            assert last[place] == encoded_place(broken, -(-match.end * 8 // bits) - 1) + 1
+
+
+@pytest.mark.parametrize("encoding", [None, "base64", "hex"])
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_data_in_parts(encoding: str | None, strict: bool, seed: int) -> None:
+    """What spans two chunks, or many, is found; regular expressions too."""
+    rng = random.Random(seed)
+    data = some_bytes(rng, 20_000)
+    text = data if encoding is None else encoded(encoding, data)
+    if not strict and encoding is not None:
+        text = b"\n".join(text[at : at + 60] for at in range(0, len(text), 60))
+    cuts = sorted(rng.choices(range(len(text)), k=rng.choice((1, 10, 300))))
+    chunks = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    for patterns, regex in (
+        (some_literals(rng, 30), False),
+        ([rb"a+b", rb"^b", rb"B\Z", rb"[ab]{12}"], True),
+    ):
+        scanner = Scanner(patterns, encoding, regex=regex, strict=strict)
+        whole = scanner.scan(text)
+        assert scanner.scan_stream(iter(chunks)) == whole
+        spans = zip(scanner.scan_stream(chunks).encoded_spans(), whole.encoded_spans(), strict=True)
+        assert all(np.array_equal(mine, theirs) for mine, theirs in spans)
+
+
+def test_matches_come_with_the_part_that_ends_them() -> None:
+    stream = Scanner([b"needle"]).stream()
+    assert list(stream.feed(b"a nee")) == []
+    assert list(stream.feed(b"dle, a needle")) == [(2, 8, 0), (12, 18, 0)]
+    assert list(stream.finish()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "what"),
+    [
+        (b"YWJj!WJj", 4, "'!' is no character of base64"),
+        (b"A" * 1000 + b"\x80" + b"A" * 99, 1000, r"'\x80' is no character of base64"),
+        (b"YWJj\nYWJj", 4, "strict=False skips blanks"),
+        (b"YW==YWJj", 4, "'Y' behind the padding"),
+        (b"YW==\n", 4, "'\\n' is no character"),
+        (b"YWJj=", 5, "ends with 1 `=`"),
+        (b"YW=", 3, "ends with 1 `=`"),
+        (b"YW", 2, "ends within a group of 4"),
+        (b"YWJjY", 5, "ends within a group of 4"),
+        (b"YWJ-", 3, "'-' is no character"),
+    ],
+)
+def test_text_that_encodes_nothing(text: bytes, place: int, what: str) -> None:
+    scanner = Scanner([b"abc"], encoding="base64")
+    for chunks in ([text], [text[k : k + 1] for k in range(len(text))]):
+        with pytest.raises(EncodingError, match=f"at character {place}: .*{re.escape(what)}") as error:
+            scanner.scan_stream(chunks)
+        assert error.value.place == place
+        assert isinstance(pickle.loads(pickle.dumps(error.value)), ValueError)
+
+
+def test_places_of_errors_count_blanks() -> None:
+    scanner = Scanner([b"abc"], encoding="base64", strict=False)
+    text = b"YWJj\r\n" * 500 + b"YW!j"
+    with pytest.raises(EncodingError, match="at character 3002: '!'"):
+        scanner.scan(text)
+    assert len(scanner.scan(b"YWJj\n\n Y W J j")) == 2
+    with pytest.raises(EncodingError, match="at character 4: '='"):
+        Scanner(["a"], encoding="hex", strict=False).scan("61 6=")
+
+
+def data_of_each_kind(data: bytes, folder: Path) -> dict[str, Any]:
+    path = folder / "data"
+    path.write_bytes(data)
+    with path.open("rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    array = np.frombuffer(data, np.uint8)
+    return {
+        "bytes": data,
+        "bytearray": bytearray(data),
+        "memoryview": memoryview(data),
+        "every second": memoryview(bytes(b for byte in data for b in (byte, 0)))[::2],
+        "mmap": mapped,
+        "array": array,
+        "strided": np.repeat(array, 3)[::3],
+        "str": data.decode(),
+    }
+
+
+def test_data_of_each_kind(tmp_path: Path) -> None:
+    data = b"a needle, a pin " * 500
+    scanner = Scanner(["needle", b"pin", np.frombuffer(b"a ", np.uint8)])
+    expected = literal_matches([b"needle", b"pin", b"a "], data)
+    for name, each in data_of_each_kind(data, tmp_path).items():
+        assert list(scanner.scan(each)) == expected, name
+
+
+@pytest.mark.parametrize("data", [3, None, [1, 2], np.zeros(3, np.float32), {"a": 1}])
+def test_data_of_no_kind(data: Any) -> None:
+    with pytest.raises(BadInputs, match="data is bytes"):
+        Scanner(["a"]).scan(data)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([],), "there are 0 patterns"),
+        ((b"abc",), "patterns is a list"),
+        ((["a", ""],), r"patterns\[1\] has 0 bytes"),
+        (([3],), r"patterns\[0\] is int"),
+        ((["a"], "base32"), "unknown encoding 'base32'"),
+        ((3,), "patterns is a list"),
+    ],
+)
+def test_wrong_arguments(arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Scanner(*arguments)
+    with pytest.raises(BadInputs, match="threads is a number"):
+        Scanner(["a"], threads=0)
+
+
+def test_an_expression_with_a_mistake() -> None:
+    with pytest.raises(PatternError, match=r"patterns\[1\]"):
+        Scanner([rb"ab", rb"a(b"], regex=True)
+    with pytest.raises(PatternError, match="empty"):
+        Scanner([rb"a*"], regex=True)
+
+
+def test_files_and_pickles(tmp_path: Path) -> None:
+    data = base64.b64encode(b"a needle, aab")
+    for scanner in (
+        Scanner(["needle", "a"], encoding="base64"),
+        Scanner([rb"a+b", rb"n.*d"], encoding="base64", regex=True, strict=False),
+    ):
+        path = tmp_path / "scanner.npz"
+        scanner.save(path)
+        loaded = Scanner.load(path, threads=2)
+        assert loaded.scan(data) == scanner.scan(data) == pickle.loads(pickle.dumps(scanner)).scan(data)
+        assert (loaded.encoding, loaded.strict, loaded.num_patterns) == ("base64", scanner.strict, 2)
+        assert list(tmp_path.iterdir()) == [path]
+
+
+def test_files_of_no_scanner(tmp_path: Path) -> None:
+    """A file that was changed is a clear error, or searches as its tables say; no place of it becomes a wrong index."""
+    path = tmp_path / "scanner.npz"
+    with pytest.raises(FileNotFoundError):
+        Scanner.load(path)
+    for content in (b"", b"PK\x03\x04", b"no archive" * 50):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"scanner\.npz"):
+            Scanner.load(path)
+    Scanner(["needle", "pin"]).save(path)
+    stored = dict(np.load(path))
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        name = rng.choice([*stored])
+        wrong = dict(stored)
+        wrong[name] = stored[name].copy()
+        flat = wrong[name].reshape(-1)
+        if rng.random() < 0.3:
+            wrong[name] = flat[: rng.integers(len(flat) + 1)]
+        elif len(flat):
+            flat[rng.integers(len(flat))] = rng.integers(
+                np.iinfo(flat.dtype).max, dtype=flat.dtype, endpoint=True
+            )
+        np.savez(path, **wrong)
+        try:
+            scanner = Scanner.load(path)
+        except ValueError:
+            continue
+        scanner.scan(b"a needle and a pin" * 100)
+
+
+def test_a_match_at_every_byte() -> None:
+    """Pieces with more hits than there was room for are searched again."""
+    matches = Scanner([b"a", b"aa", b"aaa"]).scan(b"a" * 300_000)
+    assert len(matches) == 3 * 300_000 - 3
+    assert np.array_equal(matches.patterns[-6:], [0, 1, 2, 0, 1, 2])
+    assert (np.diff(matches.ends.astype(np.int64)) >= 0).all()
+    assert (matches.ends - matches.starts == matches.patterns + 1).all()

@@ -1,0 +1,256 @@
+"""Where an automaton accepts, on the CPU: launches of pattern_filter and pattern_walk over pieces of data.
+
+A piece begins some bytes before what it reports, as many as an automaton must see to be in the right state.  An automaton
+that must see all, such as that of `a.*b`, begins in a supposed state: that in which the data before ended.  Pieces for which
+that was wrong are walked again, from the states in which the pieces before them ended.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..ir.program import Program
+from ..kernels.pattern_filter import pattern_filter
+from ..kernels.pattern_walk import CHAINS, pattern_walk
+from ..patterns.automaton import CONTEXT_OF, Automaton, concatenated_ranges
+from ..runtime.cpu import CpuDispatcher
+from ..runtime.dispatcher import Scratch
+
+__all__ = ["CpuSearch", "Hits"]
+
+Array = np.ndarray[Any, Any]
+
+WALKED_PIECE, FILTERED_PIECE = 1 << 13, 1 << 15
+"""Bytes of a piece, if the automaton needs to see few bytes before it."""
+
+FIRST_ROOM = 64
+"""Hits of a piece for which there is room at first; of one with more they are only counted, and it is searched again."""
+
+WALK_BYTES = 20
+"""A walk from a candidate takes as long as so many bytes of a walk through all."""
+TRY_AGAIN = 16
+"""After so many windows in which the filter was slower than a walk it is tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """`places`: indices of the bytes after which the automaton was in the accepting `states`, in ascending order.
+    `state`: after the last byte."""
+
+    places: Array
+    states: Array
+    state: int
+
+
+class _Pieces:
+    """Pieces of a launch: `begins` and `shown`, `until` of pattern_walk, and in a search by walks `entries`.
+
+    For walks the arrays have CHAINS times some rows; the last are of no piece, and show nothing.
+    """
+
+    def __init__(self, begins: Array, shown: Array, until: Array, entries: Array | None = None) -> None:
+        self.count = count = len(begins)
+        rows = count if entries is None else count + -count % CHAINS
+        self.begins, self.reports = np.zeros(rows, np.uint32), np.zeros((rows, 4), np.uint32)
+        self.begins[:count], self.reports[:count, 0], self.reports[:count, 1] = begins, shown, until
+        self.entries = None if entries is None else np.resize(entries, rows)
+        self.slots, self.room = np.zeros(1, np.int64), 0
+
+    def __len__(self) -> int:
+        return self.count
+
+    def chosen(self, which: Array, entries: Array | None) -> _Pieces:
+        return _Pieces(self.begins[which], self.reports[which, 0], self.reports[which, 1], entries)
+
+    def make_room(self, room: int) -> None:
+        """Have slots for so many hits of each piece."""
+        if self.room != room:
+            self.room = room
+            self.set_slots(np.arange(self.count + 1) * room)
+
+    def set_slots(self, slots: Array) -> None:
+        """`slots`: n + 1 numbers: where the hits of each piece go, and the slot behind the last."""
+        self.slots = slots
+        self.reports[: self.count, 2], self.reports[: self.count, 3] = slots[:-1], slots[1:]
+
+
+class CpuSearch:
+    """Searches data in windows, for one thread at a time: how much a window held says how much room the next one gets.
+
+    `warmup`: as of CompiledPatterns.  `table`: of pattern_filter, for an automaton that begins in state 0 everywhere, or None.
+    """
+
+    def __init__(
+        self,
+        automaton: Automaton,
+        cells: Array,
+        warmup: int | None,
+        table: Array | None,
+        dispatcher: CpuDispatcher,
+    ) -> None:
+        self.automaton, self.warmup, self.table, self.dispatcher = automaton, warmup, table, dispatcher
+        self.classes = automaton.num_classes
+        self.columns = automaton.classes.astype(np.uint32)
+        self.cells = cells
+        self.entries = automaton.entries[0] * np.uint32(self.classes)
+        self.room = FIRST_ROOM
+        self.scratch = Scratch()
+        self._windows_without_filter = 0
+        self._latest: tuple[tuple[int, int], _Pieces] | None = None
+
+    def search(self, data: Array, start: int, state: int) -> Hits:
+        """The hits at `start` and after it.
+
+        `data`: u8, less than 4 GiB; before `start` it has what the automaton must see, as far as there is anything.
+        `state`: that before the first byte of `data`, or, for an automaton that must see all, before `start`.
+        """
+        if self._filters():
+            return self._filtered(data, start)
+        if self.warmup is None:
+            return self._walked_in_turn(data, start, state)
+        return self._walked(data, start, state, self.warmup)
+
+    def _filters(self) -> bool:
+        if self.table is None:
+            return False
+        if self._windows_without_filter:
+            self._windows_without_filter -= 1
+        return not self._windows_without_filter
+
+    # --- by the filter
+
+    def _filtered(self, data: Array, start: int) -> Hits:
+        key = (start, len(data))
+        if self._latest is None or self._latest[0] != key:
+            self._latest = key, self._pieces_to_filter(*key)
+        hits, _, walks = self._launch(data, self._latest[1])
+        if int(walks.sum()) * WALK_BYTES > len(data):
+            self._windows_without_filter = TRY_AGAIN
+        return self._as_hits(hits, 0)
+
+    def _pieces_to_filter(self, start: int, end: int) -> _Pieces:
+        assert self.warmup is not None
+        size = max(FILTERED_PIECE, 8 * self.warmup)
+        shown = np.arange(start, end, size, dtype=np.int64)
+        return _Pieces(np.maximum(shown - self.warmup, 0), shown, np.minimum(shown + size, end))
+
+    # --- by walks
+
+    def _walked(self, data: Array, start: int, state: int, warmup: int) -> Hits:
+        """By pieces of equal length, the last of which ends with the data."""
+        total = len(data) - start
+        size = max(WALKED_PIECE, 4 * warmup)
+        if total < CHAINS * size:
+            size = max(64, -(-total // CHAINS))
+        words = -(-(size + warmup) // 4)
+        if 4 * words > len(data):
+            walked = self._walked_in_turn(data, 0, state)
+            first = int(np.searchsorted(walked.places, start))
+            return Hits(walked.places[first:], walked.states[first:], walked.state)
+        shown = np.arange(start, len(data), size, dtype=np.int64)
+        until = np.minimum(shown + size, len(data))
+        begins = np.clip(shown - warmup, 0, len(data) - 4 * words)
+        begins[-1] = len(data) - 4 * words
+        entries = self.entries[CONTEXT_OF[data[begins - 1]]]
+        entries[begins == 0] = state * self.classes
+        hits, _, exits = self._launch(data, _Pieces(begins, shown, until, entries), words)
+        return self._as_hits(hits, int(exits[-1]))
+
+    def _walked_in_turn(self, data: Array, start: int, state: int) -> Hits:
+        """By pieces that each begin where the one before ends, then by single bytes."""
+        found: list[Hits] = []
+        whole = (len(data) - start) // WALKED_PIECE
+        rest = (len(data) - start) % WALKED_PIECE // 4
+        for count, words in ((whole, WALKED_PIECE // 4), (min(rest, 1), rest)):  # `rest` words are one piece
+            if count:
+                end = start + 4 * words * count
+                found.append(
+                    self._repaired(data, np.arange(start, end, 4 * words, dtype=np.int64), words, state)
+                )
+                state, start = found[-1].state, end
+        found.append(self._by_hand(data, start, state))
+        return Hits(
+            np.concatenate([part.places for part in found]),
+            np.concatenate([part.states for part in found]),
+            found[-1].state,
+        )
+
+    def _repaired(self, data: Array, begins: Array, words: int, state: int) -> Hits:
+        pieces = _Pieces(begins, begins, begins + 4 * words)
+        supposed = np.full(len(begins), state * self.classes, np.uint32)
+        exits = np.zeros(len(begins), np.uint32)
+        found: list[Array] = [np.zeros(0, np.uint64)] * len(begins)
+        wrong = np.arange(len(begins))
+        while len(wrong):
+            hits, counts, ended = self._launch(data, pieces.chosen(wrong, supposed[wrong]), words)
+            exits[wrong] = ended
+            for piece, own in zip(wrong.tolist(), np.split(hits, np.cumsum(counts)[:-1]), strict=True):
+                found[piece] = own
+            actual = np.concatenate([supposed[:1], exits[:-1]])
+            wrong = np.flatnonzero(actual != supposed)
+            supposed = actual
+        return self._as_hits(np.concatenate(found), int(exits[-1]))
+
+    def _by_hand(self, data: Array, start: int, state: int) -> Hits:
+        """A few bytes."""
+        places, states = [], []
+        for place in range(start, len(data)):
+            state = int(self.automaton.transitions[state, self.automaton.classes[data[place]]])
+            if state >= self.automaton.first_accepting:
+                places.append(place)
+                states.append(state)
+        return Hits(np.array(places, np.uint64), np.array(states, np.uint32), state)
+
+    def _as_hits(self, hits: Array, last_cell: int) -> Hits:
+        cells = (hits & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+        return Hits(hits >> np.uint64(32), cells // np.uint32(self.classes), last_cell // self.classes)
+
+    # --- launches
+
+    def _launch(self, data: Array, pieces: _Pieces, words: int = 0) -> tuple[Array, Array, Array]:
+        """Search pieces by pattern_walk if they have entries, else by pattern_filter.
+
+        Gives the hits of all pieces, one after the other, how many each has, and what is in @exits or @walks.
+        """
+        pieces.make_room(self.room)
+        hits, counts, others = self._run(data, pieces, words)
+        if not counts.any():
+            return hits[:0], counts, others
+        slots, fits = pieces.slots, counts <= self.room
+        self.room = max(FIRST_ROOM, min(2 * int(counts.max()), 4 * FILTERED_PIECE))
+        firsts = np.cumsum(counts) - counts
+        chosen = np.flatnonzero(fits & (counts > 0))
+        found = hits[concatenated_ranges(slots[chosen], counts[chosen])]
+        if fits.all():
+            return found, counts, others
+        # those with more hits than there was room for are searched once more
+        all_hits = np.empty(int(counts.sum()), np.uint64)
+        all_hits[concatenated_ranges(firsts[chosen], counts[chosen])] = found
+        full = np.flatnonzero(~fits)
+        again = pieces.chosen(full, None if pieces.entries is None else pieces.entries[full])
+        again.set_slots(np.concatenate([[0], np.cumsum(counts[full])]))
+        hits, _, _ = self._run(data, again, words)
+        all_hits[concatenated_ranges(firsts[full], counts[full])] = hits[: int(again.slots[-1])]
+        return all_hits, counts, others
+
+    def _run(self, data: Array, pieces: _Pieces, words: int) -> tuple[Array, Array, Array]:
+        """One launch: @hits, @counts as i64, and @exits or @walks."""
+        hits = np.empty(max(int(pieces.slots[-1]), 1), np.uint64)
+        counts, others = np.zeros((2, len(pieces.begins)), np.uint32)
+        arrays = [data, self.columns, self.cells, pieces.begins, pieces.reports.reshape(-1), counts, hits]
+        first = self.automaton.first_accepting * self.classes
+        if pieces.entries is None:
+            assert self.table is not None
+            self._in_place(pattern_filter(), [*arrays, self.table, others], len(counts), (first,))
+        else:
+            groups = len(counts) // CHAINS
+            self._in_place(pattern_walk(), [*arrays, pieces.entries, others], groups, (first, words))
+        count = len(pieces)
+        return hits, counts[:count].astype(np.int64), others[:count]
+
+    def _in_place(self, program: Program, arrays: list[Array], grid: int, params: tuple[int, ...]) -> None:
+        launch = self.dispatcher.prepared(program, settled=True, is_bounded=True)
+        launch.in_place(arrays, (grid, 1, 1), self.scratch, params)

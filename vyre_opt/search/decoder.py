@@ -1,0 +1,147 @@
+"""Text to the bytes that it encodes, a window at a time, each character checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..kernels.checked_decode import BLOCK, INVOCATIONS, checked_base64, checked_hex
+from ..runtime.cpu import CpuDispatcher
+from ..runtime.dispatcher import Scratch
+from .encodings import BLANK, PADDING, Encoding
+from .errors import EncodingError
+from .places import Places
+
+__all__ = ["Decoder"]
+
+Array = np.ndarray[Any, Any]
+
+WINDOW = 1 << 21
+"""Characters of a window for each thread: what it decodes to stays in a cache until it is searched."""
+NONE_BAD = 0xFFFFFFFF
+
+
+class Decoder:
+    """Decodes one text: `decode` takes the next part of it, `finish` is called at its end.
+
+    `headroom`: bytes that stay free before those of each window.  `places`: where the text has its characters.
+    Raises EncodingError for the first character that is wrong.
+    """
+
+    def __init__(self, encoding: Encoding, strict: bool, dispatcher: CpuDispatcher, headroom: int) -> None:
+        self.encoding, self.strict, self.dispatcher, self.headroom = encoding, strict, dispatcher, headroom
+        self.places = Places()
+        self._size = WINDOW * dispatcher.workers
+        self._program = checked_hex() if encoding.name == "hex" else checked_base64(encoding.last_two)
+        self._read = 0  # characters of the text, of all kinds
+        self._taken = 0  # of those that hold bits, how many were decoded
+        self._waiting = np.zeros(0, np.uint8)  # the next of them, less than a block
+        self._padding = 0
+        self._skips_blanks = False
+        self._scratch = Scratch()
+        self._buffer = np.zeros(0, np.uint8)
+
+    def decode(self, text: Array) -> Iterator[Array]:
+        """Buffers that end with the bytes of a window, behind the headroom.  Each is valid until the next is asked for."""
+        for first in range(0, len(text), self._size):
+            window = text[first : first + self._size]
+            buffer = self._window(window)
+            self._read += len(window)
+            if len(buffer) > self.headroom:
+                yield buffer
+
+    def finish(self) -> Array:
+        """A buffer that ends with the bytes of the last characters."""
+        unit = self.encoding.characters
+        rest = len(self._waiting) % unit
+        missing = -rest % unit
+        if self._padding and self._padding != missing:
+            raise self._error(
+                f"the text ends with {self._padding} `=`, where {missing or 'none'} may stand", self._read
+            )
+        holds_nothing = rest * self.encoding.octets < unit
+        if rest and (holds_nothing or (self.strict and self.encoding.needs_padding and not self._padding)):
+            raise self._error(f"the text ends within a group of {unit} characters", self._read)
+        buffer = self._room_for(len(self._waiting))
+        buffer[self.headroom :] = self.encoding.decode_few(self._waiting)
+        return buffer
+
+    def _window(self, text: Array) -> Array:
+        """What is decoded of a window, and of the characters that waited."""
+        characters, blanks = text, np.zeros(0, np.int64)
+        if self._skips_blanks:
+            is_blank = self.encoding.values[text] == BLANK
+            characters, blanks = text[~is_blank], np.flatnonzero(is_blank)
+        if len(self._waiting):
+            characters = np.concatenate([self._waiting, characters])
+        whole = len(characters) // BLOCK * BLOCK
+        buffer, bad = self._blocks(characters[:whole])
+        if bad is None:
+            bad = self._first_bad(characters, whole)
+        if (
+            not (self.strict or self._skips_blanks)
+            and (self.encoding.values[characters[bad:]] == BLANK).any()
+        ):
+            self._skips_blanks = True
+            return self._window(text)
+        self.places.add(blanks + self._read)
+        first_new = len(self._waiting)
+        if self._padding and len(characters) > first_new:
+            bad = first_new  # nothing may follow padding but more of it
+        done = min(whole, bad // self.encoding.characters * self.encoding.characters)
+        if bad < len(characters):
+            self._check_padding(characters, bad)
+        self._waiting = characters[done:bad].copy()
+        self._taken += done
+        return buffer[: self.headroom + self.encoding.bytes_of(done)]
+
+    def _first_bad(self, characters: Array, start: int) -> int:
+        """The place of the first one from `start` on that holds no bits, or how many there are."""
+        is_bad = self.encoding.values[characters[start:]] >= PADDING
+        return start + int(is_bad.argmax()) if is_bad.any() else len(characters)
+
+    def _check_padding(self, characters: Array, start: int) -> None:
+        """Raise an error unless all characters from `start` on are padding."""
+        is_padding = self.encoding.values[characters[start:]] == PADDING
+        if not is_padding.all():
+            self._refuse(
+                characters,
+                start + int(is_padding.argmin()),
+                is_behind=bool(is_padding[0]) or self._padding > 0,
+            )
+        self._padding += len(is_padding)
+
+    def _refuse(self, characters: Array, bad: int, is_behind: bool) -> None:
+        number = self._taken + self._padding + bad
+        place = int(self.places.of(np.array([number], np.uint64))[0])
+        shown = ascii(chr(characters[bad]))
+        if is_behind and self.encoding.values[characters[bad]] < PADDING:
+            raise self._error(f"{shown} behind the padding", place)
+        advice = ""
+        if self.encoding.values[characters[bad]] == BLANK:
+            advice = "; strict=False skips blanks and line breaks"
+        raise self._error(f"{shown} is no character of {self.encoding.name}", place, advice)
+
+    def _error(self, what: str, place: int, advice: str = "") -> EncodingError:
+        return EncodingError(f"at character {place}: {what}{advice}", place)
+
+    # --- launches
+
+    def _room_for(self, characters: int) -> Array:
+        size = self.headroom + self.encoding.bytes_of(characters)
+        if len(self._buffer) < size:
+            self._buffer = np.empty(size, np.uint8)
+        return self._buffer[:size]
+
+    def _blocks(self, characters: Array) -> tuple[Array, int | None]:
+        """Whole blocks decoded, behind the headroom, and the place of the first character that holds no bits."""
+        buffer = self._room_for(len(characters))
+        if not len(characters):
+            return buffer, None
+        first_bad = np.array([NONE_BAD], np.uint32)
+        grid = (-(-len(characters) // (BLOCK * INVOCATIONS)), 1, 1)
+        arrays = [np.ascontiguousarray(characters), buffer[self.headroom :], first_bad]
+        self.dispatcher.prepared(self._program, settled=True).in_place(arrays, grid, self._scratch)
+        return buffer, None if first_bad[0] == NONE_BAD else int(first_bad[0])

@@ -1,0 +1,103 @@
+"""The table of kernels/pattern_filter for a set of literals: eight groups of those that begin alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..kernels.pattern_filter import ENTRIES, POSITIONS
+
+__all__ = ["MOST_CANDIDATES", "filter_table"]
+
+Array = np.ndarray[Any, Any]
+
+GROUPS = 8
+UNITS = 64
+"""Literals are put into groups by so many at most, of neighbours in the order of their bytes."""
+
+MOST_CANDIDATES = 0.03
+"""The share of places where a literal may begin, from which on a walk through all bytes is faster than a filter."""
+
+
+def _weights() -> Array:
+    """How often each byte is taken to be met: half as in English text and programs, half as in random bytes."""
+    text = np.full(256, 0.2)
+    text[128:] = 0.02
+    text[list(b"abcdefghijklmnopqrstuvwxyz")] = 2.5
+    text[list(b"etaoinsr")] = 6.0
+    text[list(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.,()\"'=-/:")] = 0.7
+    text[ord(" ")] = 15.0
+    text[ord("\n")] = 3.0
+    by_byte = 0.5 * text / text.sum() + 0.5 / 256
+    return np.asarray(by_byte.reshape(-1, ENTRIES).sum(0))
+
+
+_WEIGHTS = _weights()
+_WEIGHT_OF_OCTET = np.array(
+    [
+        [sum(_WEIGHTS[8 * octet + bit] for bit in range(8) if value >> bit & 1) for value in range(256)]
+        for octet in range(ENTRIES // 8)
+    ]
+)
+"""[8, 256]: the weights of a set of entries, by the octets of the u64 that it is, add up to the set's."""
+
+
+def filter_table(literals: Sequence[bytes], caseless: bool) -> tuple[Array, float]:
+    """u8[POSITIONS * ENTRIES], and the share of places that it is expected to leave."""
+    units = _entry_sets(literals, caseless)
+    costs = _costs(units)
+    groups, share = _cheapest_groups(costs)
+    table = np.zeros((POSITIONS, ENTRIES), np.uint8)
+    for number, (first, end) in enumerate(groups):
+        members = np.bitwise_or.reduce(units[first:end], axis=0)
+        entries = members[:, None] >> np.arange(ENTRIES, dtype=np.uint64) & np.uint64(1)
+        table |= entries.astype(np.uint8) << number
+    return table.reshape(-1), share
+
+
+def _entry_sets(literals: Sequence[bytes], caseless: bool) -> Array:
+    """u64[units, POSITIONS]: the entries that the literals of a unit have at each position, all where one is shorter."""
+    ordered = sorted(literal[:POSITIONS].lower() if caseless else literal[:POSITIONS] for literal in literals)
+    lengths = np.fromiter(map(len, ordered), np.int64, len(ordered))
+    padded = b"".join(literal.ljust(POSITIONS, b"\0") for literal in ordered)
+    octets = np.frombuffer(padded, np.uint8).reshape(-1, POSITIONS)
+    sets = np.uint64(1) << (octets % ENTRIES).astype(np.uint64)
+    if caseless:
+        is_letter = (octets >= ord("a")) & (octets <= ord("z"))
+        sets |= np.where(is_letter, np.uint64(1) << ((octets ^ 32) % ENTRIES).astype(np.uint64), np.uint64(0))
+    sets[np.arange(POSITIONS) >= lengths[:, None]] = np.uint64(0xFFFFFFFFFFFFFFFF)
+    per_unit = -(-len(ordered) // UNITS)
+    return np.bitwise_or.reduceat(sets, np.arange(0, len(ordered), per_unit), axis=0)
+
+
+def _costs(units: Array) -> Array:
+    """f64[n, n + 1]: the share of places that a group of the units from one to another leaves; inf for no group."""
+    count = len(units)
+    costs = np.full((count, count + 1), np.inf)
+    for first in range(count):
+        unions = np.bitwise_or.accumulate(units[first:], axis=0)
+        octets = np.ascontiguousarray(unions.astype("<u8")).view(np.uint8).reshape(*unions.shape, -1)
+        weights = _WEIGHT_OF_OCTET[np.arange(octets.shape[-1]), octets].sum(-1)
+        costs[first, first + 1 :] = weights.prod(-1)
+    return costs
+
+
+def _cheapest_groups(costs: Array) -> tuple[list[tuple[int, int]], float]:
+    """At most GROUPS groups of neighbours with the least sum of costs: from where to where, and the sum."""
+    count = len(costs)
+    totals, choices = costs[0], []
+    for _ in range(min(GROUPS, count) - 1):
+        with_one_more = totals[:count, None] + costs
+        choice = with_one_more.argmin(0)
+        better = with_one_more[choice, np.arange(count + 1)]
+        choices.append(np.where(better < totals, choice, -1))
+        totals = np.minimum(better, totals)
+    groups, end = [], count
+    for choice in reversed(choices):
+        first = int(choice[end])
+        if first > 0:
+            groups.append((first, end))
+            end = first
+    return [*groups, (0, end)], float(totals[count])

@@ -1,0 +1,152 @@
+"""`Scanner`: patterns, compiled once, and a search for them in any data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from ..patterns.cached import cached_patterns
+from ..patterns.compile import DEFAULT_MAX_STATES
+from ..patterns.pattern_list import read_patterns
+from ..runtime.cache.store import default_store
+from ..runtime.cpu import CpuDispatcher
+from ..runtime.dispatcher import BadInputs, shared_dispatcher
+from .encodings import ENCODINGS
+from .matches import Matches
+from .saved import read_arrays, write_arrays
+from .stream import Stream
+from .tables import SearchTables
+
+__all__ = ["Scanner"]
+
+
+class Scanner:
+    """Searches for all of `patterns` at once, in bytes or in what text encodes.
+
+        scanner = Scanner([b"needle", b"pin"], encoding="base64")
+        for start, end, pattern in scanner.scan(text): ...
+
+    `patterns`: each bytes, an array of u8, or a str, of which its UTF-8 counts; what `re.compile` gives is a regular
+    expression, and with `regex` all are.  `encoding`: None, "base64", "base64url" or "hex".  `caseless`: ASCII letters match in
+    either case.  `strict`: every character of the text holds bits, or is padding; otherwise blanks and line breaks are
+    skipped, and padding may be left out.  `threads`: that search at once, by default as many as CPUs.  `max_states`: of the
+    automata of regular expressions.
+
+    All matches are found, those that overlap too.  Where a regular expression has several matches with one end, there is one,
+    with the leftmost start.
+
+    Raises PatternError for wrong patterns, with the place of each mistake, LimitExceeded where they need too many states, and
+    BadInputs for other wrong arguments.  All are ValueErrors.
+    """
+
+    def __init__(
+        self,
+        patterns: Iterable[Any],
+        encoding: str | None = None,
+        caseless: bool = False,
+        regex: bool = False,
+        strict: bool = True,
+        *,
+        threads: int | None = None,
+        max_states: int = DEFAULT_MAX_STATES,
+    ) -> None:
+        listed = patterns if isinstance(patterns, (str, bytes)) else _listed(patterns)
+        compiled = cached_patterns(
+            listed, regex=regex, caseless=caseless, max_states=max_states, store=default_store()
+        )
+        read = read_patterns(listed, regex=regex, caseless=caseless)
+        self._set(SearchTables.of(read, caseless, compiled), encoding, strict, threads)
+
+    def _set(self, tables: SearchTables, encoding: str | None, strict: bool, threads: int | None) -> None:
+        if encoding is not None and (not isinstance(encoding, str) or encoding not in ENCODINGS):
+            raise BadInputs(f"unknown encoding {encoding!r}; there are {', '.join(ENCODINGS)}, and None")
+        if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
+            raise BadInputs(f"threads is a number from 1 on, not {threads!r}")
+        self._tables, self.encoding, self.strict, self.threads = tables, encoding, bool(strict), threads
+
+    @property
+    def num_patterns(self) -> int:
+        return self._tables.compiled.num_patterns
+
+    def __repr__(self) -> str:
+        encoding = "" if self.encoding is None else f" in {self.encoding}"
+        return f"<Scanner for {self.num_patterns} pattern{'s' * (self.num_patterns != 1)}{encoding}>"
+
+    def scan(self, data: Any) -> Matches:
+        """All matches in `data`: bytes, a memoryview, an mmap, or an array of u8 of NumPy, torch or CuPy.
+
+        Raises EncodingError, a ValueError, with the place of the first character that encodes nothing, and BadInputs.
+        """
+        stream = self.stream()
+        return Matches.joined([stream.feed(data), stream.finish()])
+
+    def scan_stream(self, chunks: Iterable[Any]) -> Matches:
+        """All matches in the data that `chunks` are together, with those that span several of them.
+
+        Raises what `scan` does.  To have matches before the last chunk is there, see `stream`.
+        """
+        stream = self.stream()
+        return Matches.joined([*map(stream.feed, chunks), stream.finish()])
+
+    def stream(self) -> Stream:
+        """A search that is fed part by part: `stream.feed(part)` and, at the end, `stream.finish()` give `Matches`."""
+        encoding = None if self.encoding is None else ENCODINGS[self.encoding]
+        return Stream(self._tables, encoding, self.strict, self._dispatcher)
+
+    @cached_property
+    def _dispatcher(self) -> CpuDispatcher:
+        if self.threads is not None:
+            return CpuDispatcher(workers=self.threads)
+        dispatcher = shared_dispatcher("cpu")
+        assert isinstance(dispatcher, CpuDispatcher)
+        return dispatcher
+
+    # --- files, and pickles
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the scanner to a file of plain arrays (NumPy's npz).  What was there is replaced when all is written."""
+        write_arrays(path, self._arrays())
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], *, threads: int | None = None) -> Scanner:
+        """The scanner that `save` wrote.  Raises ValueError for a file that holds none; a wrong table is never walked."""
+        return cls._of_arrays(read_arrays(path), threads)
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        names = [None, *ENCODINGS]
+        settings = np.array([names.index(self.encoding), self.strict], np.uint32)
+        return self._tables.to_arrays() | {"settings": settings}
+
+    @classmethod
+    def _of_arrays(cls, arrays: dict[str, np.ndarray], threads: int | None) -> Scanner:
+        settings = arrays.pop("settings", None)
+        names = [None, *ENCODINGS]
+        if (
+            settings is None
+            or settings.dtype != np.uint32
+            or settings.shape != (2,)
+            or settings[0] >= len(names)
+        ):
+            raise ValueError("these arrays are no scanner")
+        scanner = cls.__new__(cls)
+        scanner._set(SearchTables.from_arrays(arrays), names[int(settings[0])], bool(settings[1]), threads)
+        return scanner
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (self._arrays(), self.threads)
+
+
+def _unpickled(arrays: dict[str, np.ndarray], threads: int | None) -> Scanner:
+    return Scanner._of_arrays(dict(arrays), threads)
+
+
+def _listed(patterns: Iterable[Any]) -> Any:
+    """A list, so that it can be read twice; what is none stays, for a message that says so."""
+    try:
+        return list(patterns)
+    except TypeError:
+        return patterns
