@@ -8,6 +8,7 @@ of base64, which determine the length of the result.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,13 @@ def base64_decode(text: Any, *, dispatcher: DispatcherLike | None = None) -> Any
     """
     if is_recorded(text):
         return record("base64_decode", (text,), dispatcher, None)
-    return _base64((text,), ("text",), dispatcher, None, _padding(text, dispatcher))
+    padding = _padding(text, dispatcher)
+    return _base64((_planned_for(text),), ("text",), dispatcher, None, padding)
+
+
+def _planned_for(text: Any) -> Any:
+    """Bytes as an array, which has plans."""
+    return np.frombuffer(text, np.uint8) if type(text) is bytes and text else text
 
 
 def _padding(text: Any, dispatcher: DispatcherLike | None) -> int:
@@ -67,7 +74,7 @@ def _base64(backend: ArrayBackend, operands: Sequence[Operand], padding: int) ->
 
 def hex_decode(text: Any, *, dispatcher: DispatcherLike | None = None) -> Any:
     """The bytes of hexadecimal text in either case, as u8; a last odd digit is left out."""
-    return _hex((text,), ("text",), dispatcher, None)
+    return _hex((_planned_for(text),), ("text",), dispatcher, None)
 
 
 @planned("hex_decode", as_octets)
@@ -88,7 +95,7 @@ def _decoding(
 
     if size == 0:
         return Empty((0,))
-    schedule = decode_schedule(backend.target)
+    schedule = replace(decode_schedule(backend.target), strided=False)
     grid = decode_grid(schedule, operands[0].count)
     return KernelCall(build(schedule), grid, (0, OutputAlloc(size)), (size,))
 

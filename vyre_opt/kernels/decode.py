@@ -18,6 +18,7 @@ from functools import lru_cache
 from ..ir.builder import Builder
 from ..ir.program import Buffer, Program, Value
 from ..ir.types import DataType
+from .checked_decode import Base64Block, Block, HexBlock
 from .collective import elements, guarded, offset
 
 __all__ = [
@@ -47,6 +48,8 @@ _BASE64_RANGES = (("+", "+", 62), ("/", "/", 63), ("0", "9", 52), ("A", "Z", 0),
 class DecodeSchedule:
     """`lanes`: of a workgroup.  `characters`: of a lane's run, 4, 8, 16 or 32.
 
+    `shuffles`: a run of at least 8 is decoded as one vector of bytes, by `permute`.
+
     `strided`: right for every grid.  Without it, for that of `decode_grid`: each lane has one run, and what a
     workgroup writes follows what the workgroup before it writes.
     """
@@ -54,16 +57,18 @@ class DecodeSchedule:
     lanes: int = 256
     characters: int = 16
     strided: bool = True
+    shuffles: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.lanes <= 1024 or self.characters not in (4, 8, 16, 32):
             raise ValueError(f"1 to 1024 lanes, runs of 4, 8, 16 or 32 characters: {self}")
+        if self.shuffles and self.characters < 8:
+            raise ValueError(f"shuffles of at least 8 characters: {self}")
 
 
 def decode_schedule(target: str = "") -> DecodeSchedule:
-    """16-byte loads on a GPU.  On the CPU target 8 characters, of which those of a subgroup fill half of the
-    vector registers, so that nothing is spilled."""
-    return DecodeSchedule(characters=8 if target == "cpu" else 16)
+    """16-byte loads on a GPU; on the CPU target whole registers, by byte shuffles."""
+    return DecodeSchedule(characters=32, shuffles=True) if target == "cpu" else DecodeSchedule()
 
 
 def decode_grid(schedule: DecodeSchedule, characters: int) -> int:
@@ -203,7 +208,7 @@ def base64(schedule: DecodeSchedule = DecodeSchedule()) -> Program:
     b, text, out = _declare("decode_base64", schedule)
     characters = base64_characters(b, text)
     size = schedule.characters // 4 * 3
-    _runs(b, text, out, characters, base64_bytes(b, characters), schedule, size, from_base64)
+    _runs(b, text, out, characters, base64_bytes(b, characters), schedule, size, from_base64, Base64Block())
     return b.finish(verify=False)
 
 
@@ -213,7 +218,7 @@ def hex_text(schedule: DecodeSchedule = DecodeSchedule()) -> Program:
     b, text, out = _declare("decode_hex", schedule)
     total = b.div(b.len(text), 2, name="total")
     characters = b.mul(total, 2, name="characters")
-    _runs(b, text, out, characters, total, schedule, schedule.characters // 2, from_hex)
+    _runs(b, text, out, characters, total, schedule, schedule.characters // 2, from_hex, HexBlock())
     return b.finish(verify=False)
 
 
@@ -232,6 +237,7 @@ def _runs(
     schedule: DecodeSchedule,
     run_bytes: int,
     decode: Callable[[Builder, Value], list[Value]],
+    block: Block,
 ) -> None:
     """Decode runs of characters, neighbouring ones by neighbouring lanes, each to `run_bytes` bytes: whole runs
     by vector loads and stores, the last one element by element."""
@@ -243,6 +249,11 @@ def _runs(
         return [b.extract(decoded[k // 4], k % 4) for k in range(run_bytes)]
 
     def run(index: Value) -> None:
+        if schedule.shuffles:
+            text_run = b.load(text, b.mul(index, size), lanes=size)
+            values = b.select(block.is_bad(b, text_run), b.const(0, text_run.type), block.values(b, text_run))
+            b.store(block.joined(b, values), out, b.mul(index, run_bytes))
+            return
         decoded = octets(b.load(text, b.mul(index, size), lanes=size))
         start = b.mul(index, run_bytes)
         width = run_bytes & -run_bytes  # the largest power of two that divides it: stores must be aligned

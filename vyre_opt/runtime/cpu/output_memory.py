@@ -17,7 +17,7 @@ import numpy as np
 
 __all__ = ["address", "empty"]
 
-MIN_BYTES = 1 << 20
+MIN_BYTES = 1 << 18
 """Smaller arrays are left to the C library, whose heap keeps their memory itself."""
 
 MAX_KEPT_BYTES = 1 << 28
