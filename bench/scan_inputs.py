@@ -37,9 +37,9 @@ class Corpus:
 
 def corpus(size: int) -> Corpus:
     """Python's own sources, the patterns of examples/ planted about every 16 KiB.  `size`: a multiple of 3."""
-    example = _example()
-    patterns = example.read_patterns(ROOT / "examples" / "patterns.txt")
-    text = bytearray(example.library_text(size))
+    own = example()
+    patterns = own.read_patterns(ROOT / "examples" / "patterns.txt")
+    text = bytearray(own.library_text(size))
     draw = random.Random(7)
     for _ in range(size >> 14):
         pattern = draw.choice(patterns)
@@ -63,7 +63,7 @@ def searched(text: bytes, patterns: list[bytes]) -> tuple[list[Match], str]:
     return sorted(automaton.iter(text.decode("latin-1"))), "pyahocorasick"
 
 
-def _example() -> Any:
+def example() -> Any:
     sys.path.insert(0, str(ROOT / "examples"))
     import decode_scan
 

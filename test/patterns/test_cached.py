@@ -18,7 +18,9 @@ TEXT = b"abcd bc\nabc"
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A store that keeps the smallest sets, too."""
+    monkeypatch.setattr(cached, "FEW_BYTES", 0)
     tmp_path.chmod(0o700)
     return Store(tmp_path / "cache")
 
@@ -42,6 +44,15 @@ def test_the_second_time_nothing_is_compiled(store: Store, compilations: list[An
     assert len(compilations) == 1
     assert find(first, TEXT) == find(second, TEXT) == find(compile_patterns(PATTERNS), TEXT)
     np.testing.assert_array_equal(first.search.transitions, second.search.transitions)
+
+
+def test_literals_that_are_compiled_sooner_than_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cached, "FEW_BYTES", 7)
+    cached_patterns([b"abc", b"def"], store=store)
+    assert not [*store.entries()]
+    cached_patterns([b"abc", b"defg"], store=store)
+    cached_patterns([b"abc"], regex=True, store=store)
+    assert len([*store.entries()]) == 2
 
 
 def test_without_a_store(compilations: list[Any]) -> None:

@@ -21,9 +21,12 @@ from .compile import DEFAULT_MAX_STATES, compiled
 from .compiled import CompiledPatterns
 from .pattern_list import Patterns, read_patterns
 
-__all__ = ["KIND", "cached_patterns", "decode", "encode"]
+__all__ = ["KIND", "cached_compiled", "cached_patterns", "decode", "encode"]
 
 KIND = "patterns"
+
+FEW_BYTES = 1 << 15
+"""Literals that have fewer together are compiled in less time than a store takes to keep and to find them."""
 
 Array = np.ndarray[Any, Any]
 
@@ -39,7 +42,15 @@ def cached_patterns(
     store: Store | None,
 ) -> CompiledPatterns:
     """As `compile_patterns`, from the store if it has them; None: without one."""
-    read = read_patterns(patterns, regex=regex, caseless=caseless)
+    return cached_compiled(read_patterns(patterns, regex=regex, caseless=caseless), caseless, max_states, store)
+
+
+def cached_compiled(
+    read: Patterns, caseless: bool, max_states: int = DEFAULT_MAX_STATES, store: Store | None = None
+) -> CompiledPatterns:
+    """As `cached_patterns`, of patterns that are read."""
+    if not read.flags and sum(map(len, read.contents)) < FEW_BYTES:
+        return compiled(read, caseless, max_states)
 
     def compile() -> tuple[bytes, CompiledPatterns]:
         automata = compiled(read, caseless, max_states)

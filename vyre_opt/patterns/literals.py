@@ -113,8 +113,9 @@ def _trie_levels(symbols: Array, lengths: Array) -> list[_Level]:
         prefix = np.cumsum(is_new) - 1
         goes_on = lengths[active] > len(levels) + 1
         ended, states = active[~goes_on], prefix[~goes_on]  # equal patterns are neighbours, as all are sorted
-        ending, first, count = np.unique(states, return_index=True, return_counts=True)
-        levels.append(_Level(parents, edges, ending, ended[first], count))
+        first = np.flatnonzero(np.diff(states, prepend=-1))
+        count = np.diff(first, append=len(states))
+        levels.append(_Level(parents, edges, states[first], ended[first], count))
         active, prefix = active[goes_on], prefix[goes_on]
     return levels
 

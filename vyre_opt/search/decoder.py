@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..kernels.checked_decode import BLOCK, INVOCATIONS, checked_base64, checked_hex
-from ..runtime.cpu import CpuDispatcher
+from ..runtime.cpu import CpuDispatcher, output_memory
 from ..runtime.dispatcher import Scratch
 from .encodings import BLANK, PADDING, Encoding
 from .errors import EncodingError
@@ -132,7 +132,7 @@ class Decoder:
     def _room_for(self, characters: int) -> Array:
         size = self.headroom + self.encoding.bytes_of(characters)
         if len(self._buffer) < size:
-            self._buffer = np.empty(size, np.uint8)
+            self._buffer = output_memory.empty(size, np.dtype(np.uint8))
         return self._buffer[:size]
 
     def _blocks(self, characters: Array) -> tuple[Array, int | None]:

@@ -14,7 +14,7 @@ __all__ = ["MOST_CANDIDATES", "filter_table"]
 Array = np.ndarray[Any, Any]
 
 GROUPS = 8
-UNITS = 64
+UNITS = 32
 """Literals are put into groups by so many at most, of neighbours in the order of their bytes."""
 
 MOST_CANDIDATES = 0.03

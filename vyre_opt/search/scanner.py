@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..patterns.cached import cached_patterns
+from ..patterns.cached import cached_compiled
 from ..patterns.compile import DEFAULT_MAX_STATES
 from ..patterns.pattern_list import read_patterns
 from ..runtime.cache.store import default_store
@@ -54,11 +54,8 @@ class Scanner:
         threads: int | None = None,
         max_states: int = DEFAULT_MAX_STATES,
     ) -> None:
-        listed = patterns if isinstance(patterns, (str, bytes)) else _listed(patterns)
-        compiled = cached_patterns(
-            listed, regex=regex, caseless=caseless, max_states=max_states, store=default_store()
-        )
-        read = read_patterns(listed, regex=regex, caseless=caseless)
+        read = read_patterns(patterns, regex=regex, caseless=caseless)
+        compiled = cached_compiled(read, caseless, max_states, default_store())
         self._set(SearchTables.of(read, caseless, compiled), encoding, strict, threads)
 
     def _set(self, tables: SearchTables, encoding: str | None, strict: bool, threads: int | None) -> None:
@@ -143,10 +140,3 @@ class Scanner:
 def _unpickled(arrays: dict[str, np.ndarray], threads: int | None) -> Scanner:
     return Scanner._of_arrays(dict(arrays), threads)
 
-
-def _listed(patterns: Iterable[Any]) -> Any:
-    """A list, so that it can be read twice; what is none stays, for a message that says so."""
-    try:
-        return list(patterns)
-    except TypeError:
-        return patterns

@@ -164,9 +164,10 @@ class Stream:
         starts, ends, patterns = columns
         if self._encoding is None or self._decoder is None:
             return Matches(starts, ends, patterns)
-        first, last = self._encoding.spans(starts, ends)
-        places = self._decoder.places
-        spans = places.of(first), places.of(last - np.uint64(1)) + np.uint64(1)
+        spans, places = None, self._decoder.places
+        if len(ends):
+            first, last = self._encoding.spans(starts, ends)
+            spans = places.of(first), places.of(last - np.uint64(1)) + np.uint64(1)
         if self._tables.knows_lengths:
             done = max(0, self._searched - self._reach)
             places.forget(done * self._encoding.characters // self._encoding.octets)

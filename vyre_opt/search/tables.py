@@ -46,7 +46,7 @@ class SearchTables:
         search = self.compiled.search
         return len(search.accept_patterns) == len(search.accept_offsets) - 1
 
-    @property
+    @cached_property
     def knows_lengths(self) -> bool:
         """Whether a match's end tells its start."""
         return bool((self.compiled.lengths > 0).all())

@@ -116,12 +116,12 @@ class CpuDispatcher:
         compared op by op.  `is_bounded`: and that none of its workgroups runs for long.  Raises what `dispatch` does,
         but for its inputs and grid.
         """
-        assert not has_rows(program), "launch_of makes it row-major first"
         values = check_declarations(program, module, specs) if specs else None
         key = (id(program), id(module), None if values is None else tuple(sorted(values.items())))
         cached = self._launches.get(key)
         if cached is not None and (settled or cached.is_current()):
             return cached
+        assert not has_rows(program), "launch_of makes it row-major first"
         constants = check_declarations(program, module, None) if values is None else values
 
         launch = CompiledLaunch(
