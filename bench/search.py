@@ -16,7 +16,8 @@ import multiprocessing
 import random
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -50,10 +51,15 @@ def interleaved(runs: Mapping[str, Run], rounds: int = ROUNDS) -> dict[str, floa
 
 
 def literals(count: int, data: bytes, seed: int) -> list[bytes]:
-    """The patterns of examples/ for 46; otherwise a third are words of the data, the rest drawn like keys."""
+    """The patterns of examples/ for 46; otherwise drawn."""
     if count == 46:
         own: list[bytes] = example().read_patterns(ROOT / "examples" / "patterns.txt")
         return own
+    return drawn_literals(count, data, seed)
+
+
+def drawn_literals(count: int, data: bytes, seed: int) -> list[bytes]:
+    """A third are words of the data, the rest drawn like keys."""
     draw = random.Random(seed)
     words = sorted(set(re.findall(rb"[A-Za-z_]{6,16}", data[: 8 << 20])))
     letters = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
@@ -71,7 +77,7 @@ def literals(count: int, data: bytes, seed: int) -> list[bytes]:
 
 def searches(data: bytes, text: bytes, seed: int) -> list[Row]:
     """One thread, everything built."""
-    from vyre_opt import Scanner
+    from vyre_opt.search import Scanner
 
     rows = []
     for caseless in (False, True):
@@ -84,7 +90,7 @@ def searches(data: bytes, text: bytes, seed: int) -> list[Row]:
             assert ours == aho_ends(patterns, data, caseless), "hits differ from pyahocorasick's"
             assert ours == sorted(peer.search(data)), "hits differ from Hyperscan's"
             seconds = interleaved(
-                {"ours": lambda s=scanner: s.scan(text), "peer": lambda p=peer: p.decode_and_search(text)}
+                {"ours": partial(scanner.scan, text), "peer": partial(peer.decode_and_search, text)}
             )
             rows.append({"literals": count, "caseless": caseless, "hits": len(ours), **seconds})
             _show(rows[-1], len(text))
@@ -93,22 +99,24 @@ def searches(data: bytes, text: bytes, seed: int) -> list[Row]:
 
 def first_results(data: bytes, seed: int, rounds: int) -> list[Row]:
     """From patterns to the matches of 1 MiB; other patterns in each round, so that no cache has them."""
-    from vyre_opt import Scanner
-
     text = base64.b64encode(data[: 3 << 18])
     rows = []
-    for count in COUNTS[1:]:
-        sets = iter([literals(count, data, seed + 1 + k) for k in range(2 * rounds + 2)])
-        seconds = interleaved(
-            {
-                "ours": lambda s=sets: Scanner(next(s), "base64", threads=1).scan(text),
-                "peer": lambda s=sets: Hyperscan(next(s), False).decode_and_search(text),
-            },
-            rounds,
-        )
-        rows.append({"literals": count, **seconds})
+    for count in COUNTS:
+        sets = iter([drawn_literals(count, data, seed + 1 + k) for k in range(2 * rounds + 2)])
+        ours, peer = partial(_ours_at_first, sets, text), partial(_peer_at_first, sets, text)
+        rows.append({"literals": count, **interleaved({"ours": ours, "peer": peer}, rounds)})
         _show(rows[-1], len(text))
     return rows
+
+
+def _ours_at_first(sets: Iterator[list[bytes]], text: bytes) -> int:
+    from vyre_opt.search import Scanner
+
+    return len(Scanner(next(sets), "base64", threads=1).scan(text))
+
+
+def _peer_at_first(sets: Iterator[list[bytes]], text: bytes) -> int:
+    return Hyperscan(next(sets), False).decode_and_search(text)
 
 
 def decodings(sizes: list[int]) -> list[Row]:
@@ -124,14 +132,13 @@ def decodings(sizes: list[int]) -> list[Row]:
         raw = random.Random(1).randbytes(size * 3 // 4)
         text, digits = base64.b64encode(raw), binascii.hexlify(raw[: size // 2])
         assert base64_decode(text, dispatcher=cpu).tobytes() == raw
-        seconds = interleaved(
-            {
-                "ours": lambda: base64_decode(text, dispatcher=cpu),
-                "peer": lambda: pybase64.b64decode(text, validate=True),
-                "hex ours": lambda: hex_decode(digits, dispatcher=cpu),
-                "hex peer": lambda: binascii.unhexlify(digits),
-            }
-        )
+        runs = {
+            "ours": partial(base64_decode, text, dispatcher=cpu),
+            "peer": partial(pybase64.b64decode, text, validate=True),
+            "hex ours": partial(hex_decode, digits, dispatcher=cpu),
+            "hex peer": partial(binascii.unhexlify, digits),
+        }
+        seconds = interleaved(runs)
         rows.append({"size": size, **seconds})
         _show(rows[-1], size)
     return rows
@@ -149,7 +156,7 @@ def _peer_part(bounds: tuple[int, int]) -> int:
 
 def in_parallel(data: bytes, text: bytes, threads: int) -> Row:
     """All threads, beside as many processes of the peer, which have the text already and give back counts."""
-    from vyre_opt import Scanner
+    from vyre_opt.search import Scanner
 
     patterns = literals(46, data, 0)
     _shared.update(text=text, patterns=patterns)
@@ -167,15 +174,13 @@ def in_parallel(data: bytes, text: bytes, threads: int) -> Row:
 
 def match_costs(size: int) -> list[Row]:
     """Nanoseconds that a match adds: data with one at every byte, beside the same scan of data without any."""
-    from vyre_opt import Scanner
+    from vyre_opt.search import Scanner
 
     rows = []
     for pattern in (b"a", b"aaaaaaaa"):
         scanner = Scanner([pattern], threads=1)
         dense, empty = b"a" * size, b"b" * size
-        seconds = interleaved(
-            {"dense": lambda s=scanner: s.scan(dense), "empty": lambda s=scanner: s.scan(empty)}
-        )
+        seconds = interleaved({"dense": partial(scanner.scan, dense), "empty": partial(scanner.scan, empty)})
         rows.append({"pattern": pattern.decode(), "ns": (seconds["dense"] - seconds["empty"]) / size * 1e9})
         print(rows[-1], flush=True)
     return rows

@@ -84,7 +84,6 @@ class _Walk:
 
     def __init__(self, b: Builder, report: HitReport) -> None:
         self.b, self.report = b, report
-        self.first_accepting = b.param("first_accepting", U32)
         self.piece = b.workgroup_id("x")
         self.end = b.load("reports", b.add(b.mul(self.piece, 4), 1))
 
@@ -108,6 +107,6 @@ class _Walk:
         b = self.b
         column = b.load("columns", b.cast(b.load("data", at), U32))
         state = b.load("transitions", b.add(state, column))
-        with b.if_(b.ge(state, self.first_accepting)):
+        with b.if_(b.ge(state, self.report.first_accepting)):
             self.report.add(self.piece, at, state)
         return state

@@ -10,11 +10,12 @@ others' steps are made.  All pieces of a launch have the same length.
     @reports      u32[4n]   of each piece the places of the first byte whose hits are reported and behind the last one, and
                             the slots of @hits for the first of its hits and behind the last; others are only counted
     @counts       u32[n]    the hits of each piece, added to what is there
-    @hits         u64[?]    place << 32 | accepting state, as the cell of its row; of a piece in the order of places
+    @hits         u64[?]    place << 32 | number of the accepting state, from 0; of a piece in the order of places
     @entries      u32[n]    the state to begin in, as the cell of its row
     @exits        u32[n]    the state after each piece, as the cell of its row
 
-`first_accepting`: the lowest cell of the row of an accepting state.  `words`: a quarter of the bytes of a piece.
+`first_accepting`: the lowest cell of the row of an accepting state.  `classes`: cells of a row.  `words`: a quarter of the
+bytes of a piece.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ def pattern_walk() -> Program:
     transitions = b.buffer("transitions", U32, None, "read", 2)
     begins = b.buffer("begins", U32, None, "read", 3)
     report = HitReport(b, 4)
+    first_accepting, words = report.first_accepting, b.param("words", U32)
     entries = b.buffer("entries", U32, None, "read", 7)
     exits = b.buffer("exits", U32, None, "write", 8, live_out=True)
-    first_accepting, words = b.param("first_accepting", U32), b.param("words", U32)
     first = b.mul(b.workgroup_id("x"), CHAINS)
     pieces = [b.add(first, chain) for chain in range(CHAINS)]
     begin = [b.load(begins, piece) for piece in pieces]
@@ -77,7 +78,7 @@ def pattern_walk() -> Program:
 
 
 class HitReport:
-    """The buffers @reports, @counts and @hits, bound from `binding` on, and what writes to them.
+    """The buffers @reports, @counts and @hits, bound from `binding` on, the params, and what writes to them.
 
     How many hits a piece has is kept in memory: a walk needs the registers.
     """
@@ -87,6 +88,7 @@ class HitReport:
         self.reports = b.buffer("reports", U32, None, "read", binding)
         self.counts = b.buffer("counts", U32, None, "read_write", binding + 1, live_in=True, live_out=True)
         self.hits = b.buffer("hits", U64, None, "write", binding + 2, live_out=True)
+        self.first_accepting, self.classes = b.param("first_accepting", U32), b.param("classes", U32)
 
     def add(self, piece: Value, place: Value, state: Value) -> None:
         """Report that the automaton is in an accepting state after the byte at `place`."""
@@ -97,5 +99,6 @@ class HitReport:
             count = b.load(self.counts, piece)
             slot = b.add(first, count)
             with b.if_(b.lt(slot, behind)):
-                b.store(b.or_(b.shl(b.cast(place, U64), 32), b.cast(state, U64)), self.hits, slot)
+                number = b.div(b.sub(state, self.first_accepting), self.classes)
+                b.store(b.or_(b.shl(b.cast(place, U64), 32), b.cast(number, U64)), self.hits, slot)
             b.store(b.add(count, 1), self.counts, piece)

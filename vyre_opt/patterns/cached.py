@@ -42,7 +42,9 @@ def cached_patterns(
     store: Store | None,
 ) -> CompiledPatterns:
     """As `compile_patterns`, from the store if it has them; None: without one."""
-    return cached_compiled(read_patterns(patterns, regex=regex, caseless=caseless), caseless, max_states, store)
+    return cached_compiled(
+        read_patterns(patterns, regex=regex, caseless=caseless), caseless, max_states, store
+    )
 
 
 def cached_compiled(

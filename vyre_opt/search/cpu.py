@@ -14,9 +14,10 @@ import numpy as np
 
 from ..ir.program import Program
 from ..kernels.pattern_filter import pattern_filter
+from ..kernels.pattern_matches import INVOCATIONS, match_columns
 from ..kernels.pattern_walk import CHAINS, pattern_walk
 from ..patterns.automaton import CONTEXT_OF, Automaton, concatenated_ranges
-from ..runtime.cpu import CpuDispatcher
+from ..runtime.cpu import CpuDispatcher, output_memory
 from ..runtime.dispatcher import Scratch
 
 __all__ = ["CpuSearch", "Hits"]
@@ -37,11 +38,10 @@ TRY_AGAIN = 16
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """`places`: indices of the bytes after which the automaton was in the accepting `states`, in ascending order.
+    """`packed`: u64, in ascending order: index of a byte << 32 | number of the accepting state after it, from 0.
     `state`: after the last byte."""
 
-    places: Array
-    states: Array
+    packed: Array
     state: int
 
 
@@ -129,7 +129,7 @@ class CpuSearch:
         hits, _, walks = self._launch(data, self._latest[1])
         if int(walks.sum()) * WALK_BYTES > len(data):
             self._windows_without_filter = TRY_AGAIN
-        return self._as_hits(hits, 0)
+        return Hits(hits, 0)
 
     def _pieces_to_filter(self, start: int, end: int) -> _Pieces:
         assert self.warmup is not None
@@ -148,8 +148,8 @@ class CpuSearch:
         words = -(-(size + warmup) // 4)
         if 4 * words > len(data):
             walked = self._walked_in_turn(data, 0, state)
-            first = int(np.searchsorted(walked.places, start))
-            return Hits(walked.places[first:], walked.states[first:], walked.state)
+            first = int(np.searchsorted(walked.packed, np.uint64(start << 32)))
+            return Hits(walked.packed[first:], walked.state)
         shown = np.arange(start, len(data), size, dtype=np.int64)
         until = np.minimum(shown + size, len(data))
         begins = np.clip(shown - warmup, 0, len(data) - 4 * words)
@@ -157,7 +157,7 @@ class CpuSearch:
         entries = self.entries[CONTEXT_OF[data[begins - 1]]]
         entries[begins == 0] = state * self.classes
         hits, _, exits = self._launch(data, _Pieces(begins, shown, until, entries), words)
-        return self._as_hits(hits, int(exits[-1]))
+        return Hits(hits, int(exits[-1]) // self.classes)
 
     def _walked_in_turn(self, data: Array, start: int, state: int) -> Hits:
         """By pieces that each begin where the one before ends, then by single bytes."""
@@ -172,11 +172,7 @@ class CpuSearch:
                 )
                 state, start = found[-1].state, end
         found.append(self._by_hand(data, start, state))
-        return Hits(
-            np.concatenate([part.places for part in found]),
-            np.concatenate([part.states for part in found]),
-            found[-1].state,
-        )
+        return Hits(np.concatenate([part.packed for part in found]), found[-1].state)
 
     def _repaired(self, data: Array, begins: Array, words: int, state: int) -> Hits:
         pieces = _Pieces(begins, begins, begins + 4 * words)
@@ -192,21 +188,17 @@ class CpuSearch:
             actual = np.concatenate([supposed[:1], exits[:-1]])
             wrong = np.flatnonzero(actual != supposed)
             supposed = actual
-        return self._as_hits(np.concatenate(found), int(exits[-1]))
+        return Hits(np.concatenate(found), int(exits[-1]) // self.classes)
 
     def _by_hand(self, data: Array, start: int, state: int) -> Hits:
         """A few bytes."""
-        places, states = [], []
+        packed = []
+        first = self.automaton.first_accepting
         for place in range(start, len(data)):
             state = int(self.automaton.transitions[state, self.automaton.classes[data[place]]])
-            if state >= self.automaton.first_accepting:
-                places.append(place)
-                states.append(state)
-        return Hits(np.array(places, np.uint64), np.array(states, np.uint32), state)
-
-    def _as_hits(self, hits: Array, last_cell: int) -> Hits:
-        cells = (hits & np.uint64(0xFFFFFFFF)).astype(np.uint32)
-        return Hits(hits >> np.uint64(32), cells // np.uint32(self.classes), last_cell // self.classes)
+            if state >= first:
+                packed.append(place << 32 | state - first)
+        return Hits(np.array(packed, np.uint64), state)
 
     # --- launches
 
@@ -222,34 +214,49 @@ class CpuSearch:
         slots, fits = pieces.slots, counts <= self.room
         self.room = max(FIRST_ROOM, min(2 * int(counts.max()), 4 * FILTERED_PIECE))
         firsts = np.cumsum(counts) - counts
-        chosen = np.flatnonzero(fits & (counts > 0))
+        chosen, full = np.flatnonzero(fits & (counts > 0)), np.flatnonzero(~fits)
         found = hits[concatenated_ranges(slots[chosen], counts[chosen])]
-        if fits.all():
+        if not len(full):
             return found, counts, others
         # those with more hits than there was room for are searched once more
-        all_hits = np.empty(int(counts.sum()), np.uint64)
-        all_hits[concatenated_ranges(firsts[chosen], counts[chosen])] = found
-        full = np.flatnonzero(~fits)
         again = pieces.chosen(full, None if pieces.entries is None else pieces.entries[full])
         again.set_slots(np.concatenate([[0], np.cumsum(counts[full])]))
-        hits, _, _ = self._run(data, again, words)
-        all_hits[concatenated_ranges(firsts[full], counts[full])] = hits[: int(again.slots[-1])]
+        more, _, _ = self._run(data, again, words)
+        if not len(chosen):
+            return more, counts, others
+        all_hits = np.empty(int(counts.sum()), np.uint64)
+        all_hits[concatenated_ranges(firsts[chosen], counts[chosen])] = found
+        all_hits[concatenated_ranges(firsts[full], counts[full])] = more
         return all_hits, counts, others
 
     def _run(self, data: Array, pieces: _Pieces, words: int) -> tuple[Array, Array, Array]:
         """One launch: @hits, @counts as i64, and @exits or @walks."""
-        hits = np.empty(max(int(pieces.slots[-1]), 1), np.uint64)
+        hits = output_memory.empty(max(int(pieces.slots[-1]), 1), np.dtype(np.uint64))
         counts, others = np.zeros((2, len(pieces.begins)), np.uint32)
         arrays = [data, self.columns, self.cells, pieces.begins, pieces.reports.reshape(-1), counts, hits]
         first = self.automaton.first_accepting * self.classes
         if pieces.entries is None:
             assert self.table is not None
-            self._in_place(pattern_filter(), [*arrays, self.table, others], len(counts), (first,))
+            params: tuple[int, ...] = (self.classes, first)
+            self._in_place(pattern_filter(), [*arrays, self.table, others], len(counts), params)
         else:
             groups = len(counts) // CHAINS
-            self._in_place(pattern_walk(), [*arrays, pieces.entries, others], groups, (first, words))
+            params = (self.classes, first, words)
+            self._in_place(pattern_walk(), [*arrays, pieces.entries, others], groups, params)
         count = len(pieces)
-        return hits, counts[:count].astype(np.int64), others[:count]
+        return hits[: int(pieces.slots[-1])], counts[:count].astype(np.int64), others[:count]
+
+    def columns_of(self, packed: Array, base: int, lengths: Array) -> tuple[Array, Array, Array]:
+        """The starts, ends and patterns of hits of an automaton whose accepting states each show one pattern.
+
+        `base`: the place of the data's first byte.  `lengths`: of the matches of each pattern.
+        """
+        count = len(packed)
+        starts, ends = (output_memory.empty(count, np.dtype(np.uint64)) for _ in range(2))
+        patterns = output_memory.empty(count, np.dtype(np.uint32))
+        arrays = [packed, self.automaton.accept_patterns, lengths, starts, ends, patterns]
+        self._in_place(match_columns(), arrays, -(-count // INVOCATIONS), (base + 1,))
+        return starts, ends, patterns
 
     def _in_place(self, program: Program, arrays: list[Array], grid: int, params: tuple[int, ...]) -> None:
         launch = self.dispatcher.prepared(program, settled=True, is_bounded=True)

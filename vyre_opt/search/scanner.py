@@ -139,4 +139,3 @@ class Scanner:
 
 def _unpickled(arrays: dict[str, np.ndarray], threads: int | None) -> Scanner:
     return Scanner._of_arrays(dict(arrays), threads)
-

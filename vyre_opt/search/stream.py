@@ -105,7 +105,7 @@ class Stream:
         self._searched += len(window) - known
         if self._reach:
             self._history = window[max(0, len(window) - self._reach) :].copy()
-        if len(hits.places):
+        if len(hits.packed):
             self._found.append((base, hits))
 
     # --- matches
@@ -119,21 +119,17 @@ class Stream:
         return columns[0] if len(columns) == 1 else tuple(map(np.concatenate, zip(*columns, strict=True)))  # type: ignore[return-value]
 
     def _shown(self, hits: Hits, base: int) -> tuple[Array, Array, Array]:
-        search = self._tables.compiled.search
-        behind = np.uint64(base + 1)
-        if self._tables.shows_one_each:
-            sets = hits.states - np.uint32(search.first_accepting)
-            patterns, ends = search.accept_patterns[sets], hits.places + behind
-            lags = search.accept_lags[sets] if search.looks_ahead else None
-        else:
-            index, patterns, lags = search.accepted(hits.states)
-            ends = hits.places[index] + behind
+        compiled = self._tables.compiled
+        search = compiled.search
+        if self._tables.shows_one_each and not search.looks_ahead:
+            return self._search.columns_of(hits.packed, base, compiled.lengths)
+        places, states = _unpacked(hits, search.first_accepting)
+        index, patterns, lags = search.accepted(states)
+        ends = places[index] + np.uint64(base + 1) - lags
         if search.looks_ahead:
-            assert lags is not None
-            ends = ends - lags
             order = np.lexsort((patterns, ends))
             patterns, ends = patterns[order], ends[order]
-        return ends - self._tables.compiled.lengths[patterns], ends, patterns
+        return ends - compiled.lengths[patterns], ends, patterns
 
     def _matches_at_end(self) -> tuple[Array, Array, Array]:
         """Those that show only where the data ends.  They end there, or one byte before."""
@@ -147,9 +143,13 @@ class Stream:
 
     def _all_matches(self) -> tuple[Array, Array, Array]:
         data = b"".join(self._kept)
-        places = [hits.places.astype(np.int64) + base for base, hits in self._found]
-        states = [hits.states for _, hits in self._found]
         none = np.zeros(0, np.int64)
+        first = self._tables.compiled.search.first_accepting
+        pairs = [(base, *_unpacked(hits, first)) for base, hits in self._found]
+        places, states = (
+            [each.astype(np.int64) + base for base, each, _ in pairs],
+            [each for _, _, each in pairs],
+        )
         found = matches_of(
             self._tables.compiled,
             data,
@@ -176,3 +176,9 @@ class Stream:
 
 def _no_matches() -> tuple[Array, Array, Array]:
     return np.zeros(0, np.uint64), np.zeros(0, np.uint64), np.zeros(0, np.uint32)
+
+
+def _unpacked(hits: Hits, first_accepting: int) -> tuple[Array, Array]:
+    """The places and the states."""
+    numbers = (hits.packed & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+    return hits.packed >> np.uint64(32), numbers + np.uint32(first_accepting)
