@@ -84,6 +84,13 @@ def _byte_classes(text: Array, caseless: bool) -> tuple[Array, int]:
     return classes.astype(np.uint8), num_classes
 
 
+def _begins_run(values: Array) -> Array:
+    """Whether each value differs from the one before it."""
+    begins = np.ones(len(values), bool)
+    np.not_equal(values[1:], values[:-1], out=begins[1:])
+    return begins
+
+
 @dataclass(frozen=True)
 class _Level:
     """The states of one depth, in the order of their prefixes.
@@ -107,14 +114,15 @@ def _trie_levels(symbols: Array, lengths: Array) -> list[_Level]:
     levels: list[_Level] = []
     while len(active):
         symbol = symbols[starts[active] + len(levels)]
-        is_new = np.ones(len(active), bool)
-        np.logical_or(symbol[1:] != symbol[:-1], prefix[1:] != prefix[:-1], out=is_new[1:])
+        is_new = _begins_run(symbol) | _begins_run(prefix)
         parents, edges = prefix[is_new], symbol[is_new]
         prefix = np.cumsum(is_new) - 1
         goes_on = lengths[active] > len(levels) + 1
         ended, states = active[~goes_on], prefix[~goes_on]  # equal patterns are neighbours, as all are sorted
-        first = np.flatnonzero(np.diff(states, prepend=-1))
-        count = np.diff(first, append=len(states))
+        first = np.flatnonzero(_begins_run(states))
+        count = np.empty_like(first)
+        count[:-1] = first[1:] - first[:-1]
+        count[-1:] = len(states) - first[-1:]
         levels.append(_Level(parents, edges, states[first], ended[first], count))
         active, prefix = active[goes_on], prefix[goes_on]
     return levels

@@ -75,13 +75,13 @@ def _entry_sets(literals: Sequence[bytes], caseless: bool) -> Array:
 def _costs(units: Array) -> Array:
     """f64[n, n + 1]: the share of places that a group of the units from one to another leaves; inf for no group."""
     count = len(units)
-    costs = np.full((count, count + 1), np.inf)
+    unions = np.zeros((count, count + 1, POSITIONS), "<u8")
     for first in range(count):
-        unions = np.bitwise_or.accumulate(units[first:], axis=0)
-        octets = np.ascontiguousarray(unions.astype("<u8")).view(np.uint8).reshape(*unions.shape, -1)
-        weights = _WEIGHT_OF_OCTET[np.arange(octets.shape[-1]), octets].sum(-1)
-        costs[first, first + 1 :] = weights.prod(-1)
-    return costs
+        np.bitwise_or.accumulate(units[first:], axis=0, out=unions[first, first + 1 :])
+    octets = unions.view(np.uint8).reshape(*unions.shape, -1)
+    weights = _WEIGHT_OF_OCTET[np.arange(octets.shape[-1]), octets].sum(-1).prod(-1)
+    is_group = np.arange(count)[:, None] < np.arange(count + 1)
+    return np.where(is_group, weights, np.inf)
 
 
 def _cheapest_groups(costs: Array) -> tuple[list[tuple[int, int]], float]:
