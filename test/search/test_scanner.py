@@ -108,6 +108,51 @@ def test_an_expression_that_remembers_without_bound() -> None:
     ]
 
 
+OF_DIFFERENT_LENGTHS = [
+    rb"aabb[ab]{1,40}",  # found by its first bytes, of which all ends are walked to
+    rb"abab[a-b]{20,60}\b",
+    rb"AIza[ab]{35}",
+    rb"(?m:bbaa[ab]+$)",
+    rb"baab[^\n]*$",
+    rb"x?aab+\B",
+    rb"(?s:A.+A)",
+    rb"a\Z",
+    rb"b+a",
+]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_expressions_of_different_lengths_in_parts(seed: int) -> None:
+    """However the data is cut, each end comes once, with its leftmost start, whatever part that was in."""
+    rng = random.Random(seed)
+    expressions = rng.sample(OF_DIFFERENT_LENGTHS, 4)
+    data = some_bytes(rng, 150, rng.choice((b"ab", b"aabb\nAIzx"))).replace(
+        b"abab", b"AIza" if seed % 3 == 0 else b"abab"
+    )
+    expected = regex_matches(expressions, data)
+    scanner = Scanner(expressions, regex=True)
+    assert list(scanner.scan(data)) == expected
+    for count in (1, 4, 40):
+        cuts = sorted(rng.choices(range(len(data) + 1), k=count))
+        chunks = [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+        assert list(scanner.scan_stream(chunks)) == expected
+        stream = scanner.stream()
+        parts = [*map(stream.feed, chunks), stream.finish()]
+        assert sorted((m for part in parts for m in part), key=lambda m: (m.end, m.pattern)) == expected
+
+
+def test_a_match_that_is_longer_than_what_a_stream_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    from vyre_opt.search import stream
+
+    monkeypatch.setattr(stream, "HISTORY", 1000)
+    for expression in (rb"(?s)xy.*z", rb"(?s)wxyz[^q]*z"):
+        scanner = Scanner([expression], regex=True)
+        data = b".wxyz" + b"." * 5000 + b"z"
+        assert scanner.scan(data)[-1].end == len(data)
+        with pytest.raises(ValueError, match="more than the 1000 bytes that are kept"):
+            scanner.scan_stream([data[k : k + 100] for k in range(0, len(data), 100)])
+
+
 def encoded(name: str, data: bytes) -> bytes:
     if name == "hex":
         return data.hex().encode()

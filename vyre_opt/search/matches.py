@@ -43,14 +43,17 @@ class Matches(Sequence[Match]):
 
     @classmethod
     def joined(cls, parts: Sequence[Matches]) -> Matches:
-        """The matches of all parts, which follow each other."""
+        """The matches of all parts, in order."""
         filled = [part for part in parts if len(part)]
         if len(filled) <= 1:
             return (filled or parts)[0]
-        columns = [
-            np.concatenate([each[k] for each in ((p.starts, p.ends, p.patterns, *p._spans) for p in filled)])
-            for k in range(5)
-        ]
+        rows = [(part.starts, part.ends, part.patterns, *part._spans) for part in filled]
+        columns = [np.concatenate(column) for column in zip(*rows, strict=True)]
+        _, ends, patterns, *_ = columns
+        falls = (ends[1:] < ends[:-1]) | ((ends[1:] == ends[:-1]) & (patterns[1:] < patterns[:-1]))
+        if falls.any():  # a part may show what ends in the one before
+            order = np.lexsort((columns[2], columns[1]))
+            columns = [column[order] for column in columns]
         return cls(columns[0], columns[1], columns[2], (columns[3], columns[4]))
 
     def __len__(self) -> int:

@@ -78,7 +78,7 @@ class Scanner:
 
         Raises EncodingError, a ValueError, with the place of the first character that encodes nothing, and BadInputs.
         """
-        stream = self.stream()
+        stream = self._stream(is_whole=True)
         return Matches.joined([stream.feed(data), stream.finish()])
 
     def scan_stream(self, chunks: Iterable[Any]) -> Matches:
@@ -91,8 +91,11 @@ class Scanner:
 
     def stream(self) -> Stream:
         """A search that is fed part by part: `stream.feed(part)` and, at the end, `stream.finish()` give `Matches`."""
+        return self._stream()
+
+    def _stream(self, is_whole: bool = False) -> Stream:
         encoding = None if self.encoding is None else ENCODINGS[self.encoding]
-        return Stream(self._tables, encoding, self.strict, self._dispatcher)
+        return Stream(self._tables, encoding, self.strict, self._dispatcher, is_whole)
 
     @cached_property
     def _dispatcher(self) -> CpuDispatcher:

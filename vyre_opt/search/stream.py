@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from ..patterns.automaton import DATA_EDGE
-from ..patterns.find import matches_of
 from ..runtime.cpu import CpuDispatcher
 from .cpu import CpuSearch, Hits
 from .data import octets_of
 from .decoder import Decoder
 from .encodings import Encoding
 from .matches import Matches
+from .recent import Recent
+from .spans import NO_ENDS, Columns, Ends, SpanSearch, joined_columns, sorted_columns
 from .tables import SearchTables
 
 __all__ = ["Stream"]
@@ -24,6 +25,8 @@ Array = np.ndarray[Any, Any]
 WINDOW = 1 << 23
 """Bytes of a window of data that nothing encodes, for each thread."""
 MOST_BYTES = 1 << 30
+HISTORY, MOST_KEPT = 1 << 20, 1 << 32
+"""Bytes that are kept of a stream, and of data that is searched as a whole: places in them have 32 bits."""
 SEAM = 1 << 16
 """Bytes at the start of a part that are searched together with the last bytes of the part before."""
 
@@ -31,13 +34,20 @@ SEAM = 1 << 16
 class Stream:
     """`feed` takes the next part of the data, `finish` is called at its end.  Each gives the matches that it brings.
 
-    A match belongs to the part that has its last byte, or the one after, if an anchor looks at that.  Offsets count from the
-    start of the first part.  Where matches of a pattern differ in length, all matches come at the end, and
-    the data is kept until then.
+    A match belongs to the part that shows it: that with its last byte as a rule, or the one after where an anchor looks at
+    what follows.  Offsets count from the start of the first part.
+
+    Of patterns whose matches differ in length, those are found that have up to HISTORY bytes; a longer one raises
+    LimitExceeded.  `is_whole`: all data is one part, which nobody changes before `finish`; then there is no such limit.
     """
 
     def __init__(
-        self, tables: SearchTables, encoding: Encoding | None, strict: bool, dispatcher: CpuDispatcher
+        self,
+        tables: SearchTables,
+        encoding: Encoding | None,
+        strict: bool,
+        dispatcher: CpuDispatcher,
+        is_whole: bool = False,
     ) -> None:
         self._tables, self._encoding = tables, encoding
         compiled = tables.compiled
@@ -48,8 +58,11 @@ class Stream:
         self._state = self._last = int(compiled.search.entries[0, DATA_EDGE])
         self._history = np.zeros(0, np.uint8)
         self._searched = 0
-        self._kept: list[bytes] = []
-        self._found: list[tuple[int, Hits]] = []
+        self._found: list[Columns] = []
+        self._spans = None if tables.knows_lengths else SpanSearch(compiled, dispatcher)
+        self._recent = Recent(MOST_KEPT if is_whole else HISTORY)
+        self._copies = self._decoder is not None or not is_whole
+        self._waiting = NO_ENDS
 
     def feed(self, data: Any) -> Matches:
         """The matches that the next part of the data brings."""
@@ -60,16 +73,16 @@ class Stream:
         else:
             for buffer in self._decoder.decode(octets):
                 self._search_decoded(buffer)
-        return self._matches(self._new_matches())
+        return self._matches()
 
     def finish(self) -> Matches:
         """The matches that show only at the end."""
         if self._decoder is not None:
             self._search_decoded(self._decoder.finish())
-        if self._tables.knows_lengths:
-            found = [self._new_matches(), self._matches_at_end()]
-            return self._matches(tuple(np.concatenate(columns) for columns in zip(*found, strict=True)))
-        return self._matches(self._all_matches())
+        compiled = self._tables.compiled
+        patterns, lags = compiled.search.accepted_at_end(self._last)
+        self._add(Ends(self._searched - lags.astype(np.int64), patterns), is_end=True)
+        return self._matches()
 
     # --- windows
 
@@ -99,86 +112,56 @@ class Stream:
         if self._reach == 0:
             self._state = hits.state
         self._last = hits.state
-        if not self._tables.knows_lengths:
-            self._kept.append(window[known:].tobytes())
         base = self._searched - known
         self._searched += len(window) - known
         if self._reach:
             self._history = window[max(0, len(window) - self._reach) :].copy()
-        if len(hits.packed):
-            self._found.append((base, hits))
+        if self._spans is not None:
+            self._recent.add(window[known:].copy() if self._copies else window[known:])
+        self._add_hits(hits, base)
 
     # --- matches
 
-    def _new_matches(self) -> tuple[Array, Array, Array]:
-        """The starts, ends and patterns of what was found since the last call."""
-        if not self._found or not self._tables.knows_lengths:
-            return _no_matches()
-        found, self._found = self._found, []
-        columns = [self._shown(hits, base) for base, hits in found]
-        return columns[0] if len(columns) == 1 else tuple(map(np.concatenate, zip(*columns, strict=True)))  # type: ignore[return-value]
+    def _add_hits(self, hits: Hits, base: int) -> None:
+        """`base`: the place of the window's first byte."""
+        search, lengths = self._tables.compiled.search, self._tables.compiled.lengths
+        if not len(hits.packed):
+            if len(self._waiting):
+                self._add(NO_ENDS)
+        elif self._spans is None and self._tables.shows_one_each and not search.looks_ahead:
+            self._found.append(self._search.columns_of(hits.packed, base, lengths))
+        else:
+            states = (hits.packed & np.uint64(0xFFFFFFFF)).astype(np.int64) + search.first_accepting
+            index, patterns, lags = search.accepted(states)
+            ends = (hits.packed >> np.uint64(32)).astype(np.int64)[index] + (base + 1) - lags
+            self._add(Ends(ends, patterns))
 
-    def _shown(self, hits: Hits, base: int) -> tuple[Array, Array, Array]:
-        compiled = self._tables.compiled
-        search = compiled.search
-        if self._tables.shows_one_each and not search.looks_ahead:
-            return self._search.columns_of(hits.packed, base, compiled.lengths)
-        places, states = _unpacked(hits, search.first_accepting)
-        index, patterns, lags = search.accepted(states)
-        ends = places[index] + np.uint64(base + 1) - lags
-        if search.looks_ahead:
-            order = np.lexsort((patterns, ends))
-            patterns, ends = patterns[order], ends[order]
-        return ends - compiled.lengths[patterns], ends, patterns
+    def _add(self, ends: Ends, is_end: bool = False) -> None:
+        """Add the matches that have these ends, and those that waited for more data."""
+        if self._spans is not None:
+            both = Ends(
+                np.concatenate([self._waiting.ends, ends.ends]),
+                np.concatenate([self._waiting.patterns, ends.patterns]),
+            )
+            columns, self._waiting = self._spans.matches(self._recent, both, is_end)
+        else:
+            columns = sorted_columns(
+                [(ends.ends - self._tables.compiled.lengths[ends.patterns], ends.ends, ends.patterns)]
+            )
+        self._found.append(columns)
 
-    def _matches_at_end(self) -> tuple[Array, Array, Array]:
-        """Those that show only where the data ends.  They end there, or one byte before."""
-        compiled = self._tables.compiled
-        if not compiled.search.looks_ahead:
-            return _no_matches()
-        patterns, lags = compiled.search.accepted_at_end(self._last)
-        order = np.lexsort((patterns, -lags.astype(np.int64)))
-        ends = np.uint64(self._searched) - lags[order].astype(np.uint64)
-        return ends - compiled.lengths[patterns[order]], ends, patterns[order]
-
-    def _all_matches(self) -> tuple[Array, Array, Array]:
-        data = b"".join(self._kept)
-        none = np.zeros(0, np.int64)
-        first = self._tables.compiled.search.first_accepting
-        pairs = [(base, *_unpacked(hits, first)) for base, hits in self._found]
-        places, states = (
-            [each.astype(np.int64) + base for base, each, _ in pairs],
-            [each for _, _, each in pairs],
-        )
-        found = matches_of(
-            self._tables.compiled,
-            data,
-            np.concatenate([none, *places]),
-            np.concatenate([none, *states]),
-            self._last,
-        )
-        columns = np.array(found, np.uint64).reshape(-1, 3).T
-        return columns[0].copy(), columns[1].copy(), columns[2].astype(np.uint32)
-
-    def _matches(self, columns: tuple[Array, ...]) -> Matches:
-        starts, ends, patterns = columns
+    def _matches(self) -> Matches:
+        """What was found since the last call."""
+        found, self._found = [columns for columns in self._found if len(columns[1])], []
+        starts, ends, patterns = found[0] if len(found) == 1 else joined_columns(found)
+        if self._spans is not None or self._tables.compiled.search.looks_ahead:
+            starts, ends, patterns = sorted_columns([(starts, ends, patterns)])
         if self._encoding is None or self._decoder is None:
             return Matches(starts, ends, patterns)
         spans, places = None, self._decoder.places
         if len(ends):
             first, last = self._encoding.spans(starts, ends)
             spans = places.of(first), places.of(last - np.uint64(1)) + np.uint64(1)
-        if self._tables.knows_lengths:
-            done = max(0, self._searched - self._reach)
-            places.forget(done * self._encoding.characters // self._encoding.octets)
+        done = max(0, self._searched - max(self._reach, self._recent.limit if self._spans is not None else 0))
+        places.forget(done * self._encoding.characters // self._encoding.octets)
         return Matches(starts, ends, patterns, spans)
-
-
-def _no_matches() -> tuple[Array, Array, Array]:
-    return np.zeros(0, np.uint64), np.zeros(0, np.uint64), np.zeros(0, np.uint32)
-
-
-def _unpacked(hits: Hits, first_accepting: int) -> tuple[Array, Array]:
-    """The places and the states."""
-    numbers = (hits.packed & np.uint64(0xFFFFFFFF)).astype(np.uint32)
-    return hits.packed >> np.uint64(32), numbers + np.uint32(first_accepting)

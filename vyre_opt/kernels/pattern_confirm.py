@@ -1,0 +1,49 @@
+"""All ends of matches that begin at known places: the program `pattern_confirm`.
+
+An invocation walks from one place on, until nothing is under way.  Buffers are those of pattern_walk, a place for a piece:
+
+    @begins  u32[n]  the place of the first byte
+    @exits   u32[n]  the state in which the walk came to the end of the data, as a cell; 0 if it did not
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from ..ir.builder import Builder
+from ..ir.program import Program
+from ..ir.types import DataType
+from .pattern_walk import HitReport
+
+__all__ = ["INVOCATIONS", "pattern_confirm"]
+
+INVOCATIONS = 64
+"""Of a workgroup."""
+
+U8, U32 = DataType.U8, DataType.U32
+
+
+@cache
+def pattern_confirm() -> Program:
+    """The program; each call returns the same, which must not be changed."""
+    b = Builder("pattern_confirm", workgroup=INVOCATIONS)
+    data = b.buffer("data", U8, None, "read", 0)
+    columns = b.buffer("columns", U32, 256, "read", 1)
+    transitions = b.buffer("transitions", U32, None, "read", 2)
+    begins = b.buffer("begins", U32, None, "read", 3)
+    report = HitReport(b, 4)
+    entries = b.buffer("entries", U32, None, "read", 7)
+    exits = b.buffer("exits", U32, None, "write", 8, live_out=True)
+    own = b.global_id("x")
+    with b.if_(b.lt(own, b.len(begins))):
+        end = b.len(data)
+        with b.while_([b.load(begins, own), b.load(entries, own)]) as loop:
+            loop.condition(b.and_(b.lt(loop.args[0], end), b.ne(loop.args[1], 0)))
+            place, cell = loop.args
+            column = b.load(columns, b.cast(b.load(data, place), U32))
+            cell = b.load(transitions, b.add(cell, column))
+            with b.if_(b.ge(cell, report.first_accepting)):
+                report.add(own, place, cell)
+            loop.yield_(b.add(place, 1), cell)
+        b.store(loop.results[1], exits, own)
+    return b.finish()

@@ -1,0 +1,48 @@
+"""The last bytes of data that goes by."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Recent"]
+
+Array = np.ndarray[Any, Any]
+
+
+class Recent:
+    """Keeps up to `limit` bytes, or more until `compact` is called.  `total`: how many went by."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit, self.total = limit, 0
+        self._parts: deque[Array] = deque()
+        self._kept = 0
+
+    def add(self, part: Array) -> None:
+        """Add bytes, which are not copied."""
+        self._parts.append(part)
+        self.total += len(part)
+        self._kept += len(part)
+        while self._kept - len(self._parts[0]) >= self.limit:
+            self._kept -= len(self._parts.popleft())
+
+    def compact(self) -> None:
+        """Copy what is kept, so that the parts may change."""
+        tail = self.last(self.limit).copy()
+        self._parts.clear()
+        self._parts.append(tail)
+        self._kept = len(tail)
+
+    def last(self, count: int) -> Array:
+        """The last `count` bytes, or all that are kept if these are fewer; a copy only where they are of several parts."""
+        parts: list[Array] = []
+        for part in reversed(self._parts):
+            if count <= 0:
+                break
+            parts.append(part[max(0, len(part) - count) :])
+            count -= len(part)
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate(parts[::-1]) if parts else np.zeros(0, np.uint8)

@@ -1,0 +1,270 @@
+"""Where matches start and end, of patterns whose matches differ in length.
+
+The automaton of a search shows where a match ends, or the first bytes of one.  From an end a walk backwards finds the
+leftmost start; from the start of first bytes a walk forwards finds all ends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..kernels import pattern_confirm as confirm
+from ..kernels import pattern_starts as starts
+from ..patterns.automaton import CONTEXT_OF, DATA_EDGE, FINAL_NEWLINE, NEWLINE, Automaton
+from ..patterns.compiled import CompiledPatterns
+from ..patterns.errors import LimitExceeded
+from ..runtime.cpu import CpuDispatcher
+from ..runtime.dispatcher import Scratch
+from .recent import Recent
+
+__all__ = ["NO_ENDS", "Columns", "Ends", "SpanSearch", "joined_columns", "sorted_columns"]
+
+Array = np.ndarray[Any, Any]
+Columns = tuple[Array, Array, Array]
+"""Starts, ends and patterns of matches."""
+
+FIRST_LOOK, GROWTH = 1 << 12, 16
+"""Bytes in front of a match in which its start is looked for at first, and how many times as many next."""
+FIRST_ROOM = 4
+"""Ends of matches that begin at one place for which there is room at first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The places behind what the search's automaton showed, i64, and the patterns."""
+
+    ends: Array
+    patterns: Array
+
+    def chosen(self, which: Array) -> Ends:
+        return Ends(self.ends[which], self.patterns[which])
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+
+NO_ENDS = Ends(np.zeros(0, np.int64), np.zeros(0, np.uint32))
+
+
+class _Walker:
+    """An automaton as programs walk it."""
+
+    def __init__(self, automaton: Automaton) -> None:
+        self.automaton, self.classes = automaton, automaton.num_classes
+        self.columns = automaton.classes.astype(np.uint32)
+        self.cells = (automaton.transitions * np.uint32(self.classes)).reshape(-1)
+        self.first_accepting = automaton.first_accepting * self.classes
+
+    @cached_property
+    def least_lags(self) -> Array:
+        """Of each accepting state."""
+        lags, offsets = self.automaton.accept_lags, self.automaton.accept_offsets[:-1]
+        return (
+            np.minimum.reduceat(lags, offsets).astype(np.uint32) if len(offsets) else np.zeros(0, np.uint32)
+        )
+
+    @cached_property
+    def shows_at_end(self) -> Array:
+        """Whether each state shows a match where the data ends."""
+        return np.asarray(np.diff(self.automaton.end_offsets.astype(np.int64)) > 0)
+
+
+class SpanSearch:
+    """Finds the matches of `ends` that a search gives, in the data that `recent` keeps."""
+
+    def __init__(self, compiled: CompiledPatterns, dispatcher: CpuDispatcher) -> None:
+        self.compiled, self.dispatcher = compiled, dispatcher
+        self.reverse = None if compiled.reverse is None else _Walker(compiled.reverse)
+        self.confirm = None if compiled.confirm is None else _Walker(compiled.confirm)
+        self._rows_of_reverse = np.cumsum(compiled.is_reversed) - 1
+        self._rows_of_confirm = np.cumsum(compiled.prefixes > 0) - 1
+        self._scratch = Scratch()
+
+    def matches(self, recent: Recent, ends: Ends, is_end: bool) -> tuple[Columns, Ends]:
+        """The matches, sorted by end, then pattern, and the ends that must wait for more data.
+
+        `is_end`: whether there is no more.  Raises LimitExceeded for a match that is longer than what is kept.
+        """
+        prefixes, lengths = self.compiled.prefixes[ends.patterns], self.compiled.lengths[ends.patterns]
+        plain, begun, open_ = lengths > 0, prefixes > 0, (lengths == 0) & (prefixes == 0)
+        found = [(ends.ends[plain] - lengths[plain], ends.ends[plain], ends.patterns[plain])]
+        waiting = [NO_ENDS]
+        if open_.any():
+            own = ends.chosen(open_)
+            # what an anchor sees behind the last byte is not known yet, nor whether a line break is the last
+            waits = own.ends >= recent.total - 1 if not is_end else np.zeros(len(own), bool)
+            waiting.append(own.chosen(waits))
+            found.append(self._from_ends(recent, own.chosen(~waits), is_end))
+        if begun.any():
+            columns, unfinished = self._from_prefixes(recent, ends.chosen(begun), is_end)
+            found.append(columns)
+            waiting.append(unfinished)
+        rest = Ends(np.concatenate([w.ends for w in waiting]), np.concatenate([w.patterns for w in waiting]))
+        return sorted_columns(found), rest
+
+    # --- backwards, from ends
+
+    def _from_ends(self, recent: Recent, ends: Ends, is_end: bool) -> Columns:
+        begins = np.zeros(len(ends), np.int64)
+        left, look = np.arange(len(ends)), FIRST_LOOK
+        while len(left):
+            own = ends.chosen(left)
+            data = recent.last(recent.total - int(own.ends.min()) + look)
+            base = recent.total - len(data)
+            shown, runs_out = self._walk_back(data, base, own, is_end)
+            begins[left] = shown
+            left = left[runs_out]
+            if len(left) and len(data) < recent.total - int(own.ends.min()) + look:
+                raise _too_long(int(ends.ends[left[0]]), recent)
+            look *= GROWTH
+        return begins, ends.ends, ends.patterns
+
+    def _walk_back(self, data: Array, base: int, ends: Ends, is_end: bool) -> tuple[Array, Array]:
+        """The starts as far as `data` shows them, and whether a walk came to where it begins, which is no start."""
+        walker = self.reverse
+        assert walker is not None
+        places = np.maximum(ends.ends - base, 0)
+        contexts = _contexts(data, places, is_end)
+        entries = walker.automaton.entries[self._rows_of_reverse[ends.patterns], contexts]
+        shown, exits = np.zeros((2, len(ends)), np.uint32)
+        arrays = [data, walker.columns, walker.cells, walker.least_lags, places.astype(np.uint32)]
+        self._run(
+            starts.pattern_starts(),
+            [*arrays, entries * np.uint32(walker.classes), shown, exits],
+            -(-len(ends) // starts.INVOCATIONS),
+            (walker.classes, walker.first_accepting),
+        )
+        begins = shown.astype(np.int64) + base
+        states = exits // np.uint32(walker.classes)
+        if base == 0:
+            return np.where(walker.shows_at_end[states], 0, begins), np.zeros(len(ends), bool)
+        return begins, (states != 0) | (ends.ends < base)
+
+    # --- forwards, from the first bytes
+
+    def _from_prefixes(self, recent: Recent, ends: Ends, is_end: bool) -> tuple[Columns, Ends]:
+        walker = self.confirm
+        assert walker is not None
+        begins = np.maximum(ends.ends - self.compiled.prefixes[ends.patterns], 0)
+        order = np.argsort(begins, kind="stable")
+        begins, ends = begins[order], ends.chosen(order)
+        data = recent.last(recent.total - int(begins[0]) + 1)
+        base = recent.total - len(data)
+        if base > begins[0]:
+            raise _too_long(int(begins[0]), recent)
+        places = begins - base
+        before = np.where(places > 0, CONTEXT_OF[data[places - 1]], DATA_EDGE)
+        entries = walker.automaton.entries[self._rows_of_confirm[ends.patterns], before]
+        owners, packed, states = self._walk_on(data, places, entries)
+        is_open = (states != 0) & (not is_end)
+        if is_open.any():
+            lasts = begins.copy()
+            np.maximum.at(lasts, owners, (packed >> np.uint64(32)).astype(np.int64) + base + 1)
+            is_open = self._waits(begins, lasts, ends.patterns, is_open)
+        kept = ~is_open[owners]
+        owners, packed = owners[kept], packed[kept]
+        shown = (packed & np.uint64(0xFFFFFFFF)).astype(np.int64) + walker.automaton.first_accepting
+        index, _, lags = walker.automaton.accepted(shown)
+        owner = owners[index]
+        columns = [
+            (
+                begins[owner],
+                (packed >> np.uint64(32)).astype(np.int64)[index] + base + 1 - lags,
+                ends.patterns[owner],
+            )
+        ]
+        for at in np.flatnonzero(walker.shows_at_end[states]) if is_end else ():
+            own_lags = np.unique(walker.automaton.accepted_at_end(int(states[at]))[1]).astype(np.int64)
+            count = len(own_lags)
+            columns.append(
+                (np.full(count, begins[at]), recent.total - own_lags, np.full(count, ends.patterns[at]))
+            )
+        return _leftmost(joined_columns(columns)), ends.chosen(is_open)
+
+    def _waits(self, begins: Array, lasts: Array, patterns: Array, is_open: Array) -> Array:
+        """Whether the matches that begin at each place must wait for those that are under way, since they share ends.
+
+        `lasts`: the end of the longest match of each.  Of matches with one end that with the leftmost start counts, so all
+        of them are to be known at once.
+        """
+        while True:
+            earliest = np.full(self.compiled.num_patterns, np.iinfo(np.int64).max)
+            np.minimum.at(earliest, patterns[is_open], begins[is_open])
+            waits = is_open | (lasts > earliest[patterns])
+            if np.array_equal(waits, is_open):
+                return waits
+            is_open = waits
+
+    def _walk_on(self, data: Array, places: Array, entries: Array) -> tuple[Array, Array, Array]:
+        """The hits, see pattern_walk, with the numbers of the places that they belong to, and the states at the end."""
+        walker = self.confirm
+        assert walker is not None
+        room = FIRST_ROOM
+        while True:
+            slots = np.arange(len(places) + 1) * room
+            reports = np.zeros((len(places), 4), np.uint32)
+            reports[:, 1], reports[:, 2], reports[:, 3] = len(data), slots[:-1], slots[1:]
+            counts, exits = np.zeros((2, len(places)), np.uint32)
+            hits = np.zeros(int(slots[-1]), np.uint64)
+            arrays = [data, walker.columns, walker.cells, places.astype(np.uint32), reports.reshape(-1)]
+            self._run(
+                confirm.pattern_confirm(),
+                [*arrays, counts, hits, entries * np.uint32(walker.classes), exits],
+                -(-len(places) // confirm.INVOCATIONS),
+                (walker.classes, walker.first_accepting),
+            )
+            if int(counts.max()) <= room:
+                used = np.arange(room) < counts[:, None]
+                owners = np.nonzero(used)[0]
+                return owners, hits.reshape(-1, room)[used], exits // np.uint32(walker.classes)
+            room = int(counts.max())
+
+    def _run(self, program: Any, arrays: list[Array], grid: int, params: tuple[int, ...]) -> None:
+        launch = self.dispatcher.prepared(program, settled=True)
+        launch.in_place(arrays, (grid, 1, 1), self._scratch, params)
+
+
+def _contexts(data: Array, places: Array, is_end: bool) -> Array:
+    """What stands at each place, for the byte before it."""
+    inside = places < len(data)
+    contexts = np.full(len(places), DATA_EDGE)
+    contexts[inside] = CONTEXT_OF[data[places[inside]]]
+    if is_end:
+        contexts[(contexts == NEWLINE) & (places == len(data) - 1)] = FINAL_NEWLINE
+    return contexts
+
+
+def joined_columns(parts: list[Columns]) -> Columns:
+    """The columns of all parts, one after the other."""
+    if not parts:
+        return np.zeros(0, np.uint64), np.zeros(0, np.uint64), np.zeros(0, np.uint32)
+    begins, ends, patterns = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return begins, ends, patterns
+
+
+def _leftmost(columns: Columns) -> Columns:
+    """Of the matches of a pattern that have one end that with the leftmost start."""
+    begins, ends, patterns = columns
+    order = np.lexsort((begins, patterns, ends))
+    begins, ends, patterns = begins[order], ends[order], patterns[order]
+    is_first = np.ones(len(ends), bool)
+    is_first[1:] = (ends[1:] != ends[:-1]) | (patterns[1:] != patterns[:-1])
+    return begins[is_first], ends[is_first], patterns[is_first]
+
+
+def sorted_columns(parts: list[Columns]) -> Columns:
+    """The same as u64, u64 and u32, sorted by end, then pattern."""
+    begins, ends, patterns = joined_columns(parts)
+    order = np.lexsort((patterns, ends))
+    return begins[order].astype(np.uint64), ends[order].astype(np.uint64), patterns[order].astype(np.uint32)
+
+
+def _too_long(place: int, recent: Recent) -> LimitExceeded:
+    return LimitExceeded(
+        f"a match at byte {place} has more than the {recent.limit} bytes that are kept of a stream; bound the "
+        "expression's repetitions, or search the data as a whole"
+    )
