@@ -37,7 +37,7 @@ class Decoder:
         self._program = checked_hex() if encoding.name == "hex" else checked_base64(encoding.last_two)
         self._read = 0  # characters of the text, of all kinds
         self._taken = 0  # of those that hold bits, how many were decoded
-        self._waiting = np.zeros(0, np.uint8)  # the next of them, less than a block
+        self._waiting = np.zeros(0, np.uint8)  # the next of them, less than a group
         self._padding = 0
         self._skips_blanks = False
         self._scratch = Scratch()
@@ -77,7 +77,7 @@ class Decoder:
         if len(self._waiting):
             characters = np.concatenate([self._waiting, characters])
         whole = len(characters) // BLOCK * BLOCK
-        buffer, bad = self._blocks(characters[:whole])
+        buffer, bad = self._blocks(characters, whole)
         if bad is None:
             bad = self._first_bad(characters, whole)
         if (
@@ -90,12 +90,15 @@ class Decoder:
         first_new = len(self._waiting)
         if self._padding and len(characters) > first_new:
             bad = first_new  # nothing may follow padding but more of it
-        done = min(whole, bad // self.encoding.characters * self.encoding.characters)
+        done = bad // self.encoding.characters * self.encoding.characters
         if bad < len(characters):
             self._check_padding(characters, bad)
         self._waiting = characters[done:bad].copy()
         self._taken += done
-        return buffer[: self.headroom + self.encoding.bytes_of(done)]
+        first, last = (self.headroom + self.encoding.bytes_of(count) for count in (whole, done))
+        if done > whole:
+            buffer[first:last] = self.encoding.decode_few(characters[whole:done])
+        return buffer[:last]
 
     def _first_bad(self, characters: Array, start: int) -> int:
         """The place of the first one from `start` on that holds no bits, or how many there are."""
@@ -135,13 +138,14 @@ class Decoder:
             self._buffer = output_memory.empty(size, np.dtype(np.uint8))
         return self._buffer[:size]
 
-    def _blocks(self, characters: Array) -> tuple[Array, int | None]:
-        """Whole blocks decoded, behind the headroom, and the place of the first character that holds no bits."""
+    def _blocks(self, characters: Array, whole: int) -> tuple[Array, int | None]:
+        """A buffer for the bytes of all characters, with those of the first `whole`, of some blocks, behind the headroom;
+        and the place of the first of these that holds no bits."""
         buffer = self._room_for(len(characters))
-        if not len(characters):
+        if not whole:
             return buffer, None
         first_bad = np.array([NONE_BAD], np.uint32)
-        grid = (-(-len(characters) // (BLOCK * INVOCATIONS)), 1, 1)
-        arrays = [np.ascontiguousarray(characters), buffer[self.headroom :], first_bad]
+        grid = (-(-whole // (BLOCK * INVOCATIONS)), 1, 1)
+        arrays = [np.ascontiguousarray(characters[:whole]), buffer[self.headroom :], first_bad]
         self.dispatcher.prepared(self._program, settled=True).in_place(arrays, grid, self._scratch)
         return buffer, None if first_bad[0] == NONE_BAD else int(first_bad[0])
