@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ class Use:
 
     `inputs`: in binding order, output buffers included.  `expected`: the only output, as an independent
     implementation computes it; each element may differ by `bound`, and NaN equals only NaN.  `read` makes one
-    array of several outputs.
+    array of several outputs.  `params`: the runtime scalars.
     """
 
     program: Program
@@ -32,10 +32,11 @@ class Use:
     expected: Array
     bound: Array | float = 0.0
     read: Callable[[Sequence[Array]], Array] | None = None
+    params: Mapping[str, int] | None = None
 
     def mismatch(self, target: Dispatcher) -> str:
         """Where the target's result is beyond the bound, in words; "" if nowhere.  Raises DispatchError."""
-        outputs = target.dispatch(self.program, self.inputs, self.grid)
+        outputs = target.dispatch(self.program, self.inputs, self.grid, params=self.params)
         out = next(b for b in self.program.bound_buffers if b.is_output)
         (stored,) = [self.read(outputs)] if self.read else outputs
         actual = widened(stored) if out.dtype is DataType.BF16 else stored

@@ -53,8 +53,14 @@ def decode_and_search_cases() -> Iterator[KernelCase]:
 
 
 def _decodes() -> Iterator[KernelCase]:
-    for schedule in (DecodeSchedule(), DecodeSchedule(32, 4), DecodeSchedule(64, 32)):
-        by = f"{schedule.lanes} x {schedule.characters}"
+    for schedule in (
+        DecodeSchedule(),
+        DecodeSchedule(32, 4),
+        DecodeSchedule(64, 32),
+        DecodeSchedule(32, 8, shuffles=True),
+        DecodeSchedule(64, 32, shuffles=True),
+    ):
+        by = f"{schedule.lanes} x {schedule.characters}" + " by shuffles" * schedule.shuffles
         for size in SIZES:
             data = random.Random(size).randbytes(size)
             padded = library.b64encode(data)
@@ -65,11 +71,13 @@ def _decodes() -> Iterator[KernelCase]:
             for digits in (data.hex(), data.hex().upper() + "f"):
                 what = f"{len(digits)} digits, {by}"
                 yield KernelCase("decode.hex", what, _decode(hex_text, schedule, digits.encode(), data, 2))
-    yield KernelCase("decode.base64", "every byte", _every_byte(base64))
-    yield KernelCase("decode.hex", "every byte", _every_byte(hex_text))
+    for schedule in (DecodeSchedule(), DecodeSchedule(32, 32, shuffles=True)):
+        what = "every byte" + " by shuffles" * schedule.shuffles
+        yield KernelCase("decode.base64", what, _every_byte(base64, schedule))
+        yield KernelCase("decode.hex", what, _every_byte(hex_text, schedule))
 
 
-def _every_byte(build: Build) -> Callable[[], Use]:
+def _every_byte(build: Build, schedule: DecodeSchedule) -> Callable[[], Use]:
     """A character outside the alphabet counts as the alphabet's first."""
     if build is base64:
         canonical = bytes(c if c < 128 and (chr(c).isalnum() or c in b"+/") else ord("A") for c in range(256))
@@ -77,7 +85,7 @@ def _every_byte(build: Build) -> Callable[[], Use]:
     else:
         canonical = bytes(c if c in b"0123456789abcdefABCDEF" else ord("0") for c in range(256))
         data = bytes.fromhex(canonical.decode())
-    return _decode(build, DecodeSchedule(), bytes(range(256)), data)
+    return _decode(build, schedule, bytes(range(256)), data)
 
 
 def _decode(

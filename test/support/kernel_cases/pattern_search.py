@@ -1,0 +1,304 @@
+"""Decoding with checks, and the search for patterns: by a filter, by walks, from ends and from first bytes."""
+
+from __future__ import annotations
+
+import base64
+import random
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from vyre_opt.ir.program import Program
+from vyre_opt.kernels import checked_decode, pattern_confirm, pattern_matches, pattern_starts
+from vyre_opt.kernels.pattern_filter import ENTRIES, POSITIONS, pattern_filter
+from vyre_opt.kernels.pattern_walk import CHAINS, pattern_walk
+from vyre_opt.patterns.automaton import Automaton
+from vyre_opt.patterns.compile import compile_patterns
+
+from .case import Array, KernelCase, Use
+from .decode_and_search import letters, occurrences
+
+__all__ = ["pattern_search_cases"]
+
+PATTERNS = (b"ab", b"bca", b"c" * 9, b"abcabcab", b"b")
+RARE = (b"abcabcabca", b"ccccccccca", b"acacacacac")
+NONE_BAD = 0xFFFFFFFF
+
+
+def pattern_search_cases() -> Iterator[KernelCase]:
+    for name, program, alphabet in (
+        ("checked_base64", checked_decode.checked_base64(b"+/"), b"+/"),
+        ("checked_base64", checked_decode.checked_base64(b"-_"), b"-_"),
+        ("checked_hex", checked_decode.checked_hex(), b""),
+    ):
+        for blocks in (1, 7, 40):
+            for bad in (None, 0, 32 * blocks - 1, 19):
+                what = f"{alphabet.decode()} {blocks} blocks, wrong at {bad}"
+                yield KernelCase(name, what, _checked(program, alphabet, blocks, bad))
+        yield KernelCase(name, f"{alphabet.decode()} every byte", _each_byte(program, alphabet))
+    for size in (1, 70, 71, 72, 140, 3000):
+        for piece in (100, 1 << 15):
+            yield KernelCase("pattern_filter", f"{size} bytes in pieces of {piece}", _filter(size, piece))
+    for words in (1, 5, 200):
+        for room in (0, 1, 1000):
+            yield KernelCase("pattern_walk", f"{words} words, room for {room}", _walk(words, room))
+    yield KernelCase("match_columns", "of 300 hits", _columns)
+    for size in (1, 9, 400):
+        yield KernelCase("pattern_starts", f"{size} bytes", _starts(size))
+        yield KernelCase("pattern_confirm", f"{size} bytes", _confirm(size))
+
+
+# --- decoding
+
+
+def _text(alphabet: bytes, characters: int) -> bytes:
+    data = random.Random(characters).randbytes(characters)
+    if not alphabet:
+        return (data[: characters // 4].hex() + data[: characters // 4].hex().upper()).encode()
+    return base64.b64encode(data[: characters * 3 // 4], alphabet)
+
+
+def _decoded(text: bytes, alphabet: bytes) -> Array:
+    data = base64.b64decode(text, alphabet) if alphabet else bytes.fromhex(text.decode())
+    return np.frombuffer(data, np.uint8)
+
+
+def _checked(program: Program, alphabet: bytes, blocks: int, bad: int | None) -> Callable[[], Use]:
+    """The bytes of a text that is right, or else the place of what is wrong."""
+
+    def make() -> Use:
+        text = bytearray(_text(alphabet, 32 * blocks))
+        expected = _decoded(bytes(text), alphabet)
+        if bad is not None:
+            text[bad] = text[-1] = ord("=")
+        inputs = [bytes(text) + b"!!", np.zeros(len(expected), np.uint8), np.array([NONE_BAD], np.uint32)]
+        first = np.array([NONE_BAD if bad is None else bad], np.uint64)
+
+        def read(outputs: Sequence[Array]) -> Array:
+            return (
+                outputs[1].astype(np.uint64)
+                if bad is not None
+                else np.append(outputs[0].astype(np.uint64), outputs[1])
+            )
+
+        wanted = first if bad is not None else np.append(expected.astype(np.uint64), first)
+        return Use(program, inputs, 2, wanted, read=read)
+
+    return make
+
+
+def _each_byte(program: Program, alphabet: bytes) -> Callable[[], Use]:
+    """A block for each byte, which has it at one place: which of them are wrong, by how often the first is found."""
+
+    def make() -> Use:
+        valid = re.compile(rb"[0-9A-Za-z%s]" % re.escape(alphabet) if alphabet else rb"[0-9A-Fa-f]")
+        lowest = min(c for c in range(256) if not valid.match(bytes([c])))
+        text = b"".join(bytes([c]).rjust(32, b"A") for c in range(lowest, 256))
+        out = len(_decoded(b"A" * 32, alphabet)) * (256 - lowest)
+        inputs = [text, np.zeros(out, np.uint8), np.array([NONE_BAD], np.uint32)]
+        return Use(program, inputs, 1, np.array([31], np.uint32), read=lambda outputs: outputs[1])
+
+    return make
+
+
+# --- searching
+
+
+def _tables(automaton: Automaton) -> tuple[Array, Array, dict[str, int]]:
+    """@columns, @transitions, and the params."""
+    classes = automaton.num_classes
+    cells = (automaton.transitions * np.uint32(classes)).reshape(-1)
+    params = {"first_accepting": automaton.first_accepting * classes, "classes": classes}
+    return automaton.classes.astype(np.uint32), cells, params
+
+
+def _reports(shown: Sequence[int], until: Sequence[int], room: int) -> Array:
+    slots = np.arange(len(shown)) * room
+    return (
+        np.stack([np.array(shown), np.array(until), slots, slots + room], axis=1)
+        .astype(np.uint32)
+        .reshape(-1)
+    )
+
+
+def _found(counts: Array, hits: Array, room: int, automaton: Automaton) -> Array:
+    """place << 32 | pattern, of all matches, sorted."""
+    pairs = []
+    for piece, count in enumerate(counts.tolist()):
+        for hit in hits[piece * room : piece * room + min(count, room)].tolist():
+            _, patterns, _ = automaton.accepted(np.array([(hit & NONE_BAD) + automaton.first_accepting]))
+            pairs += [(hit >> 32) << 32 | number for number in patterns.tolist()]
+    return np.array(sorted(pairs), np.uint64)
+
+
+def _filter(size: int, piece: int) -> Callable[[], Use]:
+    """A filter that leaves nothing out is as good as a search by walks; each piece reports its own bytes."""
+
+    def make() -> Use:
+        text = letters(size)
+        automaton = compile_patterns(RARE).search
+        columns, cells, params = _tables(automaton)
+        table = np.zeros((POSITIONS, ENTRIES), np.uint8)
+        for number, literal in enumerate(RARE):
+            for place, byte in enumerate(literal[:POSITIONS]):
+                table[place, byte % ENTRIES] |= 1 << number
+        shown = [*range(0, size, piece)]
+        begins = np.maximum(np.array(shown) - 9, 0).astype(np.uint32)
+        until = [min(first + piece, size) for first in shown]
+        count, room = len(shown), piece
+        inputs = [
+            text,
+            columns,
+            cells,
+            begins,
+            _reports(shown, until, room),
+            np.zeros(count, np.uint32),
+            np.zeros(count * room, np.uint64),
+            table.reshape(-1),
+            np.zeros(count, np.uint32),
+        ]
+        expected = np.array([place << 32 | number for place, number in occurrences(text, RARE)], np.uint64)
+
+        def read(outputs: Sequence[Array]) -> Array:
+            return _found(outputs[0], outputs[1], room, automaton)
+
+        return Use(pattern_filter(), inputs, count, np.sort(expected), read=read, params=params)
+
+    return make
+
+
+def _walk(words: int, room: int) -> Callable[[], Use]:
+    """Pieces one after the other, each from state 0 on, and one that reports nothing: counts, states at the ends, and
+    the first hits of each."""
+
+    def make() -> Use:
+        size = 4 * words
+        pieces = 2 * CHAINS - 1
+        text = letters(size * pieces)
+        automaton = compile_patterns(PATTERNS).search
+        columns, cells, params = _tables(automaton)
+        begins = np.array([*range(0, len(text), size), 0], np.uint32)
+        inside = [*range(0, len(text), size)]
+        reports = _reports([*inside, 0], [*(at + size for at in inside), 0], room)
+        inputs = [
+            text,
+            columns,
+            cells,
+            begins,
+            reports,
+            np.zeros(pieces + 1, np.uint32),
+            np.zeros(max(1, (pieces + 1) * room), np.uint64),
+            np.zeros(pieces + 1, np.uint32),
+            np.zeros(pieces + 1, np.uint32),
+        ]
+        matches, counts = [], []
+        for first in inside:
+            own = occurrences(text[first : first + size], PATTERNS)
+            places = sorted({place for place, _ in own})
+            counts.append(len(places))
+            kept = set(places[:room])
+            matches += [(first + place) << 32 | number for place, number in own if place in kept]
+
+        def read(outputs: Sequence[Array]) -> Array:
+            own_counts, hits, exits = outputs
+            depths = automaton.depth[exits // automaton.num_classes]
+            found = _found(own_counts, hits, room, automaton)
+            return np.concatenate([own_counts, depths, found]).astype(np.uint64)
+
+        depths = [*(_under_way(text[first : first + size]) for first in inside), _under_way(text[:size])]
+        expected = np.concatenate([[*counts, 0], depths, np.sort(np.array(matches, np.uint64))]).astype(
+            np.uint64
+        )
+        return Use(pattern_walk(), inputs, 2, expected, read=read, params=params | {"words": words})
+
+    return make
+
+
+def _under_way(text: bytes) -> int:
+    """The longest beginning of a pattern that a text ends in."""
+    return max((k for p in PATTERNS for k in range(1, len(p) + 1) if text.endswith(p[:k])), default=0)
+
+
+def _columns() -> Use:
+    draw = np.random.default_rng(3)
+    patterns, lengths = draw.integers(0, 9, 5, np.uint32), draw.integers(1, 20, 9, np.uint32)
+    places, states = draw.integers(50, 1 << 32, 300, np.uint64), draw.integers(0, 5, 300, np.uint64)
+    base = (1 << 35) + 1
+    outputs = [np.zeros(300, np.uint64), np.zeros(300, np.uint64), np.zeros(300, np.uint32)]
+    inputs = [places << np.uint64(32) | states, patterns, lengths, *outputs]
+    numbers = patterns[states.astype(np.int64)]
+    ends = places + np.uint64(base)
+    expected = np.concatenate([ends - lengths[numbers], ends, numbers.astype(np.uint64)])
+    program = pattern_matches.match_columns()
+    return Use(
+        program, inputs, 2, expected, read=lambda columns: np.concatenate(columns), params={"base": base}
+    )
+
+
+EXPRESSION = rb"a[bc]*b|cc+"
+
+
+def _starts(size: int) -> Callable[[], Use]:
+    """From each place where a match ends, by `re`, the leftmost start."""
+
+    def make() -> Use:
+        text = letters(size)
+        leftmost: dict[int, int] = {}
+        for end in range(size + 1):
+            for start in range(end):
+                if re.fullmatch(EXPRESSION, text[start:end]):
+                    leftmost.setdefault(end, start)
+        reverse = compile_patterns([EXPRESSION], regex=True).reverse
+        assert reverse is not None
+        columns, cells, params = _tables(reverse)
+        ends = np.array([*leftmost] or [0], np.uint32)
+        entries = np.full(len(ends), reverse.entries[0, 0] * reverse.num_classes, np.uint32)
+        lags = np.zeros(len(reverse.accept_offsets) - 1, np.uint32)
+        inputs = [text, columns, cells, lags, ends, entries, *np.zeros((2, len(ends)), np.uint32)]
+        expected = np.array([*leftmost.values()] or [0], np.uint32)
+        grid = -(-len(ends) // pattern_starts.INVOCATIONS)
+        return Use(
+            pattern_starts.pattern_starts(), inputs, grid, expected, read=lambda o: o[0], params=params
+        )
+
+    return make
+
+
+def _confirm(size: int) -> Callable[[], Use]:
+    """From each place, by `re`, all ends."""
+
+    def make() -> Use:
+        text = letters(size)
+        room, expression = 64, rb"abca[abc]{3,60}c"  # found by its first bytes, as its states are many
+        confirm = compile_patterns([expression], regex=True).confirm
+        assert confirm is not None
+        columns, cells, params = _tables(confirm)
+        begins = np.arange(size, dtype=np.uint32)
+        entries = np.full(size, confirm.entries[0, 0] * confirm.num_classes, np.uint32)
+        reports = _reports([0] * size, [size] * size, room)
+        outputs = [np.zeros(size, np.uint32), np.zeros(size * room, np.uint64)]
+        inputs = [text, columns, cells, begins, reports, *outputs, entries, np.zeros(size, np.uint32)]
+        whole = re.compile(expression)
+        expected = [
+            [
+                end - 1
+                for end in range(start + 1, min(size, start + 70) + 1)
+                if whole.fullmatch(text, start, end)
+            ]
+            for start in range(size)
+        ]
+
+        def read(found: Sequence[Array]) -> Array:
+            counts, hits, _ = found
+            places = [
+                hits[k * room : k * room + count] >> np.uint64(32) for k, count in enumerate(counts.tolist())
+            ]
+            return np.concatenate([counts.astype(np.uint64), *places])
+
+        wanted = [[len(ends) for ends in expected], *expected]
+        flat = np.array([number for each in wanted for number in each], np.uint64)
+        grid = -(-size // pattern_confirm.INVOCATIONS)
+        return Use(pattern_confirm.pattern_confirm(), inputs, grid, flat, read=read, params=params)
+
+    return make
