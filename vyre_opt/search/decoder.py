@@ -56,17 +56,19 @@ class Decoder:
         """A buffer that ends with the bytes of the last characters."""
         unit = self.encoding.characters
         rest = len(self._waiting) % unit
-        missing = -rest % unit
-        if self._padding and self._padding != missing:
-            raise self._error(
-                f"the text ends with {self._padding} `=`, where {missing or 'none'} may stand", self._read
-            )
-        holds_nothing = rest * self.encoding.octets < unit
-        if rest and (holds_nothing or (self.strict and self.encoding.needs_padding and not self._padding)):
+        is_short = self._padding < -rest % unit
+        may_be_short = not self._padding and not (self.strict and self.encoding.needs_padding)
+        if rest and is_short and not (may_be_short and self._may_pad):
             raise self._error(f"the text ends within a group of {unit} characters", self._read)
         buffer = self._room_for(len(self._waiting))
         buffer[self.headroom :] = self.encoding.decode_few(self._waiting)
         return buffer
+
+    @property
+    def _may_pad(self) -> int:
+        """How many `=` may follow the characters that wait: none where these hold no byte."""
+        unit, rest = self.encoding.characters, len(self._waiting)
+        return -rest % unit if rest * self.encoding.octets >= unit else 0
 
     def _window(self, text: Array) -> Array:
         """What is decoded of a window, and of the characters that waited."""
@@ -91,9 +93,9 @@ class Decoder:
         if self._padding and len(characters) > first_new:
             bad = first_new  # nothing may follow padding but more of it
         done = bad // self.encoding.characters * self.encoding.characters
+        self._waiting = characters[done:bad].copy()
         if bad < len(characters):
             self._check_padding(characters, bad)
-        self._waiting = characters[done:bad].copy()
         self._taken += done
         first, last = (self.headroom + self.encoding.bytes_of(count) for count in (whole, done))
         if done > whole:
@@ -106,19 +108,23 @@ class Decoder:
         return start + int(is_bad.argmax()) if is_bad.any() else len(characters)
 
     def _check_padding(self, characters: Array, start: int) -> None:
-        """Raise an error unless all characters from `start` on are padding."""
+        """Raise an error unless all characters from `start` on are padding, and no more of it than there may be."""
         is_padding = self.encoding.values[characters[start:]] == PADDING
-        if not is_padding.all():
-            self._refuse(
-                characters,
-                start + int(is_padding.argmin()),
-                is_behind=bool(is_padding[0]) or self._padding > 0,
-            )
-        self._padding += len(is_padding)
+        count = int(is_padding.argmin()) if not is_padding.all() else len(is_padding)
+        most = self._may_pad - self._padding
+        if count > most:
+            raise self._error("`=` where no padding belongs", self._place(characters, start + most))
+        if count < len(is_padding):
+            self._refuse(characters, start + count, is_behind=count > 0 or self._padding > 0)
+        self._padding += count
+
+    def _place(self, characters: Array, index: int) -> int:
+        """The place in the text of a character of a window."""
+        number = self._taken + self._padding + index
+        return int(self.places.of(np.array([number], np.uint64))[0])
 
     def _refuse(self, characters: Array, bad: int, is_behind: bool) -> None:
-        number = self._taken + self._padding + bad
-        place = int(self.places.of(np.array([number], np.uint64))[0])
+        place = self._place(characters, bad)
         shown = ascii(chr(characters[bad]))
         if is_behind and self.encoding.values[characters[bad]] < PADDING:
             raise self._error(f"{shown} behind the padding", place)

@@ -1,0 +1,152 @@
+"""Texts and files that were changed at random: a clear error at the right place, or what another decoder gives."""
+
+from __future__ import annotations
+
+import base64
+import random
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.search_oracle import literal_matches
+
+from vyre_opt import EncodingError, Scanner
+
+BLANKS = b" \t\r\n\v\f"
+ALPHABETS = {"base64": rb"[A-Za-z0-9+/]", "base64url": rb"[A-Za-z0-9_-]", "hex": rb"[0-9A-Fa-f]"}
+NEEDLES = [b"ab", b"b\x00", b"ca", b"needle"]
+BATCH = 500
+
+
+def grammar(name: str, strict: bool) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
+    """What a text is without blanks, and what a beginning of one is."""
+    a = ALPHABETS[name]
+    if name == "hex":
+        return re.compile(b"(?:%s%s)*" % (a, a)), re.compile(b"%s*" % a)
+    last = b"|".join(
+        [b"%s{2}==" % a, b"%s{3}=" % a, *([] if strict and name == "base64" else [b"%s{2,3}" % a])]
+    )
+    begun = b"|".join([b"%s{2}==?" % a, b"%s{3}=" % a, b"%s{1,3}" % a])
+    return re.compile(b"(?:%s{4})*(?:%s)?" % (a, last)), re.compile(b"(?:%s{4})*(?:%s)?" % (a, begun))
+
+
+def decoded(name: str, text: bytes) -> bytes:
+    if name == "hex":
+        return bytes.fromhex(text.decode())
+    padded = text.rstrip(b"=") + b"=" * (-len(text.rstrip(b"=")) % 4)
+    return base64.b64decode(padded, b"-_" if name == "base64url" else None)
+
+
+def mutated(rng: random.Random, name: str) -> bytes:
+    data = bytes(rng.choices(b"abc\x00", k=rng.choice((0, 1, 2, 3, 20, 24, 25, 90, 1000, 7000))))
+    text = bytearray(
+        data.hex().encode()
+        if name == "hex"
+        else base64.b64encode(data, b"-_" if name == "base64url" else None)
+    )
+    for _ in range(rng.choice((0, 1, 1, 1, 2, 5))):
+        place = rng.randrange(len(text) + 1)
+        piece = bytes(rng.choices(b"A=+/-_ \n!\x00\xe9", k=rng.choice((1, 1, 2, 3))))
+        match rng.randrange(4):
+            case 0:
+                text[place:place] = piece
+            case 1:
+                text[place : place + 1] = piece[:1]
+            case 2:
+                del text[place : place + rng.choice((1, 2, 40))]
+            case _:
+                text += rng.choice((b"=", b"==", b"\n", piece))
+    return bytes(text)
+
+
+def check(seed: int) -> bool:
+    """Whether the text of a seed is one."""
+    rng = random.Random(seed)
+    name, strict = rng.choice([*ALPHABETS]), rng.random() < 0.5
+    text = mutated(rng, name)
+    cuts = sorted(rng.choices(range(len(text) + 1), k=rng.choice((0, 0, 3))))
+    parts = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    bare = text if strict else bytes(c for c in text if c not in BLANKS)
+    whole, begun = grammar(name, strict)
+    scanner = Scanner(NEEDLES, name, strict=strict)
+    if whole.fullmatch(bare):
+        assert list(scanner.scan_stream(parts)) == literal_matches(NEEDLES, decoded(name, bare))
+        return True
+    with pytest.raises(EncodingError) as error:
+        scanner.scan_stream(parts)
+    place = error.value.place
+    before, upto = text[:place], text[: place + 1]
+    if not strict:
+        before, upto = (bytes(c for c in each if c not in BLANKS) for each in (before, upto))
+    assert begun.fullmatch(before), (text, str(error.value))
+    assert place == len(text) or not begun.fullmatch(upto), (text, str(error.value))
+    return False
+
+
+def test_texts() -> None:
+    valid = [check(seed) for seed in range(300)]
+    assert 60 < sum(valid) < 240
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1000, 11_000, BATCH))
+def test_more_texts(first: int) -> None:
+    for seed in range(first, first + BATCH):
+        check(seed)
+
+
+def changed(rng: np.random.Generator, stored: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """With a number of one array changed, an array shortened, of another type, or gone."""
+    name = str(rng.choice([*stored]))
+    wrong = dict(stored)
+    flat = stored[name].copy().reshape(-1)
+    kind = rng.random()
+    if kind < 0.6 and len(flat):
+        flat[rng.integers(len(flat))] = rng.integers(
+            np.iinfo(flat.dtype).max, dtype=flat.dtype, endpoint=True
+        )
+        wrong[name] = flat.reshape(stored[name].shape)
+    elif kind < 0.8:
+        wrong[name] = flat[: rng.integers(len(flat) + 1)]
+    elif kind < 0.9:
+        wrong[name] = stored[name].astype(rng.choice(["u8", "i4", "f8"]))
+    else:
+        del wrong[name]
+    return wrong
+
+
+def check_files(folder: Path, seed: int, count: int) -> None:
+    """Changed tables are a ValueError, or search as they say; no place of them becomes a wrong index."""
+    rng = np.random.default_rng(seed)
+    path = folder / "scanner.npz"
+    scanners = (
+        Scanner(NEEDLES),
+        Scanner([rb"a+b", rb"needles?\b", rb"xyz4[ab]{9,80}c"], "base64", regex=True),
+    )
+    data = b"a needle, aab xyz4abababababababc" * 50
+    texts = data, base64.b64encode(data)
+    for scanner, text in zip(scanners, texts, strict=True):
+        scanner.save(path)
+        with np.load(path) as archive:
+            stored = dict(archive)
+        for _ in range(count):
+            np.savez(path, **changed(rng, stored))  # type: ignore[arg-type]
+            try:
+                loaded = Scanner.load(path)
+            except ValueError:
+                continue
+            try:
+                loaded.scan(text)
+            except ValueError:  # such as a start that is nowhere
+                continue
+
+
+def test_files(tmp_path: Path) -> None:
+    check_files(tmp_path, 1, 100)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 10))
+def test_more_files(tmp_path: Path, seed: int) -> None:
+    check_files(tmp_path, seed, 125)
