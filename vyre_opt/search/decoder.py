@@ -52,6 +52,17 @@ class Decoder:
             if len(buffer) > self.headroom:
                 yield buffer
 
+    def begin(self, start: int, before: Array) -> Array:
+        """Begin within a text without blanks, at a group of characters; gives the bytes of those `before`, which others
+        check."""
+        self._read = self._taken = start
+        return self.encoding.decode_few(before)
+
+    def end_of_part(self) -> None:
+        """Raise an error if there was padding."""
+        if self._padding:
+            raise self._error("characters behind the padding", self._read)
+
     def finish(self) -> Array:
         """A buffer that ends with the bytes of the last characters."""
         unit = self.encoding.characters

@@ -42,6 +42,10 @@ class Matches(Sequence[Match]):
         self._spans = (starts, ends) if spans is None else spans
 
     @classmethod
+    def none(cls) -> Matches:
+        return cls(np.zeros(0, np.uint64), np.zeros(0, np.uint64), np.zeros(0, np.uint32))
+
+    @classmethod
     def joined(cls, parts: Sequence[Matches]) -> Matches:
         """The matches of all parts, in order."""
         filled = [part for part in parts if len(part)]

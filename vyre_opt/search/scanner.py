@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, MutableMapping
 from functools import cached_property
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,11 +15,15 @@ from ..patterns.pattern_list import read_patterns
 from ..runtime.cache.store import default_store
 from ..runtime.cpu import CpuDispatcher
 from ..runtime.dispatcher import BadInputs, shared_dispatcher
-from .encodings import ENCODINGS
+from .encodings import ENCODINGS, Encoding
+from .files import PIECE, scan_files
 from .matches import Matches
 from .saved import read_arrays, write_arrays
 from .stream import Stream
 from .tables import SearchTables
+
+if TYPE_CHECKING:
+    import pyarrow
 
 __all__ = ["Scanner"]
 
@@ -89,13 +93,59 @@ class Scanner:
         stream = self.stream()
         return Matches.joined([*map(stream.feed, chunks), stream.finish()])
 
+    def scan_files(
+        self,
+        paths: Iterable[str | PathLike[str]],
+        client: Any = None,
+        *,
+        errors: MutableMapping[str, Exception] | None = None,
+        piece: int = PIECE,
+    ) -> dict[str, pyarrow.Table]:
+        """The matches in each file, by its path, as tables with the columns start, end (u64) and pattern (u32), and of
+        encoded text encoded_start and encoded_end (u64).
+
+        `client`: a `distributed.Client`, whose workers search pieces of `piece` bytes at once; those of a worker that dies
+        are searched again by others.  None: this process searches one after the other.  The scanner travels to each worker
+        once, and a task's threads are its share of the cores.  `errors`: gets the exceptions of files that cannot be
+        read or that encode nothing, by path; None: the first is raised, when all files were searched.
+
+        Needs the extra `[dask]`: `pip install 'vyre-opt[dask]'`.
+        """
+        return scan_files(self, paths, client, errors, piece)
+
+    def with_threads(self, threads: int | None) -> Scanner:
+        """The same scanner for another number of threads; it shares the tables."""
+        scanner = Scanner.__new__(Scanner)
+        scanner._set(self._tables, self.encoding, self.strict, threads)
+        return scanner
+
     def stream(self) -> Stream:
         """A search that is fed part by part: `stream.feed(part)` and, at the end, `stream.finish()` give `Matches`."""
         return self._stream()
 
     def _stream(self, is_whole: bool = False) -> Stream:
-        encoding = None if self.encoding is None else ENCODINGS[self.encoding]
-        return Stream(self._tables, encoding, self.strict, self._dispatcher, is_whole)
+        return Stream(self._tables, self._encoding, self.strict, self._dispatcher, is_whole)
+
+    def _stream_from(self, start: int, before: bytes) -> Stream:
+        """A stream whose first part begins at `start`, behind `before`.  See Stream.begin."""
+        stream = self._stream()
+        stream.begin(start, np.frombuffer(before, np.uint8))
+        return stream
+
+    @property
+    def _encoding(self) -> Encoding | None:
+        return None if self.encoding is None else ENCODINGS[self.encoding]
+
+    @property
+    def _reach(self) -> int:
+        """Bytes before a place that tell the state there."""
+        return (self._tables.compiled.warmup or 0) + 1
+
+    @property
+    def _is_cut(self) -> bool:
+        """Whether a search may begin anywhere: what it sees of the bytes before is enough to go on from there."""
+        is_plain = self.encoding is None or self.strict
+        return is_plain and self._tables.knows_lengths and self._tables.compiled.warmup is not None
 
     @cached_property
     def _dispatcher(self) -> CpuDispatcher:

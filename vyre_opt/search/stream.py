@@ -64,6 +64,21 @@ class Stream:
         self._copies = self._decoder is not None or not is_whole
         self._waiting = NO_ENDS
 
+    def begin(self, start: int, before: Array) -> None:
+        """Begin within data, at `start`: what is fed follows `before`, in encoded text as many whole groups of characters as
+        are needed for what a match may have before.  Only for sets whose matches have known lengths."""
+        self._history = before
+        self._searched = start
+        if self._decoder is not None and self._encoding is not None:
+            self._history = self._decoder.begin(start, before)
+            self._searched = self._encoding.bytes_of(start)
+        self._history = self._history[max(0, len(self._history) - self._reach) :]
+
+    def end_of_part(self) -> None:
+        """Raise EncodingError if the text ended here, for other text follows."""
+        if self._decoder is not None:
+            self._decoder.end_of_part()
+
     def feed(self, data: Any) -> Matches:
         """The matches that the next part of the data brings."""
         octets = octets_of(data, "data")

@@ -1,0 +1,147 @@
+"""Files searched in pieces, here and by workers, some of which die."""
+
+from __future__ import annotations
+
+import base64
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from support.search_oracle import literal_matches, regex_matches
+
+from vyre_opt import BadInputs, EncodingError, Scanner
+from vyre_opt.search import files
+
+LITERALS = [b"needle", b"ed", b"pin" * 30]
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    """Of two processes on this machine."""
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster,
+        Client(cluster) as connected,
+    ):
+        yield connected
+
+
+def rows(table: pyarrow.Table) -> list[tuple[int, ...]]:
+    return [tuple(row.values()) for row in table.select(["start", "end", "pattern"]).to_pylist()]
+
+
+def some_data(rng: random.Random, size: int) -> bytes:
+    data = bytearray(rng.choices(b"abedn \n", k=size))
+    for _ in range(size // 200):
+        literal = rng.choice(LITERALS)
+        place = rng.randrange(max(1, size - len(literal)))
+        data[place : place + len(literal)] = literal
+    return bytes(data)
+
+
+def written(folder: Path, encoding: str | None, breaks: bool = False) -> dict[str, bytes]:
+    """Data by path."""
+    rng = random.Random(2)
+    result = {}
+    for size in (0, 1, 3, 1000, 1024, 30_011, 70_000):
+        path, data = folder / f"{size} ü.dat", some_data(rng, size)
+        text = data if encoding is None else base64.b64encode(data)
+        path.write_bytes(
+            text if not breaks else b"\n".join(text[k : k + 76] for k in range(0, len(text), 76))
+        )
+        result[str(path)] = data
+    return result
+
+
+@pytest.mark.parametrize("on_workers", [False, True])
+@pytest.mark.parametrize("encoding", [None, "base64"])
+def test_pieces_of_files(tmp_path: Path, client: Any, encoding: str | None, on_workers: bool) -> None:
+    expected = {path: literal_matches(LITERALS, data) for path, data in written(tmp_path, encoding).items()}
+    scanner = Scanner(LITERALS, encoding)
+    tables = scanner.scan_files(expected, client if on_workers else None, piece=1 << 10)
+    assert {path: rows(table) for path, table in tables.items()} == expected
+    for path, table in tables.items():
+        if encoding:
+            first, last = Scanner(LITERALS, encoding).scan(Path(path).read_bytes()).encoded_spans()
+            assert table["encoded_start"].to_pylist() == first.tolist()
+            assert table["encoded_end"].to_pylist() == last.tolist()
+
+
+def test_files_that_are_not_cut(tmp_path: Path, client: Any) -> None:
+    """Expressions of different lengths, and text with line breaks."""
+    paths = written(tmp_path, "base64", breaks=True)
+    assert all(
+        rows(table) == literal_matches(LITERALS, paths[path])
+        for path, table in Scanner(LITERALS, "base64", strict=False).scan_files(paths, client).items()
+    )
+    path = tmp_path / "text"
+    path.write_bytes(b"abb ab\nabbb b")
+    tables = Scanner([rb"ab+$", rb"\bb"], regex=True).scan_files([path], client)
+    assert rows(tables[str(path)]) == regex_matches([rb"ab+$", rb"\bb"], path.read_bytes())
+
+
+def test_anchors_look_across_pieces(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    data = b"ab ba\n" * 1000
+    path.write_bytes(data)
+    expressions = [rb"(?m:^ab\b)", rb"a\Z", rb"(?m:ba$)", rb"\n\Z"]
+    tables = Scanner(expressions, regex=True).scan_files([path], piece=1 << 10)
+    assert rows(tables[str(path)]) == [tuple(m) for m in Scanner(expressions, regex=True).scan(data)]
+
+
+def test_a_worker_that_dies(tmp_path: Path, client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its pieces are searched again: the same matches, none lost and none twice."""
+    rng = random.Random(5)
+    path = tmp_path / "data"
+    data = some_data(rng, 3_000_000)
+    path.write_bytes(data)
+    scanner = Scanner(LITERALS)
+    yielded = files._on_workers
+
+    def killing(*arguments: Any) -> Iterator[Any]:
+        parts = yielded(*arguments)
+        yield next(parts)
+        before = client.run(os.getpid)
+        os.kill(min(before.values()), signal.SIGKILL)
+        yield from parts
+        deadline = time.monotonic() + 30
+        while len(after := client.run(os.getpid)) < 2 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert set(after.values()) != set(before.values())
+
+    monkeypatch.setattr(files, "_on_workers", killing)
+    tables = scanner.scan_files([path], client, piece=1 << 14)
+    assert rows(tables[str(path)]) == literal_matches(LITERALS, data)
+
+
+def test_files_that_cannot_be_searched(tmp_path: Path) -> None:
+    good, bad, cut, missing = (tmp_path / name for name in ("good", "bad", "cut", "missing"))
+    good.write_bytes(base64.b64encode(b"a needle"))
+    bad.write_bytes(b"AAAA" * 2000 + b"AA!A" + b"AAAA" * 500)
+    cut.write_bytes(b"AAAA" * 255 + b"AA==" + b"AAAA" * 500)  # padding where a piece ends
+    scanner = Scanner(LITERALS, "base64")
+    errors: dict[str, Exception] = {}
+    tables = scanner.scan_files([good, bad, cut, missing, tmp_path, good], errors=errors, piece=1 << 10)
+    assert [*tables] == [str(good)]
+    assert rows(tables[str(good)]) == literal_matches(LITERALS, b"a needle")
+    assert {path: type(error) for path, error in errors.items()} == {
+        str(bad): EncodingError,
+        str(cut): EncodingError,
+        str(missing): FileNotFoundError,
+        str(tmp_path): IsADirectoryError,
+    }
+    assert "at character 8002: '!'" in str(errors[str(bad)])
+    with pytest.raises(EncodingError, match="bad: at character 8002"):
+        scanner.scan_files([good, bad])
+    with pytest.raises(FileNotFoundError):
+        scanner.scan_files([missing])
+    with pytest.raises(BadInputs, match=r"write \[path\]"):
+        scanner.scan_files(str(good))
+    assert scanner.scan_files([]) == {}

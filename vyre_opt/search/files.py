@@ -1,0 +1,185 @@
+"""Files searched in pieces, here or by the workers of a Dask cluster.
+
+A piece is read from some bytes before its first one on, as many as a match may have, and shows the matches that end in it; so
+each match is found once, whichever worker has the piece, and a piece that is searched again gives the same.  Files are cut
+where that can be done:
+
+    bytes, and strict encoded text     into pieces, if each pattern's matches are of one length
+    text with blanks, and other sets   not at all: a stream goes through the file
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, MutableMapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..runtime.dispatcher import BadInputs
+from .errors import EncodingError
+from .matches import Matches
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from .scanner import Scanner
+
+__all__ = ["scan_files"]
+
+PIECE = 1 << 26
+READ = 1 << 24
+"""Bytes of a piece, and those that are read at once."""
+
+Errors = MutableMapping[str, Exception]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The bytes from `start` up to `end` of a file; `end` is None for all that there are."""
+
+    path: str
+    start: int = 0
+    end: int | None = None
+
+
+def scan_files(
+    scanner: Scanner, paths: Iterable[str | os.PathLike[str]], client: Any, errors: Errors | None, piece: int
+) -> dict[str, pyarrow.Table]:
+    """See Scanner.scan_files."""
+    if isinstance(paths, (str, bytes, os.PathLike)):
+        raise BadInputs("paths is a list of paths, not one; write [path]")
+    import pyarrow
+
+    names = list(dict.fromkeys(os.fspath(path) for path in paths))
+    unread: Errors = {}
+    pieces = [part for name in names for part in _pieces(scanner, name, piece, unread)]
+    run = _here(scanner, pieces) if client is None else _on_workers(scanner, pieces, client)
+    parts: dict[str, list[pyarrow.Table]] = {name: [] for name in names if name not in unread}
+    for part, result in run:
+        if isinstance(result, Exception):
+            unread.setdefault(part.path, result)
+        else:
+            parts[part.path].append(result)
+    if errors is None and unread:
+        raise next(unread[name] for name in names if name in unread)
+    if errors is not None:
+        errors.update(unread)
+    return {name: pyarrow.concat_tables(own) for name, own in parts.items() if name not in unread}
+
+
+def _pieces(scanner: Scanner, path: str, size: int, unread: Errors) -> list[Piece]:
+    """In the order of their places.  A file that is not there goes to `unread`."""
+    try:
+        length = os.stat(path).st_size
+        if os.path.isdir(path):
+            raise IsADirectoryError(21, "is a directory", path)
+    except OSError as error:
+        unread[path] = error
+        return []
+    if not scanner._is_cut:
+        return [Piece(path)]
+    # of encoded text, whole groups of characters
+    size = max(1 << 10, size) // 24 * 24
+    starts = range(0, max(length, 1), size)
+    return [Piece(path, start, start + size if start + size < length else None) for start in starts]
+
+
+Result = Any
+"""A table, or the exception in its place."""
+
+
+def _here(scanner: Scanner, pieces: list[Piece]) -> Iterator[tuple[Piece, Result]]:
+    for piece in pieces:
+        yield piece, _scan_piece(scanner, piece, None)
+
+
+def _on_workers(scanner: Scanner, pieces: list[Piece], client: Any) -> Iterator[tuple[Piece, Result]]:
+    """In the order of the pieces.  Dask runs those of a worker that died again."""
+    scanner_there = client.scatter(scanner, broadcast=True, hash=False)
+    busy = Counter[str]()
+    for worker in client.scheduler_info()["workers"].values():
+        busy[worker["host"]] += worker["nthreads"]
+    futures = client.map(
+        _scan_piece, [scanner_there] * len(pieces), pieces, [dict(busy)] * len(pieces), pure=False, retries=2
+    )
+    try:
+        for piece, future in zip(pieces, futures, strict=True):
+            yield piece, future.result()
+            future.release()
+    finally:
+        client.cancel(futures)
+
+
+def _scan_piece(scanner: Scanner, piece: Piece, busy: dict[str, int] | None) -> Result:
+    """A table, or the exception that a file's content or its reading raises.
+
+    `busy`: by host, how many tasks its workers run at once; the cores are shared among them.
+    """
+    if busy is not None:
+        scanner = _for_share(scanner, busy)
+    try:
+        return _table(_scanned(scanner, piece), scanner.encoding is not None)
+    except EncodingError as error:
+        return EncodingError(f"{piece.path}: {error}", error.place)
+    except (OSError, ValueError) as error:
+        return error
+
+
+_shares: dict[int, Scanner] = {}
+"""The latest scanner of a worker with the threads of a task: id of the scanner -> that with its share."""
+
+
+def _for_share(scanner: Scanner, busy: dict[str, int]) -> Scanner:
+    from distributed import get_worker
+
+    address = get_worker().address.rpartition("://")[2].rpartition(":")[0]
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    own = _shares.get(id(scanner))
+    if own is None:
+        own = scanner.with_threads(max(1, cores // max(1, busy.get(address, 1))))
+        _shares.clear()
+        _shares[id(scanner)] = own
+    return own
+
+
+def _scanned(scanner: Scanner, piece: Piece) -> Matches:
+    encoding = scanner._encoding
+    reach = scanner._reach
+    if encoding is not None:  # whole groups, so that the text before can be decoded
+        reach = -(-reach // encoding.octets) * encoding.characters
+    begin = max(0, piece.start - reach)
+    with Path(piece.path).open("rb") as file:
+        file.seek(begin)
+        before = file.read(piece.start - begin)
+        stream = scanner._stream_from(piece.start, before)
+        parts = [stream.feed(np.frombuffer(chunk, np.uint8)) for chunk in _chunks(file, piece)]
+        if piece.end is None:
+            parts.append(stream.finish())
+        else:
+            stream.end_of_part()
+    return Matches.joined(parts or [Matches.none()])
+
+
+def _chunks(file: Any, piece: Piece) -> Iterator[bytes]:
+    left = None if piece.end is None else piece.end - piece.start
+    while left is None or left > 0:
+        chunk = file.read(READ if left is None else min(READ, left))
+        if not chunk:
+            return
+        if left is not None:
+            left -= len(chunk)
+        yield chunk
+
+
+def _table(matches: Matches, is_encoded: bool) -> pyarrow.Table:
+    import pyarrow
+
+    table = matches.to_arrow()
+    if is_encoded:
+        for name, column in zip(("encoded_start", "encoded_end"), matches.encoded_spans(), strict=True):
+            table = table.append_column(name, pyarrow.array(column))
+    return table
