@@ -10,7 +10,7 @@ import numpy as np
 from ..kernels.checked_decode import BLOCK, INVOCATIONS, checked_base64, checked_hex
 from ..runtime.cpu import CpuDispatcher, output_memory
 from ..runtime.dispatcher import Scratch
-from .encodings import BLANK, PADDING, Encoding
+from .encodings import BLANK, BLANKS, PADDING, Encoding
 from .errors import EncodingError
 from .places import Places
 
@@ -32,7 +32,7 @@ class Decoder:
 
     def __init__(self, encoding: Encoding, strict: bool, dispatcher: CpuDispatcher, headroom: int) -> None:
         self.encoding, self.strict, self.dispatcher, self.headroom = encoding, strict, dispatcher, headroom
-        self.places = Places()
+        self.places = Places(encoding)
         self._size = WINDOW * dispatcher.workers
         self._program = checked_hex() if encoding.name == "hex" else checked_base64(encoding.last_two)
         self._read = 0  # characters of the text, of all kinds
@@ -83,10 +83,10 @@ class Decoder:
 
     def _window(self, text: Array) -> Array:
         """What is decoded of a window, and of the characters that waited."""
-        characters, blanks = text, np.zeros(0, np.int64)
+        characters = text
         if self._skips_blanks:
-            is_blank = self.encoding.values[text] == BLANK
-            characters, blanks = text[~is_blank], np.flatnonzero(is_blank)
+            characters = np.frombuffer(text.tobytes().translate(None, BLANKS), np.uint8)
+        num_blanks = len(text) - len(characters)
         if len(self._waiting):
             characters = np.concatenate([self._waiting, characters])
         whole = len(characters) // BLOCK * BLOCK
@@ -99,7 +99,7 @@ class Decoder:
         ):
             self._skips_blanks = True
             return self._window(text)
-        self.places.add(blanks + self._read)
+        self.places.add(self._read, text, num_blanks)
         first_new = len(self._waiting)
         if self._padding and len(characters) > first_new:
             bad = first_new  # nothing may follow padding but more of it

@@ -16,10 +16,13 @@ from string import ascii_lowercase, ascii_uppercase, digits, hexdigits
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BAD", "BLANK", "ENCODINGS", "PADDING", "Encoding"]
+__all__ = ["BAD", "BLANK", "BLANKS", "ENCODINGS", "PADDING", "Encoding"]
 
 BAD, BLANK, PADDING = 0xFF, 0xFE, 0xFD
 """What `Encoding.values` has for characters that hold no bits."""
+
+BLANKS = b" \t\r\n\v\f"
+"""What text that is not strict may have anywhere."""
 
 Offsets = NDArray[np.uint64]
 
@@ -58,8 +61,8 @@ class Encoding:
 
 def _values(alphabet: str, padding: str = "") -> NDArray[np.uint8]:
     values = np.full(256, BAD, np.uint8)
-    for characters, value in ((" \t\r\n\v\f", BLANK), (padding, PADDING)):
-        values[list(characters.encode())] = value
+    for characters, value in ((BLANKS, BLANK), (padding.encode(), PADDING)):
+        values[list(characters)] = value
     values[list(alphabet.encode())] = np.arange(len(alphabet))
     values.flags.writeable = False
     return values

@@ -2,47 +2,83 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from .encodings import BLANK, Encoding
 
 __all__ = ["Places"]
 
 Array = np.ndarray[Any, Any]
 
 
+@dataclass(slots=True)
+class _Window:
+    """`text` begins at the place `start`; `before`: blanks in front of that.  `blanks`: the places of its own, or None as
+    long as nobody asked."""
+
+    start: int
+    before: int
+    count: int
+    text: Array | None
+    blanks: Array | None = None
+
+
 class Places:
     """The places of a text's characters that hold bits, by their numbers.
 
-    Where no blank was added, a character's place is its number.  Windows that are forgotten are those of the lowest numbers.
+    Where a blank is in a window is looked up when it is asked for: most windows have no match.  What is not in a window that
+    was added has no blanks.
     """
 
-    def __init__(self) -> None:
-        self._blanks: list[Array] = []
-        self._before = 0
-        """Blanks that are forgotten."""
+    def __init__(self, encoding: Encoding) -> None:
+        self.encoding = encoding
+        self._windows: list[_Window] = []
+        self._blanks = 0
 
-    def add(self, blanks: Array) -> None:
-        """Add the places of blanks, behind all that were added before."""
-        if len(blanks):
-            self._blanks.append(blanks)
+    def add(self, start: int, text: Array, count: int) -> None:
+        """Add a window that has `count` blanks, behind all that were added before."""
+        if count:
+            self._windows.append(_Window(start, self._blanks, count, text))
+            self._blanks += count
 
     def of(self, characters: Array) -> Array:
         """The place of each character."""
-        if not self._blanks:
-            return characters + np.uint64(self._before)
-        if len(self._blanks) > 1:
-            self._blanks = [np.concatenate(self._blanks)]
-        (blanks,) = self._blanks
-        count = np.arange(self._before, self._before + len(blanks))
-        # before a blank there are as many characters as its place without the blanks before it
-        passed = np.searchsorted(blanks.astype(np.int64) - count, characters.astype(np.int64), side="right")
-        return characters + (passed + self._before).astype(np.uint64)
+        if not self._windows:
+            return characters + np.uint64(self._blanks)
+        places = characters + np.uint64(self._windows[0].before)
+        # before a window there are as many characters as its place without the blanks before it
+        firsts = np.array([window.start - window.before for window in self._windows], np.uint64)
+        number = np.searchsorted(firsts, characters, side="right") - 1
+        for at in np.unique(number[number >= 0]).tolist():
+            window, own = self._windows[at], number == at
+            blanks = self._blanks_of(window)
+            passed = np.searchsorted(
+                blanks - np.arange(len(blanks)), characters[own].astype(np.int64) - int(firsts[at]), "right"
+            )
+            places[own] = characters[own] + (passed + window.before).astype(np.uint64)
+        return places
 
     def forget(self, characters: int) -> None:
-        """Forget the places of characters with lower numbers."""
-        while self._blanks:
-            last = int(self._blanks[0][-1]) - self._before - len(self._blanks[0]) + 1
-            if last > characters:
-                return
-            self._before += len(self._blanks.pop(0))
+        """Forget the places of characters with lower numbers, and look up those of the others: texts may change now."""
+        while len(self._windows) > 1 and self._windows[1].start - self._windows[1].before <= characters:
+            self._windows.pop(0)
+        if self._windows:
+            window = self._windows[0]
+            blanks = self._blanks_of(window)
+            passed = blanks - np.arange(len(blanks)) <= characters - (window.start - window.before)
+            gone = int(np.count_nonzero(passed))
+            if gone == window.count:
+                self._windows.pop(0)
+        for window in self._windows:
+            self._blanks_of(window)
+
+    def _blanks_of(self, window: _Window) -> Array:
+        """The places of a window's blanks, from its start on."""
+        if window.blanks is None:
+            assert window.text is not None
+            window.blanks = np.flatnonzero(self.encoding.values[window.text] == BLANK)
+            window.text = None
+        return window.blanks

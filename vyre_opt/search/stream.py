@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from ..patterns.automaton import DATA_EDGE
 from ..runtime.cpu import CpuDispatcher
+from ..runtime.dispatcher import BadInputs
 from .cpu import CpuSearch, Hits
 from .data import octets_of
 from .decoder import Decoder
@@ -58,6 +60,7 @@ class Stream:
         self._state = self._last = int(compiled.search.entries[0, DATA_EDGE])
         self._history = np.zeros(0, np.uint8)
         self._searched = 0
+        self._ended = ""
         self._found: list[Columns] = []
         self._spans = None if tables.knows_lengths else SpanSearch(compiled, dispatcher)
         self._recent = Recent(MOST_KEPT if is_whole else HISTORY)
@@ -82,22 +85,39 @@ class Stream:
     def feed(self, data: Any) -> Matches:
         """The matches that the next part of the data brings."""
         octets = octets_of(data, "data")
-        if self._decoder is None:
-            for part in self._parts(octets):
-                self._search_window(*part)
-        else:
-            for buffer in self._decoder.decode(octets):
-                self._search_decoded(buffer)
-        return self._matches()
+        with self._until_error():
+            if self._decoder is None:
+                for part in self._parts(octets):
+                    self._search_window(*part)
+            else:
+                for buffer in self._decoder.decode(octets):
+                    self._search_decoded(buffer)
+            return self._matches()
 
     def finish(self) -> Matches:
-        """The matches that show only at the end."""
-        if self._decoder is not None:
-            self._search_decoded(self._decoder.finish())
-        compiled = self._tables.compiled
-        patterns, lags = compiled.search.accepted_at_end(self._last)
-        self._add(Ends(self._searched - lags.astype(np.int64), patterns), is_end=True)
-        return self._matches()
+        """The matches that show only at the end.  Nothing can be fed any more."""
+        with self._until_error():
+            if self._decoder is not None:
+                self._search_decoded(self._decoder.finish())
+            compiled = self._tables.compiled
+            patterns, lags = compiled.search.accepted_at_end(self._last)
+            self._add(Ends(self._searched - lags.astype(np.int64), patterns), is_end=True)
+            matches = self._matches()
+        self._ended = "the stream is finished"
+        return matches
+
+    @contextmanager
+    def _until_error(self) -> Iterator[None]:
+        """Refuses what comes after an error, whose part of the data may be half searched."""
+        if self._ended:
+            raise BadInputs(f"{self._ended}; begin another one")
+        self._ended = "the stream broke off"
+        try:
+            yield
+        except Exception as error:
+            self._ended = f"the stream failed: {error}"
+            raise
+        self._ended = ""
 
     # --- windows
 
