@@ -14,6 +14,10 @@ __all__ = ["Places"]
 Array = np.ndarray[Any, Any]
 
 
+FEW = 64
+"""Characters of which the places are looked up at once."""
+
+
 @dataclass(slots=True)
 class _Window:
     """`text` begins at the place `start`; `before`: blanks in front of that.  `blanks`: the places of its own, or None as
@@ -66,14 +70,25 @@ class Places:
         while len(self._windows) > 1 and self._windows[1].start - self._windows[1].before <= characters:
             self._windows.pop(0)
         if self._windows:
-            window = self._windows[0]
-            blanks = self._blanks_of(window)
-            passed = blanks - np.arange(len(blanks)) <= characters - (window.start - window.before)
-            gone = int(np.count_nonzero(passed))
-            if gone == window.count:
-                self._windows.pop(0)
+            self._cut(self._windows[0], characters)
         for window in self._windows:
             self._blanks_of(window)
+
+    def _cut(self, window: _Window, characters: int) -> None:
+        """Drop the front of a window, up to a character with that number or a lower one."""
+        if window.text is None:
+            return
+        wanted = window.start - window.before + len(window.text) - window.count - characters
+        size = 2 * max(wanted, FEW)
+        while size < len(window.text):
+            tail = window.text[-size:]
+            count = int(np.count_nonzero(self.encoding.values[tail] == BLANK))
+            if size - count > wanted:
+                cut = len(window.text) - size
+                window.start, window.text = window.start + cut, tail
+                window.before, window.count = window.before + window.count - count, count
+                return
+            size *= 2
 
     def _blanks_of(self, window: _Window) -> Array:
         """The places of a window's blanks, from its start on."""
