@@ -32,11 +32,20 @@ def test_matches_are_a_sequence() -> None:
     assert np.shares_memory(matches[2:5].ends, matches.ends)
 
 
+def test_masks_and_lists_choose_matches() -> None:
+    matches = some()
+    assert list(matches[matches.patterns >= 18]) == list(matches)[18:]
+    assert [m.pattern for m in matches[[3, 0, -1]]] == [3, 0, 19]
+    assert type(matches[np.int64(4)].start) is int
+    with pytest.raises(ValueError, match="read-only"):
+        matches.ends[0] = 3
+
+
 def test_matches_show_the_first_and_the_last() -> None:
     assert repr(some(0)) == "<0 matches>"
     assert (
         repr(Matches(*(np.array([n], t) for n, t in ((3, "u8"), (8, "u8"), (2, "u4")))))
-        == "<1 matches: 3-8 pattern 2>"
+        == "<1 match: 3-8 pattern 2>"
     )
     assert repr(some()).count("pattern") == 6
 

@@ -25,7 +25,7 @@ class Matches(Sequence[Match]):
 
     `starts`, `ends`: u64, offsets in the decoded bytes, as of slices: `decoded[start:end]` is what matched.
     `patterns`: u32, the numbers of the patterns, from 0.
-    A slice is `Matches` that share the arrays.
+    A slice is `Matches` that share the arrays, which are read-only; a mask or a list of places gives `Matches`, too.
     """
 
     __slots__ = ("_spans", "ends", "patterns", "starts")
@@ -40,6 +40,8 @@ class Matches(Sequence[Match]):
         """`spans`: starts and ends in the text as it was given; None for bytes that nothing encodes."""
         self.starts, self.ends, self.patterns = starts, ends, patterns
         self._spans = (starts, ends) if spans is None else spans
+        for array in (starts, ends, patterns, *self._spans):
+            array.flags.writeable = False
 
     @classmethod
     def none(cls) -> Matches:
@@ -74,9 +76,9 @@ class Matches(Sequence[Match]):
     @overload
     def __getitem__(self, place: int) -> Match: ...
     @overload
-    def __getitem__(self, place: slice) -> Matches: ...
-    def __getitem__(self, place: int | slice) -> Match | Matches:
-        if isinstance(place, slice):
+    def __getitem__(self, place: slice | Sequence[int] | NDArray[Any]) -> Matches: ...
+    def __getitem__(self, place: int | slice | Sequence[int] | NDArray[Any]) -> Match | Matches:
+        if not isinstance(place, (int, np.integer)):
             first, last = self._spans
             columns = self.starts[place], self.ends[place], self.patterns[place]
             return Matches(*columns, (first[place], last[place]))
@@ -95,7 +97,7 @@ class Matches(Sequence[Match]):
         shown = [f"{m.start}-{m.end} pattern {m.pattern}" for m in (*self[:SHOWN], *self[SHOWN:][-SHOWN:])]
         if len(self) > 2 * SHOWN:
             shown.insert(SHOWN, "...")
-        return f"<{len(self)} matches{': ' * bool(shown)}{', '.join(shown)}>"
+        return f"<{len(self)} match{'es' * (len(self) != 1)}{': ' * bool(shown)}{', '.join(shown)}>"
 
     def encoded_spans(self) -> tuple[Offsets, Offsets]:
         """The starts and ends, u64, of the characters that hold the matches in the text as it was given.
@@ -109,7 +111,10 @@ class Matches(Sequence[Match]):
 
         Raises ImportError without pyarrow: `pip install 'vyre-opt[arrow]'`.
         """
-        import pyarrow
+        try:
+            import pyarrow
+        except ImportError:
+            raise ImportError("tables need pyarrow: pip install 'vyre-opt[arrow]'") from None
 
         columns: dict[str, Any] = {"start": self.starts, "end": self.ends, "pattern": self.patterns}
         return pyarrow.table({name: pyarrow.array(column) for name, column in columns.items()})

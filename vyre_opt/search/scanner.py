@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, MutableMapping
 from functools import cached_property
 from os import PathLike
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     import pyarrow
 
 __all__ = ["Scanner"]
+
+
+MOST_THREADS = 1024
 
 
 class Scanner:
@@ -58,6 +62,11 @@ class Scanner:
         threads: int | None = None,
         max_states: int = DEFAULT_MAX_STATES,
     ) -> None:
+        for name, flag in (("caseless", caseless), ("regex", regex), ("strict", strict)):
+            if not isinstance(flag, (bool, np.bool_)):
+                raise BadInputs(f"{name} is True or False, not {flag!r}")
+        caseless, regex = bool(caseless), bool(regex)
+        max_states = _number(max_states, "max_states")
         read = read_patterns(patterns, regex=regex, caseless=caseless)
         compiled = cached_compiled(read, caseless, max_states, default_store())
         self._set(SearchTables.of(read, caseless, compiled), encoding, strict, threads)
@@ -65,8 +74,8 @@ class Scanner:
     def _set(self, tables: SearchTables, encoding: str | None, strict: bool, threads: int | None) -> None:
         if encoding is not None and (not isinstance(encoding, str) or encoding not in ENCODINGS):
             raise BadInputs(f"unknown encoding {encoding!r}; there are {', '.join(ENCODINGS)}, and None")
-        if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
-            raise BadInputs(f"threads is a number from 1 on, not {threads!r}")
+        if threads is not None:
+            threads = min(_number(threads, "threads"), MOST_THREADS)
         self._tables, self.encoding, self.strict, self.threads = tables, encoding, bool(strict), threads
 
     @property
@@ -74,7 +83,7 @@ class Scanner:
         return self._tables.compiled.num_patterns
 
     def __repr__(self) -> str:
-        encoding = "" if self.encoding is None else f" in {self.encoding}"
+        encoding = "" if self.encoding is None else f" in {'strict ' * self.strict}{self.encoding}"
         return f"<Scanner for {self.num_patterns} pattern{'s' * (self.num_patterns != 1)}{encoding}>"
 
     def scan(self, data: Any) -> Matches:
@@ -90,6 +99,12 @@ class Scanner:
 
         Raises what `scan` does.  To have matches before the last chunk is there, see `stream`.
         """
+        if isinstance(chunks, (str, bytes, bytearray, memoryview, np.ndarray)) or not isinstance(
+            chunks, Iterable
+        ):
+            raise BadInputs(
+                f"chunks are parts of data, one after the other, not {type(chunks).__name__}; scan takes the whole"
+            )
         stream = self.stream()
         return Matches.joined([*map(stream.feed, chunks), stream.finish()])
 
@@ -192,3 +207,14 @@ class Scanner:
 
 def _unpickled(arrays: dict[str, np.ndarray], threads: int | None) -> Scanner:
     return Scanner._of_arrays(dict(arrays), threads)
+
+
+def _number(value: Any, name: str) -> int:
+    """A number from 1 on.  Raises BadInputs."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = 0
+    if number < 1 or isinstance(value, (bool, np.bool_)):
+        raise BadInputs(f"{name} is a number from 1 on, not {value!r}")
+    return number
