@@ -24,6 +24,7 @@ SEARCHING = {
     "match_columns",
     "pattern_confirm",
     "pattern_filter",
+    "pattern_grams",
     "pattern_starts",
     "pattern_walk",
 }

@@ -16,6 +16,7 @@ from support.search_oracle import encoded_place, literal_matches, regex_matches
 
 from vyre_opt import EncodingError, PatternError, Scanner
 from vyre_opt.runtime.dispatcher import BadInputs
+from vyre_opt.search import prefilter
 
 ALPHABET = b"abAB\x00\xff\n "
 
@@ -47,7 +48,7 @@ def test_literals_that_are_filtered(seed: int) -> None:
         some_bytes(rng, rng.randrange(4, 40), bytes(range(256))) for _ in range(rng.choice((1, 8, 60)))
     ]
     scanner = Scanner(literals, threads=1 + seed % 2)
-    assert scanner._tables.filter is not None
+    assert scanner._tables.prefilter is not None
     data = bytearray(rng.randbytes(rng.randrange(150_000, 400_000)))
     for place in [
         0,
@@ -62,6 +63,27 @@ def test_literals_that_are_filtered(seed: int) -> None:
         data[place : place + len(literal)] = literal
     data[-len(literals[0]) :] = literals[0]
     assert list(scanner.scan(data)) == literal_matches(literals, bytes(data))
+
+
+@pytest.mark.parametrize("caseless", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_many_literals(monkeypatch: pytest.MonkeyPatch, seed: int, caseless: bool) -> None:
+    """Found by looks at every few bytes; planted at edges too, and one right behind the other."""
+    monkeypatch.setattr(prefilter, "MOST_CANDIDATES", 0)
+    rng = random.Random(seed)
+    shortest = rng.choice((4, 5, 7, 14))
+    letters = b"abcdefgXYZ\x00\xe9"
+    literals = [some_bytes(rng, rng.randrange(shortest, shortest + 9), letters) for _ in range(600)]
+    literals.append(some_bytes(rng, shortest, letters))
+    scanner = Scanner(literals, caseless=caseless, threads=1 + seed % 2)
+    assert scanner._tables.prefilter is not None
+    assert scanner._tables.prefilter.stride == min(shortest - 3, 8)
+    data = bytearray(rng.randbytes(rng.randrange(70_000, 200_000)))
+    for place in [0, 1, 32_750, 32_768, *(rng.randrange(len(data) - 60) for _ in range(300))]:
+        planted = b"".join(rng.choices(literals, k=rng.choice((1, 1, 3))))
+        data[place : place + len(planted)] = planted.upper() if caseless and rng.random() < 0.5 else planted
+    data[-len(literals[0]) :] = literals[0]
+    assert list(scanner.scan(data)) == literal_matches(literals, bytes(data), caseless)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -31,7 +31,7 @@ from ..ir.program import Program, Value
 from ..ir.types import DataType
 from .pattern_walk import HitReport
 
-__all__ = ["ENTRIES", "POSITIONS", "pattern_filter"]
+__all__ = ["ENTRIES", "POSITIONS", "CandidateWalk", "pattern_filter"]
 
 POSITIONS, ENTRIES = 8, 64
 REACH = 64 + POSITIONS - 1
@@ -51,14 +51,15 @@ def pattern_filter() -> Program:
     report = HitReport(b, 4)
     b.buffer("filter", U8, POSITIONS * ENTRIES, "read", 7)
     b.buffer("walks", U32, None, "write", 8, live_out=True)
-    walk = _Walk(b, report)
+    walk = CandidateWalk(b, report)
     tables = [b.load("filter", place * ENTRIES, ENTRIES) for place in range(POSITIONS)]
     with b.while_([b.load("begins", walk.piece), b.const(0)]) as loop:
         loop.condition(b.le(b.add(loop.args[0], REACH), walk.end))
         at, walks = loop.args
         mask = b.movemask(b.ne(_candidates(b, at, tables), 0))
         with b.if_(b.ne(mask, 0)) as found:
-            found.yield_(walk.until_idle(b.add(at, b.cast(b.ctz(mask), U32))), b.add(walks, 1))
+            start = b.add(at, b.cast(b.ctz(mask), U32))
+            found.yield_(walk.until_idle(start, start), b.add(walks, 1))
         with found.else_():
             found.yield_(b.add(at, ENTRIES), walks)
         loop.yield_(*found.results)
@@ -79,7 +80,7 @@ def _candidates(b: Builder, at: Value, tables: Sequence[Value]) -> Value:
     return left
 
 
-class _Walk:
+class CandidateWalk:
     """Emits walks of the automaton, one byte a round."""
 
     def __init__(self, b: Builder, report: HitReport) -> None:
@@ -87,14 +88,14 @@ class _Walk:
         self.piece = b.workgroup_id("x")
         self.end = b.load("reports", b.add(b.mul(self.piece, 4), 1))
 
-    def until_idle(self, start: Value) -> Value:
-        """From state 0, until it is there again; the place behind the last byte."""
+    def until_idle(self, start: Value, through: Value) -> Value:
+        """From state 0, until it is there again behind `through`; the place behind the last byte."""
         b = self.b
         with b.while_([start, b.const(0), b.const(True, DataType.BOOL)]) as loop:
             loop.condition(b.and_(b.lt(loop.args[0], self.end), loop.args[2]))
             at, state, _ = loop.args
             state = self._step(at, state)
-            loop.yield_(b.add(at, 1), state, b.ne(state, 0))
+            loop.yield_(b.add(at, 1), state, b.or_(b.ne(state, 0), b.lt(at, through)))
         return loop.results[0]
 
     def to_end(self, start: Value) -> None:

@@ -14,11 +14,13 @@ import numpy as np
 
 from ..ir.program import Program
 from ..kernels.pattern_filter import pattern_filter
+from ..kernels.pattern_grams import pattern_grams
 from ..kernels.pattern_matches import INVOCATIONS, match_columns
 from ..kernels.pattern_walk import CHAINS, pattern_walk
 from ..patterns.automaton import CONTEXT_OF, Automaton, concatenated_ranges
 from ..runtime.cpu import CpuDispatcher, output_memory
 from ..runtime.dispatcher import Scratch
+from .prefilter import Prefilter
 
 __all__ = ["CpuSearch", "Hits"]
 
@@ -30,8 +32,8 @@ WALKED_PIECE, FILTERED_PIECE = 1 << 13, 1 << 15
 FIRST_ROOM = 64
 """Hits of a piece for which there is room at first; of one with more they are only counted, and it is searched again."""
 
-WALK_BYTES = 20
-"""A walk from a candidate takes as long as so many bytes of a walk through all."""
+WALK_BYTES, WALK_BYTES_OF_GRAMS = 30, 80
+"""A walk from a candidate takes as long as so many bytes of a walk through all; that of a gram begins earlier."""
 TRY_AGAIN = 16
 """After so many windows in which the filter was slower than a walk it is tried again."""
 
@@ -80,7 +82,7 @@ class _Pieces:
 class CpuSearch:
     """Searches data in windows, for one thread at a time: how much a window held says how much room the next one gets.
 
-    `warmup`: as of CompiledPatterns.  `table`: of pattern_filter, for an automaton that begins in state 0 everywhere, or None.
+    `warmup`: as of CompiledPatterns.  `prefilter`: of an automaton that begins in state 0 everywhere, or None.
     """
 
     def __init__(
@@ -88,10 +90,15 @@ class CpuSearch:
         automaton: Automaton,
         cells: Array,
         warmup: int | None,
-        table: Array | None,
+        prefilter: Prefilter | None,
         dispatcher: CpuDispatcher,
     ) -> None:
-        self.automaton, self.warmup, self.table, self.dispatcher = automaton, warmup, table, dispatcher
+        self.automaton, self.warmup, self.prefilter, self.dispatcher = (
+            automaton,
+            warmup,
+            prefilter,
+            dispatcher,
+        )
         self.classes = automaton.num_classes
         self.columns = automaton.classes.astype(np.uint32)
         self.cells = cells
@@ -114,7 +121,7 @@ class CpuSearch:
         return self._walked(data, start, state, self.warmup)
 
     def _filters(self) -> bool:
-        if self.table is None:
+        if self.prefilter is None:
             return False
         if self._windows_without_filter:
             self._windows_without_filter -= 1
@@ -127,7 +134,9 @@ class CpuSearch:
         if self._latest is None or self._latest[0] != key:
             self._latest = key, self._pieces_to_filter(*key)
         hits, _, walks = self._launch(data, self._latest[1])
-        if int(walks.sum()) * WALK_BYTES > len(data):
+        assert self.prefilter is not None
+        cost = WALK_BYTES_OF_GRAMS if self.prefilter.stride else WALK_BYTES
+        if int(walks.sum()) * cost > len(data):
             self._windows_without_filter = TRY_AGAIN
         return Hits(hits, 0)
 
@@ -203,7 +212,7 @@ class CpuSearch:
     # --- launches
 
     def _launch(self, data: Array, pieces: _Pieces, words: int = 0) -> tuple[Array, Array, Array]:
-        """Search pieces by pattern_walk if they have entries, else by pattern_filter.
+        """Search pieces by pattern_walk if they have entries, else by the prefilter.
 
         Gives the hits of all pieces, one after the other, how many each has, and what is in @exits or @walks.
         """
@@ -235,14 +244,17 @@ class CpuSearch:
         counts, others = np.zeros((2, len(pieces.begins)), np.uint32)
         arrays = [data, self.columns, self.cells, pieces.begins, pieces.reports.reshape(-1), counts, hits]
         first = self.automaton.first_accepting * self.classes
-        if pieces.entries is None:
-            assert self.table is not None
-            params: tuple[int, ...] = (self.classes, first)
-            self._in_place(pattern_filter(), [*arrays, self.table, others], len(counts), params)
-        else:
-            groups = len(counts) // CHAINS
-            params = (self.classes, first, words)
+        params: tuple[int, ...]  # by their names
+        if pieces.entries is not None:
+            groups, params = len(counts) // CHAINS, (self.classes, first, words)
             self._in_place(pattern_walk(), [*arrays, pieces.entries, others], groups, params)
+        else:
+            own = self.prefilter
+            assert own is not None
+            program, params = pattern_filter(), (self.classes, first)
+            if own.stride:
+                program, params = pattern_grams(), (*params, own.fold, own.shift, own.stride)
+            self._in_place(program, [*arrays, own.table, others], len(counts), params)
         count = len(pieces)
         return hits[: int(pieces.slots[-1])], counts[:count].astype(np.int64), others[:count]
 

@@ -53,7 +53,7 @@ class Stream:
     ) -> None:
         self._tables, self._encoding = tables, encoding
         compiled = tables.compiled
-        self._search = CpuSearch(compiled.search, tables.cells, compiled.warmup, tables.filter, dispatcher)
+        self._search = CpuSearch(compiled.search, tables.cells, compiled.warmup, tables.prefilter, dispatcher)
         self._reach = 0 if compiled.warmup is None else compiled.warmup + 1
         self._decoder = None if encoding is None else Decoder(encoding, strict, dispatcher, self._reach)
         self._window = min(WINDOW * dispatcher.workers, MOST_BYTES)

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.pattern_filter import ENTRIES, POSITIONS
-from ..patterns.automaton import Corrupt
+from ..patterns.automaton import Corrupt, checked_array
 from ..patterns.compiled import CompiledPatterns
 from ..patterns.pattern_list import Patterns
-from .prefilter import MOST_CANDIDATES, filter_table
+from .prefilter import MOST_STRIDE, Prefilter, prefilter_of
 
 __all__ = ["SearchTables"]
 
@@ -22,17 +21,16 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class SearchTables:
-    """`filter`: the table of pattern_filter, or None where a walk through all bytes is as fast."""
+    """`prefilter`: None where a walk through all bytes is as fast."""
 
     compiled: CompiledPatterns
-    filter: Array | None
+    prefilter: Prefilter | None
 
     @classmethod
     def of(cls, patterns: Patterns, caseless: bool, compiled: CompiledPatterns) -> SearchTables:
         if patterns.flags:
             return cls(compiled, None)
-        table, share = filter_table(patterns.contents, caseless)
-        return cls(compiled, table if share < MOST_CANDIDATES else None)
+        return cls(compiled, prefilter_of(patterns.contents, caseless))
 
     @cached_property
     def cells(self) -> Array:
@@ -54,16 +52,26 @@ class SearchTables:
     def to_arrays(self) -> dict[str, Array]:
         """Plain arrays, for np.savez."""
         arrays = self.compiled.to_arrays()
-        return arrays if self.filter is None else arrays | {"filter": self.filter}
+        own = self.prefilter
+        if own is not None:
+            arrays |= {
+                "prefilter": own.table,
+                "prefilter_settings": np.array([own.stride, own.fold], np.uint32),
+            }
+        return arrays
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> SearchTables:
         """The tables that `to_arrays` gave these arrays of.  Raises Corrupt if they are none."""
-        table = arrays.get("filter")
-        if table is not None and (table.dtype != np.uint8 or table.shape != (POSITIONS * ENTRIES,)):
-            raise Corrupt(f"`filter` is u8[{POSITIONS * ENTRIES}]")
         compiled = CompiledPatterns.from_arrays(arrays)
-        is_idle = not compiled.search.entries.any() and not compiled.search.looks_ahead
-        if table is not None and not is_idle:
-            raise Corrupt("a filter belongs to automata that begin in state 0 everywhere")
-        return cls(compiled, table)
+        if "prefilter" not in arrays:
+            return cls(compiled, None)
+        settings = checked_array(arrays, "prefilter_settings", np.uint32, 1)
+        if len(settings) != 2:
+            raise Corrupt("`prefilter_settings` are two numbers")
+        prefilter = Prefilter(np.ascontiguousarray(arrays["prefilter"]), *settings.tolist())
+        if not prefilter.is_valid or prefilter.stride > MOST_STRIDE:
+            raise Corrupt("`prefilter` is a table of a filter, or a bitmap of grams")
+        if compiled.search.entries.any() or compiled.search.looks_ahead or compiled.warmup is None:
+            raise Corrupt("a prefilter belongs to automata that begin in state 0 everywhere")
+        return cls(compiled, prefilter)

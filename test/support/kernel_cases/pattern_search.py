@@ -12,6 +12,7 @@ import numpy as np
 from vyre_opt.ir.program import Program
 from vyre_opt.kernels import checked_decode, pattern_confirm, pattern_matches, pattern_starts
 from vyre_opt.kernels.pattern_filter import ENTRIES, POSITIONS, pattern_filter
+from vyre_opt.kernels.pattern_grams import MULTIPLIER, pattern_grams
 from vyre_opt.kernels.pattern_walk import CHAINS, pattern_walk
 from vyre_opt.patterns.automaton import Automaton
 from vyre_opt.patterns.compile import compile_patterns
@@ -40,6 +41,11 @@ def pattern_search_cases() -> Iterator[KernelCase]:
     for size in (1, 70, 71, 72, 140, 3000):
         for piece in (100, 1 << 15):
             yield KernelCase("pattern_filter", f"{size} bytes in pieces of {piece}", _filter(size, piece))
+    for size in (1, 8, 27, 140, 3000):
+        for piece in (100, 1 << 15):
+            for literals in (RARE, (b"cacc", *RARE)):
+                what = f"{size} bytes in pieces of {piece}, the shortest literal of {min(map(len, literals))}"
+                yield KernelCase("pattern_grams", what, _grams(size, piece, literals))
     for words in (1, 5, 200):
         for room in (0, 1, 1000):
             yield KernelCase("pattern_walk", f"{words} words, room for {room}", _walk(words, room))
@@ -138,34 +144,63 @@ def _filter(size: int, piece: int) -> Callable[[], Use]:
     def make() -> Use:
         text = letters(size)
         automaton = compile_patterns(RARE).search
-        columns, cells, params = _tables(automaton)
         table = np.zeros((POSITIONS, ENTRIES), np.uint8)
         for number, literal in enumerate(RARE):
             for place, byte in enumerate(literal[:POSITIONS]):
                 table[place, byte % ENTRIES] |= 1 << number
-        shown = [*range(0, size, piece)]
-        begins = np.maximum(np.array(shown) - 9, 0).astype(np.uint32)
-        until = [min(first + piece, size) for first in shown]
-        count, room = len(shown), piece
-        inputs = [
-            text,
-            columns,
-            cells,
-            begins,
-            _reports(shown, until, room),
-            np.zeros(count, np.uint32),
-            np.zeros(count * room, np.uint64),
-            table.reshape(-1),
-            np.zeros(count, np.uint32),
-        ]
-        expected = np.array([place << 32 | number for place, number in occurrences(text, RARE)], np.uint64)
-
-        def read(outputs: Sequence[Array]) -> Array:
-            return _found(outputs[0], outputs[1], room, automaton)
-
-        return Use(pattern_filter(), inputs, count, np.sort(expected), read=read, params=params)
+        return _by_candidates(pattern_filter(), text, RARE, automaton, table.reshape(-1), piece, {})
 
     return make
+
+
+def _grams(size: int, piece: int, literals: Sequence[bytes]) -> Callable[[], Use]:
+    def make() -> Use:
+        stride, words = min(map(len, literals)) - 3, 1 << 9
+        bitmap = [0] * words
+        for literal in literals:
+            for first in range(stride):
+                product = int.from_bytes(literal[first : first + 4], "little") * MULTIPLIER % 2**32
+                bits = f"{product:032b}"  # nine for the word, five for each bit
+                bitmap[int(bits[:9], 2)] |= 1 << int(bits[9:14], 2) | 1 << int(bits[14:19], 2)
+        table = np.array(bitmap, np.uint32)
+        params = {"stride": stride, "shift": 32 - 9, "fold": 0}
+        automaton = compile_patterns(literals).search
+        return _by_candidates(pattern_grams(), letters(size), literals, automaton, table, piece, params)
+
+    return make
+
+
+def _by_candidates(
+    program: Program,
+    text: bytes,
+    literals: Sequence[bytes],
+    automaton: Automaton,
+    table: Array,
+    piece: int,
+    params: dict[str, int],
+) -> Use:
+    columns, cells, own_params = _tables(automaton)
+    shown = [*range(0, len(text), piece)]
+    begins = np.maximum(np.array(shown) - 9, 0).astype(np.uint32)
+    until = [min(first + piece, len(text)) for first in shown]
+    count = len(shown)
+    outputs = [np.zeros(count, np.uint32), np.zeros(count * piece, np.uint64)]
+    inputs = [
+        text,
+        columns,
+        cells,
+        begins,
+        _reports(shown, until, piece),
+        *outputs,
+        table,
+        np.zeros(count, np.uint32),
+    ]
+    expected = np.array([place << 32 | number for place, number in occurrences(text, literals)], np.uint64)
+
+    def read(found: Sequence[Array]) -> Array:
+        return _found(found[0], found[1], piece, automaton)
+
+    return Use(program, inputs, count, np.sort(expected), read=read, params=own_params | params)
 
 
 def _walk(words: int, room: int) -> Callable[[], Use]:
