@@ -20,7 +20,7 @@ def test_sessions_print_what_is_shown(document: Path) -> None:
     assert not failed, "".join(said)
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/python.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/python.md", "docs/search.md"])
 def test_scripts_run(root: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks marked `python` run in the checkout; those for a GPU are run by test/cuda."""
     monkeypatch.chdir(root)
@@ -29,4 +29,4 @@ def test_scripts_run(root: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> 
     for script in scripts:
         code = compile(script, name, "exec")
         if "cuda" not in script:
-            exec(code, {})
+            exec(code, {"__name__": "__main__"})
