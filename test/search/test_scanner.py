@@ -412,3 +412,14 @@ def test_a_match_at_every_byte() -> None:
     assert np.array_equal(matches.patterns[-6:], [0, 1, 2, 0, 1, 2])
     assert (np.diff(matches.ends.astype(np.int64)) >= 0).all()
     assert (matches.ends - matches.starts == matches.patterns + 1).all()
+
+
+def test_a_stream_of_many_line_breaks_keeps_few() -> None:
+    """Neither with matches nor without does a stream remember where all blanks were."""
+    line = base64.b64encode(b"hay" * 19) + b"\r\n"
+    for part in (line * 1000, base64.b64encode(b"a needle" * 3) + b"\n" + line * 1000):
+        stream = Scanner([b"needle"], "base64", strict=False).stream()
+        for _ in range(30):
+            stream.feed(part)
+        assert stream._decoder is not None
+        assert sum(window.count for window in stream._decoder.places._windows) < 100

@@ -29,6 +29,9 @@ Array = np.ndarray[Any, Any]
 WALKED_PIECE, FILTERED_PIECE = 1 << 13, 1 << 15
 """Bytes of a piece, if the automaton needs to see few bytes before it."""
 
+FEW_HITS = 64
+"""Hits of which the columns are made without a launch."""
+
 FIRST_ROOM = 64
 """Hits of a piece for which there is room at first; of one with more they are only counted, and it is searched again."""
 
@@ -218,10 +221,11 @@ class CpuSearch:
         """
         pieces.make_room(self.room)
         hits, counts, others = self._run(data, pieces, words)
-        if not counts.any():
-            return hits[:0], counts, others
+        most = int(counts.max(initial=0))
+        if most == 0 or (len(counts) == 1 and most <= self.room):
+            return hits[:most], counts, others
         slots, fits = pieces.slots, counts <= self.room
-        self.room = max(FIRST_ROOM, min(2 * int(counts.max()), 4 * FILTERED_PIECE))
+        self.room = max(FIRST_ROOM, min(2 * most, 4 * FILTERED_PIECE))
         firsts = np.cumsum(counts) - counts
         chosen, full = np.flatnonzero(fits & (counts > 0)), np.flatnonzero(~fits)
         found = hits[concatenated_ranges(slots[chosen], counts[chosen])]
@@ -264,6 +268,10 @@ class CpuSearch:
         `base`: the place of the data's first byte.  `lengths`: of the matches of each pattern.
         """
         count = len(packed)
+        if count <= FEW_HITS:
+            few = self.automaton.accept_patterns[(packed & np.uint64(0xFFFFFFFF)).astype(np.int64)]
+            behind = (packed >> np.uint64(32)) + np.uint64(base + 1)
+            return behind - lengths[few], behind, few
         starts, ends = (output_memory.empty(count, np.dtype(np.uint64)) for _ in range(2))
         patterns = output_memory.empty(count, np.dtype(np.uint32))
         arrays = [packed, self.automaton.accept_patterns, lengths, starts, ends, patterns]

@@ -99,9 +99,10 @@ class Stream:
         with self._until_error():
             if self._decoder is not None:
                 self._search_decoded(self._decoder.finish())
-            compiled = self._tables.compiled
-            patterns, lags = compiled.search.accepted_at_end(self._last)
-            self._add(Ends(self._searched - lags.astype(np.int64), patterns), is_end=True)
+            search = self._tables.compiled.search
+            if search.looks_ahead or self._spans is not None:
+                patterns, lags = search.accepted_at_end(self._last)
+                self._add(Ends(self._searched - lags.astype(np.int64), patterns), is_end=True)
             matches = self._matches()
         self._ended = "the stream is finished"
         return matches
@@ -188,15 +189,21 @@ class Stream:
     def _matches(self) -> Matches:
         """What was found since the last call."""
         found, self._found = [columns for columns in self._found if len(columns[1])], []
+        matches = self._joined(found) if found else Matches.none()
+        if self._decoder is not None and self._encoding is not None:
+            kept = self._reach if self._spans is None else self._recent.limit
+            done = max(0, self._searched - kept)
+            self._decoder.places.forget(done * self._encoding.characters // self._encoding.octets)
+        return matches
+
+    def _joined(self, found: list[Columns]) -> Matches:
         starts, ends, patterns = found[0] if len(found) == 1 else joined_columns(found)
         if self._spans is not None or self._tables.compiled.search.looks_ahead:
             starts, ends, patterns = sorted_columns([(starts, ends, patterns)])
         if self._encoding is None or self._decoder is None:
             return Matches(starts, ends, patterns)
-        spans, places = None, self._decoder.places
-        if len(ends):
-            first, last = self._encoding.spans(starts, ends)
-            spans = places.of(first), places.of(last - np.uint64(1)) + np.uint64(1)
-        done = max(0, self._searched - max(self._reach, self._recent.limit if self._spans is not None else 0))
-        places.forget(done * self._encoding.characters // self._encoding.octets)
-        return Matches(starts, ends, patterns, spans)
+        first, last = self._encoding.spans(starts, ends)
+        places = self._decoder.places
+        return Matches(
+            starts, ends, patterns, (places.of(first), places.of(last - np.uint64(1)) + np.uint64(1))
+        )
