@@ -77,6 +77,13 @@ class Places:
     def _cut(self, window: _Window, characters: int) -> None:
         """Drop the front of a window, up to a character with that number or a lower one."""
         if window.text is None:
+            blanks = self._blanks_of(window)
+            first = window.start - window.before
+            gone = int(np.count_nonzero(blanks - np.arange(len(blanks)) <= characters - first))
+            if gone:
+                cut = int(blanks[gone - 1]) + 1
+                window.start, window.blanks = window.start + cut, blanks[gone:] - cut
+                window.before, window.count = window.before + gone, window.count - gone
             return
         wanted = window.start - window.before + len(window.text) - window.count - characters
         size = 2 * max(wanted, FEW)
