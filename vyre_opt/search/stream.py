@@ -71,6 +71,11 @@ class Stream:
             return self._matches(tuple(np.concatenate(columns) for columns in zip(*found, strict=True)))
         return self._matches(self._all_matches())
 
+    @property
+    def known(self) -> int:
+        """All matches that end up to here, an offset in the decoded bytes, were given."""
+        return max(0, self._searched - 2 * self._tables.compiled.search.looks_ahead)  # `$` sees two bytes
+
     # --- windows
 
     def _parts(self, octets: Array) -> Iterator[tuple[Array, int]]:
