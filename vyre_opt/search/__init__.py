@@ -6,7 +6,10 @@ prefilter   which literals are looked for together
 tables      what a search works with
 cpu         where the automaton accepts
 stream      the matches of data that comes in parts
+segments    the same in bounded memory, of expressions whose matches differ in length
 matches     where patterns were found, as arrays
+disjoint    those of them that do not overlap, as grep chooses
+grep_stream these with the bytes that matched (matched_text), of a file of any size
 saved       scanners in files
 """
 

@@ -13,7 +13,7 @@ from ..patterns.find import Match
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["Match", "Matches"]
+__all__ = ["Match", "Matches", "no_matches"]
 
 Offsets = NDArray[np.uint64]
 SHOWN = 3
@@ -106,3 +106,7 @@ class Matches(Sequence[Match]):
 
         columns: dict[str, Any] = {"start": self.starts, "end": self.ends, "pattern": self.patterns}
         return pyarrow.table({name: pyarrow.array(column) for name, column in columns.items()})
+
+
+def no_matches() -> Matches:
+    return Matches(np.zeros(0, np.uint64), np.zeros(0, np.uint64), np.zeros(0, np.uint32))
