@@ -10,11 +10,25 @@ segments    the same in bounded memory, of expressions whose matches differ in l
 matches     where patterns were found, as arrays
 disjoint    those of them that do not overlap, as grep chooses
 grep_stream these with the bytes that matched (matched_text), of a file of any size
+blobs       where ordinary files have base64; blob_stream: a search in what it holds
 saved       scanners in files
 """
 
+from .blob_stream import BlobStream, scan_blobs
+from .blobs import blobs_of
 from .errors import EncodingError
+from .grep_stream import GrepMatch, GrepStream
 from .matches import Match, Matches
 from .scanner import Scanner
 
-__all__ = ["EncodingError", "Match", "Matches", "Scanner"]
+__all__ = [
+    "BlobStream",
+    "EncodingError",
+    "GrepMatch",
+    "GrepStream",
+    "Match",
+    "Matches",
+    "Scanner",
+    "blobs_of",
+    "scan_blobs",
+]
