@@ -35,7 +35,6 @@ PHASES = 4
 BESIDE = 8
 """Characters that hold all bytes that an anchor looks at beside a match."""
 MOST_WAITING = 1 << 18
-_AS_BASE64 = bytes.maketrans(b"-_", b"+/")
 
 
 def scan_blobs(
@@ -62,19 +61,26 @@ class _Text:
         counts = np.diff(blobs.firsts)
         self._run_begins = within - np.repeat(within[blobs.firsts[:-1]] - self.begins, counts)
         self._run_places = blobs.starts + offset
-        view = octets.data
-        spans = list(zip(blobs.starts.tolist(), blobs.ends.tolist(), strict=True))
-        firsts = blobs.firsts.tolist()
-        runs: Iterator[list[bytes | memoryview]] = (
-            [*(view[start:end] for start, end in spans[first:last]), b"AAA"[: -size % 4]]
-            for first, last, size in zip(firsts[:-1], firsts[1:], sizes.tolist(), strict=True)
-        )
-        self.characters = np.frombuffer(b"".join(chain.from_iterable(runs)).translate(_AS_BASE64), np.uint8)
+        is_character = np.ones(int(padded.sum()), bool)
+        for behind in range(3):
+            is_character[(self.ends + behind)[padded - sizes > behind]] = False
+        self.characters = np.full(len(is_character), ord("A"), np.uint8)
+        self.characters[is_character] = octets[_is_inside(blobs.starts, blobs.ends, len(octets))]
+        for other, digit in (b"-+", b"_/"):
+            self.characters[self.characters == other] = digit
 
     def places(self, characters: Array) -> Array:
         """Where the file has characters of the text."""
         runs = np.searchsorted(self._run_begins, characters, side="right") - 1
         return np.asarray(self._run_places[runs] + characters - self._run_begins[runs])
+
+
+def _is_inside(starts: Array, ends: Array, size: int) -> Array:
+    """Which of so many bytes are in one of some runs."""
+    edges = np.zeros(size + 1, np.int8)
+    edges[starts] = 1
+    edges[ends] = -1
+    return np.add.accumulate(edges[:-1], dtype=np.int8).view(np.bool_)
 
 
 class _Phase:
@@ -202,7 +208,7 @@ class BlobStream:
         return self._search(self._waiting, is_last=True)
 
     def _search(self, octets: Array, is_last: bool) -> list[GrepMatch]:
-        blobs = find_blobs(octets, self._is_continued)
+        blobs = find_blobs(octets, self._min_length, self._is_continued)
         is_open = not is_last and may_go_on(octets, blobs)
         begin = int(blobs.starts[blobs.firsts[-2]]) if is_open else len(octets)
         waits = is_open and len(octets) - begin <= max(MOST_WAITING, 4 * self._tail_size)

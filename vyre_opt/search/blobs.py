@@ -69,7 +69,7 @@ def blobs_of(data: Any, min_length: int = MIN_BLOB) -> tuple[Array, Array]:
     `min_length`: characters of the shortest, without line breaks and padding.  Raises BadInputs.
     """
     octets = octets_of(data, "data")
-    blobs = find_blobs(octets, is_continued=False)
+    blobs = find_blobs(octets, min_length, is_continued=False)
     blobs = blobs.chosen(blobs.sizes() >= min_length)
     ends = blobs.ends[blobs.firsts[1:] - 1]
     for _ in range(2):
@@ -77,13 +77,22 @@ def blobs_of(data: Any, min_length: int = MIN_BLOB) -> tuple[Array, Array]:
     return blobs.starts[blobs.firsts[:-1]].astype(np.uint64), ends.astype(np.uint64)
 
 
-def find_blobs(octets: Array, is_continued: bool) -> Blobs:
-    """The blobs of any length.  `is_continued`: the first one began earlier, so its first line is a long one."""
+def find_blobs(octets: Array, min_length: int, is_continued: bool) -> Blobs:
+    """The blobs, with some that are shorter than `min_length`, and the last one whatever its length.
+
+    `is_continued`: the first one began earlier, so that its first line is a long one.
+    """
     starts, ends = _runs(octets)
     if not len(starts):
         return Blobs(starts, ends, np.zeros(1, np.int64))
-    is_long = ends - starts >= SHORTEST_LINE
+    sizes = ends - starts
+    is_long = sizes >= SHORTEST_LINE
     is_long[0] |= is_continued and starts[0] == 0
+    matters = is_long if min_length >= SHORTEST_LINE else is_long | (sizes >= min_length)
+    matters = matters.copy()
+    matters[1:] |= is_long[:-1]  # a last line
+    matters[-1] = True
+    starts, ends, is_long = starts[matters], ends[matters], is_long[matters]
     is_first = np.ones(len(starts), bool)
     is_first[1:] = ~_joined(octets, starts, ends, is_long)
     return Blobs(starts, ends, np.append(np.flatnonzero(is_first), len(starts)))
