@@ -207,6 +207,10 @@ class BlobStream:
     def finish(self) -> list[GrepMatch]:
         return self._search(self._waiting, is_last=True)
 
+    def contents(self, matches: Iterable[GrepMatch]) -> Iterator[GrepMatch]:
+        """The matches, which have their contents; as of GrepStream."""
+        return iter(matches)
+
     def _search(self, octets: Array, is_last: bool) -> list[GrepMatch]:
         blobs = find_blobs(octets, self._min_length, self._is_continued)
         is_open = not is_last and may_go_on(octets, blobs)
