@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ Array = np.ndarray[Any, Any]
 class Places:
     """The places of a text's characters that hold bits, by their numbers.
 
-    Where no blank was added, a character's place is its number.  Windows that are forgotten are those of the lowest numbers.
+    Where no blank was added, a character's place is its number.
     """
 
     def __init__(self) -> None:
@@ -29,7 +30,7 @@ class Places:
 
     def of(self, characters: Array) -> Array:
         """The place of each character."""
-        if not self._blanks:
+        if not self._blanks or not len(characters):
             return characters + np.uint64(self._before)
         if len(self._blanks) > 1:
             self._blanks = [np.concatenate(self._blanks)]
@@ -42,7 +43,13 @@ class Places:
     def forget(self, characters: int) -> None:
         """Forget the places of characters with lower numbers."""
         while self._blanks:
-            last = int(self._blanks[0][-1]) - self._before - len(self._blanks[0]) + 1
-            if last > characters:
+            blanks = self._blanks[0]
+            # as in `of`: the blanks before which there are at most so many characters
+            low = bisect_right(
+                range(len(blanks)), characters, key=lambda at: int(blanks[at]) - self._before - at
+            )
+            self._before += low
+            self._blanks[0] = blanks[low:]
+            if low < len(blanks):
                 return
-            self._before += len(self._blanks.pop(0))
+            self._blanks.pop(0)
