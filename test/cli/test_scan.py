@@ -80,6 +80,7 @@ def test_errors_leave_the_rest(run_scan: Callable, folder: Path) -> None:
         (["-E", "a(b", "a.txt"], "PATTERN:1:2: error: missing )"),
         (["-E", "a*", "a.txt"], "matches the empty string"),
         (["-E", r"(a)\1", "a.txt"], "PATTERN:1:4: error: "),
+        (["-E", "é", "a.txt"], r"help: write the bytes of a character in a group: (?:\xc3\xa9)"),
         (["-f", "words", "-E", "a.txt"], "words:3:1: error: "),
         (["-f", "none", "a.txt"], "cannot read none"),
         (["-e", "base32", "x", "a.txt"], "'base32' is not one of"),

@@ -63,6 +63,7 @@ def scanner_of(patterns: PatternList, *, regex: bool, options: dict[str, Any]) -
     except DiagnosticError as error:
         for diagnostic in error.diagnostics:
             diagnostic.message = patterns.named(diagnostic.message)
+            diagnostic.help = diagnostic.help and diagnostic.help.removeprefix("pass bytes, and ")
             source = diagnostic.loc.source if diagnostic.loc is not None else None
             numbered = _NUMBERED.fullmatch(source.name) if source is not None else None
             if source is not None and numbered is not None:
