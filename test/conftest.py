@@ -46,6 +46,12 @@ def run_cache() -> Callable[..., Ran]:
     return _runner("vyre-cache")
 
 
+@pytest.fixture(scope="session")
+def run_scan() -> Callable[..., Ran]:
+    """`run_scan("needle", path)`: vyre-scan in a process of its own."""
+    return _runner("vyre-scan")
+
+
 @cache
 def no_gpu() -> str:
     """Why no GPU can be used; "" if one can."""

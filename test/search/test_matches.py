@@ -10,6 +10,7 @@ import pytest
 
 from vyre_opt.search import Match, Matches
 from vyre_opt.search.encodings import ENCODINGS
+from vyre_opt.search.places import Places
 
 
 def some(count: int = 20) -> Matches:
@@ -84,3 +85,18 @@ def test_without_an_encoding_the_text_is_the_bytes() -> None:
     assert np.array_equal(starts, matches.starts)
     assert np.array_equal(ends, matches.ends)
     assert Match(*matches[0]) == matches[0]
+
+
+def test_places_that_are_forgotten() -> None:
+    """They leave the memory, though newer ones came in between, and those after them stay right."""
+    rng = random.Random(2)
+    text = "".join(rng.choices("ab \n", k=5000))
+    expected = [place for place, character in enumerate(text) if not character.isspace()]
+    places, first = Places(), 0
+    for begin in range(0, len(text), 250):
+        places.add(np.array([k for k in range(begin, begin + 250) if text[k].isspace()]))
+        last = sum(place < begin + 250 for place in expected)
+        assert places.of(np.arange(first, last, dtype=np.uint64)).tolist() == expected[first:last]
+        first = max(first, last - rng.choice([0, 3, 200]))
+        places.forget(first)
+        assert sum(map(len, places._blanks)) <= begin + 250 - (expected[first - 1] if first else 0)

@@ -248,6 +248,17 @@ def test_matches_come_with_the_part_that_ends_them() -> None:
     assert list(stream.finish()) == []
 
 
+@pytest.mark.parametrize("pattern", [rb"ab", rb"ab$", rb"ab\Z", rb"ab\b"])
+def test_what_is_known(pattern: bytes) -> None:
+    """No match that comes later ends where all were known."""
+    stream = Scanner([pattern], regex=True).stream()
+    known = 0
+    for part in (b"ab", b"", b"\n", b"a", b"b", b"\n", b"abab", b"\n"):
+        assert all(match.end > known for match in stream.feed(part))
+        known = stream.known
+    assert all(match.end > known for match in stream.finish())
+
+
 @pytest.mark.parametrize(
     ("text", "place", "what"),
     [

@@ -43,10 +43,12 @@ class ToolError(Exception):
     """An error that is not located in a source text.  Its message is for the user."""
 
 
-def run_tool(command: click.Command, args: Sequence[str] | None = None, name: str | None = None) -> int:
+def run_tool(
+    command: click.Command, args: Sequence[str] | None = None, name: str | None = None, failure: int = 1
+) -> int:
     """Run a tool on `args` (of the process, if None) and return its exit code.
 
-    `name`: what its messages call it, the name of the command if None.
+    `name`: what its messages call it, the name of the command if None.  `failure`: the code of an error.
     """
     gc.disable()  # a tool runs for a moment, and most objects live to its end: collecting only costs time
     if hasattr(signal, "SIGPIPE"):
@@ -73,7 +75,7 @@ def run_tool(command: click.Command, args: Sequence[str] | None = None, name: st
     except TimedOut as error:
         end_alarms()
         print_error(str(error))
-        return _ended_early(1)
+        return _ended_early(failure)
     except BrokenPipeError:  # where there is no SIGPIPE
         _discard_stdout()
     except MemoryError as error:
@@ -87,11 +89,11 @@ def run_tool(command: click.Command, args: Sequence[str] | None = None, name: st
         if isinstance(bug.__cause__, TimedOut):
             end_alarms()
             print_error(str(bug.__cause__))
-            return _ended_early(1)
+            return _ended_early(failure)
         import shlex
 
         print_bug_report(bug, f"{name} {shlex.join(argv)}")
-    return 1
+    return failure
 
 
 def _ended_early(code: int) -> int:
@@ -194,10 +196,11 @@ def _discard_stdout() -> None:
         pass
 
 
-def use_color(choice: str) -> bool:
-    """Whether messages are coloured: `choice` is auto, always or never."""
+def use_color(choice: str, stream: TextIO | None = None) -> bool:
+    """Whether what goes to a stream, stderr if None, is coloured: `choice` is auto, always or never."""
     if choice != "auto":
         return choice == "always"
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
-    return sys.stderr is not None and sys.stderr.isatty()
+    stream = stream or sys.stderr
+    return stream is not None and stream.isatty()

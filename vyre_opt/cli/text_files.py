@@ -12,7 +12,7 @@ from ..ir.diagnostics import Source, decode
 from . import delivery
 from .errors import ToolError, write_stdout
 
-__all__ = ["MARKER", "read_bytes", "read_text", "split", "write_file", "write_text"]
+__all__ = ["MARKER", "read_bytes", "read_stdin", "read_text", "split", "write_file", "write_text"]
 
 STDIN_NAME = "<stdin>"
 MARKER = "// -----"
@@ -26,9 +26,7 @@ def read_text(path: str) -> tuple[str, str]:
     Raises ToolError for what cannot be read, DiagnosticError for what is not UTF-8.
     """
     if path == "-":
-        if sys.stdin is None:
-            raise ToolError("stdin is closed")
-        name, raw = STDIN_NAME, _read_stdin()
+        name, raw = STDIN_NAME, read_stdin()
     else:
         name, raw = path, read_bytes(path)
     text = decode(raw, name)
@@ -62,7 +60,10 @@ def _is_comment(text: str) -> bool:
     )
 
 
-def _read_stdin() -> bytes:
+def read_stdin() -> bytes:
+    """All of stdin.  Raises ToolError."""
+    if sys.stdin is None:
+        raise ToolError("stdin is closed")
     try:
         return sys.stdin.buffer.read()
     except OSError as error:

@@ -7,11 +7,27 @@ tables      what a search works with
 cpu         where the automaton accepts
 stream      the matches of data that comes in parts
 matches     where patterns were found, as arrays
+disjoint    those of them that do not overlap, as grep chooses
+grep_stream these with the bytes that matched (matched_text), of a file of any size
+blobs       where ordinary files have base64; blob_stream: a search in what it holds
 saved       scanners in files
 """
 
+from .blob_stream import BlobStream, scan_blobs
+from .blobs import blobs_of
 from .errors import EncodingError
+from .grep_stream import GrepMatch, GrepStream
 from .matches import Match, Matches
 from .scanner import Scanner
 
-__all__ = ["EncodingError", "Match", "Matches", "Scanner"]
+__all__ = [
+    "BlobStream",
+    "EncodingError",
+    "GrepMatch",
+    "GrepStream",
+    "Match",
+    "Matches",
+    "Scanner",
+    "blobs_of",
+    "scan_blobs",
+]

@@ -138,8 +138,8 @@ class Scanner:
         """A search that is fed part by part: `stream.feed(part)` and, at the end, `stream.finish()` give `Matches`."""
         return self._stream()
 
-    def _stream(self, is_whole: bool = False) -> Stream:
-        return Stream(self._tables, self._encoding, self.strict, self._dispatcher, is_whole)
+    def _stream(self, is_whole: bool = False, longest: int | None = None) -> Stream:
+        return Stream(self._tables, self._encoding, self.strict, self._dispatcher, is_whole, longest)
 
     def _stream_from(self, start: int, before: bytes) -> Stream:
         """A stream whose first part begins at `start`, behind `before`.  See Stream.begin."""

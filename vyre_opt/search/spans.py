@@ -74,10 +74,15 @@ class _Walker:
 
 
 class SpanSearch:
-    """Finds the matches of `ends` that a search gives, in the data that `recent` keeps."""
+    """Finds the matches of `ends` that a search gives, in the data that `recent` keeps.
 
-    def __init__(self, compiled: CompiledPatterns, dispatcher: CpuDispatcher) -> None:
-        self.compiled, self.dispatcher = compiled, dispatcher
+    `drops_longer`: leaves matches out that have more bytes than that.
+    """
+
+    def __init__(
+        self, compiled: CompiledPatterns, dispatcher: CpuDispatcher, drops_longer: bool = False
+    ) -> None:
+        self.compiled, self.dispatcher, self.drops_longer = compiled, dispatcher, drops_longer
         self.reverse = None if compiled.reverse is None else _Walker(compiled.reverse)
         self.confirm = None if compiled.confirm is None else _Walker(compiled.confirm)
         self._rows_of_reverse = np.cumsum(compiled.is_reversed) - 1
@@ -87,7 +92,8 @@ class SpanSearch:
     def matches(self, recent: Recent, ends: Ends, is_end: bool) -> tuple[Columns, Ends]:
         """The matches, sorted by end, then pattern, and the ends that must wait for more data.
 
-        `is_end`: whether there is no more.  Raises LimitExceeded for a match that is longer than what is kept.
+        `is_end`: whether there is no more.  Raises LimitExceeded for a match that is longer than what is kept, unless
+        those are left out.
         """
         prefixes, lengths = self.compiled.prefixes[ends.patterns], self.compiled.lengths[ends.patterns]
         plain, begun, open_ = lengths > 0, prefixes > 0, (lengths == 0) & (prefixes == 0)
@@ -113,13 +119,18 @@ class SpanSearch:
         left, look = np.arange(len(ends)), FIRST_LOOK
         while len(left):
             own = ends.chosen(left)
-            data = recent.last(recent.total - int(own.ends.min()) + look)
+            wanted = recent.total - int(own.ends.min()) + look
+            data = recent.last(wanted)
             base = recent.total - len(data)
             shown, runs_out = self._walk_back(data, base, own, is_end)
             begins[left] = shown
             left = left[runs_out]
-            if len(left) and len(data) < recent.total - int(own.ends.min()) + look:
-                raise _too_long(int(ends.ends[left[0]]), recent)
+            if len(left) and len(data) < wanted:
+                if not self.drops_longer:
+                    raise _too_long(int(ends.ends[left[0]]), recent)
+                is_known = np.ones(len(ends), bool)
+                is_known[left] = False
+                return begins[is_known], ends.ends[is_known], ends.patterns[is_known]
             look *= GROWTH
         return begins, ends.ends, ends.patterns
 
@@ -155,7 +166,12 @@ class SpanSearch:
         data = recent.last(recent.total - int(begins[0]) + 1)
         base = recent.total - len(data)
         if base > begins[0]:
-            raise _too_long(int(begins[0]), recent)
+            if not self.drops_longer:
+                raise _too_long(int(begins[0]), recent)
+            is_kept = begins >= base
+            begins, ends = begins[is_kept], ends.chosen(is_kept)
+            if not len(begins):
+                return joined_columns([]), NO_ENDS
         places = begins - base
         before = np.where(places > 0, CONTEXT_OF[data[places - 1]], DATA_EDGE)
         entries = walker.automaton.entries[self._rows_of_confirm[ends.patterns], before]

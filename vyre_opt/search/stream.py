@@ -40,7 +40,7 @@ class Stream:
     what follows.  Offsets count from the start of the first part.
 
     Of patterns whose matches differ in length, those are found that have up to HISTORY bytes; a longer one raises
-    LimitExceeded.  `is_whole`: all data is one part, which nobody changes before `finish`; then there is no such limit.
+    LimitExceeded, or with `longest` is left out, as are those of more than `longest` bytes.  `is_whole`: all data is one part, which nobody changes before `finish`; then there is no such limit.
     """
 
     def __init__(
@@ -50,6 +50,7 @@ class Stream:
         strict: bool,
         dispatcher: CpuDispatcher,
         is_whole: bool = False,
+        longest: int | None = None,
     ) -> None:
         self._tables, self._encoding = tables, encoding
         compiled = tables.compiled
@@ -62,8 +63,9 @@ class Stream:
         self._searched = 0
         self._ended = ""
         self._found: list[Columns] = []
-        self._spans = None if tables.knows_lengths else SpanSearch(compiled, dispatcher)
-        self._recent = Recent(MOST_KEPT if is_whole else HISTORY)
+        self._longest = longest
+        self._spans = None if tables.knows_lengths else SpanSearch(compiled, dispatcher, longest is not None)
+        self._recent = Recent(MOST_KEPT if is_whole else longest or HISTORY)
         self._copies = self._decoder is not None or not is_whole
         self._waiting = NO_ENDS
 
@@ -119,6 +121,14 @@ class Stream:
             self._ended = f"the stream failed: {error}"
             raise
         self._ended = ""
+
+    @property
+    def known(self) -> int:
+        """All matches that end up to here, an offset in the decoded bytes, were given."""
+        known = self._searched - 2 * self._tables.compiled.search.looks_ahead  # `$` sees two bytes
+        if len(self._waiting):
+            known = min(known, int(self._waiting.ends.min()) - 1)
+        return max(0, known)
 
     # --- windows
 
@@ -200,6 +210,9 @@ class Stream:
         starts, ends, patterns = found[0] if len(found) == 1 else joined_columns(found)
         if self._spans is not None or self._tables.compiled.search.looks_ahead:
             starts, ends, patterns = sorted_columns([(starts, ends, patterns)])
+        if self._longest is not None:
+            is_short = ends - starts <= self._longest
+            starts, ends, patterns = starts[is_short], ends[is_short], patterns[is_short]
         if self._encoding is None or self._decoder is None:
             return Matches(starts, ends, patterns)
         first, last = self._encoding.spans(starts, ends)

@@ -1,0 +1,75 @@
+"""The decoded bytes of matches, from a text that comes in parts, of which only the last is in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .encodings import BLANK, Encoding
+
+__all__ = ["MatchedText", "decoded_bits"]
+
+Array = np.ndarray[Any, Any]
+
+MOST_BLANKS = 1 << 16
+"""A match that has more blanks and line breaks between its characters, and begins in an earlier part, loses its start."""
+
+
+def decoded_bits(encoding: Encoding, characters: Array, first_bit: int, count: int) -> bytes:
+    """`count` bytes of those that characters hold, from a bit of the first one on."""
+    if first_bit == 0:
+        return encoding.decode_few(characters)[:count].tobytes()
+    bits = 8 * encoding.octets // encoding.characters
+    values = encoding.values[characters][:, None] >> np.arange(bits - 1, -1, -1, dtype=np.uint8) & 1
+    return np.packbits(values.reshape(-1)[first_bit : first_bit + 8 * count]).tobytes()
+
+
+class MatchedText:
+    """`add` takes each part before its matches are asked for.  `longest`: bytes of the longest match."""
+
+    def __init__(self, encoding: Encoding | None, longest: int) -> None:
+        self.encoding = encoding
+        # twice as many characters as the bytes need, for line breaks, and what a decoder has not decoded yet
+        self._reach = longest + 16 if encoding is None else 4 * longest + MOST_BLANKS
+        self._tail = np.zeros(0, np.uint8)
+        self._part = np.zeros(0, np.uint8)
+        self._part_start = 0
+
+    def add(self, part: Array) -> None:
+        """The next part; it is looked at until the one after it comes."""
+        self._part_start += len(self._part)
+        if len(self._part) >= self._reach:
+            self._tail = self._part[-self._reach :].copy()
+        else:
+            self._tail = np.concatenate([self._tail, self._part])[-self._reach :]
+        self._part = part
+
+    def _raw(self, first: int, last: int) -> Array:
+        first, last = first - self._part_start, last - self._part_start
+        if first >= 0:
+            return self._part[first:last]
+        size = len(self._tail)
+        before = self._tail[max(0, size + first) : max(0, size + min(last, 0))]
+        return np.concatenate([before, self._part[: max(0, last)]])
+
+    def content(self, start: int, end: int, first: int, last: int) -> bytes:
+        """The decoded bytes from `start` up to `end`, of which the text has the characters from `first` up to `last`."""
+        raw = self._raw(first, last)
+        if self.encoding is None:
+            return raw.tobytes()
+        characters = raw[self.encoding.values[raw] != BLANK]
+        bits = 8 * self.encoding.octets // self.encoding.characters
+        return decoded_bits(self.encoding, characters, start * 8 % bits, end - start)
+
+    def spans(
+        self, start: int, first: int, last: int, starts: Array, ends: Array
+    ) -> tuple[list[int], list[int]]:
+        """The spans of matches within a match that begins at `start` and has the characters from `first` up to `last`."""
+        if self.encoding is None:
+            return starts.tolist(), ends.tolist()
+        raw = self._raw(first, last)
+        places = np.flatnonzero(self.encoding.values[raw] != BLANK) + (last - len(raw))
+        begin, _ = self.encoding.spans(np.array([start], np.uint64), np.array([start + 1], np.uint64))
+        firsts, lasts = self.encoding.spans(starts, ends)
+        return places[firsts - begin].tolist(), (places[lasts - begin - np.uint64(1)] + 1).tolist()
