@@ -92,11 +92,13 @@ def test_places_that_are_forgotten() -> None:
     rng = random.Random(2)
     text = "".join(rng.choices("ab \n", k=5000))
     expected = [place for place, character in enumerate(text) if not character.isspace()]
-    places, first = Places(), 0
+    places, first = Places(ENCODINGS["hex"]), 0
     for begin in range(0, len(text), 250):
-        places.add(np.array([k for k in range(begin, begin + 250) if text[k].isspace()]))
+        window = text[begin : begin + 250]
+        places.add(begin, np.frombuffer(window.encode(), np.uint8), window.count(" ") + window.count("\n"))
         last = sum(place < begin + 250 for place in expected)
         assert places.of(np.arange(first, last, dtype=np.uint64)).tolist() == expected[first:last]
         first = max(first, last - rng.choice([0, 3, 200]))
         places.forget(first)
-        assert sum(map(len, places._blanks)) <= begin + 250 - (expected[first - 1] if first else 0)
+        kept = sum(window.count for window in places._windows)
+        assert kept <= begin + 250 - (expected[first - 1] if first else 0)

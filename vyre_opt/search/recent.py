@@ -12,8 +12,12 @@ __all__ = ["Recent"]
 Array = np.ndarray[Any, Any]
 
 
+WAITING = 2
+"""Bytes behind the end of a match that it may take to know it."""
+
+
 class Recent:
-    """Keeps up to `limit` bytes, or more until `compact` is called.  `total`: how many went by."""
+    """Keeps `limit` bytes in front of the latest part, and some more.  `total`: how many went by."""
 
     def __init__(self, limit: int) -> None:
         self.limit, self.total = limit, 0
@@ -25,15 +29,9 @@ class Recent:
         self._parts.append(part)
         self.total += len(part)
         self._kept += len(part)
-        while self._kept - len(self._parts[0]) >= self.limit:
+        # of what ended where the part before did, it may be known only now
+        while self._kept - len(self._parts[0]) - len(part) >= self.limit + WAITING:
             self._kept -= len(self._parts.popleft())
-
-    def compact(self) -> None:
-        """Copy what is kept, so that the parts may change."""
-        tail = self.last(self.limit).copy()
-        self._parts.clear()
-        self._parts.append(tail)
-        self._kept = len(tail)
 
     def last(self, count: int) -> Array:
         """The last `count` bytes, or all that are kept if these are fewer; a copy only where they are of several parts."""
