@@ -46,9 +46,8 @@ _BASE64_RANGES = (("+", "+", 62), ("/", "/", 63), ("0", "9", 52), ("A", "Z", 0),
 
 @dataclass(frozen=True)
 class DecodeSchedule:
-    """`lanes`: of a workgroup.  `characters`: of a lane's run, 4, 8, 16 or 32.
-
-    `shuffles`: a run of at least 8 is decoded as one vector of bytes, by `permute`.
+    """`lanes`: of a workgroup.  `characters`: of a lane's run, 4, 8, 16 or 32; one of 32 is decoded as a vector of bytes, by
+    `permute`.
 
     `strided`: right for every grid.  Without it, for that of `decode_grid`: each lane has one run, and what a
     workgroup writes follows what the workgroup before it writes.
@@ -57,18 +56,19 @@ class DecodeSchedule:
     lanes: int = 256
     characters: int = 16
     strided: bool = True
-    shuffles: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.lanes <= 1024 or self.characters not in (4, 8, 16, 32):
             raise ValueError(f"1 to 1024 lanes, runs of 4, 8, 16 or 32 characters: {self}")
-        if self.shuffles and self.characters < 8:
-            raise ValueError(f"shuffles of at least 8 characters: {self}")
+
+    @property
+    def shuffles(self) -> bool:
+        return self.characters == 32
 
 
 def decode_schedule(target: str = "") -> DecodeSchedule:
     """16-byte loads on a GPU; on the CPU target whole registers, by byte shuffles."""
-    return DecodeSchedule(characters=32, shuffles=True) if target == "cpu" else DecodeSchedule()
+    return DecodeSchedule(characters=32 if target == "cpu" else 16)
 
 
 def decode_grid(schedule: DecodeSchedule, characters: int) -> int:

@@ -57,10 +57,8 @@ def _decodes() -> Iterator[KernelCase]:
         DecodeSchedule(),
         DecodeSchedule(32, 4),
         DecodeSchedule(64, 32),
-        DecodeSchedule(32, 8, shuffles=True),
-        DecodeSchedule(64, 32, shuffles=True),
     ):
-        by = f"{schedule.lanes} x {schedule.characters}" + " by shuffles" * schedule.shuffles
+        by = f"{schedule.lanes} x {schedule.characters}"
         for size in SIZES:
             data = random.Random(size).randbytes(size)
             padded = library.b64encode(data)
@@ -71,8 +69,8 @@ def _decodes() -> Iterator[KernelCase]:
             for digits in (data.hex(), data.hex().upper() + "f"):
                 what = f"{len(digits)} digits, {by}"
                 yield KernelCase("decode.hex", what, _decode(hex_text, schedule, digits.encode(), data, 2))
-    for schedule in (DecodeSchedule(), DecodeSchedule(32, 32, shuffles=True)):
-        what = "every byte" + " by shuffles" * schedule.shuffles
+    for schedule in (DecodeSchedule(), DecodeSchedule(32, 32)):
+        what = f"every byte, {schedule.characters} at a time"
         yield KernelCase("decode.base64", what, _every_byte(base64, schedule))
         yield KernelCase("decode.hex", what, _every_byte(hex_text, schedule))
 
