@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, MutableMapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -165,7 +165,7 @@ class Scanner:
     @cached_property
     def _dispatcher(self) -> CpuDispatcher:
         if self.threads is not None:
-            return CpuDispatcher(workers=self.threads)
+            return _dispatcher_of(self.threads)
         dispatcher = shared_dispatcher("cpu")
         assert isinstance(dispatcher, CpuDispatcher)
         return dispatcher
@@ -207,6 +207,12 @@ class Scanner:
 
 def _unpickled(arrays: dict[str, np.ndarray], threads: int | None) -> Scanner:
     return Scanner._of_arrays(dict(arrays), threads)
+
+
+@lru_cache(maxsize=8)
+def _dispatcher_of(threads: int) -> CpuDispatcher:
+    """One for all scanners of so many threads: it has the programs' code loaded."""
+    return CpuDispatcher(workers=threads)
 
 
 def _number(value: Any, name: str) -> int:
