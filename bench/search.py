@@ -238,8 +238,8 @@ def result(found: dict[str, Any], size: int, arguments: str) -> dict[str, Any]:
                     speed(row["ours"], row["size"]),
                     speed(row["peer"], row["size"]),
                     f"{ratio(row):.2f}",
-                    speed(row["hex ours"], row["size"] * 3 // 4 // 2 * 2),
-                    speed(row["hex peer"], row["size"] * 3 // 4 // 2 * 2),
+                    speed(row["hex ours"], row["size"]),
+                    speed(row["hex peer"], row["size"]),
                     f"{ratio(row, 'hex ours', 'hex peer'):.2f}",
                 ]
                 for row in found["decodings"]

@@ -18,7 +18,7 @@ __all__ = ["Decoder"]
 
 Array = np.ndarray[Any, Any]
 
-WINDOW = 1 << 21
+WINDOW = 1 << 22
 """Characters of a window for each thread: what it decodes to stays in a cache until it is searched."""
 NONE_BAD = 0xFFFFFFFF
 
