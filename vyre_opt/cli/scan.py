@@ -261,11 +261,8 @@ class _Scan:
 
             if not isinstance(error, EncodingError):
                 raise
-            advice = (
-                "strict=False skips blanks and line breaks",
-                "without --strict, blanks and line breaks are skipped",
-            )
-            self.report(f"cannot decode {shown_name(path)}: {str(error).replace(*advice)}")
+            advice = "; without --strict, blanks and line breaks are skipped" if error.advice else ""
+            self.report(f"cannot decode {shown_name(path)}: {error.message}{advice}")
         return count
 
     def _show(self, path: str, stream: AnyStream, matches: Any) -> int:

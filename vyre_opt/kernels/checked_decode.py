@@ -15,6 +15,7 @@ Encoding and Decoding Using AVX2 Instructions", 2018.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import cache
 
 from ..ir.builder import Builder
@@ -63,7 +64,7 @@ def _program(name: str, block: Block) -> Program:
     return b.finish()
 
 
-class Block:
+class Block(ABC):
     """Emits the decoding of a vector of characters of the `alphabet`, a multiple of 8 of them."""
 
     def __init__(self, alphabet: bytes) -> None:
@@ -74,13 +75,13 @@ class Block:
         kind = b.permute(b.const(self.kinds, TABLE), b.shr(characters, 4))
         return b.ne(b.and_(kind, b.permute(b.const(self.wrong, TABLE), b.and_(characters, 15))), 0)
 
+    @abstractmethod
     def values(self, b: Builder, characters: Value) -> Value:
         """The bits that each character holds."""
-        raise NotImplementedError
 
+    @abstractmethod
     def joined(self, b: Builder, values: Value) -> Value:
         """The bytes that these bits make."""
-        raise NotImplementedError
 
 
 class Base64Block(Block):

@@ -3,7 +3,7 @@
 data        of any kind, as bytes
 decoder     text to the bytes that it encodes, window by window (encodings: alphabets; places: blanks)
 prefilter   which literals are looked for together
-tables      what a search works with
+tables      what a search works with (walked: automata as programs walk them)
 cpu         where the automaton accepts
 stream      the matches of data that comes in parts
 matches     where patterns were found, as arrays

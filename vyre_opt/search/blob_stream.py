@@ -23,7 +23,6 @@ from .data import octets_of
 from .disjoint import Disjoint, Row
 from .encodings import ENCODINGS
 from .grep_stream import GrepMatch, longest_match, matches_within
-from .matched_text import decoded_bits
 from .matches import Matches
 from .scanner import Scanner
 
@@ -168,7 +167,7 @@ class _Phase:
         assert text is not None
         start, end = start - text.base // 4 * 3, end - text.base // 4 * 3
         characters = text.characters[self.number + start * 8 // 6 : self.number - (-end * 8 // 6)]
-        return decoded_bits(ENCODINGS["base64"], characters, start * 8 % 6, end - start)
+        return ENCODINGS["base64"].decode_few(characters, start * 8 % 6)[: end - start].tobytes()
 
     def _within(self, row: Row, start: int) -> list[Row]:
         text = self._text
@@ -189,8 +188,7 @@ class BlobStream:
     def __init__(self, scanner: Scanner, *, min_length: int = MIN_BLOB, overlapping: bool = False) -> None:
         if min_length < 1:
             raise ValueError(f"a blob has 1 character at least, not {min_length}")
-        inner = Scanner.__new__(Scanner)
-        inner._set(scanner._tables, "base64", False, scanner.threads)
+        inner = scanner._with("base64", False, scanner.threads)
         self._min_length = min_length
         self._phases = [_Phase(inner, number, overlapping) for number in range(PHASES)]
         self._tail_size = 4 * longest_match(scanner) + 4 * BESIDE

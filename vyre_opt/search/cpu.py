@@ -17,10 +17,10 @@ from ..kernels.pattern_filter import pattern_filter
 from ..kernels.pattern_grams import pattern_grams
 from ..kernels.pattern_matches import INVOCATIONS, match_columns
 from ..kernels.pattern_walk import CHAINS, pattern_walk
-from ..patterns.automaton import CONTEXT_OF, Automaton, concatenated_ranges
+from ..patterns.automaton import CONTEXT_OF, concatenated_ranges
 from ..runtime.cpu import CpuDispatcher, output_memory
-from ..runtime.dispatcher import Scratch
 from .prefilter import Prefilter
+from .walked import WalkedAutomaton, launch, unpacked
 
 __all__ = ["CpuSearch", "Hits"]
 
@@ -90,24 +90,14 @@ class CpuSearch:
 
     def __init__(
         self,
-        automaton: Automaton,
-        cells: Array,
+        walked: WalkedAutomaton,
         warmup: int | None,
         prefilter: Prefilter | None,
         dispatcher: CpuDispatcher,
     ) -> None:
-        self.automaton, self.warmup, self.prefilter, self.dispatcher = (
-            automaton,
-            warmup,
-            prefilter,
-            dispatcher,
-        )
-        self.classes = automaton.num_classes
-        self.columns = automaton.classes.astype(np.uint32)
-        self.cells = cells
-        self.entries = automaton.entries[0] * np.uint32(self.classes)
+        self.walked, self.warmup = walked, warmup
+        self.prefilter, self.dispatcher = prefilter, dispatcher
         self.room = FIRST_ROOM
-        self.scratch = Scratch()
         self._windows_without_filter = 0
         self._latest: tuple[tuple[int, int], _Pieces] | None = None
 
@@ -166,10 +156,10 @@ class CpuSearch:
         until = np.minimum(shown + size, len(data))
         begins = np.clip(shown - warmup, 0, len(data) - 4 * words)
         begins[-1] = len(data) - 4 * words
-        entries = self.entries[CONTEXT_OF[data[begins - 1]]]
-        entries[begins == 0] = state * self.classes
+        entries = self.walked.entries[0, CONTEXT_OF[data[begins - 1]]]
+        entries[begins == 0] = state * self.walked.classes
         hits, _, exits = self._launch(data, _Pieces(begins, shown, until, entries), words)
-        return Hits(hits, int(exits[-1]) // self.classes)
+        return Hits(hits, int(exits[-1]) // self.walked.classes)
 
     def _walked_in_turn(self, data: Array, start: int, state: int) -> Hits:
         """By pieces that each begin where the one before ends, then by single bytes."""
@@ -188,7 +178,7 @@ class CpuSearch:
 
     def _repaired(self, data: Array, begins: Array, words: int, state: int) -> Hits:
         pieces = _Pieces(begins, begins, begins + 4 * words)
-        supposed = np.full(len(begins), state * self.classes, np.uint32)
+        supposed = np.full(len(begins), state * self.walked.classes, np.uint32)
         exits = np.zeros(len(begins), np.uint32)
         found: list[Array] = [np.zeros(0, np.uint64)] * len(begins)
         wrong = np.arange(len(begins))
@@ -200,14 +190,14 @@ class CpuSearch:
             actual = np.concatenate([supposed[:1], exits[:-1]])
             wrong = np.flatnonzero(actual != supposed)
             supposed = actual
-        return Hits(np.concatenate(found), int(exits[-1]) // self.classes)
+        return Hits(np.concatenate(found), int(exits[-1]) // self.walked.classes)
 
     def _by_hand(self, data: Array, start: int, state: int) -> Hits:
         """A few bytes."""
         packed = []
-        first = self.automaton.first_accepting
+        automaton, first = self.walked.automaton, self.walked.automaton.first_accepting
         for place in range(start, len(data)):
-            state = int(self.automaton.transitions[state, self.automaton.classes[data[place]]])
+            state = int(automaton.transitions[state, automaton.classes[data[place]]])
             if state >= first:
                 packed.append(place << 32 | state - first)
         return Hits(np.array(packed, np.uint64), state)
@@ -246,19 +236,17 @@ class CpuSearch:
         """One launch: @hits, @counts as i64, and @exits or @walks."""
         hits = output_memory.empty(max(int(pieces.slots[-1]), 1), np.dtype(np.uint64))
         counts, others = np.zeros((2, len(pieces.begins)), np.uint32)
-        arrays = [data, self.columns, self.cells, pieces.begins, pieces.reports.reshape(-1), counts, hits]
-        first = self.automaton.first_accepting * self.classes
-        params: tuple[int, ...]  # by their names
+        walked = self.walked
+        arrays = [data, walked.columns, walked.cells, pieces.begins, pieces.reports.reshape(-1), counts, hits]
         if pieces.entries is not None:
-            groups, params = len(counts) // CHAINS, (self.classes, first, words)
-            self._in_place(pattern_walk(), [*arrays, pieces.entries, others], groups, params)
+            groups, params = len(counts) // CHAINS, (*walked.params, words)
+            self._run_bounded(pattern_walk(), [*arrays, pieces.entries, others], groups, params)
         else:
             own = self.prefilter
             assert own is not None
-            program, params = pattern_filter(), (self.classes, first)
-            if own.stride:
-                program, params = pattern_grams(), (*params, own.fold, own.shift, own.stride)
-            self._in_place(program, [*arrays, own.table, others], len(counts), params)
+            program = pattern_grams() if own.stride else pattern_filter()
+            settings = (own.fold, own.shift, own.stride) if own.stride else ()
+            self._run_bounded(program, [*arrays, own.table, others], len(counts), walked.params + settings)
         count = len(pieces)
         return hits[: int(pieces.slots[-1])], counts[:count].astype(np.int64), others[:count]
 
@@ -267,17 +255,19 @@ class CpuSearch:
 
         `base`: the place of the data's first byte.  `lengths`: of the matches of each pattern.
         """
-        count = len(packed)
+        count, shown = len(packed), self.walked.automaton.accept_patterns
         if count <= FEW_HITS:
-            few = self.automaton.accept_patterns[(packed & np.uint64(0xFFFFFFFF)).astype(np.int64)]
-            behind = (packed >> np.uint64(32)) + np.uint64(base + 1)
+            places, numbers = unpacked(packed)
+            few, behind = shown[numbers], (places + (base + 1)).astype(np.uint64)
             return behind - lengths[few], behind, few
         starts, ends = (output_memory.empty(count, np.dtype(np.uint64)) for _ in range(2))
         patterns = output_memory.empty(count, np.dtype(np.uint32))
-        arrays = [packed, self.automaton.accept_patterns, lengths, starts, ends, patterns]
-        self._in_place(match_columns(), arrays, -(-count // INVOCATIONS), (base + 1,))
+        arrays = [packed, shown, lengths, starts, ends, patterns]
+        self._run_bounded(match_columns(), arrays, -(-count // INVOCATIONS), (base + 1,))
         return starts, ends, patterns
 
-    def _in_place(self, program: Program, arrays: list[Array], grid: int, params: tuple[int, ...]) -> None:
-        launch = self.dispatcher.prepared(program, settled=True, is_bounded=True)
-        launch.in_place(arrays, (grid, 1, 1), self.scratch, params)
+    def _run_bounded(
+        self, program: Program, arrays: list[Array], groups: int, params: tuple[int, ...]
+    ) -> None:
+        """Launch a program whose workgroups have a piece each."""
+        launch(self.dispatcher, program, arrays, groups, params, is_bounded=True)

@@ -9,10 +9,10 @@ import numpy as np
 
 from ..kernels.checked_decode import BLOCK, INVOCATIONS, checked_base64, checked_hex
 from ..runtime.cpu import CpuDispatcher, output_memory
-from ..runtime.dispatcher import Scratch
 from .encodings import BLANK, BLANKS, PADDING, Encoding
 from .errors import EncodingError
 from .places import Places
+from .walked import launch
 
 __all__ = ["Decoder"]
 
@@ -40,7 +40,6 @@ class Decoder:
         self._waiting = np.zeros(0, np.uint8)  # the next of them, less than a group
         self._padding = 0
         self._skips_blanks = False
-        self._scratch = Scratch()
         self._buffer = np.zeros(0, np.uint8)
 
     def decode(self, text: Array) -> Iterator[Array]:
@@ -141,11 +140,11 @@ class Decoder:
             raise self._error(f"{shown} behind the padding", place)
         advice = ""
         if self.encoding.values[characters[bad]] == BLANK:
-            advice = "; strict=False skips blanks and line breaks"
+            advice = "strict=False skips blanks and line breaks"
         raise self._error(f"{shown} is no character of {self.encoding.name}", place, advice)
 
     def _error(self, what: str, place: int, advice: str = "") -> EncodingError:
-        return EncodingError(f"at character {place}: {what}{advice}", place)
+        return EncodingError(f"at character {place}: {what}", place, advice)
 
     # --- launches
 
@@ -162,7 +161,6 @@ class Decoder:
         if not whole:
             return buffer, None
         first_bad = np.array([NONE_BAD], np.uint32)
-        grid = (-(-whole // (BLOCK * INVOCATIONS)), 1, 1)
         arrays = [np.ascontiguousarray(characters[:whole]), buffer[self.headroom :], first_bad]
-        self.dispatcher.prepared(self._program, settled=True).in_place(arrays, grid, self._scratch)
+        launch(self.dispatcher, self._program, arrays, -(-whole // (BLOCK * INVOCATIONS)))
         return buffer, None if first_bad[0] == NONE_BAD else int(first_bad[0])

@@ -29,7 +29,10 @@ Offsets = NDArray[np.uint64]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Encoding:
-    """`characters` hold `octets` bytes.  `last_two`: of base64, those of values 62 and 63.  `values`: u8[256], the value of each character, or one of the numbers above."""
+    """`characters` hold `octets` bytes.  `last_two`: of base64, those of values 62 and 63.
+
+    `values`: u8[256], the value of each character, or one of the numbers above.
+    """
 
     name: str
     characters: int
@@ -42,20 +45,24 @@ class Encoding:
         """The whole bytes that so many characters hold."""
         return characters * self.octets // self.characters
 
-    def decode_few(self, characters: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """The whole bytes that characters hold, all of which hold bits."""
-        bits = 8 * self.octets // self.characters
-        values = self.values[characters][:, None] >> np.arange(bits - 1, -1, -1, dtype=np.uint8) & 1
-        return np.packbits(values.reshape(-1)[: 8 * self.bytes_of(len(characters))])
+    @property
+    def bits(self) -> int:
+        """Of a character."""
+        return 8 * self.octets // self.characters
+
+    def decode_few(self, characters: NDArray[np.uint8], first_bit: int = 0) -> NDArray[np.uint8]:
+        """The whole bytes that characters hold, all of which hold bits, from a bit of the first one on."""
+        shifts = np.arange(self.bits - 1, -1, -1, dtype=np.uint8)
+        bits = (self.values[characters][:, None] >> shifts & 1).reshape(-1)[first_bit:]
+        return np.packbits(bits[: len(bits) // 8 * 8])
 
     def spans(self, starts: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
         """The places of the characters that hold the bits of bytes from `starts` up to `ends`, exclusive.
 
         Characters are counted without blanks and line breaks.
         """
-        bits = 8 * self.octets // self.characters  # of a character
-        first = starts * np.uint64(8) // np.uint64(bits)
-        last = -(-(ends.astype(np.int64) * 8) // bits)
+        first = starts * np.uint64(8) // np.uint64(self.bits)
+        last = -(-(ends.astype(np.int64) * 8) // self.bits)
         return first, last.astype(np.uint64)
 
 

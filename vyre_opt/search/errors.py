@@ -6,11 +6,14 @@ __all__ = ["EncodingError"]
 
 
 class EncodingError(ValueError):
-    """Text that encodes nothing.  `place`: of the first character that is wrong, in the text as it was given."""
+    """Text that encodes nothing.  `place`: of the first character that is wrong, in the text as it was given.
 
-    def __init__(self, message: str, place: int) -> None:
-        super().__init__(message)
-        self.place = place
+    `message`: what is wrong there; `advice`: what to do about it in Python, or empty.
+    """
 
-    def __reduce__(self) -> tuple[type[EncodingError], tuple[str, int]]:
-        return EncodingError, (self.args[0], self.place)
+    def __init__(self, message: str, place: int, advice: str = "") -> None:
+        super().__init__(f"{message}; {advice}" if advice else message)
+        self.message, self.place, self.advice = message, place, advice
+
+    def __reduce__(self) -> tuple[type[EncodingError], tuple[str, int, str]]:
+        return EncodingError, (self.message, self.place, self.advice)

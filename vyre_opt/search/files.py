@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..runtime.cpu.threads import available
 from ..runtime.dispatcher import BadInputs
 from .errors import EncodingError
 from .matches import Matches
@@ -120,35 +121,25 @@ def _scan_piece(scanner: Scanner, piece: Piece, busy: dict[str, int] | None) -> 
     `busy`: by host, how many tasks its workers run at once; the cores are shared among them.
     """
     if busy is not None:
-        scanner = _for_share(scanner, busy)
+        scanner = scanner.with_threads(_share(busy))
     try:
         return _table(_scanned(scanner, piece), scanner.encoding is not None)
     except EncodingError as error:
-        return EncodingError(f"{piece.path}: {error}", error.place)
+        return EncodingError(f"{piece.path}: {error.message}", error.place, error.advice)
     except (OSError, ValueError) as error:
         return error
 
 
-_shares: dict[int, Scanner] = {}
-"""The latest scanner of a worker with the threads of a task: id of the scanner -> that with its share."""
-
-
-def _for_share(scanner: Scanner, busy: dict[str, int]) -> Scanner:
+def _share(busy: dict[str, int]) -> int:
+    """Threads of a task on this worker."""
     from distributed import get_worker
 
     address = get_worker().address.rpartition("://")[2].rpartition(":")[0]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    own = _shares.get(id(scanner))
-    if own is None:
-        own = scanner.with_threads(max(1, cores // max(1, busy.get(address, 1))))
-        _shares.clear()
-        _shares[id(scanner)] = own
-    return own
+    return max(1, available() // max(1, busy.get(address, 1)))
 
 
 def _scanned(scanner: Scanner, piece: Piece) -> Matches:
-    encoding = scanner._encoding
-    reach = scanner._reach
+    encoding, reach = scanner._encoding, scanner._tables.reach
     if encoding is not None:  # whole groups, so that the text before can be decoded
         reach = -(-reach // encoding.octets) * encoding.characters
     begin = max(0, piece.start - reach)

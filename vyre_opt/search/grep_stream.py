@@ -10,7 +10,6 @@ import numpy as np
 
 from .data import octets_of
 from .disjoint import Disjoint, Row
-from .encodings import ENCODINGS
 from .matched_text import MatchedText
 from .matches import Matches
 from .stream import Stream
@@ -53,9 +52,8 @@ class GrepStream:
         is_exact = scanner._tables.knows_lengths
         self._scanner = scanner
         self._stream = scanner._stream(longest=None if is_exact else LONGEST)
-        encoding = None if scanner.encoding is None else ENCODINGS[scanner.encoding]
         longest = longest_match(scanner)
-        self._text = MatchedText(encoding, longest)
+        self._text = MatchedText(scanner._encoding, longest)
         self._disjoint = (
             None if overlapping else Disjoint(longest, None if is_exact else self._matches_within)
         )

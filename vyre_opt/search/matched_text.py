@@ -8,21 +8,12 @@ import numpy as np
 
 from .encodings import BLANK, Encoding
 
-__all__ = ["MatchedText", "decoded_bits"]
+__all__ = ["MatchedText"]
 
 Array = np.ndarray[Any, Any]
 
 MOST_BLANKS = 1 << 16
 """A match that has more blanks and line breaks between its characters, and begins in an earlier part, loses its start."""
-
-
-def decoded_bits(encoding: Encoding, characters: Array, first_bit: int, count: int) -> bytes:
-    """`count` bytes of those that characters hold, from a bit of the first one on."""
-    if first_bit == 0:
-        return encoding.decode_few(characters)[:count].tobytes()
-    bits = 8 * encoding.octets // encoding.characters
-    values = encoding.values[characters][:, None] >> np.arange(bits - 1, -1, -1, dtype=np.uint8) & 1
-    return np.packbits(values.reshape(-1)[first_bit : first_bit + 8 * count]).tobytes()
 
 
 class MatchedText:
@@ -59,8 +50,7 @@ class MatchedText:
         if self.encoding is None:
             return raw.tobytes()
         characters = raw[self.encoding.values[raw] != BLANK]
-        bits = 8 * self.encoding.octets // self.encoding.characters
-        return decoded_bits(self.encoding, characters, start * 8 % bits, end - start)
+        return self.encoding.decode_few(characters, start * 8 % self.encoding.bits)[: end - start].tobytes()
 
     def spans(
         self, start: int, first: int, last: int, starts: Array, ends: Array

@@ -50,7 +50,9 @@ class Prefilter:
         if not self.stride:
             return bool(self.table.dtype == np.uint8 and self.table.shape == (POSITIONS * ENTRIES,))
         count = len(self.table)
-        is_size = LEAST_WORDS <= count <= MOST_WORDS and count & (count - 1) == 0
+        is_size = (
+            self.stride <= MOST_STRIDE and LEAST_WORDS <= count <= MOST_WORDS and count & (count - 1) == 0
+        )
         return bool(self.table.dtype == np.uint32 and self.table.ndim == 1 and is_size)
 
 

@@ -130,8 +130,12 @@ class Scanner:
 
     def with_threads(self, threads: int | None) -> Scanner:
         """The same scanner for another number of threads; it shares the tables."""
+        return self._with(self.encoding, self.strict, threads)
+
+    def _with(self, encoding: str | None, strict: bool, threads: int | None) -> Scanner:
+        """The same patterns with other settings."""
         scanner = Scanner.__new__(Scanner)
-        scanner._set(self._tables, self.encoding, self.strict, threads)
+        scanner._set(self._tables, encoding, strict, threads)
         return scanner
 
     def stream(self) -> Stream:
@@ -152,15 +156,10 @@ class Scanner:
         return None if self.encoding is None else ENCODINGS[self.encoding]
 
     @property
-    def _reach(self) -> int:
-        """Bytes before a place that tell the state there."""
-        return (self._tables.compiled.warmup or 0) + 1
-
-    @property
     def _is_cut(self) -> bool:
         """Whether a search may begin anywhere: what it sees of the bytes before is enough to go on from there."""
         is_plain = self.encoding is None or self.strict
-        return is_plain and self._tables.knows_lengths and self._tables.compiled.warmup is not None
+        return is_plain and self._tables.knows_lengths and self._tables.reach > 0
 
     @cached_property
     def _dispatcher(self) -> CpuDispatcher:

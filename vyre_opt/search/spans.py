@@ -7,19 +7,18 @@ leftmost start; from the start of first bytes a walk forwards finds all ends.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..kernels import pattern_confirm as confirm
 from ..kernels import pattern_starts as starts
-from ..patterns.automaton import CONTEXT_OF, DATA_EDGE, FINAL_NEWLINE, NEWLINE, Automaton
-from ..patterns.compiled import CompiledPatterns
+from ..patterns.automaton import CONTEXT_OF, DATA_EDGE, FINAL_NEWLINE, NEWLINE
 from ..patterns.errors import LimitExceeded
 from ..runtime.cpu import CpuDispatcher
-from ..runtime.dispatcher import Scratch
 from .recent import Recent
+from .tables import SearchTables
+from .walked import launch, unpacked
 
 __all__ = ["NO_ENDS", "Columns", "Ends", "SpanSearch", "joined_columns", "sorted_columns"]
 
@@ -43,34 +42,14 @@ class Ends:
     def chosen(self, which: Array) -> Ends:
         return Ends(self.ends[which], self.patterns[which])
 
+    def joined(self, other: Ends) -> Ends:
+        return Ends(np.concatenate([self.ends, other.ends]), np.concatenate([self.patterns, other.patterns]))
+
     def __len__(self) -> int:
         return len(self.ends)
 
 
 NO_ENDS = Ends(np.zeros(0, np.int64), np.zeros(0, np.uint32))
-
-
-class _Walker:
-    """An automaton as programs walk it."""
-
-    def __init__(self, automaton: Automaton) -> None:
-        self.automaton, self.classes = automaton, automaton.num_classes
-        self.columns = automaton.classes.astype(np.uint32)
-        self.cells = (automaton.transitions * np.uint32(self.classes)).reshape(-1)
-        self.first_accepting = automaton.first_accepting * self.classes
-
-    @cached_property
-    def least_lags(self) -> Array:
-        """Of each accepting state."""
-        lags, offsets = self.automaton.accept_lags, self.automaton.accept_offsets[:-1]
-        return (
-            np.minimum.reduceat(lags, offsets).astype(np.uint32) if len(offsets) else np.zeros(0, np.uint32)
-        )
-
-    @cached_property
-    def shows_at_end(self) -> Array:
-        """Whether each state shows a match where the data ends."""
-        return np.asarray(np.diff(self.automaton.end_offsets.astype(np.int64)) > 0)
 
 
 class SpanSearch:
@@ -79,18 +58,15 @@ class SpanSearch:
     `drops_longer`: leaves matches out that have more bytes than that.
     """
 
-    def __init__(
-        self, compiled: CompiledPatterns, dispatcher: CpuDispatcher, drops_longer: bool = False
-    ) -> None:
-        self.compiled, self.dispatcher, self.drops_longer = compiled, dispatcher, drops_longer
-        self.reverse = None if compiled.reverse is None else _Walker(compiled.reverse)
-        self.confirm = None if compiled.confirm is None else _Walker(compiled.confirm)
+    def __init__(self, tables: SearchTables, dispatcher: CpuDispatcher, drops_longer: bool = False) -> None:
+        self.dispatcher, self.drops_longer = dispatcher, drops_longer
+        self.compiled = compiled = tables.compiled
+        self.reverse, self.confirm = tables.reverse, tables.confirm
         self._rows_of_reverse = np.cumsum(compiled.is_reversed) - 1
         self._rows_of_confirm = np.cumsum(compiled.prefixes > 0) - 1
-        self._scratch = Scratch()
 
     def matches(self, recent: Recent, ends: Ends, is_end: bool) -> tuple[Columns, Ends]:
-        """The matches, sorted by end, then pattern, and the ends that must wait for more data.
+        """The matches, and the ends that must wait for more data.
 
         `is_end`: whether there is no more.  Raises LimitExceeded for a match that is longer than what is kept, unless
         those are left out.
@@ -98,19 +74,18 @@ class SpanSearch:
         prefixes, lengths = self.compiled.prefixes[ends.patterns], self.compiled.lengths[ends.patterns]
         plain, begun, open_ = lengths > 0, prefixes > 0, (lengths == 0) & (prefixes == 0)
         found = [(ends.ends[plain] - lengths[plain], ends.ends[plain], ends.patterns[plain])]
-        waiting = [NO_ENDS]
+        waiting = NO_ENDS
         if open_.any():
             own = ends.chosen(open_)
             # what an anchor sees behind the last byte is not known yet, nor whether a line break is the last
             waits = own.ends >= recent.total - 1 if not is_end else np.zeros(len(own), bool)
-            waiting.append(own.chosen(waits))
+            waiting = own.chosen(waits)
             found.append(self._from_ends(recent, own.chosen(~waits), is_end))
         if begun.any():
             columns, unfinished = self._from_prefixes(recent, ends.chosen(begun), is_end)
             found.append(columns)
-            waiting.append(unfinished)
-        rest = Ends(np.concatenate([w.ends for w in waiting]), np.concatenate([w.patterns for w in waiting]))
-        return sorted_columns(found), rest
+            waiting = waiting.joined(unfinished)
+        return joined_columns(found), waiting
 
     # --- backwards, from ends
 
@@ -140,17 +115,18 @@ class SpanSearch:
         assert walker is not None
         places = np.maximum(ends.ends - base, 0)
         contexts = _contexts(data, places, is_end)
-        entries = walker.automaton.entries[self._rows_of_reverse[ends.patterns], contexts]
+        entries = walker.entries[self._rows_of_reverse[ends.patterns], contexts]
         shown, exits = np.zeros((2, len(ends)), np.uint32)
         arrays = [data, walker.columns, walker.cells, walker.least_lags, places.astype(np.uint32)]
-        self._run(
+        launch(
+            self.dispatcher,
             starts.pattern_starts(),
-            [*arrays, entries * np.uint32(walker.classes), shown, exits],
+            [*arrays, entries, shown, exits],
             -(-len(ends) // starts.INVOCATIONS),
-            (walker.classes, walker.first_accepting),
+            walker.params,
         )
         begins = shown.astype(np.int64) + base
-        states = exits // np.uint32(walker.classes)
+        states = walker.states_of(exits)
         if base == 0:
             return np.where(walker.shows_at_end[states], 0, begins), np.zeros(len(ends), bool)
         return begins, (states != 0) | (ends.ends < base)
@@ -174,25 +150,18 @@ class SpanSearch:
                 return joined_columns([]), NO_ENDS
         places = begins - base
         before = np.where(places > 0, CONTEXT_OF[data[places - 1]], DATA_EDGE)
-        entries = walker.automaton.entries[self._rows_of_confirm[ends.patterns], before]
+        entries = walker.entries[self._rows_of_confirm[ends.patterns], before]
         owners, packed, states = self._walk_on(data, places, entries)
         is_open = (states != 0) & (not is_end)
         if is_open.any():
             lasts = begins.copy()
-            np.maximum.at(lasts, owners, (packed >> np.uint64(32)).astype(np.int64) + base + 1)
+            np.maximum.at(lasts, owners, unpacked(packed)[0] + base + 1)
             is_open = self._waits(begins, lasts, ends.patterns, is_open)
         kept = ~is_open[owners]
         owners, packed = owners[kept], packed[kept]
-        shown = (packed & np.uint64(0xFFFFFFFF)).astype(np.int64) + walker.automaton.first_accepting
-        index, _, lags = walker.automaton.accepted(shown)
+        index, behind, _, lags = walker.shown(packed)
         owner = owners[index]
-        columns = [
-            (
-                begins[owner],
-                (packed >> np.uint64(32)).astype(np.int64)[index] + base + 1 - lags,
-                ends.patterns[owner],
-            )
-        ]
+        columns = [(begins[owner], behind + base - lags, ends.patterns[owner])]
         for at in np.flatnonzero(walker.shows_at_end[states]) if is_end else ():
             own_lags = np.unique(walker.automaton.accepted_at_end(int(states[at]))[1]).astype(np.int64)
             count = len(own_lags)
@@ -227,21 +196,18 @@ class SpanSearch:
             counts, exits = np.zeros((2, len(places)), np.uint32)
             hits = np.zeros(int(slots[-1]), np.uint64)
             arrays = [data, walker.columns, walker.cells, places.astype(np.uint32), reports.reshape(-1)]
-            self._run(
+            launch(
+                self.dispatcher,
                 confirm.pattern_confirm(),
-                [*arrays, counts, hits, entries * np.uint32(walker.classes), exits],
+                [*arrays, counts, hits, entries, exits],
                 -(-len(places) // confirm.INVOCATIONS),
-                (walker.classes, walker.first_accepting),
+                walker.params,
             )
             if int(counts.max()) <= room:
                 used = np.arange(room) < counts[:, None]
                 owners = np.nonzero(used)[0]
-                return owners, hits.reshape(-1, room)[used], exits // np.uint32(walker.classes)
+                return owners, hits.reshape(-1, room)[used], walker.states_of(exits)
             room = int(counts.max())
-
-    def _run(self, program: Any, arrays: list[Array], grid: int, params: tuple[int, ...]) -> None:
-        launch = self.dispatcher.prepared(program, settled=True)
-        launch.in_place(arrays, (grid, 1, 1), self._scratch, params)
 
 
 def _contexts(data: Array, places: Array, is_end: bool) -> Array:
@@ -257,7 +223,7 @@ def _contexts(data: Array, places: Array, is_end: bool) -> Array:
 def joined_columns(parts: list[Columns]) -> Columns:
     """The columns of all parts, one after the other."""
     if not parts:
-        return np.zeros(0, np.uint64), np.zeros(0, np.uint64), np.zeros(0, np.uint32)
+        return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint32)
     begins, ends, patterns = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     return begins, ends, patterns
 
@@ -272,11 +238,11 @@ def _leftmost(columns: Columns) -> Columns:
     return begins[is_first], ends[is_first], patterns[is_first]
 
 
-def sorted_columns(parts: list[Columns]) -> Columns:
-    """The same as u64, u64 and u32, sorted by end, then pattern."""
-    begins, ends, patterns = joined_columns(parts)
+def sorted_columns(columns: Columns) -> Columns:
+    """The same, sorted by end, then pattern."""
+    begins, ends, patterns = columns
     order = np.lexsort((patterns, ends))
-    return begins[order].astype(np.uint64), ends[order].astype(np.uint64), patterns[order].astype(np.uint32)
+    return begins[order], ends[order], patterns[order]
 
 
 def _too_long(place: int, recent: Recent) -> LimitExceeded:

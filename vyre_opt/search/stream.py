@@ -40,7 +40,8 @@ class Stream:
     what follows.  Offsets count from the start of the first part.
 
     Of patterns whose matches differ in length, those are found that have up to HISTORY bytes; a longer one raises
-    LimitExceeded, or with `longest` is left out, as are those of more than `longest` bytes.  `is_whole`: all data is one part, which nobody changes before `finish`; then there is no such limit.
+    LimitExceeded, or with `longest` is left out, as are those of more than `longest` bytes.  `is_whole`: all data is one part,
+    which nobody changes before `finish`; then there is no such limit.
     """
 
     def __init__(
@@ -54,8 +55,8 @@ class Stream:
     ) -> None:
         self._tables, self._encoding = tables, encoding
         compiled = tables.compiled
-        self._search = CpuSearch(compiled.search, tables.cells, compiled.warmup, tables.prefilter, dispatcher)
-        self._reach = 0 if compiled.warmup is None else compiled.warmup + 1
+        self._search = CpuSearch(tables.search, compiled.warmup, tables.prefilter, dispatcher)
+        self._reach = tables.reach
         self._decoder = None if encoding is None else Decoder(encoding, strict, dispatcher, self._reach)
         self._window = min(WINDOW * dispatcher.workers, MOST_BYTES)
         self._state = self._last = int(compiled.search.entries[0, DATA_EDGE])
@@ -64,7 +65,7 @@ class Stream:
         self._ended = ""
         self._found: list[Columns] = []
         self._longest = longest
-        self._spans = None if tables.knows_lengths else SpanSearch(compiled, dispatcher, longest is not None)
+        self._spans = None if tables.knows_lengths else SpanSearch(tables, dispatcher, longest is not None)
         self._recent = Recent(MOST_KEPT if is_whole else longest or HISTORY)
         self._copies = self._decoder is not None or not is_whole
         self._waiting = NO_ENDS
@@ -177,23 +178,16 @@ class Stream:
         elif self._spans is None and self._tables.shows_one_each and not search.looks_ahead:
             self._found.append(self._search.columns_of(hits.packed, base, lengths))
         else:
-            states = (hits.packed & np.uint64(0xFFFFFFFF)).astype(np.int64) + search.first_accepting
-            index, patterns, lags = search.accepted(states)
-            ends = (hits.packed >> np.uint64(32)).astype(np.int64)[index] + (base + 1) - lags
-            self._add(Ends(ends, patterns))
+            _, behind, patterns, lags = self._tables.search.shown(hits.packed)
+            self._add(Ends(behind + base - lags, patterns))
 
     def _add(self, ends: Ends, is_end: bool = False) -> None:
         """Add the matches that have these ends, and those that waited for more data."""
-        if self._spans is not None:
-            both = Ends(
-                np.concatenate([self._waiting.ends, ends.ends]),
-                np.concatenate([self._waiting.patterns, ends.patterns]),
-            )
-            columns, self._waiting = self._spans.matches(self._recent, both, is_end)
-        else:
-            columns = sorted_columns(
-                [(ends.ends - self._tables.compiled.lengths[ends.patterns], ends.ends, ends.patterns)]
-            )
+        if self._spans is None:
+            starts = ends.ends - self._tables.compiled.lengths[ends.patterns]
+            self._found.append((starts, ends.ends, ends.patterns))
+            return
+        columns, self._waiting = self._spans.matches(self._recent, self._waiting.joined(ends), is_end)
         self._found.append(columns)
 
     def _matches(self) -> Matches:
@@ -209,7 +203,9 @@ class Stream:
     def _joined(self, found: list[Columns]) -> Matches:
         starts, ends, patterns = found[0] if len(found) == 1 else joined_columns(found)
         if self._spans is not None or self._tables.compiled.search.looks_ahead:
-            starts, ends, patterns = sorted_columns([(starts, ends, patterns)])
+            starts, ends, patterns = sorted_columns((starts, ends, patterns))
+        starts, ends = starts.astype(np.uint64, copy=False), ends.astype(np.uint64, copy=False)
+        patterns = patterns.astype(np.uint32, copy=False)
         if self._longest is not None:
             is_short = ends - starts <= self._longest
             starts, ends, patterns = starts[is_short], ends[is_short], patterns[is_short]

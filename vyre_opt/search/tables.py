@@ -12,7 +12,8 @@ import numpy as np
 from ..patterns.automaton import Corrupt, checked_array
 from ..patterns.compiled import CompiledPatterns
 from ..patterns.pattern_list import Patterns
-from .prefilter import MOST_STRIDE, Prefilter, prefilter_of
+from .prefilter import Prefilter, prefilter_of
+from .walked import WalkedAutomaton
 
 __all__ = ["SearchTables"]
 
@@ -33,10 +34,21 @@ class SearchTables:
         return cls(compiled, prefilter_of(patterns.contents, caseless))
 
     @cached_property
-    def cells(self) -> Array:
-        """The transitions, each state as the cell where its row begins."""
-        search = self.compiled.search
-        return (search.transitions * np.uint32(search.num_classes)).reshape(-1)
+    def search(self) -> WalkedAutomaton:
+        return WalkedAutomaton(self.compiled.search)
+
+    @cached_property
+    def reverse(self) -> WalkedAutomaton | None:
+        return None if self.compiled.reverse is None else WalkedAutomaton(self.compiled.reverse)
+
+    @cached_property
+    def confirm(self) -> WalkedAutomaton | None:
+        return None if self.compiled.confirm is None else WalkedAutomaton(self.compiled.confirm)
+
+    @property
+    def reach(self) -> int:
+        """Bytes before a place that tell the state there, and one that tells where to begin; 0 if it takes all of them."""
+        return 0 if self.compiled.warmup is None else self.compiled.warmup + 1
 
     @cached_property
     def shows_one_each(self) -> bool:
@@ -70,7 +82,7 @@ class SearchTables:
         if len(settings) != 2:
             raise Corrupt("`prefilter_settings` are two numbers")
         prefilter = Prefilter(np.ascontiguousarray(arrays["prefilter"]), *settings.tolist())
-        if not prefilter.is_valid or prefilter.stride > MOST_STRIDE:
+        if not prefilter.is_valid:
             raise Corrupt("`prefilter` is a table of a filter, or a bitmap of grams")
         if compiled.search.entries.any() or compiled.search.looks_ahead or compiled.warmup is None:
             raise Corrupt("a prefilter belongs to automata that begin in state 0 everywhere")

@@ -112,7 +112,9 @@ class CompiledLaunch:
         self._loaded()
         return checked
 
-    def in_place(self, bound: Sequence[np.ndarray], grid: Dim3, scratch: Scratch, params: Words = ()) -> None:
+    def in_place(
+        self, bound: Sequence[np.ndarray], grid: Dim3, scratch: Scratch | None, params: Words = ()
+    ) -> None:
         """Run on the arrays themselves, aligned and flat, in binding order.  Raises ProgramError."""
         code = self._loaded()
         self._run(code, code.in_order(bound, scratch), grid, params)

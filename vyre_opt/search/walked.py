@@ -1,0 +1,71 @@
+"""Automata as programs walk them, and launches of these programs."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..ir.program import Program
+from ..patterns.automaton import Automaton
+from ..runtime.cpu import CpuDispatcher
+
+__all__ = ["WalkedAutomaton", "launch", "unpacked"]
+
+Array = np.ndarray[Any, Any]
+
+
+class WalkedAutomaton:
+    """`columns`, `cells`: @columns and @transitions of pattern_walk, where a state is the cell at which its row begins."""
+
+    def __init__(self, automaton: Automaton) -> None:
+        self.automaton, self.classes = automaton, automaton.num_classes
+        self.columns = automaton.classes.astype(np.uint32)
+        self.cells = self.cells_of(automaton.transitions).reshape(-1)
+        self.entries = self.cells_of(automaton.entries)
+        self.params = self.classes, automaton.first_accepting * self.classes
+        """`classes` and `first_accepting`, which come first among the params of a walk."""
+
+    def cells_of(self, states: Array) -> Array:
+        return np.asarray(states * np.uint32(self.classes))
+
+    def states_of(self, cells: Array) -> Array:
+        return np.asarray(cells // np.uint32(self.classes))
+
+    @cached_property
+    def least_lags(self) -> Array:
+        """Of each accepting state."""
+        lags, offsets = self.automaton.accept_lags, self.automaton.accept_offsets[:-1]
+        if not len(offsets):
+            return np.zeros(0, np.uint32)
+        return np.minimum.reduceat(lags, offsets).astype(np.uint32)
+
+    @cached_property
+    def shows_at_end(self) -> Array:
+        """Whether each state shows a match where the data ends."""
+        return np.asarray(np.diff(self.automaton.end_offsets.astype(np.int64)) > 0)
+
+    def shown(self, packed: Array) -> tuple[Array, Array, Array, Array]:
+        """What hits show: for each match the index of its hit, the place behind that, i64, the pattern, and the lag."""
+        places, numbers = unpacked(packed)
+        index, patterns, lags = self.automaton.accepted(numbers + self.automaton.first_accepting)
+        return index, places[index] + 1, patterns, lags
+
+
+def unpacked(packed: Array) -> tuple[Array, Array]:
+    """The places, i64, and the numbers of accepting states, i64, of hits as pattern_walk writes them."""
+    return (packed >> np.uint64(32)).astype(np.int64), (packed & np.uint64(0xFFFFFFFF)).astype(np.int64)
+
+
+def launch(
+    dispatcher: CpuDispatcher,
+    program: Program,
+    arrays: list[Array],
+    groups: int,
+    params: tuple[int, ...] = (),
+    is_bounded: bool = False,
+) -> None:
+    """Run a program on an array for each buffer.  `params`: in the order of their names.  `is_bounded`: see `prepared`."""
+    prepared = dispatcher.prepared(program, settled=True, is_bounded=is_bounded)
+    prepared.in_place(arrays, (groups, 1, 1), None, params)
