@@ -13,35 +13,32 @@ from functools import cache
 from ..ir.builder import Builder
 from ..ir.program import Program
 from ..ir.types import DataType
-from .pattern_walk import HitReport
+from .pattern_walk import HitReport, TransitionTable
 
 __all__ = ["INVOCATIONS", "pattern_confirm"]
 
 INVOCATIONS = 64
 """Of a workgroup."""
 
-U8, U32 = DataType.U8, DataType.U32
+U32 = DataType.U32
 
 
 @cache
 def pattern_confirm() -> Program:
     """The program; each call returns the same, which must not be changed."""
     b = Builder("pattern_confirm", workgroup=INVOCATIONS)
-    data = b.buffer("data", U8, None, "read", 0)
-    columns = b.buffer("columns", U32, 256, "read", 1)
-    transitions = b.buffer("transitions", U32, None, "read", 2)
+    table = TransitionTable(b)
     begins = b.buffer("begins", U32, None, "read", 3)
     report = HitReport(b, 4)
     entries = b.buffer("entries", U32, None, "read", 7)
     exits = b.buffer("exits", U32, None, "write", 8, live_out=True)
     own = b.global_id("x")
     with b.if_(b.lt(own, b.len(begins))):
-        end = b.len(data)
+        end = b.len(table.data)
         with b.while_([b.load(begins, own), b.load(entries, own)]) as loop:
             loop.condition(b.and_(b.lt(loop.args[0], end), b.ne(loop.args[1], 0)))
             place, cell = loop.args
-            column = b.load(columns, b.cast(b.load(data, place), U32))
-            cell = b.load(transitions, b.add(cell, column))
+            cell = table.after_byte_at(cell, place)
             with b.if_(b.ge(cell, report.first_accepting)):
                 report.add(own, place, cell)
             loop.yield_(b.add(place, 1), cell)

@@ -29,7 +29,7 @@ from functools import cache
 from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
-from .pattern_walk import HitReport
+from .pattern_walk import HitReport, TransitionTable
 
 __all__ = ["ENTRIES", "POSITIONS", "CandidateWalk", "pattern_filter"]
 
@@ -44,16 +44,10 @@ U8, U32 = DataType.U8, DataType.U32
 def pattern_filter() -> Program:
     """The program; each call returns the same, which must not be changed."""
     b = Builder("pattern_filter", workgroup=1)
-    b.buffer("data", U8, None, "read", 0)
-    b.buffer("columns", U32, 256, "read", 1)
-    b.buffer("transitions", U32, None, "read", 2)
-    b.buffer("begins", U32, None, "read", 3)
-    report = HitReport(b, 4)
-    b.buffer("filter", U8, POSITIONS * ENTRIES, "read", 7)
-    b.buffer("walks", U32, None, "write", 8, live_out=True)
-    walk = CandidateWalk(b, report)
-    tables = [b.load("filter", place * ENTRIES, ENTRIES) for place in range(POSITIONS)]
-    with b.while_([b.load("begins", walk.piece), b.const(0)]) as loop:
+    walk = CandidateWalk(b)
+    table = b.buffer("filter", U8, POSITIONS * ENTRIES, "read", walk.binding)
+    tables = [b.load(table, place * ENTRIES, ENTRIES) for place in range(POSITIONS)]
+    with b.while_([walk.begin, b.const(0)]) as loop:
         loop.condition(b.le(b.add(loop.args[0], REACH), walk.end))
         at, walks = loop.args
         mask = b.movemask(b.ne(_candidates(b, at, tables), 0))
@@ -63,9 +57,7 @@ def pattern_filter() -> Program:
         with found.else_():
             found.yield_(b.add(at, ENTRIES), walks)
         loop.yield_(*found.results)
-    at, walks = loop.results
-    walk.to_end(at)
-    b.store(walks, "walks", walk.piece)
+    walk.finish(*loop.results)
     return b.finish()
 
 
@@ -81,12 +73,18 @@ def _candidates(b: Builder, at: Value, tables: Sequence[Value]) -> Value:
 
 
 class CandidateWalk:
-    """Emits walks of the automaton, one byte a round."""
+    """The buffers of a search for candidates but for what tells these, and walks of the automaton, one byte a round."""
 
-    def __init__(self, b: Builder, report: HitReport) -> None:
-        self.b, self.report = b, report
+    def __init__(self, b: Builder) -> None:
+        self.b, self.table = b, TransitionTable(b)
+        begins = b.buffer("begins", U32, None, "read", 3)
+        self.report = HitReport(b, 4)
+        self.binding = 7
+        """Of the table of candidates."""
+        self.walks = b.buffer("walks", U32, None, "write", 8, live_out=True)
         self.piece = b.workgroup_id("x")
-        self.end = b.load("reports", b.add(b.mul(self.piece, 4), 1))
+        self.begin = b.load(begins, self.piece)
+        self.end = b.load(self.report.reports, b.add(b.mul(self.piece, 4), 1))
 
     def until_idle(self, start: Value, through: Value) -> Value:
         """From state 0, until it is there again behind `through`; the place behind the last byte."""
@@ -98,16 +96,16 @@ class CandidateWalk:
             loop.yield_(b.add(at, 1), state, b.or_(b.ne(state, 0), b.lt(at, through)))
         return loop.results[0]
 
-    def to_end(self, start: Value) -> None:
-        """From state 0, through all bytes that are left."""
+    def finish(self, start: Value, walks: Value) -> None:
+        """From state 0, through all bytes that are left, after so many walks."""
         b = self.b
         with b.for_(start, self.end, carry=[b.const(0)]) as loop:
             loop.yield_(self._step(loop.index, loop.args[0]))
+        b.store(walks, self.walks, self.piece)
 
     def _step(self, at: Value, state: Value) -> Value:
         b = self.b
-        column = b.load("columns", b.cast(b.load("data", at), U32))
-        state = b.load("transitions", b.add(state, column))
+        state = self.table.after_byte_at(state, at)
         with b.if_(b.ge(state, self.report.first_accepting)):
             self.report.add(self.piece, at, state)
         return state

@@ -28,7 +28,6 @@ from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
 from .pattern_filter import CandidateWalk
-from .pattern_walk import HitReport
 
 __all__ = ["GRAM", "MULTIPLIER", "pattern_grams"]
 
@@ -38,34 +37,27 @@ MULTIPLIER = 0x9E3779B1
 LOOKS = 4
 """Grams that are looked at before a branch."""
 
-U8, U32 = DataType.U8, DataType.U32
+U32 = DataType.U32
 
 
 @cache
 def pattern_grams() -> Program:
     """The program; each call returns the same, which must not be changed."""
     b = Builder("pattern_grams", workgroup=1)
-    b.buffer("data", U8, None, "read", 0)
-    b.buffer("columns", U32, 256, "read", 1)
-    b.buffer("transitions", U32, None, "read", 2)
-    b.buffer("begins", U32, None, "read", 3)
-    report = HitReport(b, 4)
-    b.buffer("bitmap", U32, None, "read", 7)
-    b.buffer("walks", U32, None, "write", 8, live_out=True)
-    walk = CandidateWalk(b, report)
+    walk = CandidateWalk(b)
+    bitmap = b.buffer("bitmap", U32, None, "read", walk.binding)
     stride, shift, fold = b.param("stride", U32), b.param("shift", U32), b.param("fold", U32)
     back = b.sub(stride, 1)
-    begin = b.load("begins", walk.piece)
 
     def is_set(place: Value) -> Value:
-        gram = b.or_(b.bitcast(b.load("data", place, GRAM), U32), fold)
+        gram = b.or_(b.bitcast(b.load(walk.table.data, place, GRAM), U32), fold)
         product = b.mul(gram, MULTIPLIER)
-        word = b.load("bitmap", b.shr(product, shift))
+        word = b.load(bitmap, b.shr(product, shift))
         one, other = (b.and_(b.shr(product, b.sub(shift, back)), 31) for back in (5, 10))
         return b.and_(b.and_(b.shr(word, one), b.shr(word, other)), 1)
 
     reach = b.add(b.mul(stride, LOOKS - 1), GRAM)
-    with b.while_([begin, begin, b.const(0)]) as loop:
+    with b.while_([walk.begin, walk.begin, b.const(0)]) as loop:
         loop.condition(b.le(b.add(loop.args[0], reach), walk.end))
         at, lowest, walks = loop.args
         found: Value = is_set(at)
@@ -80,6 +72,5 @@ def pattern_grams() -> Program:
             some.yield_(b.add(at, b.mul(stride, LOOKS)), lowest, walks)
         loop.yield_(*some.results)
     at, lowest, walks = loop.results
-    walk.to_end(b.max(lowest, b.sub(at, b.min(at, back))))
-    b.store(walks, "walks", walk.piece)
+    walk.finish(b.max(lowest, b.sub(at, b.min(at, back))), walks)
     return b.finish()

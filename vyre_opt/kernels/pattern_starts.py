@@ -21,24 +21,23 @@ from functools import cache
 from ..ir.builder import Builder
 from ..ir.program import Program
 from ..ir.types import DataType
+from .pattern_walk import TransitionTable
 
 __all__ = ["INVOCATIONS", "pattern_starts"]
 
 INVOCATIONS = 64
 """Of a workgroup."""
 
-U8, U32 = DataType.U8, DataType.U32
+U32 = DataType.U32
 
 
 @cache
 def pattern_starts() -> Program:
     """The program; each call returns the same, which must not be changed."""
     b = Builder("pattern_starts", workgroup=INVOCATIONS)
-    data = b.buffer("data", U8, None, "read", 0)
-    columns = b.buffer("columns", U32, 256, "read", 1)
-    transitions, lags, ends, entries = (
-        b.buffer(name, U32, None, "read", 2 + place)
-        for place, name in enumerate(("transitions", "lags", "ends", "entries"))
+    table = TransitionTable(b)
+    lags, ends, entries = (
+        b.buffer(name, U32, None, "read", 3 + place) for place, name in enumerate(("lags", "ends", "entries"))
     )
     starts = b.buffer("starts", U32, None, "write", 6, live_out=True)
     exits = b.buffer("exits", U32, None, "write", 7, live_out=True)
@@ -51,8 +50,7 @@ def pattern_starts() -> Program:
             loop.condition(b.and_(b.ne(place, 0), b.ne(cell, 0)))
             place, cell, start = loop.args
             place = b.sub(place, 1)
-            column = b.load(columns, b.cast(b.load(data, place), U32))
-            cell = b.load(transitions, b.add(cell, column))
+            cell = table.after_byte_at(cell, place)
             with b.if_(b.ge(cell, first_accepting)) as shown:
                 number = b.div(b.sub(cell, first_accepting), classes)
                 shown.yield_(b.add(place, b.load(lags, number)))

@@ -26,7 +26,7 @@ from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
 
-__all__ = ["CHAINS", "HitReport", "pattern_walk"]
+__all__ = ["CHAINS", "HitReport", "TransitionTable", "pattern_walk"]
 
 CHAINS = 4
 """Pieces that a workgroup walks at once: what more need does not fit into the registers of x86."""
@@ -38,9 +38,7 @@ U8, U32, U64 = DataType.U8, DataType.U32, DataType.U64
 def pattern_walk() -> Program:
     """The program; each call returns the same, which must not be changed."""
     b = Builder("pattern_walk", workgroup=1)
-    data = b.buffer("data", U8, None, "read", 0)
-    columns = b.buffer("columns", U32, 256, "read", 1)
-    transitions = b.buffer("transitions", U32, None, "read", 2)
+    table = TransitionTable(b)
     begins = b.buffer("begins", U32, None, "read", 3)
     report = HitReport(b, 4)
     first_accepting, words = report.first_accepting, b.param("words", U32)
@@ -52,14 +50,13 @@ def pattern_walk() -> Program:
 
     def step(state: Value, word: Value, byte: Value | int) -> Value:
         shift = b.mul(byte, 8) if isinstance(byte, Value) else 8 * byte
-        column = b.load(columns, b.and_(b.shr(word, shift), 255))
-        return b.load(transitions, b.add(state, column))
+        return table.after(state, b.and_(b.shr(word, shift), 255))
 
     with b.for_(0, words, carry=[b.load(entries, piece) for piece in pieces]) as loop:
         states: list[Value] = list(loop.args)
         for chain, piece in enumerate(pieces):
             place = b.add(begin[chain], b.mul(loop.index, 4))
-            word = b.bitcast(b.load(data, place, 4), U32)
+            word = b.bitcast(b.load(table.data, place, 4), U32)
             before = state = highest = states[chain]
             for byte in range(4):
                 state = step(state, word, byte)
@@ -75,6 +72,25 @@ def pattern_walk() -> Program:
     for piece, state in zip(pieces, loop.results, strict=True):
         b.store(state, exits, piece)
     return b.finish()
+
+
+class TransitionTable:
+    """The buffers @data, @columns and @transitions, bound from 0 on, and steps by them."""
+
+    def __init__(self, b: Builder) -> None:
+        self.b = b
+        self.data = b.buffer("data", U8, None, "read", 0)
+        self.columns = b.buffer("columns", U32, 256, "read", 1)
+        self.transitions = b.buffer("transitions", U32, None, "read", 2)
+
+    def after(self, state: Value, byte: Value) -> Value:
+        """The state after a byte, a u32."""
+        b = self.b
+        return b.load(self.transitions, b.add(state, b.load(self.columns, byte)))
+
+    def after_byte_at(self, state: Value, place: Value) -> Value:
+        """The state after the byte at a place."""
+        return self.after(state, self.b.cast(self.b.load(self.data, place), U32))
 
 
 class HitReport:
