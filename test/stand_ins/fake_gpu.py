@@ -70,6 +70,9 @@ class FakeDriver:
             return True
 
     class Event:
+        def __init__(self, flags: int = 0) -> None:
+            pass
+
         def record(self, stream: Any) -> None:
             pass
 
@@ -80,6 +83,7 @@ class FakeDriver:
             return 1.0
 
     host_alloc_flags = SimpleNamespace(DEVICEMAP=1, PORTABLE=2)
+    event_flags = SimpleNamespace(DISABLE_TIMING=2)
 
     def __init__(self) -> None:
         self.copied = 0
@@ -87,6 +91,9 @@ class FakeDriver:
 
     def memcpy_dtoh_async(self, target: np.ndarray, source: int, stream: Any) -> None:
         self.memcpy_dtoh(target, source)
+
+    def memcpy_htod_async(self, target: int, source: np.ndarray, stream: Any) -> None:
+        self.memcpy_htod(target, source)
 
     def memcpy_dtod_async(self, target: int, source: int, size: int, stream: Any) -> None:
         bytes_at(target, size)[:] = bytes_at(source, size)
@@ -145,12 +152,15 @@ class Kernel:
 
     may_fault, status, records = True, None, None
 
-    def __init__(self, unit: Any) -> None:
-        self.unit = unit
+    def __init__(self, unit: Any, target: str) -> None:
+        self.unit, self.target = unit, target
         ops = [op for op in unit.program.walk() if "buffer" in op.attrs or op.name in ("trap", "assert")]
         sites = [FaultSite(op, "bounds" if "buffer" in op.attrs else op.name) for op in ops]
         self.kernel = SimpleNamespace(program=unit.program, sites=sites)
         self.most_workgroups = 1 << 20
+
+    def resident_workgroups(self) -> int:
+        return 3
 
     def check_grid(self, grid: Any) -> None:
         if grid[0] > self.most_workgroups:
@@ -205,18 +215,20 @@ class Kernel:
             stored = storage_type(buffer.dtype)
             size = counts[buffer.name] * buffer.dtype.lanes * stored.itemsize
             arrays.append(bytes_at(pointers[buffer.name], size).view(stored))
-        values = values_of_words(program, tuple(params.values()))
-        ref = dispatcher("ref")
-        outputs = iter(ref.dispatch(program, arrays, grid, module=self.unit.module, params=values))
+        values = values_of_words(program, tuple(params[name] for name in sorted(program.params)))
+        target = dispatcher(self.target)
+        outputs = iter(target.dispatch(program, arrays, grid, module=self.unit.module, params=values))
         for buffer, array in zip(program.bound_buffers, arrays, strict=True):
             if buffer.is_output:
                 array[:] = next(outputs).reshape(-1)
 
 
 class Fake(CudaDispatcher):
-    def __init__(self, gpu: FakeDevice, **options: Any) -> None:
+    """`target`: what runs kernels."""
+
+    def __init__(self, gpu: FakeDevice, target: str = "ref", **options: Any) -> None:
         super().__init__(**options)
-        self.gpu = gpu
+        self.gpu, self.target = gpu, target
         self.programs: list[Any] = []
         self.loads: list[int] = []
         """How many programs were loaded at once."""
@@ -233,7 +245,7 @@ class Fake(CudaDispatcher):
     def kernels(self) -> Any:
         def get(unit: Any) -> Kernel:
             self.programs.append(unit.program)
-            return Kernel(unit)
+            return Kernel(unit, self.target)
 
         def load(units: Any) -> list[Kernel]:
             self.loads.append(len(units))

@@ -138,11 +138,15 @@ class LoadedKernel:
         if self.kernel.is_cooperative:
             self._check_residents(grid)
 
-    def _check_residents(self, grid: Dim3) -> None:
+    def resident_workgroups(self) -> int:
+        """How many workgroups the GPU holds at once.  The context must be current."""
         kernel = self.kernel
         lanes, shared = kernel.program.lanes, kernel.dynamic_shared
         per_multiprocessor = libcuda.resident_workgroups(self.function, lanes, shared, kernel.symbol)
-        limit = per_multiprocessor * self.device.facts.multiprocessors
+        return per_multiprocessor * self.device.facts.multiprocessors
+
+    def _check_residents(self, grid: Dim3) -> None:
+        kernel, limit = self.kernel, self.resident_workgroups()
         workgroups = grid[0] * grid[1] * grid[2]
         if workgroups > limit:
             raise BackendError(

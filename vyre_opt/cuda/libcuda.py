@@ -19,6 +19,7 @@ __all__ = [
     "function_of",
     "is_capturing",
     "is_done",
+    "is_pinned",
     "launch",
     "library",
     "load_module",
@@ -27,6 +28,9 @@ __all__ = [
 
 _OPTIMIZATION_LEVEL = 7
 """CU_JIT_OPTIMIZATION_LEVEL"""
+
+_MEMORY_TYPE, _HOST = 2, 1
+"""CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_MEMORYTYPE_HOST"""
 
 _NOT_READY = 600
 """CUDA_ERROR_NOT_READY"""
@@ -122,6 +126,13 @@ def is_done(stream: int) -> bool:
         return False
     check(code, "waiting for the GPU")
     return True
+
+
+def is_pinned(pointer: int) -> bool:
+    """Whether an address of main memory is in pinned memory, which a GPU copies from by itself; a context must be current."""
+    kind = ctypes.c_uint()
+    code = library().cuPointerGetAttribute(ctypes.byref(kind), _MEMORY_TYPE, ctypes.c_uint64(pointer))
+    return not code and kind.value == _HOST  # memory that CUDA does not know is an error
 
 
 def current_context() -> int:

@@ -19,7 +19,7 @@ from .device import Device
 from .driver import translated_errors
 from .waiting import wait_until
 
-__all__ = ["from_device", "to_device"]
+__all__ = ["Staging", "from_device", "to_device"]
 
 PIECE_BYTES = 4 << 20
 PIECES = 16
@@ -41,34 +41,45 @@ def to_device(device: Device, pointer: int, source: np.ndarray, stream: Any) -> 
         if raw.nbytes < LEAST_STAGED_BYTES:
             device.cuda.memcpy_htod(pointer, raw)
             return
-        _staged(device, pointer, raw, stream)
+        Staging(device, -(-raw.nbytes // PIECE_BYTES)).copy(pointer, raw, stream)
+        wait_until(stream.is_done)
 
 
-def _staged(device: Device, pointer: int, raw: np.ndarray, stream: Any) -> None:
-    """Copy by way of a ring of pinned pieces; each is filled again once the copy from it is done."""
-    cuda = device.cuda
-    starts = range(0, raw.nbytes, PIECE_BYTES)
-    pieces = [device.pinned.allocate((PIECE_BYTES,), np.uint8) for _ in starts[:PIECES]]
-    sent = [cuda.Event(cuda.event_flags.DISABLE_TIMING) for _ in pieces]
+class Staging:
+    """A ring of pinned pieces for copies from pageable memory: threads fill pieces while earlier ones are on their way.
 
-    def fill(number: int) -> Future[None]:
-        start = starts[number]
-        part = raw[start : start + PIECE_BYTES]
-        return _threads().submit(np.copyto, pieces[number % PIECES][: len(part)], part)
+    `pieces`: as many as it will copy, if they are few.  The device's context must be current at every call.
+    """
 
-    filling = deque(fill(number) for number in range(len(pieces)))
-    for number, start in enumerate(starts):
-        filling.popleft().result()
-        slot = number % PIECES
+    def __init__(self, device: Device, pieces: int = PIECES) -> None:
+        cuda = device.cuda
+        self._device = device
+        self._pieces = [
+            device.pinned.allocate((PIECE_BYTES,), np.uint8) for _ in range(max(2, min(PIECES, pieces)))
+        ]
+        self._sent = [cuda.Event(cuda.event_flags.DISABLE_TIMING) for _ in self._pieces]
+        self._next = 0
+
+    def copy(self, pointer: int, raw: np.ndarray, stream: Any) -> None:
+        """Enqueue a copy of bytes to `pointer`; the caller may change them once this returns."""
+        pending: deque[tuple[int, int, Future[None]]] = deque()
+        for start in range(0, raw.nbytes, PIECE_BYTES):
+            if len(pending) == len(self._pieces) // 2:  # the other half stays in transfer
+                self._send(pointer, raw, *pending.popleft(), stream)
+            slot, self._next = self._next, (self._next + 1) % len(self._pieces)
+            wait_until(self._sent[slot].query)
+            part = raw[start : start + PIECE_BYTES]
+            pending.append((start, slot, _threads().submit(np.copyto, self._pieces[slot][: len(part)], part)))
+        while pending:
+            self._send(pointer, raw, *pending.popleft(), stream)
+
+    def _send(
+        self, pointer: int, raw: np.ndarray, start: int, slot: int, filled: Future[None], stream: Any
+    ) -> None:
+        filled.result()
         size = min(PIECE_BYTES, raw.nbytes - start)
-        cuda.memcpy_htod_async(pointer + start, pieces[slot][:size], stream)
-        sent[slot].record(stream)
-        later = number + PIECES // 2  # half of the ring stays in transfer
-        if later >= PIECES and later < len(starts):
-            # the last transfer out of this piece must be over before it is filled again
-            wait_until(sent[later % PIECES].query)
-            filling.append(fill(later))
-    wait_until(stream.is_done)
+        self._device.cuda.memcpy_htod_async(pointer + start, self._pieces[slot][:size], stream)
+        self._sent[slot].record(stream)
 
 
 @cache

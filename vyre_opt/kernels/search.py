@@ -1,17 +1,7 @@
 """Decoding fused with a search for literal patterns: the program `decode_scan`.
 
 A workgroup owns a tile of `lanes * chunk` decoded bytes.  It decodes the tile, and a halo of
-bytes after it, into a slab.  Then each lane walks the automaton from the root through its chunk, and
-on into the following bytes for as long as a match that began in its chunk may still be completed:
-
-    slab   | chunk 0 | chunk 1 | chunk 2 | ... | chunk lanes-1 | halo |
-    lane 0 |<- chunk ->|<- on ->|
-    lane 1           |<- chunk ->|<- on ->|
-
-The depth of a state is the length of the longest pattern prefix that the last bytes are.  A lane that
-is `overrun` bytes past its chunk can stop once depth <= overrun: the prefix then began after the chunk, so
-another lane finds the match.  That is after a few bytes as a rule, and after at most `warmup`.
-A match that ends after a chunk may be reported by two lanes.
+bytes after it, into a slab.  Then each lane walks the automaton from the root through its chunk, see chunk_walk.
 
 The program as built has its slabs in storage, one for each workgroup; the pass decode_scan_fuse moves
 them to workgroup memory.  Hits go to a list, in no particular order:
@@ -33,9 +23,11 @@ from ..ir.builder import Builder
 from ..ir.program import Buffer, Program, Value
 from ..ir.types import DataType
 from ..lowering.nvptx.targets import STATIC_SHARED_BYTES
-from .collective import SUBGROUP, as_type, elements, guarded, offset
+from .chunk_walk import ChunkWalk
+from .collective import SUBGROUP, elements, guarded, offset
 from .decode import Values, base64_bytes, base64_characters, digits, from_base64, from_hex, sextets
 from .targets import is_gpu
+from .text_units import CHARACTERS, load_unit
 
 __all__ = [
     "MAX_SLAB",
@@ -52,8 +44,6 @@ MAX_SLAB = STATIC_SHARED_BYTES
 MAX_TEXT = (1 << 32) - (1 << 16)  # characters: indices past the end, in the last tile, do not wrap
 MAX_INDEX = 1 << 32
 OCTETS = DataType.vec(DataType.U8, 4)
-WIDE = 8  # cells of the table that a lane copies at once
-CHARACTERS = 16  # of a unit, which a lane loads at once
 CHUNKS = (12, 36, 60, 84)  # an odd number of words each; their tiles are whole units
 RESIDENT = (
     132 * 2048
@@ -167,11 +157,13 @@ def decode_scan(
         search.tabulate(codec.values)
         b.barrier("workgroup")
     with b.region("decode"):
-        search.bring_near()
+        search.walk.bring_near()
         search.fill(tile, slab, words)
     b.barrier("workgroup")
     with b.region("scan"):
-        search.walk(tile, slab, words)
+        states = b.div(b.len(search.table), 256, name="states")
+        search.walk.first = b.sub(states, b.len(search.accept), name="first")
+        search.walk.through(tile, slab, words)
     return b.finish(verify=False)
 
 
@@ -197,6 +189,10 @@ class _Search:
         self.decoded = b.buffer("decoded", DataType.U32, words, "read_write")
         self.lane = b.local_id("x", name="lane")
         self.values = encoding.values or sextets
+        self.walk = ChunkWalk(
+            b, self.table, self.depth, self.decoded, schedule.lanes, schedule.chunk, schedule.near, warmup,
+            self.lane, self.report,
+        )  # fmt: skip
 
     # --- the slab --------------------------------------------------------------------------
 
@@ -229,7 +225,7 @@ class _Search:
 
         def fill_round(number: Value | int) -> None:
             ahead = b.mul(number, lanes) if isinstance(number, Value) else b.const(number * lanes)
-            text = self.unit(b.add(mine, ahead), whole, characters)
+            text = load_unit(b, self.text, b.add(mine, ahead), whole, characters)
             for k, word in enumerate(self.encoding.decode(b, text, self.values)):
                 b.store(word, self.decoded, b.add(b.add(spot, b.mul(ahead, size)), k))
 
@@ -239,108 +235,6 @@ class _Search:
             with b.if_(b.lt(self.lane, rest)):
                 fill_round(rounds)
 
-    def unit(self, unit: Value, whole: Value, characters: Value) -> Value:
-        """The characters of a unit, four in a u32, with zeros beyond the end of the text."""
-        b = self.b
-        words = DataType.vec(DataType.U32, CHARACTERS // 4)
-
-        def read() -> Value:
-            return b.bitcast(b.load(self.text, b.mul(unit, CHARACTERS), lanes=CHARACTERS), words)
-
-        def edge() -> Value:
-            return guarded(b, b.eq(unit, whole), part)
-
-        def part() -> Value:
-            """Read character by character, each shifted into the top byte of a 128-bit number."""
-            start = b.mul(unit, CHARACTERS)
-            none = b.const(0, DataType.U64)
-            with b.for_(0, CHARACTERS, carry=[none, none]) as loop:
-                place = b.add(start, loop.index)
-                inside = b.lt(place, characters)
-                character = guarded(b, inside, lambda: b.cast(b.load(self.text, place), DataType.U64))
-                low, high = loop.args
-                low = b.or_(b.shr(low, 8), b.shl(high, 56))
-                loop.yield_(low, b.or_(b.shr(high, 8), b.shl(character, 56)))
-            return b.bitcast(b.vector(*loop.results), words)
-
-        return guarded(b, b.lt(unit, whole), read, edge)
-
-    # --- the walk --------------------------------------------------------------------------
-
-    def bring_near(self) -> None:
-        """Copy the first rows of the table to workgroup memory, a vector by each lane in a round."""
-        b, cells, lanes = self.b, self.schedule.near * 256, self.schedule.lanes
-        if not cells:
-            return
-        self.rows = b.buffer("rows", self.table.dtype, cells, "workgroup")
-        count = b.len(self.table)
-        with b.for_(0, -(-cells // (WIDE * lanes))) as loop:
-            cell = b.mul(b.add(b.mul(loop.index, lanes), self.lane), WIDE)
-            with b.if_(b.lt(cell, b.min(count, cells))):
-                b.store(b.load(self.table, cell, lanes=WIDE), self.rows, cell)
-
-    def following(self, state: Value, byte: Value) -> Value:
-        """The state after `byte`."""
-        b, cells = self.b, self.schedule.near * 256
-        cell = b.add(b.mul(state, 256), byte)
-        if not cells:
-            to: Value = b.load(self.table, cell)
-        else:
-            rows, table = self.rows, self.table
-            to = guarded(b, b.lt(cell, cells), lambda: b.load(rows, cell), lambda: b.load(table, cell))
-        return as_type(b, to, DataType.U32)
-
-    def walk(self, tile: Value, slab: Value, words: int) -> None:
-        """Walk through the lane's chunk, and on while a match that began there may still be completed."""
-        b, size = self.b, self.schedule.chunk // 4
-        states = b.div(b.len(self.table), 256, name="states")
-        self.first = b.sub(states, b.len(self.accept), name="first")
-        chunk = b.mul(self.lane, size, name="chunk")
-        place = b.add(b.mul(tile, self.schedule.tile), b.mul(chunk, 4), name="place")
-        spot = b.add(slab, chunk, name="spot")
-        with b.for_(0, size, carry=[b.const(0)]) as loop:
-            word = b.load(self.decoded, b.add(spot, loop.index))
-            loop.yield_(self.step(loop.args[0], word, b.add(place, b.mul(loop.index, 4)), None))
-        if not self.warmup:
-            return
-        state: Value = loop.result
-        end = b.add(chunk, size, name="end")
-        with b.while_([state, end, self.goes_on(state, b.const(0))]) as on:
-            # All lanes stay in the loop until the last is done: `step` ballots over the whole subgroup.
-            on.condition(b.ne(b.subgroup_ballot(on.args[2]), 0))
-            state, at, goes_on = on.args
-            # clamped for lanes that are done, which would run out of the slab
-            word = b.load(self.decoded, b.add(slab, b.min(at, words - 1)))
-            word_index = b.add(place, b.mul(b.sub(at, chunk), 4))
-            state, at = self.step(state, word, word_index, goes_on), b.add(at, 1)
-            overrun = b.mul(b.sub(at, end), 4)
-            on.yield_(state, at, b.and_(goes_on, self.goes_on(state, overrun)))
-
-    def goes_on(self, state: Value, overrun: Value) -> Value:
-        """Whether a match that began before the last `overrun` bytes may still be completed."""
-        b = self.b
-        deeper = b.gt(b.cast(b.load(self.depth, state), DataType.U32), overrun)
-        return b.and_(deeper, b.lt(overrun, self.warmup))
-
-    def step(self, state: Value, word: Value, place: Value, counts: Value | None) -> Value:
-        """The state after the four bytes of `word`, the first at index `place`.
-
-        Hits are reported by lanes where `counts` holds (None: by all).
-        """
-        b, states, hits = self.b, [], []
-        for k in range(4):
-            byte = b.and_(b.shr(word, 8 * k) if k else word, 0xFF)
-            state = self.following(state, byte)
-            states.append(state)
-            hits.append(b.ge(state, self.first))
-        hit = b.or_(b.or_(hits[0], hits[1]), b.or_(hits[2], hits[3]))
-        if counts is not None:
-            hit = b.and_(hit, counts)
-        # Hits are rare: one uniform branch for four bytes of 32 lanes.
-        with b.if_(b.ne(b.subgroup_ballot(hit), 0)):
-            self.report(place, states, hit)
-        return state
-
     def report(self, place: Value, states: Sequence[Value], hit: Value) -> None:
         """Append the subgroup's hits to the list, with one atomic addition to @found."""
         b = self.b
@@ -349,7 +243,7 @@ class _Search:
         places = [offset(b, place, k) for k in range(len(states))]
         # bytes past the end of the text are zeros, which a pattern may contain
         hits = [
-            b.and_(b.and_(hit, b.ge(state, self.first)), b.lt(spot, count))
+            b.and_(b.and_(hit, b.ge(state, self.walk.first)), b.lt(spot, count))
             for state, spot in zip(states, places, strict=True)
         ]
         ones = [b.cast(one, DataType.U32) for one in hits]
@@ -360,7 +254,7 @@ class _Search:
         slot = b.add(b.subgroup_shuffle(first_slot, 0), b.cast(before, DataType.U64))
         for state, spot, one, is_hit in zip(states, places, ones, hits, strict=True):
             with b.if_(b.and_(is_hit, b.lt(slot, room))):
-                number = b.load(self.accept, b.sub(state, self.first))
+                number = b.load(self.accept, b.sub(state, self.walk.first))
                 hit = b.or_(b.shl(b.cast(spot, DataType.U64), 32), b.cast(number, DataType.U64))
                 b.store(hit, self.hits, slot)
             slot = b.add(slot, b.cast(one, DataType.U64))

@@ -1,16 +1,53 @@
-"""Data of any kind as bytes in main memory."""
+"""Data of any kind as bytes, in main memory or on a GPU."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..runtime.dispatcher import BadInputs
 
-__all__ = ["octets_of"]
+if TYPE_CHECKING:
+    from ..cuda.device import Device
+    from ..cuda.queues import Queue
+
+__all__ = ["DeviceOctets", "octets_in_place", "octets_of"]
 
 Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceOctets:
+    """`count` bytes in the memory of GPU `number`, from `pointer` on.  `owner`: the array whose memory it is."""
+
+    pointer: int
+    count: int
+    number: int
+    owner: Any
+
+    def __len__(self) -> int:
+        return self.count
+
+    def queue(self, gpu: Device) -> Queue:
+        """The stream in which the owner's library writes it."""
+        from ..cuda.device_arrays import producer_stream
+        from ..cuda.queues import queue_of
+
+        return queue_of(gpu, producer_stream(self.owner))
+
+    def to_host(self, first: int, end: int) -> Array:
+        """A copy of the bytes from `first` up to `end`; waits for the owner's library."""
+        from ..cuda.device import device
+        from ..cuda.driver import translated_errors
+
+        octets = np.empty(end - first, np.uint8)
+        with device(self.number) as gpu, translated_errors(f"copying {end - first} bytes from the GPU"):
+            self.queue(gpu).wait()
+            if len(octets):
+                gpu.cuda.memcpy_dtoh(octets, self.pointer + first)
+        return octets
 
 
 def octets_of(data: Any, name: str) -> Array:
@@ -18,17 +55,43 @@ def octets_of(data: Any, name: str) -> Array:
 
     A str counts as its UTF-8.  Arrays on a GPU are copied.  Raises BadInputs.
     """
+    octets = octets_in_place(data, name)
+    return octets.to_host(0, len(octets)) if isinstance(octets, DeviceOctets) else octets
+
+
+def octets_in_place(data: Any, name: str) -> Array | DeviceOctets:
+    """The same, but arrays on a GPU stay there."""
     if isinstance(data, str):
         data = data.encode("utf-8", "surrogatepass")
+    if isinstance(data, (np.ndarray, bytes, bytearray, memoryview)):
+        return _in_main_memory(data, name)
+    from ..cuda.device_arrays import is_on_gpu
+
+    return _on_gpu(data, name) if is_on_gpu(data) else _in_main_memory(data, name)
+
+
+def _in_main_memory(data: Any, name: str) -> Array:
     array = data if isinstance(data, np.ndarray) else _as_array(data, name)
-    if array.dtype != np.uint8:
-        raise BadInputs(f"{name} is bytes or an array of uint8, not of {array.dtype}")
+    _check_type(array.dtype.name, name)
     return np.ascontiguousarray(array).reshape(-1)
 
 
+def _on_gpu(array: Any, name: str) -> DeviceOctets:
+    from ..cuda.device_arrays import describe
+
+    info = describe(array, name)
+    _check_type(info.kind, name)
+    if not info.contiguous:
+        raise BadInputs(f"{name}: the array is not contiguous; pass a contiguous copy")
+    return DeviceOctets(info.pointer, info.scalars, info.device or 0, array)
+
+
+def _check_type(kind: str, name: str) -> None:
+    if kind != "uint8":
+        raise BadInputs(f"{name} is bytes or an array of uint8, not of {kind}")
+
+
 def _as_array(data: Any, name: str) -> Array:
-    if hasattr(data, "__cuda_array_interface__"):
-        data = data.get() if hasattr(data, "get") else data.cpu()  # CuPy's, or torch's
     try:
         view = memoryview(data)
     except TypeError:

@@ -57,6 +57,21 @@ class Decoder:
         self._read = self._taken = start
         return self.encoding.decode_few(before)
 
+    @property
+    def is_between_groups(self) -> bool:
+        """Whether the next character begins a group, as far as there was nothing but groups."""
+        return not (len(self._waiting) or self._padding or self._skips_blanks)
+
+    @property
+    def waiting(self) -> int:
+        """Characters of the last group, which is not whole yet."""
+        return len(self._waiting)
+
+    def skip(self, characters: int) -> None:
+        """Leave out whole groups, which others decode and check."""
+        self._read += characters
+        self._taken += characters
+
     def end_of_part(self) -> None:
         """Raise an error if there was padding."""
         if self._padding:

@@ -12,7 +12,7 @@ import numpy as np
 from ..kernels.pattern_filter import ENTRIES, POSITIONS
 from ..kernels.pattern_grams import GRAM, MULTIPLIER
 
-__all__ = ["Prefilter", "prefilter_of"]
+__all__ = ["FOLD", "Prefilter", "gram_bitmap", "prefilter_of"]
 
 Array = np.ndarray[Any, Any]
 
@@ -68,15 +68,21 @@ def prefilter_of(literals: Sequence[bytes], caseless: bool) -> Prefilter | None:
 def _grams(literals: Sequence[bytes], shortest: int, caseless: bool) -> Prefilter:
     stride, fold = min(shortest - GRAM + 1, MOST_STRIDE), FOLD if caseless else 0
     used = stride + GRAM - 1
-    octets = np.frombuffer(b"".join([literal[:used] for literal in literals]), np.uint8).reshape(-1, used)
+    prefixes = np.frombuffer(b"".join([literal[:used] for literal in literals]), np.uint8).reshape(-1, used)
     words = min(max(1 << (2 * stride * len(literals) - 1).bit_length(), LEAST_WORDS), MOST_WORDS)
-    own = Prefilter(np.zeros(words, np.uint32), stride, fold)
+    return Prefilter(gram_bitmap(prefixes, stride, words, fold), stride, fold)
+
+
+def gram_bitmap(prefixes: Array, stride: int, words: int, fold: int) -> Array:
+    """u32[words], the bitmap of pattern_grams for what literals begin with: u8[literals, stride + GRAM - 1]."""
+    bitmap = np.zeros(words, np.uint32)
+    shift = np.uint32(33 - words.bit_length())
     for first in range(stride):
-        gram = np.ascontiguousarray(octets[:, first : first + GRAM]).view("<u4").reshape(-1)
+        gram = np.ascontiguousarray(prefixes[:, first : first + GRAM]).view("<u4").reshape(-1)
         product = (gram | np.uint32(fold)) * np.uint32(MULTIPLIER)
-        bits = [np.uint32(1) << (product >> np.uint32(own.shift - back) & np.uint32(31)) for back in (5, 10)]
-        np.bitwise_or.at(own.table, product >> np.uint32(own.shift), bits[0] | bits[1])
-    return own
+        bits = [np.uint32(1) << (product >> (shift - np.uint32(back)) & np.uint32(31)) for back in (5, 10)]
+        np.bitwise_or.at(bitmap, product >> shift, bits[0] | bits[1])
+    return bitmap
 
 
 def _weights() -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Recent"]
+__all__ = ["WAITING", "Recent"]
 
 Array = np.ndarray[Any, Any]
 
@@ -32,6 +32,13 @@ class Recent:
         # of what ended where the part before did, it may be known only now
         while self._kept - len(self._parts[0]) - len(part) >= self.limit + WAITING:
             self._kept -= len(self._parts.popleft())
+
+    def skip(self, count: int, kept: Array) -> None:
+        """Forget all, for `count` bytes went by that were not added, of which `kept` are the last."""
+        self._parts.clear()
+        self._kept = 0
+        self.total += count - len(kept)
+        self.add(kept)
 
     def last(self, count: int) -> Array:
         """The last `count` bytes, or all that are kept if these are fewer; a copy only where they are of several parts."""

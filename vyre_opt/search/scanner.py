@@ -6,7 +6,7 @@ import operator
 from collections.abc import Iterable, MutableMapping
 from functools import cached_property, lru_cache
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from ..patterns.pattern_list import read_patterns
 from ..runtime.cache.store import default_store
 from ..runtime.cpu import CpuDispatcher
 from ..runtime.dispatcher import BadInputs, shared_dispatcher
+from .data import DeviceOctets
 from .encodings import ENCODINGS, Encoding
 from .files import PIECE, scan_files
 from .matches import Matches
@@ -26,10 +27,14 @@ from .tables import SearchTables
 if TYPE_CHECKING:
     import pyarrow
 
+    from ..cuda import CudaDispatcher
+    from .gpu import GpuSearch
+
 __all__ = ["Scanner"]
 
 
 MOST_THREADS = 1024
+TARGETS = ("cpu", "cuda")
 
 
 class Scanner:
@@ -42,13 +47,15 @@ class Scanner:
     expression, and with `regex` all are.  `encoding`: None, "base64", "base64url" or "hex".  `caseless`: ASCII letters match in
     either case.  `strict`: every character of the text holds bits, or is padding; otherwise blanks and line breaks are
     skipped, and padding may be left out.  `threads`: that search at once, by default as many as CPUs.  `max_states`: of the
-    automata of regular expressions.
+    automata of regular expressions.  `target`: "cuda" has large data searched by GPU `device`, "cpu" none; by default an array
+    on a GPU is searched there, and all else by the CPU.
 
     All matches are found, those that overlap too.  Where a regular expression has several matches with one end, there is one,
     with the leftmost start.
 
     Raises PatternError for wrong patterns, with the place of each mistake, LimitExceeded where they need too many states, and
-    BadInputs for other wrong arguments.  All are ValueErrors.
+    BadInputs for other wrong arguments.  All are ValueErrors.  A search raises BackendError where `target` is "cuda" and there
+    is no GPU.
     """
 
     def __init__(
@@ -61,6 +68,8 @@ class Scanner:
         *,
         threads: int | None = None,
         max_states: int = DEFAULT_MAX_STATES,
+        target: str | None = None,
+        device: int = 0,
     ) -> None:
         for name, flag in (("caseless", caseless), ("regex", regex), ("strict", strict)):
             if not isinstance(flag, (bool, np.bool_)):
@@ -69,13 +78,24 @@ class Scanner:
         max_states = _number(max_states, "max_states")
         read = read_patterns(patterns, regex=regex, caseless=caseless)
         compiled = cached_compiled(read, caseless, max_states, default_store())
-        self._set(SearchTables.of(read, caseless, compiled), encoding, strict, threads)
+        self._set(SearchTables.of(read, caseless, compiled), encoding, strict, threads, target, device)
 
-    def _set(self, tables: SearchTables, encoding: str | None, strict: bool, threads: int | None) -> None:
+    def _set(
+        self,
+        tables: SearchTables,
+        encoding: str | None,
+        strict: bool,
+        threads: int | None,
+        target: str | None,
+        device: int,
+    ) -> None:
         if encoding is not None and (not isinstance(encoding, str) or encoding not in ENCODINGS):
             raise BadInputs(f"unknown encoding {encoding!r}; there are {', '.join(ENCODINGS)}, and None")
         if threads is not None:
             threads = min(_number(threads, "threads"), MOST_THREADS)
+        if target is not None and target not in TARGETS:
+            raise BadInputs(f"unknown target {target!r}; there are {', '.join(TARGETS)}, and None")
+        self.target, self.device = target, _number(device, "device", 0)
         self._tables, self.encoding, self.strict, self.threads = tables, encoding, bool(strict), threads
 
     @property
@@ -132,10 +152,16 @@ class Scanner:
         """The same scanner for another number of threads; it shares the tables."""
         return self._with(self.encoding, self.strict, threads)
 
+    def with_target(self, target: str | None, device: int = 0) -> Scanner:
+        """The same scanner for another target; it shares the tables."""
+        scanner = Scanner.__new__(Scanner)
+        scanner._set(self._tables, self.encoding, self.strict, self.threads, target, device)
+        return scanner
+
     def _with(self, encoding: str | None, strict: bool, threads: int | None) -> Scanner:
         """The same patterns with other settings."""
         scanner = Scanner.__new__(Scanner)
-        scanner._set(self._tables, encoding, strict, threads)
+        scanner._set(self._tables, encoding, strict, threads, self.target, self.device)
         return scanner
 
     def stream(self) -> Stream:
@@ -143,7 +169,23 @@ class Scanner:
         return self._stream()
 
     def _stream(self, is_whole: bool = False, longest: int | None = None) -> Stream:
-        return Stream(self._tables, self._encoding, self.strict, self._dispatcher, is_whole, longest)
+        if self.target == "cuda":
+            _gpu_dispatcher(self.device).device  # noqa: B018  raises BackendError where there is none
+        own = self._tables, self._encoding, self.strict, self._dispatcher
+        return Stream(*own, is_whole, longest, self._gpu_for)
+
+    def _gpu_for(self, octets: np.ndarray | DeviceOctets) -> GpuSearch | None:
+        """What searches these bytes, or this text, on a GPU; None where the CPU does."""
+        is_resident = isinstance(octets, DeviceOctets)
+        if self.target == "cpu" or not (is_resident or self.target == "cuda"):
+            return None
+        from .gpu import GpuSearch
+
+        tables = self._tables.for_gpu
+        if tables is None:
+            return None
+        number = octets.number if isinstance(octets, DeviceOctets) else self.device
+        return GpuSearch(tables, self._encoding, _gpu_dispatcher(number))
 
     def _stream_from(self, start: int, before: bytes) -> Stream:
         """A stream whose first part begins at `start`, behind `before`.  See Stream.begin."""
@@ -176,9 +218,16 @@ class Scanner:
         write_arrays(path, self._arrays())
 
     @classmethod
-    def load(cls, path: str | PathLike[str], *, threads: int | None = None) -> Scanner:
+    def load(
+        cls,
+        path: str | PathLike[str],
+        *,
+        threads: int | None = None,
+        target: str | None = None,
+        device: int = 0,
+    ) -> Scanner:
         """The scanner that `save` wrote.  Raises ValueError for a file that holds none; a wrong table is never walked."""
-        return cls._of_arrays(read_arrays(path), threads)
+        return cls._of_arrays(read_arrays(path), threads, target, device)
 
     def _arrays(self) -> dict[str, np.ndarray]:
         names = [None, *ENCODINGS]
@@ -186,7 +235,9 @@ class Scanner:
         return self._tables.to_arrays() | {"settings": settings}
 
     @classmethod
-    def _of_arrays(cls, arrays: dict[str, np.ndarray], threads: int | None) -> Scanner:
+    def _of_arrays(
+        cls, arrays: dict[str, np.ndarray], threads: int | None, target: str | None, device: int
+    ) -> Scanner:
         settings = arrays.pop("settings", None)
         names = [None, *ENCODINGS]
         if (
@@ -197,15 +248,18 @@ class Scanner:
         ):
             raise ValueError("these arrays are no scanner")
         scanner = cls.__new__(cls)
-        scanner._set(SearchTables.from_arrays(arrays), names[int(settings[0])], bool(settings[1]), threads)
+        tables = SearchTables.from_arrays(arrays)
+        scanner._set(tables, names[int(settings[0])], bool(settings[1]), threads, target, device)
         return scanner
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (self._arrays(), self.threads)
+        return _unpickled, (self._arrays(), self.threads, self.target, self.device)
 
 
-def _unpickled(arrays: dict[str, np.ndarray], threads: int | None) -> Scanner:
-    return Scanner._of_arrays(dict(arrays), threads)
+def _unpickled(
+    arrays: dict[str, np.ndarray], threads: int | None, target: str | None, device: int
+) -> Scanner:
+    return Scanner._of_arrays(dict(arrays), threads, target, device)
 
 
 @lru_cache(maxsize=8)
@@ -214,12 +268,18 @@ def _dispatcher_of(threads: int) -> CpuDispatcher:
     return CpuDispatcher(workers=threads)
 
 
-def _number(value: Any, name: str) -> int:
-    """A number from 1 on.  Raises BadInputs."""
+def _gpu_dispatcher(number: int) -> CudaDispatcher:
+    """Of a search on a GPU, which checks no bounds: see GpuSearch."""
+    dispatcher: Any = shared_dispatcher("cuda", device=number, bounds="none")
+    return cast("CudaDispatcher", dispatcher)
+
+
+def _number(value: Any, name: str, least: int = 1) -> int:
+    """A number from `least` on.  Raises BadInputs."""
     try:
         number = operator.index(value)
     except TypeError:
-        number = 0
-    if number < 1 or isinstance(value, (bool, np.bool_)):
-        raise BadInputs(f"{name} is a number from 1 on, not {value!r}")
+        number = least - 1
+    if number < least or isinstance(value, (bool, np.bool_)):
+        raise BadInputs(f"{name} is a number from {least} on, not {value!r}")
     return number

@@ -6,6 +6,7 @@ leftmost start; from the start of first bytes a walk forwards finds all ends.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,14 +21,18 @@ from .recent import Recent
 from .tables import SearchTables
 from .walked import launch, unpacked
 
-__all__ = ["NO_ENDS", "Columns", "Ends", "SpanSearch", "joined_columns", "sorted_columns"]
+__all__ = ["NO_ENDS", "Columns", "Ends", "Rows", "SpanSearch", "joined_columns", "sorted_columns"]
 
 Array = np.ndarray[Any, Any]
 Columns = tuple[Array, Array, Array]
 """Starts, ends and patterns of matches."""
+Rows = Callable[[Array, int], Array]
+"""Gives u8[n, width], the bytes from each of n places on, i64."""
 
 FIRST_LOOK, GROWTH = 1 << 12, 16
 """Bytes in front of a match in which its start is looked for at first, and how many times as many next."""
+BLOCK = 1 << 24
+"""Bytes in front of matches that are looked at together."""
 FIRST_ROOM = 4
 """Ends of matches that begin at one place for which there is room at first."""
 
@@ -64,6 +69,8 @@ class SpanSearch:
         self.reverse, self.confirm = tables.reverse, tables.confirm
         self._rows_of_reverse = np.cumsum(compiled.is_reversed) - 1
         self._rows_of_confirm = np.cumsum(compiled.prefixes > 0) - 1
+        entries = None if self.reverse is None else self.reverse.entries
+        self._sees_behind = entries is not None and bool((entries != entries[:, :1]).any())
 
     def matches(self, recent: Recent, ends: Ends, is_end: bool) -> tuple[Columns, Ends]:
         """The matches, and the ends that must wait for more data.
@@ -78,7 +85,7 @@ class SpanSearch:
         if open_.any():
             own = ends.chosen(open_)
             # what an anchor sees behind the last byte is not known yet, nor whether a line break is the last
-            waits = own.ends >= recent.total - 1 if not is_end else np.zeros(len(own), bool)
+            waits = (own.ends >= recent.total - 1) & (self._sees_behind and not is_end)
             waiting = own.chosen(waits)
             found.append(self._from_ends(recent, own.chosen(~waits), is_end))
         if begun.any():
@@ -111,25 +118,52 @@ class SpanSearch:
 
     def _walk_back(self, data: Array, base: int, ends: Ends, is_end: bool) -> tuple[Array, Array]:
         """The starts as far as `data` shows them, and whether a walk came to where it begins, which is no start."""
+        places = np.maximum(ends.ends - base, 0)
+        begins, states = self._begins(data, places, ends.patterns, _contexts(data, places, is_end))
+        begins += base
+        if base == 0:
+            assert self.reverse is not None
+            return np.where(self.reverse.shows_at_end[states], 0, begins), np.zeros(len(ends), bool)
+        return begins, (states != 0) | (ends.ends < base)
+
+    def _begins(self, data: Array, places: Array, patterns: Array, contexts: Array) -> tuple[Array, Array]:
+        """The leftmost starts of matches that end at `places` of `data`, and the states in which the walks came to its start.
+
+        `contexts`: what stands at each place, for the byte before it.
+        """
         walker = self.reverse
         assert walker is not None
-        places = np.maximum(ends.ends - base, 0)
-        contexts = _contexts(data, places, is_end)
-        entries = walker.entries[self._rows_of_reverse[ends.patterns], contexts]
-        shown, exits = np.zeros((2, len(ends)), np.uint32)
+        entries = walker.entries[self._rows_of_reverse[patterns], contexts]
+        shown, exits = np.zeros((2, len(places)), np.uint32)
         arrays = [data, walker.columns, walker.cells, walker.least_lags, places.astype(np.uint32)]
         launch(
             self.dispatcher,
             starts.pattern_starts(),
             [*arrays, entries, shown, exits],
-            -(-len(ends) // starts.INVOCATIONS),
+            -(-len(places) // starts.INVOCATIONS),
             walker.params,
         )
-        begins = shown.astype(np.int64) + base
-        states = walker.states_of(exits)
-        if base == 0:
-            return np.where(walker.shows_at_end[states], 0, begins), np.zeros(len(ends), bool)
-        return begins, (states != 0) | (ends.ends < base)
+        return shown.astype(np.int64), walker.states_of(exits)
+
+    def in_rows(self, ends: Ends, longest: int, rows: Rows, base: int) -> Columns:
+        """The matches with these ends, of patterns without anchors and prefixes, whose matches have up to `longest` bytes.
+
+        `ends`: counted from the place `base` on, as `rows` counts, which gives the bytes in front of each.
+        """
+        lengths = self.compiled.lengths[ends.patterns]
+        begins = ends.ends - lengths
+        width = longest + 1  # a walk is idle when it has seen all bytes of a match and one before
+        for which in _blocks(np.flatnonzero((lengths == 0) & (ends.ends >= width)), width):
+            data = rows(ends.ends[which] - width, width).reshape(-1)
+            places = np.arange(1, len(which) + 1) * width
+            shown, _ = self._begins(data, places, ends.patterns[which], np.full(len(which), DATA_EDGE))
+            begins[which] = ends.ends[which] - (places - shown)
+        at_front = np.flatnonzero((lengths == 0) & (ends.ends < width))
+        if len(at_front):
+            own = ends.chosen(at_front)
+            data = rows(np.zeros(1, np.int64), int(own.ends.max()))[0]
+            begins[at_front], _ = self._walk_back(data, 0, own, True)
+        return begins + base, ends.ends + base, ends.patterns
 
     # --- forwards, from the first bytes
 
@@ -208,6 +242,11 @@ class SpanSearch:
                 owners = np.nonzero(used)[0]
                 return owners, hits.reshape(-1, room)[used], walker.states_of(exits)
             room = int(counts.max())
+
+
+def _blocks(indices: Array, width: int) -> list[Array]:
+    """Runs of indices of rows of so many bytes, of at most BLOCK bytes each."""
+    return np.array_split(indices, -(-len(indices) * width // BLOCK)) if len(indices) else []
 
 
 def _contexts(data: Array, places: Array, is_end: bool) -> Array:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,13 +12,16 @@ from ..patterns.automaton import DATA_EDGE
 from ..runtime.cpu import CpuDispatcher
 from ..runtime.dispatcher import BadInputs
 from .cpu import CpuSearch, Hits
-from .data import octets_of
+from .data import DeviceOctets, octets_in_place
 from .decoder import Decoder
 from .encodings import Encoding
 from .matches import Matches
-from .recent import Recent
+from .recent import WAITING, Recent
 from .spans import NO_ENDS, Columns, Ends, SpanSearch, joined_columns, sorted_columns
 from .tables import SearchTables
+
+if TYPE_CHECKING:
+    from .gpu import GpuSearch, SearchedWindow
 
 __all__ = ["Stream"]
 
@@ -31,6 +34,10 @@ HISTORY, MOST_KEPT = 1 << 20, 1 << 32
 """Bytes that are kept of a stream, and of data that is searched as a whole: places in them have 32 bits."""
 SEAM = 1 << 16
 """Bytes at the start of a part that are searched together with the last bytes of the part before."""
+LEAST_ON_GPU, LEAST_RESIDENT = 1 << 22, 1 << 18
+"""Characters of a part in main memory, and of one on a GPU, from which on a GPU is faster."""
+TAIL = 64
+"""Characters at the end of a part, at least, that a GPU does not search: padding may be among them."""
 
 
 class Stream:
@@ -41,7 +48,7 @@ class Stream:
 
     Of patterns whose matches differ in length, those are found that have up to HISTORY bytes; a longer one raises
     LimitExceeded, or with `longest` is left out, as are those of more than `longest` bytes.  `is_whole`: all data is one part,
-    which nobody changes before `finish`; then there is no such limit.
+    which nobody changes before `finish`; then there is no such limit.  `gpu_for`: what searches large parts, or None.
     """
 
     def __init__(
@@ -52,7 +59,9 @@ class Stream:
         dispatcher: CpuDispatcher,
         is_whole: bool = False,
         longest: int | None = None,
+        gpu_for: Callable[[Array | DeviceOctets], GpuSearch | None] = lambda octets: None,
     ) -> None:
+        self._gpu_for = gpu_for
         self._tables, self._encoding = tables, encoding
         compiled = tables.compiled
         self._search = CpuSearch(tables.search, compiled.warmup, tables.prefilter, dispatcher)
@@ -69,6 +78,7 @@ class Stream:
         self._recent = Recent(MOST_KEPT if is_whole else longest or HISTORY)
         self._copies = self._decoder is not None or not is_whole
         self._waiting = NO_ENDS
+        self._gpu_failed = False
 
     def begin(self, start: int, before: Array) -> None:
         """Begin within data, at `start`: what is fed follows `before`, in encoded text as many whole groups of characters as
@@ -87,15 +97,19 @@ class Stream:
 
     def feed(self, data: Any) -> Matches:
         """The matches that the next part of the data brings."""
-        octets = octets_of(data, "data")
+        octets = octets_in_place(data, "data")
         with self._until_error():
-            if self._decoder is None:
-                for part in self._parts(octets):
-                    self._search_window(*part)
-            else:
-                for buffer in self._decoder.decode(octets):
-                    self._search_decoded(buffer)
+            done = self._feed_gpu(octets)
+            self._feed_cpu(_in_main_memory(octets, done, len(octets)))
             return self._matches()
+
+    def _feed_cpu(self, octets: Array) -> None:
+        if self._decoder is None:
+            for part in self._parts(octets):
+                self._search_window(*part)
+        else:
+            for buffer in self._decoder.decode(octets):
+                self._search_decoded(buffer)
 
     def finish(self) -> Matches:
         """The matches that show only at the end.  Nothing can be fed any more."""
@@ -167,6 +181,71 @@ class Stream:
             self._recent.add(window[known:].copy() if self._copies else window[known:])
         self._add_hits(hits, base)
 
+    # --- on a GPU
+
+    def _feed_gpu(self, octets: Array | DeviceOctets) -> int:
+        """Search the front of a part, and give its length: 0 where the GPU does not search.
+
+        It searches whole groups of characters that hold bits.  What is around them is searched by the CPU, and all from
+        the first window on that has other characters.
+        """
+        least = LEAST_RESIDENT if isinstance(octets, DeviceOctets) else LEAST_ON_GPU
+        gpu = self._gpu_for(octets) if len(octets) >= least else None
+        if gpu is None or self._gpu_failed:
+            return 0
+        first, decoder = 0, self._decoder
+        if self._searched or (decoder is not None and decoder.waiting):
+            first = max(SEAM, gpu.before)
+            if decoder is not None:
+                first += -(first + decoder.waiting) % decoder.encoding.characters
+            self._feed_cpu(_in_main_memory(octets, 0, first))
+        if decoder is not None and not decoder.is_between_groups:
+            return first
+        unit = 1 if decoder is None else decoder.encoding.characters
+        end = first + (len(octets) - TAIL - first) // unit * unit
+        base, done = self._searched, first
+        for window in gpu.windows(octets, first, end):
+            if window.is_wrong:
+                self._gpu_failed = True  # the CPU says what is wrong, or skips blanks
+                break
+            done = window.first + window.count
+            seen_from = base + self._bytes_of(window.first - first) - self._bytes_of(window.before)
+            self._add_window(gpu, octets, window, seen_from)
+        if done > first:
+            self._pass(octets, first, done)
+        return done
+
+    def _bytes_of(self, characters: int) -> int:
+        return characters if self._encoding is None else self._encoding.bytes_of(characters)
+
+    def _add_window(
+        self, gpu: GpuSearch, octets: Array | DeviceOctets, window: SearchedWindow, base: int
+    ) -> None:
+        if self._spans is None or not len(window.hits):
+            self._add_hits(Hits(window.hits, 0), base)
+            return
+        _, behind, patterns, lags = self._tables.search.shown(window.hits)
+        assert not lags.any()
+        first = window.first - window.before
+        rows = gpu.rows(octets, first)
+        self._found.append(self._spans.in_rows(Ends(behind, patterns), self._reach, rows, base))
+
+    def _pass(self, octets: Array | DeviceOctets, first: int, end: int) -> None:
+        """Go on behind characters that a GPU searched."""
+        kept = self._reach + WAITING
+        count = self._bytes_of(end - first)
+        if self._encoding is None or self._decoder is None:
+            latest = _in_main_memory(octets, max(first, end - kept), end)
+        else:
+            groups = -(-kept // self._encoding.octets) * self._encoding.characters
+            text = _in_main_memory(octets, max(first, end - groups), end)
+            latest = self._encoding.decode_few(text)
+            self._decoder.skip(end - first)
+        self._searched += count
+        self._history = latest[max(0, len(latest) - self._reach) :].copy()
+        if self._spans is not None:
+            self._recent.skip(count, latest)
+
     # --- matches
 
     def _add_hits(self, hits: Hits, base: int) -> None:
@@ -216,3 +295,7 @@ class Stream:
         return Matches(
             starts, ends, patterns, (places.of(first), places.of(last - np.uint64(1)) + np.uint64(1))
         )
+
+
+def _in_main_memory(octets: Array | DeviceOctets, first: int, end: int) -> Array:
+    return octets.to_host(first, end) if isinstance(octets, DeviceOctets) else octets[first:end]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from ..patterns.compiled import CompiledPatterns
 from ..patterns.pattern_list import Patterns
 from .prefilter import Prefilter, prefilter_of
 from .walked import WalkedAutomaton
+
+if TYPE_CHECKING:
+    from .gpu_tables import GpuTables
 
 __all__ = ["SearchTables"]
 
@@ -49,6 +52,13 @@ class SearchTables:
     def reach(self) -> int:
         """Bytes before a place that tell the state there, and one that tells where to begin; 0 if it takes all of them."""
         return 0 if self.compiled.warmup is None else self.compiled.warmup + 1
+
+    @cached_property
+    def for_gpu(self) -> GpuTables | None:
+        """None if no GPU searches by them."""
+        from .gpu_tables import GpuTables
+
+        return GpuTables.of(self.compiled, self.prefilter is not None)
 
     @cached_property
     def shows_one_each(self) -> bool:

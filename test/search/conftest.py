@@ -1,0 +1,33 @@
+"""A GPU in main memory for the tests of searches (see test/stand_ins)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fake_gpu import install
+
+from vyre_opt.cuda import device, libcuda
+from vyre_opt.runtime import dispatcher as protocol
+from vyre_opt.search import gpu as gpu_search
+from vyre_opt.search import stream
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The dispatcher that searches on GPU 0 choose, of a GPU in main memory; for data of any size, in small windows."""
+    fake = install(monkeypatch)
+    fake.target = "cpu"
+    monkeypatch.setitem(protocol._shared, ("cuda", ("bounds", "none"), ("device", 0)), fake)
+    monkeypatch.setitem(device._devices, 0, fake.gpu)
+    monkeypatch.setattr(libcuda, "is_pinned", lambda pointer: True)
+    for module, name, value in (
+        (stream, "LEAST_ON_GPU", 300),
+        (stream, "LEAST_RESIDENT", 300),
+        (stream, "SEAM", 60),
+        (gpu_search, "WINDOW", 480),
+        (gpu_search, "RESIDENT_WINDOW", 960),
+        (gpu_search, "FIRST_HITS", 8),
+    ):
+        monkeypatch.setattr(module, name, value)
+    return fake

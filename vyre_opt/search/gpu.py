@@ -1,0 +1,286 @@
+"""Searches text on a GPU, window after window: while one is searched, the next is on its way.
+
+    pinned memory     | copy 0 | copy 1 | copy 2 |
+    other memory      | by threads to pinned memory, and from there
+    the GPU                    | search 0 | search 1 | search 2 |
+    this process                          | hits 0   | hits 1   | hits 2 |
+
+A window begins some characters before those that it is to search, as many as a match may have, so that each place has its
+hits from one window.  The hits come back with their number if they are few, and otherwise when this is known.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..cuda import CudaDispatcher, libcuda
+from ..cuda.device import Device
+from ..cuda.driver import translated_errors
+from ..cuda.queues import PyCudaQueue
+from ..cuda.transfers import Staging
+from ..cuda.waiting import wait_until
+from ..kernels.gather_rows import INVOCATIONS, gather_rows
+from .data import DeviceOctets
+from .encodings import Encoding
+from .gpu_tables import GpuTables
+from .spans import Rows
+
+__all__ = ["GpuSearch", "SearchedWindow"]
+
+Array = np.ndarray[Any, Any]
+
+WINDOW, RESIDENT_WINDOW = 1 << 25, 1 << 28
+"""Characters of a window, and of one that is in the GPU's memory already."""
+SLOTS = 3
+"""Windows under way at once: one is copied, one searched, and of one the hits are taken."""
+ALIGNED = 48
+"""Whole groups of characters in every encoding, and whole vectors of the programs."""
+
+MOST_PLACES = (1 << 32) - 1
+
+COUNTERS, HEADER = 2, 256
+"""u32s at the start of a window's results, and the bytes before the hits."""
+FIRST_HITS = 4096
+"""Hits that are copied together with the counters."""
+CHARACTERS_OF_A_HIT = 256
+"""Of a window, for each of the hits that there is room for at first."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedWindow:
+    """`first`, `count`: its characters in the text.  `hits`: packed, with places from that of character `first` - `before` on.
+
+    `is_wrong`: a character holds no bits; then there are no hits, and it is the last window.
+    """
+
+    first: int
+    count: int
+    before: int
+    hits: Array
+    is_wrong: bool
+
+
+class _Slot:
+    """Memory of one window under way: `text` and `results` on the GPU, `answer` in pinned memory."""
+
+    def __init__(self, gpu: Device, characters: int, room: int) -> None:
+        cuda = gpu.cuda
+        self.gpu, self.room = gpu, room
+        self.queue = PyCudaQueue(gpu, cuda.Stream())
+        self.done = cuda.Event(cuda.event_flags.DISABLE_TIMING)
+        self.characters = characters
+        self.text: Any = None
+        self.pointer = 0  # of the window's characters on the GPU
+        self.results = gpu.allocate(HEADER + 8 * room)
+        self.answer = gpu.pinned.allocate((HEADER + 8 * min(room, FIRST_HITS),), np.uint8)
+
+    def own_text(self) -> int:
+        """The address of memory for the characters of a window."""
+        if self.text is None:
+            self.text = self.gpu.allocate(self.characters)
+        return int(self.text)
+
+    def make_room(self, room: int) -> None:
+        self.room, self.results = room, self.gpu.allocate(HEADER + 8 * room)
+
+    def fetch(self, hits: int) -> None:
+        """Enqueue a copy of the counters and the first hits."""
+        answer = self.answer[: HEADER + 8 * min(hits, self.room)]
+        self.gpu.cuda.memcpy_dtoh_async(answer, int(self.results), self.queue.stream)
+        self.done.record(self.queue.stream)
+
+    def counters(self) -> tuple[int, int]:
+        wait_until(self.done.query)
+        count, wrong = self.answer[: 4 * COUNTERS].view(np.uint32).tolist()
+        return count, wrong
+
+
+class GpuSearch:
+    """Searches text in an encoding, or bytes (None), on the GPU of a dispatcher, whose programs check no bounds: tables are
+    valid, and what is in a window is known."""
+
+    def __init__(self, tables: GpuTables, encoding: Encoding | None, dispatcher: CudaDispatcher) -> None:
+        self.tables, self.encoding, self.dispatcher = tables, encoding, dispatcher
+        unit, octets = (1, 1) if encoding is None else (encoding.characters, encoding.octets)
+        self._unit, self._octets = unit, octets
+        groups = -(-tables.reach // octets)
+        self.before = -(-groups * unit // ALIGNED) * ALIGNED
+        """Characters before a window that it sees."""
+        self.memory = self._on_device()
+
+    @property
+    def gpu(self) -> Device:
+        return self.dispatcher.device
+
+    def _on_device(self) -> dict[str, tuple[Any, int]]:
+        """The tables in the GPU's memory, and how many elements they have, by name."""
+        arrays = dict(self.tables.arrays)
+        if self.encoding is not None:
+            arrays["values"] = self.encoding.values
+        own = self.tables.memory.setdefault(self.gpu.number, {})
+        key = "" if self.encoding is None else self.encoding.name
+        with self.gpu as gpu, translated_errors("copying tables to the GPU"):
+            for name, array in arrays.items():
+                held = key + " values" if name == "values" else name
+                if held not in own:
+                    own[held] = gpu.allocate(array.nbytes)
+                    gpu.cuda.memcpy_htod(int(own[held]), np.ascontiguousarray(array))
+        return {
+            name: (own[key + " values" if name == "values" else name], array.size)
+            for name, array in arrays.items()
+        }
+
+    def rows(self, text: Array | DeviceOctets, first: int) -> Rows:
+        """What gives the bytes that `text` holds from places on, which are counted from that of the character `first`."""
+        return partial(self._rows, text, first)
+
+    def _rows(self, text: Array | DeviceOctets, first: int, begins: Array, width: int) -> Array:
+        unit, octets = self._unit, self._octets
+        groups = -(-(octets - 1 + width) // octets)
+        characters = self._gathered(text, first, begins // octets * unit, groups * unit)
+        if self.encoding is None:
+            return characters
+        decoded = self.encoding.decode_few(characters.reshape(-1)).reshape(len(begins), -1)
+        return np.take_along_axis(decoded, (begins % octets)[:, None] + np.arange(width), axis=1)
+
+    def _gathered(self, text: Array | DeviceOctets, first: int, begins: Array, width: int) -> Array:
+        """u8[n, width], the characters behind `first` + each of `begins`; behind the last one there may be others."""
+        if not isinstance(text, DeviceOctets):
+            return text[np.minimum(first + begins[:, None] + np.arange(width), len(text) - 1)]
+        rows = np.empty((len(begins), width), np.uint8)
+        with self.gpu as gpu, translated_errors(f"copying {rows.nbytes} bytes from the GPU"):
+            kernel = self.dispatcher.prepare(gather_rows())
+            places = begins.astype(np.uint32)
+            memory, gathered = gpu.allocate(places.nbytes), gpu.allocate(rows.nbytes)
+            gpu.cuda.memcpy_htod(int(memory), places)
+            pointers = {"data": text.pointer + first, "begins": int(memory), "rows": int(gathered)}
+            counts = {
+                "data": min(len(text) - first, MOST_PLACES), "begins": len(begins), "rows": rows.size,
+            }  # fmt: skip
+            queue = PyCudaQueue(gpu, gpu.stream)
+            kernel.launch(queue, (-(-rows.size // INVOCATIONS), 1, 1), pointers, counts, {"width": width})
+            queue.wait()
+            gpu.cuda.memcpy_dtoh(rows, int(gathered))
+        return rows
+
+    def windows(self, text: Array | DeviceOctets, first: int, end: int) -> Iterator[SearchedWindow]:
+        """Search the characters of `text` from `first` up to `end`, which are whole groups, in order.
+
+        Each window sees the characters before it, as far as `text` has them.  Ends with one that `is_wrong`.
+        """
+        is_resident = isinstance(text, DeviceOctets)
+        size = RESIDENT_WINDOW if is_resident else WINDOW
+        size = min(size, end - first) // ALIGNED * ALIGNED or end - first
+        with self.gpu as gpu, translated_errors("preparing a search"):
+            kernel = self.dispatcher.prepare(self.tables.program(self.encoding))
+            run = _Run(self, text, kernel)
+            if is_resident:
+                run.wait_for_producer()
+            starts = range(first, end, size)
+            room = max(FIRST_HITS, size // CHARACTERS_OF_A_HIT)
+            slots = [_Slot(gpu, size + self.before, room) for _ in starts[:SLOTS]]
+        pending: deque[tuple[_Slot, int, int]] = deque()
+        try:
+            for number, start in enumerate(starts):
+                if len(pending) == SLOTS:
+                    window = run.collect(*pending.popleft())
+                    yield window
+                    if window.is_wrong:
+                        return
+                slot, stop = slots[number % SLOTS], min(start + size, end)
+                pending.append((slot, start, stop))
+                run.submit(slot, start, stop)
+            while pending:
+                window = run.collect(*pending.popleft())
+                yield window
+                if window.is_wrong:
+                    return
+        finally:  # nothing may be read any more that the caller can free
+            with self.gpu:
+                for slot in slots:
+                    slot.queue.wait()
+
+
+class _Run:
+    """One search of a text: copies, launches, and what comes back."""
+
+    def __init__(self, search: GpuSearch, text: Array | DeviceOctets, kernel: Any) -> None:
+        self.search, self.text, self.kernel = search, text, kernel
+        self.gpu = search.gpu
+        self.is_in_place = isinstance(text, DeviceOctets) and text.pointer % 16 == 0
+        self.staging: Staging | None = None
+        if not isinstance(text, DeviceOctets):
+            begin = text.ctypes.data
+            if not (libcuda.is_pinned(begin) and libcuda.is_pinned(begin + len(text) - 1)):
+                self.staging = Staging(self.gpu)
+        self.most = kernel.resident_workgroups()
+
+    def wait_for_producer(self) -> None:
+        """Until what writes the text is done."""
+        assert isinstance(self.text, DeviceOctets)
+        self.text.queue(self.gpu).wait()
+
+    def submit(self, slot: _Slot, start: int, stop: int) -> None:
+        """Enqueue the copy and the search of a window, and the copy of its first hits."""
+        with self.gpu, translated_errors(f"searching {stop - start} characters"):
+            first = max(0, start - self.search.before)
+            slot.pointer = self._bring(slot, first, stop)
+            self._launch(slot, first, start, stop)
+            slot.fetch(FIRST_HITS)
+
+    def _bring(self, slot: _Slot, first: int, stop: int) -> int:
+        """The address on the GPU of the characters from `first` up to `stop`."""
+        if isinstance(self.text, DeviceOctets):
+            if self.is_in_place and first % 16 == 0:  # programs load vectors
+                return self.text.pointer + first
+            pointer = slot.own_text()
+            slot.queue.copy(pointer, self.text.pointer + first, stop - first)
+            return pointer
+        pointer, part = slot.own_text(), self.text[first:stop]
+        if self.staging is None:
+            self.gpu.cuda.memcpy_htod_async(pointer, part, slot.queue.stream)
+        else:
+            self.staging.copy(pointer, part, slot.queue.stream)
+        return pointer
+
+    def _launch(self, slot: _Slot, first: int, start: int, stop: int) -> None:
+        search, tables = self.search, self.search.tables
+        bytes_before, count = (
+            characters // search._unit * search._octets for characters in (start - first, stop - first)
+        )
+        slot.queue.zero(int(slot.results), 4 * COUNTERS)
+        results = int(slot.results)
+        pointers = {"text": slot.pointer, "counters": results, "hits": results + HEADER}
+        counts = {"text": stop - first, "counters": COUNTERS, "hits": slot.room}
+        for name, (memory, size) in search.memory.items():
+            pointers[name], counts[name] = int(memory), size
+        grid = max(1, min(self.most, -(-count // tables.tile)))
+        params = {**tables.params, "start": bytes_before, "count": count}
+        self.kernel.launch(slot.queue, (grid, 1, 1), pointers, counts, params)
+
+    def collect(self, slot: _Slot, start: int, stop: int) -> SearchedWindow:
+        """Wait for a window, and take its hits."""
+        search = self.search
+        first = max(0, start - search.before)
+        window = partial(SearchedWindow, start, stop - start, start - first)
+        with self.gpu, translated_errors(f"searching {stop - start} characters"):
+            count, wrong = slot.counters()
+            if wrong:
+                return window(np.zeros(0, np.uint64), True)
+            if count > slot.room:  # all hits were counted
+                slot.make_room(count)
+                self._launch(slot, first, start, stop)
+                slot.fetch(FIRST_HITS)
+                slot.counters()
+            hits = slot.answer[HEADER : HEADER + 8 * min(count, FIRST_HITS)].view(np.uint64)
+            if count > FIRST_HITS:
+                hits = np.empty(count, np.uint64)
+                self.gpu.cuda.memcpy_dtoh_async(hits, int(slot.results) + HEADER, slot.queue.stream)
+                slot.queue.wait()
+        return window(search.tables.settled(hits), False)
