@@ -125,10 +125,8 @@ def test_wrong_characters(place: int, gpu: Any) -> None:
     scanner = Scanner([b"needle"], "base64", target="cuda")
     with pytest.raises(EncodingError, match=f"at character {place}: '!'"):
         scanner.scan(bytes(text))
-    stream = scanner.stream()
     with pytest.raises(EncodingError, match=f"at character {place}: '!'"):
-        for first in range(0, len(text), 6001):
-            stream.feed(bytes(text[first : first + 6001]))
+        scanner.scan_stream(bytes(text[first : first + 6001]) for first in range(0, len(text), 6001))
 
 
 def test_padding_and_blanks(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +144,9 @@ def test_padding_and_blanks(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [base64.b64decode(place.replace(b"\n", b"") + b"==")[:6] for place in places] == [b"needle"] * 2
     late = plain[:12_000] + b"\n" + plain[12_000:]
     assert list(scanner.scan(late)) == expected
-    assert list(Scanner([b"needle"], "base64", strict=False, target="cuda").scan(plain.rstrip(b"="))) == expected
+    assert (
+        list(Scanner([b"needle"], "base64", strict=False, target="cuda").scan(plain.rstrip(b"="))) == expected
+    )
 
 
 def test_memory_that_is_not_pinned(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..runtime.dispatcher import BadInputs
-
-if TYPE_CHECKING:
-    from ..cuda.device import Device
-    from ..cuda.queues import Queue
 
 __all__ = ["DeviceOctets", "octets_in_place", "octets_of"]
 
@@ -30,24 +26,25 @@ class DeviceOctets:
     def __len__(self) -> int:
         return self.count
 
-    def queue(self, gpu: Device) -> Queue:
-        """The stream in which the owner's library writes it."""
-        from ..cuda.device_arrays import producer_stream
-        from ..cuda.queues import queue_of
-
-        return queue_of(gpu, producer_stream(self.owner))
-
     def to_host(self, first: int, end: int) -> Array:
-        """A copy of the bytes from `first` up to `end`; waits for the owner's library."""
+        """A copy of the bytes from `first` up to `end`."""
         from ..cuda.device import device
         from ..cuda.driver import translated_errors
 
         octets = np.empty(end - first, np.uint8)
-        with device(self.number) as gpu, translated_errors(f"copying {end - first} bytes from the GPU"):
-            self.queue(gpu).wait()
-            if len(octets):
+        if len(octets):
+            with device(self.number) as gpu, translated_errors(f"copying {end - first} bytes from the GPU"):
                 gpu.cuda.memcpy_dtoh(octets, self.pointer + first)
         return octets
+
+    def wait_for_owner(self) -> None:
+        """Until what the owner's library writes there is written."""
+        from ..cuda.device import device
+        from ..cuda.device_arrays import producer_stream
+        from ..cuda.queues import queue_of
+
+        with device(self.number) as gpu:
+            queue_of(gpu, producer_stream(self.owner)).wait()
 
 
 def octets_of(data: Any, name: str) -> Array:
@@ -60,7 +57,7 @@ def octets_of(data: Any, name: str) -> Array:
 
 
 def octets_in_place(data: Any, name: str) -> Array | DeviceOctets:
-    """The same, but arrays on a GPU stay there."""
+    """The same, but arrays on a GPU stay there; what their library is doing with them is waited for."""
     if isinstance(data, str):
         data = data.encode("utf-8", "surrogatepass")
     if isinstance(data, (np.ndarray, bytes, bytearray, memoryview)):
@@ -83,7 +80,9 @@ def _on_gpu(array: Any, name: str) -> DeviceOctets:
     _check_type(info.kind, name)
     if not info.contiguous:
         raise BadInputs(f"{name}: the array is not contiguous; pass a contiguous copy")
-    return DeviceOctets(info.pointer, info.scalars, info.device or 0, array)
+    octets = DeviceOctets(info.pointer, info.scalars, info.device or 0, array)
+    octets.wait_for_owner()
+    return octets
 
 
 def _check_type(kind: str, name: str) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -37,6 +38,8 @@ Array = np.ndarray[Any, Any]
 
 WINDOW, RESIDENT_WINDOW = 1 << 25, 1 << 28
 """Characters of a window, and of one that is in the GPU's memory already."""
+MOST_BEFORE = 1 << 13
+"""Characters before a window that it may see."""
 SLOTS = 3
 """Windows under way at once: one is copied, one searched, and of one the hits are taken."""
 ALIGNED = 48
@@ -48,8 +51,8 @@ COUNTERS, HEADER = 2, 256
 """u32s at the start of a window's results, and the bytes before the hits."""
 FIRST_HITS = 4096
 """Hits that are copied together with the counters."""
-CHARACTERS_OF_A_HIT = 256
-"""Of a window, for each of the hits that there is room for at first."""
+ROOM = 1 << 20
+"""Hits of a window for which there is room at first; of one with more they are only counted, and it is searched again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,36 +72,58 @@ class SearchedWindow:
 class _Slot:
     """Memory of one window under way: `text` and `results` on the GPU, `answer` in pinned memory."""
 
-    def __init__(self, gpu: Device, characters: int, room: int) -> None:
+    def __init__(self, gpu: Device) -> None:
         cuda = gpu.cuda
-        self.gpu, self.room = gpu, room
+        self.gpu, self.room = gpu, ROOM
         self.queue = PyCudaQueue(gpu, cuda.Stream())
         self.done = cuda.Event(cuda.event_flags.DISABLE_TIMING)
-        self.characters = characters
         self.text: Any = None
         self.pointer = 0  # of the window's characters on the GPU
-        self.results = gpu.allocate(HEADER + 8 * room)
-        self.answer = gpu.pinned.allocate((HEADER + 8 * min(room, FIRST_HITS),), np.uint8)
+        self.results = gpu.allocate(HEADER + 8 * ROOM)
+        self.answer = gpu.pinned.allocate((HEADER + 8 * FIRST_HITS,), np.uint8)
 
-    def own_text(self) -> int:
-        """The address of memory for the characters of a window."""
-        if self.text is None:
-            self.text = self.gpu.allocate(self.characters)
+    def text_pointer(self, characters: int) -> int:
+        """The address of memory for so many characters of a window."""
+        if self.text is None or self.text.size < characters:
+            self.text = self.gpu.allocate(max(characters, WINDOW + MOST_BEFORE))
         return int(self.text)
 
     def make_room(self, room: int) -> None:
         self.room, self.results = room, self.gpu.allocate(HEADER + 8 * room)
 
-    def fetch(self, hits: int) -> None:
+    def fetch(self) -> None:
         """Enqueue a copy of the counters and the first hits."""
-        answer = self.answer[: HEADER + 8 * min(hits, self.room)]
-        self.gpu.cuda.memcpy_dtoh_async(answer, int(self.results), self.queue.stream)
+        self.gpu.cuda.memcpy_dtoh_async(self.answer, int(self.results), self.queue.stream)
         self.done.record(self.queue.stream)
 
     def counters(self) -> tuple[int, int]:
         wait_until(self.done.query)
         count, wrong = self.answer[: 4 * COUNTERS].view(np.uint32).tolist()
         return count, wrong
+
+
+_idle_slots: dict[int, list[_Slot]] = {}
+"""Slots that no search uses, by the number of their GPU: to make streams and pinned memory takes longer than a short search."""
+
+
+@contextmanager
+def _slots(gpu: Device, count: int) -> Iterator[list[_Slot]]:
+    """So many slots, which are idle again at the end.  Nothing may be read any more then that the caller can free."""
+    idle = _idle_slots.setdefault(gpu.number, [])
+    slots: list[_Slot] = []
+    with gpu:
+        while len(slots) < count:
+            try:
+                slots.append(idle.pop())
+            except IndexError:
+                slots.append(_Slot(gpu))
+    try:
+        yield slots
+    finally:
+        with gpu:
+            for slot in slots:
+                slot.queue.wait()
+        idle += [slot for slot in slots if slot.room == ROOM][: max(0, SLOTS - len(idle))]
 
 
 class GpuSearch:
@@ -113,6 +138,9 @@ class GpuSearch:
         self.before = -(-groups * unit // ALIGNED) * ALIGNED
         """Characters before a window that it sees."""
         self.memory = self._on_device()
+        with self.gpu, translated_errors("preparing a search"):
+            self.kernel = dispatcher.prepare(tables.program(encoding))
+            self.most_workgroups = self.kernel.resident_workgroups()
 
     @property
     def gpu(self) -> Device:
@@ -174,19 +202,12 @@ class GpuSearch:
 
         Each window sees the characters before it, as far as `text` has them.  Ends with one that `is_wrong`.
         """
-        is_resident = isinstance(text, DeviceOctets)
-        size = RESIDENT_WINDOW if is_resident else WINDOW
+        size = RESIDENT_WINDOW if isinstance(text, DeviceOctets) else WINDOW
         size = min(size, end - first) // ALIGNED * ALIGNED or end - first
-        with self.gpu as gpu, translated_errors("preparing a search"):
-            kernel = self.dispatcher.prepare(self.tables.program(self.encoding))
-            run = _Run(self, text, kernel)
-            if is_resident:
-                run.wait_for_producer()
-            starts = range(first, end, size)
-            room = max(FIRST_HITS, size // CHARACTERS_OF_A_HIT)
-            slots = [_Slot(gpu, size + self.before, room) for _ in starts[:SLOTS]]
+        starts = range(first, end, size)
+        run = _Run(self, text)
         pending: deque[tuple[_Slot, int, int]] = deque()
-        try:
+        with _slots(self.gpu, min(SLOTS, len(starts))) as slots:
             for number, start in enumerate(starts):
                 if len(pending) == SLOTS:
                     window = run.collect(*pending.popleft())
@@ -194,37 +215,27 @@ class GpuSearch:
                     if window.is_wrong:
                         return
                 slot, stop = slots[number % SLOTS], min(start + size, end)
-                pending.append((slot, start, stop))
                 run.submit(slot, start, stop)
+                pending.append((slot, start, stop))
             while pending:
                 window = run.collect(*pending.popleft())
                 yield window
                 if window.is_wrong:
                     return
-        finally:  # nothing may be read any more that the caller can free
-            with self.gpu:
-                for slot in slots:
-                    slot.queue.wait()
 
 
 class _Run:
     """One search of a text: copies, launches, and what comes back."""
 
-    def __init__(self, search: GpuSearch, text: Array | DeviceOctets, kernel: Any) -> None:
-        self.search, self.text, self.kernel = search, text, kernel
-        self.gpu = search.gpu
-        self.is_in_place = isinstance(text, DeviceOctets) and text.pointer % 16 == 0
+    def __init__(self, search: GpuSearch, text: Array | DeviceOctets) -> None:
+        self.search, self.text, self.gpu = search, text, search.gpu
         self.staging: Staging | None = None
-        if not isinstance(text, DeviceOctets):
+        if isinstance(text, DeviceOctets):
+            return
+        with self.gpu as gpu:
             begin = text.ctypes.data
             if not (libcuda.is_pinned(begin) and libcuda.is_pinned(begin + len(text) - 1)):
-                self.staging = Staging(self.gpu)
-        self.most = kernel.resident_workgroups()
-
-    def wait_for_producer(self) -> None:
-        """Until what writes the text is done."""
-        assert isinstance(self.text, DeviceOctets)
-        self.text.queue(self.gpu).wait()
+                self.staging = Staging(gpu)
 
     def submit(self, slot: _Slot, start: int, stop: int) -> None:
         """Enqueue the copy and the search of a window, and the copy of its first hits."""
@@ -232,17 +243,18 @@ class _Run:
             first = max(0, start - self.search.before)
             slot.pointer = self._bring(slot, first, stop)
             self._launch(slot, first, start, stop)
-            slot.fetch(FIRST_HITS)
+            slot.fetch()
 
     def _bring(self, slot: _Slot, first: int, stop: int) -> int:
         """The address on the GPU of the characters from `first` up to `stop`."""
         if isinstance(self.text, DeviceOctets):
-            if self.is_in_place and first % 16 == 0:  # programs load vectors
-                return self.text.pointer + first
-            pointer = slot.own_text()
-            slot.queue.copy(pointer, self.text.pointer + first, stop - first)
+            source = self.text.pointer + first
+            if source % 16 == 0:  # programs load vectors
+                return source
+            pointer = slot.text_pointer(stop - first)
+            slot.queue.copy(pointer, source, stop - first)
             return pointer
-        pointer, part = slot.own_text(), self.text[first:stop]
+        pointer, part = slot.text_pointer(stop - first), self.text[first:stop]
         if self.staging is None:
             self.gpu.cuda.memcpy_htod_async(pointer, part, slot.queue.stream)
         else:
@@ -260,9 +272,9 @@ class _Run:
         counts = {"text": stop - first, "counters": COUNTERS, "hits": slot.room}
         for name, (memory, size) in search.memory.items():
             pointers[name], counts[name] = int(memory), size
-        grid = max(1, min(self.most, -(-count // tables.tile)))
+        grid = max(1, min(search.most_workgroups, -(-count // tables.tile)))
         params = {**tables.params, "start": bytes_before, "count": count}
-        self.kernel.launch(slot.queue, (grid, 1, 1), pointers, counts, params)
+        search.kernel.launch(slot.queue, (grid, 1, 1), pointers, counts, params)
 
     def collect(self, slot: _Slot, start: int, stop: int) -> SearchedWindow:
         """Wait for a window, and take its hits."""
@@ -276,7 +288,7 @@ class _Run:
             if count > slot.room:  # all hits were counted
                 slot.make_room(count)
                 self._launch(slot, first, start, stop)
-                slot.fetch(FIRST_HITS)
+                slot.fetch()
                 slot.counters()
             hits = slot.answer[HEADER : HEADER + 8 * min(count, FIRST_HITS)].view(np.uint64)
             if count > FIRST_HITS:

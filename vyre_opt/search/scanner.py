@@ -185,7 +185,9 @@ class Scanner:
         if tables is None:
             return None
         number = octets.number if isinstance(octets, DeviceOctets) else self.device
-        return GpuSearch(tables, self._encoding, _gpu_dispatcher(number))
+        if number not in self._gpu_searches:
+            self._gpu_searches[number] = GpuSearch(tables, self._encoding, _gpu_dispatcher(number))
+        return self._gpu_searches[number]
 
     def _stream_from(self, start: int, before: bytes) -> Stream:
         """A stream whose first part begins at `start`, behind `before`.  See Stream.begin."""
@@ -196,6 +198,11 @@ class Scanner:
     @property
     def _encoding(self) -> Encoding | None:
         return None if self.encoding is None else ENCODINGS[self.encoding]
+
+    @cached_property
+    def _gpu_searches(self) -> dict[int, GpuSearch]:
+        """By the numbers of their GPUs."""
+        return {}
 
     @property
     def _is_cut(self) -> bool:

@@ -99,8 +99,7 @@ class Stream:
         """The matches that the next part of the data brings."""
         octets = octets_in_place(data, "data")
         with self._until_error():
-            done = self._feed_gpu(octets)
-            self._feed_cpu(_in_main_memory(octets, done, len(octets)))
+            self._feed_cpu(self._feed_gpu(octets))
             return self._matches()
 
     def _feed_cpu(self, octets: Array) -> None:
@@ -183,8 +182,8 @@ class Stream:
 
     # --- on a GPU
 
-    def _feed_gpu(self, octets: Array | DeviceOctets) -> int:
-        """Search the front of a part, and give its length: 0 where the GPU does not search.
+    def _feed_gpu(self, octets: Array | DeviceOctets) -> Array:
+        """Search the front of a part, and give the rest: all of it where the GPU does not search.
 
         It searches whole groups of characters that hold bits.  What is around them is searched by the CPU, and all from
         the first window on that has other characters.
@@ -192,7 +191,7 @@ class Stream:
         least = LEAST_RESIDENT if isinstance(octets, DeviceOctets) else LEAST_ON_GPU
         gpu = self._gpu_for(octets) if len(octets) >= least else None
         if gpu is None or self._gpu_failed:
-            return 0
+            return _in_main_memory(octets, 0, len(octets))
         first, decoder = 0, self._decoder
         if self._searched or (decoder is not None and decoder.waiting):
             first = max(SEAM, gpu.before)
@@ -200,9 +199,12 @@ class Stream:
                 first += -(first + decoder.waiting) % decoder.encoding.characters
             self._feed_cpu(_in_main_memory(octets, 0, first))
         if decoder is not None and not decoder.is_between_groups:
-            return first
+            return _in_main_memory(octets, first, len(octets))
         unit = 1 if decoder is None else decoder.encoding.characters
         end = first + (len(octets) - TAIL - first) // unit * unit
+        seen = -(-(self._reach + WAITING) // (1 if decoder is None else decoder.encoding.octets)) * unit
+        back = max(first, end - seen)
+        edge = _in_main_memory(octets, back, len(octets))  # now, for a copy from a GPU waits until it is idle
         base, done = self._searched, first
         for window in gpu.windows(octets, first, end):
             if window.is_wrong:
@@ -211,9 +213,12 @@ class Stream:
             done = window.first + window.count
             seen_from = base + self._bytes_of(window.first - first) - self._bytes_of(window.before)
             self._add_window(gpu, octets, window, seen_from)
+        if done == end:
+            self._pass(end - first, edge[: end - back])
+            return edge[end - back :]
         if done > first:
-            self._pass(octets, first, done)
-        return done
+            self._pass(done - first, _in_main_memory(octets, max(first, done - seen), done))
+        return _in_main_memory(octets, done, len(octets))
 
     def _bytes_of(self, characters: int) -> int:
         return characters if self._encoding is None else self._encoding.bytes_of(characters)
@@ -230,17 +235,12 @@ class Stream:
         rows = gpu.rows(octets, first)
         self._found.append(self._spans.in_rows(Ends(behind, patterns), self._reach, rows, base))
 
-    def _pass(self, octets: Array | DeviceOctets, first: int, end: int) -> None:
-        """Go on behind characters that a GPU searched."""
-        kept = self._reach + WAITING
-        count = self._bytes_of(end - first)
-        if self._encoding is None or self._decoder is None:
-            latest = _in_main_memory(octets, max(first, end - kept), end)
-        else:
-            groups = -(-kept // self._encoding.octets) * self._encoding.characters
-            text = _in_main_memory(octets, max(first, end - groups), end)
-            latest = self._encoding.decode_few(text)
-            self._decoder.skip(end - first)
+    def _pass(self, characters: int, latest: Array) -> None:
+        """Go on behind so many characters, which a GPU searched; the latest of them are given."""
+        count = self._bytes_of(characters)
+        if self._encoding is not None and self._decoder is not None:
+            latest = self._encoding.decode_few(latest)
+            self._decoder.skip(characters)
         self._searched += count
         self._history = latest[max(0, len(latest) - self._reach) :].copy()
         if self._spans is not None:
