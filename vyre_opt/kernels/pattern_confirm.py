@@ -1,9 +1,10 @@
 """All ends of matches that begin at known places: the program `pattern_confirm`.
 
-An invocation walks from one place on, until nothing is under way.  Buffers are those of pattern_walk, a place for a piece:
+An invocation walks from one place on, until nothing is under way, or to the end of what it reports.  Buffers are those of
+pattern_walk, a place for a piece:
 
     @begins  u32[n]  the place of the first byte
-    @exits   u32[n]  the state in which the walk came to the end of the data, as a cell; 0 if it did not
+    @exits   u32[n]  the state in which the walk came to the end of what it reports, as a cell; 0 if it did not
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def pattern_confirm() -> Program:
     exits = b.buffer("exits", U32, None, "write", 8, live_out=True)
     own = b.global_id("x")
     with b.if_(b.lt(own, b.len(begins))):
-        end = b.len(table.data)
+        end = b.load(report.reports, b.add(b.mul(own, 4), 1))
         with b.while_([b.load(begins, own), b.load(entries, own)]) as loop:
             loop.condition(b.and_(b.lt(loop.args[0], end), b.ne(loop.args[1], 0)))
             place, cell = loop.args

@@ -56,6 +56,17 @@ class Encoding:
         bits = (self.values[characters][:, None] >> shifts & 1).reshape(-1)[first_bit:]
         return np.packbits(bits[: len(bits) // 8 * 8])
 
+    def decode_groups(self, characters: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """The bytes of whole groups of characters that hold bits; any bytes for other characters."""
+        values = self.values[characters].reshape(-1, self.characters)
+        decoded = np.empty((len(values), self.octets), np.uint8)
+        for octet in range(self.octets):
+            # the high bits of a byte are the low ones of a value
+            left = (octet + 1) * (8 - self.bits)
+            low = values[:, octet + 1] >> (self.bits - left)
+            np.bitwise_or(values[:, octet] << left, low, out=decoded[:, octet])
+        return decoded.reshape(-1)
+
     def spans(self, starts: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
         """The places of the characters that hold the bits of bytes from `starts` up to `ends`, exclusive.
 

@@ -36,8 +36,8 @@ __all__ = ["GpuSearch", "SearchedWindow"]
 
 Array = np.ndarray[Any, Any]
 
-WINDOW, RESIDENT_WINDOW = 1 << 25, 1 << 28
-"""Characters of a window, and of one that is in the GPU's memory already."""
+WINDOW, RESIDENT_WINDOW = 48 * 700_000, 48 * 22_400_000
+"""Characters of a window, and of one that is in the GPU's memory already: multiples of ALIGNED."""
 MOST_BEFORE = 1 << 13
 """Characters before a window that it may see."""
 SLOTS = 3
@@ -174,7 +174,7 @@ class GpuSearch:
         characters = self._gathered(text, first, begins // octets * unit, groups * unit)
         if self.encoding is None:
             return characters
-        decoded = self.encoding.decode_few(characters.reshape(-1)).reshape(len(begins), -1)
+        decoded = self.encoding.decode_groups(characters.reshape(-1)).reshape(len(begins), -1)
         return np.take_along_axis(decoded, (begins % octets)[:, None] + np.arange(width), axis=1)
 
     def _gathered(self, text: Array | DeviceOctets, first: int, begins: Array, width: int) -> Array:
@@ -203,7 +203,6 @@ class GpuSearch:
         Each window sees the characters before it, as far as `text` has them.  Ends with one that `is_wrong`.
         """
         size = RESIDENT_WINDOW if isinstance(text, DeviceOctets) else WINDOW
-        size = min(size, end - first) // ALIGNED * ALIGNED or end - first
         starts = range(first, end, size)
         run = _Run(self, text)
         pending: deque[tuple[_Slot, int, int]] = deque()

@@ -21,7 +21,16 @@ from .recent import Recent
 from .tables import SearchTables
 from .walked import launch, unpacked
 
-__all__ = ["NO_ENDS", "Columns", "Ends", "Rows", "SpanSearch", "joined_columns", "sorted_columns"]
+__all__ = [
+    "NO_ENDS",
+    "Columns",
+    "Ends",
+    "Rows",
+    "SpanSearch",
+    "joined_columns",
+    "joined_ends",
+    "sorted_columns",
+]
 
 Array = np.ndarray[Any, Any]
 Columns = tuple[Array, Array, Array]
@@ -33,6 +42,8 @@ FIRST_LOOK, GROWTH = 1 << 12, 16
 """Bytes in front of a match in which its start is looked for at first, and how many times as many next."""
 BLOCK = 1 << 24
 """Bytes in front of matches that are looked at together."""
+FIRST_STRETCH = 64
+"""Bytes from the start of a prefix on in which its match is looked for at first, where data are at hand by rows."""
 FIRST_ROOM = 4
 """Ends of matches that begin at one place for which there is room at first."""
 
@@ -48,7 +59,7 @@ class Ends:
         return Ends(self.ends[which], self.patterns[which])
 
     def joined(self, other: Ends) -> Ends:
-        return Ends(np.concatenate([self.ends, other.ends]), np.concatenate([self.patterns, other.patterns]))
+        return joined_ends([self, other])
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -145,25 +156,72 @@ class SpanSearch:
         )
         return shown.astype(np.int64), walker.states_of(exits)
 
-    def in_rows(self, ends: Ends, longest: int, rows: Rows, base: int) -> Columns:
-        """The matches with these ends, of patterns without anchors and prefixes, whose matches have up to `longest` bytes.
+    # --- in data of which rows are at hand
 
-        `ends`: counted from the place `base` on, as `rows` counts, which gives the bytes in front of each.
+    def in_rows(self, ends: Ends, longest: int, rows: Rows, limit: int) -> tuple[Columns, Ends]:
+        """The matches of these ends, and the ends that must wait, of sets that a GPU searches: no anchors, and up to `longest`
+        bytes in a match or a prefix.
+
+        `rows`: gives the bytes from places on; those up to `limit` are known.  At place 0 data begin, unless all ends are
+        farther away than `longest`.
         """
-        lengths = self.compiled.lengths[ends.patterns]
-        begins = ends.ends - lengths
+        prefixes, lengths = self.compiled.prefixes[ends.patterns], self.compiled.lengths[ends.patterns]
+        plain, begun, open_ = lengths > 0, prefixes > 0, (lengths == 0) & (prefixes == 0)
+        found = [(ends.ends[plain] - lengths[plain], ends.ends[plain], ends.patterns[plain])]
+        waiting = NO_ENDS
+        if open_.any():
+            own = ends.chosen(open_)
+            found.append((self._begins_in_rows(own, longest, rows), own.ends, own.patterns))
+        if begun.any():
+            columns, waiting = self._from_prefixes_in_rows(ends.chosen(begun), rows, limit)
+            found.append(columns)
+        return joined_columns(found), waiting
+
+    def _begins_in_rows(self, ends: Ends, longest: int, rows: Rows) -> Array:
+        begins = np.zeros(len(ends), np.int64)
         width = longest + 1  # a walk is idle when it has seen all bytes of a match and one before
-        for which in _blocks(np.flatnonzero((lengths == 0) & (ends.ends >= width)), width):
+        for which in _blocks(np.flatnonzero(ends.ends >= width), width):
             data = rows(ends.ends[which] - width, width).reshape(-1)
             places = np.arange(1, len(which) + 1) * width
             shown, _ = self._begins(data, places, ends.patterns[which], np.full(len(which), DATA_EDGE))
             begins[which] = ends.ends[which] - (places - shown)
-        at_front = np.flatnonzero((lengths == 0) & (ends.ends < width))
+        at_front = np.flatnonzero(ends.ends < width)
         if len(at_front):
             own = ends.chosen(at_front)
             data = rows(np.zeros(1, np.int64), int(own.ends.max()))[0]
             begins[at_front], _ = self._walk_back(data, 0, own, True)
-        return begins + base, ends.ends + base, ends.patterns
+        return begins
+
+    def _from_prefixes_in_rows(self, ends: Ends, rows: Rows, limit: int) -> tuple[Columns, Ends]:
+        walker = self.confirm
+        assert walker is not None
+        begins = ends.ends - self.compiled.prefixes[ends.patterns]
+        before = np.full(len(ends), DATA_EDGE)
+        within = np.flatnonzero(begins > 0)
+        before[within] = CONTEXT_OF[rows(begins[within] - 1, 1)[:, 0]]
+        entries = walker.entries[self._rows_of_confirm[ends.patterns], before]
+        states = np.zeros(len(ends), np.int64)
+        parts: list[tuple[Array, Array, Array]] = []
+        left, width = np.arange(len(ends)), FIRST_STRETCH
+        while len(left):
+            unfinished: list[Array] = [left[:0]]
+            for which in _blocks(left, width):
+                own = begins[which]
+                known = np.minimum(own + width, limit)
+                flat = np.arange(len(which)) * width
+                data = rows(own, width).reshape(-1)
+                owners, packed, states[which] = self._walk_on(
+                    data, flat, entries[which], flat + (known - own)
+                )
+                is_cut = (states[which] != 0) & (known < limit)
+                unfinished.append(which[is_cut])
+                places, numbers = unpacked(packed)
+                kept = ~is_cut[owners]
+                owners, places, numbers = owners[kept], places[kept], numbers[kept]
+                parts.append((which[owners], places + (own - flat)[owners], numbers))
+            left, width = np.concatenate(unfinished), width * GROWTH
+        owners, places, numbers = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        return self._confirmed(begins, ends, (owners, places, numbers), states, limit, False)
 
     # --- forwards, from the first bytes
 
@@ -185,23 +243,41 @@ class SpanSearch:
         places = begins - base
         before = np.where(places > 0, CONTEXT_OF[data[places - 1]], DATA_EDGE)
         entries = walker.entries[self._rows_of_confirm[ends.patterns], before]
-        owners, packed, states = self._walk_on(data, places, entries)
+        owners, packed, states = self._walk_on(data, places, entries, np.full(len(places), len(data)))
+        hit_places, numbers = unpacked(packed)
+        hits = owners, hit_places + base, numbers
+        return self._confirmed(begins, ends, hits, states, recent.total, is_end)
+
+    def _confirmed(
+        self,
+        begins: Array,
+        ends: Ends,
+        hits: tuple[Array, Array, Array],
+        states: Array,
+        total: int,
+        is_end: bool,
+    ) -> tuple[Columns, Ends]:
+        """The matches that walks from `begins` show, and the ends of prefixes that must wait.
+
+        `hits`: of each the number of its walk, the place, and the number of the accepting state.  `states`: of each walk where
+        the data end, or 0.  `total`: bytes so far.
+        """
+        walker = self.confirm
+        assert walker is not None
+        owners, places, numbers = hits
         is_open = (states != 0) & (not is_end)
         if is_open.any():
             lasts = begins.copy()
-            np.maximum.at(lasts, owners, unpacked(packed)[0] + base + 1)
+            np.maximum.at(lasts, owners, places + 1)
             is_open = self._waits(begins, lasts, ends.patterns, is_open)
         kept = ~is_open[owners]
-        owners, packed = owners[kept], packed[kept]
-        index, behind, _, lags = walker.shown(packed)
-        owner = owners[index]
-        columns = [(begins[owner], behind + base - lags, ends.patterns[owner])]
+        index, behind, _, lags = walker.shown(places[kept], numbers[kept])
+        owner = owners[kept][index]
+        columns = [(begins[owner], behind - lags, ends.patterns[owner])]
         for at in np.flatnonzero(walker.shows_at_end[states]) if is_end else ():
             own_lags = np.unique(walker.automaton.accepted_at_end(int(states[at]))[1]).astype(np.int64)
             count = len(own_lags)
-            columns.append(
-                (np.full(count, begins[at]), recent.total - own_lags, np.full(count, ends.patterns[at]))
-            )
+            columns.append((np.full(count, begins[at]), total - own_lags, np.full(count, ends.patterns[at])))
         return _leftmost(joined_columns(columns)), ends.chosen(is_open)
 
     def _waits(self, begins: Array, lasts: Array, patterns: Array, is_open: Array) -> Array:
@@ -218,15 +294,17 @@ class SpanSearch:
                 return waits
             is_open = waits
 
-    def _walk_on(self, data: Array, places: Array, entries: Array) -> tuple[Array, Array, Array]:
-        """The hits, see pattern_walk, with the numbers of the places that they belong to, and the states at the end."""
+    def _walk_on(
+        self, data: Array, places: Array, entries: Array, until: Array
+    ) -> tuple[Array, Array, Array]:
+        """The numbers of the places that hits belong to, the hits, see pattern_walk, and the states at `until`."""
         walker = self.confirm
         assert walker is not None
         room = FIRST_ROOM
         while True:
             slots = np.arange(len(places) + 1) * room
             reports = np.zeros((len(places), 4), np.uint32)
-            reports[:, 1], reports[:, 2], reports[:, 3] = len(data), slots[:-1], slots[1:]
+            reports[:, 1], reports[:, 2], reports[:, 3] = until, slots[:-1], slots[1:]
             counts, exits = np.zeros((2, len(places)), np.uint32)
             hits = np.zeros(int(slots[-1]), np.uint64)
             arrays = [data, walker.columns, walker.cells, places.astype(np.uint32), reports.reshape(-1)]
@@ -257,6 +335,13 @@ def _contexts(data: Array, places: Array, is_end: bool) -> Array:
     if is_end:
         contexts[(contexts == NEWLINE) & (places == len(data) - 1)] = FINAL_NEWLINE
     return contexts
+
+
+def joined_ends(parts: list[Ends]) -> Ends:
+    """The ends of all parts, one after the other."""
+    return Ends(
+        np.concatenate([part.ends for part in parts]), np.concatenate([part.patterns for part in parts])
+    )
 
 
 def joined_columns(parts: list[Columns]) -> Columns:

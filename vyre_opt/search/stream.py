@@ -17,11 +17,12 @@ from .decoder import Decoder
 from .encodings import Encoding
 from .matches import Matches
 from .recent import WAITING, Recent
-from .spans import NO_ENDS, Columns, Ends, SpanSearch, joined_columns, sorted_columns
+from .spans import NO_ENDS, Columns, Ends, SpanSearch, joined_columns, joined_ends, sorted_columns
 from .tables import SearchTables
+from .walked import unpacked
 
 if TYPE_CHECKING:
-    from .gpu import GpuSearch, SearchedWindow
+    from .gpu import GpuSearch
 
 __all__ = ["Stream"]
 
@@ -198,48 +199,59 @@ class Stream:
             if decoder is not None:
                 first += -(first + decoder.waiting) % decoder.encoding.characters
             self._feed_cpu(_in_main_memory(octets, 0, first))
-        if decoder is not None and not decoder.is_between_groups:
+        if len(self._waiting) or (decoder is not None and not decoder.is_between_groups):
             return _in_main_memory(octets, first, len(octets))
         unit = 1 if decoder is None else decoder.encoding.characters
         end = first + (len(octets) - TAIL - first) // unit * unit
         seen = -(-(self._reach + WAITING) // (1 if decoder is None else decoder.encoding.octets)) * unit
         back = max(first, end - seen)
         edge = _in_main_memory(octets, back, len(octets))  # now, for a copy from a GPU waits until it is idle
-        base, done = self._searched, first
+        origin, done, ends = first - min(first, gpu.before), first, [NO_ENDS]
+        base = self._searched - self._bytes_of(first - origin)
         for window in gpu.windows(octets, first, end):
             if window.is_wrong:
                 self._gpu_failed = True  # the CPU says what is wrong, or skips blanks
                 break
             done = window.first + window.count
-            seen_from = base + self._bytes_of(window.first - first) - self._bytes_of(window.before)
-            self._add_window(gpu, octets, window, seen_from)
-        if done == end:
+            seen_from = self._bytes_of(window.first - window.before - origin)
+            if self._spans is None:
+                self._add_hits(Hits(window.hits, 0), base + seen_from)
+            else:
+                _, behind, patterns, _ = self._tables.search.shown(*unpacked(window.hits))
+                ends.append(Ends(behind + seen_from, patterns))
+        if self._spans is not None:  # now, for what a row has is known to be right
+            known = self._bytes_of(done - origin)
+            columns, waiting = self._spans.in_rows(
+                joined_ends(ends), self._reach, gpu.rows(octets, origin), known
+            )
+            self._found.append((columns[0] + base, columns[1] + base, columns[2]))
+            self._waiting = Ends(waiting.ends + base, waiting.patterns)
+            seen = max(seen, self._characters_of_waiting(base + known))
+        if done == end and seen <= end - back:
             self._pass(end - first, edge[: end - back])
             return edge[end - back :]
         if done > first:
-            self._pass(done - first, _in_main_memory(octets, max(first, done - seen), done))
+            self._pass(done - first, _in_main_memory(octets, max(origin, done - seen), done))
         return _in_main_memory(octets, done, len(octets))
+
+    def _characters_of_waiting(self, total: int) -> int:
+        """How many of the latest characters those matches have that wait, in whole groups, as far as bytes are kept."""
+        if not len(self._waiting):
+            return 0
+        begins = self._waiting.ends - self._tables.compiled.prefixes[self._waiting.patterns]
+        kept = min(total - int(begins.min()), self._recent.limit) + WAITING
+        if self._encoding is None:
+            return kept
+        return -(-kept // self._encoding.octets) * self._encoding.characters
 
     def _bytes_of(self, characters: int) -> int:
         return characters if self._encoding is None else self._encoding.bytes_of(characters)
-
-    def _add_window(
-        self, gpu: GpuSearch, octets: Array | DeviceOctets, window: SearchedWindow, base: int
-    ) -> None:
-        if self._spans is None or not len(window.hits):
-            self._add_hits(Hits(window.hits, 0), base)
-            return
-        _, behind, patterns, lags = self._tables.search.shown(window.hits)
-        assert not lags.any()
-        first = window.first - window.before
-        rows = gpu.rows(octets, first)
-        self._found.append(self._spans.in_rows(Ends(behind, patterns), self._reach, rows, base))
 
     def _pass(self, characters: int, latest: Array) -> None:
         """Go on behind so many characters, which a GPU searched; the latest of them are given."""
         count = self._bytes_of(characters)
         if self._encoding is not None and self._decoder is not None:
-            latest = self._encoding.decode_few(latest)
+            latest = self._encoding.decode_groups(latest)
             self._decoder.skip(characters)
         self._searched += count
         self._history = latest[max(0, len(latest) - self._reach) :].copy()
@@ -257,7 +269,7 @@ class Stream:
         elif self._spans is None and self._tables.shows_one_each and not search.looks_ahead:
             self._found.append(self._search.columns_of(hits.packed, base, lengths))
         else:
-            _, behind, patterns, lags = self._tables.search.shown(hits.packed)
+            _, behind, patterns, lags = self._tables.search.shown(*unpacked(hits.packed))
             self._add(Ends(behind + base - lags, patterns))
 
     def _add(self, ends: Ends, is_end: bool = False) -> None:

@@ -46,9 +46,9 @@ class WalkedAutomaton:
         """Whether each state shows a match where the data ends."""
         return np.asarray(np.diff(self.automaton.end_offsets.astype(np.int64)) > 0)
 
-    def shown(self, packed: Array) -> tuple[Array, Array, Array, Array]:
-        """What hits show: for each match the index of its hit, the place behind that, i64, the pattern, and the lag."""
-        places, numbers = unpacked(packed)
+    def shown(self, places: Array, numbers: Array) -> tuple[Array, Array, Array, Array]:
+        """What hits show, given as `unpacked` does: for each match the index of its hit, the place behind that, i64, the
+        pattern, and the lag."""
         index, patterns, lags = self.automaton.accepted(numbers + self.automaton.first_accepting)
         return index, places[index] + 1, patterns, lags
 
