@@ -32,7 +32,7 @@ class FakeAllocation:
     """An allocation, aligned to 256 bytes and filled with 0xEE, so that reads of unwritten bytes show."""
 
     def __init__(self, size: int) -> None:
-        self.size, self.bytes = size, np.full(size + 256, 0xEE, np.uint8)
+        self.bytes = np.full(size + 256, 0xEE, np.uint8)
         self.address = self.bytes.ctypes.data + -self.bytes.ctypes.data % 256
 
     def __int__(self) -> int:

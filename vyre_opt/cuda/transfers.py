@@ -1,29 +1,25 @@
 """Copies between NumPy arrays and the GPU, through pinned memory where that is faster.
 
 For pageable memory the driver fills a pinned buffer with one CPU core, several times slower than the
-GPU reads it.  So a large array is cut into pieces: a few threads copy pieces to pinned memory while
-earlier ones are transferred.  Results arrive in pinned memory, which the returned array then owns.
+GPU reads it.  So a large array is cut into pieces, which all cores copy to pinned memory while earlier ones
+are transferred.  Results arrive in pinned memory, which the returned array then owns.
 """
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from .device import Device
 from .driver import translated_errors
+from .host_copy import copy_bytes
 from .waiting import wait_until
 
 __all__ = ["Staging", "from_device", "to_device"]
 
-PIECE_BYTES = 4 << 20
-PIECES = 16
-THREADS = min(8, os.cpu_count() or 1)
+PIECE_BYTES = 8 << 20
+PIECES = 4
 LEAST_STAGED_BYTES = 16 << 20
 """Smaller arrays are left to the driver, whose own copy is as fast."""
 
@@ -46,45 +42,29 @@ def to_device(device: Device, pointer: int, source: np.ndarray, stream: Any) -> 
 
 
 class Staging:
-    """A ring of pinned pieces for copies from pageable memory: threads fill pieces while earlier ones are on their way.
+    """A ring of pinned pieces for copies from pageable memory: one is filled by all threads of the CPU while others are on
+    their way.
 
     `pieces`: as many as it will copy, if they are few.  The device's context must be current at every call.
     """
 
     def __init__(self, device: Device, pieces: int = PIECES) -> None:
-        cuda = device.cuda
+        cuda, count = device.cuda, min(PIECES, pieces)
         self._device = device
-        self._pieces = [
-            device.pinned.allocate((PIECE_BYTES,), np.uint8) for _ in range(max(2, min(PIECES, pieces)))
-        ]
+        self._pieces = [device.pinned.allocate((PIECE_BYTES,), np.uint8) for _ in range(count)]
         self._sent = [cuda.Event(cuda.event_flags.DISABLE_TIMING) for _ in self._pieces]
         self._next = 0
 
     def copy(self, pointer: int, raw: np.ndarray, stream: Any) -> None:
         """Enqueue a copy of bytes to `pointer`; the caller may change them once this returns."""
-        pending: deque[tuple[int, int, Future[None]]] = deque()
         for start in range(0, raw.nbytes, PIECE_BYTES):
-            if len(pending) == len(self._pieces) // 2:  # the other half stays in transfer
-                self._send(pointer, raw, *pending.popleft(), stream)
-            slot, self._next = self._next, (self._next + 1) % len(self._pieces)
-            wait_until(self._sent[slot].query)
             part = raw[start : start + PIECE_BYTES]
-            pending.append((start, slot, _threads().submit(np.copyto, self._pieces[slot][: len(part)], part)))
-        while pending:
-            self._send(pointer, raw, *pending.popleft(), stream)
-
-    def _send(
-        self, pointer: int, raw: np.ndarray, start: int, slot: int, filled: Future[None], stream: Any
-    ) -> None:
-        filled.result()
-        size = min(PIECE_BYTES, raw.nbytes - start)
-        self._device.cuda.memcpy_htod_async(pointer + start, self._pieces[slot][:size], stream)
-        self._sent[slot].record(stream)
-
-
-@cache
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(THREADS, "vyre-transfer")
+            piece, sent = self._pieces[self._next][: len(part)], self._sent[self._next]
+            self._next = (self._next + 1) % len(self._pieces)
+            wait_until(sent.query)  # what was in the piece before is on the GPU
+            copy_bytes(part, piece)
+            self._device.cuda.memcpy_htod_async(pointer + start, piece, stream)
+            sent.record(stream)
 
 
 def from_device(

@@ -251,11 +251,11 @@ class CpuSearch:
         return hits[: int(pieces.slots[-1])], counts[:count].astype(np.int64), others[:count]
 
     def columns_of(self, packed: Array, base: int, lengths: Array) -> tuple[Array, Array, Array]:
-        """The starts, ends and patterns of hits of an automaton whose accepting states each show one pattern.
+        """The starts, ends and patterns of hits in states that each show one pattern, as the byte before the place behind.
 
         `base`: the place of the data's first byte.  `lengths`: of the matches of each pattern.
         """
-        count, shown = len(packed), self.walked.automaton.accept_patterns
+        count, shown = len(packed), self.walked.first_shown
         if count <= FEW_HITS:
             places, numbers = unpacked(packed)
             few, behind = shown[numbers], (places + (base + 1)).astype(np.uint64)

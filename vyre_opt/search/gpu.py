@@ -49,7 +49,7 @@ MOST_PLACES = (1 << 32) - 1
 
 COUNTERS, HEADER = 2, 256
 """u32s at the start of a window's results, and the bytes before the hits."""
-FIRST_HITS = 4096
+FIRST_HITS = 1 << 15
 """Hits that are copied together with the counters."""
 ROOM = 1 << 20
 """Hits of a window for which there is room at first; of one with more they are only counted, and it is searched again."""
@@ -78,14 +78,16 @@ class _Slot:
         self.queue = PyCudaQueue(gpu, cuda.Stream())
         self.done = cuda.Event(cuda.event_flags.DISABLE_TIMING)
         self.text: Any = None
+        self.characters = 0  # for which `text` has room
         self.pointer = 0  # of the window's characters on the GPU
         self.results = gpu.allocate(HEADER + 8 * ROOM)
         self.answer = gpu.pinned.allocate((HEADER + 8 * FIRST_HITS,), np.uint8)
 
     def text_pointer(self, characters: int) -> int:
         """The address of memory for so many characters of a window."""
-        if self.text is None or self.text.size < characters:
-            self.text = self.gpu.allocate(max(characters, WINDOW + MOST_BEFORE))
+        if self.characters < characters:
+            self.characters = max(characters, WINDOW + MOST_BEFORE)
+            self.text = self.gpu.allocate(self.characters)
         return int(self.text)
 
     def make_room(self, room: int) -> None:

@@ -114,10 +114,10 @@ class GpuTables:
     def settled(self, hits: Array) -> Array:
         """Hits in the order of their places, each place once, with the state that shows most there."""
         hits = np.sort(hits)
-        places = hits >> np.uint64(32)
+        places = (hits >> np.uint64(32)).astype(np.uint32)
         if not (places[1:] == places[:-1]).any():
             return hits
-        order = np.lexsort((self.shown[hits & np.uint64(0xFFFFFFFF)], places))
+        order = np.lexsort((self.shown[hits.astype(np.uint32)], places))
         is_last = np.append(places[1:] != places[:-1], True)
         return np.asarray(hits[order][is_last])
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..patterns.find import Match
+from .encodings import Encoding
 
 if TYPE_CHECKING:
     import pyarrow
@@ -28,7 +29,7 @@ class Matches(Sequence[Match]):
     A slice is `Matches` that share the arrays, which are read-only; a mask or a list of places gives `Matches`, too.
     """
 
-    __slots__ = ("_spans", "ends", "patterns", "starts")
+    __slots__ = ("_encoding", "_spans", "ends", "patterns", "starts")
 
     def __init__(
         self,
@@ -36,11 +37,13 @@ class Matches(Sequence[Match]):
         ends: Offsets,
         patterns: NDArray[np.uint32],
         spans: tuple[Offsets, Offsets] | None = None,
+        encoding: Encoding | None = None,
     ) -> None:
-        """`spans`: starts and ends in the text as it was given; None for bytes that nothing encodes."""
+        """`spans`: starts and ends in the text as it was given.  None: they are those in the bytes, or follow from them by the
+        encoding of a text without blanks."""
         self.starts, self.ends, self.patterns = starts, ends, patterns
-        self._spans = (starts, ends) if spans is None else spans
-        for array in (starts, ends, patterns, *self._spans):
+        self._spans, self._encoding = spans, encoding
+        for array in (starts, ends, patterns, *(spans or ())):
             array.flags.writeable = False
 
     @classmethod
@@ -53,13 +56,20 @@ class Matches(Sequence[Match]):
         filled = [part for part in parts if len(part)]
         if len(filled) <= 1:
             return (filled or parts)[0]
-        rows = [(part.starts, part.ends, part.patterns, *part._spans) for part in filled]
+        encoding = filled[0]._encoding
+        is_regular = all(part._spans is None and part._encoding is encoding for part in filled)
+        rows = [
+            (part.starts, part.ends, part.patterns, *(() if is_regular else part.encoded_spans()))
+            for part in filled
+        ]
         columns = [np.concatenate(column) for column in zip(*rows, strict=True)]
         _, ends, patterns, *_ = columns
         falls = (ends[1:] < ends[:-1]) | ((ends[1:] == ends[:-1]) & (patterns[1:] < patterns[:-1]))
         if falls.any():  # a part may show what ends in the one before
             order = np.lexsort((columns[2], columns[1]))
             columns = [column[order] for column in columns]
+        if is_regular:
+            return cls(columns[0], columns[1], columns[2], None, encoding)
         return cls(columns[0], columns[1], columns[2], (columns[3], columns[4]))
 
     def __len__(self) -> int:
@@ -79,9 +89,9 @@ class Matches(Sequence[Match]):
     def __getitem__(self, place: slice | Sequence[int] | NDArray[Any]) -> Matches: ...
     def __getitem__(self, place: int | slice | Sequence[int] | NDArray[Any]) -> Match | Matches:
         if not isinstance(place, (int, np.integer)):
-            first, last = self._spans
+            spans = None if self._spans is None else (self._spans[0][place], self._spans[1][place])
             columns = self.starts[place], self.ends[place], self.patterns[place]
-            return Matches(*columns, (first[place], last[place]))
+            return Matches(*columns, spans, self._encoding)
         return Match(int(self.starts[place]), int(self.ends[place]), int(self.patterns[place]))
 
     def __eq__(self, other: object) -> bool:
@@ -104,6 +114,12 @@ class Matches(Sequence[Match]):
 
         A span has all characters that hold a bit of its match, and what the text has between them, such as line breaks.
         """
+        if self._spans is None:
+            if self._encoding is None:
+                return self.starts, self.ends
+            self._spans = self._encoding.spans(self.starts, self.ends)
+            for array in self._spans:
+                array.flags.writeable = False
         return self._spans
 
     def to_arrow(self) -> pyarrow.Table:

@@ -42,6 +42,11 @@ class Places:
         self._windows: list[_Window] = []
         self._blanks = 0
 
+    @property
+    def is_regular(self) -> bool:
+        """Whether there was no blank."""
+        return not self._blanks
+
     def add(self, start: int, text: Array, count: int) -> None:
         """Add a window that has `count` blanks, behind all that were added before."""
         if count:

@@ -266,11 +266,17 @@ class Stream:
         if not len(hits.packed):
             if len(self._waiting):
                 self._add(NO_ENDS)
-        elif self._spans is None and self._tables.shows_one_each and not search.looks_ahead:
+        elif self._spans is None and not search.looks_ahead and self._show_one_each(hits.packed):
             self._found.append(self._search.columns_of(hits.packed, base, lengths))
         else:
             _, behind, patterns, lags = self._tables.search.shown(*unpacked(hits.packed))
             self._add(Ends(behind + base - lags, patterns))
+
+    def _show_one_each(self, packed: Array) -> bool:
+        """Whether the state of each hit shows one pattern."""
+        return self._tables.shows_one_each or not bool(
+            self._tables.search.shows_several[packed.astype(np.uint32)].any()
+        )
 
     def _add(self, ends: Ends, is_end: bool = False) -> None:
         """Add the matches that have these ends, and those that waited for more data."""
@@ -302,8 +308,10 @@ class Stream:
             starts, ends, patterns = starts[is_short], ends[is_short], patterns[is_short]
         if self._encoding is None or self._decoder is None:
             return Matches(starts, ends, patterns)
-        first, last = self._encoding.spans(starts, ends)
         places = self._decoder.places
+        if places.is_regular:
+            return Matches(starts, ends, patterns, None, self._encoding)
+        first, last = self._encoding.spans(starts, ends)
         return Matches(
             starts, ends, patterns, (places.of(first), places.of(last - np.uint64(1)) + np.uint64(1))
         )

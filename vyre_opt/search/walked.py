@@ -42,6 +42,16 @@ class WalkedAutomaton:
         return np.minimum.reduceat(lags, offsets).astype(np.uint32)
 
     @cached_property
+    def first_shown(self) -> Array:
+        """Of each accepting state the first pattern that it shows."""
+        return self.automaton.accept_patterns[self.automaton.accept_offsets[:-1]]
+
+    @cached_property
+    def shows_several(self) -> Array:
+        """Whether each accepting state shows several patterns."""
+        return np.asarray(np.diff(self.automaton.accept_offsets.astype(np.int64)) > 1)
+
+    @cached_property
     def shows_at_end(self) -> Array:
         """Whether each state shows a match where the data ends."""
         return np.asarray(np.diff(self.automaton.end_offsets.astype(np.int64)) > 0)
