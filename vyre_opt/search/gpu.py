@@ -27,16 +27,18 @@ from ..cuda.queues import PyCudaQueue
 from ..cuda.transfers import Staging
 from ..cuda.waiting import wait_until
 from ..kernels.gather_rows import INVOCATIONS, gather_rows
+from ..runtime.cpu import CpuDispatcher
 from .data import DeviceOctets
 from .encodings import Encoding
-from .gpu_tables import GpuTables
+from .gpu_tables import GpuTables, program_name
 from .spans import Rows
+from .walked import launch
 
 __all__ = ["GpuSearch", "SearchedWindow"]
 
 Array = np.ndarray[Any, Any]
 
-WINDOW, RESIDENT_WINDOW = 48 * 700_000, 48 * 22_400_000
+WINDOW, RESIDENT_WINDOW = 48 * 700_000, 48 * 11_200_000
 """Characters of a window, and of one that is in the GPU's memory already: multiples of ALIGNED."""
 MOST_BEFORE = 1 << 13
 """Characters before a window that it may see."""
@@ -45,7 +47,8 @@ SLOTS = 3
 ALIGNED = 48
 """Whole groups of characters in every encoding, and whole vectors of the programs."""
 
-MOST_PLACES = (1 << 32) - 1
+PLACES, MOST_PLACES = 3 << 29, (1 << 32) - 1
+"""Bytes of a stretch of data in which places have 32 bits, whole groups, and characters that are looked at from there on."""
 
 COUNTERS, HEADER = 2, 256
 """u32s at the start of a window's results, and the bytes before the hits."""
@@ -136,6 +139,7 @@ class GpuSearch:
         self.tables, self.encoding, self.dispatcher = tables, encoding, dispatcher
         unit, octets = (1, 1) if encoding is None else (encoding.characters, encoding.octets)
         self._unit, self._octets = unit, octets
+        self._name = program_name(encoding)
         groups = -(-tables.reach // octets)
         self.before = -(-groups * unit // ALIGNED) * ALIGNED
         """Characters before a window that it sees."""
@@ -166,35 +170,53 @@ class GpuSearch:
             for name, array in arrays.items()
         }
 
-    def rows(self, text: Array | DeviceOctets, first: int) -> Rows:
-        """What gives the bytes that `text` holds from places on, which are counted from that of the character `first`."""
-        return partial(self._rows, text, first)
+    def rows(self, text: Array | DeviceOctets, first: int, cpu: CpuDispatcher) -> Rows:
+        """What gives the bytes that `text` holds from places on, which are counted from that of the character `first`.
 
-    def _rows(self, text: Array | DeviceOctets, first: int, begins: Array, width: int) -> Array:
-        unit, octets = self._unit, self._octets
-        groups = -(-(octets - 1 + width) // octets)
-        characters = self._gathered(text, first, begins // octets * unit, groups * unit)
-        if self.encoding is None:
-            return characters
-        decoded = self.encoding.decode_groups(characters.reshape(-1)).reshape(len(begins), -1)
-        return np.take_along_axis(decoded, (begins % octets)[:, None] + np.arange(width), axis=1)
+        They are gathered where the text is.
+        """
+        return partial(self._rows, text, first, cpu)
 
-    def _gathered(self, text: Array | DeviceOctets, first: int, begins: Array, width: int) -> Array:
-        """u8[n, width], the characters behind `first` + each of `begins`; behind the last one there may be others."""
-        if not isinstance(text, DeviceOctets):
-            return text[np.minimum(first + begins[:, None] + np.arange(width), len(text) - 1)]
+    def _rows(
+        self, text: Array | DeviceOctets, first: int, cpu: CpuDispatcher, begins: Array, width: int
+    ) -> Array:
         rows = np.empty((len(begins), width), np.uint8)
+        # places have 32 bits, from the first group of each stretch on
+        stretches = begins // PLACES
+        for stretch in np.unique(stretches).tolist():
+            which = stretches == stretch
+            start = first + stretch * PLACES // self._octets * self._unit
+            places = (begins[which] - stretch * PLACES).astype(np.uint32)
+            if isinstance(text, DeviceOctets):
+                rows[which] = self._gathered(text, start, places, width)
+            else:
+                rows[which] = self._gathered_by_cpu(cpu, text, start, places, width)
+        return rows
+
+    def _gathered_by_cpu(
+        self, cpu: CpuDispatcher, text: Array, start: int, places: Array, width: int
+    ) -> Array:
+        rows = np.empty((len(places), width), np.uint8)
+        arrays = [text[start : start + MOST_PLACES], places, rows.reshape(-1)]
+        if self.encoding is not None:
+            arrays.append(self.encoding.values)
+        launch(cpu, gather_rows(self._name), arrays, -(-rows.size // INVOCATIONS), (0, width))
+        return rows
+
+    def _gathered(self, text: DeviceOctets, start: int, places: Array, width: int) -> Array:
+        rows = np.empty((len(places), width), np.uint8)
         with self.gpu as gpu, translated_errors(f"copying {rows.nbytes} bytes from the GPU"):
-            kernel = self.dispatcher.prepare(gather_rows())
-            places = begins.astype(np.uint32)
+            kernel = self.dispatcher.prepare(gather_rows(self._name))
             memory, gathered = gpu.allocate(places.nbytes), gpu.allocate(rows.nbytes)
             gpu.cuda.memcpy_htod(int(memory), places)
-            pointers = {"data": text.pointer + first, "begins": int(memory), "rows": int(gathered)}
-            counts = {
-                "data": min(len(text) - first, MOST_PLACES), "begins": len(begins), "rows": rows.size,
-            }  # fmt: skip
-            queue = PyCudaQueue(gpu, gpu.stream)
-            kernel.launch(queue, (-(-rows.size // INVOCATIONS), 1, 1), pointers, counts, {"width": width})
+            skipped = (text.pointer + start) % 16  # programs may load vectors
+            pointer, length = text.pointer + start - skipped, skipped + len(text) - start
+            pointers = {"data": pointer, "begins": int(memory), "rows": int(gathered)}
+            counts = {"data": min(length, MOST_PLACES), "begins": len(places), "rows": rows.size}
+            if self.encoding is not None:
+                pointers["values"], counts["values"] = int(self.memory["values"][0]), 256
+            queue, params = PyCudaQueue(gpu, gpu.stream), {"width": width, "skipped": skipped}
+            kernel.launch(queue, (-(-rows.size // INVOCATIONS), 1, 1), pointers, counts, params)
             queue.wait()
             gpu.cuda.memcpy_dtoh(rows, int(gathered))
         return rows

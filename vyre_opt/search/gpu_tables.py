@@ -20,7 +20,7 @@ from ..patterns.compiled import CompiledPatterns
 from .encodings import Encoding
 from .prefilter import FOLD, gram_bitmap
 
-__all__ = ["GpuTables"]
+__all__ = ["GpuTables", "program_name"]
 
 Array = np.ndarray[Any, Any]
 
@@ -37,6 +37,11 @@ GRAMS = GramSchedule(1024, 12, 1 << 13, 4)
 MANY_GRAMS = GramSchedule(1024, 12, 1 << 14, 4)
 LEAST_BITS_OF_A_GRAM = 12
 """Of a bitmap, for each gram that sets two of them."""
+
+
+def program_name(encoding: Encoding | None) -> str:
+    """What the programs of kernels/ call an encoding; alphabets are data."""
+    return "raw" if encoding is None else "hex" if encoding.name == "hex" else "base64"
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +104,7 @@ class GpuTables:
 
     def program(self, encoding: Encoding | None) -> Program:
         """The program for bytes, or for text in an encoding."""
-        name = "raw" if encoding is None else "hex" if encoding.name == "hex" else "base64"
+        name = program_name(encoding)
         warmup = next(common for common in WARMUPS if self.reach <= common)
         if self.stride:
             return tiled_grams(name, warmup, self.stride, self.grams)

@@ -222,7 +222,7 @@ class Stream:
         if self._spans is not None:  # now, for what a row has is known to be right
             known = self._bytes_of(done - origin)
             columns, waiting = self._spans.in_rows(
-                joined_ends(ends), self._reach, gpu.rows(octets, origin), known
+                joined_ends(ends), self._reach, gpu.rows(octets, origin, self._search.dispatcher), known
             )
             self._found.append((columns[0] + base, columns[1] + base, columns[2]))
             self._waiting = Ends(waiting.ends + base, waiting.patterns)

@@ -16,6 +16,7 @@ from .embedding import embedding_cases
 from .pattern_search import pattern_search_cases
 from .scan import prefix_cases
 from .softmax import softmax_cases
+from .tiled_search import tiled_search_cases
 
 __all__ = ["KernelCase", "Use", "kernel_cases"]
 
@@ -26,6 +27,7 @@ _PARTS = (
     prefix_cases,
     decode_and_search_cases,
     pattern_search_cases,
+    tiled_search_cases,
 )
 
 

@@ -1,0 +1,143 @@
+"""The programs by which a GPU searches: tiles that are decoded, checked and walked, or looked up by grams; and rows of bytes."""
+
+from __future__ import annotations
+
+import base64
+import random
+import string
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from vyre_opt.kernels.gather_rows import INVOCATIONS, gather_rows
+from vyre_opt.kernels.pattern_grams import MULTIPLIER
+from vyre_opt.kernels.tiled_search import STRIDES, GramSchedule, WalkSchedule, tiled_grams, tiled_walk
+from vyre_opt.patterns.automaton import Automaton
+from vyre_opt.patterns.compile import compile_patterns
+
+from .case import Array, KernelCase, Use
+from .decode_and_search import letters, occurrences
+
+__all__ = ["tiled_search_cases"]
+
+SHORT = (b"ab", b"bca", b"c" * 9, b"abcabcab", b"b")
+LONG = (b"abcabcabcabca", b"ccccccccccaab", b"acacacacacabc", b"abcabcabcabcb" * 3)
+ENCODINGS = ("raw", "hex", "base64")
+WORDS = 1 << 8
+WARMUP = 63
+BASE64 = string.ascii_uppercase + string.ascii_lowercase + string.digits + "+/"
+
+
+def tiled_search_cases() -> Iterator[KernelCase]:
+    for encoding in ENCODINGS:
+        for size in (1, 30, 100, 2999):
+            for start in (0, 17):
+                what = f"{encoding}, {size} bytes from {start} on"
+                yield KernelCase("tiled_walk", what, _search(encoding, size, start, 0, None))
+                for stride in STRIDES:
+                    own = f"{what}, stride {stride}"
+                    yield KernelCase("tiled_grams", own, _search(encoding, size, start, stride, None))
+        if encoding != "raw":
+            for wrong in (0, 15, 16, 1999):
+                what = f"{encoding}, wrong at {wrong}"
+                yield KernelCase("tiled_walk", what, _search(encoding, 3000, 0, 0, wrong))
+                yield KernelCase("tiled_grams", what, _search(encoding, 3000, 0, 4, wrong))
+        for width in (1, 5, 40):
+            yield KernelCase("gather_rows", f"{encoding}, {width} bytes", _rows(encoding, width))
+
+
+def _encoded(data: bytes, encoding: str) -> bytes:
+    """In whole groups: with zeros behind the data, in base64."""
+    if encoding == "raw":
+        return data
+    return data.hex().encode() if encoding == "hex" else base64.b64encode(data + bytes(-len(data) % 3))
+
+
+def _values(encoding: str) -> Array:
+    values = np.full(256, 0xFF, np.uint8)
+    for value, character in enumerate(BASE64 if encoding == "base64" else "0123456789abcdef"):
+        values[ord(character)] = value
+    return values
+
+
+def _search(encoding: str, size: int, start: int, stride: int, wrong: int | None) -> Callable[[], Use]:
+    """place << 32 | pattern of all matches with an end at `start` or behind it, or else the first wrong character."""
+
+    def make() -> Use:
+        literals = LONG if stride else SHORT
+        data = bytearray(letters(size))
+        draw = random.Random(size)
+        for literal in literals if size > 100 else ():
+            at = draw.randrange(size - len(literal))
+            data[at : at + len(literal)] = literal
+        text = bytearray(_encoded(bytes(data), encoding))
+        if wrong is not None:
+            text[wrong] = text[-1] = ord("!")
+        automaton = compile_patterns(literals).search
+        inputs = [bytes(text), np.zeros(8 * size, np.uint64), np.zeros(2, np.uint32)]
+        inputs += [] if encoding == "raw" else [_values(encoding)]
+        params = {"start": start, "count": size}
+        if stride:
+            cells = automaton.num_classes + 1
+            rows = np.column_stack([automaton.transitions * np.uint32(cells), automaton.depth])
+            inputs += [
+                _bitmap(literals, stride),
+                automaton.classes.astype(np.uint32),
+                rows.astype(np.uint32).reshape(-1),
+            ]
+            params |= {"first_accepting": automaton.first_accepting * cells}
+            params |= {"classes": automaton.num_classes, "fold": 0}
+            program = tiled_grams(encoding, WARMUP, stride, GramSchedule(32, 12, WORDS, 3))
+        else:
+            table = automaton.transitions[:, automaton.classes].astype(np.uint16).reshape(-1)
+            inputs += [table, automaton.depth.astype(np.uint16)]
+            params |= {"first_accepting": automaton.first_accepting}
+            program = tiled_walk(encoding, WARMUP, WalkSchedule(32, 12))
+        if wrong is not None:
+            expected = np.array([0xFFFFFFFF - wrong], np.uint32)
+            return Use(program, inputs, 3, expected, read=lambda o: o[1][1:], params=params)
+        matches = [
+            place << 32 | number for place, number in occurrences(bytes(data), literals) if place >= start
+        ]
+
+        def read(outputs: Sequence[Array]) -> Array:
+            hits, counters = outputs
+            return _matches(hits[: int(counters[0])], automaton, literals)
+
+        return Use(program, inputs, 3, np.array(sorted(matches), np.uint64), read=read, params=params)
+
+    return make
+
+
+def _bitmap(literals: Sequence[bytes], stride: int) -> Array:
+    bitmap = [0] * WORDS
+    for literal in literals:
+        for first in range(stride):
+            product = int.from_bytes(literal[first : first + 4], "little") * MULTIPLIER % 2**32
+            bits = f"{product:032b}"  # eight for the word, five for each bit
+            bitmap[int(bits[:8], 2)] |= 1 << int(bits[8:13], 2) | 1 << int(bits[13:18], 2)
+    return np.array(bitmap, np.uint32)
+
+
+def _matches(hits: Array, automaton: Automaton, literals: Sequence[bytes]) -> Array:
+    """What hits show together: a place may have several."""
+    shown = set()
+    for hit in hits.tolist():
+        state = np.array([(hit & 0xFFFFFFFF) + automaton.first_accepting])
+        shown |= {hit >> 32 << 32 | number for number in automaton.accepted(state)[1].tolist()}
+    return np.array(sorted(shown), np.uint64)
+
+
+def _rows(encoding: str, width: int) -> Callable[[], Use]:
+    def make() -> Use:
+        data = random.Random(width).randbytes(300)
+        begins = np.array([0, 1, 2, 3, 100, 299 - width, 300 - width], np.uint32)
+        rows = np.zeros(len(begins) * width, np.uint8)
+        skipped = 3 * width
+        inputs = [b"!" * skipped + _encoded(data, encoding), begins, rows]
+        inputs += [] if encoding == "raw" else [_values(encoding)]
+        expected = np.frombuffer(b"".join(data[at : at + width] for at in begins), np.uint8)
+        grid = -(-len(rows) // INVOCATIONS)
+        return Use(gather_rows(encoding), inputs, grid, expected, params={"width": width, "skipped": skipped})
+
+    return make
