@@ -18,7 +18,7 @@ from .waiting import wait_until
 
 __all__ = ["Staging", "from_device", "to_device"]
 
-PIECE_BYTES = 8 << 20
+PIECE_BYTES = 16 << 20
 PIECES = 4
 LEAST_STAGED_BYTES = 16 << 20
 """Smaller arrays are left to the driver, whose own copy is as fast."""

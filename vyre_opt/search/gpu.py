@@ -38,7 +38,7 @@ __all__ = ["GpuSearch", "SearchedWindow"]
 
 Array = np.ndarray[Any, Any]
 
-WINDOW, RESIDENT_WINDOW = 48 * 700_000, 48 * 11_200_000
+WINDOW, RESIDENT_WINDOW = 48 * 1_400_000, 48 * 11_200_000
 """Characters of a window, and of one that is in the GPU's memory already: multiples of ALIGNED."""
 MOST_BEFORE = 1 << 13
 """Characters before a window that it may see."""
