@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from ..ir.builder import Builder
 from ..ir.program import Program
 from ..ir.types import DataType
-from ..runtime.cpu import CpuDispatcher
 from ..runtime.dispatcher import shared_dispatcher
+
+if TYPE_CHECKING:
+    from ..runtime.cpu import CpuDispatcher
 
 __all__ = ["copy_bytes"]
 
@@ -25,8 +27,8 @@ def copy_bytes(source: Array, target: Array) -> None:
     """Copy u8[n] to u8[n] of other memory."""
     runs = len(source) // RUN
     if runs:
-        dispatcher: Any = shared_dispatcher("cpu")
-        prepared = cast(CpuDispatcher, dispatcher).prepared(_program(), settled=True, is_bounded=True)
+        dispatcher = cast("CpuDispatcher", shared_dispatcher("cpu"))
+        prepared = dispatcher.prepared(_program(), settled=True, is_bounded=True)
         prepared.in_place([source[: runs * RUN], target[: runs * RUN]], (runs, 1, 1), None, ())
     target[runs * RUN :] = source[runs * RUN :]
 
