@@ -27,7 +27,7 @@ def client() -> Iterator[Any]:
     from distributed import Client, LocalCluster
 
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as cluster,
         Client(cluster) as connected,
     ):
         yield connected
@@ -145,3 +145,35 @@ def test_files_that_cannot_be_searched(tmp_path: Path) -> None:
     with pytest.raises(BadInputs, match=r"write \[path\]"):
         scanner.scan_files(str(good))
     assert scanner.scan_files([]) == {}
+
+
+def test_workers_with_a_gpu(gpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One beside a worker without; both in this process, so that they see the GPU in its memory."""
+    from distributed import Client, LocalCluster
+    from distributed.worker import get_worker
+
+    searched: list[tuple[Any, str | None]] = []
+    scanned = files._scanned
+
+    def seen(scanner: Scanner, piece: files.Piece) -> Any:
+        searched.append((get_worker().name, scanner.target))
+        return scanned(scanner, piece)
+
+    async def has_gpu(dask_worker: Any) -> None:
+        await dask_worker.set_resources(GPU=1)
+
+    monkeypatch.setattr(files, "_scanned", seen)
+    wanted = written(tmp_path, "base64")
+    settings = {"processes": False, "threads_per_worker": 1, "dashboard_address": ":0"}
+    with LocalCluster(n_workers=1, **settings) as cluster, Client(cluster) as connected:
+        cluster.scale(2)
+        connected.wait_for_workers(2)
+        with_gpu = connected.scheduler_info()["workers"]
+        first = next(iter(with_gpu))
+        connected.run(has_gpu, workers=[first])
+        tables = Scanner(LITERALS, "base64").scan_files(wanted, connected, piece=4096)
+    names = {name for name, _ in searched}
+    assert len(names) == 2
+    assert {name for name, target in searched if target == "cuda"} == {with_gpu[first]["name"]}
+    for path, data in wanted.items():
+        assert rows(tables[path]) == [tuple(match) for match in literal_matches(LITERALS, data)]

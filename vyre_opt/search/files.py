@@ -35,6 +35,9 @@ PIECE = 1 << 26
 READ = 1 << 24
 """Bytes of a piece, and those that are read at once."""
 
+GPU_RESOURCE = "GPU"
+"""The resource that a worker with a GPU of its own is started with, as Dask's documents name it."""
+
 Errors = MutableMapping[str, Exception]
 
 
@@ -121,7 +124,7 @@ def _scan_piece(scanner: Scanner, piece: Piece, busy: dict[str, int] | None) -> 
     `busy`: by host, how many tasks its workers run at once; the cores are shared among them.
     """
     if busy is not None:
-        scanner = scanner.with_threads(_share(busy))
+        scanner = _for_worker(scanner, busy)
     try:
         return _table(_scanned(scanner, piece), scanner.encoding is not None)
     except EncodingError as error:
@@ -130,12 +133,15 @@ def _scan_piece(scanner: Scanner, piece: Piece, busy: dict[str, int] | None) -> 
         return error
 
 
-def _share(busy: dict[str, int]) -> int:
-    """Threads of a task on this worker."""
+def _for_worker(scanner: Scanner, busy: dict[str, int]) -> Scanner:
+    """The scanner for a task of this worker: with its share of the cores, and with its GPU if it says that it has one."""
     from distributed import get_worker
 
-    address = get_worker().address.rpartition("://")[2].rpartition(":")[0]
-    return max(1, available() // max(1, busy.get(address, 1)))
+    worker = get_worker()
+    address = worker.address.rpartition("://")[2].rpartition(":")[0]
+    scanner = scanner.with_threads(max(1, available() // max(1, busy.get(address, 1))))
+    has_gpu = worker.state.total_resources.get(GPU_RESOURCE, 0) > 0
+    return scanner.with_target("cuda") if has_gpu and scanner.target is None else scanner
 
 
 def _scanned(scanner: Scanner, piece: Piece) -> Matches:

@@ -141,7 +141,8 @@ class Scanner:
 
         `client`: a `distributed.Client`, whose workers search pieces of `piece` bytes at once; those of a worker that dies
         are searched again by others.  None: this process searches one after the other.  The scanner travels to each worker
-        once, and a task's threads are its share of the cores.  `errors`: gets the exceptions of files that cannot be
+        once, and a task's threads are its share of the cores.  Workers with the resource GPU search on GPU 0 of those that they
+        see, unless the scanner has a target.  `errors`: gets the exceptions of files that cannot be
         read or that encode nothing, by path; None: the first is raised, when all files were searched.
 
         Needs the extra `[dask]`: `pip install 'vyre-opt[dask]'`.
@@ -185,9 +186,10 @@ class Scanner:
         if tables is None:
             return None
         number = octets.number if isinstance(octets, DeviceOctets) else self.device
-        if number not in self._gpu_searches:
-            self._gpu_searches[number] = GpuSearch(tables, self._encoding, _gpu_dispatcher(number))
-        return self._gpu_searches[number]
+        searches, key = self._tables.gpu_searches, (number, self.encoding)
+        if key not in searches:
+            searches[key] = GpuSearch(tables, self._encoding, _gpu_dispatcher(number))
+        return searches[key]
 
     def _stream_from(self, start: int, before: bytes) -> Stream:
         """A stream whose first part begins at `start`, behind `before`.  See Stream.begin."""
@@ -198,11 +200,6 @@ class Scanner:
     @property
     def _encoding(self) -> Encoding | None:
         return None if self.encoding is None else ENCODINGS[self.encoding]
-
-    @cached_property
-    def _gpu_searches(self) -> dict[int, GpuSearch]:
-        """By the numbers of their GPUs."""
-        return {}
 
     @property
     def _is_cut(self) -> bool:

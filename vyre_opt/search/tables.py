@@ -16,6 +16,7 @@ from .prefilter import Prefilter, prefilter_of
 from .walked import WalkedAutomaton
 
 if TYPE_CHECKING:
+    from .gpu import GpuSearch
     from .gpu_tables import GpuTables
 
 __all__ = ["SearchTables"]
@@ -59,6 +60,11 @@ class SearchTables:
         from .gpu_tables import GpuTables
 
         return GpuTables.of(self.compiled, self.prefilter is not None)
+
+    @cached_property
+    def gpu_searches(self) -> dict[tuple[int, str | None], GpuSearch]:
+        """Those that were made, by the numbers of their GPUs and the names of encodings."""
+        return {}
 
     @cached_property
     def shows_one_each(self) -> bool:
