@@ -125,6 +125,21 @@ def test_stdin(run_scan: Callable, folder: Path) -> None:
     assert run_scan("-f", "-", folder / "a.txt", text="pin\n").stdout == "12:pin\n"
 
 
+@pytest.mark.parametrize("options", [["a needle"], ["-E", "a ne+dle"], ["-e", "base64", "-E", "a ne+dle"]])
+def test_matches_around_the_end_of_what_is_read_at_once(
+    options: list[str], run_scan: Callable, tmp_path: Path
+) -> None:
+    """A match is shown as it is, though the memory that it was read into has the next part of the file."""
+    place = (1 << 23) - 1 if "-e" not in options else (3 << 21) - 4
+    content = b"hay.".ljust(place, b".") + b"a needle" + b"-" * (1 << 23)
+    for shift in (0, 1000):
+        shifted = content[shift:] + content[:shift]
+        text = base64.b64encode(shifted) if "-e" in options else shifted
+        (tmp_path / "big").write_bytes(text)
+        ran = run_scan("-o", *options, "big", cwd=tmp_path)
+        assert ran.stdout == "a needle\n"
+
+
 def test_files_of_patterns(run_scan: Callable, folder: Path) -> None:
     """Empty lines are no patterns, an empty file has none, and line ends of Windows are none of a pattern."""
     (folder / "words").write_bytes(b"pin\r\n\r\n\nneedle\n")
