@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from vyre_opt.cli.scan_files import PIPE, open_parts
 from vyre_opt.cli.scan_output import escaped
 
 SCRIPT = "import sys; from vyre_opt.cli.start import vyre_scan; sys.exit(vyre_scan())"
@@ -296,6 +297,20 @@ def test_matches_of_a_pipe_come_at_once() -> None:
     assert process.stdout.readline() == b"2:needle\n"
     process.communicate(timeout=20)
     assert process.returncode == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux enlarges pipes")
+def test_a_pipe_is_read_in_large_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part of 64 KiB, which is what a pipe has at first, costs more than the search in it."""
+    read, write = os.pipe()
+    with os.fdopen(read, "rb", buffering=0) as stdin, os.fdopen(write, "wb", buffering=0) as writer:
+        monkeypatch.setattr("sys.stdin", stdin)
+        os.set_blocking(write, False)
+        parts = open_parts("-", is_listing=True)
+        writer.write(b"a")
+        assert bytes(next(parts)) == b"a"
+        assert writer.write(bytes(PIPE)) == PIPE
+        assert len(next(parts)) == PIPE
 
 
 def test_help_loads_nothing_heavy() -> None:
