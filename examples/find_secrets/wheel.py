@@ -23,7 +23,7 @@ Files = dict[str, bytes]
 
 
 def files_of_wheel(wheel: Path | None) -> Files:
-    """Contents by name: of a wheel, or of the package that is imported, which is what a wheel of it holds.
+    """Contents by name: of a wheel, or of the package that is imported, which is a wheel without its metadata.
 
     Raises OSError, and zipfile.BadZipFile for what is no wheel.
     """
