@@ -96,11 +96,19 @@ def tool(*options: str) -> Callable[[Work], Run]:
     return prepare
 
 
-def hyperscan(work: Work) -> Run:
+def hyperscan(in_lines: bool = False) -> Callable[[Work], Run]:
     """The peer cuts the text in pieces, and loses what spans two: these are found once, when nothing is timed."""
-    peer = Hyperscan(work.patterns, False)
-    whole, in_pieces = len(peer.search(work.decoded)), peer.decode_and_search(work.text)
-    return lambda: peer.decode_and_search(work.text) + whole - in_pieces
+
+    def prepare(work: Work) -> Run:
+        peer, text = Hyperscan(work.patterns, False), work.lines if in_lines else work.text
+        lost = len(peer.search(work.decoded)) - peer.decode_and_search(text, in_lines)
+        return lambda: peer.decode_and_search(text, in_lines) + lost
+
+    return prepare
+
+
+def has_peer() -> bool:
+    return is_installed("hyperscan") and is_installed("pybase64")
 
 
 def has_gpu() -> bool:
@@ -115,11 +123,8 @@ WAYS = (
     Way("vyre-scan -e base64 in lines", tool("-e", "base64"), in_lines=True),
     Way("vyre-scan --blobs in lines", tool("--blobs"), in_lines=True),
     Way("Scanner, GPU", scanner(target="cuda"), is_here=has_gpu),
-    Way(
-        "pybase64 + Hyperscan, 1 thread",
-        hyperscan,
-        is_here=lambda: is_installed("hyperscan") and is_installed("pybase64"),
-    ),
+    Way("pybase64 + Hyperscan, 1 thread", hyperscan(), is_here=has_peer),
+    Way("pybase64 + Hyperscan in lines, 1 thread", hyperscan(in_lines=True), in_lines=True, is_here=has_peer),
 )
 
 

@@ -41,7 +41,7 @@ def draw(samples: list[dict[str, Any]], path: Path) -> None:
                 [speed(row, name) for row in samples],
                 marker="o",
                 markersize=4,
-                color="black" if is_peer else None,
+                color=("0.5" if "in lines" in name else "black") if is_peer else None,
                 linestyle="--" if is_peer else "-",
                 label=name,
             )
