@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install check test mutants rules maths notebook campaign certify fuzz lint format types docs bench ci clean
+.PHONY: help install check test mutants rules maths notebook plot campaign certify fuzz lint format types docs bench ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,10 @@ maths: install  ## Errors of the mathematical functions on all numbers of 16 bit
 notebook: install  ## Run the notebook in docs and keep what its cells print
 	$(BIN)/pip install -e '.[notebook]'
 	$(BIN)/python docs/run_notebook.py
+
+plot: install  ## Draw the figures of docs/ from bench/results
+	$(BIN)/pip install -e '.[plot]'
+	$(BIN)/python bench/search_sizes_plot.py
 
 # What docs/fusion.md has the figures of.  SEED chooses other pipelines, N how many.
 SEED ?= 1

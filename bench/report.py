@@ -5,7 +5,8 @@ A result is a JSON object, written by one script of this folder:
     name, title, about, date   texts; about says what was measured and how
     machine, versions          name -> text; versions may be empty
     arguments                  of the script's command line, if it took any
-    absent                     peers that were not installed
+    absent                     peers that were not installed, and what this machine has not
+    figure                     a drawing of the figures, a file of docs/, if there is one
     tables                     each: caption, columns, rows of texts
     targets                    each: what, measured (texts), met (true or false)
     samples                    the raw figures, for whoever wants to check; not shown
@@ -56,6 +57,8 @@ def section(result: dict[str, Any]) -> Iterator[str]:
     for table in result["tables"]:
         yield f"**{table['caption']}**\n"
         yield from _table(table["columns"], table["rows"])
+    if result.get("figure"):
+        yield f"![{result['title']}]({result['figure']})\n"
     if result.get("targets"):
         yield "**Targets**\n"
         rows = [[t["what"], t["measured"], "yes" if t["met"] else "no"] for t in result["targets"]]

@@ -11,6 +11,8 @@ __all__ = ["PIECE", "Hyperscan", "aho_ends", "is_installed"]
 PIECE = 384 * 1024
 """Characters that pybase64 decodes and Hyperscan then searches, so that the bytes stay in a cache.  A multiple of 4."""
 
+PIECE_OF_LINES = PIECE // 77 * 77
+
 Hits = list[tuple[int, int]]
 """Of each match the place behind it, and the number of its pattern."""
 
@@ -41,13 +43,17 @@ class Hyperscan:
         self.database.scan(data, match_event_handler=on_match)
         return hits
 
-    def decode_and_search(self, text: bytes) -> int:
-        """How many matches there are in the pieces of base64 text; those that span two are not found."""
+    def decode_and_search(self, text: bytes, in_lines: bool = False) -> int:
+        """How many matches there are in the pieces of base64 text; those that span two are not found.
+
+        `in_lines`: the text has a line break behind each 76 characters, and no character is checked.
+        """
         import pybase64
 
+        piece = PIECE_OF_LINES if in_lines else PIECE
         return sum(
-            len(self.search(pybase64.b64decode(text[at : at + PIECE], validate=True)))
-            for at in range(0, len(text), PIECE)
+            len(self.search(pybase64.b64decode(text[at : at + piece], validate=not in_lines)))
+            for at in range(0, len(text), piece)
         )
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from vyre_opt.cli.scan_files import PIPE, open_parts
 from vyre_opt.cli.scan_output import escaped
 
 SCRIPT = "import sys; from vyre_opt.cli.start import vyre_scan; sys.exit(vyre_scan())"
@@ -123,6 +124,21 @@ def test_stdin(run_scan: Callable, folder: Path) -> None:
     assert run_scan("pin", text="a pin").stdout == "2:pin\n"
     assert run_scan("-H", "pin", "-", text="a pin").stdout == "(standard input):2:pin\n"
     assert run_scan("-f", "-", folder / "a.txt", text="pin\n").stdout == "12:pin\n"
+
+
+@pytest.mark.parametrize("options", [["a needle"], ["-E", "a ne+dle"], ["-e", "base64", "-E", "a ne+dle"]])
+def test_matches_around_the_end_of_what_is_read_at_once(
+    options: list[str], run_scan: Callable, tmp_path: Path
+) -> None:
+    """A match is shown as it is, though the memory that it was read into has the next part of the file."""
+    place = (1 << 23) - 1 if "-e" not in options else (3 << 21) - 4
+    content = b"hay.".ljust(place, b".") + b"a needle" + b"-" * (1 << 23)
+    for shift in (0, 1000):
+        shifted = content[shift:] + content[:shift]
+        text = base64.b64encode(shifted) if "-e" in options else shifted
+        (tmp_path / "big").write_bytes(text)
+        ran = run_scan("-o", *options, "big", cwd=tmp_path)
+        assert ran.stdout == "a needle\n"
 
 
 def test_files_of_patterns(run_scan: Callable, folder: Path) -> None:
@@ -281,6 +297,20 @@ def test_matches_of_a_pipe_come_at_once() -> None:
     assert process.stdout.readline() == b"2:needle\n"
     process.communicate(timeout=20)
     assert process.returncode == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux enlarges pipes")
+def test_a_pipe_is_read_in_large_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part of 64 KiB, which is what a pipe has at first, costs more than the search in it."""
+    read, write = os.pipe()
+    with os.fdopen(read, "rb", buffering=0) as stdin, os.fdopen(write, "wb", buffering=0) as writer:
+        monkeypatch.setattr("sys.stdin", stdin)
+        os.set_blocking(write, False)
+        parts = open_parts("-", is_listing=True)
+        writer.write(b"a")
+        assert bytes(next(parts)) == b"a"
+        assert writer.write(bytes(PIPE)) == PIPE
+        assert len(next(parts)) == PIPE
 
 
 def test_help_loads_nothing_heavy() -> None:

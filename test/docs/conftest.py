@@ -18,5 +18,9 @@ def root() -> Path:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test that takes `document` runs for every Markdown file of the project."""
     if "document" in metafunc.fixturenames:
-        paths = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md"))]
-        metafunc.parametrize("document", paths, ids=lambda path: path.name)
+        paths = [
+            path
+            for pattern in ("*.md", "docs/*.md", "examples/*/*.md")
+            for path in sorted(ROOT.glob(pattern))
+        ]
+        metafunc.parametrize("document", paths, ids=lambda path: str(path.relative_to(ROOT)))

@@ -27,8 +27,13 @@ EXPRESSIONS = [
 
 
 def grep(scanner: Scanner, parts: list[bytes], overlapping: bool = False) -> list[GrepMatch]:
+    """The parts lie in the same memory one after the other, as those of a file that is read."""
     stream = GrepStream(scanner, overlapping=overlapping)
-    found = [match for part in parts for match in stream.contents(stream.feed(part))]
+    memory = bytearray(max(map(len, parts), default=0))
+    found = []
+    for part in parts:
+        memory[: len(part)] = part
+        found += stream.contents(stream.feed(memoryview(memory)[: len(part)]))
     return found + list(stream.contents(stream.finish()))
 
 

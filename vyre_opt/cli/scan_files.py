@@ -12,7 +12,10 @@ from io import FileIO
 __all__ = ["STDIN", "Unreadable", "files_of", "open_parts"]
 
 PART = 1 << 23
-"""Bytes that are read at once; a pipe may give less."""
+"""Bytes that are read at once; a pipe gives less."""
+PIPE = 1 << 20
+"""Bytes that a pipe may hold, and so give at once: as many as Linux lets any user have.  At first there are 64 KiB, and what a
+part costs in itself is more than the search in so few."""
 
 STDIN = "-"
 
@@ -67,6 +70,8 @@ def open_parts(path: str, *, is_listing: bool) -> Iterator[memoryview]:
             status = os.fstat(file.fileno())
             if not is_listing and _is_stdout(status):
                 raise Unreadable(f"cannot read {path}: the output goes there")
+            if stat.S_ISFIFO(status.st_mode):
+                _enlarge(file)
             size = status.st_size + 1 if stat.S_ISREG(status.st_mode) and status.st_size else PART
             buffer = memoryview(bytearray(min(size, PART)))
             while count := file.readinto(buffer):
@@ -83,6 +88,16 @@ def _opened(path: str) -> FileIO:
     if sys.stdin is None:
         raise OSError(errno.EBADF, "stdin is closed")
     return FileIO(sys.stdin.fileno(), closefd=False)
+
+
+def _enlarge(pipe: FileIO) -> None:
+    """Let a pipe hold PIPE bytes, where the system can do that."""
+    try:
+        import fcntl
+
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE)
+    except (ImportError, AttributeError, OSError):  # no Linux, or less is allowed
+        pass
 
 
 def _is_stdout(status: os.stat_result) -> bool:

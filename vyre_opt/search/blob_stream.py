@@ -131,14 +131,21 @@ class _Phase:
             starts, ends = found.starts.astype(np.int64), found.ends.astype(np.int64)
             first, last = self._characters(starts, ends)
             blobs = np.searchsorted(text.begins, last - 1, side="right") - 1
-            if self.is_exact:
-                is_inside = (first >= text.begins[blobs]) & (last <= text.ends[blobs])
-                return starts[is_inside], ends[is_inside], found.patterns[is_inside]
-            # one may begin in the blob before, and hide what begins in this one
-            chosen = np.unique(blobs[last <= text.ends[blobs]]).tolist()
-        else:
-            chosen = range(len(text.begins))
-        return self._inside_each(text, chosen)
+            ends_inside, starts_before = last <= text.ends[blobs], first < text.begins[blobs]
+            is_inside = ends_inside & ~starts_before
+            inside = starts[is_inside], ends[is_inside], found.patterns[is_inside]
+            # the leftmost start hides others: behind one in the blob before, there may be one in this blob
+            hiding = ends_inside & starts_before
+            if self.is_exact or not hiding.any():
+                return inside
+            again = np.unique(blobs[hiding])
+            known = ~np.isin(blobs[is_inside], again)
+            columns = self._inside_each(text, again.tolist())
+            starts, ends, patterns = (
+                np.concatenate([column[known], other]) for column, other in zip(inside, columns, strict=True)
+            )
+            return starts, ends, patterns
+        return self._inside_each(text, range(len(text.begins)))
 
     def _inside_each(self, text: _Text, blobs: Iterable[int]) -> tuple[Array, Array, Array]:
         columns: list[tuple[Array, Array, Array]] = [(np.zeros(0, np.int64),) * 2 + (np.zeros(0, np.uint32),)]

@@ -23,18 +23,19 @@ class MatchedText:
         self.encoding = encoding
         # twice as many characters as the bytes need, for line breaks, and what a decoder has not decoded yet
         self._reach = longest + 16 if encoding is None else 4 * longest + MOST_BLANKS
-        self._tail = np.zeros(0, np.uint8)
+        self._tail = np.zeros(0, np.uint8)  # of what came before the part
+        self._next_tail = np.zeros(0, np.uint8)  # of that and the part
         self._part = np.zeros(0, np.uint8)
         self._part_start = 0
 
     def add(self, part: Array) -> None:
-        """The next part; it is looked at until the one after it comes."""
+        """The next part.  It is not looked at when the one after it comes, which may lie in the same memory."""
         self._part_start += len(self._part)
-        if len(self._part) >= self._reach:
-            self._tail = self._part[-self._reach :].copy()
+        self._tail, self._part = self._next_tail, part
+        if len(part) >= self._reach:
+            self._next_tail = part[-self._reach :].copy()
         else:
-            self._tail = np.concatenate([self._tail, self._part])[-self._reach :]
-        self._part = part
+            self._next_tail = np.concatenate([self._tail, part])[-self._reach :]
 
     def _raw(self, first: int, last: int) -> Array:
         first, last = first - self._part_start, last - self._part_start
