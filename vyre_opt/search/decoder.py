@@ -9,7 +9,8 @@ import numpy as np
 
 from ..kernels.checked_decode import BLOCK, INVOCATIONS, checked_base64, checked_hex
 from ..runtime.cpu import CpuDispatcher, output_memory
-from .encodings import BLANK, BLANKS, PADDING, Encoding
+from .blanks import copy_without_blanks, copy_without_line_breaks
+from .encodings import BLANK, PADDING, Encoding
 from .errors import EncodingError
 from .places import Places
 from .walked import launch
@@ -21,6 +22,8 @@ Array = np.ndarray[Any, Any]
 WINDOW = 1 << 22
 """Characters of a window for each thread: what it decodes to stays in a cache until it is searched."""
 NONE_BAD = 0xFFFFFFFF
+PADDED = 4
+"""A wrong character, or padding and what may not follow it: blanks are skipped if there is one among so many."""
 
 
 class Decoder:
@@ -40,7 +43,7 @@ class Decoder:
         self._waiting = np.zeros(0, np.uint8)  # the next of them, less than a group
         self._padding = 0
         self._skips_blanks = False
-        self._buffer = np.zeros(0, np.uint8)
+        self._buffer = self._scratch = np.zeros(0, np.uint8)
 
     def decode(self, text: Array) -> Iterator[Array]:
         """Buffers that end with the bytes of a window, behind the headroom.  Each is valid until the next is asked for."""
@@ -95,28 +98,31 @@ class Decoder:
         unit, rest = self.encoding.characters, len(self._waiting)
         return -rest % unit if rest * self.encoding.octets >= unit else 0
 
-    def _window(self, text: Array) -> Array:
-        """What is decoded of a window, and of the characters that waited."""
-        characters = text
-        if self._skips_blanks:
-            characters = np.frombuffer(text.tobytes().translate(None, BLANKS), np.uint8)
-        num_blanks = len(text) - len(characters)
-        if len(self._waiting):
-            characters = np.concatenate([self._waiting, characters])
+    def _window(self, text: Array, is_unruly: bool = False) -> Array:
+        """What is decoded of a window, and of the characters that waited.  `is_unruly`: there are blanks within lines."""
+        characters, waiting = text, len(self._waiting)
+        if self._skips_blanks or waiting:
+            characters = self._scratch_for(waiting + len(text))
+            characters[:waiting] = self._waiting
+            if self._skips_blanks:
+                copy = copy_without_blanks if is_unruly else copy_without_line_breaks
+                characters = characters[: waiting + copy(text, characters[waiting:])]
+            else:
+                characters[waiting:] = text
+        num_blanks = waiting + len(text) - len(characters)
         whole = len(characters) // BLOCK * BLOCK
         buffer, bad = self._blocks(characters, whole)
         if bad is None:
             bad = self._first_bad(characters, whole)
         if (
-            not (self.strict or self._skips_blanks)
-            and (self.encoding.values[characters[bad:]] == BLANK).any()
+            not (self.strict or is_unruly)
+            and (self.encoding.values[characters[bad : bad + PADDED]] == BLANK).any()
         ):
-            self._skips_blanks = True
-            return self._window(text)
+            is_unruly, self._skips_blanks = self._skips_blanks, True
+            return self._window(text, is_unruly)
         self.places.add(self._read, text, num_blanks)
-        first_new = len(self._waiting)
-        if self._padding and len(characters) > first_new:
-            bad = first_new  # nothing may follow padding but more of it
+        if self._padding and len(characters) > waiting:
+            bad = waiting  # nothing may follow padding but more of it
         done = bad // self.encoding.characters * self.encoding.characters
         self._waiting = characters[done:bad].copy()
         if bad < len(characters):
@@ -162,6 +168,12 @@ class Decoder:
         return EncodingError(f"at character {place}: {what}", place, advice)
 
     # --- launches
+
+    def _scratch_for(self, size: int) -> Array:
+        """Memory for characters, which is used again: new memory costs more than a copy to it."""
+        if len(self._scratch) < size:
+            self._scratch = output_memory.empty(size, np.dtype(np.uint8))
+        return self._scratch[:size]
 
     def _room_for(self, characters: int) -> Array:
         size = self.headroom + self.encoding.bytes_of(characters)
