@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from .encodings import BLANK, Encoding
+from .encodings import BLANKS, Encoding
 
 __all__ = ["Places"]
 
 Array = np.ndarray[Any, Any]
 
 
+LAST_BLANK = max(BLANKS)
+"""Characters up to this one are blanks in text that was checked: none of them holds bits."""
 FEW = 64
 """Characters of which the places are looked up at once."""
 
@@ -94,7 +96,7 @@ class Places:
         size = 2 * max(wanted, FEW)
         while size < len(window.text):
             tail = window.text[-size:]
-            count = int(np.count_nonzero(self.encoding.values[tail] == BLANK))
+            count = int(np.count_nonzero(tail <= LAST_BLANK))
             if size - count > wanted:
                 cut = len(window.text) - size
                 window.start, window.text = window.start + cut, tail
@@ -106,6 +108,6 @@ class Places:
         """The places of a window's blanks, from its start on."""
         if window.blanks is None:
             assert window.text is not None
-            window.blanks = np.flatnonzero(self.encoding.values[window.text] == BLANK)
+            window.blanks = np.flatnonzero(window.text <= LAST_BLANK)
             window.text = None
         return window.blanks
