@@ -30,7 +30,7 @@ def draw(samples: list[dict[str, Any]], path: Path) -> None:
     from matplotlib import pyplot
 
     # text stays text: it is small, and searchable
-    settings = {"svg.hashsalt": "search_sizes", "svg.fonttype": "none", "font.family": "sans-serif"}
+    settings: Any = {"svg.hashsalt": "search_sizes", "svg.fonttype": "none", "font.family": "sans-serif"}
     with matplotlib.rc_context(settings):
         figure, axes = pyplot.subplots(figsize=(8, 5))
         sizes = [row["size"] for row in samples]
@@ -38,7 +38,7 @@ def draw(samples: list[dict[str, Any]], path: Path) -> None:
             is_peer = "Hyperscan" in name
             axes.plot(
                 sizes,
-                [speed(row, name) for row in samples],
+                [speed(row, name) or 0.0 for row in samples],
                 marker="o",
                 markersize=4,
                 color=("0.5" if "in lines" in name else "black") if is_peer else None,
