@@ -193,14 +193,18 @@ def _show(row: Row, size: int) -> None:
 # --- the page
 
 
-def result(found: dict[str, Any], size: int, arguments: str) -> dict[str, Any]:
-    def ratio(row: Row, ours: str = "ours", peer: str = "peer") -> float:
-        return float(row[peer] / row[ours])
+def ratio(row: Row, ours: str = "ours", peer: str = "peer") -> float:
+    return float(row[peer] / row[ours])
 
-    def speed(seconds: float, count: int) -> str:
-        return f"{count / seconds / 1e9:.2f}"
 
-    tables = [
+def compared(row: Row, size: int, ours: str = "ours", peer: str = "peer") -> list[str]:
+    """GB a second of both, and the ratio."""
+    return [*(f"{size / row[way] / 1e9:.2f}" for way in (ours, peer)), f"{ratio(row, ours, peer):.2f}"]
+
+
+def tables(found: dict[str, Any], size: int) -> list[dict[str, Any]]:
+    parallel = found["parallel"]
+    return [
         {
             "caption": f"One thread, {size >> 20} MiB of base64, GB of text a second",
             "columns": ["literals", "caseless", "hits", "ours", "peer", "ratio"],
@@ -209,9 +213,7 @@ def result(found: dict[str, Any], size: int, arguments: str) -> dict[str, Any]:
                     str(row["literals"]),
                     "yes" if row["caseless"] else "no",
                     str(row["hits"]),
-                    speed(row["ours"], size),
-                    speed(row["peer"], size),
-                    f"{ratio(row):.2f}",
+                    *compared(row, size),
                 ]
                 for row in found["searches"]
             ],
@@ -222,8 +224,7 @@ def result(found: dict[str, Any], size: int, arguments: str) -> dict[str, Any]:
             "rows": [
                 [
                     str(row["literals"]),
-                    f"{row['ours'] * 1e3:.1f}",
-                    f"{row['peer'] * 1e3:.1f}",
+                    *(f"{row[way] * 1000.0:.1f}" for way in ("ours", "peer")),
                     f"{ratio(row):.2f}",
                 ]
                 for row in found["first"]
@@ -235,12 +236,8 @@ def result(found: dict[str, Any], size: int, arguments: str) -> dict[str, Any]:
             "rows": [
                 [
                     str(row["size"] >> 20),
-                    speed(row["ours"], row["size"]),
-                    speed(row["peer"], row["size"]),
-                    f"{ratio(row):.2f}",
-                    speed(row["hex ours"], row["size"]),
-                    speed(row["hex peer"], row["size"]),
-                    f"{ratio(row, 'hex ours', 'hex peer'):.2f}",
+                    *compared(row, row["size"]),
+                    *compared(row, row["size"], "hex ours", "hex peer"),
                 ]
                 for row in found["decodings"]
             ],
@@ -248,15 +245,7 @@ def result(found: dict[str, Any], size: int, arguments: str) -> dict[str, Any]:
         {
             "caption": "All threads beside as many processes of the peer, 46 literals, GB of text a second",
             "columns": ["threads", "ours", "peer", "ratio"],
-            "rows": [
-                [
-                    str(row["threads"]),
-                    speed(row["ours"], row["size"]),
-                    speed(row["peer"], row["size"]),
-                    f"{ratio(row):.2f}",
-                ]
-                for row in [found["parallel"]]
-            ],
+            "rows": [[str(parallel["threads"]), *compared(parallel, parallel["size"])]],
         },
         {
             "caption": "What a match costs, at every byte",
@@ -264,29 +253,28 @@ def result(found: dict[str, Any], size: int, arguments: str) -> dict[str, Any]:
             "rows": [[row["pattern"], f"{row['ns']:.1f}"] for row in found["costs"]],
         },
     ]
-    peer = "pybase64 and Hyperscan"
-    targets = [
+
+
+def targets(found: dict[str, Any]) -> list[dict[str, Any]]:
+    searched = [
         target(
-            f"one thread, {count} literals: at least {least} of {peer}",
+            f"one thread, {count} literals: at least {least} of pybase64 and Hyperscan",
             [ratio(row) for row in found["searches"] if row["literals"] == count],
             least,
         )
         for count, least in LEAST.items()
     ]
-    targets += [
-        target(
-            "from patterns to matches: never slower than Hyperscan",
-            [ratio(row) for row in found["first"]],
-            1.0,
-        ),
-        target("base64 alone: at least 0.5 of pybase64", [ratio(row) for row in found["decodings"]], 0.5),
-        target(
-            "hex alone: at least 2 times binascii",
-            [ratio(row, "hex ours", "hex peer") for row in found["decodings"]],
-            2.0,
-        ),
-        target("all threads: at least as many processes of the peer", [ratio(found["parallel"])], 1.0),
-    ]
+    hex_ratios = [ratio(row, "hex ours", "hex peer") for row in found["decodings"]]
+    others = (
+        ("from patterns to matches: never slower than Hyperscan", [*map(ratio, found["first"])], 1.0),
+        ("base64 alone: at least 0.5 of pybase64", [*map(ratio, found["decodings"])], 0.5),
+        ("hex alone: at least 2 times binascii", hex_ratios, 2.0),
+        ("all threads: at least as many processes of the peer", [ratio(found["parallel"])], 1.0),
+    )
+    return [*searched, *(target(*other) for other in others)]
+
+
+def result(found: dict[str, Any], size: int, arguments: str) -> dict[str, Any]:
     return {
         "name": "search",
         "arguments": arguments,
@@ -297,8 +285,8 @@ def result(found: dict[str, Any], size: int, arguments: str) -> dict[str, Any]:
         "machine": machine(),
         "versions": {package: importlib.metadata.version(package) for package in (*PEERS, "numpy")},
         "absent": [],
-        "tables": tables,
-        "targets": targets,
+        "tables": tables(found, size),
+        "targets": targets(found),
         "samples": found,
     }
 
