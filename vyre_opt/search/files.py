@@ -11,6 +11,7 @@ where that can be done:
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, MutableMapping
 from dataclasses import dataclass
@@ -154,11 +155,11 @@ def _scanned(scanner: Scanner, piece: Piece) -> Matches:
     if encoding is not None:  # whole groups, so that the text before can be decoded
         reach = -(-reach // encoding.octets) * encoding.characters
     begin = max(0, piece.start - reach)
-    with Path(piece.path).open("rb") as file:
+    with Path(piece.path).open("rb", buffering=0) as file:
         file.seek(begin)
         before = file.read(piece.start - begin)
         stream = scanner._stream_from(piece.start, before)
-        parts = [stream.feed(np.frombuffer(chunk, np.uint8)) for chunk in _chunks(file, piece)]
+        parts = [stream.feed(chunk) for chunk in _chunks(file, piece)]
         if piece.end is None:
             parts.append(stream.finish())
         else:
@@ -166,15 +167,16 @@ def _scanned(scanner: Scanner, piece: Piece) -> Matches:
     return Matches.joined(parts or [Matches.none()])
 
 
-def _chunks(file: Any, piece: Piece) -> Iterator[bytes]:
-    left = None if piece.end is None else piece.end - piece.start
-    while left is None or left > 0:
-        chunk = file.read(READ if left is None else min(READ, left))
-        if not chunk:
+def _chunks(file: Any, piece: Piece) -> Iterator[np.ndarray]:
+    """All in the same memory: new memory costs more than to read a file that is cached."""
+    left = sys.maxsize if piece.end is None else piece.end - piece.start
+    memory = np.empty(min(READ, left), np.uint8)
+    while left > 0:
+        count = file.readinto(memory[: min(READ, left)])
+        if not count:
             return
-        if left is not None:
-            left -= len(chunk)
-        yield chunk
+        left -= count
+        yield memory[:count]
 
 
 def _table(matches: Matches, is_encoded: bool) -> pyarrow.Table:
