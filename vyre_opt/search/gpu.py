@@ -12,7 +12,7 @@ hits from one window.  The hits come back with their number if they are few, and
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -137,11 +137,11 @@ class GpuSearch:
 
     def __init__(self, tables: GpuTables, encoding: Encoding | None, dispatcher: CudaDispatcher) -> None:
         self.tables, self.encoding, self.dispatcher = tables, encoding, dispatcher
-        unit, octets = (1, 1) if encoding is None else (encoding.characters, encoding.octets)
-        self._unit, self._octets = unit, octets
+        self.unit, self.octets = (1, 1) if encoding is None else (encoding.characters, encoding.octets)
+        """Characters of a group, and the bytes that they hold."""
         self._name = program_name(encoding)
-        groups = -(-tables.reach // octets)
-        self.before = -(-groups * unit // ALIGNED) * ALIGNED
+        groups = -(-tables.reach // self.octets)
+        self.before = -(-groups * self.unit // ALIGNED) * ALIGNED
         """Characters before a window that it sees."""
         self.memory = self._on_device()
         with self.gpu, translated_errors("preparing a search"):
@@ -185,7 +185,7 @@ class GpuSearch:
         stretches = begins // PLACES
         for stretch in np.unique(stretches).tolist():
             which = stretches == stretch
-            start = first + stretch * PLACES // self._octets * self._unit
+            start = first + stretch * PLACES // self.octets * self.unit
             places = (begins[which] - stretch * PLACES).astype(np.uint32)
             if isinstance(text, DeviceOctets):
                 rows[which] = self._gathered(text, start, places, width)
@@ -221,7 +221,7 @@ class GpuSearch:
             gpu.cuda.memcpy_dtoh(rows, int(gathered))
         return rows
 
-    def windows(self, text: Array | DeviceOctets, first: int, end: int) -> Iterator[SearchedWindow]:
+    def windows(self, text: Array | DeviceOctets, first: int, end: int) -> Generator[SearchedWindow]:
         """Search the characters of `text` from `first` up to `end`, which are whole groups, in order.
 
         Each window sees the characters before it, as far as `text` has them.  Ends with one that `is_wrong`.
@@ -287,7 +287,7 @@ class _Run:
     def _launch(self, slot: _Slot, first: int, start: int, stop: int) -> None:
         search, tables = self.search, self.search.tables
         bytes_before, count = (
-            characters // search._unit * search._octets for characters in (start - first, stop - first)
+            characters // search.unit * search.octets for characters in (start - first, stop - first)
         )
         slot.queue.zero(int(slot.results), 4 * COUNTERS)
         results = int(slot.results)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from .decoder import Decoder
 from .encodings import Encoding
 from .matches import Matches
 from .recent import WAITING, Recent
-from .spans import NO_ENDS, Columns, Ends, SpanSearch, joined_columns, joined_ends, sorted_columns
+from .spans import NO_ENDS, Columns, Ends, Rows, SpanSearch, joined_columns, joined_ends, sorted_columns
 from .tables import SearchTables
 from .walked import unpacked
 
@@ -208,25 +208,21 @@ class Stream:
         edge = _in_main_memory(octets, back, len(octets))  # now, for a copy from a GPU waits until it is idle
         origin, done, ends = first - min(first, gpu.before), first, [NO_ENDS]
         base = self._searched - self._bytes_of(first - origin)
-        for window in gpu.windows(octets, first, end):
-            if window.is_wrong:
-                self._gpu_failed = True  # the CPU says what is wrong, or skips blanks
-                break
-            done = window.first + window.count
-            seen_from = self._bytes_of(window.first - window.before - origin)
-            if self._spans is None:
-                self._add_hits(Hits(window.hits, 0), base + seen_from)
-            else:
-                _, behind, patterns, _ = self._tables.search.shown(*unpacked(window.hits))
-                ends.append(Ends(behind + seen_from, patterns))
+        with closing(gpu.windows(octets, first, end)) as windows:
+            for window in windows:
+                if window.is_wrong:
+                    self._gpu_failed = True  # the CPU says what is wrong, or skips blanks
+                    break
+                done = window.first + window.count
+                seen_from = self._bytes_of(window.first - window.before - origin)
+                if self._spans is None:
+                    self._add_hits(Hits(window.hits, 0), base + seen_from)
+                else:
+                    _, behind, patterns, _ = self._tables.search.shown(*unpacked(window.hits))
+                    ends.append(Ends(behind + seen_from, patterns))
         if self._spans is not None:  # now, for what a row has is known to be right
-            known = self._bytes_of(done - origin)
-            columns, waiting = self._spans.in_rows(
-                joined_ends(ends), self._reach, gpu.rows(octets, origin, self._search.dispatcher), known
-            )
-            self._found.append((columns[0] + base, columns[1] + base, columns[2]))
-            self._waiting = Ends(waiting.ends + base, waiting.patterns)
-            seen = max(seen, self._characters_of_waiting(base + known))
+            rows, known = gpu.rows(octets, origin, self._search.dispatcher), self._bytes_of(done - origin)
+            seen = max(seen, self._add_in_rows(self._spans, joined_ends(ends), rows, known, base))
         if done == end and seen <= end - back:
             self._pass(end - first, edge[: end - back])
             return edge[end - back :]
@@ -234,12 +230,19 @@ class Stream:
             self._pass(done - first, _in_main_memory(octets, max(origin, done - seen), done))
         return _in_main_memory(octets, done, len(octets))
 
-    def _characters_of_waiting(self, total: int) -> int:
-        """How many of the latest characters those matches have that wait, in whole groups, as far as bytes are kept."""
-        if not len(self._waiting):
+    def _add_in_rows(self, spans: SpanSearch, ends: Ends, rows: Rows, known: int, base: int) -> int:
+        """Add the matches of ends that a GPU found.  Gives how many of the latest characters those have that must wait, in
+        whole groups, as far as bytes are kept.
+
+        `known`: bytes that rows can be of.  `base`: the place of the first of them, from which ends are counted.
+        """
+        (starts, behind, patterns), waiting = spans.in_rows(ends, self._reach, rows, known)
+        self._found.append((starts + base, behind + base, patterns))
+        self._waiting = Ends(waiting.ends + base, waiting.patterns)
+        if not len(waiting):
             return 0
-        begins = self._waiting.ends - self._tables.compiled.prefixes[self._waiting.patterns]
-        kept = min(total - int(begins.min()), self._recent.limit) + WAITING
+        begins = waiting.ends - self._tables.compiled.prefixes[waiting.patterns]
+        kept = min(known - int(begins.min()), self._recent.limit) + WAITING
         if self._encoding is None:
             return kept
         return -(-kept // self._encoding.octets) * self._encoding.characters
