@@ -8,7 +8,7 @@ import random
 import pytest
 from support.search_oracle import literal_matches
 
-from vyre_opt import Scanner
+from vyre_opt import EncodingError, Scanner
 from vyre_opt.search import decoder
 
 BLANKS = b" \t\r\n\v\f"
@@ -31,6 +31,14 @@ def broken(text: bytes, rng: random.Random) -> bytes:
             end = b""
         parts.append(stretch if kind == 3 else end.join([*lines, b""]))
     return b"".join(parts)
+
+
+@pytest.mark.parametrize("wrong", b"\0\x08\x0e\x1f!\x7f\xff")
+def test_a_wrong_character_behind_blanks(wrong: int) -> None:
+    """Characters below the blank are none."""
+    text = b" QkFC\n" * 50 + bytes([wrong]) + b"\n \nAAAA"
+    with pytest.raises(EncodingError, match="at character 300: "):
+        Scanner([b"a"], "base64", strict=False).scan(text)
 
 
 @pytest.mark.parametrize("seed", range(12))

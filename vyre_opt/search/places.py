@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .encodings import BLANKS, Encoding
+from .encodings import BLANK, BLANKS, Encoding
 
 __all__ = ["Places"]
 
@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 
 
 LAST_BLANK = max(BLANKS)
-"""Characters up to this one are blanks in text that was checked: none of them holds bits."""
+"""Of characters up to this one none holds bits."""
 FEW = 64
 """Characters of which the places are looked up at once."""
 
@@ -96,7 +96,7 @@ class Places:
         size = 2 * max(wanted, FEW)
         while size < len(window.text):
             tail = window.text[-size:]
-            count = int(np.count_nonzero(tail <= LAST_BLANK))
+            count = int(np.count_nonzero(tail <= LAST_BLANK))  # all was right up to here
             if size - count > wanted:
                 cut = len(window.text) - size
                 window.start, window.text = window.start + cut, tail
@@ -108,6 +108,7 @@ class Places:
         """The places of a window's blanks, from its start on."""
         if window.blanks is None:
             assert window.text is not None
-            window.blanks = np.flatnonzero(window.text <= LAST_BLANK)
+            low = np.flatnonzero(window.text <= LAST_BLANK)  # blanks, and perhaps a character that is wrong
+            window.blanks = low[self.encoding.values[window.text[low]] == BLANK]
             window.text = None
         return window.blanks
