@@ -197,3 +197,43 @@ def test_shortest_blobs() -> None:
     assert [match[:2] for match in scan_blobs(Scanner([b"secret"]), data, min_length=8)] == [(2, 10)]
     with pytest.raises(ValueError, match="at least"):
         scan_blobs(Scanner([b"secret"]), data, min_length=0)
+
+
+@pytest.mark.parametrize("lead", range(6))
+def test_the_last_characters_of_a_blob(lead: int) -> None:
+    """Wherever a blob begins in its run, its last bytes are found, with padding or without."""
+    scanner = Scanner([b"AKIAIOSFODNN7EXAMPLE"])
+    for before in range(7):
+        text = base64.b64encode(b"k" * before + b"AKIAIOSFODNN7EXAMPLE")
+        for blob in (text, text.rstrip(b"=")):
+            for behind in (b"", b"\n", b'"'):
+                data = b": " + b"/" * lead + blob + behind
+                (match,) = scan_blobs(scanner, data)
+                assert match.content == b"AKIAIOSFODNN7EXAMPLE"
+                assert (match.start, match.end) == (
+                    2 + lead + before * 8 // 6,
+                    2 + lead - (-(before + 20) * 8 // 6),
+                )
+
+
+@pytest.mark.parametrize("gap", [b" \n", b"\t\n", b" \r\n", b" \n ", b" \\n", b"\t\\r\\n\t"])
+def test_blanks_before_a_line_break(gap: bytes) -> None:
+    text = base64.b64encode(b"the key is AKIAIOSFODNN7EXAMPLE, as it was")
+    data = gap.join(text[k : k + 20] for k in range(0, len(text), 20))
+    scanner = Scanner([b"AKIAIOSFODNN7EXAMPLE"])
+    assert [match.content for match in scan_blobs(scanner, data)] == [b"AKIAIOSFODNN7EXAMPLE"]
+    for cut in range(len(data)):
+        stream = BlobStream(scanner)
+        found = [*stream.feed(data[:cut]), *stream.feed(data[cut:]), *stream.finish()]
+        assert [match.content for match in found] == [b"AKIAIOSFODNN7EXAMPLE"]
+
+
+def test_heads_of_blobs() -> None:
+    """What begins before the first character of a decoding is not found, whatever comes before the blob."""
+    scanner = Scanner([b"\xff"])
+    blob = (
+        b"A__" + b"A" * 17
+    )  # characters 1 and 2 have a byte of ones from bit 4 on alone, in the decoding from 0 on
+    alone = [(match.start, match.end) for match in scan_blobs(scanner, b": " + blob)]
+    other = [(match.start, match.end) for match in scan_blobs(scanner, b"B" * 20 + b": " + blob)]
+    assert other == [(start + 20, end + 20) for start, end in alone]

@@ -48,7 +48,8 @@ def scan_blobs(
 
 
 class _Text:
-    """The characters of blobs, one after the other, as base64.  `base`: the number of the first one, in all texts."""
+    """The characters of blobs, one after the other, as base64, and a group of zeros, so that the last characters are in
+    whole groups wherever these begin.  `base`: the number of the first one, in all texts."""
 
     def __init__(self, octets: Array, blobs: Blobs, offset: int, base: int) -> None:
         self.base = base
@@ -60,7 +61,8 @@ class _Text:
         counts = np.diff(blobs.firsts)
         self._run_begins = within - np.repeat(within[blobs.firsts[:-1]] - self.begins, counts)
         self._run_places = blobs.starts + offset
-        is_character = np.ones(int(padded.sum()), bool)
+        is_character = np.ones(int(padded.sum()) + 4, bool)
+        is_character[-4:] = False
         for behind in range(3):
             is_character[(self.ends + behind)[padded - sizes > behind]] = False
         self.characters = np.full(len(is_character), ord("A"), np.uint8)
@@ -131,7 +133,7 @@ class _Phase:
             starts, ends = found.starts.astype(np.int64), found.ends.astype(np.int64)
             first, last = self._characters(starts, ends)
             blobs = np.searchsorted(text.begins, last - 1, side="right") - 1
-            ends_inside, starts_before = last <= text.ends[blobs], first < text.begins[blobs]
+            ends_inside, starts_before = last <= text.ends[blobs], first < text.begins[blobs] + self.number
             is_inside = ends_inside & ~starts_before
             inside = starts[is_inside], ends[is_inside], found.patterns[is_inside]
             # the leftmost start hides others: behind one in the blob before, there may be one in this blob

@@ -28,12 +28,12 @@ MIN_BLOB = 16
 """Characters of the shortest blob: 12 bytes."""
 SHORTEST_LINE = 16
 MOST_GAP = 80
-"""Bytes of a line break and the blanks behind it."""
+"""Bytes of a line break and the blanks beside it."""
 
 _IS_DIGIT = bytes(chr(byte) in f"{ascii_letters}{digits}+/-_" for byte in range(256))
-_GAP = re.compile(rb"(?:\r?\n|(?:\\+r)?\\+n)[ \t]*")
+_GAP = re.compile(rb"[ \t]*(?:\r?\n|(?:\\+r)?\\+n)[ \t]*")
 _ESCAPED_SLASH = re.compile(rb"\\+")
-_BEGUN_GAP = re.compile(rb"(?:\r|\r?\n[ \t]*|\\+|\\+r\\*|(?:\\+r)?\\+n[ \t]*)?")
+_BEGUN_GAP = re.compile(rb"[ \t]*(?:\r|\r?\n[ \t]*|\\+|\\+r\\*|(?:\\+r)?\\+n[ \t]*)?")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,7 +129,8 @@ def _joined(octets: Array, starts: Array, ends: Array, is_long: Array) -> Array:
         second == ord("\n")
     )
     joined[maybe[is_plain]] = True
-    is_other = ~is_plain & ((first == ord("\r")) | (first == ord("\n")) | (first == ord("\\")))
+    is_blank = ((first == ord(" ")) | (first == ord("\t"))) & (sizes > 1)
+    is_other = ~is_plain & (is_blank | (first == ord("\r")) | (first == ord("\n")) | (first == ord("\\")))
     for run in maybe[is_other].tolist():
         gap = octets[ends[run] : starts[run + 1]].tobytes()
         if _GAP.fullmatch(gap):
