@@ -237,3 +237,21 @@ def test_heads_of_blobs() -> None:
     alone = [(match.start, match.end) for match in scan_blobs(scanner, b": " + blob)]
     other = [(match.start, match.end) for match in scan_blobs(scanner, b"B" * 20 + b": " + blob)]
     assert other == [(start + 20, end + 20) for start, end in alone]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_escaped_slashes(seed: int) -> None:
+    """As JSON may have them: any number of characters may be between two, and parts be cut anywhere."""
+    rng = random.Random(seed)
+    content = (
+        bytes(rng.choices(b"\xff?>\xfe", k=rng.randrange(3, 30)))
+        + SECRETS[1]
+        + bytes(rng.choices(b"\xff?", k=9))
+    )
+    data = b'{"path": "a\\/b", "key": "' + base64.b64encode(content).replace(b"/", b"\\/") + b'"}'
+    scanner = Scanner([SECRETS[1]])
+    whole = scan_blobs(scanner, data)
+    assert [match.content for match in whole] == [SECRETS[1]]
+    for cut in range(len(data)):
+        stream = BlobStream(scanner)
+        assert [*stream.feed(data[:cut]), *stream.feed(data[cut:]), *stream.finish()] == whole

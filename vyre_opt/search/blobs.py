@@ -2,7 +2,7 @@ r"""Where ordinary files (source code, JSON, mail, logs) have runs of base64.
 
 A blob is a maximal run of letters, digits and + / - _, of both alphabets, and the padding behind it.  It goes on in the next
 line where a line break alone, and blanks, lie between them, and the upper line has at least SHORTEST_LINE characters; so
-it does where the break is written as \n or \r\n, as in strings of JSON, and at \/.
+it does where the break is written as \n or \r\n, as in strings of JSON, and at \/, of which no line is asked.
 
 It may begin in the middle of a run: in `path/key=aGVsbG8...` behind the `=`, but in `keyaGVsbG8...` anywhere.  So a run stands
 for four texts, which begin at its first four characters: whatever begins at character k is in that of k modulo 4.  What is
@@ -92,9 +92,13 @@ def find_blobs(octets: Array, min_length: int, is_continued: bool) -> Blobs:
     matters = matters.copy()
     matters[1:] |= is_long[:-1]  # a last line
     matters[-1] = True
+    slashed = _slashed(octets, starts, ends)
+    matters[1:] |= slashed
+    matters[:-1] |= slashed
+    slashed = np.append(False, slashed)[matters][1:]
     starts, ends, is_long = starts[matters], ends[matters], is_long[matters]
     is_first = np.ones(len(starts), bool)
-    is_first[1:] = ~_joined(octets, starts, ends, is_long)
+    is_first[1:] = ~(_joined(octets, starts, ends, is_long) | slashed)
     return Blobs(starts, ends, np.append(np.flatnonzero(is_first), len(starts)))
 
 
@@ -116,6 +120,12 @@ def _runs(octets: Array) -> tuple[Array, Array]:
         is_digit[1 + behind[is_escape]] = False
     edges = np.flatnonzero(is_digit[1:] != is_digit[:-1])
     return edges[::2], edges[1::2]
+
+
+def _slashed(octets: Array, starts: Array, ends: Array) -> Array:
+    """For each run but the last, whether the next one begins with the slash of `\\/`, as JSON may have it."""
+    is_near = starts[1:] - ends[:-1] == 1
+    return np.asarray(is_near & (octets[ends[:-1]] == ord("\\")) & (octets[starts[1:]] == ord("/")))
 
 
 def _joined(octets: Array, starts: Array, ends: Array, is_long: Array) -> Array:
