@@ -178,3 +178,20 @@ def test_workers_with_a_gpu(gpu: Any, tmp_path: Path, monkeypatch: pytest.Monkey
     assert {name for name, target in searched if target == "cuda"} == {with_gpu[first]["name"]}
     for path, data in wanted.items():
         assert rows(tables[path]) == [tuple(match) for match in literal_matches(LITERALS, data)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"paths": 5}, "paths is a list of paths, not int"),
+        ({"paths": ["a", None]}, "path 1 is a str or a Path, not NoneType"),
+        ({"paths": [b"a"]}, "path 0 is a str or a Path, not bytes"),
+        ({"paths": ["a"], "piece": 0}, "piece is a number from 1 on, not 0"),
+        ({"paths": ["a"], "piece": "x"}, "piece is a number from 1 on, not 'x'"),
+        ({"paths": ["a"], "client": "tcp://a:1"}, "client is a distributed.Client, or None, not str"),
+        ({"paths": ["a"], "errors": []}, "errors is a dict, or None, not list"),
+    ],
+)
+def test_wrong_arguments(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInputs, match=message):
+        Scanner([b"a"]).scan_files(**arguments)

@@ -102,3 +102,11 @@ def test_places_that_are_forgotten() -> None:
         places.forget(first)
         kept = sum(window.count for window in places._windows)
         assert kept <= begin + 250 - (expected[first - 1] if first else 0)
+
+
+def test_choices_that_are_none() -> None:
+    matches = some(3)
+    for wrong in (None, (0, 1)):
+        with pytest.raises(TypeError, match="chosen by a number, a slice, a list or a mask"):
+            matches[wrong]  # type: ignore[call-overload]
+    assert len(Matches.joined([])) == 0

@@ -60,9 +60,13 @@ def scan_files(
     """See Scanner.scan_files."""
     if isinstance(paths, (str, bytes, os.PathLike)):
         raise BadInputs("paths is a list of paths, not one; write [path]")
+    if client is not None and not hasattr(client, "scatter"):
+        raise BadInputs(f"client is a distributed.Client, or None, not {type(client).__name__}")
+    if errors is not None and not isinstance(errors, MutableMapping):
+        raise BadInputs(f"errors is a dict, or None, not {type(errors).__name__}")
+    names = list(dict.fromkeys(_names(paths)))
     import pyarrow
 
-    names = list(dict.fromkeys(os.fspath(path) for path in paths))
     unread: Errors = {}
     pieces = [part for name in names for part in _pieces(scanner, name, piece, unread)]
     run = _here(scanner, pieces) if client is None else _on_workers(scanner, pieces, client)
@@ -77,6 +81,15 @@ def scan_files(
     if errors is not None:
         errors.update(unread)
     return {name: pyarrow.concat_tables(own) for name, own in parts.items() if name not in unread}
+
+
+def _names(paths: Any) -> Iterator[str]:
+    if not isinstance(paths, Iterable):
+        raise BadInputs(f"paths is a list of paths, not {type(paths).__name__}")
+    for number, path in enumerate(paths):
+        if not isinstance(path, (str, os.PathLike)):
+            raise BadInputs(f"path {number} is a str or a Path, not {type(path).__name__}")
+        yield os.fspath(path)
 
 
 def _pieces(scanner: Scanner, path: str, size: int, unread: Errors) -> list[Piece]:

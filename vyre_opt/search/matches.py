@@ -55,7 +55,7 @@ class Matches(Sequence[Match]):
         """The matches of all parts, in order."""
         filled = [part for part in parts if len(part)]
         if len(filled) <= 1:
-            return (filled or parts)[0]
+            return filled[0] if filled else cls.none()
         encoding = filled[0]._encoding
         is_regular = all(part._spans is None and part._encoding is encoding for part in filled)
         rows = [
@@ -88,6 +88,8 @@ class Matches(Sequence[Match]):
     @overload
     def __getitem__(self, place: slice | Sequence[int] | NDArray[Any]) -> Matches: ...
     def __getitem__(self, place: int | slice | Sequence[int] | NDArray[Any]) -> Match | Matches:
+        if place is None or isinstance(place, tuple):
+            raise TypeError(f"matches are chosen by a number, a slice, a list or a mask, not {place!r}")
         if not isinstance(place, (int, np.integer)):
             spans = None if self._spans is None else (self._spans[0][place], self._spans[1][place])
             columns = self.starts[place], self.ends[place], self.patterns[place]

@@ -35,6 +35,7 @@ def write_arrays(path: str | PathLike[str], arrays: dict[str, np.ndarray[Any, An
 
 def read_arrays(path: str | PathLike[str]) -> dict[str, np.ndarray[Any, Any]]:
     """The arrays of a file.  Raises OSError, and ValueError for a file that holds none."""
+    path = Path(path)
     try:
         with zipfile.ZipFile(path) as archive:
             if sum(entry.file_size for entry in archive.infolist()) > MOST_BYTES:

@@ -147,7 +147,7 @@ class Scanner:
 
         Needs the extra `[dask]`: `pip install 'vyre-opt[dask]'`.
         """
-        return scan_files(self, paths, client, errors, piece)
+        return scan_files(self, paths, client, errors, _number(piece, "piece"))
 
     def with_threads(self, threads: int | None) -> Scanner:
         """The same scanner for another number of threads; it shares the tables."""
