@@ -33,7 +33,8 @@ from vyre_opt.driver.text_kernels import fused_decode_scan
 from vyre_opt.ir.program import Program
 from vyre_opt.kernels.automaton import DenseAutomaton, build_automaton, matches_of_hits
 from vyre_opt.kernels.decode import base64, decode_grid, decode_schedule
-from vyre_opt.kernels.search import ENCODINGS, SearchSchedule, decode_scan, search_grid, search_schedule
+from vyre_opt.kernels.search import SearchSchedule, decode_scan, search_grid, search_schedule
+from vyre_opt.kernels.text_units import ENCODINGS
 
 RESULT = Path(__file__).parent / "results" / "decode_scan_gpu.json"
 MIB = 1 << 20

@@ -14,19 +14,17 @@ import base64
 import importlib.metadata
 import random
 import re
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
 from gpu_timing import target
 from measure import machine, save, today
 from scan_inputs import example
-from search import drawn_literals, literals
+from search import drawn_literals, interleaved, literals
 from search_peers import Hyperscan, aho_ends, is_installed
 
 RESULTS = Path(__file__).parent / "results"
@@ -116,22 +114,6 @@ def check(search: Search, text: bytes) -> int:
     return len(ours)
 
 
-def interleaved(runs: Mapping[str, Run]) -> dict[str, float]:
-    """The median seconds of each, after a round that is not counted."""
-    import torch
-
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for number in range(ROUNDS + 1):
-        for name, run in runs.items():
-            torch.cuda.synchronize()
-            begun = time.perf_counter()
-            run()
-            torch.cuda.synchronize()
-            if number:
-                times[name].append(time.perf_counter() - begun)
-    return {name: median(each) for name, each in times.items()}
-
-
 def measured(search: Search, text: bytes, hits: int) -> Row:
     import torch
 
@@ -141,15 +123,20 @@ def measured(search: Search, text: bytes, hits: int) -> Row:
     pinned.numpy()[:] = pageable
     resident = pinned.cuda()
     other = torch.empty_like(resident)
+
+    def copied(source: Any) -> None:
+        other.copy_(source, non_blocking=True)
+        torch.cuda.synchronize()
+
     runs: dict[str, Run] = {
         "pinned": partial(scanner.scan, pinned.numpy()),
         "pageable": partial(scanner.scan, pageable),
         "resident": partial(scanner.scan, resident),
         "cpu": partial(scanner.with_target("cpu").scan, pageable),
-        "pinned copy": lambda: other.copy_(pinned, non_blocking=True),
-        "device copy": lambda: other.copy_(resident),
+        "pinned copy": partial(copied, pinned),
+        "device copy": partial(copied, resident),
     }
-    seconds = interleaved(runs)
+    seconds = interleaved(runs, ROUNDS)
     speeds = ", ".join(f"{name} {len(text) / each / 1e9:.1f}" for name, each in seconds.items())
     print(f"{search.name}, {len(text) / MIB:.0f} MiB, {hits} hits: {speeds} GB/s", flush=True)
     return {"search": search.name, "size": len(text), "hits": hits, **seconds}

@@ -17,7 +17,8 @@ from vyre_opt.ir.types import DataType
 from vyre_opt.kernels.automaton import Match, build_automaton, matches_of_hits
 from vyre_opt.kernels.decode import DecodeSchedule, base64, decode_grid, hex_text
 from vyre_opt.kernels.dfa import DfaSchedule, dfa, dfa_grid
-from vyre_opt.kernels.search import ENCODINGS, SearchSchedule, decode_scan, search_grid
+from vyre_opt.kernels.search import SearchSchedule, decode_scan, search_grid
+from vyre_opt.kernels.text_units import ENCODINGS
 from vyre_opt.runtime.dispatcher import BadInputs, Dispatcher
 from vyre_opt.runtime.ref import kernels as reference
 

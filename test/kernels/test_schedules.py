@@ -15,10 +15,11 @@ from vyre_opt.kernels.dfa import MAX_SLAB, dfa_schedule
 from vyre_opt.kernels.embedding import EmbeddingSchedule, EmbeddingShape, embedding_schedule
 from vyre_opt.kernels.embedding_grouped import GroupedSchedule
 from vyre_opt.kernels.scan import prefix_grid, prefix_schedule
-from vyre_opt.kernels.search import ENCODINGS, search_grid, search_schedule
+from vyre_opt.kernels.search import search_grid, search_schedule
 from vyre_opt.kernels.softmax_fixed import softmax_step_grid, softmax_step_schedule
 from vyre_opt.kernels.softmax_schedules import MAX_SPLITS, softmax_schedule
 from vyre_opt.kernels.tensor_train import contract_step_grid, contract_step_schedule
+from vyre_opt.kernels.text_units import ENCODINGS
 from vyre_opt.tuning.workload import KernelWorkload
 
 #            p, q and inner ranks of a table's cores

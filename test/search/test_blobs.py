@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.parts import in_parts
 
 from vyre_opt import Scanner
 from vyre_opt.search import blob_stream
@@ -105,10 +106,9 @@ def test_short_literals_in_all_phases(seed: int) -> None:
         assert len({(match.start, match.end, match.content) for match in found}) == len(set(found))
 
 
-def scan_in_parts(scanner: Scanner, data: bytes, cuts: list[int], **options: Any) -> list[GrepMatch]:
+def scan_parts(scanner: Scanner, parts: list[bytes], **options: Any) -> list[GrepMatch]:
     stream = BlobStream(scanner, **options)
-    bounds = zip([0, *cuts], [*cuts, len(data)], strict=True)
-    found = [match for a, b in bounds for match in stream.feed(data[a:b])]
+    found = [match for part in parts for match in stream.feed(part)]
     return sorted(found + stream.finish())
 
 
@@ -126,12 +126,10 @@ def test_parts(patterns: list[bytes], seed: int, monkeypatch: pytest.MonkeyPatch
     whole = sorted(scan_blobs(scanner, data))
     assert whole
     for count in (1, 5, 60):
-        cuts = sorted(rng.choices(range(len(data)), k=count))
-        assert scan_in_parts(scanner, data, cuts) == whole
+        assert scan_parts(scanner, in_parts(rng, data, [count])) == whole
     monkeypatch.setattr(blob_stream, "MOST_WAITING", 1)
     for count in (5, 60):
-        cuts = sorted(rng.choices(range(len(data)), k=count))
-        assert scan_in_parts(scanner, data, cuts) == whole
+        assert scan_parts(scanner, in_parts(rng, data, [count])) == whole
 
 
 @pytest.mark.parametrize("overlapping", [False, True])

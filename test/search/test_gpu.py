@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fake_gpu import CupyArray, aligned, cupy
+from support.parts import in_parts
 from support.search_oracle import literal_matches, regex_matches
 
 from vyre_opt import EncodingError, Scanner
@@ -48,11 +49,6 @@ def searched_by_gpu(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
-def in_parts(text: bytes, rng: random.Random) -> list[bytes]:
-    cuts = sorted(rng.randrange(len(text) + 1) for _ in range(rng.choice((0, 1, 4))))
-    return [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-
-
 def planted(rng: random.Random, size: int, literals: list[bytes], alphabet: bytes) -> bytes:
     data = bytearray(rng.choices(alphabet, k=size))
     for _ in range(size // 100):
@@ -84,7 +80,7 @@ def test_literals(seed: int, encoding: str | None, gpu: Any, monkeypatch: pytest
     assert sum(counts) > len(text) - 200
     assert list(scanner.scan(cupy(np.frombuffer(text, np.uint8)))) == expected
     assert sum(counts) > 2 * len(text) - 400
-    assert list(scanner.scan_stream(in_parts(text, rng))) == expected
+    assert list(scanner.scan_stream(in_parts(rng, text, (0, 1, 4)))) == expected
 
 
 @pytest.mark.parametrize("seed", range(16))
@@ -101,7 +97,7 @@ def test_expressions(seed: int, gpu: Any, monkeypatch: pytest.MonkeyPatch) -> No
     assert list(scanner.scan(text)) == expected
     assert sum(counts) > len(text) - 200
     assert list(scanner.scan(cupy(np.frombuffer(text, np.uint8)))) == expected
-    assert list(scanner.scan_stream(in_parts(text, rng))) == expected
+    assert list(scanner.scan_stream(in_parts(rng, text, (0, 1, 4)))) == expected
 
 
 @pytest.mark.parametrize(

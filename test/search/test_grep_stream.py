@@ -9,10 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.parts import in_parts
 
 from vyre_opt import Scanner
 from vyre_opt.search.grep_stream import LONGEST, GrepMatch, GrepStream
 
+CUTS = (0, 3, 20)
 EXPRESSIONS = [
     rb"ab|bc+|c+",
     rb"[abc]{2,5}",
@@ -57,11 +59,6 @@ def leftmost_longest(patterns: list[bytes], data: bytes) -> list[tuple[int, int,
     return found
 
 
-def in_parts(rng: random.Random, text: bytes) -> list[bytes]:
-    cuts = sorted(rng.choices(range(len(text) + 1), k=rng.choice([0, 3, 20])))
-    return [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-
-
 @pytest.mark.parametrize("is_regex", [False, True])
 @pytest.mark.parametrize("seed", range(8))
 def test_leftmost_and_longest(seed: int, is_regex: bool) -> None:
@@ -72,7 +69,7 @@ def test_leftmost_and_longest(seed: int, is_regex: bool) -> None:
             patterns = [bytes(rng.choices(b"ab", k=rng.choice([1, 2, 3]))) for _ in range(3)]
         data = bytes(rng.choices(b"aabbcc.\n", k=40))
         expected = leftmost_longest(patterns if is_regex else [*map(re.escape, patterns)], data)
-        found = grep(Scanner(patterns, regex=is_regex), in_parts(rng, data))
+        found = grep(Scanner(patterns, regex=is_regex), in_parts(rng, data, CUTS))
         assert found == [(start, end, number, data[start:end]) for start, end, number in expected]
         for name, text in (("base64", base64.b64encode(data)), ("hex", data.hex().encode())):
             width = rng.choice([5, 7, 76])
@@ -85,7 +82,7 @@ def test_leftmost_and_longest(seed: int, is_regex: bool) -> None:
                     m.pattern,
                     m.content,
                 )
-                for m in grep(scanner, in_parts(rng, lines))
+                for m in grep(scanner, in_parts(rng, lines, CUTS))
             ] == [(start * 8 // bits, number, data[start:end]) for start, end, number in expected]
 
 
@@ -100,7 +97,7 @@ def test_overlapping_ones_are_those_of_scan(name: str | None) -> None:
             (start, end, number, data[s:e])
             for start, end, (s, e, number) in zip(*matches.encoded_spans(), matches, strict=True)
         ]
-        found = grep(scanner, in_parts(random.Random(1), text), overlapping=True)
+        found = grep(scanner, in_parts(random.Random(1), text, CUTS), overlapping=True)
         assert sorted(found, key=lambda m: (m.end, m.start, m.pattern)) == sorted(
             expected, key=lambda m: (m[1], m[0], m[2])
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.parts import in_parts
 from support.search_oracle import literal_matches
 
 from vyre_opt import EncodingError, Scanner
@@ -66,8 +67,7 @@ def check(seed: int) -> bool:
     rng = random.Random(seed)
     name, strict = rng.choice([*ALPHABETS]), rng.random() < 0.5
     text = mutated(rng, name)
-    cuts = sorted(rng.choices(range(len(text) + 1), k=rng.choice((0, 0, 3))))
-    parts = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    parts = in_parts(rng, text, (0, 0, 3))
     bare = text if strict else bytes(c for c in text if c not in BLANKS)
     whole, begun = grammar(name, strict)
     scanner = Scanner(NEEDLES, name, strict=strict)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.parts import in_parts
 from support.search_oracle import encoded_place, literal_matches, regex_matches
 
 from vyre_opt import EncodingError, PatternError, Scanner
@@ -155,8 +156,7 @@ def test_expressions_of_different_lengths_in_parts(seed: int) -> None:
     scanner = Scanner(expressions, regex=True)
     assert list(scanner.scan(data)) == expected
     for count in (1, 4, 40):
-        cuts = sorted(rng.choices(range(len(data) + 1), k=count))
-        chunks = [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+        chunks = in_parts(rng, data, [count])
         assert list(scanner.scan_stream(chunks)) == expected
         stream = scanner.stream()
         parts = [*map(stream.feed, chunks), stream.finish()]
@@ -228,8 +228,7 @@ def test_data_in_parts(encoding: str | None, strict: bool, seed: int) -> None:
     text = data if encoding is None else encoded(encoding, data)
     if not strict and encoding is not None:
         text = b"\n".join(text[at : at + 60] for at in range(0, len(text), 60))
-    cuts = sorted(rng.choices(range(len(text)), k=rng.choice((1, 10, 300))))
-    chunks = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    chunks = in_parts(rng, text, (1, 10, 300))
     for patterns, regex in (
         (some_literals(rng, 30), False),
         ([rb"a+b", rb"^b", rb"B\Z", rb"[ab]{12}"], True),

@@ -112,7 +112,8 @@ def decode_scan(
     `encoding`: base64, hex, or raw for bytes as they are.  Decoding and search are one launch,
     the decoded bytes staying in workgroup memory.
     """
-    from ..kernels.search import ENCODINGS, MAX_TEXT
+    from ..kernels.search import MAX_TEXT
+    from ..kernels.text_units import ENCODINGS
 
     if not isinstance(encoding, str) or encoding not in ENCODINGS:
         raise BadInputs(f"unknown encoding {encoding!r}; there are {', '.join(ENCODINGS)}")

@@ -7,7 +7,7 @@ lane order, which takes 31 dependent steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..ir.builder import Builder
@@ -21,6 +21,7 @@ __all__ = [
     "as_bits",
     "as_type",
     "butterfly",
+    "claimed_slots",
     "draw_number",
     "elements",
     "fold_lanes",
@@ -183,6 +184,23 @@ def draw_number(b: Builder, is_first: Value, ticket: Buffer, slot: Buffer) -> Va
         b.store(b.atomic_add(ticket, 0, 1), slot, 0)
     b.barrier("workgroup")
     return b.load(slot, 0)
+
+
+def claimed_slots(b: Builder, wants: Sequence[Value], counter: Buffer) -> Iterator[Value]:
+    """For each of `wants`, bools, the slot of a list that this lane may fill where it holds.
+
+    The lanes of a subgroup get theirs by one atomic addition to element 0 of `counter`.  The ops for a slot are emitted
+    when it is asked for.
+    """
+    ones, dtype = [b.cast(want, DataType.U32) for want in wants], counter.dtype
+    mine = fold_lanes(b, ones, "add")
+    before = b.subgroup_scan(mine, "exclusive", "add")
+    total = as_type(b, b.subgroup_reduce(mine, "add"), dtype)
+    first = guarded(b, b.eq(b.lane_id(), 0), lambda: b.atomic_add(counter, 0, total))
+    slot = b.add(b.subgroup_shuffle(first, 0), as_type(b, before, dtype))
+    for one in ones:
+        yield slot
+        slot = b.add(slot, as_type(b, one, dtype))
 
 
 def wait_until_all(

@@ -16,25 +16,23 @@ them to workgroup memory.  Hits go to a list, in no particular order:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..ir.builder import Builder
-from ..ir.program import Buffer, Program, Value
+from ..ir.program import Program, Value
 from ..ir.types import DataType
 from ..lowering.nvptx.targets import STATIC_SHARED_BYTES
 from .chunk_walk import ChunkWalk
-from .collective import SUBGROUP, elements, guarded, offset
-from .decode import Values, base64_bytes, base64_characters, digits, from_base64, from_hex, sextets
+from .collective import SUBGROUP, claimed_slots, offset
+from .decode import Values, sextets
 from .targets import is_gpu
-from .text_units import CHARACTERS, load_unit
+from .text_units import ENCODINGS, Encoding, fill_slab, values_by_table
 
 __all__ = [
     "MAX_SLAB",
     "MAX_TEXT",
-    "ENCODINGS",
     "SearchSchedule",
-    "Encoding",
     "decode_scan",
     "search_grid",
     "search_schedule",
@@ -48,36 +46,6 @@ CHUNKS = (12, 36, 60, 84)  # an odd number of words each; their tiles are whole 
 RESIDENT = (
     132 * 2048
 )  # lanes that an H100 runs at once: a search takes 32 registers, which allows all of them
-
-
-@dataclass(frozen=True)
-class Encoding:
-    """An encoding: `decode` turns a unit of 16 characters into `bytes` bytes, in u32 words.
-
-    `values`: the value of each of four characters in a u32; None for raw text, which is bytes already.
-    `count`: the number of bytes that a text encodes.
-    """
-
-    name: str
-    bytes: int
-    decode: Callable[[Builder, Value, Values], list[Value]]
-    values: Values | None
-    count: Callable[[Builder, Buffer], Value]
-
-
-def _raw_words(b: Builder, words: Value, values: Values) -> list[Value]:
-    return elements(b, words)
-
-
-def _base64_count(b: Builder, text: Buffer) -> Value:
-    return base64_bytes(b, base64_characters(b, text))
-
-
-ENCODINGS = {
-    "raw": Encoding("raw", 16, _raw_words, None, lambda b, text: b.len(text)),
-    "hex": Encoding("hex", 8, from_hex, digits, lambda b, text: b.div(b.len(text), 2)),
-    "base64": Encoding("base64", 12, from_base64, sextets, _base64_count),
-}
 
 
 @dataclass(frozen=True)
@@ -205,35 +173,15 @@ class _Search:
             with b.if_(b.lt(four, 64)):
                 characters = b.add(b.mul(four, 0x04040404), 0x03020100)
                 b.store(b.bitcast(values(b, characters), OCTETS), table, b.mul(four, 4))
-
-        def looked_up(b: Builder, words: Value) -> Value:
-            text = b.bitcast(words, DataType.vec(DataType.U8, 4 * words.type.lanes))
-            octets = elements(b, text)
-            looked_up = [b.load(table, b.cast(octet, DataType.U32)) for octet in octets]
-            return b.bitcast(b.vector(*looked_up), words.type)
-
-        self.values = looked_up
+        self.values = values_by_table(table)
 
     def fill(self, tile: Value, slab: Value, words: int) -> None:
-        """Decode the units of the slab, neighbouring ones by neighbouring lanes; the last round may be short."""
-        b, size, lanes = self.b, self.encoding.bytes // 4, self.schedule.lanes
-        characters = b.len(self.text, name="characters")
-        whole = b.div(characters, CHARACTERS, name="whole")
-        mine = b.add(b.mul(tile, self.schedule.tile // self.encoding.bytes), self.lane)
-        spot = b.add(slab, b.mul(self.lane, size))
-        rounds, rest = divmod(words // size, lanes)
-
-        def fill_round(number: Value | int) -> None:
-            ahead = b.mul(number, lanes) if isinstance(number, Value) else b.const(number * lanes)
-            text = load_unit(b, self.text, b.add(mine, ahead), whole, characters)
-            for k, word in enumerate(self.encoding.decode(b, text, self.values)):
-                b.store(word, self.decoded, b.add(b.add(spot, b.mul(ahead, size)), k))
-
-        with b.for_(0, rounds) as loop:
-            fill_round(loop.index)
-        if rest:
-            with b.if_(b.lt(self.lane, rest)):
-                fill_round(rounds)
+        """Decode the units of the tile's slab, which begins at the word `slab`."""
+        b, codec = self.b, self.encoding
+        fill_slab(
+            b, codec, self.text, self.decoded, self.lane, self.schedule.lanes, tile, self.schedule.tile // codec.bytes, slab, words,
+            lambda unit, text: codec.decode(b, text, self.values),
+        )  # fmt: skip
 
     def report(self, place: Value, states: Sequence[Value], hit: Value) -> None:
         """Append the subgroup's hits to the list, with one atomic addition to @found."""
@@ -246,15 +194,9 @@ class _Search:
             b.and_(b.and_(hit, b.ge(state, self.walk.first)), b.lt(spot, count))
             for state, spot in zip(states, places, strict=True)
         ]
-        ones = [b.cast(one, DataType.U32) for one in hits]
-        mine = b.add(b.add(ones[0], ones[1]), b.add(ones[2], ones[3]))
-        before = b.subgroup_scan(mine, "exclusive", "add")
-        total = b.cast(b.subgroup_reduce(mine, "add"), DataType.U64)
-        first_slot = guarded(b, b.eq(b.lane_id(), 0), lambda: b.atomic_add(self.hit_count, 0, total))
-        slot = b.add(b.subgroup_shuffle(first_slot, 0), b.cast(before, DataType.U64))
-        for state, spot, one, is_hit in zip(states, places, ones, hits, strict=True):
+        slots = claimed_slots(b, hits, self.hit_count)
+        for state, spot, is_hit, slot in zip(states, places, hits, slots, strict=True):
             with b.if_(b.and_(is_hit, b.lt(slot, room))):
                 number = b.load(self.accept, b.sub(state, self.walk.first))
                 hit = b.or_(b.shl(b.cast(spot, DataType.U64), 32), b.cast(number, DataType.U64))
                 b.store(hit, self.hits, slot)
-            slot = b.add(slot, b.cast(one, DataType.U64))

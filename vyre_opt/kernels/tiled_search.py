@@ -44,10 +44,9 @@ from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
 from .chunk_walk import ChunkWalk
-from .collective import SUBGROUP, elements, guarded, offset
+from .collective import SUBGROUP, claimed_slots, elements, offset
 from .pattern_grams import GRAM, MULTIPLIER
-from .search import ENCODINGS
-from .text_units import CHARACTERS, load_unit
+from .text_units import CHARACTERS, ENCODINGS, fill_slab, values_by_table
 from .tiles import each_tile, tiles_of
 
 __all__ = ["STRIDES", "GramSchedule", "WalkSchedule", "tiled_grams", "tiled_walk"]
@@ -55,18 +54,15 @@ __all__ = ["STRIDES", "GramSchedule", "WalkSchedule", "tiled_grams", "tiled_walk
 U8, U16, U32, U64 = DataType.U8, DataType.U16, DataType.U32, DataType.U64
 NO_BITS = 0x80808080
 STRIDES = (1, 2, 4, 8)
-ZERO = {"raw": b"\0", "hex": b"0", "base64": b"A"}
-"""A character whose bits are zeros."""
 
 
 @dataclass(frozen=True)
 class WalkSchedule:
     """`lanes`: of a workgroup.  `chunk`: bytes of a lane, an odd number of words, so that the lanes of a subgroup read different
-    banks.  `near`: rows of the table in workgroup memory."""
+    banks."""
 
     lanes: int = 256
     chunk: int = 60
-    near: int = 0
 
     @property
     def tile(self) -> int:
@@ -104,10 +100,9 @@ def tiled_walk(
         tiles.report_all(place, [b.sub(state, first) for state in states], hits)
 
     walk = ChunkWalk(
-        b, table, depth, tiles.slab, schedule.lanes, schedule.chunk, schedule.near, warmup, tiles.lane, report
+        b, table, depth, tiles.slab, schedule.lanes, schedule.chunk, 0, warmup, tiles.lane, report
     )
     walk.first = first
-    walk.bring_near()
     with tiles.each() as tile:
         walk.through(tile, b.const(0), tiles.words)
     return b.finish()
@@ -144,7 +139,6 @@ class _Tiles:
         self.start, self.count = b.param("start", U32), b.param("count", U32)
         self.slab = b.buffer("slab", U32, self.words, "workgroup")
         self.lane = b.local_id("x", name="lane")
-        self.zero = ZERO[encoding][0]
 
     @contextmanager
     def each(self) -> Iterator[Value]:
@@ -169,42 +163,19 @@ class _Tiles:
             with b.if_(b.lt(own, 16)):
                 b.store(b.load(self.values, b.mul(own, 16), lanes=16), self.near_values, b.mul(own, 16))
 
-    def _value_words(self, words: Value) -> Value:
-        """The values of four characters in each u32."""
-        b = self.b
-        octets = elements(b, b.bitcast(words, DataType.vec(U8, 4 * words.type.lanes)))
-        return b.bitcast(
-            b.vector(*(b.load(self.near_values, b.cast(octet, U32)) for octet in octets)), words.type
-        )
-
     def _fill(self, tile: Value) -> None:
-        """Decode the units of the slab, neighbouring ones by neighbouring lanes; the last round may be short."""
-        b, size = self.b, self.codec.bytes // 4
-        characters = b.len(self.text, name="characters")
-        whole = b.div(characters, CHARACTERS, name="whole")
-        mine = b.add(b.mul(tile, self.tile // self.codec.bytes), self.lane)
-        spot = b.mul(self.lane, size)
-        rounds, rest = divmod(self.words // size, self.lanes)
+        b, codec = self.b, self.codec
+        fill_slab(
+            b, codec, self.text, self.slab, self.lane, self.lanes, tile, self.tile // codec.bytes, None, self.words, self._decoded, codec.zero
+        )  # fmt: skip
 
-        def fill_round(number: Value | int) -> None:
-            ahead = b.mul(number, self.lanes) if isinstance(number, Value) else b.const(number * self.lanes)
-            unit = b.add(mine, ahead)
-            text = load_unit(b, self.text, unit, whole, characters, self.zero)
-            if self.codec.values is not None:
-                values = self._value_words(text)
-                self._check(unit, values)
-                decoded = self.codec.decode(b, text, lambda b, words: values)
-            else:
-                decoded = self.codec.decode(b, text, lambda b, words: words)
-            for k, word in enumerate(decoded):
-                b.store(word, self.slab, b.add(b.add(spot, b.mul(ahead, size)), k))
-
-        if rounds:
-            with b.for_(0, rounds) as loop:
-                fill_round(loop.index)
-        if rest:
-            with b.if_(b.lt(self.lane, rest)):
-                fill_round(rounds)
+    def _decoded(self, unit: Value, text: Value) -> list[Value]:
+        """The words of a unit, whose characters are checked."""
+        values = text
+        if self.codec.values is not None:
+            values = values_by_table(self.near_values)(self.b, text)
+            self._check(unit, values)
+        return self.codec.decode(self.b, text, lambda b, words: values)
 
     def _check(self, unit: Value, values: Value) -> None:
         """Keep the place of the first character of a unit that holds no bits."""
@@ -231,15 +202,9 @@ class _Tiles:
         b = self.b
         places = [offset(b, place, k) for k in range(len(numbers))]
         hits = [b.and_(hit, self.is_reported(place)) for hit, place in zip(hits, places, strict=True)]
-        ones = [b.cast(hit, U32) for hit in hits]
-        mine = b.add(b.add(ones[0], ones[1]), b.add(ones[2], ones[3]))
-        before = b.subgroup_scan(mine, "exclusive", "add")
-        total = b.subgroup_reduce(mine, "add")
-        first = guarded(b, b.eq(b.lane_id(), 0), lambda: b.atomic_add(self.counters, 0, total))
-        slot = b.add(b.subgroup_shuffle(first, 0), before)
-        for number, spot, one, hit in zip(numbers, places, ones, hits, strict=True):
+        slots = claimed_slots(b, hits, self.counters)
+        for number, spot, hit, slot in zip(numbers, places, hits, slots, strict=True):
             self._store(slot, spot, number, hit)
-            slot = b.add(slot, one)
 
     def report(self, place: Value, number: Value) -> None:
         """Append one hit, by this lane alone."""

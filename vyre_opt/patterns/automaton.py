@@ -109,6 +109,16 @@ class Automaton:
         """Whether some match shows only at the byte after it, or at the end of the data."""
         return bool(self.accept_lags.any()) or len(self.end_patterns) > 0
 
+    @cached_property
+    def num_shown(self) -> Array:
+        """How many matches each accepting state shows, i64; at least one."""
+        return np.diff(self.accept_offsets.astype(np.int64))
+
+    @property
+    def shows_one_each(self) -> bool:
+        """Whether no accepting state shows several matches."""
+        return len(self.accept_patterns) == len(self.num_shown)
+
     @property
     def num_bytes(self) -> int:
         """Bytes of all arrays."""
@@ -196,7 +206,7 @@ class Automaton:
             offsets, patterns, lags = (arrays[f"{kind}_{part}"] for part in ("offsets", "patterns", "lags"))
             self._validate_sets(kind, offsets, patterns, lags)
         _hold(
-            bool((np.diff(self.accept_offsets.astype(np.int64)) > 0).all()),
+            bool((self.num_shown > 0).all()),
             "each accepting state shows a match",
         )
 

@@ -197,7 +197,7 @@ class BlobStream:
     def __init__(self, scanner: Scanner, *, min_length: int = MIN_BLOB, overlapping: bool = False) -> None:
         if min_length < 1:
             raise ValueError(f"a blob has 1 character at least, not {min_length}")
-        inner = scanner._with("base64", False, scanner.threads)
+        inner = scanner._with(encoding="base64", strict=False)
         self._min_length = min_length
         self._phases = [_Phase(inner, number, overlapping) for number in range(PHASES)]
         self._tail_size = 4 * longest_match(scanner) + 4 * BESIDE

@@ -82,7 +82,9 @@ def find_blobs(octets: Array, min_length: int, is_continued: bool) -> Blobs:
 
     `is_continued`: the first one began earlier, so that its first line is a long one.
     """
-    starts, ends = _runs(octets)
+    content = octets.tobytes()
+    escapes = np.flatnonzero(octets[:-1] == ord("\\")) if b"\\" in content else np.zeros(0, np.int64)
+    starts, ends = _runs(octets, content, escapes)
     if not len(starts):
         return Blobs(starts, ends, np.zeros(1, np.int64))
     sizes = ends - starts
@@ -92,13 +94,13 @@ def find_blobs(octets: Array, min_length: int, is_continued: bool) -> Blobs:
     matters = matters.copy()
     matters[1:] |= is_long[:-1]  # a last line
     matters[-1] = True
-    slashed = _slashed(octets, starts, ends)
-    matters[1:] |= slashed
-    matters[:-1] |= slashed
-    slashed = np.append(False, slashed)[matters][1:]
+    slashed = _slashed(octets, escapes, starts, ends)
+    matters[slashed] = matters[slashed - 1] = True
+    slashed = np.cumsum(matters)[slashed] - 1
     starts, ends, is_long = starts[matters], ends[matters], is_long[matters]
     is_first = np.ones(len(starts), bool)
-    is_first[1:] = ~(_joined(octets, starts, ends, is_long) | slashed)
+    is_first[1:] = ~_joined(octets, starts, ends, is_long)
+    is_first[slashed] = False
     return Blobs(starts, ends, np.append(np.flatnonzero(is_first), len(starts)))
 
 
@@ -110,22 +112,23 @@ def may_go_on(octets: Array, blobs: Blobs) -> bool:
     return len(gap) <= MOST_GAP and _BEGUN_GAP.fullmatch(gap) is not None
 
 
-def _runs(octets: Array) -> tuple[Array, Array]:
-    content = octets.tobytes()
+def _runs(octets: Array, content: bytes, escapes: Array) -> tuple[Array, Array]:
+    """`escapes`: the places of backslashes that something follows."""
     is_digit = np.zeros(len(octets) + 2, np.bool_)
     is_digit[1:-1] = np.frombuffer(content.translate(_IS_DIGIT), np.bool_)
-    if b"\\" in content:  # the letters of \n and \r are none of the text
-        behind = np.flatnonzero(octets[:-1] == ord("\\")) + 1
-        is_escape = (octets[behind] == ord("n")) | (octets[behind] == ord("r"))
-        is_digit[1 + behind[is_escape]] = False
+    # the letters of \n and \r are none of the text
+    letters = octets[escapes + 1]
+    is_digit[escapes[(letters == ord("n")) | (letters == ord("r"))] + 2] = False
     edges = np.flatnonzero(is_digit[1:] != is_digit[:-1])
     return edges[::2], edges[1::2]
 
 
-def _slashed(octets: Array, starts: Array, ends: Array) -> Array:
-    """For each run but the last, whether the next one begins with the slash of `\\/`, as JSON may have it."""
-    is_near = starts[1:] - ends[:-1] == 1
-    return np.asarray(is_near & (octets[ends[:-1]] == ord("\\")) & (octets[starts[1:]] == ord("/")))
+def _slashed(octets: Array, escapes: Array, starts: Array, ends: Array) -> Array:
+    """The numbers of the runs that begin with the slash of `\\/`, as JSON may have it, right behind another run."""
+    places = escapes[octets[escapes + 1] == ord("/")]
+    runs = np.searchsorted(starts, places + 1)
+    is_near = (runs > 0) & (ends[runs - 1] == places)
+    return np.asarray(runs[is_near])
 
 
 def _joined(octets: Array, starts: Array, ends: Array, is_long: Array) -> Array:

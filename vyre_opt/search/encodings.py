@@ -45,6 +45,10 @@ class Encoding:
         """The whole bytes that so many characters hold."""
         return characters * self.octets // self.characters
 
+    def characters_of(self, octets: int) -> int:
+        """The characters of the whole groups that hold so many bytes."""
+        return -(-octets // self.octets) * self.characters
+
     @property
     def bits(self) -> int:
         """Of a character."""

@@ -58,8 +58,6 @@ def scan_files(
     scanner: Scanner, paths: Iterable[str | os.PathLike[str]], client: Any, errors: Errors | None, piece: int
 ) -> dict[str, pyarrow.Table]:
     """See Scanner.scan_files."""
-    if isinstance(paths, (str, bytes, os.PathLike)):
-        raise BadInputs("paths is a list of paths, not one; write [path]")
     if client is not None and not hasattr(client, "scatter"):
         raise BadInputs(f"client is a distributed.Client, or None, not {type(client).__name__}")
     if errors is not None and not isinstance(errors, MutableMapping):
@@ -84,6 +82,8 @@ def scan_files(
 
 
 def _names(paths: Any) -> Iterator[str]:
+    if isinstance(paths, (str, bytes, os.PathLike)):
+        raise BadInputs("paths is a list of paths, not one; write [path]")
     if not isinstance(paths, Iterable):
         raise BadInputs(f"paths is a list of paths, not {type(paths).__name__}")
     for number, path in enumerate(paths):
@@ -166,7 +166,7 @@ def _for_worker(scanner: Scanner, busy: dict[str, int]) -> Scanner:
 def _scanned(scanner: Scanner, piece: Piece) -> Matches:
     encoding, reach = scanner._encoding, scanner._tables.reach
     if encoding is not None:  # whole groups, so that the text before can be decoded
-        reach = -(-reach // encoding.octets) * encoding.characters
+        reach = encoding.characters_of(reach)
     begin = max(0, piece.start - reach)
     with Path(piece.path).open("rb", buffering=0) as file:
         file.seek(begin)

@@ -140,13 +140,16 @@ class GpuSearch:
         self.unit, self.octets = (1, 1) if encoding is None else (encoding.characters, encoding.octets)
         """Characters of a group, and the bytes that they hold."""
         self._name = program_name(encoding)
-        groups = -(-tables.reach // self.octets)
-        self.before = -(-groups * self.unit // ALIGNED) * ALIGNED
+        self.before = -(-self.characters_of(tables.reach) // ALIGNED) * ALIGNED
         """Characters before a window that it sees."""
         self.memory = self._on_device()
         with self.gpu, translated_errors("preparing a search"):
             self.kernel = dispatcher.prepare(tables.program(encoding))
             self.most_workgroups = self.kernel.resident_workgroups()
+
+    def characters_of(self, octets: int) -> int:
+        """The characters of the whole groups that hold so many bytes."""
+        return octets if self.encoding is None else self.encoding.characters_of(octets)
 
     @property
     def gpu(self) -> Device:
@@ -154,21 +157,16 @@ class GpuSearch:
 
     def _on_device(self) -> dict[str, tuple[Any, int]]:
         """The tables in the GPU's memory, and how many elements they have, by name."""
-        arrays = dict(self.tables.arrays)
+        arrays = {(name, ""): array for name, array in self.tables.arrays.items()}
         if self.encoding is not None:
-            arrays["values"] = self.encoding.values
+            arrays["values", self.encoding.name] = self.encoding.values
         own = self.tables.memory.setdefault(self.gpu.number, {})
-        key = "" if self.encoding is None else self.encoding.name
         with self.gpu as gpu, translated_errors("copying tables to the GPU"):
-            for name, array in arrays.items():
-                held = key + " values" if name == "values" else name
-                if held not in own:
-                    own[held] = gpu.allocate(array.nbytes)
-                    gpu.cuda.memcpy_htod(int(own[held]), np.ascontiguousarray(array))
-        return {
-            name: (own[key + " values" if name == "values" else name], array.size)
-            for name, array in arrays.items()
-        }
+            for key, array in arrays.items():
+                if key not in own:
+                    own[key] = gpu.allocate(array.nbytes)
+                    gpu.cuda.memcpy_htod(int(own[key]), np.ascontiguousarray(array))
+        return {key[0]: (own[key], array.size) for key, array in arrays.items()}
 
     def rows(self, text: Array | DeviceOctets, first: int, cpu: CpuDispatcher) -> Rows:
         """What gives the bytes that `text` holds from places on, which are counted from that of the character `first`.

@@ -48,7 +48,8 @@ def program_name(encoding: Encoding | None) -> str:
 class GpuTables:
     """`arrays`: of the program's buffers that hold tables, by name.  `params`: those that the tables determine.
 
-    `shown`: how many matches each accepting state shows.  `memory`: the arrays on devices, by their number.
+    `shown`: how many matches each accepting state shows.  `memory`: on devices, by their number, the arrays by name, and
+    with `values` by that of the encoding.
     """
 
     reach: int
@@ -57,7 +58,7 @@ class GpuTables:
     shown: Array
     stride: int = 0
     grams: GramSchedule = GRAMS
-    memory: dict[int, dict[str, Any]] = field(default_factory=dict)
+    memory: dict[int, dict[tuple[str, str], Any]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, compiled: CompiledPatterns, is_literal: bool) -> GpuTables | None:
@@ -77,7 +78,7 @@ class GpuTables:
         table = search.transitions.astype(dtype)[:, search.classes].reshape(-1)
         arrays = {"table": table, "depth": search.depth.astype(np.uint16)}
         params = {"first_accepting": search.first_accepting}
-        return cls(warmup, arrays, params, np.diff(search.accept_offsets))
+        return cls(warmup, arrays, params, search.num_shown)
 
     @classmethod
     def _of_grams(cls, search: Automaton, warmup: int, shortest: int) -> GpuTables:
@@ -100,7 +101,7 @@ class GpuTables:
             "classes": search.num_classes,
             "fold": fold,
         }
-        return cls(warmup, arrays, params, np.diff(search.accept_offsets), stride, schedule)
+        return cls(warmup, arrays, params, search.num_shown, stride, schedule)
 
     def program(self, encoding: Encoding | None) -> Program:
         """The program for bytes, or for text in an encoding."""

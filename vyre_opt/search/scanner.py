@@ -151,18 +151,17 @@ class Scanner:
 
     def with_threads(self, threads: int | None) -> Scanner:
         """The same scanner for another number of threads; it shares the tables."""
-        return self._with(self.encoding, self.strict, threads)
+        return self._with(threads=threads)
 
     def with_target(self, target: str | None, device: int = 0) -> Scanner:
         """The same scanner for another target; it shares the tables."""
-        scanner = Scanner.__new__(Scanner)
-        scanner._set(self._tables, self.encoding, self.strict, self.threads, target, device)
-        return scanner
+        return self._with(target=target, device=device)
 
-    def _with(self, encoding: str | None, strict: bool, threads: int | None) -> Scanner:
-        """The same patterns with other settings."""
+    def _with(self, **settings: Any) -> Scanner:
+        """The same patterns with other settings: arguments of `_set`."""
+        names = ("encoding", "strict", "threads", "target", "device")
         scanner = Scanner.__new__(Scanner)
-        scanner._set(self._tables, encoding, strict, threads, self.target, self.device)
+        scanner._set(self._tables, **{name: getattr(self, name) for name in names} | settings)
         return scanner
 
     def stream(self) -> Stream:

@@ -89,21 +89,26 @@ class SpanSearch:
         `is_end`: whether there is no more.  Raises LimitExceeded for a match that is longer than what is kept, unless
         those are left out.
         """
-        prefixes, lengths = self.compiled.prefixes[ends.patterns], self.compiled.lengths[ends.patterns]
-        plain, begun, open_ = lengths > 0, prefixes > 0, (lengths == 0) & (prefixes == 0)
-        found = [(ends.ends[plain] - lengths[plain], ends.ends[plain], ends.patterns[plain])]
-        waiting = NO_ENDS
-        if open_.any():
-            own = ends.chosen(open_)
+        plain, begun, own = self._by_kind(ends)
+        found, waiting = [plain], NO_ENDS
+        if len(own):
             # what an anchor sees behind the last byte is not known yet, nor whether a line break is the last
             waits = (own.ends >= recent.total - 1) & (self._sees_behind and not is_end)
             waiting = own.chosen(waits)
             found.append(self._from_ends(recent, own.chosen(~waits), is_end))
-        if begun.any():
-            columns, unfinished = self._from_prefixes(recent, ends.chosen(begun), is_end)
+        if len(begun):
+            columns, unfinished = self._from_prefixes(recent, begun, is_end)
             found.append(columns)
             waiting = waiting.joined(unfinished)
         return joined_columns(found), waiting
+
+    def _by_kind(self, ends: Ends) -> tuple[Columns, Ends, Ends]:
+        """The matches of patterns whose length is known; of the others the ends of first bytes, and those of matches."""
+        prefixes, lengths = self.compiled.prefixes[ends.patterns], self.compiled.lengths[ends.patterns]
+        is_plain, is_begun = lengths > 0, prefixes > 0
+        plain = ends.chosen(is_plain)
+        columns = plain.ends - lengths[is_plain], plain.ends, plain.patterns
+        return columns, ends.chosen(is_begun), ends.chosen(~is_plain & ~is_begun)
 
     # --- backwards, from ends
 
@@ -165,15 +170,12 @@ class SpanSearch:
         `rows`: gives the bytes from places on; those up to `limit` are known.  At place 0 data begin, unless all ends are
         farther away than `longest`.
         """
-        prefixes, lengths = self.compiled.prefixes[ends.patterns], self.compiled.lengths[ends.patterns]
-        plain, begun, open_ = lengths > 0, prefixes > 0, (lengths == 0) & (prefixes == 0)
-        found = [(ends.ends[plain] - lengths[plain], ends.ends[plain], ends.patterns[plain])]
-        waiting = NO_ENDS
-        if open_.any():
-            own = ends.chosen(open_)
+        plain, begun, own = self._by_kind(ends)
+        found, waiting = [plain], NO_ENDS
+        if len(own):
             found.append((self._begins_in_rows(own, longest, rows), own.ends, own.patterns))
-        if begun.any():
-            columns, waiting = self._from_prefixes_in_rows(ends.chosen(begun), rows, limit)
+        if len(begun):
+            columns, waiting = self._from_prefixes_in_rows(begun, rows, limit)
             found.append(columns)
         return joined_columns(found), waiting
 

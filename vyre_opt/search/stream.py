@@ -201,9 +201,8 @@ class Stream:
             self._feed_cpu(_in_main_memory(octets, 0, first))
         if len(self._waiting) or (decoder is not None and not decoder.is_between_groups):
             return _in_main_memory(octets, first, len(octets))
-        unit = 1 if decoder is None else decoder.encoding.characters
-        end = first + (len(octets) - TAIL - first) // unit * unit
-        seen = -(-(self._reach + WAITING) // (1 if decoder is None else decoder.encoding.octets)) * unit
+        end = first + (len(octets) - TAIL - first) // gpu.unit * gpu.unit
+        seen = gpu.characters_of(self._reach + WAITING)
         back = max(first, end - seen)
         edge = _in_main_memory(octets, back, len(octets))  # now, for a copy from a GPU waits until it is idle
         origin, done, ends = first - min(first, gpu.before), first, [NO_ENDS]
@@ -222,7 +221,8 @@ class Stream:
                     ends.append(Ends(behind + seen_from, patterns))
         if self._spans is not None:  # now, for what a row has is known to be right
             rows, known = gpu.rows(octets, origin, self._search.dispatcher), self._bytes_of(done - origin)
-            seen = max(seen, self._add_in_rows(self._spans, joined_ends(ends), rows, known, base))
+            kept = self._add_in_rows(self._spans, joined_ends(ends), rows, known, base)
+            seen = max(seen, gpu.characters_of(kept))
         if done == end and seen <= end - back:
             self._pass(end - first, edge[: end - back])
             return edge[end - back :]
@@ -231,8 +231,8 @@ class Stream:
         return _in_main_memory(octets, done, len(octets))
 
     def _add_in_rows(self, spans: SpanSearch, ends: Ends, rows: Rows, known: int, base: int) -> int:
-        """Add the matches of ends that a GPU found.  Gives how many of the latest characters those have that must wait, in
-        whole groups, as far as bytes are kept.
+        """Add the matches of ends that a GPU found.  Gives how many of the latest bytes those have that must wait, as far as
+        bytes are kept.
 
         `known`: bytes that rows can be of.  `base`: the place of the first of them, from which ends are counted.
         """
@@ -242,10 +242,7 @@ class Stream:
         if not len(waiting):
             return 0
         begins = waiting.ends - self._tables.compiled.prefixes[waiting.patterns]
-        kept = min(known - int(begins.min()), self._recent.limit) + WAITING
-        if self._encoding is None:
-            return kept
-        return -(-kept // self._encoding.octets) * self._encoding.characters
+        return min(known - int(begins.min()), self._recent.limit) + WAITING
 
     def _bytes_of(self, characters: int) -> int:
         return characters if self._encoding is None else self._encoding.bytes_of(characters)
@@ -277,9 +274,8 @@ class Stream:
 
     def _show_one_each(self, packed: Array) -> bool:
         """Whether the state of each hit shows one pattern."""
-        return self._tables.shows_one_each or not bool(
-            self._tables.search.shows_several[packed.astype(np.uint32)].any()
-        )
+        search = self._tables.compiled.search
+        return search.shows_one_each or not (search.num_shown[packed.astype(np.uint32)] > 1).any()
 
     def _add(self, ends: Ends, is_end: bool = False) -> None:
         """Add the matches that have these ends, and those that waited for more data."""

@@ -67,12 +67,6 @@ class SearchTables:
         return {}
 
     @cached_property
-    def shows_one_each(self) -> bool:
-        """Whether each accepting state shows one pattern."""
-        search = self.compiled.search
-        return len(search.accept_patterns) == len(search.accept_offsets) - 1
-
-    @cached_property
     def knows_lengths(self) -> bool:
         """Whether a match's end tells its start."""
         return bool((self.compiled.lengths > 0).all())

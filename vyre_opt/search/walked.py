@@ -47,11 +47,6 @@ class WalkedAutomaton:
         return self.automaton.accept_patterns[self.automaton.accept_offsets[:-1]]
 
     @cached_property
-    def shows_several(self) -> Array:
-        """Whether each accepting state shows several patterns."""
-        return np.asarray(np.diff(self.automaton.accept_offsets.astype(np.int64)) > 1)
-
-    @cached_property
     def shows_at_end(self) -> Array:
         """Whether each state shows a match where the data ends."""
         return np.asarray(np.diff(self.automaton.end_offsets.astype(np.int64)) > 0)

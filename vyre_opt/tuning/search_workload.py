@@ -16,7 +16,8 @@ import numpy as np
 
 from ..ir.program import Module, Program
 from ..kernels.automaton import DenseAutomaton, build_automaton, matches_of_hits
-from ..kernels.search import ENCODINGS, MAX_SLAB, SearchSchedule, decode_scan, search_grid, search_schedule
+from ..kernels.search import MAX_SLAB, SearchSchedule, decode_scan, search_grid, search_schedule
+from ..kernels.text_units import ENCODINGS
 from ..runtime.dispatcher import BadInputs, OutputAlloc
 from .space import Config, Space
 from .spaces import products

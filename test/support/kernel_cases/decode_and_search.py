@@ -13,7 +13,8 @@ from vyre_opt.ir.types import DataType
 from vyre_opt.kernels.automaton import DenseAutomaton, build_automaton
 from vyre_opt.kernels.decode import DecodeSchedule, base64, decode_grid, hex_text
 from vyre_opt.kernels.dfa import DfaSchedule, dfa, dfa_grid, dfa_schedule
-from vyre_opt.kernels.search import ENCODINGS, MAX_SLAB, SearchSchedule, decode_scan, search_grid
+from vyre_opt.kernels.search import MAX_SLAB, SearchSchedule, decode_scan, search_grid
+from vyre_opt.kernels.text_units import ENCODINGS
 
 from .case import Array, KernelCase, Use
 

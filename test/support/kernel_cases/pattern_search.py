@@ -20,7 +20,7 @@ from vyre_opt.patterns.compile import compile_patterns
 from .case import Array, KernelCase, Use
 from .decode_and_search import letters, occurrences
 
-__all__ = ["pattern_search_cases"]
+__all__ = ["bitmap_of_grams", "pattern_search_cases"]
 
 PATTERNS = (b"ab", b"bca", b"c" * 9, b"abcabcab", b"b")
 RARE = (b"abcabcabca", b"ccccccccca", b"acacacacac")
@@ -153,16 +153,22 @@ def _filter(size: int, piece: int) -> Callable[[], Use]:
     return make
 
 
+def bitmap_of_grams(literals: Sequence[bytes], stride: int, width: int) -> Array:
+    """@bitmap of pattern_grams, of 2 to the power of `width` words."""
+    bitmap = [0] * 2**width
+    for literal in literals:
+        for first in range(stride):
+            product = int.from_bytes(literal[first : first + 4], "little") * MULTIPLIER % 2**32
+            bits = f"{product:032b}"  # `width` for the word, five for each bit
+            one, other = bits[width : width + 5], bits[width + 5 : width + 10]
+            bitmap[int(bits[:width], 2)] |= 1 << int(one, 2) | 1 << int(other, 2)
+    return np.array(bitmap, np.uint32)
+
+
 def _grams(size: int, piece: int, literals: Sequence[bytes]) -> Callable[[], Use]:
     def make() -> Use:
-        stride, words = min(map(len, literals)) - 3, 1 << 9
-        bitmap = [0] * words
-        for literal in literals:
-            for first in range(stride):
-                product = int.from_bytes(literal[first : first + 4], "little") * MULTIPLIER % 2**32
-                bits = f"{product:032b}"  # nine for the word, five for each bit
-                bitmap[int(bits[:9], 2)] |= 1 << int(bits[9:14], 2) | 1 << int(bits[14:19], 2)
-        table = np.array(bitmap, np.uint32)
+        stride = min(map(len, literals)) - 3
+        table = bitmap_of_grams(literals, stride, 9)
         params = {"stride": stride, "shift": 32 - 9, "fold": 0}
         automaton = compile_patterns(literals).search
         return _by_candidates(pattern_grams(), letters(size), literals, automaton, table, piece, params)

@@ -10,20 +10,20 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from vyre_opt.kernels.gather_rows import INVOCATIONS, gather_rows
-from vyre_opt.kernels.pattern_grams import MULTIPLIER
 from vyre_opt.kernels.tiled_search import STRIDES, GramSchedule, WalkSchedule, tiled_grams, tiled_walk
 from vyre_opt.patterns.automaton import Automaton
 from vyre_opt.patterns.compile import compile_patterns
 
 from .case import Array, KernelCase, Use
 from .decode_and_search import letters, occurrences
+from .pattern_search import bitmap_of_grams
 
 __all__ = ["tiled_search_cases"]
 
 SHORT = (b"ab", b"bca", b"c" * 9, b"abcabcab", b"b")
 LONG = (b"abcabcabcabca", b"ccccccccccaab", b"acacacacacabc", b"abcabcabcabcb" * 3)
 ENCODINGS = ("raw", "hex", "base64")
-WORDS = 1 << 8
+WIDTH = 8
 WARMUP = 63
 BASE64 = string.ascii_uppercase + string.ascii_lowercase + string.digits + "+/"
 
@@ -81,13 +81,13 @@ def _search(encoding: str, size: int, start: int, stride: int, wrong: int | None
             cells = automaton.num_classes + 1
             rows = np.column_stack([automaton.transitions * np.uint32(cells), automaton.depth])
             inputs += [
-                _bitmap(literals, stride),
+                bitmap_of_grams(literals, stride, WIDTH),
                 automaton.classes.astype(np.uint32),
                 rows.astype(np.uint32).reshape(-1),
             ]
             params |= {"first_accepting": automaton.first_accepting * cells}
             params |= {"classes": automaton.num_classes, "fold": 0}
-            program = tiled_grams(encoding, WARMUP, stride, GramSchedule(32, 12, WORDS, 3))
+            program = tiled_grams(encoding, WARMUP, stride, GramSchedule(32, 12, 2**WIDTH, 3))
         else:
             table = automaton.transitions[:, automaton.classes].astype(np.uint16).reshape(-1)
             inputs += [table, automaton.depth.astype(np.uint16)]
@@ -107,16 +107,6 @@ def _search(encoding: str, size: int, start: int, stride: int, wrong: int | None
         return Use(program, inputs, 3, np.array(sorted(matches), np.uint64), read=read, params=params)
 
     return make
-
-
-def _bitmap(literals: Sequence[bytes], stride: int) -> Array:
-    bitmap = [0] * WORDS
-    for literal in literals:
-        for first in range(stride):
-            product = int.from_bytes(literal[first : first + 4], "little") * MULTIPLIER % 2**32
-            bits = f"{product:032b}"  # eight for the word, five for each bit
-            bitmap[int(bits[:8], 2)] |= 1 << int(bits[8:13], 2) | 1 << int(bits[13:18], 2)
-    return np.array(bitmap, np.uint32)
 
 
 def _matches(hits: Array, automaton: Automaton, literals: Sequence[bytes]) -> Array:
