@@ -1,13 +1,17 @@
 """The columns of matches whose length is known by their pattern: the program `match_columns`.
 
     @hits      u64[n]  see pattern_walk
-    @patterns  u32[?]  the pattern that each accepting state shows
+    @patterns  u32[?]  the patterns that each accepting state shows, one state's after the other's
     @lengths   u32[?]  the bytes of each pattern
-    @starts    u64[n]
-    @ends      u64[n]
-    @numbers   u32[n]  of the patterns
+    @starts    u64[m]
+    @ends      u64[m]
+    @numbers   u32[m]  of the patterns
 
-`base`: what is added to the place of a hit's last byte for the end of its match.
+`base`: what is added to the place of a hit's last byte for the end of its matches.  Each state shows one pattern, unless the
+program has two buffers more:
+
+    @offsets   u32[?]  where the patterns of each state begin, and where the last end
+    @slots     u64[n]  where the matches of each hit go
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from __future__ import annotations
 from functools import cache
 
 from ..ir.builder import Builder
-from ..ir.program import Program
+from ..ir.program import Program, Value
 from ..ir.types import DataType
 
 __all__ = ["INVOCATIONS", "match_columns"]
@@ -27,8 +31,8 @@ U32, U64 = DataType.U32, DataType.U64
 
 
 @cache
-def match_columns() -> Program:
-    """The program; each call returns the same, which must not be changed."""
+def match_columns(several: bool = False) -> Program:
+    """The program, for states that show one pattern each, or several; each call returns the same, which must not be changed."""
     b = Builder("match_columns", workgroup=INVOCATIONS)
     hits = b.buffer("hits", U64, None, "read", 0)
     patterns = b.buffer("patterns", U32, None, "read", 1)
@@ -38,11 +42,26 @@ def match_columns() -> Program:
     numbers = b.buffer("numbers", U32, None, "write", 5, live_out=True)
     base = b.param("base", U64)
     own = b.global_id("x")
+
+    def store(end: Value, shown: Value, slot: Value) -> None:
+        number = b.load(patterns, shown)
+        b.store(number, numbers, slot)
+        b.store(end, ends, slot)
+        b.store(b.sub(end, b.cast(b.load(lengths, number), U64)), starts, slot)
+
+    def store_all(end: Value, state: Value) -> None:
+        first, slot = b.load(offsets, state), b.load(slots, own)
+        with b.for_(0, b.sub(b.load(offsets, b.add(state, 1)), first)) as loop:
+            store(end, b.add(first, loop.index), b.add(slot, b.cast(loop.index, U64)))
+
+    if several:
+        offsets = b.buffer("offsets", U32, None, "read", 6)
+        slots = b.buffer("slots", U64, None, "read", 7)
     with b.if_(b.lt(own, b.len(hits))):
         hit = b.load(hits, own)
-        number = b.load(patterns, b.cast(hit, U32))
-        end = b.add(b.shr(hit, 32), base)
-        b.store(number, numbers, own)
-        b.store(end, ends, own)
-        b.store(b.sub(end, b.cast(b.load(lengths, number), U64)), starts, own)
+        end, state = b.add(b.shr(hit, 32), base), b.cast(hit, U32)
+        if several:
+            store_all(end, state)
+        else:
+            store(end, state, own)
     return b.finish()

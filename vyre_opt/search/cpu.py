@@ -251,19 +251,32 @@ class CpuSearch:
         return hits[: int(pieces.slots[-1])], counts[:count].astype(np.int64), others[:count]
 
     def columns_of(self, packed: Array, base: int, lengths: Array) -> tuple[Array, Array, Array]:
-        """The starts, ends and patterns of hits in states that each show one pattern, as the byte before the place behind.
+        """The starts, ends and patterns of what hits show as the byte before the place behind, sorted by end, then pattern.
 
         `base`: the place of the data's first byte.  `lengths`: of the matches of each pattern.
         """
-        count, shown = len(packed), self.walked.first_shown
-        if count <= FEW_HITS:
+        walked, automaton = self.walked, self.walked.automaton
+        counts = None if automaton.shows_one_each else automaton.num_shown[packed.astype(np.uint32)]
+        if counts is not None and counts.max() == 1:
+            counts = None
+        if len(packed) <= FEW_HITS:
             places, numbers = unpacked(packed)
-            few, behind = shown[numbers], (places + (base + 1)).astype(np.uint64)
-            return behind - lengths[few], behind, few
-        starts, ends = (output_memory.empty(count, np.dtype(np.uint64)) for _ in range(2))
-        patterns = output_memory.empty(count, np.dtype(np.uint32))
-        arrays = [packed, shown, lengths, starts, ends, patterns]
-        self._run_bounded(match_columns(), arrays, -(-count // INVOCATIONS), (base + 1,))
+            if counts is None:
+                behind, few = places + 1, walked.first_shown[numbers]
+            else:
+                _, behind, few, _ = walked.shown(places, numbers)
+            ends = (behind + base).astype(np.uint64)
+            return ends - lengths[few], ends, few
+        total = len(packed) if counts is None else int(counts.sum())
+        starts, ends = (output_memory.empty(total, np.dtype(np.uint64)) for _ in range(2))
+        patterns = output_memory.empty(total, np.dtype(np.uint32))
+        arrays = [packed, walked.first_shown, lengths, starts, ends, patterns]
+        if counts is not None:
+            slots = (np.cumsum(counts) - counts).view(np.uint64)
+            arrays[1:2] = [automaton.accept_patterns]
+            arrays += [automaton.accept_offsets, slots]
+        groups = -(-len(packed) // INVOCATIONS)
+        self._run_bounded(match_columns(counts is not None), arrays, groups, (base + 1,))
         return starts, ends, patterns
 
     def _run_bounded(

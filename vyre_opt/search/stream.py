@@ -262,20 +262,15 @@ class Stream:
 
     def _add_hits(self, hits: Hits, base: int) -> None:
         """`base`: the place of the window's first byte."""
-        search, lengths = self._tables.compiled.search, self._tables.compiled.lengths
+        compiled = self._tables.compiled
         if not len(hits.packed):
             if len(self._waiting):
                 self._add(NO_ENDS)
-        elif self._spans is None and not search.looks_ahead and self._show_one_each(hits.packed):
-            self._found.append(self._search.columns_of(hits.packed, base, lengths))
+        elif self._spans is None and not compiled.search.looks_ahead:
+            self._found.append(self._search.columns_of(hits.packed, base, compiled.lengths))
         else:
             _, behind, patterns, lags = self._tables.search.shown(*unpacked(hits.packed))
             self._add(Ends(behind + base - lags, patterns))
-
-    def _show_one_each(self, packed: Array) -> bool:
-        """Whether the state of each hit shows one pattern."""
-        search = self._tables.compiled.search
-        return search.shows_one_each or not (search.num_shown[packed.astype(np.uint32)] > 1).any()
 
     def _add(self, ends: Ends, is_end: bool = False) -> None:
         """Add the matches that have these ends, and those that waited for more data."""

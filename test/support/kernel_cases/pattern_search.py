@@ -50,6 +50,7 @@ def pattern_search_cases() -> Iterator[KernelCase]:
         for room in (0, 1, 1000):
             yield KernelCase("pattern_walk", f"{words} words, room for {room}", _walk(words, room))
     yield KernelCase("match_columns", "of 300 hits", _columns)
+    yield KernelCase("match_columns", "of 300 hits, some of several patterns", _columns_of_several)
     for size in (1, 9, 400):
         yield KernelCase("pattern_starts", f"{size} bytes", _starts(size))
         yield KernelCase("pattern_confirm", f"{size} bytes", _confirm(size))
@@ -272,6 +273,31 @@ def _columns() -> Use:
     ends = places + np.uint64(base)
     expected = np.concatenate([ends - lengths[numbers], ends, numbers.astype(np.uint64)])
     program = pattern_matches.match_columns()
+    return Use(
+        program, inputs, 2, expected, read=lambda columns: np.concatenate(columns), params={"base": base}
+    )
+
+
+def _columns_of_several() -> Use:
+    draw, base = random.Random(4), 7
+    shown = [[3], [0, 1, 8], [2], [5, 6], [8, 4, 7, 1]]  # by each state
+    lengths = [draw.randrange(1, 20) for _ in range(9)]
+    hits = [(draw.randrange(50, 1 << 32), draw.randrange(5)) for _ in range(300)]
+    matches = [(place + base, number) for place, state in hits for number in shown[state]]
+    slots = np.cumsum([0, *(len(shown[state]) for _, state in hits)])
+    offsets = np.cumsum([0, *map(len, shown)])
+    inputs = [
+        np.array([place << 32 | state for place, state in hits], np.uint64),
+        np.array([number for numbers in shown for number in numbers], np.uint32),
+        np.array(lengths, np.uint32),
+        *np.zeros((2, len(matches)), np.uint64),
+        np.zeros(len(matches), np.uint32),
+        offsets.astype(np.uint32),
+        slots[:-1].astype(np.uint64),
+    ]
+    columns = zip(*((end - lengths[number], end, number) for end, number in matches), strict=True)
+    expected = np.array([*columns], np.uint64).reshape(-1)
+    program = pattern_matches.match_columns(several=True)
     return Use(
         program, inputs, 2, expected, read=lambda columns: np.concatenate(columns), params={"base": base}
     )
