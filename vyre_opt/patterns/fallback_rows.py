@@ -11,19 +11,26 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["expanded", "fill_rows"]
+__all__ = ["expanded", "fill_range"]
 
 Array = np.ndarray[Any, Any]
 
 
-def fill_rows(rows: Array, states: Array, fallback: Array) -> None:
-    """Copy to the rows of `states`, which ascend, those of their fallbacks."""
-    first, end = int(states[0]), int(states[-1]) + 1
-    sources = fallback[states]
-    if end - first == len(states) and int(sources.max()) < first:  # apart, so no buffer is needed between
+def fill_range(rows: Array, first: int, end: int, sources: Array) -> None:
+    """Copy to the rows from `first` up to `end` those of `sources`."""
+    if int(sources.max()) < first:  # apart, so no buffer is needed between
         np.take(rows[:first], sources, axis=0, out=rows[first:end], mode="clip")
     else:
-        rows[states] = rows[sources]
+        rows[first:end] = rows[sources]
+
+
+def _fill_rows(rows: Array, states: Array, fallback: Array) -> None:
+    """Copy to the rows of `states`, which ascend, those of their fallbacks."""
+    first, end = int(states[0]), int(states[-1]) + 1
+    if end - first == len(states):
+        fill_range(rows, first, end, fallback[first:end])
+    else:
+        rows[states] = rows[fallback[states]]
 
 
 def expanded(
@@ -49,7 +56,7 @@ def expanded(
         states = by_group[begin:end]
         states = states[states > 0]
         if len(states):
-            fill_rows(rows, states, fallback)
+            _fill_rows(rows, states, fallback)
         changed = slice(*np.searchsorted(cell_level, [group[begin] >> 1, (group[begin] >> 1) + 1]))
         flat[cells[changed]] = targets[changed]
     return rows

@@ -20,7 +20,7 @@ import numpy as np
 
 from .automaton import MAX_CELLS, NUM_CONTEXTS, Automaton, concatenated_ranges
 from .errors import LimitExceeded
-from .fallback_rows import fill_rows
+from .fallback_rows import fill_range
 
 __all__ = ["MAX_SHOWN_MATCHES", "literal_automaton"]
 
@@ -84,10 +84,13 @@ def _byte_classes(text: Array, caseless: bool) -> tuple[Array, int]:
     return classes.astype(np.uint8), num_classes
 
 
-def _begins_run(values: Array) -> Array:
-    """Whether each value differs from the one before it."""
-    begins = np.ones(len(values), bool)
-    np.not_equal(values[1:], values[:-1], out=begins[1:])
+def _begins_run(*columns: Array) -> Array:
+    """Whether each row differs from the one before it."""
+    begins = np.empty(len(columns[0]), bool)
+    begins[:1] = True
+    np.not_equal(columns[0][1:], columns[0][:-1], out=begins[1:])
+    for values in columns[1:]:
+        begins[1:] |= values[1:] != values[:-1]
     return begins
 
 
@@ -108,23 +111,32 @@ class _Level:
 
 def _trie_levels(symbols: Array, lengths: Array) -> list[_Level]:
     """The levels of the trie of sorted patterns, whose `symbols` lie one after the other."""
-    starts = np.cumsum(lengths) - lengths
+    at = np.cumsum(lengths) - lengths  # of each active pattern: the place of its next symbol,
+    last = at + lengths - 1
     active = np.arange(len(lengths))
-    prefix = np.zeros(len(lengths), np.int64)  # of each active pattern: its state in the level above
+    prefix = np.zeros(len(lengths), np.int64)  # and its state in the level above
     levels: list[_Level] = []
+    none = np.zeros(0, np.int64)
     while len(active):
-        symbol = symbols[starts[active] + len(levels)]
-        is_new = _begins_run(symbol) | _begins_run(prefix)
+        symbol = symbols[at]
+        is_new = _begins_run(symbol, prefix)
         parents, edges = prefix[is_new], symbol[is_new]
-        prefix = np.cumsum(is_new) - 1
-        goes_on = lengths[active] > len(levels) + 1
-        ended, states = active[~goes_on], prefix[~goes_on]  # equal patterns are neighbours, as all are sorted
-        first = np.flatnonzero(_begins_run(states))
-        count = np.empty_like(first)
-        count[:-1] = first[1:] - first[:-1]
-        count[-1:] = len(states) - first[-1:]
-        levels.append(_Level(parents, edges, states[first], ended[first], count))
-        active, prefix = active[goes_on], prefix[goes_on]
+        prefix = is_new.cumsum() - 1
+        goes_on = at < last
+        if goes_on.all():
+            levels.append(_Level(parents, edges, none, none, none))
+        else:
+            ended, states = (
+                active[~goes_on],
+                prefix[~goes_on],
+            )  # equal patterns are neighbours, as all are sorted
+            first = _begins_run(states).nonzero()[0]
+            count = np.empty_like(first)
+            count[:-1] = first[1:] - first[:-1]
+            count[-1:] = len(states) - first[-1:]
+            levels.append(_Level(parents, edges, states[first], ended[first], count))
+            active, prefix, at, last = active[goes_on], prefix[goes_on], at[goes_on], last[goes_on]
+        at = at + 1
     return levels
 
 
@@ -143,7 +155,8 @@ class _Numbering:
         self.first = np.zeros(num_states, np.int64)  # patterns that end in a state, among the sorted ones
         self.count = np.zeros(num_states, np.int64)
         self.low, self.high = 1, num_states  # the numbers that are free
-        self.latest = np.zeros(1, np.int64)  # the states of the level above
+        self.latest = np.zeros(1, np.int64)  # the states of the level above,
+        self.ranges: list[tuple[int, int]] = []  # the accepting ones apart from the others
         self.levels = 0
         self.edges = [np.zeros(0, np.int64)]
 
@@ -156,12 +169,13 @@ class _Numbering:
             failures = self.cells[self.fail[parents] * self.rows.shape[1] + level.symbols].astype(np.int64)
         accepts = failures >= self.high  # where a shorter pattern ends, which is a suffix
         accepts[level.ending] = True
+        self.complete_rows()
         states = self._numbers(accepts)
         self.fail[states] = failures
         self.depth[states] = self.levels
-        self.first[states[level.ending]] = level.first
-        self.count[states[level.ending]] = level.count
-        self.complete_rows()
+        if len(level.ending):
+            ending = states[level.ending]
+            self.first[ending], self.count[ending] = level.first, level.count
         edges = parents * self.rows.shape[1] + level.symbols
         self.cells[edges] = states
         self.edges.append(edges)
@@ -170,19 +184,20 @@ class _Numbering:
     def _numbers(self, accepts: Array) -> Array:
         num_accepting = int(np.count_nonzero(accepts))
         num_others = len(accepts) - num_accepting
-        self.high -= num_accepting
-        states = np.empty(len(accepts), np.int64)
-        states[accepts] = np.arange(self.high, self.high + num_accepting)
-        states[~accepts] = np.arange(self.low, self.low + num_others)
-        self.low += num_others
+        low, high = self.low + num_others, self.high - num_accepting
+        states = np.arange(self.low, self.low + len(accepts))
+        if num_accepting:
+            states[~accepts] = np.arange(self.low, low)
+            states[accepts] = np.arange(high, self.high)
+        self.ranges = [(self.low, low), (high, self.high)]
+        self.low, self.high = low, high
         return states
 
     def complete_rows(self) -> None:
         """Copy to the states of the latest level the rows of their failure links, before their own edges are put over."""
-        accepts = self.latest >= self.high
-        for states in (self.latest[~accepts], self.latest[accepts]):
-            if len(states) and states[0]:
-                fill_rows(self.rows, states, self.fail)
+        for first, end in self.ranges:
+            if first < end:
+                fill_range(self.rows, first, end, self.fail[first:end])
 
     def shown_patterns(self, order: Array) -> tuple[Array, Array]:
         """Offsets by accepting state, and the patterns that end there: its own and those of its failure links."""

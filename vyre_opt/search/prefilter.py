@@ -17,7 +17,7 @@ __all__ = ["FOLD", "Prefilter", "gram_bitmap", "prefilter_of"]
 Array = np.ndarray[Any, Any]
 
 GROUPS = 8
-UNITS = 32
+UNITS = 24
 """Literals are put into groups by so many at most, of neighbours in the order of their bytes."""
 
 MOST_CANDIDATES = 0.004
@@ -142,10 +142,12 @@ def _costs(units: Array) -> Array:
     unions = np.zeros((count, count + 1, POSITIONS), "<u8")
     for first in range(count):
         np.bitwise_or.accumulate(units[first:], axis=0, out=unions[first, first + 1 :])
-    octets = unions.view(np.uint8).reshape(*unions.shape, -1)
-    weights = _WEIGHT_OF_OCTET[np.arange(octets.shape[-1]), octets].sum(-1).prod(-1)
     is_group = np.arange(count)[:, None] < np.arange(count + 1)
-    return np.where(is_group, weights, np.inf)
+    octets = unions[is_group].view(np.uint8).reshape(-1, ENTRIES // 8)
+    cells = octets + np.arange(0, _WEIGHT_OF_OCTET.size, 256)
+    costs = np.full(is_group.shape, np.inf)
+    costs[is_group] = _WEIGHT_OF_OCTET.take(cells).sum(-1).reshape(-1, POSITIONS).prod(-1)
+    return costs
 
 
 def _cheapest_groups(costs: Array) -> tuple[list[tuple[int, int]], float]:
