@@ -91,6 +91,9 @@ def test_errors_leave_the_rest(run_scan: Callable, folder: Path) -> None:
         (["--threads=0", "x", "a.txt"], "--threads"),
         (["x", "a\0b"], "holds no NUL"),
         (["--min-blob=0", "--blobs", "x", "a.txt"], "--min-blob"),
+        (["--min-blob=20", "x", "a.txt"], "--min-blob is of --blobs"),
+        (["x", ""], "cannot read '': No such file"),
+        (["-r", "x", ""], "cannot read '': No such file"),
     ],
 )
 def test_wrong_inputs(

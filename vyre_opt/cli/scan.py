@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from . import errors
 from .command import GroupedCommand, common_options, completion_script, flag, option
@@ -141,8 +142,8 @@ def command(ctx: click.Context, /, arguments: tuple[str, ...], completion: str |
     options = ScanOptions(**values)
     _check(options, ctx)
     patterns, paths = _patterns(options, list(arguments), ctx)
-    if not paths:
-        paths = [""] if options.recursive else [STDIN]
+    if not paths and not options.recursive:
+        paths = [STDIN]
     from .scan_patterns import scanner_of
 
     gc.enable()  # a tool runs for a moment, says `run_tool`; this one may for hours
@@ -166,6 +167,8 @@ def _check(options: ScanOptions, ctx: click.Context) -> None:
         raise click.UsageError(
             "--blobs finds base64 of both alphabets; -e hex and --strict search whole files", ctx
         )
+    if not options.blobs and ctx.get_parameter_source("min_blob") is not ParameterSource.DEFAULT:
+        raise click.UsageError("--min-blob is of --blobs", ctx)
     if options.json and (options.count or options.files_with_matches or options.only_matching):
         raise click.UsageError("--json prints whole matches; leave out -c, -l and -o", ctx)
 

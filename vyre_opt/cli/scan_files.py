@@ -27,13 +27,15 @@ class Unreadable(Exception):
 def files_of(paths: Sequence[str], recursive: bool, report: Callable[[str], None]) -> Iterator[str]:
     """The paths of the files: what is named, and with `recursive` what is in named folders, in the order of names.
 
-    An empty path is the current folder, whose files are named without it.
+    No paths stand for the current folder, whose files are named without it.
 
     As for grep, links in folders are not followed, and devices and pipes in them are left out.  `report` gets a
     message for each folder that is not searched.
     """
+    if not paths:
+        yield from _walk("", report)
     for path in paths:
-        if path == STDIN or (path and not os.path.isdir(path)):
+        if path == STDIN or not os.path.isdir(path):
             yield path
         elif not recursive:
             report(f"{path} is a folder: -r searches the files in it")
@@ -77,7 +79,8 @@ def open_parts(path: str, *, is_listing: bool) -> Iterator[memoryview]:
             while count := file.readinto(buffer):
                 yield buffer[:count]
     except OSError as error:
-        raise Unreadable(f"cannot read {path}: {error.strerror}") from None
+        name = path or "''"
+        raise Unreadable(f"cannot read {name}: {error.strerror}") from None
     except ValueError:
         raise Unreadable(f"cannot read {path!r}: a file name holds no NUL") from None
 
