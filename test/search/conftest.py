@@ -1,4 +1,4 @@
-"""A GPU in main memory for the tests of searches (see test/stand_ins)."""
+"""For the tests of searches: all of them by programs, and a GPU in main memory (see test/stand_ins)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,14 @@ from fake_gpu import install
 
 from vyre_opt.cuda import device, libcuda
 from vyre_opt.runtime import dispatcher as protocol
+from vyre_opt.search import cpu, stream
 from vyre_opt.search import gpu as gpu_search
-from vyre_opt.search import stream
+
+
+@pytest.fixture(autouse=True)
+def by_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few bytes are searched as many are."""
+    monkeypatch.setattr(cpu, "FEW_BYTES", 0)
 
 
 @pytest.fixture

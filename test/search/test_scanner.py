@@ -17,7 +17,7 @@ from support.search_oracle import encoded_place, literal_matches, regex_matches
 
 from vyre_opt import EncodingError, PatternError, Scanner
 from vyre_opt.runtime.dispatcher import BadInputs
-from vyre_opt.search import prefilter
+from vyre_opt.search import cpu, prefilter
 
 ALPHABET = b"abAB\x00\xff\n "
 
@@ -142,6 +142,22 @@ OF_DIFFERENT_LENGTHS = [
     rb"a\Z",
     rb"b+a",
 ]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_few_bytes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is walked without a launch, before, between or after what programs search."""
+    rng = random.Random(seed)
+    monkeypatch.setattr(cpu, "FEW_BYTES", rng.choice((9, 50, 256)))
+    expressions = [*rng.sample(OF_DIFFERENT_LENGTHS, 3), rb"(?m:^b|a$)", rb"A.*B", rb"ab", rb"b"]
+    data = some_bytes(rng, rng.choice((1, 20, 120)), rng.choice((b"ab", ALPHABET)))
+    for encoding in (None, "hex", "base64"):
+        parts = in_parts(rng, encoded(encoding, data) if encoding else data, (0, 2, 9))
+        for own in (expressions, expressions[-1:], expressions[-2:]):
+            scanner = Scanner(own, encoding, regex=True)
+            assert list(scanner.scan_stream(parts)) == regex_matches(own, data)
+        literals = some_literals(rng, 20)
+        assert list(Scanner(literals, encoding).scan_stream(parts)) == literal_matches(literals, data)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -32,6 +32,9 @@ WALKED_PIECE, FILTERED_PIECE = 1 << 13, 1 << 15
 FEW_HITS = 64
 """Hits of which the columns are made without a launch."""
 
+FEW_BYTES = 256
+"""That are walked through without a launch."""
+
 FIRST_ROOM = 64
 """Hits of a piece for which there is room at first; of one with more they are only counted, and it is searched again."""
 
@@ -107,6 +110,8 @@ class CpuSearch:
         `data`: u8, less than 4 GiB; before `start` it has what the automaton must see, as far as there is anything.
         `state`: that before the first byte of `data`, or, for an automaton that must see all, before `start`.
         """
+        if len(data) <= FEW_BYTES:
+            return self._by_hand(data, start if self.warmup is None else 0, state, start)
         if self._filters():
             return self._filtered(data, start)
         if self.warmup is None:
@@ -173,7 +178,7 @@ class CpuSearch:
                     self._repaired(data, np.arange(start, end, 4 * words, dtype=np.int64), words, state)
                 )
                 state, start = found[-1].state, end
-        found.append(self._by_hand(data, start, state))
+        found.append(self._by_hand(data, start, state, start))
         return Hits(np.concatenate([part.packed for part in found]), found[-1].state)
 
     def _repaired(self, data: Array, begins: Array, words: int, state: int) -> Hits:
@@ -192,13 +197,13 @@ class CpuSearch:
             supposed = actual
         return Hits(np.concatenate(found), int(exits[-1]) // self.walked.classes)
 
-    def _by_hand(self, data: Array, start: int, state: int) -> Hits:
-        """A few bytes."""
-        packed = []
-        automaton, first = self.walked.automaton, self.walked.automaton.first_accepting
-        for place in range(start, len(data)):
-            state = int(automaton.transitions[state, automaton.classes[data[place]]])
-            if state >= first:
+    def _by_hand(self, data: Array, begin: int, state: int, start: int) -> Hits:
+        """Few bytes, from `begin` on; the hits from `start` on."""
+        packed, automaton = [], self.walked.automaton
+        follow, first = automaton.transitions.item, automaton.first_accepting
+        for place, column in enumerate(automaton.classes[data[begin:]].tolist(), begin):
+            state = follow(state, column)
+            if state >= first and place >= start:
                 packed.append(place << 32 | state - first)
         return Hits(np.array(packed, np.uint64), state)
 
