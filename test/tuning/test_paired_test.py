@@ -144,6 +144,8 @@ def test_a_default_that_does_not_run_is_left(small_softmax: Any) -> None:
         return 1.0 + config["a"]
 
     tuning = autotune("k", SPACE, cost, start={"a": 0}, budget=40, store=None)
-    assert tuning.config == {"a": 1}
+    cheapest = min(tuning.measured, key=lambda measured: measured.cost)
+    assert tuning.config == cheapest.config
+    assert cheapest.cost <= 3.0
     bench = FunctionBench(SPACE, cost)
     assert paired_test(bench, 0, [3, 4]).winner == 3

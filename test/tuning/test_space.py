@@ -47,11 +47,52 @@ def test_products_and_unions() -> None:
     assert space.find({"a": 1, "b": "x"}) is None
 
 
-def test_a_large_space_is_thinned_evenly() -> None:
-    space = Space({"a": tuple(range(100)), "b": tuple(range(100))})
-    assert len(space) == MAX_CONFIGS
-    assert space.left_out == 10000 - MAX_CONFIGS
-    assert {config["a"] for config in space.configs} == set(range(100))
+def test_constraints_and_reasons_rule_out_the_same() -> None:
+    """Of arrays and of one configuration at a time; in each product of a union, and over chunks of combinations."""
+    products = [
+        {"a": tuple(range(300)), "b": tuple(range(1, 301))},
+        {"b": (2, 400), "a": (7,), "c": ("x", 5)},
+    ]
+    few = [{name: values[:40] for name, values in each.items()} for each in products]
+    by_arrays = Space(few, constraints=[lambda at: at["a"] % 7 == 0, lambda at: at["a"] * at["b"] < 100])
+    by_reasons = Space(few, lambda at: None if at["a"] % 7 == 0 and at["a"] * at["b"] < 100 else "no")
+    assert by_arrays.configs == by_reasons.configs
+    assert by_arrays.factors == by_reasons.factors
+    assert {"a": 7, "b": 2, "c": "x"} in by_arrays.configs
+    large = Space(products, constraints=[lambda at: (at["a"] + at["b"]) % 3 == 0])
+    expected = [(a, b) for a in range(300) for b in range(1, 301) if (a + b) % 3 == 0]
+    assert [(at["a"], at["b"]) for at in large.configs if "c" not in at] == expected
+    for number in (0, 1000, len(large) - 1):
+        assert large.find(large.config(number)) == number
+
+
+def test_a_hundred_thousand_configurations() -> None:
+    """Of ten million combinations; none is a dict before it is asked for."""
+    space = Space(
+        {name: tuple(range(16)) for name in "abcde"} | {"f": tuple(range(8))},
+        constraints=[lambda at: (at["a"] * at["b"] + at["c"] + at["e"] * at["f"]) % 64 == at["d"]],
+    )
+    assert 100_000 < len(space) < 300_000
+    assert space.rows.nbytes < 8 << 20
+    at = space.config(99_999)
+    assert (at["a"] * at["b"] + at["c"] + at["e"] * at["f"]) % 64 == at["d"]
+    assert space.find(at) == 99_999
+    assert space.find({**at, "a": 99}) is None
+
+
+@pytest.mark.parametrize(
+    ("constraint", "message"),
+    [
+        (lambda at: at["x"] > 1, "factor 'x', which a product of the space lacks"),
+        (lambda at: at["a"] + 1, "gives a bool for each configuration; this one gave int64"),
+        (lambda at: at["a"][:1] > 0, r"of shape \(1,\)"),
+        (lambda at: at["a"].no > 0, "a constraint failed: AttributeError"),
+        (lambda at: at["a"] > 9, "no legal configuration"),
+    ],
+)
+def test_wrong_constraints(constraint, message: str) -> None:
+    with pytest.raises(BadInputs, match=message):
+        Space({"a": (1, 2, 3)}, constraints=[constraint])
 
 
 @pytest.mark.parametrize(
@@ -71,8 +112,15 @@ def test_a_large_space_is_thinned_evenly() -> None:
 def test_what_is_no_space(factors) -> None:
     with pytest.raises(BadInputs):
         Space(factors, lambda config: "nothing is legal")
+
+
+def test_too_many() -> None:
     with pytest.raises(BadInputs, match="split it"):
-        Space({name: tuple(range(100)) for name in "abc"})
+        Space({name: tuple(range(300)) for name in "abc"})
+    with pytest.raises(BadInputs, match=f"1560000 configurations is more than {MAX_CONFIGS}: split it"):
+        Space({"a": tuple(range(1250)), "b": tuple(range(1250))}, constraints=[lambda at: at["a"] > 1])
+    with pytest.raises(BadInputs, match="split it"):
+        Space({name: tuple(range(100)) for name in "abc"}, lambda config: None)
 
 
 def test_the_op_table_names_every_field_of_every_schedule() -> None:

@@ -10,8 +10,10 @@ workload          a kernel on buffers of known sizes: its program, inputs and ch
 measure           compiles, checks and times configurations, by a runner; measure_cuda: by events on a GPU
 budget            what a search has measured, and what it may still measure
 
-policy, fixed     the policy over configurations, in floats, and in 16.16 by the compiled kernels
-descent           the search: the policy descends its expected cost; surrogate: predicts costs for it
+policy, fixed     policies over configurations in a list, in floats, and in 16.16 by the compiled kernels
+factor_policy     the tuner's own: a product over the factors of a space of any size, which descends its expected cost
+descent           the search: the policy draws candidates, of which it measures the most promising; surrogate:
+                  predicts their costs
 baseline_searches random search and successive halving, to compare with
 paired_test       whether the cheapest are faster than the default beyond the noise
 """

@@ -1,69 +1,68 @@
-"""The differentiable search: a policy over configurations descends its expected cost.
+"""The differentiable search: a policy says what is worth a look, a surrogate what is worth a measurement.
 
     measure a few that are far apart, in half       -> costs
     of the rounds (a glance)
-    surrogates predict the costs of the others      -> c_k = E min(cost_k, best), the best cost to expect
-                                                       if k is measured next
-    the policy p = softmax(-x) starts uniform, and descends E(x) = sum p_k c_k:
+    candidates: half of them drawn from the         p = product over the factors, uniform at first
+    policy p, half of them from all
+    surrogates predict the costs of these           -> the next to glance at are those of which most gain is expected,
+                                                       each believed to cost what is predicted when the next is chosen
+    the policy descends E = sum p_k c_k             over the candidates and what is measured (see factor_policy)
 
-        g = dE/d(-x) = p * (c - E)              its gradient in the logits
-        x <- x + rate * (F + damping)^-1 g      F = diag(p) - p p^T, the Fisher matrix of p
+    and so on; at the end the cheapest are measured in all rounds, taking turns; the result is one of them
 
-    the next to glance at are drawn from p, among those not yet measured; and so on
-    at the end the cheapest are measured in all rounds, taking turns; the result is one of them
-
-Undamped, the step is x <- x + rate * (c - E), and from the uniform p it leads to softmax(-rate * c): each
-step cools the policy by the same, whatever the scale of x.  Damping keeps it from moving where p is less
-than the damping, where the gradient says little.  Costs are relative to the best, in units of the
-largest gain.
-
-p and the step are computed by `pick_config_pre_exp_fixed` and math.matvec_fixed on a dispatcher, in
-16.16: the tuner runs the compiler's own kernels, and takes the same path on every target.
+Costs are logarithms of the ratio to the best, limited to what CAPPED of those that ran cost less than: how bad the bad
+ones are does not matter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import pi, sqrt
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ..runtime.dispatcher import Dispatcher, Scratch
 from .budget import Budget
-from .fixed import matvec, pick_config_pre_exp_fixed
+from .factor_policy import FactorPolicy
 from .measure import INFINITE
-from .policy import ONE, damped_fisher_inverse, weights_16_16
 from .space import Space
-from .surrogate import CAP, Surrogate
+from .surrogate import Surrogate
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+__all__ = ["Descent", "PathPoint", "policy_descent"]
 
-__all__ = ["Descent", "PathPoint", "Policy", "policy_descent"]
+Array = np.ndarray[Any, Any]
 
-Array = Any
+CAPPED, LEAST_CAP = 0.7, 0.3
+"""The part of the costs that is told apart, and what is at least."""
+FARTHEST = 200
 
 
 @dataclass(frozen=True)
 class Descent:
     """The constants of the search.
 
-    `steps` of `rate` follow each measurement; `damping` is that of the Fisher matrix.
+    `candidates`: configurations that are predicted for each choice.
+    `proposed`: the part of them that the policy draws; the others are drawn from all.
+    `steps` of `rate` follow each choice; `damping` is that of the Fisher matrix, `floor` and `keep` see factor_policy.
+    `batch`: configurations that are chosen together.
     `breadth`: how many configurations are glanced at, over how many the budget could measure in all rounds.
-    `opening`: the part of these that is glanced at before the first descent, spread over the space.
-    `share`: the part of those left that is glanced at after each descent.
-    `patience`: the search stops if no configuration is expected to lower the best cost by this part of it.
+    `opening`, `most_opening`: the part of these that is glanced at before the first choice, spread over the space, and
+    how many at most.
+    `patience`: the search stops if no configuration of the space is expected to lower the logarithm of the best cost by this.
     `contenders`: configurations that cost less than this times the best are measured in all rounds.
     """
 
-    steps: int = 6
+    candidates: int = 500
+    proposed: float = 0.5
+    steps: int = 3
     rate: float = 6.0
-    damping: float = 1 / 64
+    damping: float = 0.01
+    floor: float = 0.1
+    keep: float = 0.9
+    batch: int = 4
     breadth: float = 4 / 3
-    opening: float = 0.3
-    share: float = 0.06
+    opening: float = 0.5
+    most_opening: int = 14
     patience: float = 1e-6
     contenders: float = 1.3
 
@@ -82,43 +81,10 @@ class PathPoint:
     unmeasured: float
 
 
-class Policy:
-    """softmax(-x) over `count` configurations, uniform at first; `x` is without unit."""
-
-    def __init__(self, count: int, dispatcher: str | Dispatcher, scratch: Scratch | None = None) -> None:
-        self.x: NDArray[np.float64] = np.zeros(count)
-        self.dispatcher = dispatcher
-        self.scratch = scratch or Scratch()
-
-    def probabilities(self) -> NDArray[np.float64]:
-        """Multiples of 2^-16, each rounded down, so that their sum is a little less than 1."""
-        # relative to the least: no exponential overflows, and the largest weight is 1
-        weights = weights_16_16(np.exp(-(self.x - self.x.min())))
-        picked = pick_config_pre_exp_fixed(weights, self.dispatcher, scratch=self.scratch)
-        return np.asarray(picked / ONE)
-
-    def step(self, costs: Array, rate: float, damping: float) -> float:
-        """One natural gradient step down the expected cost; returns the expected cost before it."""
-        p = self.probabilities()
-        expected = float(p @ costs / p.sum())
-        gradient = p * (costs - expected)
-        inverse = damped_fisher_inverse(p, damping)
-        delta = matvec(_fixed(inverse), _fixed(gradient), self.dispatcher, self.scratch)
-        self.x = self.x + rate * (delta.view(np.int32) / ONE)
-        return expected
-
-
-def _fixed(values: Array) -> NDArray[np.uint32]:
-    """Signed 16.16, flat, rounded to the nearest."""
-    rounded: NDArray[np.uint32] = np.rint(values * ONE).astype(np.int32).reshape(-1).view(np.uint32)
-    return rounded
-
-
 def policy_descent(
     budget: Budget,
     rng: np.random.Generator,
     space: Space,
-    dispatcher: str | Dispatcher = "cpu",
     options: Descent = Descent(),
     on_progress: Callable[[PathPoint], None] | None = None,
     start: int | None = None,
@@ -129,62 +95,67 @@ def policy_descent(
     `on_progress(point)` is called after each descent.
     """
     surrogate = Surrogate(space, rng)
-    scratch = Scratch()
+    policy = FactorPolicy(space, rng, options.rate, options.damping, options.floor, options.keep)
     glance = max(1, budget.rounds // 2)
     # with one round, a glance is a whole measurement, and the budget has no room for more of them
     breadth = options.breadth if glance < budget.rounds else 1.0
     max_configs = min(len(space), round(budget.left * breadth), (budget.total - budget.spent) // glance)
-    opening = min(max_configs, max(3, round(max_configs * options.opening)))
-    budget.measure(_spread(surrogate, rng, opening, start), glance)
+    opening = min(max(3, round(max_configs * options.opening)), options.most_opening, max_configs)
+    budget.measure(_spread(surrogate, rng, len(space), opening, start), glance)
     while 0 < len(budget.order) < max_configs:
         best = budget.best
         if best is None:  # all failed so far: anything else
             budget.measure([next(k for k in range(budget.count) if k not in budget.costs)], glance)
             continue
-        gains, costs = _expected_gains(budget, surrogate, budget.costs[best])
-        if gains.max() < options.patience:
+        seen = np.array(budget.order)
+        candidates = _candidates(policy, rng, seen, options)
+        is_all = len(candidates) + len(seen) == len(space)
+        logs = _log_costs(budget, budget.costs[best])
+        prediction = surrogate.predict(budget.order, logs, candidates)
+        known = np.concatenate([candidates, seen])
+        costs = np.concatenate([prediction.means.mean(axis=0), logs])
+        expected = policy.descend(known, costs, options.steps)
+        if on_progress:
+            weights = np.exp(policy.log_weights())
+            unmeasured = 1.0 - float(weights[seen].sum() / weights.sum())
+            on_progress(PathPoint(len(seen), float(np.exp(expected)), budget.costs[best], unmeasured))
+        picks: list[int] = []
+        while len(picks) < min(options.batch, max_configs - len(seen), len(candidates)):
+            gains = prediction.gains(0.0)
+            gains[np.isin(candidates, picks)] = -1.0
+            place = int(gains.argmax())
+            if gains[place] < options.patience and is_all:
+                break
+            picks.append(int(candidates[place]))
+            prediction.believe(place)
+        if not picks:
             budget.is_settled = True
             break
-        policy = Policy(len(space), dispatcher, scratch)
-        for _ in range(options.steps):
-            policy.step(1.0 - gains / gains.max(), options.rate, options.damping)
-        p = policy.probabilities()
-        expected = float(p @ costs / p.sum())
-        p[budget.order] = 0.0
-        if on_progress:
-            on_progress(PathPoint(len(budget.order), expected, budget.costs[best], float(p.sum())))
-        left = max_configs - len(budget.order)
-        count = min(left, max(1, int(left * options.share)))
-        # probabilities below 2^-16 are 0: if none is left, draw by the gains themselves
-        budget.measure(_draw(p if p.any() else gains, rng, count), glance)
+        budget.measure(picks, glance)
     _measure_contenders(budget, budget.rounds - glance, options.contenders)
 
 
-def _expected_gains(budget: Budget, surrogate: Surrogate, best: float) -> tuple[Array, Array]:
-    """Arrays over all configurations: the expected gain of measuring it, and its expected cost, over the best cost.
+def _candidates(policy: FactorPolicy, rng: np.random.Generator, seen: Array, options: Descent) -> Array:
+    """Configurations that are not measured: those that the policy draws, and others; all, if they are few."""
+    total = len(policy.rows)
+    if total - len(seen) <= options.candidates:
+        return np.setdiff1d(np.arange(total), seen)
+    drawn = policy.draw(int(options.candidates * options.proposed), seen)
+    others = rng.choice(total, options.candidates - len(drawn), replace=False)
+    return np.setdiff1d(np.union1d(drawn, others), seen)
 
-    The expected improvement of a normal distribution below 0: s (z Phi(z) + phi(z)) with z = -mean / s, in log cost.
-    """
-    seen = budget.order
-    measured = np.array([budget.costs[pick] for pick in seen])
-    valid = measured < INFINITE
-    logs = np.zeros(len(seen))
+
+def _log_costs(budget: Budget, best: float) -> Array:
+    """The logarithms of the costs over the best one, of what is measured, in its order."""
+    measured = np.array([budget.costs[pick] for pick in budget.order])
+    ran = measured < INFINITE
+    logs = np.zeros(len(measured))
     if best > 0:
-        logs[valid] = np.minimum(np.log(measured[valid] / best), CAP)
+        logs[ran] = np.log(measured[ran] / best)
+        logs[ran] = np.minimum(logs[ran], max(LEAST_CAP, float(np.quantile(logs[ran], CAPPED))))
     # one that failed counts as the worst that ran: those like it are avoided, but not all around it
-    logs[~valid] = logs.max() or CAP
-    mean, spread = surrogate.predict(seen, logs)
-    z = -mean / spread
-    gains = np.mean(spread * (z * _normal(z) + np.exp(-(z**2) / 2) / sqrt(2 * pi)), axis=0)
-    gains[seen] = 0.0
-    costs = np.mean(mean, axis=0)
-    costs[seen] = logs
-    return np.maximum(gains, 0.0), np.exp(np.clip(costs, -1.0, CAP))
-
-
-def _normal(z: Array) -> Array:
-    """The distribution function of the normal distribution, to 3e-4 (the tanh approximation known from GELU)."""
-    return 0.5 * (1 + np.tanh(sqrt(2 / pi) * (z + 0.044715 * z**3)))
+    logs[~ran] = logs.max() or LEAST_CAP
+    return logs
 
 
 def _measure_contenders(budget: Budget, rounds: int, contenders: float) -> None:
@@ -204,18 +175,14 @@ def _measure_contenders(budget: Budget, rounds: int, contenders: float) -> None:
     budget.finalists = [pick for pick in near if len(budget.samples[pick]) == most_samples]
 
 
-def _spread(surrogate: Surrogate, rng: np.random.Generator, count: int, start: int | None) -> list[int]:
-    """Configurations that are far apart: each is the farthest from those before it, of 16 drawn at random."""
-    total = surrogate.count
+def _spread(
+    surrogate: Surrogate, rng: np.random.Generator, total: int, count: int, start: int | None
+) -> list[int]:
+    """Configurations that are far apart: each is the farthest from those before it, of FARTHEST drawn at random."""
     picks = [int(rng.integers(total)) if start is None else start]
+    distances = surrogate.squared_distances(picks[0])
     while len(picks) < count:
-        drawn = rng.choice(total, min(total, 16), replace=False)
-        distances = surrogate.squared_distances(picks)[drawn]
-        picks.append(int(drawn[int(np.argmax(distances))]))
+        drawn = rng.choice(total, min(total, FARTHEST), replace=False)
+        picks.append(int(drawn[int(np.argmax(distances[drawn]))]))
+        distances = np.minimum(distances, surrogate.squared_distances(picks[-1]))
     return list(dict.fromkeys(picks))
-
-
-def _draw(p: Array, rng: np.random.Generator, count: int) -> list[int]:
-    """Up to `count` different indices, drawn with probabilities `p`."""
-    possible = int(np.count_nonzero(p))
-    return [int(k) for k in rng.choice(len(p), min(count, possible), replace=False, p=p / p.sum())]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "config_gradient",
-    "damped_fisher_inverse",
+    "natural_step",
     "expected_cost",
     "expected_cost_gradient",
     "pick_best_config",
@@ -113,8 +113,11 @@ def expected_cost_gradient(costs: Sequence[float] | np.ndarray, temperature: flo
     return like(costs, p * (1.0 - (values - expected) / temperature))
 
 
-def damped_fisher_inverse(p: np.ndarray, damping: float) -> np.ndarray:
-    """(diag(p) - p p^T + damping)^-1, n x n; `damping` above 0."""
+def natural_step(p: np.ndarray, gradient: np.ndarray, damping: float) -> np.ndarray:
+    """(diag(p) - p p^T + damping)^-1 times a gradient, in as many operations as `p` has probabilities; `damping` above 0.
+
+    A diagonal matrix less one of rank one is inverted by the formula of Sherman and Morrison.
+    """
     import numpy as np
 
     if not damping > 0:
@@ -122,7 +125,7 @@ def damped_fisher_inverse(p: np.ndarray, damping: float) -> np.ndarray:
     scaled = p / (p + damping)
     # 1 - sum p^2 / (p + d), rewritten to avoid cancellation
     rest = float(1.0 - p.sum() + np.sum(p * damping / (p + damping)))
-    return np.asarray(np.diag(1.0 / (p + damping)) + np.outer(scaled, scaled) / rest)
+    return np.asarray(gradient / (p + damping) + scaled * float(scaled @ gradient) / rest)
 
 
 def weights_16_16(powers: np.ndarray) -> np.ndarray:

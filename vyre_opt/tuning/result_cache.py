@@ -24,7 +24,7 @@ KIND = "tuning"
 
 def tuning_key(kernel: str, program: bytes, device: str, space: Space) -> bytes:
     """32 bytes.  `program`: the fingerprint of the workload's program; empty if a function measures."""
-    configs = json.dumps(space.configs, sort_keys=True).encode()
+    configs = json.dumps(list(space.configs), sort_keys=True).encode()
     return digest_of(
         [
             ("compiler", "version", __version__.encode()),

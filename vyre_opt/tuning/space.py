@@ -3,67 +3,146 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, overload
+
+import numpy as np
 
 from ..ir.types import with_article
 from ..runtime.dispatcher import BadInputs
 
 __all__ = ["MAX_CONFIGS", "Config", "Space", "show_config"]
 
-MAX_COMBINATIONS = 1 << 17
-MAX_CONFIGS = 1024
+MAX_COMBINATIONS = 1 << 24
+MAX_ASKED = 1 << 17
+"""Combinations that `why_not` is asked about, one by one."""
+MAX_CONFIGS = 1 << 20
+CHUNK = 1 << 16
+"""Combinations that are made and checked at once."""
+ABSENT = -1
 
 Value = int | float | str
 Config = dict[str, Any]
 """Factor -> value.  A configuration need not have every factor of its space."""
 
+Array = np.ndarray[Any, Any]
 Factors = Mapping[str, Sequence[Value]]
+Constraint = Callable[[Mapping[str, Array]], Array]
+"""Gets the values of many configurations, an array for each factor; says which of them are legal."""
 
 
 class Space:
     """The legal configurations of a product of factors, or of a union of products, in order.
 
     `Space({"lanes": (64, 128), "vector": (1, 2, 4)})` has 6; the products of a union may have different
-    factors.  `why_not(config)` returns the reason why one is not legal, None if it is.  Of more than
-    MAX_CONFIGS legal ones, that many are selected, evenly over the order; `left_out` counts the others.
+    factors.  `constraints` hold for all configurations of a space: each gets an array for each factor of a
+    product, and gives an array of bools, as `lambda at: at["lanes"] * at["vector"] <= 256` does.
+    `why_not(config)` returns the reason why one is not legal, None if it is; it is asked about each.
 
-    `factors`: the values of each factor, in order.  Raises BadInputs for a space without a configuration.
+    `factors`: the values of each factor, in order.  `rows`: of each configuration the index of each
+    factor's value, ABSENT for none.  Raises BadInputs for a space without a configuration, and for one of
+    more than MAX_CONFIGS.
     """
 
     def __init__(
-        self, factors: Factors | Iterable[Factors], why_not: Callable[[Config], str | None] | None = None
+        self,
+        factors: Factors | Iterable[Factors],
+        why_not: Callable[[Config], str | None] | None = None,
+        *,
+        constraints: Sequence[Constraint] = (),
     ) -> None:
-        products = [factors] if isinstance(factors, Mapping) else list(factors)
-        for each in products:
+        given = [factors] if isinstance(factors, Mapping) else list(factors)
+        for each in given:
             _check(each)
+        products = [{name: tuple(dict.fromkeys(values)) for name, values in each.items()} for each in given]
         total = sum(prod(len(values) for values in each.values()) for each in products)
-        if total > MAX_COMBINATIONS:
-            raise BadInputs(f"a space of {total} combinations is more than {MAX_COMBINATIONS}: split it")
-        legal: list[Config] = []
+        most = MAX_COMBINATIONS if why_not is None else MAX_ASKED
+        if total > most:
+            raise BadInputs(f"a space of {total} combinations is more than {most}: split it")
+        self._levels = _levels(products)
+        parts = [part for each in products for part in self._legal(each, constraints)]
+        rows = np.concatenate(parts) if len(products) == 1 else _distinct(np.concatenate(parts))
+        if len(rows) > MAX_CONFIGS:
+            raise BadInputs(f"a space of {len(rows)} configurations is more than {MAX_CONFIGS}: split it")
         refusals: list[str] = []
-        for config in _distinct(products):
-            refusal = why_not(config) if why_not else None
-            if refusal is None:
-                legal.append(config)
-            else:
-                refusals.append(refusal)
-        if not legal:
+        if why_not is not None:
+            reasons = [why_not(self._config(row)) for row in rows.tolist()]
+            refusals = [reason for reason in reasons if reason is not None]
+            rows = rows[[reason is None for reason in reasons]]
+        if not len(rows):
             raise BadInputs("the space has no legal configuration" + "".join(f"; {r}" for r in refusals[:1]))
-        count = min(len(legal), MAX_CONFIGS)
-        # evenly, since neighbours in the order differ in the last factor only
-        self.configs = [legal[k * len(legal) // count] for k in range(count)]
-        self.left_out = len(legal) - count
-        self.factors = _levels(self.configs)
+        self.rows, self._levels = _without_unused(rows, self._levels)
+        self.factors = dict(self._levels)
 
     def __len__(self) -> int:
-        return len(self.configs)
+        return len(self.rows)
+
+    @property
+    def configs(self) -> Sequence[Config]:
+        """All configurations, each made when it is asked for."""
+        return _Configs(self)
+
+    def config(self, number: int) -> Config:
+        return self._config(self.rows[number].tolist())
 
     def find(self, config: Mapping[str, Any]) -> int | None:
         """The index of a configuration; None if it is not in the space."""
-        key = dict(config)
-        return next((k for k, each in enumerate(self.configs) if each == key), None)
+        if not set(config) <= set(self._levels):
+            return None
+        row = []
+        for name, values in self._levels.items():
+            if name in config and config[name] not in values:
+                return None
+            row.append(values.index(config[name]) if name in config else ABSENT)
+        found = np.flatnonzero((self.rows == row).all(axis=1))
+        return int(found[0]) if len(found) else None
+
+    def _config(self, row: Sequence[int]) -> Config:
+        levels = zip(self._levels.items(), row, strict=True)
+        return {name: values[k] for (name, values), k in levels if k != ABSENT}
+
+    def _legal(self, product: Factors, constraints: Sequence[Constraint]) -> Iterator[Array]:
+        """The rows of a product that fulfil the constraints, chunk by chunk."""
+        shape = [len(values) for values in product.values()]
+        places = [np.array([self._levels[name].index(v) for v in own]) for name, own in product.items()]
+        columns = [_column(own) for own in product.values()]
+        where = [list(self._levels).index(name) for name in product]
+        total = prod(shape)
+        for first in range(0, total, CHUNK):
+            flat = np.arange(first, min(first + CHUNK, total))
+            picked = np.unravel_index(flat, shape) if shape else ()
+            is_legal = np.ones(len(flat), bool)
+            at = {name: own[k] for name, own, k in zip(product, columns, picked, strict=True)}
+            for constraint in constraints:
+                is_legal &= _holds(constraint, at, len(flat))
+            rows = np.full((int(is_legal.sum()), len(self._levels)), ABSENT, np.int32)
+            for column, own, k in zip(where, places, picked, strict=True):
+                rows[:, column] = own[k[is_legal]]
+            yield rows
+
+
+class _Configs(Sequence[Config]):
+    """The configurations of a space, by their numbers."""
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+
+    def __len__(self) -> int:
+        return len(self.space)
+
+    @overload
+    def __getitem__(self, number: int) -> Config: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[Config]: ...
+    def __getitem__(self, number: int | slice) -> Config | list[Config]:
+        if isinstance(number, slice):
+            return [self.space.config(k) for k in range(len(self))[number]]
+        return self.space.config(range(len(self))[number])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 def show_config(config: Mapping[str, Any]) -> str:
@@ -86,21 +165,58 @@ def _check(factors: Any) -> None:
                 raise BadInputs(f"factor {name}: {value!r} is not a number or a text")
 
 
-def _distinct(products: Iterable[Factors]) -> Iterator[Config]:
-    seen = set()
-    for factors in products:
-        for values in product(*factors.values()):
-            config = dict(zip(factors, values, strict=True))
-            key = frozenset(config.items())
-            if key not in seen:
-                seen.add(key)
-                yield config
-
-
-def _levels(configs: Iterable[Config]) -> dict[str, tuple[Value, ...]]:
-    """The values that each factor has in the configurations, in order of appearance."""
+def _levels(products: Iterable[Factors]) -> dict[str, tuple[Value, ...]]:
+    """The values that each factor has in the products, in order of appearance."""
     levels: dict[str, dict[Value, None]] = {}
-    for config in configs:
-        for name, value in config.items():
-            levels.setdefault(name, {})[value] = None
+    for factors in products:
+        for name, values in factors.items():
+            levels.setdefault(name, {}).update(dict.fromkeys(values))
     return {name: tuple(values) for name, values in levels.items()}
+
+
+def _column(values: Sequence[Value]) -> Array:
+    """An array of the values; of objects if some are texts, so that none is turned into one."""
+    return np.array(values, object if any(isinstance(value, str) for value in values) else None)
+
+
+def _holds(constraint: Constraint, at: Mapping[str, Array], count: int) -> Array:
+    """Raises BadInputs for a constraint that gives no bool for each configuration, or that fails."""
+    try:
+        legal = np.asarray(constraint(at))
+    except KeyError as error:
+        raise BadInputs(
+            f"a constraint asks for the factor {error}, which a product of the space lacks"
+        ) from None
+    except Exception as error:
+        raise BadInputs(f"a constraint failed: {type(error).__name__}: {error}") from None
+    if legal.dtype != np.bool_ or legal.shape not in ((count,), ()):
+        raise BadInputs(
+            f"a constraint gives a bool for each configuration; this one gave {legal.dtype.name} of shape {legal.shape}"
+        )
+    return legal
+
+
+def _distinct(rows: Array) -> Array:
+    """Each row once, where it is first."""
+    if not rows.shape[1]:
+        return rows[:1]
+    _, first = np.unique(rows, axis=0, return_index=True)
+    return rows[np.sort(first)]
+
+
+def _without_unused(
+    rows: Array, levels: Mapping[str, tuple[Value, ...]]
+) -> tuple[Array, dict[str, tuple[Value, ...]]]:
+    """Only those values of each factor that a configuration has, in the order of their first appearance."""
+    kept: dict[str, tuple[Value, ...]] = {}
+    columns: list[Array] = []
+    for (name, values), column in zip(levels.items(), rows.T, strict=True):
+        used, first = np.unique(column[column != ABSENT], return_index=True)
+        if not len(used):
+            continue
+        used = used[np.argsort(first)]
+        renumbered = np.full(len(values) + 1, ABSENT, np.int32)  # the last one is for ABSENT
+        renumbered[used] = np.arange(len(used))
+        kept[name] = tuple(values[k] for k in used.tolist())
+        columns.append(renumbered[column])
+    return np.stack(columns, axis=1) if columns else rows[:, :0], kept

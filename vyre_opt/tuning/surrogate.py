@@ -1,149 +1,197 @@
-"""Predicts the costs of configurations that are not measured: an ensemble of Gaussian processes.
+"""Predicts the costs of configurations that are not measured: a few Gaussian processes.
 
 With a dozen costs known, many processes fit about equally well and differ in their predictions.  So none
 is selected: there are PARTICLES of them, each with hyperparameters of its own, which are the states of
-Markov chains (Metropolis, proposals from the prior) that sample the posterior of the hyperparameters
-given the costs.  The prediction is the mean over all.
+Markov chains (Metropolis) that sample the posterior of the hyperparameters given the costs.  The prediction
+is the mean over all.
 
 A configuration has a coordinate for each factor: for numbers the index of its value among the values of
-the factor, scaled to [-1, 1]; for texts one coordinate per text.  Two factors of positive numbers have
-one more, the logarithm of their product (lanes * rows is the work of a workgroup, whatever the kernel).
-A configuration without the factor is at 0, at a distance of 1 in a second dimension.  With d_f the squared
-distance by coordinate f and w_f its weight, 0 if the coordinate has no influence,
+the factor, scaled to [0, 1]; for texts one coordinate per text.  A factor of integers has one more, how often
+2 divides the value: schedules that fill whole vectors, banks and subgroups are alike, whatever their size.
+One without the factor is in the middle, and apart from all others in a second coordinate.  With d_f the
+distance by coordinate f, times its weight, and r^2 the sum of all d_f^2,
 
-    k = b exp(-sum_f w_f d_f) + (1 - b) mean_f 1 / (1 + w_f d_f)
+    k = b (1 + s + s^2 / 3) exp(-s) + (1 - b) mean_f exp(-d_f),      s = sqrt(5) r
 
-The second part is a sum over single factors: it predicts that the best value of one factor together with
-the best of another is good, even if the two were never measured together.
-
-Costs are logarithms of the ratio to the best, limited to CAP: how bad the bad ones are does not matter.
+The first part is the Matern kernel of order 5/2.  The second is a sum over single factors: it predicts that
+the best value of one factor together with the best of another is good, even if the two were never measured
+together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
-from math import log2
+from dataclasses import dataclass
+from math import pi, sqrt
 from typing import Any
 
 import numpy as np
 
-from .space import Config, Space
+from .space import ABSENT, Space
 
-__all__ = ["CAP", "Surrogate"]
+__all__ = ["PARTICLES", "Prediction", "Surrogate"]
 
 Array = np.ndarray[Any, Any]
-CAP = 1.5  # in log cost: 4.5 times the best
-PARTICLES = 24
-MOVES = 6  # steps of each chain whenever costs are added
-# Fewer particles predict if particles x costs x configurations > CELLS: a step takes 50 ms at most.
-LEAST_PARTICLES, CELLS = 6, PARTICLES << 14
-MOST = 96  # costs that are used: of more, the cheapest and some of the others
-PAIRED_LEVELS = 3  # values that a factor has at least to be used in products
-JITTER = 1e-6
+PARTICLES = 4
+MOVES = 2  # steps of each chain whenever costs are added
+MOST = 192  # costs that are used: of more, the cheapest and some of the others
+JITTER = 1e-5
 
-# The prior: weights are log-normal, or 0 with probability IDLE; the noise, as a part of the variance, is
-# log-normal; b is uniform on [0, 1].
-WEIGHT_SPREAD = 1.3
-IDLE, IDLE_PRODUCT = 0.25, 0.8
-NOISE, NOISE_SPREAD = 3e-3, 1.2
+# The prior: weights are log-normal; the noise, as a part of the variance, is log-normal; b is logit-normal.
+WEIGHT, WEIGHT_OF_TWOS, WEIGHT_SPREAD = 0.5, -0.5, 1.3
+NOISE, NOISE_SPREAD = 1e-3, 1.0
 # added to the sum of squares, so that after three equal costs the predictions are not certain
 VARIANCE = 0.1
+# How a chain proposes: all anew, some anew, or some moved by a normal step.
+ANEW, SOME_ANEW, SHARE, MOVED, STEP = 0.1, 0.2, 0.3, 2.5, 0.8
+
+
+@dataclass
+class Prediction:
+    """Costs of some configurations, by each process a row: `means`, and the `deviations` of the costs, without the noise of a
+    measurement."""
+
+    means: Array
+    deviations: Array
+    _processes: list[_Process]
+
+    def gains(self, best: float) -> Array:
+        """The expected gain of measuring each over a cost `best`, in the mean of all processes.
+
+        Of a normal distribution: s (z Phi(z) + phi(z)) with z = (best - mean) / s.
+        """
+        z = (best - self.means) / self.deviations
+        density = np.exp(-(z**2) / 2) / sqrt(2 * pi)
+        gains: Array = np.mean(self.deviations * (z * _normal(z, density) + density), axis=0)
+        return np.maximum(gains, 0.0)
+
+    def believe(self, place: int) -> None:
+        """Go on as if one was measured, and cost what is expected: what is like it is known better then."""
+        for process, deviations in zip(self._processes, self.deviations, strict=True):
+            change = process.change(place)
+            np.sqrt(np.maximum(deviations**2 - change**2, 1e-8), out=deviations)
 
 
 class Surrogate:
-    """Predicts the log cost of every configuration of a space from those of some; `rng` drives the chains."""
+    """Predicts the costs of configurations of a space from those of some; `rng` drives the chains."""
 
     def __init__(self, space: Space, rng: np.random.Generator) -> None:
-        single, products = _coordinates(space.configs, space.factors)
-        self.coordinates = np.array([*single, *products]).reshape(-1, len(space), 2)
-        self.idle = np.repeat([IDLE, IDLE_PRODUCT], [len(single), len(products)])
+        single, twos = _coordinates(space)
+        self.coordinates = np.array([*single, *twos]).reshape(-1, len(space)).T
         self.singles = len(single)
-        self.count = len(space)
         self.rng = rng
-        self.particles = self._prior()
+        weights = np.repeat([WEIGHT, WEIGHT_OF_TWOS], [len(single), len(twos)])
+        self.middle = np.concatenate([weights, [np.log(NOISE), 0.0]])
+        self.spread = np.concatenate([np.full(len(weights), WEIGHT_SPREAD), [NOISE_SPREAD, 1.0]])
+        self.particles = [self._prior() for _ in range(PARTICLES)]
 
-    def squared_distances(self, picks: Sequence[int]) -> Array:
-        """The squared distance of each configuration from the nearest of `picks`, all factors weighted alike."""
-        return np.asarray(self._distances(picks)[: self.singles].sum(axis=0).min(axis=0))
+    def squared_distances(self, pick: int) -> Array:
+        """The squared distance of each configuration from one, all factors weighted alike."""
+        single = self.coordinates[:, : self.singles]
+        return np.asarray(((single - single[pick]) ** 2).sum(axis=1))
 
-    def predict(self, picks: Sequence[int], logs: Array) -> tuple[Array, Array]:
-        """Mean and standard deviation of each process for every configuration: particles x configurations.
-
-        `logs`: the log costs of `picks`, at least one.  The deviation is that of the cost, without the noise
-        of a measurement.  There are fewer than PARTICLES rows if the space is large (see CELLS).
-        """
+    def predict(self, picks: Sequence[int], logs: Array, candidates: Array) -> Prediction:
+        """The costs of `candidates` where those of `picks`, at least one, are `logs`; the chains go on."""
         used = _selection(logs)
-        places, known = [picks[k] for k in used], logs[used]
-        across = self._distances(places)
-        near = across[:, :, places]
-        self._move(near, known)
-        particles = self.particles[: max(LEAST_PARTICLES, CELLS // (len(places) * self.count))]
-        lower, residual, mean, variance, _ = _solve(particles, near, known, self.singles)
-        half = np.linalg.solve(lower, _kernel(particles, across, self.singles))
-        spread = np.maximum(1.0 - np.sum(half**2, axis=1), 1e-9) * variance[:, None]
-        return mean[:, None] + np.einsum("hm,hmn->hn", residual, half), np.sqrt(spread)
+        known, logs = self.coordinates[np.asarray(picks)[used]], logs[used]
+        self._move(known, logs)
+        asked = self.coordinates[candidates]
+        processes = [_Process(particle, known, logs, self.singles) for particle in self.particles]
+        rows = [process.predict(asked) for process in processes]
+        return Prediction(
+            np.array([mean for mean, _ in rows]), np.array([each for _, each in rows]), processes
+        )
 
-    def _move(self, near: Array, logs: Array) -> None:
+    def _move(self, known: Array, logs: Array) -> None:
         """MOVES steps of every chain."""
-        likelihood = _solve(self.particles, near, logs, self.singles)[-1]
-        rate = max(0.15, 1.5 / self.particles.shape[1])  # of the hyperparameters that a move draws anew
-        # a proposal is drawn from the prior, so the prior cancels, and likelihoods alone decide
-        for _ in range(MOVES):
-            drawn = self.rng.random(self.particles.shape) < rate
-            trial = np.where(drawn, self._prior(), self.particles)
-            proposed = _solve(trial, near, logs, self.singles)[-1]
-            accepted = np.log(self.rng.random(PARTICLES)) < proposed - likelihood
-            self.particles = np.where(accepted[:, None], trial, self.particles)
-            likelihood = np.where(accepted, proposed, likelihood)
+        for number, particle in enumerate(self.particles):
+            density = self._density(particle, known, logs)
+            for _ in range(MOVES):
+                trial = self._proposal(particle)
+                proposed = self._density(trial, known, logs)
+                if np.log(self.rng.random()) < proposed - density:
+                    particle, density = trial, proposed
+            self.particles[number] = particle
+
+    def _proposal(self, particle: Array) -> Array:
+        how = self.rng.random()
+        if how < ANEW:
+            return self._prior()
+        if how < ANEW + SOME_ANEW:
+            return np.where(self.rng.random(len(particle)) < SHARE, self._prior(), particle)
+        moves = self.rng.random(len(particle)) < MOVED / len(particle)
+        return particle + moves * self.rng.normal(0.0, STEP, len(particle))
+
+    def _density(self, particle: Array, known: Array, logs: Array) -> float:
+        """The logarithm of the posterior density, but for a constant."""
+        prior = -0.5 * float(np.sum(((particle - self.middle) / self.spread) ** 2))
+        return prior + float(_Process(particle, known, logs, self.singles).likelihood)
 
     def _prior(self) -> Array:
-        """PARTICLES draws from the prior: rows of the weights, the noise, b."""
-        count = len(self.idle)
-        weights = np.exp(self.rng.normal(0.0, WEIGHT_SPREAD, (PARTICLES, count)))
-        weights *= self.rng.random((PARTICLES, count)) >= self.idle
-        noise = np.exp(self.rng.normal(np.log(NOISE), NOISE_SPREAD, (PARTICLES, 1)))
-        return np.concatenate([weights, noise, self.rng.random((PARTICLES, 1))], axis=1)
-
-    def _distances(self, picks: Sequence[int]) -> Array:
-        """Squared distances along each coordinate: coordinates x picks x configurations."""
-        at = self.coordinates
-        squared: Array = np.sum((at[:, list(picks), None, :] - at[:, None, :, :]) ** 2, axis=-1)
-        return squared
+        """The logarithms of the weights and of the noise, and the logit of b."""
+        return self.middle + self.spread * self.rng.standard_normal(len(self.middle))
 
 
-def _solve(
-    particles: Array, near: Array, logs: Array, singles: int
-) -> tuple[Array, Array, Array, Array, Array]:
-    """For each process: the Cholesky factor of its covariance, the whitened residuals, the mean, the variance,
-    and the log likelihood with mean and variance integrated out."""
-    count = len(logs)
-    noise = particles[:, -2, None, None] + JITTER
-    lower = np.linalg.cholesky(_kernel(particles, near, singles) + noise * np.eye(count))
-    sides = np.broadcast_to(np.stack([logs, np.ones(count)], axis=1), (len(particles), count, 2))
-    solved = np.linalg.solve(lower, sides)
-    ours, ones = solved[:, :, 0], solved[:, :, 1]
-    weight = np.sum(ones**2, axis=1)
-    mean = np.sum(ours * ones, axis=1) / weight
-    residual = ours - mean[:, None] * ones
-    square = np.sum(residual**2, axis=1) + VARIANCE
-    halves = np.sum(np.log(np.diagonal(lower, axis1=1, axis2=2)), axis=1)
-    likelihood = -0.5 * (count + 1) * np.log(square) - halves - 0.5 * np.log(weight)
-    return lower, residual, mean, square / (count + 1), likelihood
+class _Process:
+    """A Gaussian process given some costs, with mean and variance integrated out of its `likelihood`."""
+
+    def __init__(self, particle: Array, known: Array, logs: Array, singles: int) -> None:
+        self.particle, self.known, self.singles, count = particle, known, singles, len(logs)
+        self.noise = float(np.exp(particle[-2])) + JITTER
+        covariance = _kernel(particle, known, known, singles)
+        self.lower = np.linalg.cholesky(covariance + self.noise * np.eye(count))
+        ours, ones = np.linalg.solve(self.lower, np.stack([logs, np.ones(count)], axis=1)).T
+        weight = float(ones @ ones)
+        self.mean = float(ours @ ones) / weight
+        self.residual = ours - self.mean * ones
+        square = float(self.residual @ self.residual) + VARIANCE
+        self.variance = square / (count + 1)
+        halves = float(np.sum(np.log(np.diagonal(self.lower))))
+        self.likelihood = -0.5 * (count + 1) * np.log(square) - halves - 0.5 * np.log(weight)
+
+    def predict(self, asked: Array) -> tuple[Array, Array]:
+        """The mean and the deviation of the costs at some coordinates."""
+        self.asked = asked
+        across = _kernel(self.particle, self.known, asked, self.singles)
+        self.half = np.linalg.inv(self.lower) @ across
+        spread = np.maximum(1.0 - np.einsum("mn,mn->n", self.half, self.half), 1e-6) * self.variance
+        self.changes: list[Array] = []
+        return self.mean + self.residual @ self.half, np.sqrt(spread)
+
+    def change(self, place: int) -> Array:
+        """By what the cost at `place`, when it is known, moves each of the costs that were asked for: its square is what their
+        variances lose."""
+        along = _kernel(self.particle, self.asked[place : place + 1], self.asked, self.singles)[0]
+        along = along - self.half[:, place] @ self.half
+        for change in self.changes:
+            along = along - change[place] * change
+        change = along / sqrt(max(float(along[place]), 0.0) + self.noise)
+        self.changes.append(change)
+        return np.asarray(change * sqrt(self.variance))
 
 
-def _kernel(particles: Array, distances: Array, singles: int) -> Array:
-    """The kernel k of each particle: particles x the last two axes of `distances`, whose first `singles` rows
-    are those of single factors."""
-    weights, both = particles[:, :-2], particles[:, -1, None, None]
-    product = np.exp(-np.tensordot(weights, distances, axes=1))
-    alone = weights[:, :singles]
-    used = np.maximum(np.count_nonzero(alone, axis=1), 1)
-    total = np.zeros_like(product)
-    for weight, each in zip(alone.T, distances[:singles], strict=True):
-        total += 1.0 / (1.0 + weight[:, None, None] * each)
-    total -= (singles - used)[:, None, None]  # a factor of no weight has added 1
-    return np.asarray(both * product + (1 - both) * total / used[:, None, None])
+def _normal(z: Array, density: Array) -> Array:
+    """The distribution function of the normal distribution, whose density at z is given, to 7.5e-8 (Abramowitz and Stegun,
+    26.2.17)."""
+    t = 1 / (1 + 0.2316419 * np.abs(z))
+    series = t * (0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))))
+    return np.where(z < 0, density * series, 1 - density * series)
+
+
+def _kernel(particle: Array, one: Array, other: Array, singles: int) -> Array:
+    """The kernel k between two lists of coordinates, the first `singles` of which are those of single factors."""
+    weights = np.exp(particle[:-2])
+    one, other = one * weights, other * weights
+    squares = (one * one).sum(axis=1)[:, None] + (other * other).sum(axis=1)
+    s = np.sqrt(5 * np.maximum(squares - 2 * (one @ other.T), 0))
+    kernel = (1 + s + s * s / 3) * np.exp(-s)
+    if not singles:
+        return np.asarray(kernel)
+    both = float(1 / (1 + np.exp(-particle[-1])))
+    total = np.zeros_like(kernel)
+    for column in range(singles):
+        total += np.exp(-np.abs(one[:, column, None] - other[:, column]))
+    return np.asarray(both * kernel + (1 - both) / singles * total)
 
 
 def _selection(logs: Array) -> Array:
@@ -151,45 +199,47 @@ def _selection(logs: Array) -> Array:
     if len(logs) <= MOST:
         return np.arange(len(logs))
     order = np.argsort(logs, kind="stable")
-    cheap, others = order[: MOST // 3], order[MOST // 3 :]
+    cheap, others = order[: MOST // 2], order[MOST // 2 :]
     return np.concatenate([cheap, others[np.linspace(0, len(others) - 1, MOST - len(cheap)).astype(int)]])
 
 
-def _coordinates(
-    configs: Sequence[Config], factors: dict[str, tuple[Any, ...]]
-) -> tuple[list[Array], list[Array]]:
-    """Coordinates of single factors, and of products, each with a row (position, offset) for each configuration.
-
-    The offset is 1 for a configuration without the factor, else 0.
-    """
-    single, columns = [], []
-    for name, levels in factors.items():
-        values = [config.get(name) for config in configs]
+def _coordinates(space: Space) -> tuple[list[Array], list[Array]]:
+    """Coordinates of single factors, and how often 2 divides their values: each of all configurations."""
+    single, twos = [], []
+    for column, levels in zip(space.rows.T, space.factors.values(), strict=True):
         numbers = sorted(level for level in levels if not isinstance(level, str))
-        single += [_scaled_index(values, numbers)] if numbers else []
-        single += [
-            np.array([(float(v == text) / np.sqrt(2), 0.0) for v in values])
-            for text in levels
-            if isinstance(text, str)
-        ]
-        if len(levels) == len(numbers) >= PAIRED_LEVELS and numbers[0] > 0:
-            columns.append(values)
-    products = []
-    for one, other in combinations(columns, 2):
-        logs = [
-            None if a is None or b is None else log2(a) + log2(b) for a, b in zip(one, other, strict=True)
-        ]
-        known = [x for x in logs if x is not None]
-        if known and max(known) > min(known):
-            low, high = min(known), max(known)
-            products.append(
-                np.array([(0.0, 1.0) if x is None else (2 * (x - low) / (high - low) - 1, 0) for x in logs])
-            )
-    return single, products
+        texts = [level for level in levels if isinstance(level, str)]
+        if len(levels) == 1 and not (column == ABSENT).any():
+            continue
+        if len(numbers) > 1:
+            single.append(_at([_index(level, numbers) for level in levels], column))
+        single += [_at([float(level == text) / sqrt(2) for level in levels], column) for text in texts]
+        if texts and numbers:
+            single.append(_at([float(isinstance(level, str)) for level in levels], column))
+        if (column == ABSENT).any():
+            single.append((column == ABSENT).astype(float))
+        halvings = [_halvings(level) for level in levels]
+        ascending = [_halvings(number) for number in numbers]
+        # of powers of two it is the index again
+        if len(numbers) > 2 and len(set(halvings)) > 2 and ascending != sorted(ascending):
+            least, most = min(halvings), max(halvings)
+            twos.append(_at([(halving - least) / (most - least) for halving in halvings], column))
+    return single, twos
 
 
-def _scaled_index(values: Sequence[Any], levels: Sequence[float]) -> Array:
-    """The indices of values in `levels`, scaled to [-1, 1]; of two levels, to -0.5 and 0.5."""
-    middle, scale = (len(levels) - 1) / 2, max(1.0, (len(levels) - 1) / 2)
-    places = {level: (place - middle) / scale for place, level in enumerate(levels)}
-    return np.array([(places[v], 0.0) if v in places else (0.0, 1.0) for v in values])
+def _index(level: Any, numbers: Sequence[float]) -> float:
+    """The index of a number among all, scaled to [0, 1]; a half for a text."""
+    return 0.5 if isinstance(level, str) else numbers.index(level) / (len(numbers) - 1)
+
+
+def _at(values: Sequence[float], column: Array) -> Array:
+    """The value of each configuration by its level; of those without the factor the middle."""
+    return np.array([*values, 0.5])[column]
+
+
+def _halvings(value: Any) -> int:
+    """How often 2 divides an integer; 0 for anything else."""
+    if isinstance(value, str) or value == 0 or (isinstance(value, float) and not value.is_integer()):
+        return 0
+    number = int(value)
+    return (number & -number).bit_length() - 1

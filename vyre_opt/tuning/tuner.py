@@ -147,14 +147,13 @@ def search(
     rng: np.random.Generator,
     space: Space,
     strategy: str = DEFAULT_STRATEGY,
-    dispatcher: str | Dispatcher = "cpu",
     start: int | None = None,
     on_progress: Callable[[PathPoint], None] | None = None,
     options: Descent | None = None,
 ) -> None:
     """Spend a budget by a strategy.  `on_progress` and `options` are those of `policy_descent`."""
     if strategy == "gradient":
-        policy_descent(budget, rng, space, dispatcher, options or Descent(), on_progress, start)
+        policy_descent(budget, rng, space, options or Descent(), on_progress, start)
         return
     if start is not None:
         budget.measure([start])
@@ -176,7 +175,7 @@ def _tune(
     budget = Budget(bench, len(task.space), total, rounds, on_progress, anchored=task.measure is None)
     path: list[PathPoint] = []
     rng = np.random.default_rng(seed)
-    search(budget, rng, task.space, strategy, task.backend, task.start, path.append)
+    search(budget, rng, task.space, strategy, task.start, path.append)
     best = budget.best
     if best is None:
         reason = next(iter(bench.failures.values()), "nothing was measured")
