@@ -49,11 +49,6 @@ def match_columns(several: bool = False) -> Program:
         b.store(end, ends, slot)
         b.store(b.sub(end, b.cast(b.load(lengths, number), U64)), starts, slot)
 
-    def store_all(end: Value, state: Value) -> None:
-        first, slot = b.load(offsets, state), b.load(slots, own)
-        with b.for_(0, b.sub(b.load(offsets, b.add(state, 1)), first)) as loop:
-            store(end, b.add(first, loop.index), b.add(slot, b.cast(loop.index, U64)))
-
     if several:
         offsets = b.buffer("offsets", U32, None, "read", 6)
         slots = b.buffer("slots", U64, None, "read", 7)
@@ -61,7 +56,9 @@ def match_columns(several: bool = False) -> Program:
         hit = b.load(hits, own)
         end, state = b.add(b.shr(hit, 32), base), b.cast(hit, U32)
         if several:
-            store_all(end, state)
+            first, slot = b.load(offsets, state), b.load(slots, own)
+            with b.for_(0, b.sub(b.load(offsets, b.add(state, 1)), first)) as loop:
+                store(end, b.add(first, loop.index), b.add(slot, b.cast(loop.index, U64)))
         else:
             store(end, state, own)
     return b.finish()

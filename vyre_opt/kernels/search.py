@@ -177,10 +177,10 @@ class _Search:
 
     def fill(self, tile: Value, slab: Value, words: int) -> None:
         """Decode the units of the tile's slab, which begins at the word `slab`."""
-        b, codec = self.b, self.encoding
+        b, codec, schedule = self.b, self.encoding, self.schedule
         fill_slab(
-            b, codec, self.text, self.decoded, self.lane, self.schedule.lanes, tile, self.schedule.tile // codec.bytes, slab, words,
-            lambda unit, text: codec.decode(b, text, self.values),
+            b, codec, self.text, self.decoded, self.lane, schedule.lanes, tile, schedule.tile // codec.bytes,
+            slab, words, lambda unit, text: codec.decode(b, text, self.values),
         )  # fmt: skip
 
     def report(self, place: Value, states: Sequence[Value], hit: Value) -> None:

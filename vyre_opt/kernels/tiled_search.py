@@ -166,7 +166,8 @@ class _Tiles:
     def _fill(self, tile: Value) -> None:
         b, codec = self.b, self.codec
         fill_slab(
-            b, codec, self.text, self.slab, self.lane, self.lanes, tile, self.tile // codec.bytes, None, self.words, self._decoded, codec.zero
+            b, codec, self.text, self.slab, self.lane, self.lanes, tile, self.tile // codec.bytes,
+            None, self.words, self._decoded, codec.zero,
         )  # fmt: skip
 
     def _decoded(self, unit: Value, text: Value) -> list[Value]:

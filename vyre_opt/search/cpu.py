@@ -275,11 +275,12 @@ class CpuSearch:
         total = len(packed) if counts is None else int(counts.sum())
         starts, ends = (output_memory.empty(total, np.dtype(np.uint64)) for _ in range(2))
         patterns = output_memory.empty(total, np.dtype(np.uint32))
-        arrays = [packed, walked.first_shown, lengths, starts, ends, patterns]
-        if counts is not None:
+        outputs = [starts, ends, patterns]
+        if counts is None:
+            arrays = [packed, walked.first_shown, lengths, *outputs]
+        else:
             slots = (np.cumsum(counts) - counts).view(np.uint64)
-            arrays[1:2] = [automaton.accept_patterns]
-            arrays += [automaton.accept_offsets, slots]
+            arrays = [packed, automaton.accept_patterns, lengths, *outputs, automaton.accept_offsets, slots]
         groups = -(-len(packed) // INVOCATIONS)
         self._run_bounded(match_columns(counts is not None), arrays, groups, (base + 1,))
         return starts, ends, patterns

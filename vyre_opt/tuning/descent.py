@@ -119,19 +119,19 @@ def policy_descent(
             weights = np.exp(policy.log_weights())
             unmeasured = 1.0 - float(weights[seen].sum() / weights.sum())
             on_progress(PathPoint(len(seen), float(np.exp(expected)), budget.costs[best], unmeasured))
-        picks: list[int] = []
-        while len(picks) < min(options.batch, max_configs - len(seen), len(candidates)):
+        places: list[int] = []
+        while len(places) < min(options.batch, max_configs - len(seen), len(candidates)):
             gains = prediction.gains(0.0)
-            gains[np.isin(candidates, picks)] = -1.0
+            gains[places] = -1.0
             place = int(gains.argmax())
             if gains[place] < options.patience and is_all:
                 break
-            picks.append(int(candidates[place]))
+            places.append(place)
             prediction.believe(place)
-        if not picks:
+        if not places:
             budget.is_settled = True
             break
-        budget.measure(picks, glance)
+        budget.measure(candidates[places].tolist(), glance)
     _measure_contenders(budget, budget.rounds - glance, options.contenders)
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from .policy import natural_step
-from .space import Space
+from .space import ABSENT, Space
 
 __all__ = ["FactorPolicy"]
 
@@ -41,13 +41,14 @@ class FactorPolicy:
         self.rng, self.rate, self.damping, self.floor, self.keep = rng, rate, damping, floor, keep
         # a configuration without a factor has the value behind the last
         self.sizes = [len(levels) + 1 for levels in space.factors.values()]
-        self.rows = np.where(space.rows < 0, np.array(self.sizes, np.int32) - 1, space.rows)
+        self.rows = np.where(space.rows == ABSENT, np.array(self.sizes, np.int32) - 1, space.rows)
         self.x: list[Array] = [np.zeros(size) for size in self.sizes]
 
-    def log_weights(self) -> Array:
-        """The logarithm of each configuration's probability, but for a constant."""
-        total = np.zeros(len(self.rows))
-        for column, x in zip(self.rows.T, self.x, strict=True):
+    def log_weights(self, configs: Array | slice = slice(None)) -> Array:
+        """The logarithm of the probability of each of `configs`, all by default, but for a constant."""
+        rows = self.rows[configs]
+        total = np.zeros(len(rows))
+        for column, x in zip(rows.T, self.x, strict=True):
             p = np.exp(-(x - x.min()))
             p = (1 - self.floor) * p / p.sum() + self.floor / len(p)
             total += np.log(p)[column]
@@ -68,7 +69,7 @@ class FactorPolicy:
         self.x = [self.keep * x for x in self.x]
         expected = 0.0
         for _ in range(steps):
-            weights = self.log_weights()[configs]
+            weights = self.log_weights(configs)
             p = np.exp(weights - weights.max())
             p /= p.sum()
             expected = float(p @ costs)

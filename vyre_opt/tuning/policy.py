@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "config_gradient",
-    "natural_step",
     "expected_cost",
     "expected_cost_gradient",
+    "natural_step",
     "pick_best_config",
     "pick_config",
     "weights_16_16",

@@ -24,14 +24,14 @@ KIND = "tuning"
 
 def tuning_key(kernel: str, program: bytes, device: str, space: Space) -> bytes:
     """32 bytes.  `program`: the fingerprint of the workload's program; empty if a function measures."""
-    configs = json.dumps(list(space.configs), sort_keys=True).encode()
     return digest_of(
         [
             ("compiler", "version", __version__.encode()),
             ("kernel", "text", kernel.encode()),
             ("program", "fingerprint", program),
             ("device", "text", device.encode()),
-            ("space", "json", configs),
+            ("factors", "json", json.dumps(space.factors).encode()),
+            ("configurations", "i32", space.rows.astype("<i4").tobytes()),
         ]
     )
 

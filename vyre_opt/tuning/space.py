@@ -59,7 +59,7 @@ class Space:
         most = MAX_COMBINATIONS if why_not is None else MAX_ASKED
         if total > most:
             raise BadInputs(f"a space of {total} combinations is more than {most}: split it")
-        self._levels = _levels(products)
+        self.factors = _levels(products)
         parts = [part for each in products for part in self._legal(each, constraints)]
         rows = np.concatenate(parts) if len(products) == 1 else _distinct(np.concatenate(parts))
         if len(rows) > MAX_CONFIGS:
@@ -71,8 +71,7 @@ class Space:
             rows = rows[[reason is None for reason in reasons]]
         if not len(rows):
             raise BadInputs("the space has no legal configuration" + "".join(f"; {r}" for r in refusals[:1]))
-        self.rows, self._levels = _without_unused(rows, self._levels)
-        self.factors = dict(self._levels)
+        self.rows, self.factors = _without_unused(rows, self.factors)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -87,10 +86,10 @@ class Space:
 
     def find(self, config: Mapping[str, Any]) -> int | None:
         """The index of a configuration; None if it is not in the space."""
-        if not set(config) <= set(self._levels):
+        if not set(config) <= set(self.factors):
             return None
         row = []
-        for name, values in self._levels.items():
+        for name, values in self.factors.items():
             if name in config and config[name] not in values:
                 return None
             row.append(values.index(config[name]) if name in config else ABSENT)
@@ -98,15 +97,15 @@ class Space:
         return int(found[0]) if len(found) else None
 
     def _config(self, row: Sequence[int]) -> Config:
-        levels = zip(self._levels.items(), row, strict=True)
+        levels = zip(self.factors.items(), row, strict=True)
         return {name: values[k] for (name, values), k in levels if k != ABSENT}
 
     def _legal(self, product: Factors, constraints: Sequence[Constraint]) -> Iterator[Array]:
         """The rows of a product that fulfil the constraints, chunk by chunk."""
         shape = [len(values) for values in product.values()]
-        places = [np.array([self._levels[name].index(v) for v in own]) for name, own in product.items()]
+        places = [np.array([self.factors[name].index(v) for v in own]) for name, own in product.items()]
         columns = [_column(own) for own in product.values()]
-        where = [list(self._levels).index(name) for name in product]
+        where = [list(self.factors).index(name) for name in product]
         total = prod(shape)
         for first in range(0, total, CHUNK):
             flat = np.arange(first, min(first + CHUNK, total))
@@ -115,7 +114,7 @@ class Space:
             at = {name: own[k] for name, own, k in zip(product, columns, picked, strict=True)}
             for constraint in constraints:
                 is_legal &= _holds(constraint, at, len(flat))
-            rows = np.full((int(is_legal.sum()), len(self._levels)), ABSENT, np.int32)
+            rows = np.full((int(is_legal.sum()), len(self.factors)), ABSENT, np.int32)
             for column, own, k in zip(where, places, picked, strict=True):
                 rows[:, column] = own[k[is_legal]]
             yield rows

@@ -94,24 +94,22 @@ class Surrogate:
         """The costs of `candidates` where those of `picks`, at least one, are `logs`; the chains go on."""
         used = _selection(logs)
         known, logs = self.coordinates[np.asarray(picks)[used]], logs[used]
-        self._move(known, logs)
+        processes = [self._moved(particle, known, logs) for particle in self.particles]
+        self.particles = [process.particle for process in processes]
         asked = self.coordinates[candidates]
-        processes = [_Process(particle, known, logs, self.singles) for particle in self.particles]
         rows = [process.predict(asked) for process in processes]
         return Prediction(
             np.array([mean for mean, _ in rows]), np.array([each for _, each in rows]), processes
         )
 
-    def _move(self, known: Array, logs: Array) -> None:
-        """MOVES steps of every chain."""
-        for number, particle in enumerate(self.particles):
-            density = self._density(particle, known, logs)
-            for _ in range(MOVES):
-                trial = self._proposal(particle)
-                proposed = self._density(trial, known, logs)
-                if np.log(self.rng.random()) < proposed - density:
-                    particle, density = trial, proposed
-            self.particles[number] = particle
+    def _moved(self, particle: Array, known: Array, logs: Array) -> _Process:
+        """The process where a chain is after MOVES steps."""
+        process = _Process(particle, known, logs, self.singles)
+        for _ in range(MOVES):
+            trial = _Process(self._proposal(process.particle), known, logs, self.singles)
+            if np.log(self.rng.random()) < self._density(trial) - self._density(process):
+                process = trial
+        return process
 
     def _proposal(self, particle: Array) -> Array:
         how = self.rng.random()
@@ -122,10 +120,10 @@ class Surrogate:
         moves = self.rng.random(len(particle)) < MOVED / len(particle)
         return particle + moves * self.rng.normal(0.0, STEP, len(particle))
 
-    def _density(self, particle: Array, known: Array, logs: Array) -> float:
-        """The logarithm of the posterior density, but for a constant."""
-        prior = -0.5 * float(np.sum(((particle - self.middle) / self.spread) ** 2))
-        return prior + float(_Process(particle, known, logs, self.singles).likelihood)
+    def _density(self, process: _Process) -> float:
+        """The logarithm of the posterior density of its hyperparameters, but for a constant."""
+        prior = -0.5 * float(np.sum(((process.particle - self.middle) / self.spread) ** 2))
+        return prior + float(process.likelihood)
 
     def _prior(self) -> Array:
         """The logarithms of the weights and of the noise, and the logit of b."""
