@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vyre_opt import Space
-from vyre_opt.tuning.surrogate import MOST, PARTICLES, Surrogate, _kernel
+from vyre_opt.tuning.surrogate import FAR, JITTER, MOST, PARTICLES, Surrogate, _inverse, _kernel
 
 SPACES = {
     "numbers": Space({"lanes": (32, 64, 128, 256), "vector": (1, 2, 4), "kept": (0, 1)}),
@@ -25,16 +25,54 @@ def test_every_space_has_a_kernel(name: str) -> None:
     zeros and negative numbers too."""
     space = SPACES[name]
     surrogate = Surrogate(space, np.random.default_rng(3))
-    at = surrogate.coordinates[:60]
+    at = surrogate._points(np.arange(min(60, len(space))))
     for _ in range(20):
-        kernel = _kernel(surrogate._prior(), at, at, surrogate.singles)
+        kernel = _kernel(surrogate._prior(), at, at, float)
         assert np.allclose(np.diagonal(kernel), 1.0)
-        assert np.linalg.eigvalsh(kernel).min() > -1e-9
+        assert np.linalg.eigvalsh(kernel.astype(float)).min() > -JITTER / 10
     prediction = surrogate.predict([0], np.zeros(1), np.arange(len(space)))
     assert prediction.means.shape == prediction.deviations.shape == (PARTICLES, len(space))
     assert np.isfinite(prediction.means).all()
     assert (prediction.deviations > 0).all()
     assert (prediction.gains(0.0) >= 0).all()
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_the_kernel_by_its_formula(name: str) -> None:
+    """b (1 + s + s^2 / 3) exp(-s) + (1 - b) mean exp(-d), one pair at a time, in double precision."""
+    space = SPACES[name]
+    surrogate = Surrogate(space, np.random.default_rng(1))
+    singles, at = surrogate.singles, surrogate.coordinates
+    rows, columns = np.arange(min(5, len(space))), np.arange(len(space))[-7:]
+    for _ in range(5):
+        particle = surrogate._prior()
+        b = 1 / (1 + np.exp(-particle[-1])) if singles else 1.0
+        kernel = _kernel(particle, surrogate._points(rows), surrogate._points(columns))
+        for i, row in enumerate(rows):
+            for j, column in enumerate(columns):
+                d = np.abs(at[row] - at[column]) * np.exp(particle[:-2])
+                s = min(FAR, float(np.sqrt(5 * (d @ d))))
+                both = (1 + s + s * s / 3) * np.exp(-s)
+                each = float(np.exp(-d[:singles]).mean()) if singles else 0.0
+                assert kernel[i, j] == pytest.approx(b * both + (1 - b) * each, abs=1e-3)
+
+
+@pytest.mark.parametrize("count", [1, 2, 23, 24, 25, 100, 193])
+def test_inverse(count: int) -> None:
+    rng = np.random.default_rng(count)
+    lower = np.tril(rng.normal(size=(count, count))) / count + np.eye(count)
+    assert np.allclose(_inverse(lower), np.linalg.inv(lower), atol=1e-12)
+
+
+def test_one_that_failed_is_doubted() -> None:
+    """Its neighbour is predicted to cost less, and less surely, than if it had been measured at as much."""
+    space = Space({"a": tuple(range(20))})
+    logs, seen = np.array([0.0, 1.0, 1.0]), [0, 10, 19]
+    sure = Surrogate(space, np.random.default_rng(0)).predict(seen, logs, np.arange(20))
+    failed = np.array([False, True, False])
+    doubted = Surrogate(space, np.random.default_rng(0)).predict(seen, logs, np.arange(20), failed)
+    assert doubted.means[:, 10].mean() < sure.means[:, 10].mean()
+    assert (doubted.deviations[:, 10] > sure.deviations[:, 10]).all()
 
 
 def test_coordinates() -> None:
@@ -85,10 +123,9 @@ def test_what_is_believed_is_known_better() -> None:
     for place in (0, 3):
         prediction.believe(place)
     for process, known, after in zip(prediction._processes, before, prediction.deviations, strict=True):
-        at = surrogate.coordinates
-        rows = np.concatenate([at[seen], at[asked[[0, 3]]]])
-        kernel = _kernel(process.particle, rows, rows, surrogate.singles) + process.noise * np.eye(len(rows))
-        across = _kernel(process.particle, rows, at[asked], surrogate.singles)
+        rows = surrogate._points(np.concatenate([seen, asked[[0, 3]]]))
+        kernel = _kernel(process.particle, rows, rows, float) + process.noise * np.eye(len(rows.at))
+        across = _kernel(process.particle, rows, surrogate._points(asked), float)
         left = 1 - np.einsum("mn,mn->n", across, np.linalg.solve(kernel, across))
         assert after == pytest.approx(np.sqrt(np.maximum(left, 0) * process.variance), abs=2e-3)
         assert (after <= known + 1e-12).all()

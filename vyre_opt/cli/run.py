@@ -147,7 +147,7 @@ BUFFERS, RUN = "Buffers", "Run"
 @flag("--autotune", "Measure the schedules of named kernels first, and run at the best.", RUN)
 @option(
     "--plot",
-    "With --autotune: a picture of what each configuration cost, and of the policy's path.",
+    "With --autotune: a picture of what each configuration cost, and of what was expected.",
     RUN,
     metavar="FILE.svg",
 )

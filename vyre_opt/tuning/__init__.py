@@ -1,4 +1,4 @@
-"""The autotuner: measures schedules of a kernel, and finds the best by descending a policy's expected cost.
+"""The autotuner: measures schedules of a kernel, and finds the best by few measurements.
 
 tuner             `autotune`, which ties the others together; result: what it returns, result_cache: results in
                   the compile cache, plot: a result as a picture
@@ -11,9 +11,7 @@ measure           compiles, checks and times configurations, by a runner; measur
 budget            what a search has measured, and what it may still measure
 
 policy, fixed     policies over configurations in a list, in floats, and in 16.16 by the compiled kernels
-factor_policy     the tuner's own: a product over the factors of a space of any size, which descends its expected cost
-descent           the search: the policy draws candidates, of which it measures the most promising; surrogate:
-                  predicts their costs
+bayesian_search   the search: measures what promises most gain; surrogate: predicts costs of what is not measured
 baseline_searches random search and successive halving, to compare with
 paired_test       whether the cheapest are faster than the default beyond the noise
 """

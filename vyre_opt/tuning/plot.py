@@ -1,8 +1,8 @@
-"""A plot of a result as SVG: the cost of each configuration, and the expected cost of the policy.
+"""A plot of a result as SVG: the cost of each configuration, and what the search expected.
 
 left    the cost of each measured configuration, in the order of measuring, on a logarithmic axis;
         the result and the default are marked
-right   after each descent, the expected cost of the policy and the best cost so far, over the last best cost
+right   before each choice, the cost that was predicted for it and the best cost so far, over the last best cost
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _lines(tuning: Tuning) -> dict[str, list[Point]]:
 def _path(tuning: Tuning, panel: _Panel) -> Iterator[str]:
     _, low, high = _path_range(tuning)
     ticks = [(value, f"{value:.2f}") for value in sorted({low, 1.0, high}) if low <= value <= high]
-    yield from panel.frame("the policy: expected cost, and the best known", "configurations measured", ticks)
+    yield from panel.frame("predicted cost of the next, and the best known", "configurations measured", ticks)
     for kind, points in _lines(tuning).items():
         placed = [panel.at(x, y) for x, y in points]
         shown = " ".join(f"{x:.1f},{y:.1f}" for x, y in placed)

@@ -4,15 +4,8 @@
     dE/dc_k = p_k (1 - (c_k - E) / T)                      all of it: through c_k, and through p
     dE/dx_k = -p_k (c_k - E) / T                           through p alone, p = softmax(-x / T)
 
-A tuner descends the second: it chooses x, while the costs are fixed.  The first has p_k besides, by which
+A search descends the second: it chooses x, while the costs are fixed.  The first has p_k besides, by which
 E falls if a configuration itself becomes cheaper.
-
-The Fisher matrix of the policy in its logits is F = diag(p) - p p^T.  It is singular, since a
-constant added to all logits changes nothing, and nearly so where p is small; damped by d,
-
-    (F + d)^-1 = A + (A p)(A p)^T / (1 - p^T A p),    A = diag(1 / (p + d)),   (Sherman-Morrison)
-
-where 1 - p^T A p > 0 for every d > 0.
 """
 
 from __future__ import annotations
@@ -33,7 +26,6 @@ __all__ = [
     "config_gradient",
     "expected_cost",
     "expected_cost_gradient",
-    "natural_step",
     "pick_best_config",
     "pick_config",
     "weights_16_16",
@@ -111,21 +103,6 @@ def expected_cost_gradient(costs: Sequence[float] | np.ndarray, temperature: flo
     values = np.where(p > 0, np.asarray(_numbers(costs)), 0.0)
     expected = float(np.sum(p * values))
     return like(costs, p * (1.0 - (values - expected) / temperature))
-
-
-def natural_step(p: np.ndarray, gradient: np.ndarray, damping: float) -> np.ndarray:
-    """(diag(p) - p p^T + damping)^-1 times a gradient, in as many operations as `p` has probabilities; `damping` above 0.
-
-    A diagonal matrix less one of rank one is inverted by the formula of Sherman and Morrison.
-    """
-    import numpy as np
-
-    if not damping > 0:
-        raise BadInputs(f"damping is above 0, not {damping}: the Fisher matrix alone has no inverse")
-    scaled = p / (p + damping)
-    # 1 - sum p^2 / (p + d), rewritten to avoid cancellation
-    rest = float(1.0 - p.sum() + np.sum(p * damping / (p + damping)))
-    return np.asarray(gradient / (p + damping) + scaled * float(scaled @ gradient) / rest)
 
 
 def weights_16_16(powers: np.ndarray) -> np.ndarray:

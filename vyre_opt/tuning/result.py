@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from .descent import PathPoint
+from .bayesian_search import PathPoint
 from .measure import INFINITE
 from .space import Config, show_config
 
@@ -31,7 +31,7 @@ class Tuning:
     `default`, `default_cost`: of the configuration that is used without tuning; None if there is none.
     `measured`: all configurations that were measured, in order, the cheapest of them `rounds` times each.
     `budget`: in measurements.  `of`: the number of configurations in the space.
-    `path`: the policy after each descent.  `stopped`: why the search ended.  `kept`: whether the result is
+    `path`: what the search expected before each choice.  `stopped`: why the search ended.  `kept`: whether the result is
     one of an earlier run, from the cache.
     The names are public, and all but `kept` are keys of `to_json`, so none is changed.
     """
@@ -89,7 +89,7 @@ class Tuning:
         fields.pop("kept")
         fields["cost"], fields["default_cost"] = _finite(self.cost), _finite(self.default_cost)
         fields["measured"] = [[m.config, _finite(m.cost), m.failure] for m in self.measured]
-        fields["path"] = [[p.measured, p.expected, p.best, p.unmeasured] for p in self.path]
+        fields["path"] = [[p.measured, p.expected, p.best, p.gain] for p in self.path]
         return json.dumps(fields, allow_nan=False)
 
     @staticmethod
@@ -104,7 +104,7 @@ class Tuning:
                 Measured(_config(config), INFINITE if each is None else float(each), str(failure))
                 for config, each, failure in fields.pop("measured")
             )
-            path = tuple(PathPoint(int(m), float(e), float(b), float(u)) for m, e, b, u in fields.pop("path"))
+            path = tuple(PathPoint(int(m), float(e), float(b), float(g)) for m, e, b, g in fields.pop("path"))
             config, default = _config(fields["config"]), fields["default"]
             fields |= {"cost": cost, "default_cost": default_cost, "config": config}
             fields |= {"default": None if default is None else _config(default)}

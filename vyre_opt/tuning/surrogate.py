@@ -33,9 +33,14 @@ __all__ = ["PARTICLES", "Prediction", "Surrogate"]
 
 Array = np.ndarray[Any, Any]
 PARTICLES = 4
-MOVES = 2  # steps of each chain whenever costs are added
+MOVES = 1  # steps of each chain whenever costs are added
 MOST = 192  # costs that are used: of more, the cheapest and some of the others
-JITTER = 1e-5
+JITTER = 1e-4
+MOST_LEVELS = 128
+DOUBT = 0.3  # of one that failed: the noise of its cost, as a part of the variance
+FAR = 30.0  # a distance beyond which nothing is told apart; powers of larger ones are denormal, and slow
+BLOCK = 48  # rows of a kernel that are computed together
+LEAF = 24  # up to which a triangular matrix is inverted as a whole
 
 # The prior: weights are log-normal; the noise, as a part of the variance, is log-normal; b is logit-normal.
 WEIGHT, WEIGHT_OF_TWOS, WEIGHT_SPREAD = 0.5, -0.5, 1.3
@@ -72,15 +77,52 @@ class Prediction:
             np.sqrt(np.maximum(deviations**2 - change**2, 1e-8), out=deviations)
 
 
-class Surrogate:
-    """Predicts the costs of configurations of a space from those of some; `rng` drives the chains."""
+@dataclass(frozen=True, eq=False)
+class _Levels:
+    """All levels of all factors, each the value of a coordinate: that of `columns`."""
 
-    def __init__(self, space: Space, rng: np.random.Generator) -> None:
-        single, twos = _coordinates(space)
-        self.coordinates = np.array([*single, *twos]).reshape(-1, len(space)).T
+    columns: Array
+    values: Array
+    factors: int
+
+    @staticmethod
+    def of(coordinates: Array) -> _Levels:
+        own = [np.unique(column) for column in coordinates.T]
+        columns = np.repeat(np.arange(len(own)), [len(values) for values in own])
+        return _Levels(columns, np.concatenate([np.empty(0), *own]), len(own))
+
+
+@dataclass(frozen=True, eq=False)
+class _Points:
+    """Some configurations, a row each.  `at`: by level, its factor's coordinate.  `has_level`: 1 for each of its levels, so
+    that a sum over factors is a product of matrices."""
+
+    coordinates: Array
+    at: Array
+    has_level: Array
+    levels: _Levels
+
+    def __getitem__(self, place: int) -> _Points:
+        one = slice(place, place + 1)
+        return _Points(self.coordinates[one], self.at[one], self.has_level[one], self.levels)
+
+
+class Surrogate:
+    """Predicts the costs of configurations of a space from those of some; `rng` drives the chains.
+
+    `sums`: whether a part of each process is a sum over factors; `twos`: whether there are coordinates of how often 2 divides.
+    """
+
+    def __init__(self, space: Space, rng: np.random.Generator, sums: bool = True, twos: bool = True) -> None:
+        single, halvings = _coordinates(space)
+        halvings = halvings if twos else []
+        self.coordinates = np.array([*single, *halvings]).reshape(-1, len(space)).T
         self.singles = len(single)
+        steps = [_coarse(column) for column in single] if sums else []
+        self.steps = np.array(steps).reshape(len(steps), len(space)).T
+        self.levels = _Levels.of(self.steps)
         self.rng = rng
-        weights = np.repeat([WEIGHT, WEIGHT_OF_TWOS], [len(single), len(twos)])
+        weights = np.repeat([WEIGHT, WEIGHT_OF_TWOS], [len(single), len(halvings)])
         self.middle = np.concatenate([weights, [np.log(NOISE), 0.0]])
         self.spread = np.concatenate([np.full(len(weights), WEIGHT_SPREAD), [NOISE_SPREAD, 1.0]])
         self.particles = [self._prior() for _ in range(PARTICLES)]
@@ -90,23 +132,34 @@ class Surrogate:
         single = self.coordinates[:, : self.singles]
         return np.asarray(((single - single[pick]) ** 2).sum(axis=1))
 
-    def predict(self, picks: Sequence[int], logs: Array, candidates: Array) -> Prediction:
-        """The costs of `candidates` where those of `picks`, at least one, are `logs`; the chains go on."""
+    def predict(
+        self, picks: Sequence[int], logs: Array, candidates: Array, failed: Array | None = None
+    ) -> Prediction:
+        """The costs of `candidates` where those of `picks`, at least one, are `logs`; the chains go on.
+
+        `failed`: True for those that have no cost of their own.
+        """
         used = _selection(logs)
-        known, logs = self.coordinates[np.asarray(picks)[used]], logs[used]
-        processes = [self._moved(particle, known, logs) for particle in self.particles]
+        doubts = np.zeros(len(used)) if failed is None else DOUBT * failed[used]
+        known, logs = self._points(np.asarray(picks)[used]), logs[used]
+        processes = [self._moved(particle, known, logs, doubts) for particle in self.particles]
         self.particles = [process.particle for process in processes]
-        asked = self.coordinates[candidates]
+        asked = self._points(candidates)
         rows = [process.predict(asked) for process in processes]
         return Prediction(
             np.array([mean for mean, _ in rows]), np.array([each for _, each in rows]), processes
         )
 
-    def _moved(self, particle: Array, known: Array, logs: Array) -> _Process:
+    def _points(self, configs: Array) -> _Points:
+        levels = self.levels
+        at = self.steps[configs][:, levels.columns]
+        return _Points(self.coordinates[configs], at, (at == levels.values).astype(np.float32), levels)
+
+    def _moved(self, particle: Array, known: _Points, logs: Array, doubts: Array) -> _Process:
         """The process where a chain is after MOVES steps."""
-        process = _Process(particle, known, logs, self.singles)
+        process = _Process(particle, known, logs, doubts)
         for _ in range(MOVES):
-            trial = _Process(self._proposal(process.particle), known, logs, self.singles)
+            trial = _Process(self._proposal(process.particle), known, logs, doubts)
             if np.log(self.rng.random()) < self._density(trial) - self._density(process):
                 process = trial
         return process
@@ -131,14 +184,22 @@ class Surrogate:
 
 
 class _Process:
-    """A Gaussian process given some costs, with mean and variance integrated out of its `likelihood`."""
+    """A Gaussian process given some costs, with mean and variance integrated out of its `likelihood`.
 
-    def __init__(self, particle: Array, known: Array, logs: Array, singles: int) -> None:
-        self.particle, self.known, self.singles, count = particle, known, singles, len(logs)
+    `doubts`: what is added to the noise of each cost."""
+
+    def __init__(self, particle: Array, known: _Points, logs: Array, doubts: Array) -> None:
+        self.particle, self.known, count = particle, known, len(logs)
         self.noise = float(np.exp(particle[-2])) + JITTER
-        covariance = _kernel(particle, known, known, singles)
-        self.lower = np.linalg.cholesky(covariance + self.noise * np.eye(count))
-        ours, ones = np.linalg.solve(self.lower, np.stack([logs, np.ones(count)], axis=1)).T
+        # two more rows and columns, so that the same decomposition solves for the costs and for ones; the corner is large
+        # enough for the whole to be positive definite
+        bordered = np.empty((count + 2, count + 2))
+        bordered[:count, :count] = _kernel(particle, known, known, float)
+        bordered[count], bordered[count + 1] = np.append(logs, [0, 0]), 1.0
+        np.fill_diagonal(bordered[:count, :count], 1 + self.noise + doubts)
+        bordered[count:, count:] = 2 * (count + logs @ logs) / self.noise * np.eye(2)
+        factor = np.linalg.cholesky(bordered)  # which reads what is on the diagonal and below it
+        self.lower, (ours, ones) = factor[:count, :count], factor[count:, :count]
         weight = float(ones @ ones)
         self.mean = float(ours @ ones) / weight
         self.residual = ours - self.mean * ones
@@ -147,19 +208,19 @@ class _Process:
         halves = float(np.sum(np.log(np.diagonal(self.lower))))
         self.likelihood = -0.5 * (count + 1) * np.log(square) - halves - 0.5 * np.log(weight)
 
-    def predict(self, asked: Array) -> tuple[Array, Array]:
+    def predict(self, asked: _Points) -> tuple[Array, Array]:
         """The mean and the deviation of the costs at some coordinates."""
         self.asked = asked
-        across = _kernel(self.particle, self.known, asked, self.singles)
-        self.half = np.linalg.inv(self.lower) @ across
+        across = _kernel(self.particle, self.known, asked)
+        self.half = _inverse(self.lower.astype(np.float32)) @ across
         spread = np.maximum(1.0 - np.einsum("mn,mn->n", self.half, self.half), 1e-6) * self.variance
         self.changes: list[Array] = []
-        return self.mean + self.residual @ self.half, np.sqrt(spread)
+        return self.mean + self.residual.astype(np.float32) @ self.half, np.sqrt(spread)
 
     def change(self, place: int) -> Array:
         """By what the cost at `place`, when it is known, moves each of the costs that were asked for: its square is what their
         variances lose."""
-        along = _kernel(self.particle, self.asked[place : place + 1], self.asked, self.singles)[0]
+        along = _kernel(self.particle, self.asked[place], self.asked)[0]
         along = along - self.half[:, place] @ self.half
         for change in self.changes:
             along = along - change[place] * change
@@ -176,20 +237,54 @@ def _normal(z: Array, density: Array) -> Array:
     return np.where(z < 0, density * series, 1 - density * series)
 
 
-def _kernel(particle: Array, one: Array, other: Array, singles: int) -> Array:
-    """The kernel k between two lists of coordinates, the first `singles` of which are those of single factors."""
-    weights = np.exp(particle[:-2])
-    one, other = one * weights, other * weights
-    squares = (one * one).sum(axis=1)[:, None] + (other * other).sum(axis=1)
-    s = np.sqrt(5 * np.maximum(squares - 2 * (one @ other.T), 0))
-    kernel = (1 + s + s * s / 3) * np.exp(-s)
-    if not singles:
-        return np.asarray(kernel)
-    both = float(1 / (1 + np.exp(-particle[-1])))
-    total = np.zeros_like(kernel)
-    for column in range(singles):
-        total += np.exp(-np.abs(one[:, column, None] - other[:, column]))
-    return np.asarray(both * kernel + (1 - both) / singles * total)
+def _kernel(particle: Array, one: _Points, other: _Points, dtype: Any = np.float32) -> Array:
+    """The kernel k between two lists of configurations, in single precision.
+
+    `dtype`: of the squares that distances are the difference of; in double precision equal rows have equal columns.
+    """
+    weights, levels = np.exp(particle[:-2]), other.levels
+    x, y = one.coordinates * weights, other.coordinates * weights
+    # a row (x, |x|^2, 1) times a column (-2 y, 1, |y|^2) is |x - y|^2; of s^2 it is five times that
+    left = np.column_stack([x, (x * x).sum(axis=1), np.ones(len(x))]).astype(dtype)
+    right = np.column_stack([-10 * y, np.full(len(y), 5.0), 5 * (y * y).sum(axis=1)]).astype(dtype).T
+    both = 1 / (1 + np.exp(-particle[-1])) if levels.factors else 1.0
+    distances = np.abs(one.at - levels.values) * weights[levels.columns]
+    from_levels = np.exp(-np.minimum(distances, FAR), dtype=np.float32)
+    from_levels *= np.float32((1 - both) / max(1, levels.factors))
+    has_level = other.has_level.T
+    kernel = np.empty((len(x), len(y)), np.float32)
+    for start in range(0, len(x), BLOCK):  # which caches hold
+        rows = slice(start, start + BLOCK)
+        s = np.clip(left[rows] @ right, 0, FAR**2, dtype=np.float32)
+        np.sqrt(s, out=s)
+        block = np.multiply(s, np.float32(1 / 3), out=kernel[rows])
+        block += 1
+        block *= s
+        block += 1
+        block *= np.exp(np.negative(s, out=s), out=s)
+        block *= np.float32(both)
+        block += from_levels[rows] @ has_level
+    return kernel
+
+
+def _inverse(lower: Array) -> Array:
+    """Of a lower triangular matrix, by halves."""
+    count = len(lower)
+    if count <= LEAF:
+        return np.asarray(np.linalg.inv(lower))
+    half = count // 2
+    inverse = np.zeros_like(lower)
+    inverse[:half, :half] = first = _inverse(lower[:half, :half])
+    inverse[half:, half:] = last = _inverse(lower[half:, half:])
+    inverse[half:, :half] = -last @ (lower[half:, :half] @ first)
+    return inverse
+
+
+def _coarse(column: Array) -> Array:
+    """With MOST_LEVELS different values at most: where there are more, neighbours are one in the sum over factors."""
+    if len(np.unique(column)) <= MOST_LEVELS:
+        return column
+    return np.asarray(np.round(column * (MOST_LEVELS - 1)) / (MOST_LEVELS - 1))
 
 
 def _selection(logs: Array) -> Array:

@@ -14,8 +14,8 @@ from ..driver.progress import ProgressBar
 from ..runtime.dispatcher import BackendError, BadInputs, Dispatcher, shared_dispatcher
 from . import result_cache
 from .baseline_searches import random_search, successive_halving
+from .bayesian_search import PathPoint, SearchOptions, bayesian_search
 from .budget import Budget
-from .descent import Descent, PathPoint, policy_descent
 from .measure import INFINITE, Bench, DispatchBench, FunctionBench
 from .paired_test import CANDIDATES, paired_test
 from .result import Measured, Tuning
@@ -24,7 +24,7 @@ from .workload import Workload
 
 __all__ = ["DEFAULT_STRATEGY", "STRATEGIES", "autotune", "search"]
 
-DEFAULT_STRATEGY = "gradient"
+DEFAULT_STRATEGY = "bayesian"
 MIN_BUDGET = 4
 SPENT = "the budget was spent"
 NEEDS_MEASURE = "a kernel that is only named needs a space and a measure"
@@ -53,7 +53,7 @@ def autotune(
     better; NaN, infinity, ValueError and DispatchError are failures.
     `budget`: what it may measure, in configurations of `rounds` measurements each; by default a quarter of
     the space, at least 4.  The search may spend them on more configurations, most of which it measures
-    less often, and may stop before.  `strategy`: gradient (see descent), random or halving.
+    less often, and may stop before.  `strategy`: bayesian (see bayesian_search), random or halving.
     `start`: what is measured first; by default the workload's default, else one at random.
     `store`: where results are kept between processes (see runtime.cache.store), None for nowhere;
     `reuse`: return a result that is kept there.  `progress`: show a bar on stderr, if that is a terminal.
@@ -149,11 +149,11 @@ def search(
     strategy: str = DEFAULT_STRATEGY,
     start: int | None = None,
     on_progress: Callable[[PathPoint], None] | None = None,
-    options: Descent | None = None,
+    options: SearchOptions | None = None,
 ) -> None:
-    """Spend a budget by a strategy.  `on_progress` and `options` are those of `policy_descent`."""
-    if strategy == "gradient":
-        policy_descent(budget, rng, space, options or Descent(), on_progress, start)
+    """Spend a budget by a strategy.  `on_progress` and `options` are those of `bayesian_search`."""
+    if strategy == "bayesian":
+        bayesian_search(budget, rng, space, options or SearchOptions(), on_progress, start)
         return
     if start is not None:
         budget.measure([start])
@@ -161,7 +161,7 @@ def search(
 
 
 STRATEGIES: dict[str, Callable[..., None]] = {
-    "gradient": policy_descent,
+    "bayesian": bayesian_search,
     "random": random_search,
     "halving": successive_halving,
 }
