@@ -68,6 +68,7 @@ _EXPORTS = {
     "natural_config_gradient_pre_exp_fixed": "tuning.fixed",
     "autotune": "tuning.tuner",
     "kernel_workload": "tuning.workload",
+    "call_workload": "tuning.call_workload",
     "Space": "tuning.space",
     "Tuning": "tuning.result",
     "fusion_pressure": "fusion.pressure",

@@ -49,6 +49,7 @@ from .tuning.fixed import config_gradient_magnitude_pre_exp_fixed as config_grad
 from .tuning.fixed import natural_config_gradient_pre_exp_fixed as natural_config_gradient_pre_exp_fixed
 from .tuning.tuner import autotune as autotune
 from .tuning.workload import kernel_workload as kernel_workload
+from .tuning.call_workload import call_workload as call_workload
 from .tuning.space import Space as Space
 from .tuning.result import Tuning as Tuning
 from .fusion.pressure import fusion_pressure as fusion_pressure

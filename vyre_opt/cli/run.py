@@ -144,7 +144,11 @@ BUFFERS, RUN = "Buffers", "Run"
     default=0.0,
 )
 @flag("--no-cache no_cache", "Compile anew, and keep nothing on disk.", RUN)
-@flag("--autotune", "Measure the schedules of named kernels first, and run at the best.", RUN)
+@flag(
+    "--autotune",
+    "Measure first the schedules of named kernels, how launches are joined, and levels of LLVM's optimiser; run at the best.",
+    RUN,
+)
 @option(
     "--plot",
     "With --autotune: a picture of what each configuration cost, and of what was expected.",
@@ -220,11 +224,9 @@ def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
         arguments = run_buffers.arguments(executable, files, options.outputs, options.lengths, words)
         clock.lap("prepare")
         if options.autotune:
-            from .run_tune import autotune_kernels
+            from .run_tune import autotune
 
-            if autotune_kernels(module, executable, arguments, target, options.plot):
-                # the first one holds a copy of the module, made before the schedules were written
-                executable = run_buffers.compile_entry(module, options.entry, target, options.spec, passes)
+            executable = autotune(module, executable, arguments, options)
             clock.lap("tune", less=run_report.book_compilations(executable.dispatcher, clock))
         outputs, reads = _call(executable, arguments, options, clock)
         # the first dispatch compiles, and each program has a row of its own for that

@@ -1,35 +1,53 @@
-"""vyre-run --autotune: tunes the kernels of the program or pipeline, at the sizes of this run."""
+"""vyre-run --autotune: tunes the kernels of the program or pipeline, and the call, at the sizes of this run."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..ir.diagnostics import Location
 from ..ir.program import Buffer, Module
-from ..runtime.dispatcher import Dispatcher
-from . import errors
+from ..runtime.dispatcher import OutputAlloc
+from . import errors, run_buffers
 from .text_files import write_file
 
 if TYPE_CHECKING:
+    from ..tuning.result import Tuning
+    from .run import RunOptions
     from .run_buffers import AnyExecutable
 
-__all__ = ["autotune_kernels"]
+__all__ = ["autotune"]
 
 
-def autotune_kernels(
-    module: Module,
-    executable: AnyExecutable,
-    arguments: Sequence[Any],
-    target: str | Dispatcher,
-    plot: str | None,
-) -> bool:
-    """Write the best schedules into the module; returns whether any kernel was tuned.
+def autotune(
+    module: Module, executable: AnyExecutable, arguments: Sequence[Any], options: RunOptions
+) -> AnyExecutable:
+    """The executable at the best schedules of its kernels, which are written into the module, and of its launches.
 
-    A table for each kernel goes to stderr, the picture to the file `plot`.
+    A table for each kernel and for the call goes to stderr, the picture to the file of --plot.
     """
+    tunings = _tune_kernels(module, executable, arguments)
+    if options.passes in ("", DEFAULT_PASSES):
+        tuned, call = _tune_call(module, executable, arguments, options)
+        tunings.append(call)
+    else:
+        errors.write_stderr("how launches are joined is not tuned: limits of fusion are given\n")
+        # the first one holds a copy of the module, made before the schedules were written
+        tuned = run_buffers.compile_entry(
+            module, options.entry, executable.dispatcher, options.spec, options.passes
+        )
+    if options.plot is not None:
+        from ..tuning.plot import svg
+
+        write_file(svg(tunings).encode(), options.plot)
+    return tuned
+
+
+DEFAULT_PASSES = "specialize,default"
+
+
+def _tune_kernels(module: Module, executable: AnyExecutable, arguments: Sequence[Any]) -> list[Tuning]:
     from ..tuning.module_tuning import TuningOptions, tune_kernels
-    from ..tuning.plot import svg
 
     signature = executable.signature
     counts = {b.name: _count(b, a) for b, a in zip(signature.buffers, arguments, strict=True)}
@@ -39,19 +57,51 @@ def autotune_kernels(
         if kind == "refused":
             refusals.append(message)
 
-    tunings = tune_kernels(module, target, TuningOptions(progress=True), remark, {executable.name: counts})
+    tunings = tune_kernels(
+        module, executable.dispatcher, TuningOptions(progress=True), remark, {executable.name: counts}
+    )
     for tuning in tunings:
         errors.write_stderr(tuning.table())
-    for message in refusals or ([] if tunings else ["there is no named kernel to tune"]):
+    for message in refusals:
         errors.write_stderr(f"{message}\n")
-    if plot is not None:
-        write_file(svg(tunings).encode(), plot)
-    return bool(tunings)
+    return tunings
+
+
+def _tune_call(
+    module: Module, executable: AnyExecutable, arguments: Sequence[Any], options: RunOptions
+) -> tuple[AnyExecutable, Tuning]:
+    from ..tuning.call_workload import CallWorkload, passes_of
+    from ..tuning.tuner import autotune as tune
+
+    pairs = list(zip(executable.signature.buffers, arguments, strict=True))
+    arrays = {b.name: a for b, a in pairs if not isinstance(a, OutputAlloc)}
+    lengths = {b.name: a.count for b, a in pairs if isinstance(a, OutputAlloc) and b.count is None}
+    workload = CallWorkload(
+        module,
+        executable.name,
+        _on_gpu(arrays) if executable.target == "cuda" else arrays,
+        executable.dispatcher,
+        options.grid,
+        lengths,
+        dict(options.param),
+        dict(options.spec),
+    )
+    tuning = tune(workload, progress=True)
+    errors.write_stderr(tuning.table())
+    backend = workload.dispatcher_of(tuning.config)
+    passes = f"specialize,{passes_of(tuning.config)}"
+    return run_buffers.compile_entry(module, options.entry, backend, options.spec, passes), tuning
+
+
+def _on_gpu(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Copies there, so that no call waits for the bus."""
+    from pycuda import gpuarray
+
+    return {name: gpuarray.to_gpu(array) for name, array in arrays.items()}
 
 
 def _count(buffer: Buffer, argument: Any) -> int:
     """Elements that a buffer has in this run."""
-    count = getattr(argument, "count", None)  # of an OutputAlloc; NumPy's arrays have no such attribute
-    if isinstance(count, int):
-        return count
+    if isinstance(argument, OutputAlloc):
+        return argument.count
     return int(argument.size) // buffer.dtype.lanes

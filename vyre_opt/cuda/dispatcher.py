@@ -11,7 +11,7 @@ import numpy as np
 
 from ..ir.program import AccessMode, Buffer, Dim3, Module, Program
 from ..lowering.nvptx.abi import BOUNDS, Unit, storage_buffers
-from ..lowering.nvptx.targets import TargetError, parse_version
+from ..lowering.nvptx.targets import TargetError, parse_version, show
 from ..runtime.arrays import array_shape
 from ..runtime.cache.compilations import Compilation, new_log
 from ..runtime.cache.store import default_store
@@ -77,6 +77,28 @@ class CudaDispatcher:
         self.compilations: deque[Compilation] = new_log()
         self._kernels: KernelCache | None = None
         self.rows = RowMajorPrograms(bounds)
+        self._at_levels: dict[int, CudaDispatcher] = {opt_level: self}
+
+    @property
+    def level(self) -> int:
+        """Of LLVM's optimiser, 0 to 3."""
+        return self.options.level
+
+    def at_level(self, level: int) -> CudaDispatcher:
+        """The same at another level of LLVM's optimiser, 0 to 3; one for each, which keeps what it compiled."""
+        if level not in self._at_levels:
+            options = self.options
+            version = None if options.ptx is None else show(options.ptx)
+            self._at_levels[level] = CudaDispatcher(
+                self._number,
+                options.bounds,
+                level,
+                version,
+                self.store is not None,
+                self.check,
+                options.zero_memory,
+            )
+        return self._at_levels[level]
 
     @property
     def device(self) -> Device:

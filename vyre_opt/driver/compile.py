@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..runtime.limits import Limits
     from .limited import LimitedExecutable
 
-__all__ = ["compile", "compile_module", "run"]
+__all__ = ["compile", "compile_module", "module_of", "run"]
 
 
 @overload
@@ -81,7 +81,7 @@ def compile(
         from .limited import LimitedExecutable
 
         return LimitedExecutable(source, entry, target, specs or {}, passes, limits)
-    return compile_module(_module(source), entry, target, specs or {}, passes)
+    return compile_module(module_of(source), entry, target, specs or {}, passes)
 
 
 def run(
@@ -125,7 +125,7 @@ def compile_module(
     return executable
 
 
-def _module(source: str | Path | Module | Program) -> Module:
+def module_of(source: str | Path | Module | Program) -> Module:
     """The verified module of a source.  Raises DiagnosticError, OSError, BadInputs."""
     from ..ir.parser import parse, parse_file
     from ..ir.verifier import check

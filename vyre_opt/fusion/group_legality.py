@@ -26,7 +26,10 @@ from .pair_legality import Verdict, incompatible, placeholder, prove_pair, with_
 from .regrid import Regrid
 from .veto import veto_of
 
-__all__ = ["Halo", "PairProofs", "LaunchNode", "GroupLegality", "with_placeholders", "launch_node"]
+__all__ = ["HALOS", "Halo", "PairProofs", "LaunchNode", "GroupLegality", "with_placeholders", "launch_node"]
+
+HALOS = ("never", "cheap", "always")
+"""When a launch computes again what it reads of its neighbours."""
 
 
 @dataclass(eq=False, slots=True)
@@ -162,7 +165,7 @@ class GroupLegality:
     """The stretches of one run that may become one program.
 
     A stretch has at most `max_group` launches, `budget` bytes of workgroup memory, and `max_group_bytes`
-    bytes of buffers; 0 is no limit on the last.
+    bytes of buffers; 0 is no limit on the last.  `halo`: one of HALOS.  `cuts`: the ids of launches that begin a stretch.
     """
 
     def __init__(
@@ -173,6 +176,8 @@ class GroupLegality:
         budget: int,
         max_group: int,
         max_group_bytes: int = 0,
+        halo: str = "cheap",
+        cuts: Collection[int] = (),
     ) -> None:
         self.run = run
         self.proofs = proofs
@@ -180,6 +185,8 @@ class GroupLegality:
         self.budget = budget
         self.max_group = max_group
         self.max_group_bytes = max_group_bytes
+        self.halo = halo
+        self.cuts = cuts
         self.lengths = uses.lengths
         self.halos: dict[int, list[Halo]] = {}
         """Consumer -> its halos so far.  A halo matters only to groups that hold its producer too."""
@@ -262,6 +269,8 @@ class GroupLegality:
                 return Refusal("pressure", f"@{second} has the note fuse = false")
             message = f"the fusion pressure before @{second} is above {veto.threshold} elements a link"
             return Refusal("pressure", message, facts={"threshold": veto.threshold})
+        if id(b.launch) in self.cuts:
+            return Refusal("cut", f"the option cut says that @{second} begins a group")
         verdict, names, key = self.pair(i, j)
         # a halo makes workgroups run the producer again, later than before: what it reads must be as it was
         for halo in (h for at in range(i + 1, j) for h in self.halos.get(at, ()) if h.producer == i):
@@ -274,7 +283,7 @@ class GroupLegality:
             return None
         refusal = with_buffer_names(verdict.refusal, names)
         self._explain_rewrites(refusal, i, j)
-        if refusal.reason == "raw" and refusal.buffer is not None:
+        if refusal.reason == "raw" and refusal.buffer is not None and self.halo != "never":
             return self._plan_halo(i, j, verdict, names, key, refusal)
         return refusal
 
@@ -307,7 +316,7 @@ class GroupLegality:
             refusal.facts = dict(raw.facts)
             return refusal
         tile, cost = replace(planned[0], buffer=buffer), planned[1]
-        if not is_profitable(cost):
+        if self.halo != "always" and not is_profitable(cost):
             message = f"{raw.message}; computing the halo again costs more than a launch: {cost}"
             return Refusal("halo-cost", message, buffer, facts=cost.facts())
         needed = tile.size * (self.uses.pipeline.buffers[buffer].dtype.size_bytes or 0)

@@ -25,6 +25,7 @@ from ..analysis.locality import TileProof, prove_local
 from ..analysis.refusal import Refusal
 from ..fusion.grid_agreement import GridAgreement, Stretch
 from ..fusion.group_legality import (
+    HALOS,
     GroupLegality,
     Halo,
     LaunchNode,
@@ -62,6 +63,9 @@ class LaunchFusionOptions:
     largest workgroup memory; 0 for no limit.  A buffer of open size counts as empty.
     `strategy`: `optimal` for the fewest launches and bytes, `greedy` for the longest groups from the left.
     `keep`: leave programs that lost their last launch.
+    `cut`: numbers of launches, from 0 in each pipeline, that are not joined with those before them, as `2+5`.
+    `halo`: whether a launch may compute again what it reads of its neighbours: `never`, `always`, or where that is
+    `cheap` beside a launch.
     """
 
     max_group: int = 32
@@ -69,6 +73,8 @@ class LaunchFusionOptions:
     max_group_bytes: int = 0
     strategy: str = "optimal"
     keep: bool = False
+    cut: str = ""
+    halo: str = "cheap"
 
     def __post_init__(self) -> None:
         if self.max_group < 1:
@@ -79,6 +85,14 @@ class LaunchFusionOptions:
             raise ValueError(f"max_group_bytes is a number of bytes, not {self.max_group_bytes}")
         if self.strategy not in ("optimal", "greedy"):
             raise ValueError(f"strategy is optimal or greedy, not {self.strategy}")
+        if self.halo not in HALOS:
+            raise ValueError(f"halo is {', '.join(HALOS)}, not {self.halo}")
+        if not all(number.isascii() and number.isdigit() for number in self.cut.split("+") if self.cut):
+            raise ValueError(f"cut is numbers of launches, as 2+5, not {self.cut}")
+
+    @property
+    def cuts(self) -> frozenset[int]:
+        return frozenset(map(int, self.cut.split("+"))) if self.cut else frozenset()
 
 
 @register
@@ -142,10 +156,11 @@ class _Fuser:
     def groups(self, pipeline: Pipeline, uses: BufferUses, run: Sequence[LaunchNode]) -> list[FusionGroup]:
         """The groups of two and more launches, drafted and verified, with remarks on all cuts."""
         options = self.options
+        separated = {id(node.launch) for node in run if self.numbers[id(node.launch)] in options.cuts}
 
         def windows_of(nodes: Sequence[LaunchNode]) -> GroupLegality:
             limits = self.budget, options.max_group, options.max_group_bytes
-            return GroupLegality(nodes, self.proofs, uses, *limits)
+            return GroupLegality(nodes, self.proofs, uses, *limits, options.halo, separated)
 
         windows = windows_of(run)
         cuts = self.plan(uses, run, windows)

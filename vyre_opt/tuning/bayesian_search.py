@@ -86,14 +86,17 @@ def bayesian_search(
     options: SearchOptions = SearchOptions(),
     on_progress: Callable[[PathPoint], None] | None = None,
     start: int | None = None,
+    prior: Array | None = None,
 ) -> None:
     """Spend a budget on the search; stop before where no measurement promises a gain.
 
     `start`: the index of the configuration that is measured first, one at random if None.
+    `prior`: what each configuration is expected to cost, by anything that is known before; only ratios of these count.
     `on_progress(point)` is called before each choice.
     """
     surrogate = Surrogate(space, rng, options.sums, options.twos)
     neighbours = _Neighbours(space, options.hops)
+    expected = np.zeros(len(space)) if prior is None else np.log(prior)
     glance = max(1, budget.rounds // 2)
     # with one round, a glance is a whole measurement, and the budget has no room for more of them
     breadth = options.breadth if glance < budget.rounds else 1.0
@@ -108,15 +111,16 @@ def bayesian_search(
         candidates = _candidates(neighbours, rng, budget, options)
         is_all = len(candidates) + len(budget.order) == len(space)
         logs, failed = _log_costs(budget, budget.costs[best], options.limit)
-        prediction = surrogate.predict(budget.order, logs, candidates, failed)
+        prediction = surrogate.predict(budget.order, logs - expected[budget.order], candidates, failed)
+        prediction.means += expected[candidates]
         places: list[int] = []
         while len(places) < min(options.batch, max_configs - len(budget.order), len(candidates)):
             gains = prediction.gains(0.0)
             gains[places] = -1.0
             place = int(gains.argmax())
             if on_progress and not places:
-                expected = float(np.exp(prediction.means[:, place].mean()))
-                point = PathPoint(len(budget.order), expected, budget.costs[best], float(gains[place]))
+                cost = float(np.exp(prediction.means[:, place].mean()))
+                point = PathPoint(len(budget.order), cost, budget.costs[best], float(gains[place]))
                 on_progress(point)
             if gains[place] < options.patience and is_all:
                 break

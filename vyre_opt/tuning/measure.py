@@ -19,10 +19,11 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any, Protocol
 
-from ..runtime.dispatcher import Dispatcher, DispatchError
-from .runner import HostTrialRunner, TrialRunner
+from ..runtime.dispatcher import Dispatcher, DispatchError, Scratch
+from .call_workload import CallWorkload
+from .runner import CallRunner, TrialRunner
 from .space import Config, Space
-from .workload import Trial, Workload
+from .workload import Workload
 
 __all__ = ["INFINITE", "Bench", "DispatchBench", "FunctionBench", "relative"]
 
@@ -74,7 +75,7 @@ class DispatchBench:
 
     def __init__(
         self,
-        workload: Workload,
+        workload: Workload | CallWorkload,
         space: Space,
         dispatcher: Dispatcher,
         clock: Callable[[], float] = time.perf_counter,
@@ -107,8 +108,7 @@ class DispatchBench:
             return None
         if pick not in self._runners:
             try:
-                trial = self.workload.trial(self.space.configs[pick], self.dispatcher.name)
-                runner = self._prepare(trial)
+                runner = self._prepare(self.space.configs[pick])
                 fault = self.workload.fault(runner.outputs())
                 if fault:
                     self._fail(pick, f"wrong result: {fault}")
@@ -120,14 +120,21 @@ class DispatchBench:
             self._runners[pick] = runner
         return self._runners[pick]
 
-    def _prepare(self, trial: Trial) -> TrialRunner:
+    def _prepare(self, config: Config) -> TrialRunner:
+        if isinstance(self.workload, CallWorkload):
+            return CallRunner(self.workload.call(config), self.clock, self.workload.wait)
+        trial = self.workload.trial(config, self.dispatcher.name)
         if self.dispatcher.name == "cuda" and hasattr(self.dispatcher, "bind"):
             from .measure_cuda import CudaArrays, CudaRunner
 
             if self._device is None:
                 self._device = CudaArrays(self.dispatcher)
             return CudaRunner(self.dispatcher, trial, self._device)
-        return HostTrialRunner(self.dispatcher, trial, self.clock)
+        scratch = Scratch()
+        return CallRunner(
+            lambda: self.dispatcher.dispatch(trial.program, trial.arguments, trial.grid, scratch=scratch),
+            self.clock,
+        )
 
     def _fail(self, pick: int, reason: str) -> None:
         self.failures[pick] = reason.strip().splitlines()[0] if reason.strip() else "it failed"

@@ -32,10 +32,11 @@ CHANCE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class PairedTest:
-    """`winner`, and the cost of each in these rounds, infinite if it failed."""
+    """`winner`, and of each the cost in these rounds, infinite if it failed, and in how many it was faster than the default."""
 
     winner: int
     costs: Mapping[int, float]
+    wins: Mapping[int, int]
 
 
 def paired_test(bench: Bench, default: int, candidates: Sequence[int]) -> PairedTest:
@@ -49,15 +50,18 @@ def paired_test(bench: Bench, default: int, candidates: Sequence[int]) -> Paired
     }
     if not reference:
         valid = [pick for pick in candidates if costs[pick] < INFINITE]
-        return PairedTest(valid[0] if valid else default, costs | {default: INFINITE})
+        return PairedTest(valid[0] if valid else default, costs | {default: INFINITE}, {})
     # costs are on the scale of the default's median, so that ratios of the same round can be compared
     costs[default], winner = median(reference), default
+    wins = {
+        pick: _wins(samples, reference) for pick, samples in zip(candidates, each, strict=True) if samples
+    }
     for pick, samples in zip(candidates, each, strict=True):
         if samples and all(sample > 0 for sample in reference):
             costs[pick] = costs[default] * relative(samples, reference)
         if samples and is_faster(samples, reference) and costs[pick] < costs[winner]:
             winner = pick
-    return PairedTest(winner, costs)
+    return PairedTest(winner, costs, wins)
 
 
 def is_faster(samples: Sequence[float], reference: Sequence[float]) -> bool:
@@ -65,12 +69,16 @@ def is_faster(samples: Sequence[float], reference: Sequence[float]) -> bool:
 
     Costs of 0 or less, as a function of the caller's may return, have no ratio: then medians are compared.
     """
-    wins = sum(a < b for a, b in zip(samples, reference, strict=True))
-    if wins < rounds_to_win(len(reference)):
+    if _wins(samples, reference) < rounds_to_win(len(reference)):
         return False
     if all(sample > 0 for sample in reference):
         return relative(samples, reference) <= FLOOR
     return median(samples) < median(reference)
+
+
+def _wins(samples: Sequence[float], reference: Sequence[float]) -> int:
+    """The rounds in which `samples` are less."""
+    return sum(a < b for a, b in zip(samples, reference, strict=True))
 
 
 def rounds_to_win(rounds: int) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 from .bayesian_search import PathPoint
 from .measure import INFINITE
+from .paired_test import ROUNDS
 from .space import Config, show_config
 
 __all__ = ["Measured", "Tuning"]
@@ -16,11 +17,15 @@ __all__ = ["Measured", "Tuning"]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A configuration with its cost, infinite if it failed, for the reason `failure`."""
+    """A configuration with its cost, infinite if it failed, for the reason `failure`.
+
+    `wins`: in how many rounds of the last test it was faster than the default; None if it was not among those that ran there.
+    """
 
     config: Config
     cost: float
     failure: str = ""
+    wins: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +73,21 @@ class Tuning:
                 rows.append((mark, "failed", "", f"{show_config(each.config)}: {each.failure}"))
                 continue
             over = f"{each.cost / self.cost:.2f}" if self.cost > 0 else ""
-            rows.append((mark, show_cost(each.cost), over, show_config(each.config)))
+            rows.append((mark, show_cost(each.cost), over, show_config(each.config) + self._verdict(each)))
         widths = [max(len(row[k]) for row in rows) for k in range(3)]
         lines = [
             f"  {a:<{widths[0]}} {b:>{widths[1]}}  {c:>{widths[2]}}  {d}".rstrip() for a, b, c, d in rows
         ]
         return "\n".join([self.summary(), *lines]) + "\n"
+
+    def _verdict(self, each: Measured) -> str:
+        """Why a configuration that looked faster than the default is not the choice."""
+        default_cost = INFINITE if self.default_cost is None else self.default_cost
+        if self.config != self.default or each.config == self.default or each.cost >= default_cost:
+            return ""
+        if each.wins is None:
+            return "   (not confirmed: faster once, and not among the last)"
+        return f"   (not confirmed: faster than the default in {each.wins} of {ROUNDS} rounds, by {1 - each.cost / default_cost:.1%})"
 
     def summary(self) -> str:
         """One line: the kernel, the best configuration, its cost, its gain, and how many were measured."""
@@ -88,7 +102,7 @@ class Tuning:
         fields = asdict(self)
         fields.pop("kept")
         fields["cost"], fields["default_cost"] = _finite(self.cost), _finite(self.default_cost)
-        fields["measured"] = [[m.config, _finite(m.cost), m.failure] for m in self.measured]
+        fields["measured"] = [[m.config, _finite(m.cost), m.failure, m.wins] for m in self.measured]
         fields["path"] = [[p.measured, p.expected, p.best, p.gain] for p in self.path]
         return json.dumps(fields, allow_nan=False)
 
@@ -101,8 +115,13 @@ class Tuning:
             cost = INFINITE if fields["cost"] is None else float(fields["cost"])
             default_cost = None if fields["default_cost"] is None else float(fields["default_cost"])
             measured = tuple(
-                Measured(_config(config), INFINITE if each is None else float(each), str(failure))
-                for config, each, failure in fields.pop("measured")
+                Measured(
+                    _config(config),
+                    INFINITE if each is None else float(each),
+                    str(failure),
+                    None if wins is None else int(wins),
+                )
+                for config, each, failure, wins in fields.pop("measured")
             )
             path = tuple(PathPoint(int(m), float(e), float(b), float(g)) for m, e, b, g in fields.pop("path"))
             config, default = _config(fields["config"]), fields["default"]

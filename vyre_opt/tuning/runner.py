@@ -1,16 +1,14 @@
-"""A configuration that is compiled and ready to be timed, by the host's clock (see measure_cuda for a GPU)."""
+"""A configuration that is compiled and ready to be timed: calls by the host's clock (see measure_cuda for events of a GPU)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
-from ..runtime.dispatcher import Dispatcher, Scratch
-from .workload import Trial
-
-__all__ = ["HostTrialRunner", "TrialRunner", "launches_per_round"]
+__all__ = ["CallRunner", "TrialRunner", "launches_per_round", "on_host"]
 
 ROUND_SECONDS = 2e-3
 """A round of short launches has several of them, to take about as long as this."""
@@ -28,28 +26,47 @@ class TrialRunner(Protocol):
         """Run one round; the mean seconds of a launch."""
 
 
-class HostTrialRunner:
-    """Times whole dispatches by `clock`."""
+class CallRunner:
+    """Times calls by `clock`, which measures seconds, until `wait` returns."""
 
-    def __init__(self, dispatcher: Dispatcher, trial: Trial, clock: Callable[[], float]) -> None:
-        self.dispatcher = dispatcher
-        self.trial = trial
-        self.clock = clock
-        self.options: Mapping[str, Any] = {"scratch": Scratch()}
+    def __init__(
+        self,
+        call: Callable[[], Sequence[Any]],
+        clock: Callable[[], float],
+        wait: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.call, self.clock, self.wait = call, clock, wait
         self.launches = 1
 
     def outputs(self) -> list[np.ndarray]:
-        trial = self.trial
-        return self.dispatcher.dispatch(trial.program, trial.arguments, trial.grid, **self.options)
+        results = self.call()
+        self.wait()
+        return [on_host(result) for result in results]
 
     def warm_up(self) -> None:
+        self.seconds()  # the first calls plan those that follow
         self.launches = launches_per_round(self.seconds())
 
     def seconds(self) -> float:
         started = self.clock()
         for _ in range(self.launches):
-            self.outputs()
+            self.call()
+        self.wait()
         return (self.clock() - started) / self.launches
+
+
+def on_host(array: Any) -> np.ndarray:
+    """A copy in main memory, contiguous, of an array of any library; of bf16 the bits."""
+    if hasattr(array, "detach"):
+        tensor = array.detach().cpu()
+        array = (
+            tensor.view(sys.modules["torch"].uint16)
+            if tensor.dtype.itemsize == 2 and "bfloat16" in str(tensor.dtype)
+            else tensor
+        )
+    elif hasattr(array, "get"):
+        array = array.get()
+    return np.ascontiguousarray(array).copy()
 
 
 def launches_per_round(seconds: float) -> int:

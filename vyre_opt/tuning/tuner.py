@@ -16,6 +16,7 @@ from . import result_cache
 from .baseline_searches import random_search, successive_halving
 from .bayesian_search import PathPoint, SearchOptions, bayesian_search
 from .budget import Budget
+from .call_workload import CallWorkload
 from .measure import INFINITE, Bench, DispatchBench, FunctionBench
 from .paired_test import CANDIDATES, paired_test
 from .result import Measured, Tuning
@@ -25,13 +26,13 @@ from .workload import Workload
 __all__ = ["DEFAULT_STRATEGY", "STRATEGIES", "autotune", "search"]
 
 DEFAULT_STRATEGY = "bayesian"
-MIN_BUDGET = 4
+MIN_BUDGET, MOST_OF_CALL = 4, 64
 SPENT = "the budget was spent"
 NEEDS_MEASURE = "a kernel that is only named needs a space and a measure"
 
 
 def autotune(
-    kernel: Workload | str,
+    kernel: Workload | CallWorkload | str,
     space: Space | Mapping[str, Any] | None = None,
     measure: Callable[[Config], float] | None = None,
     *,
@@ -47,12 +48,13 @@ def autotune(
 ) -> Tuning:
     """The configuration of the least expected cost that a budget of measurements finds.
 
-    `kernel`: a workload (see `kernel_workload`), which is measured on `dispatcher`, each configuration's
-    output checked before a time counts; or, with `measure`, a name.  `space`: the configurations, or
+    `kernel`: a workload (see `kernel_workload`), which is measured on `dispatcher`, or a call of a program or a pipeline (see
+    `call_workload`), on its own target; each configuration's output is checked before a time counts.  Or, with
+    `measure`, a name.  `space`: the configurations, or
     factors and their values; by default the workload's own.  `measure(config)`: its cost, less is
     better; NaN, infinity, ValueError and DispatchError are failures.
     `budget`: what it may measure, in configurations of `rounds` measurements each; by default a quarter of
-    the space, at least 4.  The search may spend them on more configurations, most of which it measures
+    the space, at least 4, and of a call at most 64.  The search may spend them on more configurations, most of which it measures
     less often, and may stop before.  `strategy`: bayesian (see bayesian_search), random or halving.
     `start`: what is measured first; by default the workload's default, else one at random.
     `store`: where results are kept between processes (see runtime.cache.store), None for nowhere;
@@ -62,13 +64,14 @@ def autotune(
     with the workload's default, or else with `start`, in a test that is not counted in the budget: the
     default is the result unless one is faster beyond the noise, and by at least 2 % (see paired_test).
 
-    Raises BadInputs for arguments that do not fit, and BackendError if every configuration failed.
+    Raises BadInputs for arguments that do not fit, BackendError if every configuration failed, and ProgramError for a call
+    that faults as it is written.
     """
     task = _Task.of(kernel, space, measure, dispatcher, start)
     if strategy not in STRATEGIES:
         raise BadInputs(f"unknown strategy {strategy!r}; there are {', '.join(STRATEGIES)}")
     _check_counts(budget, rounds)
-    total = rounds * (max(MIN_BUDGET, len(task.space) // 4) if budget is None else budget)
+    total = rounds * (task.budget if budget is None else budget)
     results = _store(store)
     if results is not None and reuse:
         cached = result_cache.load(results, task.key, task.space)
@@ -92,19 +95,19 @@ class _Task:
     space: Space
     default: int | None
     start: int | None
-    workload: Workload | None
+    workload: Workload | CallWorkload | None
     measure: Callable[[Config], float] | None
 
     @staticmethod
     def of(
-        kernel: Workload | str,
+        kernel: Workload | CallWorkload | str,
         space: Space | Mapping[str, Any] | None,
         measure: Callable[[Config], float] | None,
         dispatcher: str | Dispatcher,
         start: Mapping[str, Any] | None,
     ) -> _Task:
         """Raises BadInputs."""
-        backend = shared_dispatcher(dispatcher)
+        backend = kernel.dispatcher if isinstance(kernel, CallWorkload) else shared_dispatcher(dispatcher)
         name, workload = (kernel, None) if isinstance(kernel, str) else (kernel.name, kernel)
         if space is None:
             if workload is None:
@@ -130,15 +133,31 @@ class _Task:
         from ..ir.fingerprint import fingerprint
 
         program = b""
-        if self.workload is not None:
+        if isinstance(self.workload, CallWorkload):
+            program = self.workload.identity
+        elif self.workload is not None:
             target = _schedules_for(self.backend)
             program = fingerprint(self.workload.trial(self.workload.default(target), target).program)
         return result_cache.tuning_key(self.name, program, self.device, self.space)
+
+    @property
+    def budget(self) -> int:
+        """The configurations that are measured unless the caller says how many."""
+        quarter = max(MIN_BUDGET, len(self.space) // 4)
+        return min(quarter, MOST_OF_CALL) if isinstance(self.workload, CallWorkload) else quarter
+
+    @property
+    def prior(self) -> np.ndarray[Any, Any] | None:
+        if not isinstance(self.workload, CallWorkload) or self.measure is not None:
+            return None
+        return self.workload.prior(self.space, _schedules_for(self.backend))
 
     def bench(self) -> Bench:
         if self.measure is not None:
             return FunctionBench(self.space, self.measure)
         assert self.workload is not None
+        if isinstance(self.workload, CallWorkload):
+            _ = self.workload.expected  # so that a fault is raised, and not that of each configuration
         return DispatchBench(self.workload, self.space, self.backend)
 
 
@@ -150,10 +169,11 @@ def search(
     start: int | None = None,
     on_progress: Callable[[PathPoint], None] | None = None,
     options: SearchOptions | None = None,
+    prior: np.ndarray[Any, Any] | None = None,
 ) -> None:
-    """Spend a budget by a strategy.  `on_progress` and `options` are those of `bayesian_search`."""
+    """Spend a budget by a strategy.  `on_progress`, `options` and `prior` are those of `bayesian_search`."""
     if strategy == "bayesian":
-        bayesian_search(budget, rng, space, options or SearchOptions(), on_progress, start)
+        bayesian_search(budget, rng, space, options or SearchOptions(), on_progress, start, prior)
         return
     if start is not None:
         budget.measure([start])
@@ -175,33 +195,45 @@ def _tune(
     budget = Budget(bench, len(task.space), total, rounds, on_progress, anchored=task.measure is None)
     path: list[PathPoint] = []
     rng = np.random.default_rng(seed)
-    search(budget, rng, task.space, strategy, task.start, path.append)
+    search(budget, rng, task.space, strategy, task.start, path.append, prior=task.prior)
     best = budget.best
     if best is None:
         reason = next(iter(bench.failures.values()), "nothing was measured")
         raise BackendError(f"{task.name}: no configuration could be measured: {reason}")
-    best = _compare_with_default(bench, budget, best, task.start if task.default is None else task.default)
-    return _result(task, budget, best, strategy, seed, path)
+    if on_progress:
+        on_progress(total)  # also where the search stopped before
+    reference = task.start if task.default is None else task.default
+    best, wins = _compare_with_default(bench, budget, best, reference)
+    return _result(task, budget, best, strategy, seed, path, wins)
 
 
-def _compare_with_default(bench: Bench, budget: Budget, best: int, default: int | None) -> int:
-    """The winner of a paired test of the cheapest against `default`; their costs become those of the test."""
+def _compare_with_default(
+    bench: Bench, budget: Budget, best: int, default: int | None
+) -> tuple[int, Mapping[int, int]]:
+    """The winner of a paired test of the cheapest against `default`, and their wins; their costs become those of the test."""
     if default is None or default == best or budget.costs.get(default) == INFINITE:
-        return best
+        return best, {}
     ranked = sorted(budget.finalists or budget.order, key=budget.costs.__getitem__)
     outcome = paired_test(bench, default, [pick for pick in ranked if pick != default][:CANDIDATES])
     if default not in budget.costs:
         budget.order.append(default)  # the test has measured it now, so it belongs to the result
     budget.costs.update(outcome.costs)
-    return outcome.winner
+    return outcome.winner, outcome.wins
 
 
 def _result(
-    task: _Task, budget: Budget, best: int, strategy: str, seed: int, path: list[PathPoint]
+    task: _Task,
+    budget: Budget,
+    best: int,
+    strategy: str,
+    seed: int,
+    path: list[PathPoint],
+    wins: Mapping[int, int],
 ) -> Tuning:
     space, default, failures = task.space, task.default, budget.bench.failures
     measured = tuple(
-        Measured(space.configs[pick], budget.costs[pick], failures.get(pick, "")) for pick in budget.order
+        Measured(space.configs[pick], budget.costs[pick], failures.get(pick, ""), wins.get(pick))
+        for pick in budget.order
     )
     # the whole space may have been seen, and some of it only at a glance
     is_spent = budget.left <= 0 and any(len(s) < budget.rounds for s in budget.samples.values())

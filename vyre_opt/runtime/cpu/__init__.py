@@ -54,6 +54,7 @@ class CpuDispatcher:
         if not 0 <= opt <= 3:
             raise BadInputs(f"the optimisation level is 0 to 3, not {opt}")
         self.workers = workers or threads.available()
+        self.level = opt
         self.host = Host.this(opt)
         self.store = default_store() if cache else None
         self.compilations: deque[Compilation] = new_log()
@@ -64,6 +65,13 @@ class CpuDispatcher:
         """
         self._lock = threading.Lock()
         self.rows = RowMajorPrograms()
+        self._at_levels: dict[int, CpuDispatcher] = {opt: self}
+
+    def at_level(self, level: int) -> CpuDispatcher:
+        """The same at another level of LLVM's optimiser, 0 to 3; one for each, which keeps what it compiled."""
+        if level not in self._at_levels:
+            self._at_levels[level] = CpuDispatcher(self.workers, level, self.store is not None)
+        return self._at_levels[level]
 
     def dispatch(
         self,
