@@ -71,6 +71,8 @@ _EXPORTS = {
     "call_workload": "tuning.call_workload",
     "Space": "tuning.space",
     "Tuning": "tuning.result",
+    "export_tuning": "tuning.result_cache",
+    "import_tuning": "tuning.result_cache",
     "fusion_pressure": "fusion.pressure",
     "should_fuse_chain": "fusion.pressure",
     "pressure_of": "fusion.pressure",

@@ -52,6 +52,8 @@ from .tuning.workload import kernel_workload as kernel_workload
 from .tuning.call_workload import call_workload as call_workload
 from .tuning.space import Space as Space
 from .tuning.result import Tuning as Tuning
+from .tuning.result_cache import export_tuning as export_tuning
+from .tuning.result_cache import import_tuning as import_tuning
 from .fusion.pressure import fusion_pressure as fusion_pressure
 from .fusion.pressure import should_fuse_chain as should_fuse_chain
 from .fusion.pressure import pressure_of as pressure_of

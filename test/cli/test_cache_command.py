@@ -219,3 +219,27 @@ def test_lost_key(run_run: Callable, run_cache: Callable, environment: dict) -> 
     assert ran.stderr.count("the key that it was sealed with is gone") == 2
     assert run_run("-", "--grid=1", text=PROGRAM, env=environment).stdout == good
     assert run_cache("verify", env=environment).stdout == "2 files are whole, 0 damaged\n"
+
+
+def test_results_of_the_tuner_are_passed_on(run_run: Callable, run_cache: Callable, tmp_path: Path) -> None:
+    """From one cache to another, by a file; wrong files are told, and take nothing."""
+    here, there = ({**os.environ, "VYRE_CACHE_DIR": str(tmp_path / name)} for name in ("here", "there"))
+    tuned = run_run("-", "--grid=1", "--autotune", text=PROGRAM, env=here)
+    assert tuned.returncode == 0, tuned.stderr
+    file = tmp_path / "team.json"
+    assert run_cache("export-tuning", str(file), env=here).stdout == "1 result\n"
+    assert run_cache("export-tuning", "-", env=here).stdout == file.read_text()
+    assert run_cache("import-tuning", str(file), env=there).stdout == "1 new result\n"
+    assert run_cache("import-tuning", str(file), env=there).stdout == "0 new results\n"
+    assert "(kept from before)" in run_run("-", "--grid=1", "--autotune", text=PROGRAM, env=there).stderr
+    file.write_text("{}")
+    wrong = run_cache("import-tuning", str(file), env=there)
+    assert (wrong.returncode, wrong.stderr) == (
+        1,
+        f"error: {file}: not results of the tuner: it has no 'format'\n",
+    )
+    missing = run_cache("import-tuning", str(tmp_path / "none.json"), env=there)
+    assert (missing.returncode, missing.stderr) == (
+        1,
+        f"error: cannot read {tmp_path / 'none.json'}: No such file or directory\n",
+    )

@@ -1,4 +1,4 @@
-"""vyre-cache: shows, empties and checks the compile cache."""
+"""vyre-cache: shows, empties and checks the compile cache, and passes results of the tuner on."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def command(ctx: click.Context, completion: str | None) -> int:
         errors.write_stdout(completion_script(command, completion))
         ctx.exit(0)
     if ctx.invoked_subcommand is None:
-        raise click.UsageError("give a command: info, clear or verify", ctx)
+        raise click.UsageError("give a command: info, clear, verify, export-tuning or import-tuning", ctx)
     return 0
 
 
@@ -82,6 +82,39 @@ def verify(remove: bool) -> int:
         errors.print_error(f"{finding.path}: {finding.reason}{endings[finding.removed]}")
     errors.write_stdout(f"{intact} files are whole, {len(damaged)} damaged\n")
     return int(bool(damaged))
+
+
+@command.command("export-tuning")
+@click.argument("file", type=click.Path(allow_dash=True))
+def export_tuning(file: str) -> int:
+    """Write the results of the tuner to FILE (- for stdout), for other machines and people."""
+    from ..tuning.result_cache import tuning_text
+    from .text_files import write_file
+
+    text, count = tuning_text(_safe_store())
+    if file == "-":
+        errors.write_stdout(text)
+        return 0
+    write_file(text.encode(), file)
+    errors.write_stdout(f"{count} {'result' if count == 1 else 'results'}\n")
+    return 0
+
+
+@command.command("import-tuning")
+@click.argument("file", type=click.Path())
+def import_tuning(file: str) -> int:
+    """Keep the results of FILE that are not here yet, as if they had been measured here."""
+    from ..runtime.dispatcher import BadInputs
+    from ..tuning.result_cache import import_tuning as take
+
+    try:
+        new = take(file, _safe_store())
+    except OSError as error:
+        raise errors.ToolError(f"cannot read {file}: {error.strerror}") from None
+    except BadInputs as error:
+        raise errors.ToolError(str(error)) from None
+    errors.write_stdout(f"{new} new {'result' if new == 1 else 'results'}\n")
+    return 0
 
 
 def _safe_store() -> Store:

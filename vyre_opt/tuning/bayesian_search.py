@@ -14,7 +14,7 @@ Costs are logarithms of the ratio to the best, up to a limit: how bad the bad on
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,12 +85,14 @@ def bayesian_search(
     space: Space,
     options: SearchOptions = SearchOptions(),
     on_progress: Callable[[PathPoint], None] | None = None,
-    start: int | None = None,
+    starts: Sequence[int] = (),
     prior: Array | None = None,
+    known: Mapping[int, float] | None = None,
 ) -> None:
     """Spend a budget on the search; stop before where no measurement promises a gain.
 
-    `start`: the index of the configuration that is measured first, one at random if None.
+    `starts`: the indices of configurations that are measured first; one at random if there are none.
+    `known`: costs of configurations, by index, from an earlier run, which are taken over (see `Budget.recall`).
     `prior`: what each configuration is expected to cost, by anything that is known before; only ratios of these count.
     `on_progress(point)` is called before each choice.
     """
@@ -102,7 +104,11 @@ def bayesian_search(
     breadth = options.breadth if glance < budget.rounds else 1.0
     max_configs = min(len(space), round(budget.left * breadth), (budget.total - budget.spent) // glance)
     opening = min(max(3, round(max_configs * options.opening)), options.most_opening, max_configs)
-    budget.measure(_spread(surrogate, rng, len(space), opening, start, options.spread), glance)
+    if known:
+        budget.recall(known, glance)
+        max_configs = min(len(space), max_configs + len(budget.order))
+        starts, opening = [pick for pick in starts if pick not in budget.costs], 0
+    budget.measure(_spread(surrogate, rng, len(space), opening, starts, options.spread), glance)
     while 0 < len(budget.order) < max_configs:
         best = budget.best
         if best is None:  # all failed so far: anything else
@@ -200,11 +206,18 @@ def _measure_contenders(budget: Budget, rounds: int, contenders: float) -> None:
 
 
 def _spread(
-    surrogate: Surrogate, rng: np.random.Generator, total: int, count: int, start: int | None, drawn_from: int
+    surrogate: Surrogate,
+    rng: np.random.Generator,
+    total: int,
+    count: int,
+    starts: Sequence[int],
+    drawn_from: int,
 ) -> list[int]:
-    """Configurations that are far apart: each is the farthest from those before it, of `drawn_from` drawn at random."""
-    picks = [int(rng.integers(total)) if start is None else start]
-    distances = surrogate.squared_distances(picks[0])
+    """`starts`, and others far apart: each is the farthest from those before it, of `drawn_from` drawn at random."""
+    picks = list(starts) or [int(rng.integers(total))] * (count > 0)
+    distances = np.full(total, np.inf)
+    for pick in picks:
+        distances = np.minimum(distances, surrogate.squared_distances(pick))
     while len(picks) < count:
         drawn = rng.choice(total, min(total, drawn_from), replace=False)
         picks.append(int(drawn[int(np.argmax(distances[drawn]))]))

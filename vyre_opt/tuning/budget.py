@@ -6,7 +6,7 @@ the median of its rounds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
 from .measure import INFINITE, Bench
@@ -85,6 +85,18 @@ class Budget:
         if self.on_progress:
             self.on_progress(self.spent)
         return [self.costs[pick] for pick in affordable]
+
+    def recall(self, known: Mapping[int, float], rounds: int) -> None:
+        """Take over costs of an earlier run, scaled by what the cheapest of them takes now, in so many rounds."""
+        cheapest = min(known, key=known.__getitem__)
+        costs = self.measure([cheapest], rounds)
+        if not costs or not 0 < costs[0] < INFINITE or known[cheapest] <= 0:
+            return
+        scale = costs[0] / known[cheapest]
+        for pick in set(known) - {cheapest}:
+            self.order.append(pick)
+            self.samples[pick] = [known[pick] * scale] * rounds
+            self.costs[pick] = known[pick] * scale
 
     def _measure(self, picks: Sequence[int], rounds: int) -> list[list[float]]:
         """The samples of each, scaled by the anchor."""

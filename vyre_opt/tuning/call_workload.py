@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from ..passes.pipeline_text import DEFAULT, DEFAULT_PIPELINE
 from ..passes.registry import make_pass
 from ..runtime.dispatcher import Dispatcher
 from .runner import on_host
+from .shape_class import size_class
 from .space import Config, Space
 from .workload import close
 
@@ -71,9 +73,16 @@ class CallWorkload:
         return f"{kind} @{self.entry}({sizes}){chosen}"
 
     @cached_property
-    def identity(self) -> bytes:
-        """What is tuned, for the key of a result."""
-        return fingerprint(self.module)
+    def family(self) -> str:
+        return f"@{self.entry} of {fingerprint(self.module).hex()}"
+
+    @cached_property
+    def shape(self) -> str:
+        arrays = self.inputs.items() if isinstance(self.inputs, Mapping) else enumerate(self.inputs)
+        sizes = [f"{name} {_dtype(array)} {size_class(_count(array))}" for name, array in arrays]
+        lengths = [f"{name} {size_class(int(length))}" for name, length in (self.lengths or {}).items()]
+        options = {"grid": self.grid, "params": self.params, "specs": self.specs}
+        return ", ".join([*sizes, *lengths, *(f"{name} {value}" for name, value in options.items() if value)])
 
     # --- the space
 
@@ -253,7 +262,12 @@ def call_workload(
 
 
 def _shape(array: Any) -> str:
-    if isinstance(array, (bytes, bytearray, memoryview)):
-        return f"{len(array)} bytes"
-    shape = getattr(array, "shape", (len(array),) if hasattr(array, "__len__") else ())
-    return f"{getattr(array, 'dtype', 'array')}[{', '.join(map(str, shape))}]"
+    return f"{_dtype(array)}[{', '.join(map(str, getattr(array, 'shape', (_count(array),))))}]"
+
+
+def _dtype(array: Any) -> str:
+    return str(getattr(array, "dtype", "uint8")).removeprefix("torch.")
+
+
+def _count(array: Any) -> int:
+    return prod(array.shape) if hasattr(array, "shape") else len(array)

@@ -38,6 +38,8 @@ class Tuning:
     `budget`: in measurements.  `of`: the number of configurations in the space.
     `path`: what the search expected before each choice.  `stopped`: why the search ended.  `kept`: whether the result is
     one of an earlier run, from the cache.
+    `family`, `shape`, `space`, `version`: what it is kept under, besides the device: the kernel whatever its sizes, the class of
+    its sizes, a digest of the space, and the version of this package.
     The names are public, and all but `kept` are keys of `to_json`, so none is changed.
     """
 
@@ -55,6 +57,10 @@ class Tuning:
     budget: int = 0
     path: tuple[PathPoint, ...] = ()
     stopped: str = ""
+    family: str = ""
+    shape: str = ""
+    space: str = ""
+    version: str = ""
     kept: bool = field(default=False, compare=False)
 
     @property
@@ -110,7 +116,15 @@ class Tuning:
     def from_json(text: str) -> Tuning:
         """The result that `to_json` wrote.  Raises ValueError for another text."""
         try:
-            fields = json.loads(text)
+            return Tuning.from_fields(json.loads(text))
+        except RecursionError as error:
+            raise ValueError(f"not a result of the tuner: {error}") from None
+
+    @staticmethod
+    def from_fields(content: Any) -> Tuning:
+        """The result whose JSON is `content`.  Raises ValueError."""
+        try:
+            fields = dict(content)
             _check_types(fields)
             cost = INFINITE if fields["cost"] is None else float(fields["cost"])
             default_cost = None if fields["default_cost"] is None else float(fields["default_cost"])
@@ -128,7 +142,7 @@ class Tuning:
             fields |= {"cost": cost, "default_cost": default_cost, "config": config}
             fields |= {"default": None if default is None else _config(default)}
             return Tuning(**fields, measured=measured, path=path)
-        except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        except (KeyError, TypeError, AttributeError, OverflowError, ValueError) as error:
             raise ValueError(f"not a result of the tuner: {error}") from None
 
 
@@ -147,7 +161,7 @@ def _finite(cost: float | None) -> float | None:
 def _check_types(fields: dict[str, Any]) -> None:
     """Check the fields whose values `Tuning` takes as they are.  Raises KeyError and TypeError."""
     for kind, names in (
-        (str, ("kernel", "device", "strategy", "stopped")),
+        (str, ("kernel", "device", "strategy", "stopped", "family", "shape", "space", "version")),
         (int, ("seed", "rounds", "of", "budget")),
     ):
         for name in names:

@@ -12,7 +12,8 @@ __all__ = ["CallRunner", "TrialRunner", "launches_per_round", "on_host"]
 
 ROUND_SECONDS = 2e-3
 """A round of short launches has several of them, to take about as long as this."""
-MAX_LAUNCHES = 10
+MAX_LAUNCHES, MAX_CALLS = 10, 100
+"""The most launches of a round on a GPU, and the most calls from the host, whose times differ more."""
 
 
 class TrialRunner(Protocol):
@@ -45,7 +46,7 @@ class CallRunner:
 
     def warm_up(self) -> None:
         self.seconds()  # the first calls plan those that follow
-        self.launches = launches_per_round(self.seconds())
+        self.launches = launches_per_round(self.seconds(), MAX_CALLS)
 
     def seconds(self) -> float:
         started = self.clock()
@@ -69,6 +70,6 @@ def on_host(array: Any) -> np.ndarray:
     return np.ascontiguousarray(array).copy()
 
 
-def launches_per_round(seconds: float) -> int:
+def launches_per_round(seconds: float, most: int = MAX_LAUNCHES) -> int:
     """How many launches, of `seconds` each, are timed together in a round."""
-    return max(1, min(MAX_LAUNCHES, int(ROUND_SECONDS / max(seconds, 1e-9))))
+    return max(1, min(most, int(ROUND_SECONDS / max(seconds, 1e-9))))

@@ -19,6 +19,7 @@ from ..kernels.automaton import DenseAutomaton, build_automaton, matches_of_hits
 from ..kernels.search import MAX_SLAB, SearchSchedule, decode_scan, search_grid, search_schedule
 from ..kernels.text_units import ENCODINGS
 from ..runtime.dispatcher import BadInputs, OutputAlloc
+from .shape_class import size_class
 from .space import Config, Space
 from .spaces import products
 from .workload import Trial
@@ -41,6 +42,17 @@ class SearchWorkload:
     def name(self) -> str:
         longest = self.automaton.longest
         return f"decode_scan(base64 of u8[{self.size}]) {len(self.patterns)} patterns up to {longest} bytes"
+
+    @property
+    def family(self) -> str:
+        return "decode_scan(base64)"
+
+    @property
+    def shape(self) -> str:
+        automaton = self.automaton
+        return (
+            f"{size_class(self.size)}, {size_class(len(automaton.table))} states, warmup {automaton.warmup}"
+        )
 
     def space(self, target: str) -> Space:
         default = {name: (value,) for name, value in self.default(target).items()}

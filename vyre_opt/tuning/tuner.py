@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import __version__
 from ..driver.progress import ProgressBar
 from ..runtime.dispatcher import BackendError, BadInputs, Dispatcher, shared_dispatcher
 from . import result_cache
@@ -54,11 +55,12 @@ def autotune(
     factors and their values; by default the workload's own.  `measure(config)`: its cost, less is
     better; NaN, infinity, ValueError and DispatchError are failures.
     `budget`: what it may measure, in configurations of `rounds` measurements each; by default a quarter of
-    the space, at least 4, and of a call at most 64.  The search may spend them on more configurations, most of which it measures
+    the space, at least 4; for a call all of it, at most 64.  The search may spend them on more configurations, most of which it measures
     less often, and may stop before.  `strategy`: bayesian (see bayesian_search), random or halving.
     `start`: what is measured first; by default the workload's default, else one at random.
     `store`: where results are kept between processes (see runtime.cache.store), None for nowhere;
-    `reuse`: return a result that is kept there.  `progress`: show a bar on stderr, if that is a terminal.
+    `reuse`: return a result that is kept there for the same kernel, class of sizes, device and space; for a space or a budget
+    that has grown go on from there, for other sizes and devices begin with what was best.  `progress`: show a bar on stderr, if that is a terminal.
 
     The same seed and costs give the same result on every target.  At the end, the cheapest are compared
     with the workload's default, or else with `start`, in a test that is not counted in the budget: the
@@ -73,17 +75,43 @@ def autotune(
     _check_counts(budget, rounds)
     total = rounds * (task.budget if budget is None else budget)
     results = _store(store)
-    if results is not None and reuse:
-        cached = result_cache.load(results, task.key, task.space)
-        # one that stopped for another reason than its budget would not go further with a larger one
-        if cached is not None and (cached.budget >= total or cached.stopped != SPENT):
-            return cached
+    kept = result_cache.results_of(results, task.family) if results is not None and reuse else []
+    cached = result_cache.result_for(kept, task.shape, task.device)
+    if cached is not None and task.space.find(cached.config) is None:
+        cached = None
+    # one that stopped for another reason than its budget would not go further with a larger one
+    if (
+        cached is not None
+        and cached.space == result_cache.space_digest(task.space)
+        and (cached.budget >= total or cached.stopped != SPENT)
+    ):
+        return cached
+    learnt = _Learnt(
+        known=() if cached is None else cached.measured,
+        starts=result_cache.learnt_starts(kept, task.shape, task.device, task.space),
+    )
     bar = ProgressBar(f"tuning {task.name}", total) if progress else None
     with bar or nullcontext():
-        result = _tune(task, strategy, total, rounds, seed, bar.update if bar else None)
+        result = _tune(task, learnt, strategy, total, rounds, seed, bar.update if bar else None)
     if results is not None:
-        result_cache.save(results, task.key, result)
+        result_cache.add_result(results, result)
     return result
+
+
+@dataclass(frozen=True)
+class _Learnt:
+    """What earlier runs tell: `known`, costs at this shape on this device; `starts`, what was best elsewhere."""
+
+    known: Sequence[Measured]
+    starts: Sequence[Config]
+
+    def costs(self, space: Space) -> dict[int, float]:
+        """The known costs by the indices of configurations that the space has."""
+        found = {space.find(each.config): each.cost for each in self.known if each.cost < INFINITE}
+        return {pick: cost for pick, cost in found.items() if pick is not None}
+
+    def picks(self, space: Space) -> list[int]:
+        return [pick for config in self.starts if (pick := space.find(config)) is not None]
 
 
 @dataclass(frozen=True)
@@ -128,23 +156,21 @@ class _Task:
         return result_cache.device_of(self.backend)
 
     @cached_property
-    def key(self) -> bytes:
-        """The key of the result in the cache."""
-        from ..ir.fingerprint import fingerprint
+    def family(self) -> str:
+        """The kernel, whatever its sizes."""
+        return self.name if self.workload is None else self.workload.family
 
-        program = b""
-        if isinstance(self.workload, CallWorkload):
-            program = self.workload.identity
-        elif self.workload is not None:
-            target = _schedules_for(self.backend)
-            program = fingerprint(self.workload.trial(self.workload.default(target), target).program)
-        return result_cache.tuning_key(self.name, program, self.device, self.space)
+    @cached_property
+    def shape(self) -> str:
+        """The class of its sizes."""
+        return "" if self.workload is None else self.workload.shape
 
     @property
     def budget(self) -> int:
         """The configurations that are measured unless the caller says how many."""
-        quarter = max(MIN_BUDGET, len(self.space) // 4)
-        return min(quarter, MOST_OF_CALL) if isinstance(self.workload, CallWorkload) else quarter
+        if isinstance(self.workload, CallWorkload):
+            return min(len(self.space), MOST_OF_CALL)
+        return max(MIN_BUDGET, len(self.space) // 4)
 
     @property
     def prior(self) -> np.ndarray[Any, Any] | None:
@@ -166,17 +192,17 @@ def search(
     rng: np.random.Generator,
     space: Space,
     strategy: str = DEFAULT_STRATEGY,
-    start: int | None = None,
+    starts: Sequence[int] = (),
     on_progress: Callable[[PathPoint], None] | None = None,
     options: SearchOptions | None = None,
     prior: np.ndarray[Any, Any] | None = None,
+    known: Mapping[int, float] | None = None,
 ) -> None:
-    """Spend a budget by a strategy.  `on_progress`, `options` and `prior` are those of `bayesian_search`."""
+    """Spend a budget by a strategy.  What follows `strategy` are arguments of `bayesian_search`; others use `starts` alone."""
     if strategy == "bayesian":
-        bayesian_search(budget, rng, space, options or SearchOptions(), on_progress, start, prior)
+        bayesian_search(budget, rng, space, options or SearchOptions(), on_progress, starts, prior, known)
         return
-    if start is not None:
-        budget.measure([start])
+    budget.measure(starts)
     STRATEGIES[strategy](budget, rng)
 
 
@@ -188,14 +214,23 @@ STRATEGIES: dict[str, Callable[..., None]] = {
 
 
 def _tune(
-    task: _Task, strategy: str, total: int, rounds: int, seed: int, on_progress: Callable[[int], None] | None
+    task: _Task,
+    learnt: _Learnt,
+    strategy: str,
+    total: int,
+    rounds: int,
+    seed: int,
+    on_progress: Callable[[int], None] | None,
 ) -> Tuning:
     """Search with a budget of `total` measurements.  Raises BackendError if every configuration failed."""
     bench = task.bench()
     budget = Budget(bench, len(task.space), total, rounds, on_progress, anchored=task.measure is None)
     path: list[PathPoint] = []
     rng = np.random.default_rng(seed)
-    search(budget, rng, task.space, strategy, task.start, path.append, prior=task.prior)
+    first = [] if task.start is None else [task.start]
+    starts = list(dict.fromkeys([*first, *learnt.picks(task.space)]))
+    known = learnt.costs(task.space)
+    search(budget, rng, task.space, strategy, starts, path.append, prior=task.prior, known=known)
     best = budget.best
     if best is None:
         reason = next(iter(bench.failures.values()), "nothing was measured")
@@ -255,6 +290,10 @@ def _result(
         of=len(space),
         path=tuple(path),
         stopped=stopped,
+        family=task.family,
+        shape=task.shape,
+        space=result_cache.space_digest(space),
+        version=__version__,
     )
 
 

@@ -19,6 +19,7 @@ from ..ir.types import DataType
 from ..kernels.expansion import Expansion, ExpansionRequest, expand
 from ..runtime.arrays import storage_type
 from ..runtime.dispatcher import BadInputs, OutputAlloc
+from .shape_class import size_class
 from .space import Config, Space
 
 __all__ = ["KernelWorkload", "Trial", "Workload", "close", "kernel_workload"]
@@ -42,10 +43,15 @@ class Trial:
 
 
 class Workload(Protocol):
-    """`name`: the kernel with its sizes and parameters; part of the key of a result in the cache."""
+    """`name`: the kernel with its sizes and parameters.  `family`, `shape`: the kernel whatever its sizes, and the class of these
+    (see result_cache), by which results are kept."""
 
     @property
     def name(self) -> str: ...
+    @property
+    def family(self) -> str: ...
+    @property
+    def shape(self) -> str: ...
 
     def space(self, target: str) -> Space:
         """The configurations that are legal on a target."""
@@ -78,6 +84,16 @@ class KernelWorkload:
         sizes = ", ".join(f"{b.dtype}[{b.count}]" for b in self.buffers)
         params = "".join(f" {name}={value}" for name, value in self.params.items())
         return f"{self.kernel}({sizes}){params}" + ("" if self.owns_grid else " over any grid")
+
+    @property
+    def family(self) -> str:
+        types = ", ".join(str(b.dtype) for b in self.buffers)
+        return f"{self.kernel}({types})" + ("" if self.owns_grid else " over any grid")
+
+    @property
+    def shape(self) -> str:
+        sizes = [size_class(b.count or 0) for b in self.buffers]
+        return ", ".join([*sizes, *(f"{name} {size_class(value)}" for name, value in self.params.items())])
 
     def request(self, target: str, config: Mapping[str, Any]) -> ExpansionRequest:
         return ExpansionRequest(self.kernel, self.buffers, self.params, target, self.owns_grid, dict(config))
