@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .lang import pipeline as pipeline
     from .lang import program as program
     from .lang import static as static
+    from .lang import tunable as tunable
 
 __version__ = "0.1.0"
 

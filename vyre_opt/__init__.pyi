@@ -79,6 +79,7 @@ from .lang import Kernel as Kernel
 from .lang import Read as Read
 from .lang import ReadWrite as ReadWrite
 from .lang import Scalar as Scalar
+from .lang import Tunable as Tunable
 from .lang import Write as Write
 from .lang import bf16 as bf16
 from .lang import ceil_div as ceil_div
@@ -92,6 +93,7 @@ from .lang import i64 as i64
 from .lang import i8 as i8
 from .lang import program as program
 from .lang import static as static
+from .lang import tunable as tunable
 from .lang import u16 as u16
 from .lang import u32 as u32
 from .lang import u64 as u64

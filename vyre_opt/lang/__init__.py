@@ -15,6 +15,7 @@ types                 f32, u8, ...; Read, Write, ReadWrite
 array_types           what an annotation says of an array: its access, elements and extents
 intrinsics, ops       what kernels call by name
 functions, pipelines  @program and @func, @pipeline; calls on arrays
+tunable, variants      @tunable: choices of a schedule, and what is made of them; tunable_call: how one is measured
 arguments, pickling   the order of arguments, and numbers as words; copies and other processes
 python_source         the syntax tree of a function, and places in its file
 inference, bindings   types of literals; what names stand for
@@ -33,6 +34,7 @@ from .functions import Func, Kernel, func, program
 from .intrinsics import ceil_div, static
 from .ops import *  # noqa: F403 - one name an op
 from .pipelines import PipelineFunction, pipeline
+from .tunable import Tunable, tunable
 from .types import (
     Array,
     Read,
@@ -56,8 +58,8 @@ from .types import (
 __all__ = [
     "PipelineFunction",
     "pipeline",
-    "Array", "Func", "Kernel", "Read", "ReadWrite", "Scalar", "Write",
-    "bf16", "ceil_div", "f16", "f32", "f64", "func", "i16", "i32", "i64", "i8", "program", "static",
+    "Array", "Func", "Kernel", "Read", "ReadWrite", "Scalar", "Tunable", "Write",
+    "bf16", "ceil_div", "f16", "f32", "f64", "func", "i16", "i32", "i64", "i8", "program", "static", "tunable",
     "u16", "u32", "u64", "u8",
     # but those that Python has: `import *` leaves abs, min, max and pow as they are, and kernels know them
     *(name for name in ops.__all__ if not hasattr(builtins, name)),

@@ -56,11 +56,11 @@ def program(
 
 
 def _kernel(function: Callable[..., Any], workgroup: Dim3, grid: Dim3 | None) -> Kernel:
-    _check_function(function, "@program")
+    check_function(function, "@program")
     return Kernel(function, workgroup, grid)
 
 
-def _check_function(function: Any, decorator: str) -> None:
+def check_function(function: Any, decorator: str) -> None:
     if not inspect.isfunction(function) or function.__name__ == "<lambda>":
         what = "a lambda" if inspect.isfunction(function) else type(function).__name__
         raise TypeError(f"{decorator} is for a function written with def, not {what}")
@@ -76,7 +76,7 @@ def _dims(extents: int | Sequence[int], what: str) -> Dim3:
 
 def func(function: Callable[..., Any]) -> Func:
     """A Python function that programs call: it computes with its arguments, arrays included."""
-    _check_function(function, "@func")
+    check_function(function, "@func")
     return Func(function)
 
 

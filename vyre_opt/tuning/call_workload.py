@@ -31,6 +31,7 @@ from ..passes.manager import PassManager, Remark
 from ..passes.pipeline_text import DEFAULT, DEFAULT_PIPELINE
 from ..passes.registry import make_pass
 from ..runtime.dispatcher import Dispatcher
+from .call import Call
 from .runner import on_host
 from .shape_class import size_class
 from .space import Config, Space
@@ -51,13 +52,13 @@ SPEEDS = {"cpu": (1e10, 2e-6), "cuda": (2e12, 3e-6)}
 
 
 @dataclass(frozen=True, eq=False)
-class CallWorkload:
+class CallWorkload(Call):
     """`module`: as written; `entry`: the program or pipeline in it.  The others are arguments of a call, see `call_workload`."""
 
     module: Module
     entry: str
     inputs: Any
-    dispatcher: Dispatcher
+    backend: Dispatcher
     grid: Any
     lengths: Mapping[str, Any] | None
     params: Mapping[str, Any] | None
@@ -83,6 +84,10 @@ class CallWorkload:
         lengths = [f"{name} {size_class(int(length))}" for name, length in (self.lengths or {}).items()]
         options = {"grid": self.grid, "params": self.params, "specs": self.specs}
         return ", ".join([*sizes, *lengths, *(f"{name} {value}" for name, value in options.items() if value)])
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        return self.backend
 
     # --- the space
 
@@ -173,11 +178,8 @@ class CallWorkload:
         executable = self.executable(config)
         return lambda: list(self._outputs(executable).values())
 
-    def wait(self) -> None:
-        """Until the GPU has done all calls."""
-        synchronize = getattr(self.dispatcher, "synchronize", None)
-        if synchronize is not None:
-            synchronize()
+    def check(self) -> None:
+        _ = self.expected
 
     def fault(self, outputs: Sequence[Array]) -> str:
         """How the outputs differ from those of the program as it is written; "" if they do not."""

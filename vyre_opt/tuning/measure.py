@@ -20,7 +20,7 @@ from statistics import median
 from typing import Any, Protocol
 
 from ..runtime.dispatcher import Dispatcher, DispatchError, Scratch
-from .call_workload import CallWorkload
+from .call import Call
 from .runner import CallRunner, TrialRunner
 from .space import Config, Space
 from .workload import Workload
@@ -75,7 +75,7 @@ class DispatchBench:
 
     def __init__(
         self,
-        workload: Workload | CallWorkload,
+        workload: Workload | Call,
         space: Space,
         dispatcher: Dispatcher,
         clock: Callable[[], float] = time.perf_counter,
@@ -121,7 +121,7 @@ class DispatchBench:
         return self._runners[pick]
 
     def _prepare(self, config: Config) -> TrialRunner:
-        if isinstance(self.workload, CallWorkload):
+        if isinstance(self.workload, Call):
             return CallRunner(self.workload.call(config), self.clock, self.workload.wait)
         trial = self.workload.trial(config, self.dispatcher.name)
         if self.dispatcher.name == "cuda" and hasattr(self.dispatcher, "bind"):

@@ -17,7 +17,7 @@ from . import result_cache
 from .baseline_searches import random_search, successive_halving
 from .bayesian_search import PathPoint, SearchOptions, bayesian_search
 from .budget import Budget
-from .call_workload import CallWorkload
+from .call import Call
 from .measure import INFINITE, Bench, DispatchBench, FunctionBench
 from .paired_test import CANDIDATES, paired_test
 from .result import Measured, Tuning
@@ -33,7 +33,7 @@ NEEDS_MEASURE = "a kernel that is only named needs a space and a measure"
 
 
 def autotune(
-    kernel: Workload | CallWorkload | str,
+    kernel: Workload | Call | str,
     space: Space | Mapping[str, Any] | None = None,
     measure: Callable[[Config], float] | None = None,
     *,
@@ -123,19 +123,19 @@ class _Task:
     space: Space
     default: int | None
     start: int | None
-    workload: Workload | CallWorkload | None
+    workload: Workload | Call | None
     measure: Callable[[Config], float] | None
 
     @staticmethod
     def of(
-        kernel: Workload | CallWorkload | str,
+        kernel: Workload | Call | str,
         space: Space | Mapping[str, Any] | None,
         measure: Callable[[Config], float] | None,
         dispatcher: str | Dispatcher,
         start: Mapping[str, Any] | None,
     ) -> _Task:
         """Raises BadInputs."""
-        backend = kernel.dispatcher if isinstance(kernel, CallWorkload) else shared_dispatcher(dispatcher)
+        backend = kernel.dispatcher if isinstance(kernel, Call) else shared_dispatcher(dispatcher)
         name, workload = (kernel, None) if isinstance(kernel, str) else (kernel.name, kernel)
         if space is None:
             if workload is None:
@@ -168,13 +168,13 @@ class _Task:
     @property
     def budget(self) -> int:
         """The configurations that are measured unless the caller says how many."""
-        if isinstance(self.workload, CallWorkload):
+        if isinstance(self.workload, Call):
             return min(len(self.space), MOST_OF_CALL)
         return max(MIN_BUDGET, len(self.space) // 4)
 
     @property
     def prior(self) -> np.ndarray[Any, Any] | None:
-        if not isinstance(self.workload, CallWorkload) or self.measure is not None:
+        if not isinstance(self.workload, Call) or self.measure is not None:
             return None
         return self.workload.prior(self.space, _schedules_for(self.backend))
 
@@ -182,8 +182,8 @@ class _Task:
         if self.measure is not None:
             return FunctionBench(self.space, self.measure)
         assert self.workload is not None
-        if isinstance(self.workload, CallWorkload):
-            _ = self.workload.expected  # so that a fault is raised, and not that of each configuration
+        if isinstance(self.workload, Call):
+            self.workload.check()  # so that a fault is raised, and not that of each configuration
         return DispatchBench(self.workload, self.space, self.backend)
 
 

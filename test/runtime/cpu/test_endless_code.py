@@ -110,7 +110,7 @@ def interrupted(code: str, workers: int, is_pipeline: bool, times: int = 3) -> N
     assert (done.returncode, done.stderr) == (0, "")
     good, count, longest = done.stdout.split()
     assert (good, count) == ("True", str(times))
-    assert float(longest) < 0.5
+    assert float(longest) < 10, "without the interrupt it would never end"
 
 
 @pytest.mark.parametrize(
