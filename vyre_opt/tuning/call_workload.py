@@ -24,9 +24,10 @@ from ..driver.compile import compile, compile_module, module_of
 from ..driver.pipeline import PipelineExecutable
 from ..driver.program import ProgramExecutable
 from ..fusion.group_legality import HALOS
+from ..ir.copies import copy_for
 from ..ir.fingerprint import fingerprint
-from ..ir.pipeline import Launch
-from ..ir.program import Buffer, Module, Program
+from ..ir.pipeline import Launch, Pipeline
+from ..ir.program import Module, Program
 from ..passes.manager import PassManager, Remark
 from ..passes.pipeline_text import DEFAULT, DEFAULT_PIPELINE
 from ..passes.registry import make_pass
@@ -75,7 +76,7 @@ class CallWorkload(Call):
 
     @cached_property
     def family(self) -> str:
-        return f"@{self.entry} of {fingerprint(self.module).hex()}"
+        return f"@{self.entry} of {fingerprint(copy_for(self.module, self._owner)).hex()}"
 
     @cached_property
     def shape(self) -> str:
@@ -92,18 +93,22 @@ class CallWorkload(Call):
     # --- the space
 
     def space(self, target: str) -> Space:
+        return self._space
+
+    @cached_property
+    def _space(self) -> Space:
         factors: dict[str, Sequence[Any]] = {f"cut_{number}": (0, 1) for number in self.cuts}
         known = {fingerprint(self._fused[0]), *(self._fingerprint({name: 1}) for name in factors)}
         for name, values in (("halo", HALOS), ("tile", (0, 1))):
             others = [v for v in values if v != DEFAULTS[name] and self._fingerprint({name: v}) not in known]
             if others:
                 factors[name] = (DEFAULTS[name], *others)
-        if target in LEVELS:
-            factors["level"] = LEVELS[target]
+        if self.dispatcher.name in LEVELS:
+            factors["level"] = LEVELS[self.dispatcher.name]
         return Space(factors)
 
     def default(self, target: str) -> Config:
-        return {name: levels[0] for name, levels in self.space(target).factors.items()}
+        return {name: levels[0] for name, levels in self._space.factors.items()}
 
     def prior(self, space: Space, target: str) -> Array:
         """Seconds that each configuration is expected to take, by bytes that go through memory and by launches.
@@ -186,7 +191,7 @@ class CallWorkload(Call):
         for (name, expected), output in zip(self.expected.items(), outputs, strict=True):
             if expected.shape == output.shape and expected.tobytes() == output.tobytes():
                 continue
-            dtype = self._buffer(name).dtype.element
+            dtype = self._owner.buffers[name].dtype.element
             fault = close(output.reshape(-1), expected.reshape(-1), dtype)
             if fault or not dtype.is_float:
                 return f"@{name}: {fault or 'other bits'}"
@@ -205,9 +210,9 @@ class CallWorkload(Call):
     def _outputs(self, executable: AnyExecutable) -> Mapping[str, Any]:
         return executable(self.inputs, self.grid, lengths=self.lengths, params=self.params)
 
-    def _buffer(self, name: str) -> Buffer:
-        owner = self.module.pipelines.get(self.entry) or self.module.programs[self.entry]
-        return owner.buffers[name]
+    @property
+    def _owner(self) -> Program | Pipeline:
+        return self.module.pipelines.get(self.entry) or self.module.programs[self.entry]
 
 
 def passes_of(config: Mapping[str, Any]) -> str:
