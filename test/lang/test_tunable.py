@@ -45,7 +45,8 @@ def adding(rows: int) -> Any:
 def rig(monkeypatch: pytest.MonkeyPatch, cost: Any) -> None:
     """Costs by a function of the configuration."""
 
-    def prepare(self: Any, config: Any) -> Any:
+    def prepare(self: Any, pick: int) -> Any:
+        config = self.space.configs[pick]
         runner = measure.CallRunner(self.workload.call(config), self.clock, self.workload.wait)
         monkeypatch.setattr(runner, "seconds", lambda: cost(config))
         return runner

@@ -123,6 +123,9 @@ def test_a_workload_keeps_its_default_on_a_noisy_device(
     """All configurations are as fast, under noise of 10 %: the search has favourites, the default is taken."""
 
     class Bench(Noisy):
+        def close(self) -> None:
+            pass
+
         def __init__(self, workload: Any, space: Space, dispatcher: Any) -> None:
             super().__init__([1e-3] * len(space), 0.1, len(seeds))
             seeds.append(1)

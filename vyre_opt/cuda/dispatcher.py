@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from .device import Device, DeviceFacts
 from .device import device as open_device
 from .device_arrays import View, is_aligned, new_array_like, new_output, producer_stream, take
 from .faults import check_mode
-from .kernels import KernelCache, LoadedKernel, PtxOptions, unit_of
+from .kernels import KernelCache, LoadedKernel, PtxOptions, compile_into_cache, unit_of
 from .queues import PyCudaQueue, Queue, queue_of
 from .transfers import from_device, to_device
 
@@ -158,6 +159,10 @@ class CudaDispatcher:
         """The program compiled and loaded.  `specs` are encoded constants, as `Spec.default` is."""
         with self.device:
             return self.kernels.get(self._unit(program, module, specs or {}))
+
+    def compiler(self) -> Callable[[Module], None] | None:
+        """What compiles the programs of a module into the cache, in any process; None where there is no cache."""
+        return None if self.store is None else partial(compile_into_cache, self.facts.target, self.options)
 
     def preload(self, units: Sequence[Unit]) -> list[LoadedKernel]:
         """Many programs compiled and loaded as one module; later dispatches find them."""

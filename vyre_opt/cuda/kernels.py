@@ -14,10 +14,10 @@ from ..ir.snapshot import Snapshot
 from ..lowering.common.print_records import RECORDS, with_print_records
 from ..lowering.common.zeroed_tiles import with_zeroed_tiles
 from ..lowering.nvptx.abi import EntryPoint, Unit
-from ..lowering.nvptx.targets import PtxVersion, TargetError, ptx_version, show
-from ..runtime.cache.compilations import Compilation, fetch
+from ..lowering.nvptx.targets import GpuTarget, PtxVersion, TargetError, ptx_version, show
+from ..runtime.cache.compilations import Compilation, fetch, new_log
 from ..runtime.cache.keys import called_fingerprints
-from ..runtime.cache.store import Store
+from ..runtime.cache.store import Store, default_store
 from ..runtime.dispatcher import BackendError, BadInputs
 from . import libcuda, ptx_cache
 from .device import Device
@@ -25,7 +25,7 @@ from .faults import FaultRecord, program_error
 from .print_records import PrintRecords
 from .queues import Queue
 
-__all__ = ["KernelCache", "LoadedKernel", "PtxOptions", "unit_of"]
+__all__ = ["KernelCache", "LoadedKernel", "PtxOptions", "compile_into_cache", "unit_of"]
 
 MAX_RECENT = 256
 
@@ -204,9 +204,7 @@ class KernelCache:
         keys = list(map(_key, units))
         programs = [unit.program for unit in units]
         # here and not in `lower` alone: the ops of fault sites are those of these units
-        units = [Unit(with_print_records(unit.program), unit.module, unit.specs) for unit in units]
-        if options.zero_memory:
-            units = [Unit(with_zeroed_tiles(unit.program), unit.module, unit.specs) for unit in units]
+        units = _as_compiled(units, options)
         try:
             version = ptx_version(facts.target, options.ptx)
             if version > facts.ptx:
@@ -215,7 +213,7 @@ class KernelCache:
                     f"takes up to {show(facts.ptx)}; update the driver"
                     + ("" if options.ptx is None else ", or ask for an older version")
                 )
-            kernels, ptx = self._compile(units, version)
+            kernels, ptx = _compile(units, facts.target, version, options, self.store, self.compilations)
         except DiagnosticError as error:
             raise BackendError(str(error)) from None
         except TargetError as error:
@@ -231,28 +229,51 @@ class KernelCache:
         self._loaded.update(zip(keys, loaded, strict=True))
         return loaded
 
-    def _compile(self, units: Sequence[Unit], version: PtxVersion) -> tuple[Sequence[EntryPoint], bytes]:
-        """The kernels and their PTX, from the store or compiled now."""
-        target, options = self.device.facts.target, self.options
 
-        def compile() -> tuple[bytes, tuple[Sequence[EntryPoint], bytes]]:
-            # heavy imports, not needed when all is in the cache
-            from ..lowering.nvptx.kernel import lower
-            from ..lowering.nvptx.ptx import emit_ptx
+def compile_into_cache(target: GpuTarget, options: PtxOptions, module: Module) -> None:
+    """Compile the programs of a module, each for itself, so that other processes find their PTX; needs no GPU."""
+    version = ptx_version(target, options.ptx)
+    for program in module.programs.values():
+        units = _as_compiled([unit_of(program, module, {})], options)
+        _compile(units, target, version, options, default_store(), new_log())
 
-            lowered = lower(units, target, options.bounds)
-            ptx = emit_ptx(lowered, target, version, options.level).encode() + b"\0"
-            return ptx_cache.encode(lowered.kernels, units, ptx), (lowered.kernels, ptx)
 
-        return fetch(
-            self.store,
-            "ptx",
-            lambda: ptx_cache.key_of(units, target, version, options),
-            lambda payload: ptx_cache.decode(payload, units),
-            compile,
-            self.compilations,
-            ", ".join(f"@{unit.program.name}" for unit in units),
-        )
+def _as_compiled(units: Sequence[Unit], options: PtxOptions) -> list[Unit]:
+    """The units with what they need to print, and with zeroed tiles if these are asked for."""
+    recording = [Unit(with_print_records(unit.program), unit.module, unit.specs) for unit in units]
+    if not options.zero_memory:
+        return recording
+    return [Unit(with_zeroed_tiles(unit.program), unit.module, unit.specs) for unit in recording]
+
+
+def _compile(
+    units: Sequence[Unit],
+    target: GpuTarget,
+    version: PtxVersion,
+    options: PtxOptions,
+    store: Store | None,
+    log: deque[Compilation],
+) -> tuple[Sequence[EntryPoint], bytes]:
+    """The kernels and their PTX, from the store or compiled now."""
+
+    def compile() -> tuple[bytes, tuple[Sequence[EntryPoint], bytes]]:
+        # heavy imports, not needed when all is in the cache
+        from ..lowering.nvptx.kernel import lower
+        from ..lowering.nvptx.ptx import emit_ptx
+
+        lowered = lower(units, target, options.bounds)
+        ptx = emit_ptx(lowered, target, version, options.level).encode() + b"\0"
+        return ptx_cache.encode(lowered.kernels, units, ptx), (lowered.kernels, ptx)
+
+    return fetch(
+        store,
+        "ptx",
+        lambda: ptx_cache.key_of(units, target, version, options),
+        lambda payload: ptx_cache.decode(payload, units),
+        compile,
+        log,
+        ", ".join(f"@{unit.program.name}" for unit in units),
+    )
 
 
 def _key(unit: Unit) -> tuple[Any, ...]:

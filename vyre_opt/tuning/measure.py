@@ -16,14 +16,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from statistics import median
 from typing import Any, Protocol
 
+from ..ir.program import Module
 from ..runtime.dispatcher import Dispatcher, DispatchError, Scratch
 from .call import Call
+from .compile_ahead import CompileAhead, free_processors
 from .runner import CallRunner, TrialRunner
 from .space import Config, Space
-from .workload import Workload
+from .workload import Trial, Workload
 
 __all__ = ["INFINITE", "Bench", "DispatchBench", "FunctionBench", "relative"]
 
@@ -49,6 +52,9 @@ class FunctionBench:
         self.space = space
         self.measure = measure
         self.failures: dict[int, str] = {}
+
+    def close(self) -> None:
+        pass
 
     def samples(self, picks: Sequence[int], rounds: int) -> list[list[float]]:
         costs: dict[int, list[float]] = {pick: [] for pick in picks}
@@ -86,9 +92,14 @@ class DispatchBench:
         self.dispatcher = dispatcher
         self.failures: dict[int, str] = {}
         self._runners: dict[int, TrialRunner] = {}
+        self._trials: dict[int, Trial] = {}
+        self._ahead: CompileAhead | None = None
         self._device: Any = None
 
     def samples(self, picks: Sequence[int], rounds: int) -> list[list[float]]:
+        self._compile_ahead(
+            [pick for pick in picks if pick not in self._runners and pick not in self.failures]
+        )
         runners = {pick: runner for pick in picks if (runner := self._runner(pick)) is not None}
         seconds: dict[int, list[float]] = {pick: [] for pick in picks}
         for number in range(rounds):
@@ -102,13 +113,33 @@ class DispatchBench:
                     del runners[pick]  # its samples so far do not count either
         return [seconds[pick] if pick in runners else [] for pick in picks]
 
+    def close(self) -> None:
+        """Call it when nothing more is measured: it ends the processes that compile."""
+        if self._ahead is not None:
+            self._ahead.close()
+            self._ahead = None
+
+    def _compile_ahead(self, picks: Sequence[int]) -> None:
+        """Let other processes compile the programs of these, if that is several and the machine has processors."""
+        compiler = getattr(self.dispatcher, "compiler", lambda: None)()
+        if len(picks) < 2 or isinstance(self.workload, Call) or compiler is None or free_processors() < 1:
+            return
+        if self._ahead is None:
+            self._ahead = CompileAhead(compiler, free_processors())
+        for pick in picks:
+            with suppress(DispatchError, ValueError):  # which are raised again when it is measured
+                self._trials[pick] = self.workload.trial(self.space.configs[pick], self.dispatcher.name)
+                module = Module()
+                module.add(self._trials[pick].program)
+                self._ahead.submit(pick, module)
+
     def _runner(self, pick: int) -> TrialRunner | None:
         """Compiled, run once and checked; None if that failed."""
         if pick in self.failures:
             return None
         if pick not in self._runners:
             try:
-                runner = self._prepare(self.space.configs[pick])
+                runner = self._prepare(pick)
                 fault = self.workload.fault(runner.outputs())
                 if fault:
                     self._fail(pick, f"wrong result: {fault}")
@@ -120,10 +151,13 @@ class DispatchBench:
             self._runners[pick] = runner
         return self._runners[pick]
 
-    def _prepare(self, config: Config) -> TrialRunner:
+    def _prepare(self, pick: int) -> TrialRunner:
+        config = self.space.configs[pick]
         if isinstance(self.workload, Call):
             return CallRunner(self.workload.call(config), self.clock, self.workload.wait)
-        trial = self.workload.trial(config, self.dispatcher.name)
+        if self._ahead is not None:
+            self._ahead.wait(pick)
+        trial = self._trials.pop(pick, None) or self.workload.trial(config, self.dispatcher.name)
         if self.dispatcher.name == "cuda" and hasattr(self.dispatcher, "bind"):
             from .measure_cuda import CudaArrays, CudaRunner
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -178,7 +178,7 @@ class _Task:
             return None
         return self.workload.prior(self.space, _schedules_for(self.backend))
 
-    def bench(self) -> Bench:
+    def bench(self) -> FunctionBench | DispatchBench:
         if self.measure is not None:
             return FunctionBench(self.space, self.measure)
         assert self.workload is not None
@@ -223,7 +223,20 @@ def _tune(
     on_progress: Callable[[int], None] | None,
 ) -> Tuning:
     """Search with a budget of `total` measurements.  Raises BackendError if every configuration failed."""
-    bench = task.bench()
+    with closing(task.bench()) as bench:
+        return _tune_on(bench, task, learnt, strategy, total, rounds, seed, on_progress)
+
+
+def _tune_on(
+    bench: Bench,
+    task: _Task,
+    learnt: _Learnt,
+    strategy: str,
+    total: int,
+    rounds: int,
+    seed: int,
+    on_progress: Callable[[int], None] | None,
+) -> Tuning:
     budget = Budget(bench, len(task.space), total, rounds, on_progress, anchored=task.measure is None)
     path: list[PathPoint] = []
     rng = np.random.default_rng(seed)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,6 +73,10 @@ class CpuDispatcher:
         if level not in self._at_levels:
             self._at_levels[level] = CpuDispatcher(self.workers, level, self.store is not None)
         return self._at_levels[level]
+
+    def compiler(self) -> Callable[[Module], None] | None:
+        """What compiles the programs of a module into the cache, in any process; None where there is no cache."""
+        return None if self.store is None else partial(compile_into_cache, self.level)
 
     def dispatch(
         self,
@@ -186,3 +191,11 @@ class CpuDispatcher:
         return CpuRunner(
             self.rows.plan(plan), self.in_place, empty=output_memory.empty, filled=filled, dispatcher=self
         )
+
+
+def compile_into_cache(level: int, module: Module) -> None:
+    """Compile the programs of a module at a level of LLVM's optimiser, so that other processes find them."""
+    backend = CpuDispatcher(opt=level)
+    for program in module.programs.values():
+        constants = check_declarations(program, module, None)
+        compile_program(program, module, constants, backend.host, backend.store, backend.compilations)
