@@ -26,6 +26,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,12 @@ RESULTS = Path(__file__).parent / "results"
 BUDGETS = (25, 50, 100, 200)
 SAMPLES = 1000
 LEAST, MOST_OFF = 0.65, 1.15
-PEERS = ("simulated_annealing", "genetic_algorithm", "pso", "diff_evo", "bayes_opt")
+PEERS = (
+    "simulated_annealing", "genetic_algorithm", "pso", "diff_evo", "bayes_opt", "greedy_ils", "dual_annealing",
+)  # fmt: skip
+MOST_OF_PEER = {"simulated_annealing": 4 / 3}
+"""Annealing cools down at three quarters of the evaluations that it is given, so it is given more, of which those beyond the
+budget do not count."""
 Array = np.ndarray[Any, Any]
 Search = Callable[[Budget, np.random.Generator, PublicSpace], None]
 
@@ -94,22 +100,30 @@ def found(path: Path, name: str, count: int, seed: int) -> tuple[float, float]:
 
 def found_by_peer(path: Path, strategy: str, count: int, seed: int) -> tuple[float, float]:
     """The same of a strategy of Kernel Tuner."""
+    from constraint import FunctionConstraint
     from kernel_tuner import tune_kernel
 
     cache_file, content = _simulated(path)
-    names, legal = content["tune_params_keys"], content["cache"]
+    parameters = {name: content["tune_params"][name] for name in content["tune_params_keys"]}
+    legal = content["cache"]
     random.seed(seed)
     np.random.seed(seed)
     begun = time.perf_counter()
     with contextlib.redirect_stdout(io.StringIO()):
         results, _ = tune_kernel(
-            content["kernel_name"], "", content["problem_size"], [], content["tune_params"],
-            restrictions=lambda config: ",".join(str(config[name]) for name in names) in legal,
-            strategy=strategy, strategy_options={"max_fevals": count}, cache=cache_file,
-            simulation_mode=True, quiet=True,
+            content["kernel_name"], "", content["problem_size"], [], parameters,
+            restrictions=[FunctionConstraint(lambda *values: ",".join(map(str, values)) in legal)],
+            strategy=strategy, strategy_options={"max_fevals": ceil(count * MOST_OF_PEER.get(strategy, 1))},
+            cache=cache_file, simulation_mode=True, quiet=True,
         )  # fmt: skip
-    times = [each["time"] for each in results if isinstance(each["time"], (int, float))][:count]
-    return min(times, default=float("inf")), (time.perf_counter() - begun) / count
+    seconds = (time.perf_counter() - begun) / count
+    costs: dict[tuple[str, ...], float] = {}  # of what it looked at, some of it again
+    for each in results:
+        config = tuple(str(each[name]) for name in parameters)
+        if len(costs) == count and config not in costs:
+            break
+        costs[config] = each["time"] if isinstance(each["time"], (int, float)) else float("inf")
+    return min(costs.values()), seconds
 
 
 @cache
@@ -148,7 +162,9 @@ def interval(spaces: list[PublicSpace], costs: Array) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def measured(spaces: list[PublicSpace], names: list[str], seeds: int) -> dict[str, tuple[Array, float]]:
+def measured(
+    spaces: list[PublicSpace], names: list[str], seeds: int, keep: Path | None
+) -> dict[str, tuple[Array, float]]:
     """For each search the costs by space, budget and seed, and its milliseconds for each configuration."""
     results = {}
     shape = (len(spaces), len(BUDGETS), seeds)
@@ -160,7 +176,13 @@ def measured(spaces: list[PublicSpace], names: list[str], seeds: int) -> dict[st
                 for count in BUDGETS
                 for seed in range(seeds)
             ]
-            rows = np.array(list(pool.map(run, jobs, chunksize=8)))
+            kept = None if keep is None else keep / f"{name}, {len(spaces)} spaces, {seeds} seeds.npy"
+            if kept is not None and kept.exists():
+                rows = np.load(kept)
+            else:
+                rows = np.array(list(pool.map(run, jobs, chunksize=8)))
+                if kept is not None:
+                    np.save(kept, rows)
             results[name] = rows[:, 0].reshape(shape), 1e3 * float(rows[:, 1].mean())
             print(
                 name,
@@ -187,6 +209,8 @@ def tables(spaces: list[PublicSpace], results: dict[str, tuple[Array, float]]) -
         "columns": ["search", "interval", "P", *kernels, *map(str, BUDGETS), "ms a configuration"],
         "rows": rows,
     }
+    if "tuner" not in results:
+        return
     costs, _ = results["tuner"]
     own = scores(spaces, costs)
     yield {
@@ -206,6 +230,8 @@ def tables(spaces: list[PublicSpace], results: dict[str, tuple[Array, float]]) -
 
 
 def targets(spaces: list[PublicSpace], results: dict[str, tuple[Array, float]]) -> list[dict[str, Any]]:
+    if "tuner" not in results:
+        return []
     means = {name: scores(spaces, costs).mean(axis=1) for name, (costs, _) in results.items()}
     peers = {name: mean for name, mean in means.items() if name in PEERS}
     off = [each[-1].mean() / p.optimum for p, each in zip(spaces, results["tuner"][0], strict=True)]
@@ -241,13 +267,16 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument("--only", nargs="*", help="the names of searches; all by default")
     parser.add_argument(
+        "--keep", type=Path, help="a folder for what each search found; what is there is not run"
+    )
+    parser.add_argument(
         "--results", type=Path, default=RESULTS, help="the folder to write to (bench/results)"
     )
     args = parser.parse_args()
     spaces = public_spaces(args.folder)
     has_peers = importlib.util.find_spec("kernel_tuner") is not None
     names = args.only or [*SEARCHES, *(PEERS if has_peers else ())]
-    results = measured(spaces, names, args.seeds)
+    results = measured(spaces, names, args.seeds, args.keep)
     packages = ["numpy", *(["kernel_tuner"] if has_peers else [])]
     save(
         args.results / "tuner_public.json",

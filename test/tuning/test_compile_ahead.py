@@ -83,7 +83,9 @@ def test_the_tuner_uses_it(small_softmax: Any, monkeypatch: pytest.MonkeyPatch) 
     """With workers all is compiled elsewhere, without them nothing is."""
     monkeypatch.setattr(measure, "free_processors", lambda: 2)
     # this process does not begin what they have not: it may be done before they have started
-    monkeypatch.setattr(CompileAhead, "wait", lambda self, number: self._futures.pop(number).result(timeout=60))
+    monkeypatch.setattr(
+        CompileAhead, "wait", lambda self, number: self._futures.pop(number).result(timeout=60)
+    )
     backend = CpuDispatcher()
     ahead = autotune(small_softmax, dispatcher=backend, budget=24, rounds=1, store=None)
     assert not [each.failure for each in ahead.measured if each.failure]

@@ -26,7 +26,7 @@ from ..ir.program import Module
 
 __all__ = ["CompileAhead", "free_processors", "main"]
 
-MAX_WORKERS = 8
+MAX_WORKERS = 16
 START = f"import sys; sys.path[:] = {{!r}}; from {__name__} import main; main()"
 
 Compiler = Callable[[Module], None]
