@@ -3,13 +3,15 @@
 Softmax, tensor-train embedding, and decode and search: 20 shapes each, and some that are drawn at random.  For each shape
 the tuner starts at the default schedule and measures a quarter of the space at most.  Then every configuration of the
 space runs once more in turn, on fresh arrays that the tuner never saw: rounds with even numbers say which is the best of
-all, so that it is not the luckiest, and what is reported comes from the others.
+all, so that it is not the luckiest, and what is reported comes from the others.  Shapes that are not run keep the rows of
+an earlier run.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import json
 import random
 import time
 from collections.abc import Iterator
@@ -27,7 +29,9 @@ from vyre_opt.tuning.search_workload import SearchWorkload
 from vyre_opt.tuning.space import show_config
 from vyre_opt.tuning.tuner import autotune
 
-RESULT = Path(__file__).parent / "results" / "autotune_gpu.json"
+RESULTS = Path(__file__).parent / "results"
+KERNELS = ("softmax", "embedding", "decode_scan")
+DRAWN = 4
 ROUNDS = 16
 MOST_ELEMENTS = 1 << 25
 MIB = 1 << 20
@@ -112,6 +116,10 @@ def sample(kind: str, name: str, make: Make, dispatcher: Any) -> dict[str, Any]:
     return result
 
 
+def _key(sample: dict[str, Any]) -> tuple[str, str]:
+    return sample["kernel"], sample["shape"]
+
+
 def row(sample: dict[str, Any]) -> list[str]:
     config = "the default" if sample["config"] == sample["default"] else show_config(sample["config"])
     best = "the default" if sample["best"] == sample["default"] else show_config(sample["best"])
@@ -151,19 +159,23 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--shapes", type=int, default=20, help="of each kernel, the first so many")
-    parser.add_argument("--drawn", type=int, default=4, help="of each kernel, so many more at random")
+    parser.add_argument("--skip", type=int, default=0, help="so many of these")
+    parser.add_argument("--drawn", type=int, default=DRAWN, help="of each kernel, so many more at random")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop to begin shapes after")
+    parser.add_argument(
+        "--results", type=Path, default=RESULTS, help="the folder to write to (bench/results)"
+    )
     parser.add_argument("kernels", nargs="*", default=[], help="softmax, embedding, decode_scan")
     args = parser.parse_args()
     dispatcher = CudaDispatcher(bounds="none")
-    started = time.perf_counter()
-    samples = []
-    for kind in args.kernels or ("softmax", "embedding", "decode_scan"):
-        for name, make in [*shapes(kind)[: args.shapes], *drawn(kind, args.drawn)]:
+    path, started = args.results / "autotune_gpu.json", time.perf_counter()
+    rows = {} if not path.exists() else {_key(each): each for each in json.loads(path.read_text())["samples"]}
+    for kind in args.kernels or KERNELS:
+        for name, make in [*shapes(kind)[args.skip : args.shapes], *drawn(kind, args.drawn)]:
             if time.perf_counter() - started < args.seconds:
-                samples.append(sample(kind, name, make, dispatcher))
-    if not samples:
-        return
+                rows[kind, name] = sample(kind, name, make, dispatcher)
+    order = [(kind, name) for kind in KERNELS for name, _ in [*shapes(kind), *drawn(kind, DRAWN)]]
+    samples = [rows[key] for key in order if key in rows]
     result = {
         "name": "autotune_gpu",
         "title": "Tuned against default schedules on a GPU",
@@ -192,7 +204,7 @@ def main() -> None:
         "targets": list(targets(samples)),
         "samples": samples,
     }
-    save(RESULT, result)
+    save(path, result)
     for each in targets(samples):
         print(f"{each['what']}: {each['measured']} ({'met' if each['met'] else 'not met'})")
 

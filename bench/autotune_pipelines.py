@@ -151,6 +151,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--target", choices=["cpu", "cuda"], default="cuda")
     parser.add_argument("--pipelines", nargs="*", default=PIPELINES, choices=PIPELINES)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop to begin calls after")
     parser.add_argument(
         "--results", type=Path, default=RESULTS, help="the folder to write to (bench/results)"
     )
@@ -158,10 +159,15 @@ def main() -> None:
     backend: Any = dispatcher(args.target)
     draw = random.Random(0)
     low, high = FACTORS[args.target]
+    started = time.perf_counter()
     samples = []
     for name in args.pipelines:
         drawn = round(low * (high / low) ** draw.random())
-        samples += [sample(name, factor, backend) for factor in (FACTOR[args.target], drawn)]
+        samples += [
+            sample(name, factor, backend)
+            for factor in (FACTOR[args.target], drawn)
+            if time.perf_counter() - started < args.seconds
+        ]
     gpu = {"gpu": backend.facts.name} if args.target == "cuda" else {}
     packages = [p for p in ("pycuda", "llvmlite", "numpy", "torch") if p in sys.modules]
     save(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from vyre_opt.runtime.dispatcher import BadInputs
-from vyre_opt.tuning.measure import INFINITE
+from vyre_opt.tuning.measure import INFINITE, Bench
 from vyre_opt.tuning.space import Space
 
 __all__ = ["PublicBench", "PublicSpace", "load_public_space", "public_spaces"]
@@ -60,7 +60,7 @@ class PublicSpace:
         return (random - min(found, float(self.costs[self.costs < INFINITE].max()))) / (random - self.optimum)
 
 
-class PublicBench:
+class PublicBench(Bench):
     """A bench that shows the costs of a space.  Each round shows the same."""
 
     def __init__(self, public: PublicSpace) -> None:

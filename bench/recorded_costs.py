@@ -128,7 +128,7 @@ def record(bench: Bench, space: Space, rounds: int, least_of: int = 1) -> list[l
     return [[] if pick in bench.failures else seconds for pick, seconds in enumerate(samples)]
 
 
-class RecordedBench:
+class RecordedBench(Bench):
     """A bench that returns recorded samples, in order; after the last one, from the first again."""
 
     def __init__(self, recording: Recording) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -39,6 +41,32 @@ class HostEvent:
         return (other.at - self.at) * 1e3
 
 
+class HostGraph:
+    """A graph whose stream is a list of what was recorded."""
+
+    def __init__(self, gpu: HostGpu) -> None:
+        self.stream: list[Callable[[], object]] = []
+
+    @contextmanager
+    def record(self) -> Iterator[list[Callable[[], object]]]:
+        yield self.stream
+
+    def replay(self) -> None:
+        for step in self.stream:
+            step()
+
+
+def enqueue(stream: list[Callable[[], object]] | None, step: Callable[[], object]) -> None:
+    if stream is None:
+        step()
+    else:
+        stream.append(step)
+
+
+def memset(pointer: int, octet: int, size: int, stream: Any = None) -> None:
+    enqueue(stream, lambda: ctypes.memset(pointer, octet, size))
+
+
 class HostGpu:
     """A dispatcher called cuda whose launches run on the CPU, in place; it notes the arrays of each."""
 
@@ -47,7 +75,7 @@ class HostGpu:
     def __init__(self) -> None:
         self.facts = SimpleNamespace(l2_bytes=20_000)
         self.device = self
-        self.cuda = SimpleNamespace(Event=HostEvent, memset_d8_async=ctypes.memset)
+        self.cuda = SimpleNamespace(Event=HostEvent, memset_d8_async=memset)
         self.launches: list[list[Array]] = []
 
     def __enter__(self) -> HostGpu:
@@ -60,7 +88,7 @@ class HostGpu:
         pass
 
     def bind(self, program: Any, arrays: list[Array], grid: int) -> Any:
-        def run() -> None:
+        def launch() -> None:
             self.launches.append(arrays)
             inputs = [np.array(a) for a in arrays]
             outputs = iter(dispatcher("cpu").dispatch(program, inputs, grid))
@@ -71,7 +99,7 @@ class HostGpu:
                     assert not array.any(), f"@{buffer.name} was not cleared"
                     array[...] = 7  # what a launch leaves
 
-        return SimpleNamespace(run=run)
+        return SimpleNamespace(run=lambda stream=None: enqueue(stream, launch))
 
 
 @pytest.fixture
@@ -81,6 +109,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> HostGpu:
     package.gpuarray = arrays  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "pycuda", package)
     monkeypatch.setitem(sys.modules, "pycuda.gpuarray", arrays)
+    monkeypatch.setattr("vyre_opt.tuning.measure_cuda.LaunchGraph", HostGraph)
     return HostGpu()
 
 
@@ -114,6 +143,8 @@ def test_what_is_not_written_shows(gpu: HostGpu, monkeypatch: pytest.MonkeyPatch
     bench = DispatchBench(workload, workload.space("cuda"), gpu)
     bench.samples([0], 1)
     assert bench.failures == {}
-    monkeypatch.setattr(gpu, "bind", lambda program, arrays, grid: SimpleNamespace(run=lambda: None))
+    monkeypatch.setattr(
+        gpu, "bind", lambda program, arrays, grid: SimpleNamespace(run=lambda stream=None: None)
+    )
     assert bench.samples([1], 1) == [[]]
     assert "wrong result" in bench.failures[1]

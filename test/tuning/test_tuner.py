@@ -160,7 +160,7 @@ def test_rounds_take_turns(small_softmax: Any) -> None:
 
     space = Space(_two(small_softmax))
     bench = DispatchBench(small_softmax, space, Watched())
-    bench.samples([0, 1], 1)
+    bench.samples([0, 1], 2)
     for runner in bench._runners.values():
         runner.launches = 1
     order.clear()

@@ -11,6 +11,7 @@ The arrays must live as long as the graph; a replay works on whatever they hold 
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -20,26 +21,32 @@ from . import bindings
 from .waiting import wait_until
 
 if TYPE_CHECKING:
+    from .device import Device
     from .dispatcher import CudaDispatcher
 
 __all__ = ["LaunchGraph"]
 
 
 class LaunchGraph:
-    """A graph of launches on one PyCUDA stream."""
+    """A graph of launches on one PyCUDA stream.  It is freed with this object, or by `drop`."""
 
     def __init__(self, dispatcher: CudaDispatcher) -> None:
         self.device = dispatcher.device
         with self.device:
             self.stream = self.device.cuda.Stream()
         self._executable: Any = None
+        self._free: Any = None
 
     @contextmanager
     def record(self) -> Iterator[Any]:
-        """Gives a stream whose launches are recorded instead of run.  Programs must be prepared before."""
+        """Gives a stream whose launches are recorded instead of run.  Programs must be prepared before.
+
+        What was recorded earlier is dropped.
+        """
+        self.drop()
         driver = bindings.raw()
         stream = driver.CUstream(int(self.stream.handle))
-        mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+        mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
         with self.device:
             bindings.checked(driver.cuStreamBeginCapture(stream, mode), "starting to record a graph")
             try:
@@ -51,6 +58,8 @@ class LaunchGraph:
             graph = bindings.checked(driver.cuStreamEndCapture(stream), "recording a graph")
             self._executable = bindings.checked(driver.cuGraphInstantiate(graph, 0), "instantiating a graph")
             bindings.checked(driver.cuGraphDestroy(graph), "dropping a graph")
+        self._free = weakref.finalize(self, _free, self.device, self._executable)
+        self._free.atexit = False  # the context may be gone by then, and the graph with it
 
     def replay(self, stream: Any = None) -> None:
         """Submit the graph on its own stream, or on another (see `CudaDispatcher.launch`)."""
@@ -72,7 +81,11 @@ class LaunchGraph:
 
     def drop(self) -> None:
         """Free the graph; replays that were submitted still run to their end."""
-        executable, self._executable = self._executable, None
-        if executable is not None:
-            with self.device:
-                bindings.checked(bindings.raw().cuGraphExecDestroy(executable), "dropping a graph")
+        self._executable = None
+        if self._free is not None:
+            self._free()
+
+
+def _free(device: Device, executable: Any) -> None:
+    with device:
+        bindings.checked(bindings.raw().cuGraphExecDestroy(executable), "dropping a graph")

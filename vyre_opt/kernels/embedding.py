@@ -89,7 +89,8 @@ def embedding_schedule(
     On a GPU lookups are grouped by slice, if there are enough of them to share slices; of two cores with large
     ranks a subgroup does a lookup.  Otherwise a workgroup
     does as many lookups, up to 4, as fit into workgroup memory; on a GPU fewer, if `count` would leave
-    multiprocessors idle, and a single lookup of 256 columns or more gets 256 lanes.
+    multiprocessors idle, and a single lookup of 256 columns or more gets 256 lanes.  Four of 32 columns or fewer have work
+    for 64 lanes: 4 to 8 % faster on an H200 at ranks of 4 and 8 than with 128.
     """
     if target == "cpu":
         return _cpu_schedule(shape, strided)
@@ -106,7 +107,11 @@ def embedding_schedule(
     while known and lookups > 1 and known < lookups * BUSY_WORKGROUPS:
         lookups //= 2
     columns = max(q * rank for q, rank in zip(shape.q, shape.ranks[1:], strict=True))
-    lanes = 256 if known and lookups == 1 and columns >= 256 else 128
+    lanes = 128
+    if known and lookups == 1 and columns >= 256:
+        lanes = 256
+    elif known and lookups == 4 and columns <= SUBGROUP:
+        lanes = 64
     return EmbeddingSchedule(lanes, lookups, strided=strided)
 
 

@@ -44,8 +44,12 @@ class Bench(Protocol):
     def samples(self, picks: Sequence[int], rounds: int) -> list[list[float]]:
         """For each of `picks`, its seconds in each round; [] if it fails.  A round measures every pick once."""
 
+    def renew(self, picks: Sequence[int]) -> None:
+        """Prepare these anew.  The luck of a preparation, which all rounds after it share, is not that of the next one."""
+        return
 
-class FunctionBench:
+
+class FunctionBench(Bench):
     """Costs by a function of a configuration; NaN, infinity, DispatchError and ValueError are failures."""
 
     def __init__(self, space: Space, measure: Callable[[Config], float]) -> None:
@@ -76,7 +80,7 @@ class FunctionBench:
             costs.append(cost)
 
 
-class DispatchBench:
+class DispatchBench(Bench):
     """Measures a workload on a dispatcher; `clock`, in seconds, times dispatches except on a GPU."""
 
     def __init__(
@@ -95,6 +99,7 @@ class DispatchBench:
         self._trials: dict[int, Trial] = {}
         self._ahead: CompileAhead | None = None
         self._device: Any = None
+        self._is_backwards = True
 
     def samples(self, picks: Sequence[int], rounds: int) -> list[list[float]]:
         self._compile_ahead(
@@ -102,9 +107,10 @@ class DispatchBench:
         )
         runners = {pick: runner for pick in picks if (runner := self._runner(pick)) is not None}
         seconds: dict[int, list[float]] = {pick: [] for pick in picks}
-        for number in range(rounds):
+        for _ in range(rounds):
             # every other round backwards, so that none always runs after the same other
-            order = list(runners) if number % 2 == 0 else list(runners)[::-1]
+            self._is_backwards = not self._is_backwards
+            order = list(runners)[::-1] if self._is_backwards else list(runners)
             for pick in order:
                 try:
                     seconds[pick].append(runners[pick].seconds())
@@ -112,6 +118,11 @@ class DispatchBench:
                     self._fail(pick, str(error))
                     del runners[pick]  # its samples so far do not count either
         return [seconds[pick] if pick in runners else [] for pick in picks]
+
+    def renew(self, picks: Sequence[int]) -> None:
+        for pick in picks:
+            if pick in self._runners:
+                self._runners[pick].renew()
 
     def close(self) -> None:
         """Call it when nothing more is measured: it ends the processes that compile."""

@@ -1,11 +1,17 @@
-"""Times launches on arrays that stay on the GPU, by events, through PyCUDA."""
+"""Times launches on arrays that stay on the GPU, by events, through PyCUDA.
+
+The launches of a round are a CUDA graph: one by one, short ones would take as long as the host needs to launch them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import cycle
 from typing import Any
 
 import numpy as np
 
+from ..cuda.graph import LaunchGraph
 from ..cuda.timing import Timer
 from ..ir.program import Buffer
 from ..runtime.arrays import storage_type
@@ -75,7 +81,7 @@ class CudaRunner:
         ]
         self.dispatcher = dispatcher
         self.launches = 1
-        self.next_set = 0
+        self.graphs: Iterator[LaunchGraph] = iter(())
 
     def outputs(self) -> list[np.ndarray]:
         trial, arrays = self.trial, self.sets[0]
@@ -90,23 +96,38 @@ class CudaRunner:
             return [np.asarray(arrays[k].get()) for k in written]
 
     def warm_up(self) -> None:
-        self.launches = launches_per_round(self.seconds())
+        with Timer(self.device) as timer:
+            self._launch(0)
+        self.launches = launches_per_round(timer.seconds())
+        self.renew()
+
+    def renew(self) -> None:
+        # if they are fewer than the sets, the next round goes on with the next set
+        rounds = -(-len(self.bound) // self.launches)
+        self.graphs = cycle([self._recorded(number * self.launches) for number in range(rounds)])
         self.seconds()
 
     def seconds(self) -> float:
-        with Timer(self.device) as timer:
-            for _ in range(self.launches):
-                self._launch(self.next_set)
-                self.next_set = (self.next_set + 1) % len(self.bound)
+        graph = next(self.graphs)
+        with Timer(self.device, graph.stream) as timer:
+            graph.replay()
         return timer.seconds() / self.launches
 
-    def _launch(self, number: int) -> None:
+    def _recorded(self, first: int) -> LaunchGraph:
+        """The launches of a round, which begins with the set `first`."""
+        graph = LaunchGraph(self.dispatcher)
+        with graph.record() as stream:
+            for number in range(first, first + self.launches):
+                self._launch(number % len(self.bound), stream)
+        return graph
+
+    def _launch(self, number: int, stream: Any = None) -> None:
         if self.trial.cleared:
             with self.device:
                 for place in self.trial.cleared:
-                    self._fill(self.sets[number][place], 0)
-        self.bound[number].run()
+                    self._fill(self.sets[number][place], 0, stream)
+        self.bound[number].run(stream)
 
-    def _fill(self, array: Any, octet: int) -> None:
+    def _fill(self, array: Any, octet: int, stream: Any = None) -> None:
         if array.nbytes:
-            self.device.cuda.memset_d8_async(int(array.gpudata), octet, array.nbytes)
+            self.device.cuda.memset_d8_async(int(array.gpudata), octet, array.nbytes, stream)

@@ -12,8 +12,10 @@ __all__ = ["CallRunner", "TrialRunner", "launches_per_round", "on_host"]
 
 ROUND_SECONDS = 2e-3
 """A round of short launches has several of them, to take about as long as this."""
-MAX_LAUNCHES, MAX_CALLS = 10, 100
-"""The most launches of a round on a GPU, and the most calls from the host, whose times differ more."""
+MAX_LAUNCHES = 100
+WARM_UP = 5
+"""Rounds before the first timed one, if they are short: the first call compiles, the second plans those that follow, and more
+calls in a round show better how long one takes, without the wait at the end."""
 
 
 class TrialRunner(Protocol):
@@ -22,6 +24,9 @@ class TrialRunner(Protocol):
 
     def warm_up(self) -> None:
         """Run untimed, and choose the number of launches in a round."""
+
+    def renew(self) -> None:
+        """See `Bench`."""
 
     def seconds(self) -> float:
         """Run one round; the mean seconds of a launch."""
@@ -45,8 +50,14 @@ class CallRunner:
         return [on_host(result) for result in results]
 
     def warm_up(self) -> None:
-        self.seconds()  # the first calls plan those that follow
-        self.launches = launches_per_round(self.seconds(), MAX_CALLS)
+        for _ in range(WARM_UP):
+            seconds = self.seconds()
+            if seconds * self.launches > ROUND_SECONDS:
+                break
+            self.launches = max(self.launches, launches_per_round(seconds))
+
+    def renew(self) -> None:
+        """Nothing: a call of some microseconds takes as long by one plan as by another."""
 
     def seconds(self) -> float:
         started = self.clock()
@@ -70,6 +81,6 @@ def on_host(array: Any) -> np.ndarray:
     return np.ascontiguousarray(array).copy()
 
 
-def launches_per_round(seconds: float, most: int = MAX_LAUNCHES) -> int:
+def launches_per_round(seconds: float) -> int:
     """How many launches, of `seconds` each, are timed together in a round."""
-    return max(1, min(most, int(ROUND_SECONDS / max(seconds, 1e-9))))
+    return max(1, min(MAX_LAUNCHES, int(ROUND_SECONDS / max(seconds, 1e-9))))
