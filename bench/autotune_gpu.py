@@ -2,8 +2,8 @@
 
 Softmax, tensor-train embedding, and decode and search: 20 shapes each, and some that are drawn at random.  For each shape
 the tuner starts at the default schedule and measures a quarter of the space at most.  Then every configuration of the
-space runs once more in turn, on fresh arrays that the tuner never saw: rounds with even numbers say which is the best of
-all, so that it is not the luckiest, and what is reported comes from the others.  Shapes that are not run keep the rows of
+space runs once more in turn, on fresh arrays that the tuner never saw: half of the rounds say which is the best of all, so
+that it is not the luckiest, and what is reported comes from the others.  Shapes that are not run keep the rows of
 an earlier run.
 """
 
@@ -15,16 +15,15 @@ import json
 import random
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from functools import partial
 from pathlib import Path
-from statistics import geometric_mean, median
+from statistics import geometric_mean
 from typing import Any
 
 from autotune_workloads import BF16, F32, Make, embedding, softmax
+from exhaustive import Exhaustive
 from measure import machine, save, today
 
-from vyre_opt.tuning.measure import DispatchBench, relative
 from vyre_opt.tuning.search_workload import SearchWorkload
 from vyre_opt.tuning.space import show_config
 from vyre_opt.tuning.tuner import autotune
@@ -89,28 +88,23 @@ def sample(kind: str, name: str, make: Make, dispatcher: Any) -> dict[str, Any]:
     tuning = autotune(make(), dispatcher=dispatcher, store=None)
     tuned = time.perf_counter() - started
     fresh = make()  # arrays of its own
-    space = fresh.space("cuda")
-    with closing(DispatchBench(fresh, space, dispatcher)) as bench:
-        samples = bench.samples(range(len(space)), ROUNDS)
-    ran = [pick for pick, own in enumerate(samples) if own]
-    best = min(ran, key=lambda pick: median(samples[pick][::2]))
-    choice, default = (space.find(config) or 0 for config in (tuning.config, tuning.default or {}))
-    judged = [own[1::2] for own in samples]
+    judge = Exhaustive(fresh, fresh.space("cuda"), dispatcher, ROUNDS)
+    choice, default = tuning.config, tuning.default or tuning.config
     result: dict[str, Any] = {
         "kernel": kind,
         "shape": name,
-        "gain": relative(judged[default], judged[choice]),
-        "default_over_best": relative(judged[default], judged[best]),
-        "choice_over_best": relative(judged[choice], judged[best]),
-        "seconds": median(judged[choice]),
-        "config": tuning.config,
-        "default": tuning.default,
-        "best": space.configs[best],
+        "gain": judge.ratio(default, choice),
+        "default_over_best": judge.ratio(default, judge.best),
+        "choice_over_best": judge.ratio(choice, judge.best),
+        "seconds": judge.seconds(choice),
+        "config": choice,
+        "default": default,
+        "best": judge.best,
         "measured": len(tuning.measured),
         "of": tuning.of,
         "tuning_seconds": tuned,
         "seconds_of_all": time.perf_counter() - started - tuned,
-        "failures": sorted(set(bench.failures.values())),
+        "failures": judge.failures,
     }
     print(" | ".join([*row(result), f"{result['seconds_of_all']:.1f}", *result["failures"]]), flush=True)
     return result

@@ -2,8 +2,8 @@
 
 Pipelines of examples/pipelines with arrays and grids times 4096, and times a factor drawn at random.  Each is tuned, from
 nothing, as `autotune(call_workload(...))` does.  Then all of its configurations run once more in turn, on other
-arrays: rounds with even numbers say which is the best of all, the others what the choice takes beside it and
-beside the default, so that the best is not the luckiest.
+arrays: half of the rounds say which is the best of all, so that it is not the luckiest, the others what the choice takes
+beside it and beside the default.
 """
 
 from __future__ import annotations
@@ -15,19 +15,18 @@ import re
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
-from statistics import geometric_mean, median
+from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
+from exhaustive import Exhaustive
 from measure import machine, save, today
 
 from vyre_opt import autotune, call_workload, dispatcher, parse
 from vyre_opt.ir.program import AccessMode
 from vyre_opt.runtime.arrays import storage_type
 from vyre_opt.tuning.call_workload import CallWorkload
-from vyre_opt.tuning.measure import DispatchBench, relative
 from vyre_opt.tuning.space import show_config
 
 RESULTS = Path(__file__).parent / "results"
@@ -84,27 +83,22 @@ def sample(name: str, factor: int, backend: Any) -> dict[str, Any]:
     started = time.perf_counter()
     tuning = autotune(call_of(text, backend, 0), store=None)
     seconds = time.perf_counter() - started
-    judge = call_of(text, backend, 1)
-    space = judge.space(backend.name)
-    with closing(DispatchBench(judge, space, backend)) as bench:
-        samples = bench.samples(range(len(space)), ROUNDS)
-    ran = [pick for pick, own in enumerate(samples) if own]
-    choice, default = (space.find(config) or 0 for config in (tuning.config, tuning.default or {}))
-    best = min(ran, key=lambda pick: median(samples[pick][::2]))
-    judged = [own[1::2] for own in samples]
+    call = call_of(text, backend, 1)
+    judge = Exhaustive(call, call.space(backend.name), backend, ROUNDS)
+    choice, default = tuning.config, tuning.default or tuning.config
     result = {
         "pipeline": name,
         "factor": factor,
         "tuning_seconds": seconds,
-        "of": len(space),
+        "of": tuning.of,
         "measured": len(tuning.measured),
-        "config": tuning.config,
-        "best": space.configs[best],
-        "default": tuning.default,
-        "over_best": relative(judged[choice], judged[best]),
-        "over_default": relative(judged[choice], judged[default]),
-        "seconds": median(judged[choice]),
-        "failures": sorted(set(bench.failures.values())),
+        "config": choice,
+        "best": judge.best,
+        "default": default,
+        "over_best": judge.ratio(choice, judge.best),
+        "over_default": judge.ratio(choice, default),
+        "seconds": judge.seconds(choice),
+        "failures": judge.failures,
     }
     print(" | ".join(row(result)), flush=True)
     return result
