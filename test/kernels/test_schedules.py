@@ -244,7 +244,8 @@ def test_few_lookups_are_many_workgroups_on_a_gpu() -> None:
         assert (schedule.lanes, schedule.lookups) == (lanes, 1)
         assert embedding_schedule(shape, count=1024) == embedding_schedule(shape)
     small = EmbeddingShape((200, 220, 250), (4, 4, 4), (8, 8))
-    assert embedding_schedule(small, count=4096, target="sm_90") == EmbeddingSchedule(64, 4)
+    assert embedding_schedule(small, count=4096, target="sm_90") == EmbeddingSchedule(128, 4)
+    assert embedding_schedule(small, count=65536, target="sm_90") == EmbeddingSchedule(64, 4)
     assert embedding_schedule(small, target="sm_90") == EmbeddingSchedule(128, 4)
 
 
@@ -270,7 +271,7 @@ def test_search_runs_all_lanes_at_once_if_it_can() -> None:
         assert search_grid(schedule, count) <= at_once
         shorter = [s for s in (12, 36, 60, 84) if s < schedule.chunk]
         assert all(count > at_once * 128 * s for s in shorter)
-        assert schedule.near == (32 if mib < 1 else 0), "rows of the table beside a text that is short"
+        assert (schedule.lanes, schedule.near) == ((256, 32) if mib <= 1.5 else (128, 0)), "rows of the table, shared"
     for count in (None, 1 << 25, 1 << 28):
         assert search_schedule("sm_90", count) == search_schedule("cuda")
     for warmup in (0, 700, 5000):

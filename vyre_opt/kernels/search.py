@@ -46,7 +46,7 @@ CHUNKS = (12, 36, 60, 84)  # an odd number of words each; their tiles are whole 
 RESIDENT = (
     132 * 2048
 )  # lanes that an H100 runs at once: a search takes 32 registers, which allows all of them
-NEAR, FEW_BYTES = 32, 1 << 20  # rows in workgroup memory, for decoded bytes below that
+NEAR, FEW_BYTES = 32, 3 << 19  # rows in workgroup memory, for so many decoded bytes at most
 
 
 @dataclass(frozen=True)
@@ -86,12 +86,13 @@ def search_schedule(target: str = "", count: int | None = None, warmup: int = 0)
     On a GPU arithmetic is the bottleneck, hence `lookup`.  A short text takes as long as one lane if all its
     lanes run at once, so its chunk is the shortest with which they do.  A halo of more than a quarter of
     the tile would cost more than a short chunk gains.  Of a very short one each step waits for the table, so the rows that
-    are read most are in workgroup memory: a seventh faster on an H200 at 256 KiB, not at all from 1 MiB on.
+    are read most are in workgroup memory, for more lanes: an H200 is a fifth faster at 256 KiB, a twelfth at 1 MiB, and
+    slower from 2 MiB on.
     """
     if not is_gpu(target):
         return SearchSchedule()
-    near = NEAR if count is not None and count < FEW_BYTES else 0
-    tiled = [SearchSchedule(chunk=chunk, lookup=True, near=near) for chunk in CHUNKS]
+    lanes, near = (256, NEAR) if count is not None and count <= FEW_BYTES else (SearchSchedule.lanes, 0)
+    tiled = [SearchSchedule(lanes, chunk, lookup=True, near=near) for chunk in CHUNKS]
     at_once = (
         s for s in tiled if count is not None and count <= RESIDENT * s.chunk and warmup <= s.tile // 4
     )

@@ -13,9 +13,8 @@ __all__ = ["CallRunner", "TrialRunner", "launches_per_round", "on_host"]
 ROUND_SECONDS = 2e-3
 """A round of short launches has several of them, to take about as long as this."""
 MAX_LAUNCHES = 100
-WARM_UP = 5
-"""Rounds before the first timed one, if they are short: the first call compiles, the second plans those that follow, and more
-calls in a round show better how long one takes, without the wait at the end."""
+WARM_UP = 4
+"""Rounds that say how many calls fit, if they are short: the more there are, the less counts the wait at the end."""
 
 
 class TrialRunner(Protocol):
@@ -50,6 +49,7 @@ class CallRunner:
         return [on_host(result) for result in results]
 
     def warm_up(self) -> None:
+        self.seconds()  # the first call compiled, this one plans those that follow
         for _ in range(WARM_UP):
             seconds = self.seconds()
             if seconds * self.launches > ROUND_SECONDS:
