@@ -75,7 +75,6 @@ SEARCHES: dict[str, Search] = {
     "tuner": partial(_tuner, SearchOptions()),
     "neighbours off": partial(_tuner, SearchOptions(near=0.0)),
     "surrogate off": _neighbours_alone,
-    "sums off": partial(_tuner, SearchOptions(sums=False)),
     "twos off": partial(_tuner, SearchOptions(twos=False)),
     "limit off": partial(_tuner, SearchOptions(limit=1.0)),
     "spread off": partial(_tuner, SearchOptions(spread=1)),

@@ -25,7 +25,7 @@ def test_every_space_has_a_kernel(name: str) -> None:
     zeros and negative numbers too."""
     space = SPACES[name]
     surrogate = Surrogate(space, np.random.default_rng(3))
-    at = surrogate._points(np.arange(min(60, len(space))))
+    at = surrogate.coordinates[: min(60, len(space))]
     for _ in range(20):
         kernel = _kernel(surrogate._prior(), at, at, float)
         assert np.allclose(np.diagonal(kernel), 1.0)
@@ -39,22 +39,19 @@ def test_every_space_has_a_kernel(name: str) -> None:
 
 @pytest.mark.parametrize("name", SPACES)
 def test_the_kernel_by_its_formula(name: str) -> None:
-    """b (1 + s + s^2 / 3) exp(-s) + (1 - b) mean exp(-d), one pair at a time, in double precision."""
+    """(1 + s + s^2 / 3) exp(-s), one pair at a time, in double precision."""
     space = SPACES[name]
     surrogate = Surrogate(space, np.random.default_rng(1))
-    singles, at = surrogate.singles, surrogate.coordinates
+    at = surrogate.coordinates
     rows, columns = np.arange(min(5, len(space))), np.arange(len(space))[-7:]
     for _ in range(5):
         particle = surrogate._prior()
-        b = 1 / (1 + np.exp(-particle[-1])) if singles else 1.0
-        kernel = _kernel(particle, surrogate._points(rows), surrogate._points(columns))
+        kernel = _kernel(particle, at[rows], at[columns])
         for i, row in enumerate(rows):
             for j, column in enumerate(columns):
-                d = np.abs(at[row] - at[column]) * np.exp(particle[:-2])
+                d = np.abs(at[row] - at[column]) * np.exp(particle[:-1])
                 s = min(FAR, float(np.sqrt(5 * (d @ d))))
-                both = (1 + s + s * s / 3) * np.exp(-s)
-                each = float(np.exp(-d[:singles]).mean()) if singles else 0.0
-                assert kernel[i, j] == pytest.approx(b * both + (1 - b) * each, abs=1e-3)
+                assert kernel[i, j] == pytest.approx((1 + s + s * s / 3) * np.exp(-s), abs=1e-3)
 
 
 @pytest.mark.parametrize("count", [1, 2, 23, 24, 25, 100, 193])
@@ -123,9 +120,9 @@ def test_what_is_believed_is_known_better() -> None:
     for place in (0, 3):
         prediction.believe(place)
     for process, known, after in zip(prediction._processes, before, prediction.deviations, strict=True):
-        rows = surrogate._points(np.concatenate([seen, asked[[0, 3]]]))
-        kernel = _kernel(process.particle, rows, rows, float) + process.noise * np.eye(len(rows.at))
-        across = _kernel(process.particle, rows, surrogate._points(asked), float)
+        rows = surrogate.coordinates[np.concatenate([seen, asked[[0, 3]]])]
+        kernel = _kernel(process.particle, rows, rows, float) + process.noise * np.eye(len(rows))
+        across = _kernel(process.particle, rows, surrogate.coordinates[asked], float)
         left = 1 - np.einsum("mn,mn->n", across, np.linalg.solve(kernel, across))
         assert after == pytest.approx(np.sqrt(np.maximum(left, 0) * process.variance), abs=2e-3)
         assert (after <= known + 1e-12).all()

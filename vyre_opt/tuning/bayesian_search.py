@@ -44,7 +44,7 @@ class SearchOptions:
     `opening`, `most_opening`: the part of these that is glanced at before the first choice, and how many at most;
     each is the farthest from those before it of `spread` drawn at random.
     `limit`: the part of the costs below which they are told apart.
-    `sums`, `twos`: see Surrogate.
+    `twos`: see Surrogate.
     `patience`: the search stops if no configuration of the space is expected to lower the logarithm of the best cost by this.
     `contenders`: configurations that cost less than this times the best are measured in all rounds.
     """
@@ -58,8 +58,7 @@ class SearchOptions:
     opening: float = 0.5
     most_opening: int = 14
     spread: int = 200
-    limit: float = 0.7
-    sums: bool = True
+    limit: float = 0.5
     twos: bool = True
     patience: float = 1e-6
     contenders: float = 1.3
@@ -96,7 +95,7 @@ def bayesian_search(
     `prior`: what each configuration is expected to cost, by anything that is known before; only ratios of these count.
     `on_progress(point)` is called before each choice.
     """
-    surrogate = Surrogate(space, rng, options.sums, options.twos)
+    surrogate = Surrogate(space, rng, options.twos)
     neighbours = _Neighbours(space, options.hops)
     expected = np.zeros(len(space)) if prior is None else np.log(prior)
     glance = max(1, budget.rounds // 2)

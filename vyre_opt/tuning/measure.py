@@ -8,7 +8,7 @@
                   (see budget), so that what is measured at different times can be compared too
     median        a cost is the median of the rounds
 
-On a GPU a time is that between events around a few launches, which go through several sets of arrays
+On a GPU a time is that between events around a graph of launches, which go through several sets of arrays
 that together are larger than the L2 cache; elsewhere it is the time of a whole dispatch.
 """
 

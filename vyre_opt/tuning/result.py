@@ -92,7 +92,7 @@ class Tuning:
         if self.config != self.default or each.config == self.default or each.cost >= default_cost:
             return ""
         if each.wins is None:
-            return "   (not confirmed: faster once, and not among the last)"
+            return "   (not confirmed: faster once, and not among those that ran again)"
         return f"   (not confirmed: faster than the default in {each.wins} of {ROUNDS} rounds, by {1 - each.cost / default_cost:.1%})"
 
     def summary(self) -> str:

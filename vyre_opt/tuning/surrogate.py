@@ -9,13 +9,9 @@ A configuration has a coordinate for each factor: for numbers the index of its v
 the factor, scaled to [0, 1]; for texts one coordinate per text.  A factor of integers has one more, how often
 2 divides the value: schedules that fill whole vectors, banks and subgroups are alike, whatever their size.
 One without the factor is in the middle, and apart from all others in a second coordinate.  With d_f the
-distance by coordinate f, times its weight, and r^2 the sum of all d_f^2,
+distance by coordinate f, times its weight, and r^2 the sum of all d_f^2, the kernel is that of Matern of order 5/2,
 
-    k = b (1 + s + s^2 / 3) exp(-s) + (1 - b) mean_f exp(-d_f),      s = sqrt(5) r
-
-The first part is the Matern kernel of order 5/2.  The second is a sum over single factors: it predicts that
-the best value of one factor together with the best of another is good, even if the two were never measured
-together.
+    k = (1 + s + s^2 / 3) exp(-s),      s = sqrt(5) r
 """
 
 from __future__ import annotations
@@ -36,13 +32,12 @@ PARTICLES = 4
 MOVES = 1  # steps of each chain whenever costs are added
 MOST = 192  # costs that are used: of more, the cheapest and some of the others
 JITTER = 1e-4
-MOST_LEVELS = 128
 DOUBT = 0.3  # of one that failed: the noise of its cost, as a part of the variance
 FAR = 30.0  # a distance beyond which nothing is told apart; powers of larger ones are denormal, and slow
 BLOCK = 48  # rows of a kernel that are computed together
 LEAF = 24  # up to which a triangular matrix is inverted as a whole
 
-# The prior: weights are log-normal; the noise, as a part of the variance, is log-normal; b is logit-normal.
+# The prior: weights are log-normal, and so is the noise, as a part of the variance.
 WEIGHT, WEIGHT_OF_TWOS, WEIGHT_SPREAD = 0.5, -0.5, 1.3
 NOISE, NOISE_SPREAD = 1e-3, 1.0
 # added to the sum of squares, so that after three equal costs the predictions are not certain
@@ -77,54 +72,21 @@ class Prediction:
             np.sqrt(np.maximum(deviations**2 - change**2, 1e-8), out=deviations)
 
 
-@dataclass(frozen=True, eq=False)
-class _Levels:
-    """All levels of all factors, each the value of a coordinate: that of `columns`."""
-
-    columns: Array
-    values: Array
-    factors: int
-
-    @staticmethod
-    def of(coordinates: Array) -> _Levels:
-        own = [np.unique(column) for column in coordinates.T]
-        columns = np.repeat(np.arange(len(own)), [len(values) for values in own])
-        return _Levels(columns, np.concatenate([np.empty(0), *own]), len(own))
-
-
-@dataclass(frozen=True, eq=False)
-class _Points:
-    """Some configurations, a row each.  `at`: by level, its factor's coordinate.  `has_level`: 1 for each of its levels, so
-    that a sum over factors is a product of matrices."""
-
-    coordinates: Array
-    at: Array
-    has_level: Array
-    levels: _Levels
-
-    def __getitem__(self, place: int) -> _Points:
-        one = slice(place, place + 1)
-        return _Points(self.coordinates[one], self.at[one], self.has_level[one], self.levels)
-
-
 class Surrogate:
     """Predicts the costs of configurations of a space from those of some; `rng` drives the chains.
 
-    `sums`: whether a part of each process is a sum over factors; `twos`: whether there are coordinates of how often 2 divides.
+    `twos`: whether there are coordinates of how often 2 divides.
     """
 
-    def __init__(self, space: Space, rng: np.random.Generator, sums: bool = True, twos: bool = True) -> None:
+    def __init__(self, space: Space, rng: np.random.Generator, twos: bool = True) -> None:
         single, halvings = _coordinates(space)
         halvings = halvings if twos else []
         self.coordinates = np.array([*single, *halvings]).reshape(-1, len(space)).T
         self.singles = len(single)
-        steps = [_coarse(column) for column in single] if sums else []
-        self.steps = np.array(steps).reshape(len(steps), len(space)).T
-        self.levels = _Levels.of(self.steps)
         self.rng = rng
         weights = np.repeat([WEIGHT, WEIGHT_OF_TWOS], [len(single), len(halvings)])
-        self.middle = np.concatenate([weights, [np.log(NOISE), 0.0]])
-        self.spread = np.concatenate([np.full(len(weights), WEIGHT_SPREAD), [NOISE_SPREAD, 1.0]])
+        self.middle = np.append(weights, np.log(NOISE))
+        self.spread = np.append(np.full(len(weights), WEIGHT_SPREAD), NOISE_SPREAD)
         self.particles = [self._prior() for _ in range(PARTICLES)]
 
     def squared_distances(self, pick: int) -> Array:
@@ -141,21 +103,16 @@ class Surrogate:
         """
         used = _selection(logs)
         doubts = np.zeros(len(used)) if failed is None else DOUBT * failed[used]
-        known, logs = self._points(np.asarray(picks)[used]), logs[used]
+        known, logs = self.coordinates[np.asarray(picks)[used]], logs[used]
         processes = [self._moved(particle, known, logs, doubts) for particle in self.particles]
         self.particles = [process.particle for process in processes]
-        asked = self._points(candidates)
+        asked = self.coordinates[candidates]
         rows = [process.predict(asked) for process in processes]
         return Prediction(
             np.array([mean for mean, _ in rows]), np.array([each for _, each in rows]), processes
         )
 
-    def _points(self, configs: Array) -> _Points:
-        levels = self.levels
-        at = self.steps[configs][:, levels.columns]
-        return _Points(self.coordinates[configs], at, (at == levels.values).astype(np.float32), levels)
-
-    def _moved(self, particle: Array, known: _Points, logs: Array, doubts: Array) -> _Process:
+    def _moved(self, particle: Array, known: Array, logs: Array, doubts: Array) -> _Process:
         """The process where a chain is after MOVES steps."""
         process = _Process(particle, known, logs, doubts)
         for _ in range(MOVES):
@@ -179,7 +136,7 @@ class Surrogate:
         return prior + float(process.likelihood)
 
     def _prior(self) -> Array:
-        """The logarithms of the weights and of the noise, and the logit of b."""
+        """The logarithms of the weights and of the noise."""
         return self.middle + self.spread * self.rng.standard_normal(len(self.middle))
 
 
@@ -188,9 +145,9 @@ class _Process:
 
     `doubts`: what is added to the noise of each cost."""
 
-    def __init__(self, particle: Array, known: _Points, logs: Array, doubts: Array) -> None:
+    def __init__(self, particle: Array, known: Array, logs: Array, doubts: Array) -> None:
         self.particle, self.known, count = particle, known, len(logs)
-        self.noise = float(np.exp(particle[-2])) + JITTER
+        self.noise = float(np.exp(particle[-1])) + JITTER
         # two more rows and columns, so that the same decomposition solves for the costs and for ones; the corner is large
         # enough for the whole to be positive definite
         bordered = np.empty((count + 2, count + 2))
@@ -208,7 +165,7 @@ class _Process:
         halves = float(np.sum(np.log(np.diagonal(self.lower))))
         self.likelihood = -0.5 * (count + 1) * np.log(square) - halves - 0.5 * np.log(weight)
 
-    def predict(self, asked: _Points) -> tuple[Array, Array]:
+    def predict(self, asked: Array) -> tuple[Array, Array]:
         """The mean and the deviation of the costs at some coordinates."""
         self.asked = asked
         across = _kernel(self.particle, self.known, asked)
@@ -220,7 +177,7 @@ class _Process:
     def change(self, place: int) -> Array:
         """By what the cost at `place`, when it is known, moves each of the costs that were asked for: its square is what their
         variances lose."""
-        along = _kernel(self.particle, self.asked[place], self.asked)[0]
+        along = _kernel(self.particle, self.asked[place : place + 1], self.asked)[0]
         along = along - self.half[:, place] @ self.half
         for change in self.changes:
             along = along - change[place] * change
@@ -237,21 +194,16 @@ def _normal(z: Array, density: Array) -> Array:
     return np.where(z < 0, density * series, 1 - density * series)
 
 
-def _kernel(particle: Array, one: _Points, other: _Points, dtype: Any = np.float32) -> Array:
+def _kernel(particle: Array, one: Array, other: Array, dtype: Any = np.float32) -> Array:
     """The kernel k between two lists of configurations, in single precision.
 
     `dtype`: of the squares that distances are the difference of; in double precision equal rows have equal columns.
     """
-    weights, levels = np.exp(particle[:-2]), other.levels
-    x, y = one.coordinates * weights, other.coordinates * weights
+    weights = np.exp(particle[:-1])
+    x, y = one * weights, other * weights
     # a row (x, |x|^2, 1) times a column (-2 y, 1, |y|^2) is |x - y|^2; of s^2 it is five times that
     left = np.column_stack([x, (x * x).sum(axis=1), np.ones(len(x))]).astype(dtype)
     right = np.column_stack([-10 * y, np.full(len(y), 5.0), 5 * (y * y).sum(axis=1)]).astype(dtype).T
-    both = 1 / (1 + np.exp(-particle[-1])) if levels.factors else 1.0
-    distances = np.abs(one.at - levels.values) * weights[levels.columns]
-    from_levels = np.exp(-np.minimum(distances, FAR), dtype=np.float32)
-    from_levels *= np.float32((1 - both) / max(1, levels.factors))
-    has_level = other.has_level.T
     kernel = np.empty((len(x), len(y)), np.float32)
     for start in range(0, len(x), BLOCK):  # which caches hold
         rows = slice(start, start + BLOCK)
@@ -262,8 +214,6 @@ def _kernel(particle: Array, one: _Points, other: _Points, dtype: Any = np.float
         block *= s
         block += 1
         block *= np.exp(np.negative(s, out=s), out=s)
-        block *= np.float32(both)
-        block += from_levels[rows] @ has_level
     return kernel
 
 
@@ -278,13 +228,6 @@ def _inverse(lower: Array) -> Array:
     inverse[half:, half:] = last = _inverse(lower[half:, half:])
     inverse[half:, :half] = -last @ (lower[half:, :half] @ first)
     return inverse
-
-
-def _coarse(column: Array) -> Array:
-    """With MOST_LEVELS different values at most: where there are more, neighbours are one in the sum over factors."""
-    if len(np.unique(column)) <= MOST_LEVELS:
-        return column
-    return np.asarray(np.round(column * (MOST_LEVELS - 1)) / (MOST_LEVELS - 1))
 
 
 def _selection(logs: Array) -> Array:
