@@ -88,6 +88,21 @@ def test_example_of_an_op_is_a_program(row: OpDef) -> None:
     assert " ".join(ops_page.example(row).split()) in shown
 
 
+def _matrix_program(row: OpDef) -> str:
+    element = "f16" if row.name == "matrix_load" else "f32"
+    return f"""vyre 2
+    program @p workgroup(64) {{
+      buffer @b : {element}[64, 64] read_write binding(0) live_in live_out
+      %i = const 0 : u32
+      %j = subgroup_id
+      %m = const 1.0 : matrix<16x16xf32, acc>
+      %a = const 1.0 : matrix<16x16xf16, a>
+      %b = const 1.0 : matrix<16x16xf16, b>
+      %c = const 0.0 : matrix<16x16xf32, acc>
+      {ops_page.example(row)}
+    }}"""
+
+
 def _program(row: OpDef) -> str:
     """A program around the example of `row`, with all that it names."""
     if row.kernel is not None:
@@ -97,6 +112,8 @@ def _program(row: OpDef) -> str:
         )
         return f"vyre 1\nprogram @p workgroup(64) {{\n{buffers}{ops_page.example(row)}\n}}\n"
     dtype = ops_page.operand_type(row)
+    if row.format.startswith("matrix"):
+        return _matrix_program(row)
     # a terminator is shown where it stands
     text = "" if row.is_terminator else ops_page.example(row)
     if row.name == "yield":

@@ -271,7 +271,9 @@ def test_search_runs_all_lanes_at_once_if_it_can() -> None:
         assert search_grid(schedule, count) <= at_once
         shorter = [s for s in (12, 36, 60, 84) if s < schedule.chunk]
         assert all(count > at_once * 128 * s for s in shorter)
-        assert (schedule.lanes, schedule.near) == ((256, 32) if mib <= 1.5 else (128, 0)), "rows of the table, shared"
+        assert (schedule.lanes, schedule.near) == ((256, 32) if mib <= 1.5 else (128, 0)), (
+            "rows of the table, shared"
+        )
     for count in (None, 1 << 25, 1 << 28):
         assert search_schedule("sm_90", count) == search_schedule("cuda")
     for warmup in (0, 700, 5000):

@@ -6,7 +6,6 @@ import os
 import random
 import re
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,8 @@ from support.quick import quick
 
 from vyre_opt import BadInputs, dispatcher, parse, print_program
 from vyre_opt.cuda import ptx_cache
-from vyre_opt.cuda.kernels import KernelCache, PtxOptions
+from vyre_opt.cuda.kernels import PtxOptions
+from vyre_opt.cuda.kernels import _compile as compiled
 from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.targets import gpu
@@ -327,14 +327,13 @@ def test_gpu_kernels_survive_the_store() -> None:
 
 def test_ptx_is_written_once(tmp_path: Path) -> None:
     """The second time PTX comes from the store, to the byte, and a damaged entry is written again."""
-    device: Any = SimpleNamespace(facts=SimpleNamespace(target=gpu("sm_90")))
     store = Store(tmp_path)
     texts = []
     for cached in (False, True, False):
         log = new_log()
         module = parse(FAULTY)
         unit = Unit(module.programs["p"], module, {})
-        texts.append(KernelCache(device, PtxOptions(), store, log)._compile([unit], (8, 0))[1])
+        texts.append(compiled([unit], gpu("sm_90"), (8, 0), PtxOptions(), store, log)[1])
         assert [c.cached for c in log] == [cached]
         if cached:
             (entry,) = store.entries()

@@ -22,7 +22,7 @@ def op_samples(row: OpDef) -> Iterator[Module]:
         return
     choices = next((attr.choices for attr in row.attrs if attr.choices), None) or (None,)
     for choice in choices:
-        b = Builder("p", (8, 2), 2)
+        b = Builder("p", (8, 4) if row.format.startswith("matrix") else (8, 2), 2)
         b.buffer("in", _operand_type(row), 64, "read_write", 0, live_in=True, live_out=True)
         _build(b, row, choice)
         b.finish()
@@ -67,10 +67,24 @@ def _build(b: Builder, row: OpDef, choice: str | None) -> None:
         b.subgroup_shuffle(x, 1, choice or "")
     elif format == "reduce":
         b.subgroup_reduce(x, choice or "")
+    elif format.startswith("matrix"):
+        _matrix(b, row.name, choice or "")
     elif format == "scan":
         b.subgroup_scan(x, choice or "", "max")
     else:
         _SINGLE[row.name](b, x, truth)
+
+
+def _matrix(b: Builder, name: str, layout: str) -> None:
+    b.buffer("m", F32, (32, 16), "read_write", 1, live_in=True, live_out=True)
+    total = DataType.matrix(16, 8, F32, "acc")
+    if name == "matrix_store":
+        b.matrix_store(b.splat(b.const(0.5, F32), total), "m", (3, b.subgroup_id()), layout)
+    elif name == "matrix_load":
+        b.matrix_load("m", (b.workgroup_id("x"), 4), DataType.matrix(8, 8, DataType.TF32, "b"), layout)
+    else:
+        x = b.const(2.0, DataType.matrix(16, 16, DataType.BF16, "a"))
+        b.matrix_mul_add(x, b.const(1.0, DataType.matrix(16, 8, DataType.BF16, "b")), b.const(0.0, total))
 
 
 def _splat(b: Builder, x: Value, truth: Value) -> None:

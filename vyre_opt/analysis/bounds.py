@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ..ir import arith
+from ..ir.access_extents import access_extents
 from ..ir.loops import bounds
 from ..ir.program import Block, Buffer, Op, Program, Value
 from .affine import AffineExpr, Symbol, SymbolKind
@@ -216,9 +217,7 @@ class BoundsProofs:
     def _proof(self, op: Op, dimension: int) -> BoundsProof | None:
         """The proof that an access is in bounds along a dimension; None if there is none."""
         buffer = self.program.buffers[op.attrs["buffer"]]
-        value = op.operands[0] if op.name == "store" else op.results[0]
-        # a vector is of elements that follow each other along the last dimension
-        width = value.type.lanes // buffer.dtype.lanes if dimension == len(op.indices) - 1 else 1
+        width = access_extents(op, buffer)[dimension]
         index = op.indices[dimension]
         derived, no_wrap = self._expr_with_facts(index, MAX_DEPTH)
         proof = self._proof_of(derived, no_wrap, buffer, dimension, width)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import compress, product
 from operator import mul
 
+from ..ir.access_extents import is_matrix_access, moved_type
 from ..ir.program import Block, Op, Program, Value
 from ..ir.types import DataType
 from ..ir.uniformity import Level, Uniformity
@@ -327,11 +328,11 @@ class Footprints:
 
     def _access(self, op: Op) -> None:
         effects = op.definition.effects
-        moved = op.operands[0] if op.name == "store" else op.results[0]
+        moved = moved_type(op)
         buffer = self.program.buffers[op.attrs["buffer"]]
         index = self.index(op, self.affine.expr, self._guards)
         # of a buffer of vectors, an index counts vectors, so that a whole one is one element
-        width = moved.type.lanes if moved.type is not buffer.dtype else 1
+        width = moved.lanes if moved is not buffer.dtype else 1
         around = self._guards, self._lanes, self._loops, tuple(self.affine.loops), self.program.lanes
         touched = buffer.name, "write" in effects, "atomic" in effects, index, width, buffer.count
         self.events.append(MemoryAccess(op, *touched, *around))
@@ -340,6 +341,8 @@ class Footprints:
         self, op: Op, form: Callable[[Value], AffineExpr | Unknown | None], guards: tuple[Guard, ...]
     ) -> AffineExpr | Unknown:
         """The expression of the element of an access; `form`: that of an index, `guards`: around the access."""
+        if is_matrix_access(op):
+            return Unknown("it is of a matrix, whose elements the lanes of a subgroup move for each other")
         if len(op.indices) == 1:
             return form(op.index) or Unknown("its value is not known")
         found = virtual_index(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import z3
 
+from ..ir.access_extents import access_extents
 from ..ir.program import Op
 from .points import Nesting
 
@@ -32,13 +33,14 @@ Indices = Sequence[z3.ArithRef]
 
 @dataclass(frozen=True)
 class Access:
-    """A load, store or atomic of `width` elements from the op's index on."""
+    """A load, store or atomic of `width` elements from the op's index on; a matrix is of so many in each of `rows` rows."""
 
     op: Op
     buffer: str
     is_write: bool
     is_atomic: bool
     width: int
+    rows: int = 1
 
     def __str__(self) -> str:
         return f"{self.op.name} @{self.buffer}"
@@ -51,19 +53,22 @@ def accesses_of(nesting: Nesting, buffer: str | None = None) -> list[Access]:
         name = op.attrs.get("buffer")
         if name is None or not op.operands or op.definition.kernel is not None or buffer not in (None, name):
             continue
-        moved = op.operands[0] if op.name == "store" else op.results[0]
-        element = nesting.program.buffers[name].dtype
-        width = 1 if moved.type is element else moved.type.lanes // element.lanes
+        *outer, width = access_extents(op, nesting.program.buffers[name])
         effects = op.definition.effects
-        found.append(Access(op, name, "write" in effects, "atomic" in effects, width))
+        rows = outer[-1] if outer else 1
+        found.append(Access(op, name, "write" in effects, "atomic" in effects, width, rows))
     return found
 
 
 def is_inside(access: Access, indices: Indices, shape: Sequence[z3.ArithRef | int]) -> z3.BoolRef:
     """Whether an access at `indices`, one for each dimension, is of elements of a buffer of `shape`."""
-    *outer, last = zip(indices, shape, strict=True)
-    rows = [z3.And(index >= 0, index < extent) for index, extent in outer]
-    return z3.And(*rows, last[0] >= 0, last[0] + access.width <= last[1])
+    extents = [1] * (len(indices) - 2) + [access.rows, access.width]
+    return z3.And(
+        *(
+            z3.And(index >= 0, index + moved <= extent)
+            for index, extent, moved in zip(indices, shape, extents[-len(indices) :], strict=True)
+        )
+    )
 
 
 def are_apart(one: Access, at: Indices, other: Access, to: Indices) -> z3.BoolRef:

@@ -11,6 +11,7 @@ from ..ir.diagnostics import DiagnosticError
 from ..ir.fingerprint import fingerprint
 from ..ir.program import MAX_GRID, Dim3, Module, Program
 from ..ir.snapshot import Snapshot
+from ..lowering.common.matrix_fragments import MMA, with_fragments
 from ..lowering.common.print_records import RECORDS, with_print_records
 from ..lowering.common.zeroed_tiles import with_zeroed_tiles
 from ..lowering.nvptx.abi import EntryPoint, Unit
@@ -240,7 +241,9 @@ def compile_into_cache(target: GpuTarget, options: PtxOptions, module: Module) -
 
 def _as_compiled(units: Sequence[Unit], options: PtxOptions) -> list[Unit]:
     """The units with what they need to print, and with zeroed tiles if these are asked for."""
-    recording = [Unit(with_print_records(unit.program), unit.module, unit.specs) for unit in units]
+    recording = [
+        Unit(with_print_records(with_fragments(unit.program, MMA)), unit.module, unit.specs) for unit in units
+    ]
     if not options.zero_memory:
         return recording
     return [Unit(with_zeroed_tiles(unit.program), unit.module, unit.specs) for unit in recording]

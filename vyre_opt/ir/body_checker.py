@@ -217,6 +217,23 @@ class BodyChecker:
             return f"@{buffer.name} holds {buffer.dtype}, not {dtype}"
         return None
 
+    def matrix_element(self, op: Op, dtype: DataType) -> str | tuple[Value, str] | None:
+        """Check that a matrix is moved from or to a buffer of its elements."""
+        buffer = self.buffers.get(op.attrs["buffer"])
+        if not dtype.is_matrix:
+            return f"moves a matrix, not {dtype}"
+        for index in op.indices:
+            if not index.type.is_int:
+                return index, f"the index %{index.name} is {index.type}, not an integer"
+        if buffer is None or self.holes.is_invalid(buffer):
+            return None
+        if len(op.indices) != buffer.dimensions:
+            dimensions = _several(buffer.dimensions, "dimension")
+            return f"@{buffer.name} has {dimensions}, {_indices(len(op.indices))} given"
+        if buffer.dtype is not dtype.stored:
+            return f"@{buffer.name} holds {buffer.dtype}, and {dtype} is of {dtype.stored} in memory"
+        return None
+
 
 # --- the shape of an op: how many parts it has, and which attributes
 #

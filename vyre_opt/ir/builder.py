@@ -150,6 +150,17 @@ class Builder(OpMethods):
         operands = self.as_value(value, target.dtype), *self.as_indices(index)
         self.emit(OPS["store"], operands, (), {"buffer": target.name})
 
+    def matrix_store(
+        self,
+        value: Value,
+        buffer: Buffer | str,
+        index: Operand | Sequence[Operand],
+        layout: str = "row_major",
+    ) -> None:
+        """Write a matrix; its first element is at the indices."""
+        attrs = {"layout": layout, "buffer": self.find_buffer(buffer).name}
+        self.emit(OPS["matrix_store"], (value, *self.as_indices(index)), (), attrs)
+
     def barrier(self, scope: str = "workgroup") -> None:
         self.emit(OPS["barrier"], (), (), {"scope": scope})
 

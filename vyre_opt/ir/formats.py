@@ -16,6 +16,8 @@
     barrier    barrier workgroup|grid|subgroup   shuffle    NAME<mode> %a, %lane : T
     reduce     NAME<op> %a : T                   scan       NAME<mode, op> %a : T
     ballot     NAME %p -> u32                    kernel     NAME(@b, ...) {schedule}
+    matrix_load   NAME<layout> @b[%r, %c] : M    matrix_store   NAME<layout> %m, @b[%r, %c] : M
+    matrix_mul_add   NAME %a, %b, %c : M
     assert     assert %p, "message"              trap       trap "message"
     debug_print   debug_print "format" %a, ...
     for, while, if, region, call, yield, condition: control flow, see the grammar
@@ -28,6 +30,7 @@ The builder's methods of these formats:
     b.len(buffer)             b.load(buffer, i, lanes=1)                 b.atomic_add(buffer, i, x, order="relaxed")
     b.subgroup_ballot(p)      b.subgroup_shuffle(x, lane, "idx")
     b.subgroup_reduce(x, "add")                    b.subgroup_scan(x, "inclusive", "add")
+    b.matrix_load(buffer, (r, c), dtype)           b.matrix_mul_add(x, y, z)
 """
 
 from __future__ import annotations
@@ -39,10 +42,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from . import arith
 from .literals import Written, encode, quote, show
 from .loops import BOUND_NAMES, bounds, inits
-from .ops import AXES, FASTMATH, NAMED_KERNELS, OPS, SCOPES, OpDef
+from .ops import AXES, FASTMATH, NAMED_KERNELS, OPS, SCOPES, SUBGROUP_SIZE, OpDef
 from .print_format import MAX_OPERANDS, Directive, FormatError, parse_format, why_not, wrong_count
 from .program import NO_ATTRS, AccessMode, Buffer, Func, Op, Value
-from .types import MIN_VECTOR_LANES, UNKNOWN, DataType, TypeNameError, as_type, vector_lanes
+from .types import MATRIX_USES, MIN_VECTOR_LANES, UNKNOWN, DataType, TypeNameError, as_type, vector_lanes
 
 if TYPE_CHECKING:
     from .body_checker import BodyChecker
@@ -225,6 +228,8 @@ def _parse_const(row: OpDef, tail: Tail) -> Parsed:
         raise Malformed(f"no constant of {tail.dtype} exists")
     if tail.access[0] == "literal":
         return (), (tail.dtype,), {"value": encode(tail.access[2], element)}
+    if tail.dtype.is_matrix:
+        raise Malformed(f"of {tail.dtype} is one value for all elements")
     lanes = tuple(encode(lane, element) for lane in tail.access[2])
     if len(lanes) != tail.dtype.lanes:
         raise Malformed(f"{tail.dtype} has {tail.dtype.lanes} lanes, {len(lanes)} given")
@@ -235,6 +240,8 @@ def _check_const(checker: BodyChecker, op: Op) -> Problem:
     dtype, value = op.results[0].type, op.attrs["value"]
     if not dtype.has_arithmetic:
         return f"no constant of {dtype} exists"
+    if dtype.is_matrix and isinstance(value, tuple):
+        return f"a constant of {dtype} is one value for all elements"
     lanes = value if isinstance(value, tuple) else (value,)
     if isinstance(value, tuple) and len(value) != dtype.lanes:
         return f"{dtype} has {dtype.lanes} lanes, {len(value)} given"
@@ -360,7 +367,7 @@ def _parse_elementwise(row: OpDef, tail: Tail) -> Parsed:
     elif row.format == "compare" and dtype is not operands[0].type:
         _need_type(operands[0], dtype)  # the result does not show it, so the verifier could not
     attrs = NO_ATTRS if fastmath is None else {"fastmath": fastmath_flags(fastmath)}
-    if row.format == "compare" and dtype is not UNKNOWN:
+    if row.format == "compare" and dtype is not UNKNOWN and not dtype.is_matrix:
         dtype = dtype.with_element(_BOOL)
     return tuple(operands), (dtype,), attrs
 
@@ -382,6 +389,8 @@ def _check_compare(checker: BodyChecker, op: Op) -> Problem:
         return a, f"%{a.name} is {a.type}, %{b.name} is {b.type}"
     if not op.definition.accepts(a.type):
         return f"does not take {a.type}"
+    if a.type.is_matrix:
+        return a, f"%{a.name} is {a.type}, and there are no matrices of bools"
     dtype = a.type.with_element(_BOOL)
     return None if op.results[0].type is dtype else f"gives {dtype}, not {op.results[0].type}"
 
@@ -391,7 +400,7 @@ def _check_select(checker: BodyChecker, op: Op) -> Problem:
     dtype = op.results[0].type
     if a.type is not dtype or b.type is not dtype:
         return a, f"%{a.name} is {a.type} and %{b.name} is {b.type}, where both are {dtype}"
-    if predicate.type is not _BOOL and predicate.type is not dtype.with_element(_BOOL):
+    if predicate.type is not _BOOL and (dtype.is_matrix or predicate.type is not dtype.with_element(_BOOL)):
         return predicate, f"%{predicate.name} is {predicate.type}, not bool"
     return None
 
@@ -435,8 +444,27 @@ def _check_convert(checker: BodyChecker, op: Op) -> Problem:
     if op.name == "bitcast":
         if source.bits != target.bits or source.element.is_bool or target.element.is_bool:
             return f"{source} and {target} have different sizes"
-        return None
+        return (
+            "the lanes of a matrix are open, and so are its bits"
+            if source.is_matrix or target.is_matrix
+            else None
+        )
+    if source.is_matrix or target.is_matrix:
+        return _check_matrix_cast(source, target)
     return None if source.lanes == target.lanes else f"{source} and {target} have different shapes"
+
+
+def _check_matrix_cast(source: DataType, target: DataType) -> str | None:
+    """Elements stay in their lanes, so a target has them at the same places in both types: sums of all types are alike, and
+    factors of a width; those on the left, of 16 bits, are like sums."""
+    if not (source.is_matrix and target.is_matrix) or source.shape != target.shape:
+        return f"{source} and {target} have different shapes"
+    from_sum = source.use == "acc" and (
+        target.use == "acc" or (target.use == "a" and target.element.bits == 16)
+    )
+    if from_sum or (source.use == target.use and source.element.bits == target.element.bits):
+        return None
+    return f"no conversion from {source} to {target} exists; store it and load it again"
 
 
 def _print_convert(p: Printer, op: Op) -> str:
@@ -458,6 +486,8 @@ def _parse_vector(row: OpDef, tail: Tail) -> Parsed:
 
 def _check_vector(checker: BodyChecker, op: Op) -> Problem:
     dtype = op.results[0].type
+    if dtype.is_matrix and op.definition.format == "splat" and dtype.has_arithmetic:
+        return _mismatch(op.operands, dtype.element)
     if not dtype.is_vec:
         return f"gives a vector, not {dtype}"
     count = 1 if op.definition.format == "splat" else dtype.lanes
@@ -472,8 +502,9 @@ def _vector_of(element: DataType, lanes: int) -> DataType:
     return DataType.vec(element, lanes)
 
 
-def _build_splat(b: Builder, row: OpDef, operand: Value, lanes: int) -> Value:
-    return b.emit(row, (operand,), (_vector_of(operand.type, lanes),)).result
+def _build_splat(b: Builder, row: OpDef, operand: Value, lanes: int | DataType) -> Value:
+    dtype = lanes if isinstance(lanes, DataType) else _vector_of(operand.type, lanes)
+    return b.emit(row, (operand,), (dtype,)).result
 
 
 def _build_vector(b: Builder, row: OpDef, *operands: Operand) -> Value:
@@ -740,6 +771,110 @@ def _build_scan(
 
 def _build_ballot(b: Builder, row: OpDef, predicate: Value) -> Value:
     return b.emit(row, (predicate,), (_U32,)).result
+
+
+# --- matrices -----------------------------------------------------------------------------
+
+
+def _layout(row: OpDef, tail: Tail) -> dict[str, Any]:
+    return _parse_words(row, tail._replace(words=tail.words or ("row_major",)))
+
+
+def _print_layout(op: Op) -> str:
+    return op.name if op.attrs["layout"] == "row_major" else f"{op.name}<{op.attrs['layout']}>"
+
+
+def _parse_matrix_load(row: OpDef, tail: Tail) -> Parsed:
+    if tail.access is None or tail.access[0] != "load" or tail.dtype is None:
+        raise Malformed("is written matrix_load @buffer[%r, %c] : matrix<16x16xf16, a>")
+    return tuple(tail.operands), (tail.dtype,), {**_layout(row, tail), "buffer": tail.access[2]}
+
+
+def _check_matrix_load(checker: BodyChecker, op: Op) -> Problem:
+    return (
+        _check_full_subgroups(checker)
+        or checker.access(op, True, False)
+        or checker.matrix_element(op, op.results[0].type)
+    )
+
+
+def _print_matrix_load(p: Printer, op: Op) -> str:
+    return f"{_print_layout(op)} @{op.attrs['buffer']}[{p.uses(op.operands)}] : {op.results[0].type}"
+
+
+def _build_matrix_load(
+    b: Builder,
+    row: OpDef,
+    buffer: Buffer | str,
+    index: Operand | Sequence[Operand],
+    dtype: DataType,
+    layout: str = "row_major",
+) -> Value:
+    attrs = {"layout": layout, "buffer": b.find_buffer(buffer).name}
+    return b.emit(row, b.as_indices(index), (dtype,), attrs).result
+
+
+def _parse_matrix_store(row: OpDef, tail: Tail) -> Parsed:
+    if tail.access is None or tail.access[0] != "store" or len(tail.operands) != 1 + tail.access[3]:
+        raise Malformed("is written matrix_store %m, @buffer[%r, %c] : matrix<16x16xf32, acc>")
+    _need_type(tail.operands[0], tail.dtype)
+    return tuple(tail.operands), (), {**_layout(row, tail), "buffer": tail.access[2]}
+
+
+def _check_matrix_store(checker: BodyChecker, op: Op) -> Problem:
+    problem = _check_full_subgroups(checker) or checker.access(op, False, True)
+    buffer = checker.buffers.get(op.attrs["buffer"])
+    if problem is None and buffer is not None and buffer.dimensions == 1:
+        return f"@{buffer.name} has one dimension, in which a matrix has no rows of its own"
+    return problem or checker.matrix_element(op, op.operands[0].type)
+
+
+def _print_matrix_store(p: Printer, op: Op) -> str:
+    value = op.operands[0]
+    return f"{_print_layout(op)} {p.names[value]}, @{op.attrs['buffer']}[{p.uses(op.indices)}] : {value.type}"
+
+
+def _parse_matrix_mul_add(row: OpDef, tail: Tail) -> Parsed:
+    _need_operands(row, tail, 3)
+    _parse_words(row, tail)
+    _need_type(tail.operands[-1], tail.dtype)
+    return tuple(tail.operands), (tail.operands[-1].type,), NO_ATTRS
+
+
+def _check_matrix_mul_add(checker: BodyChecker, op: Op) -> Problem:
+    for value, use in zip(op.operands, MATRIX_USES, strict=True):
+        if not value.type.is_matrix or value.type.use != use:
+            return value, f"%{value.name} is {value.type}, not a matrix of use {use}"
+    a, b, c = (value.type for value in op.operands)
+    if op.results[0].type is not c:
+        return f"gives {c}, not {op.results[0].type}"
+    if a.element is not b.element:
+        return op.operands[
+            1
+        ], f"%{op.operands[1].name} is of {b.element}, %{op.operands[0].name} of {a.element}"
+    total = DataType.I32 if a.element.is_int else DataType.F32
+    if c.element is not total:
+        return op.operands[2], f"products of {a.element} are added in {total}, not {c.element}"
+    (rows, depth), (b_rows, columns) = a.shape, b.shape
+    if depth != b_rows or c.shape != (rows, columns):
+        sizes = ", ".join(f"{r} x {k}" for r, k in (a.shape, b.shape, c.shape))
+        return f"takes a of M x K, b of K x N and c of M x N, not {sizes}"
+    return _check_full_subgroups(checker)
+
+
+def _check_full_subgroups(checker: BodyChecker) -> str | None:
+    """Every lane of a subgroup holds a part of a matrix."""
+    owner = checker.owner
+    if isinstance(owner, Func):
+        return "not in a function"
+    checker.has_sync = True
+    if owner.lanes % SUBGROUP_SIZE:
+        return f"needs workgroups of whole subgroups of {SUBGROUP_SIZE}, not of {owner.lanes} invocations"
+    return None
+
+
+def _build_matrix_mul_add(b: Builder, row: OpDef, x: Value, y: Value, z: Value) -> Value:
+    return b.emit(row, (x, y, z), (z.type,)).result
 
 
 # --- for, while ---------------------------------------------------------------------------
@@ -1045,6 +1180,14 @@ FORMATS: dict[str, OpFormat] = {row.name: row for row in (
              _parse_subgroup, _build_scan),
     OpFormat("ballot", 1, 1, 0, _check_subgroup, _print_operands, "%r = {name} %p",
              _parse_subgroup, _build_ballot, has_type=False),
+    OpFormat("matrix_load", None, 1, 0, _check_matrix_load, _print_matrix_load,
+             "%r = {name} @b[%i, %j] : matrix<16x16xf16, a>", _parse_matrix_load, _build_matrix_load, shape=_shape_load,
+             has_type=False),
+    OpFormat("matrix_store", None, 0, 0, _check_matrix_store, _print_matrix_store,
+             "{name} %m, @b[%i, %j] : matrix<16x16xf32, acc>", _parse_matrix_store, shape=_shape_store, has_type=False),
+    OpFormat("matrix_mul_add", 3, 1, 0, _check_matrix_mul_add, _print_typed,
+             "%r = {name} %a, %b, %c : matrix<16x16xf32, acc>", _parse_matrix_mul_add, _build_matrix_mul_add,
+             has_type=False),
     OpFormat("for", None, None, 1, _check_for, _print_for,
              "%r = for %k = 0 to 8 step 1 iter(%s = %a : {type}) {{ yield %s }}",
              shape=_shape_for, has_type=False, needs_names=False),

@@ -161,7 +161,7 @@ class OpMethods:
         """To another type of the same shape: wraps, rounds, or saturates with NaN -> 0."""
     def bitcast(self, operand: Value, dtype: DataType | str, *, name: str | None = None) -> BuiltValue:
         """The same bits as another type of the same size."""
-    def splat(self, operand: Value, lanes: int, *, name: str | None = None) -> BuiltValue:
+    def splat(self, operand: Value, lanes: int | DataType, *, name: str | None = None) -> BuiltValue:
         """A vector of equal lanes."""
     def vector(self, *operands: Operand, name: str | None = None) -> BuiltValue:
         """A vector of the operands."""
@@ -199,3 +199,7 @@ class OpMethods:
         """The lanes up to this one combined, in lane order."""
     def subgroup_ballot(self, predicate: Value, *, name: str | None = None) -> BuiltValue:
         """Bit i is the predicate of lane i."""
+    def matrix_load(self, buffer: Buffer | str, index: Operand | Sequence[Operand], dtype: DataType, layout: Literal["row_major", "column_major"] | str = "row_major", *, name: str | None = None) -> BuiltValue:
+        """Read a matrix whose first element is at the indices, from the rows of a buffer or transposed."""
+    def matrix_mul_add(self, x: Value, y: Value, z: Value, *, name: str | None = None) -> BuiltValue:
+        """a * b + c; the order of its sums is open, see language.md."""

@@ -25,6 +25,7 @@ ORDERS = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
 COMBINERS = ("add", "mul", "min", "max", "and", "or", "xor")
 FASTMATH = ("contract", "reassoc", "nnan", "ninf", "nsz", "arcp", "afn")
 SUBGROUP_SIZE = 32
+LAYOUTS = ("row_major", "column_major")
 SCHEDULE = "schedule_"
 
 IntFold = Callable[..., int]
@@ -273,6 +274,14 @@ _row("subgroup_reduce", "reduce", "All lanes combined, in lane order.", effects=
 _row("subgroup_scan", "scan", "The lanes up to this one combined, in lane order.", effects="subgroup",
      attrs=(Attr("mode", "word", ("inclusive", "exclusive")), _combiner))
 _row("subgroup_ballot", "ballot", "Bit i is the predicate of lane i.", effects="subgroup")
+
+# --- matrices, which the lanes of a subgroup hold together (see matrix types) ---------------
+_layout = (Attr("layout", "word", LAYOUTS), *_buffer)
+_row("matrix_load", "matrix_load", "Read a matrix whose first element is at the indices, from the rows of a buffer or transposed.",
+     effects="read subgroup", attrs=_layout, since=2)
+_row("matrix_store", "matrix_store", "Write a matrix to where its first element is to be.", effects="write subgroup",
+     attrs=_layout, since=2)
+_row("matrix_mul_add", "matrix_mul_add", "a * b + c; the order of its sums is open, see language.md.", effects="subgroup", since=2)
 
 # --- control flow ---------------------------------------------------------------------
 _bounds = (Attr("lower", "int"), Attr("upper", "int"), Attr("step", "int"))

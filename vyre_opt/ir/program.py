@@ -103,9 +103,9 @@ class Op:
     def indices(self) -> tuple[Value, ...]:
         """The indices of a load, store or atomic, one for each dimension of its buffer."""
         format = self.definition.format
-        if format == "load":
+        if format in ("load", "matrix_load"):
             return self.operands
-        if format == "store":
+        if format in ("store", "matrix_store"):
             return self.operands[1:]
         return self.operands[: -self.definition.atomic_values]
 

@@ -2,8 +2,11 @@
 
 Every type has a name (its text form), a cache tag (stable across versions, never
 reused) and, where it has one, a size.  Arithmetic exists on bool, the integers
-of 8 to 64 bits, f16, bf16, f32, f64 and vectors of these; the other types name
+of 8 to 64 bits, f16, bf16, f32, f64, vectors and matrices of these; the other types name
 the elements of a buffer and the values that cross the host boundary.
+
+A matrix is a value of a whole subgroup, `matrix<16x16xbf16, a>`: each of the 32 lanes holds as many of its elements, and
+which, the target decides.  Its use says where it stands in a product a * b + acc.
 """
 
 from __future__ import annotations
@@ -13,17 +16,24 @@ from typing import Any, ClassVar
 __all__ = [
     "DTYPE",
     "DataType",
+    "MATRIX_USES",
+    "MAX_MATRIX_ELEMENTS",
     "MAX_VECTOR_LANES",
     "MIN_VECTOR_LANES",
     "TypeNameError",
     "UNKNOWN",
     "as_type",
+    "matrix_steps",
     "vector_lanes",
     "with_article",
 ]
 
 MIN_VECTOR_LANES, MAX_VECTOR_LANES = 2, 64
 """The lanes that a vector type may have in a text; `DataType.vec` also builds types of one lane."""
+
+MATRIX_USES = ("a", "b", "acc")
+MAX_MATRIX_ELEMENTS = 2048
+"""64 of each lane."""
 
 # name -> (attribute, tag, kind, bits).  `bits` is None where no static size exists.
 _SIMPLE: dict[str, tuple[str, int, str, int | None]] = {
@@ -61,6 +71,7 @@ _PARAMETRIC: dict[str, tuple[int, str]] = {
     "sparse_coo": (0x17, "TYPE"),
     "sparse_bsr": (0x18, "TYPE, ROWS, COLUMNS"),
     "device_mesh": (0x1E, "A0, A1, ..."),
+    "matrix": (0x1F, "ROWSxCOLUMNSxTYPE, USE"),
     "opaque": (0x80, "an id"),
 }
 
@@ -78,8 +89,8 @@ class DataType:
     """An interned type.  Make one by attribute (`DataType.F32`), `DataType.vec`, or `DataType.of`.
 
     Attributes: `name` (text form), `tag` (cache tag), `kind` (bool, uint, int,
-    float, vec or opaque), `bits` (of one element as stored; None if it has no
-    static size), `element` and `lanes` (of a vector; else itself and 1),
+    float, vec, matrix or opaque), `bits` (of one element as stored; None if it has no
+    static size), `element` and `lanes` (of a vector, and of what a lane holds of a matrix; else itself and 1),
     `params` (as given to `of`), `bound` (what a type parameter stands for; else itself).
     """
 
@@ -110,6 +121,7 @@ class DataType:
     I4: ClassVar[DataType]
     FP4: ClassVar[DataType]
     NF4: ClassVar[DataType]
+    TF32: ClassVar[DataType]
 
     def __init__(self, name: str, tag: int, kind: str, bits: int | None, params: tuple[Any, ...]) -> None:
         self.name, self.tag, self.kind, self.bits, self.params = name, tag, kind, bits, params
@@ -138,6 +150,15 @@ class DataType:
         A vector of one lane is a type for cache keys and tables only; no text and no op has one.
         """
         return DataType.of("vec", lanes, element)
+
+    @staticmethod
+    def matrix(rows: int, columns: int, element: DataType, use: str) -> DataType:
+        """A matrix of a subgroup.  `use`: "a" and "b" are factors of a product, "acc" is what it is added to.
+
+        Factors are of f16, bf16, i8 or TF32, which is f32 with 10 bits of its fraction; `acc` of f32 or i32, or of a type
+        that it is stored as.  Raises TypeNameError for other elements, and for sizes that no target has.
+        """
+        return DataType.of("matrix", rows, columns, element, use)
 
     @staticmethod
     def parameter(name: str, bound: DataType) -> DataType:
@@ -179,6 +200,25 @@ class DataType:
         return self.kind == "vec"
 
     @property
+    def is_matrix(self) -> bool:
+        return self.kind == "matrix"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of a matrix."""
+        return self.params[0], self.params[1]
+
+    @property
+    def use(self) -> str:
+        """Of a matrix: one of MATRIX_USES."""
+        return str(self.params[3])
+
+    @property
+    def stored(self) -> DataType:
+        """The element of a buffer that holds the elements of a matrix: f32 for those of TF32."""
+        return DataType.F32 if self.element is DataType.TF32 else self.element
+
+    @property
     def is_open(self) -> bool:
         """True for a type parameter, and a vector of one."""
         return self.bound is not self
@@ -205,7 +245,9 @@ class DataType:
         return 1 if packed else self.size_bytes
 
     def with_element(self, element: DataType) -> DataType:
-        """The same shape over another scalar type."""
+        """The same shape over another scalar type.  Raises TypeNameError for a matrix that cannot be of it."""
+        if self.kind == "matrix":
+            return DataType.matrix(*self.shape, element, self.use)
         return DataType.vec(element, self.lanes) if self.kind == "vec" else element
 
     def __repr__(self) -> str:
@@ -215,6 +257,8 @@ class DataType:
         return self.name
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self is DataType.TF32:
+            return (getattr, (DataType, "TF32"))
         if self.is_open and not self.is_vec:
             return (DataType.parameter, (self.name[1:], self.bound))
         return (DataType.of, (self.name.partition("<")[0], *self.params))
@@ -260,9 +304,14 @@ def _parametric(name: str, params: tuple[Any, ...]) -> DataType:
     types = [p for p in params if isinstance(p, DataType)]
     ints = [p for p in params if isinstance(p, int) and not isinstance(p, bool)]
     malformed = TypeNameError(f"type {name} is written {name}<{syntax}>")
-    if len(types) + len(ints) != len(params) or any(n < 0 or n >= 1 << 64 for n in ints):
+    words = [p for p in params if isinstance(p, str) and name == "matrix"]
+    if len(types) + len(ints) + len(words) != len(params) or any(n < 0 or n >= 1 << 64 for n in ints):
         raise malformed
     shape = (len(types), len(ints))
+    if name == "matrix":
+        if len(params) != 4 or shape != (1, 2) or params[2] is not types[0]:
+            raise malformed
+        return _matrix(*params)
     if name == "vec":
         if shape != (1, 1) or params[0] is not ints[0]:
             raise malformed
@@ -301,11 +350,43 @@ def _vector(element: DataType, lanes: int) -> DataType:
     return dtype
 
 
+def matrix_steps(element: DataType, use: str) -> tuple[int, int]:
+    """The least rows and columns of a matrix: 16 x 8, and along the sum 256 bits of elements."""
+    depth = 256 // (element.bits or 256)
+    return {"a": (16, depth), "b": (depth, 8), "acc": (16, 8)}[use]
+
+
+def _matrix(rows: int, columns: int, element: DataType, use: str) -> DataType:
+    if use not in MATRIX_USES:
+        raise TypeNameError(f"the use of a matrix is {', '.join(MATRIX_USES)}, not {use}")
+    factors = (DataType.F16, DataType.BF16, DataType.TF32, DataType.I8)
+    allowed = (DataType.F32, DataType.I32, *factors[:2], factors[3]) if use == "acc" else factors
+    if element not in allowed:
+        raise TypeNameError(f"a matrix of use {use} is of {', '.join(map(str, allowed))}, not {element}")
+    row_step, column_step = matrix_steps(element, use)
+    if rows < row_step or columns < column_step or rows & (rows - 1) or columns & (columns - 1):
+        raise TypeNameError(
+            f"a matrix of {element} and use {use} has powers of two of rows and columns, from {row_step} x {column_step} on, "
+            f"not {rows} x {columns}"
+        )
+    if rows * columns > MAX_MATRIX_ELEMENTS:
+        raise TypeNameError(f"a matrix has {MAX_MATRIX_ELEMENTS} elements at most, not {rows} x {columns}")
+    text, lanes = f"matrix<{rows}x{columns}x{element.name}, {use}>", rows * columns // 32
+    assert element.bits is not None
+    params = (rows, columns, element, use)
+    dtype = _make(text, _PARAMETRIC["matrix"][0], "matrix", lanes * element.bits, params)
+    dtype.element, dtype.lanes = element, lanes
+    return dtype
+
+
 UNKNOWN = DataType("?", -1, "opaque", None, ())
 """The type of a value whose type an error has hidden; no verified module has it."""
 
 DTYPE = DataType("dtype", -1, "dtype", None, ())
 """The type of the spec that declares a type parameter, `spec @T : dtype = f32`; no value or buffer has it."""
+
+DataType.TF32 = DataType("tf32", 0x20, "opaque", 32, ())
+"""The element of factors of products alone: no text has it elsewhere, and no value or buffer."""
 
 for _name, (_attribute, _tag, _kind, _bits) in _SIMPLE.items():
     setattr(DataType, _attribute, _make(_name, _tag, _kind, _bits, ()))

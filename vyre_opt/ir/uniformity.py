@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from .access_extents import is_matrix_access
 from .diagnostics import Diagnostic
 from .ops import SUBGROUP_SIZE
 from .program import Block, Func, Op, Program, Value
@@ -185,8 +186,13 @@ class Uniformity:
 
 
 def check_sync(program: Program, diagnostics: list[Diagnostic]) -> None:
-    """Append an error for every barrier or subgroup op in control flow that is not uniform in its scope."""
+    """Append an error for every barrier or subgroup op in control flow that is not uniform in its scope, and for every
+    matrix whose place is not the same for its subgroup."""
     uniformity = Uniformity(program)
+    for op in program.walk():
+        if is_matrix_access(op):
+            scattered = [index for index in op.indices if uniformity.level(index) > Level.SUBGROUP]
+            diagnostics += [_scattered(op, index) for index in scattered]
     for op, (level, cause) in uniformity.control.items():
         if "sync" in op.definition.effects:
             needed = Level[op.attrs["scope"].upper()]
@@ -202,3 +208,14 @@ def check_sync(program: Program, diagnostics: list[Diagnostic]) -> None:
         error.note(f"this {cause.name} may go different ways for invocations of one {group}", cause.loc)
         error.help = f"move it out of the {cause.name}, or make the condition the same for the whole {group}"
         diagnostics.append(error)
+
+
+def _scattered(op: Op, index: Value) -> Diagnostic:
+    where = op.loc.find(f"%{index.name}") if op.loc else None
+    error = Diagnostic("error", f"the index %{index.name} may differ within a subgroup", where or op.loc)
+    if isinstance(index.owner, Op):
+        error.note(f"%{index.name} is defined here", index.owner.loc)
+    error.help = (
+        "a subgroup moves a matrix together: make its place from workgroup_id, subgroup_id and loop counters"
+    )
+    return error

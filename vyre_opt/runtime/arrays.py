@@ -32,6 +32,7 @@ _STORAGE: dict[str, Any] = {
     "f16": np.float16,
     "bf16": np.uint16,
     "f32": np.float32,
+    "tf32": np.float32,
     "f64": np.float64,
     "f8e4m3": np.uint8,
     "f8e5m2": np.uint8,
@@ -63,7 +64,7 @@ def constant(value: Any, dtype: DataType) -> np.ndarray:
     stored = storage_type(dtype)
     assert stored is not None
     array = np.array([bits], dtype=bits_type(dtype)).view(stored)
-    return array if dtype.is_vec else array.reshape(1)
+    return array if dtype.lanes > 1 else array.reshape(1)
 
 
 def encode_spec(value: Any, dtype: DataType) -> Any:

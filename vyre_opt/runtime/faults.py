@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ..ir.access_extents import moved_type
 from ..ir.diagnostics import Diagnostic, spelling_at
 from ..ir.program import Dim3, Op, Program
 from ..ir.shapes import show_shape
+from ..ir.types import DataType
 from .dispatcher import ProgramError
 
 __all__ = [
@@ -87,6 +89,23 @@ def out_of_bounds(
     return fault("bounds", program, op, message, help=help)
 
 
+def outside_of_matrix(
+    program: Program,
+    op: Op,
+    dtype: DataType,
+    indices: Sequence[int],
+    shape: Sequence[int | None],
+    invocation: str,
+) -> ProgramError:
+    """The error of a matrix whose first element is at `indices`, some of which is out of bounds."""
+    name, (rows, columns) = op.attrs["buffer"], dtype.shape
+    place = f"{rows} x {columns} elements from {place_in(indices, shape)}"
+    message = f"{op.name} out of bounds of @{name}: {place}, by {invocation}"
+    return fault(
+        "bounds", program, op, message, help=f"have @{name} hold whole matrices, or guard the access"
+    )
+
+
 def _dimensions_outside(indices: Sequence[int], covered: int, shape: Sequence[int | None]) -> list[int]:
     """The dimensions along which an access is out of bounds, of those whose extent is known."""
     ends = [*indices[:-1], indices[-1] + covered - 1]
@@ -105,13 +124,14 @@ def outside_of_shape(
     `words`: the 64 bits of each index; `extents`: the values of the program's params.
     """
     access: Op = trap.attrs["access"]
-    moved = access.operands[0] if access.name == "store" else access.results[0]
-    declared = trap.attrs["shape"]
+    moved, declared = moved_type(access), trap.attrs["shape"]
     shape = [extents.get(extent) if isinstance(extent, str) else extent for extent in declared]
     pairs = zip(words, access.indices, strict=False)
     indices = [signed(word) if index.type.is_signed else word for word, index in pairs]
+    if moved.is_matrix:
+        return outside_of_matrix(program, access, moved, indices, shape, invocation)
     lanes = program.buffers[access.attrs["buffer"]].dtype.lanes
-    return out_of_bounds(program, access, indices, moved.type.lanes // lanes, shape, invocation)
+    return out_of_bounds(program, access, indices, moved.lanes // lanes, shape, invocation)
 
 
 def bad_step(program: Program, op: Op, step: int, invocation: str) -> ProgramError:

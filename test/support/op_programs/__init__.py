@@ -13,6 +13,7 @@ from vyre_opt.ir.ops import OPS
 
 from .control import control, subgroups
 from .maker import OpProgram
+from .matrices import matrices
 from .memory import accesses, atomics
 from .values import byte_shuffles, constants, converts, elementwise, ids, selects, vectors
 
@@ -33,4 +34,5 @@ def op_programs() -> Iterator[OpProgram]:
     yield from accesses()
     yield from atomics()
     yield from subgroups()
+    yield from matrices()
     yield from control()

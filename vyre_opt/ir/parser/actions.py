@@ -313,6 +313,11 @@ class ModuleActions(StageActions):
         flat = [part for arg in args for part in (arg if isinstance(arg, tuple) else (arg,))]
         return self._type(place, end, name, *flat)
 
+    def type_matrix(self, place: int, end: int, name: str, shape: str, use: str) -> DataType:
+        rows, columns, element = shape.split("x", 2)
+        dtype = DataType.TF32 if element == "tf32" else self.type_name(place, end, element)
+        return self._type(place, end, name, int(rows), int(columns), dtype, use)
+
     def type_lanes(self, place: int, end: int, text: str, element: DataType) -> tuple[Any, ...]:
         return self.integer(place, end, text), element
 

@@ -36,6 +36,8 @@ nvvm.bar.warp.sync nvvm.membar.gl nvvm.membar.cta
 nvvm.shfl.sync.idx.i32 nvvm.shfl.sync.up.i32 nvvm.shfl.sync.down.i32 nvvm.shfl.sync.bfly.i32
 nvvm.vote.ballot.sync nvvm.redux.sync.add nvvm.redux.sync.umin nvvm.redux.sync.umax nvvm.redux.sync.min
 nvvm.redux.sync.max nvvm.redux.sync.and nvvm.redux.sync.or nvvm.redux.sync.xor
+nvvm.mma.m16n8k16.row.col.bf16 nvvm.mma.m16n8k16.row.col.f32.f32 nvvm.mma.m16n8k8.row.col.f32.f32
+nvvm.mma.m16n8k8.row.col.tf32 nvvm.mma.m16n8k32.row.col.s8 nvvm.mma.m8n8k16.row.col.s8
 nvvm.ex2.approx.ftz.f nvvm.rcp.approx.ftz.f nvvm.f2bf16.rn nvvm.ff2bf16x2.rn nvvm.prmt nvvm.exit
 """.split()
 

@@ -7,7 +7,8 @@
                                            %v = load @x[%r * @~x.1 + %c]
 
 The index is computed in 32 bits where a buffer of fixed extents has fewer than 2^31 elements, else in 64, from
-indices that are in bounds by then, and so of 31 bits each (see MAX_EXTENT).
+indices that are in bounds by then, and so of 31 bits each (see MAX_EXTENT).  A matrix has one more operand then, the
+extent of the last dimension (see matrix_fragments.py).
 
 Ops have attributes here that no text has.  `in_bounds`, of an access: it is checked; of a cast: its operand is an index
 that is in bounds in every active lane, so that a progression over the lanes does not wrap in the narrower type.
@@ -22,6 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...analysis.bounds import BoundsProofs
+from ...ir.access_extents import access_extents, is_matrix_access
 from ...ir.ops import OPS
 from ...ir.program import Block, Buffer, Op, Param, Program, Value
 from ...ir.rewrite import clone
@@ -177,26 +179,24 @@ class _RowMajor:
     def access(self, op: Op, buffer: Buffer) -> None:
         """Check the indices that are not proven in bounds, and put the one of the element in their place."""
         self.op = op
-        indices = list(op.indices)
+        indices, extents = list(op.indices), access_extents(op, buffer)
         along = self.proofs.along.get(op, (False,) * len(indices))
         for dimension, index in enumerate(indices):
             if op in self.proofs.proven or along[dimension] or self.bounds == "none":
                 continue
-            width = self.width(op, buffer) if dimension == len(indices) - 1 else 1
+            width = extents[dimension]
             if self.bounds == "clamp":
                 indices[dimension] = self.clamped(buffer, dimension, index, width)
             else:
                 self.check(op, buffer, dimension, width)
         linear = self.linear(buffer, indices)
         op.operands = _with_index(op, linear)
+        if is_matrix_access(op):
+            op.operands += (self.extent(buffer, buffer.dimensions - 1, linear.type),)
         # an extent may be smaller than what the access moves, or 0: then it is clamped once more, or left out
         if self.bounds != "clamp" or op in self.proofs.proven:
             op.attrs = {**op.attrs, "in_bounds": True}
         self.ops.append(op)
-
-    def width(self, op: Op, buffer: Buffer) -> int:
-        moved = op.operands[0] if op.name == "store" else op.results[0]
-        return moved.type.lanes // buffer.dtype.lanes
 
     # --- bounds
 
@@ -256,8 +256,8 @@ class _RowMajor:
 
 def _with_index(op: Op, linear: Value) -> tuple[Value, ...]:
     """The operands of an access, with one index."""
-    if op.name == "load":
+    if op.definition.format in ("load", "matrix_load"):
         return (linear,)
-    if op.name == "store":
+    if op.definition.format in ("store", "matrix_store"):
         return op.operands[0], linear
     return (linear, *op.operands[-op.definition.atomic_values :])

@@ -14,6 +14,7 @@ byte_shuffles       permute, by the instructions that the machine has
 control             if, for and while, uniform or divergent
 memory              loads, stores and atomics
 subgroup_ops        reduce, scan, ballot and shuffle
+matrices            loads, stores and products of matrices
 outline             moves parts of long blocks into functions
 function_builder    the function being written: buffers, stack slots, masks, fault exits
 runtime_functions   functions that a module brings along: faults, gathers, atomics, f16

@@ -22,13 +22,14 @@ from .barrier_split import Phase, PlanItem, Segment, SegmentPlan, SplitOp, all_s
 from .control import CONTROL_OPS, TripCounter
 from .function_builder import WIDE, FunctionBuilder
 from .live_values import ValueInMemory
+from .matrices import MATRIX_OPS
 from .memory import MEMORY_OPS
 from .subgroup_emitter import COMPUTE_OPS, Parts, PartsInMemory, SubgroupEmitter
 from .subgroup_ops import SUBGROUP_OPS
 
 __all__ = ["DivergentBarrier", "SegmentEmitter"]
 
-TABLE = {**COMPUTE_OPS, **MEMORY_OPS, **SUBGROUP_OPS, **CONTROL_OPS}
+TABLE = {**COMPUTE_OPS, **MEMORY_OPS, **SUBGROUP_OPS, **MATRIX_OPS, **CONTROL_OPS}
 ALIGN = 64
 
 

@@ -11,6 +11,7 @@ byte_permutes      permute, four bytes at a time
 memory             loads and stores
 atomics            atomic ops
 subgroup_ops       reduce, scan, ballot and shuffle
+matrices           products of matrices, by mma.sync
 barriers           barriers of a subgroup, a workgroup and a grid
 faults             what a faulting invocation does
 ptx                optimises a module and emits PTX

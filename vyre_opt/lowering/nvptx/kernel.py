@@ -17,6 +17,7 @@ from ...ir.diagnostics import Diagnostic, DiagnosticError
 from ...ir.program import Block, Buffer, Func, Op, Program
 from ..common import conversions
 from ..common.llvm_text import ModuleText
+from ..common.matrix_fragments import MMA, with_fragments
 from ..common.print_records import with_print_records
 from ..common.row_major import has_rows, row_major
 from ..common.spec_values import spec_values
@@ -27,6 +28,7 @@ from .checks import check_ahead
 from .control import CONTROL_OPS
 from .faults import fault_blocks
 from .function_emitter import BufferRef, Elements, FunctionEmitter, KernelContext
+from .matrices import MATRIX_OPS, why_no_product
 from .memory import MEMORY_OPS
 from .subgroup_ops import SUBGROUP_OPS
 from .targets import STATIC_SHARED_BYTES, GpuTarget
@@ -52,9 +54,9 @@ class LoweredModule:
     is_flat: bool
 
 
-def _of_rows(program: Program, bounds: str) -> Program:
-    """The program over buffers of one dimension."""
-    return row_major(program, bounds).program if has_rows(program) else program
+def _flat(program: Program, bounds: str) -> Program:
+    """The program over buffers of one dimension, without matrix types."""
+    return with_fragments(row_major(program, bounds).program if has_rows(program) else program, MMA)
 
 
 def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> LoweredModule:
@@ -63,7 +65,7 @@ def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> Low
     What prints gets a buffer for its records; see `common.print_records`.  Raises DiagnosticError for what no GPU can
     run, located at the op or buffer to blame.
     """
-    units = [replace(unit, program=with_print_records(_of_rows(unit.program, bounds))) for unit in units]
+    units = [replace(unit, program=with_print_records(_flat(unit.program, bounds))) for unit in units]
     text = ModuleText(TRIPLE, LAYOUT, target.rounds_to_bf16)
     text.metadata.append("!0 = !{}")
     symbols: set[str] = set()
@@ -105,7 +107,7 @@ def _kernel(
     unit: Unit, target: GpuTarget, bounds: str, text: ModuleText, symbol: str, symbols: set[str]
 ) -> EntryPoint:
     program = unit.program
-    _check(program)
+    _check(program, target)
     funcs = unit.module.funcs if unit.module is not None else {}
     specs = spec_values(program, unit.specs)
     proofs = BoundsProofs(program, specs, proves=bounds != "none")
@@ -159,7 +161,7 @@ def _error(
     return DiagnosticError([Diagnostic("error", f"program @{program.name}: {message}", at.loc, help=help)])
 
 
-def _check(program: Program) -> None:
+def _check(program: Program, target: GpuTarget) -> None:
     for size, limit, axis in zip(program.workgroup, MAX_WORKGROUP, "xyz", strict=True):
         if size > limit:
             message = f"a workgroup of {size} along {axis}; a GPU takes up to {limit}"
@@ -175,6 +177,8 @@ def _check(program: Program) -> None:
         if op.definition.kernel is not None:
             help = "run the pass expand_kernels first; it writes the kernel out at a schedule"
             raise _error(program, f"the named kernel {op.name} is not lowered as it is", op, help)
+        if op.name == "matrix_mul_add" and (reason := why_no_product(op.attrs["element"], target)):
+            raise _error(program, reason, op)
 
 
 def _may_fault(program: Program, funcs: Mapping[str, Func], bounds: str, proven: Container[Op]) -> bool:
@@ -289,7 +293,7 @@ def _bytes(tile: Buffer) -> int:
 # --- ops
 
 _OPS: dict[str, Callable[[FunctionEmitter, Op], None]]
-_OPS = {**VALUE_OPS, **MEMORY_OPS, **ATOMIC_OPS, **SUBGROUP_OPS, **BARRIER_OPS}
+_OPS = {**VALUE_OPS, **MEMORY_OPS, **ATOMIC_OPS, **SUBGROUP_OPS, **BARRIER_OPS, **MATRIX_OPS}
 
 
 def _run_block(emitter: FunctionEmitter, block: Block) -> list[Elements]:

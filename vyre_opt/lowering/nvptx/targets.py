@@ -79,7 +79,7 @@ class GpuTarget:
 _TABLE: dict[int, tuple[PtxVersion, int]] = {
     70: ((6, 0), 96),
     72: ((6, 1), 96),
-    75: ((6, 3), 64),
+    75: ((6, 5), 64),  # 6.3 knows it too, but not its matrix instructions
     80: ((7, 0), 163),
     86: ((7, 1), 99),
     87: ((7, 4), 163),

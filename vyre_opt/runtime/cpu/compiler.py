@@ -13,6 +13,7 @@ from ...ir.diagnostics import spelling_at
 from ...ir.fingerprint import fingerprint
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Module, Program
+from ...lowering.common.matrix_fragments import ROWS, with_fragments
 from ...lowering.common.print_records import with_print_records
 from ...lowering.common.row_major import has_rows, row_major
 from ...lowering.host.abi import ENTRY, HostCode
@@ -59,6 +60,7 @@ def flat_program(program: Program, module: Module | None) -> Program:
     """The program with all calls inlined, and prints as records.  Raises BackendError for one that gets too large."""
     if has_rows(program):
         program = row_major(program).program
+    program = with_fragments(program, ROWS)
     try:
         return with_print_records(flatten(program, module.funcs if module is not None else {}))
     except TooLarge:

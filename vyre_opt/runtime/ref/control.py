@@ -46,7 +46,7 @@ def _branch(op: Op, condition: bool) -> Block:
 
 def empty(size: int, value: Value) -> Array:
     """An uninitialised array of values of `value` in `size` lanes."""
-    shape = (size, value.type.lanes) if value.type.is_vec else (size,)
+    shape = (size, value.type.lanes) if value.type.lanes > 1 else (size,)
     return np.empty(shape, register_type(value.type))
 
 

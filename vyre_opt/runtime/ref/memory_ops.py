@@ -38,10 +38,19 @@ def check_written(machine: Machine, frame: Frame, op: Op, storage: Storage, offs
         raise machine.uninitialised(storage, frame, op, indices_at(frame, op, lane), lane)
 
 
-def check_race(machine: Machine, frame: Frame, op: Op, storage: Storage, offsets: Array, kind: str) -> None:
+def check_race(
+    machine: Machine,
+    frame: Frame,
+    op: Op,
+    storage: Storage,
+    offsets: Array,
+    kind: str,
+    is_collective: bool = False,
+) -> None:
     """Record an access (see `Shadow.access`).  Raises ProgramError if it races with another."""
     if storage.shadow is not None:
-        collision = storage.shadow.access(frame, frame.spread(offsets), machine.number(op), kind)
+        spread = frame.spread(offsets)
+        collision = storage.shadow.access(frame, spread, machine.number(op), kind, is_collective)
         if collision is not None:
             raise machine.race(storage, frame, op, collision)
 

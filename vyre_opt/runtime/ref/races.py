@@ -16,6 +16,9 @@ nothing: invocation ids ascend by workgroup, then by subgroup, so if any two mem
 of the ends.  Where a new access is ordered after the whole set it replaces the set.
 
 Atomics do not race with each other, and order nothing else.
+
+Of a matrix each element is moved by some lane of the subgroup, and which one is open.  So a collective access counts as
+one by the first and the last lane of the subgroup, and is ordered after none of them by being the same invocation.
 """
 
 from __future__ import annotations
@@ -99,28 +102,39 @@ class Shadow:
         sets = [self.sets[kind].time > 0 for kind in ("write", "atomic") if kind in self.sets]
         return np.logical_or.reduce(sets) if sets else np.zeros(self.size, np.bool_)
 
-    def access(self, frame: Frame, offsets: Array, op: int, kind: str) -> Collision | None:
+    def access(
+        self, frame: Frame, offsets: Array, op: int, kind: str, is_collective: bool = False
+    ) -> Collision | None:
         """Lane i accesses offset `offsets[i]` (or all offsets in that row, for a vector), all lanes at once.
 
-        `kind`: read, write or atomic.
+        `kind`: read, write or atomic.  `is_collective`: whether any lane of its subgroup may make a lane's access.
         """
         lanes = np.arange(frame.size)
         if offsets.ndim == 2:
             lanes = np.repeat(lanes, offsets.shape[1])
             offsets = offsets.reshape(-1)
         invocations = frame.invocations[lanes] if len(lanes) != frame.size else frame.invocations
+        known = np.full_like(invocations, -1) if is_collective else invocations
         for other in _CONFLICTS[kind]:
             earlier = self.sets.get(other)
             if earlier is not None:
-                racing = self._unordered(earlier, frame, offsets, lanes, invocations)
+                racing = self._unordered(earlier, frame, offsets, lanes, known)
                 if racing is not None:
                     return _collision(earlier, frame, offsets, lanes, int(np.argmax(racing)))
         own = self.sets.get(kind)
         if own is None:
             own = self.sets[kind] = _Accesses(self.size, self.wide)
+        ends: tuple[Array, ...] = (invocations,)
+        if is_collective:
+            first = invocations - frame.locals[lanes] % SUBGROUP_SIZE
+            ends = (first, first + (SUBGROUP_SIZE - 1))
         if kind == "write":
-            return self._record_writes(own, frame, offsets, lanes, invocations, op)
-        self._record_shared(own, frame, offsets, lanes, invocations, op)
+            collision = self._record_writes(own, frame, offsets, lanes, invocations, op)
+            if is_collective and collision is None:
+                own.min_id[offsets], own.max_id[offsets] = ends
+            return collision
+        for end in ends:
+            self._record_shared(own, frame, offsets, lanes, end, op)
         return None
 
     def _unordered(

@@ -63,7 +63,7 @@ def _split_pair(machine: Machine, frame: Frame, scope: str) -> tuple[int, int]:
     return int(batch.invocation_of_lane[mate]), int(batch.invocation_of_lane[lane])
 
 
-class _SubgroupTable:
+class SubgroupTable:
     """The lanes of a frame by subgroup and lane of the subgroup.  `slots`: the cell of each lane."""
 
     def __init__(self, machine: Machine, frame: Frame, op: Op) -> None:
@@ -87,7 +87,7 @@ class _SubgroupTable:
 
 
 def shuffle(machine: Machine, frame: Frame, op: Op) -> None:
-    table = _SubgroupTable(machine, frame, op)
+    table = SubgroupTable(machine, frame, op)
     values, operand = (frame.spread(frame.get(value)) for value in op.operands)
     amount = operand.astype(np.int64)
     mode = op.attrs["mode"]
@@ -123,9 +123,9 @@ def scan(machine: Machine, frame: Frame, op: Op) -> None:
     frame.values[op.results[0]] = table.take(running)
 
 
-def _running(machine: Machine, frame: Frame, op: Op) -> tuple[_SubgroupTable, Array]:
+def _running(machine: Machine, frame: Frame, op: Op) -> tuple[SubgroupTable, Array]:
     """The lanes, and for (s, k) the combination of the present lanes 0 to k of subgroup s, from left to right."""
-    table, combine, dtype = _SubgroupTable(machine, frame, op), op.attrs["combine"], op.operands[0].type
+    table, combine, dtype = SubgroupTable(machine, frame, op), op.attrs["combine"], op.operands[0].type
     values = frame.spread(frame.get(op.operands[0]))
     arranged = table.arrange(values)
     running = arranged.copy()
@@ -155,7 +155,7 @@ def identity(combine: str, dtype: DataType) -> Any:
 
 
 def ballot(machine: Machine, frame: Frame, op: Op) -> None:
-    table = _SubgroupTable(machine, frame, op)
+    table = SubgroupTable(machine, frame, op)
     votes = table.arrange(frame.spread(frame.get(op.operands[0]))) & table.present
     weights = np.uint64(1) << np.arange(SUBGROUP_SIZE, dtype=np.uint64)
     mask = (votes * weights).sum(axis=1, dtype=np.uint64).astype(np.uint32)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...ir.ops import OPS
-from . import atomics, control, elementwise, ids, kernel_ops, memory_ops, subgroups
+from . import atomics, control, elementwise, ids, kernel_ops, matrices, memory_ops, subgroups
 from .machine import Handler
 
 TERMINATORS = ("yield", "condition")
@@ -40,6 +40,9 @@ _BY_NAME: dict[str, Handler] = {
     "subgroup_reduce": subgroups.reduce,
     "subgroup_scan": subgroups.scan,
     "subgroup_ballot": subgroups.ballot,
+    "matrix_load": matrices.load,
+    "matrix_store": matrices.store,
+    "matrix_mul_add": matrices.mul_add,
     "for": control.for_,
     "while": control.while_,
     "if": control.if_,

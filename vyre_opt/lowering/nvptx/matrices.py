@@ -1,0 +1,116 @@
+"""Products of matrices by mma.sync, which a subgroup does together.
+
+A matrix is tiles of what the instruction takes, see matrix_fragments.MMA:
+
+    a       16 rows x 256 bits      4 words of a lane     2 of its first 128 bits, then 2 of the others
+    b      256 bits x  8 columns    2 words               1 and 1
+    acc     16 rows x  8 columns    4 elements            2 of the upper 8 rows, then 2 of the lower
+
+GPUs before sm_80 have instructions for half of the depth, and for 8 rows of integers; these take the same words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...ir.program import Op
+from ...ir.types import DataType
+from .function_emitter import FunctionEmitter
+from .targets import GpuTarget
+
+__all__ = ["MATRIX_OPS", "why_no_product"]
+
+_NAMES = {
+    DataType.BF16: "m16n8k16.row.col.bf16",
+    DataType.F16: "m16n8k16.row.col.f32.f32",
+    DataType.TF32: "m16n8k8.row.col.tf32",
+    DataType.I8: "m16n8k32.row.col.s8",
+}
+_HALVES = {DataType.F16: "m16n8k8.row.col.f32.f32", DataType.I8: "m8n8k16.row.col.s8"}
+FIRST, FIRST_WITH_ALL = 75, 80
+"""The architectures from which on there are such instructions, and all of these."""
+
+
+def why_no_product(element: DataType, target: GpuTarget) -> str:
+    """Why a target multiplies no matrices of these elements; "" if it does."""
+    first = FIRST if element in _HALVES else FIRST_WITH_ALL
+    return (
+        "" if target.number >= first else f"matrices of {element} need sm_{first} or later, not {target.name}"
+    )
+
+
+def _mul_add(emitter: FunctionEmitter, op: Op) -> None:
+    (rows, depth, columns), element = op.attrs["shape"], op.attrs["element"]
+    product = _whole if emitter.context.target.number >= FIRST_WITH_ALL else _by_halves
+    kind = "i32" if element.is_int else "float"
+    a, b = (_words(emitter, element, emitter.get(value)) for value in op.operands[:2])
+    c = list(emitter.get(op.operands[2]))
+    deep, wide = depth * (element.bits or 0) // 256, columns // 8
+    for row in range(rows // 16):
+        for column in range(wide):
+            at = 4 * (row * wide + column)
+            for k in range(deep):
+                left, right = 4 * (row * deep + k), 2 * (column * deep + k)
+                c[at : at + 4] = product(
+                    emitter, element, kind, a[left : left + 4], b[right : right + 2], c[at : at + 4]
+                )
+    emitter.set(op, *c)
+
+
+def _words(emitter: FunctionEmitter, element: DataType, words: Sequence[str]) -> list[str]:
+    """The operands as the intrinsics take them: pairs of halves, else words."""
+    w = emitter.w
+    if element is DataType.F16:
+        return [w.emit(f"bitcast i32 {word} to <2 x half>") for word in words]
+    if element is DataType.TF32:
+        return [w.emit(f"bitcast float {word} to i32") for word in words]
+    return list(words)
+
+
+def _whole(
+    emitter: FunctionEmitter,
+    element: DataType,
+    kind: str,
+    a: Sequence[str],
+    b: Sequence[str],
+    c: Sequence[str],
+) -> list[str]:
+    return _call(emitter, _NAMES[element], element, kind, a, b, c)
+
+
+def _by_halves(
+    emitter: FunctionEmitter,
+    element: DataType,
+    kind: str,
+    a: Sequence[str],
+    b: Sequence[str],
+    c: Sequence[str],
+) -> list[str]:
+    """First the half of the depth that the first word of `b` has, then the other one."""
+    name = _HALVES[element]
+    for left, right in ((a[:2], b[:1]), (a[2:], b[1:])):
+        if element is DataType.F16:
+            c = _call(emitter, name, element, kind, left, right, c)
+        else:
+            upper = _call(emitter, name, element, kind, left[:1], right, c[:2])
+            c = [*upper, *_call(emitter, name, element, kind, left[1:], right, c[2:])]
+    return list(c)
+
+
+def _call(
+    emitter: FunctionEmitter,
+    name: str,
+    element: DataType,
+    kind: str,
+    a: Sequence[str],
+    b: Sequence[str],
+    c: Sequence[str],
+) -> list[str]:
+    factor = "<2 x half>" if element is DataType.F16 else "i32"
+    result = f"{{ {', '.join([kind] * len(c))} }}"
+    args = [*((factor, word) for word in (*a, *b)), *((kind, value) for value in c)]
+    made = emitter.w.call(f"llvm.nvvm.mma.{name}", result, args)
+    return [emitter.w.emit(f"extractvalue {result} {made}, {k}") for k in range(len(c))]
+
+
+MATRIX_OPS: dict[str, Callable[[FunctionEmitter, Op], None]] = {"matrix_mul_add": _mul_add}
