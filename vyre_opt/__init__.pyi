@@ -187,11 +187,16 @@ from .lang.ops import subgroup_shuffle as subgroup_shuffle
 from .lang.ops import subgroup_reduce as subgroup_reduce
 from .lang.ops import subgroup_scan as subgroup_scan
 from .lang.ops import subgroup_ballot as subgroup_ballot
+from .lang.ops import matrix_load as matrix_load
+from .lang.ops import matrix_store as matrix_store
+from .lang.ops import matrix_mul_add as matrix_mul_add
 from .lang.ops import trap as trap
 from .lang.ops import debug_print as debug_print
 from .lang.ops import shared as shared
 from .lang.ops import buffer as buffer
 from .lang.ops import host_read as host_read
+from .lang.ops import matrix as matrix
+from .lang.ops import matrix_cast as matrix_cast
 from .lang.ops import bitcast as bitcast
 from .lang.ops import decode as decode
 from .lang.ops import scan as scan

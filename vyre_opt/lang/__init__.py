@@ -21,7 +21,7 @@ python_source         the syntax tree of a function, and places in its file
 inference, bindings   types of literals; what names stand for
 constants             objects of Python that are known, and how they are computed with
 emitter               ops, with types that are settled at the end
-expressions, calls, statements, inlining, printing, integer_division, unsupported
+expressions, calls, call_arguments, matrices, statements, inlining, printing, integer_division, unsupported
                       the translation, from the syntax tree to ops
 program_translation   a function as a program
 pipeline_translation  a function as a pipeline

@@ -14,7 +14,9 @@ from ..ir.formats import mask_type
 from ..ir.ops import AXES, FASTMATH, OPS, OpDef
 from ..ir.program import Op, Value
 from ..ir.types import MAX_VECTOR_LANES, MIN_VECTOR_LANES, DataType, vector_lanes
+from . import matrices
 from .bindings import Binding, BufferView, Static
+from .call_arguments import array_of, positional, word_of
 from .constants import evaluate
 from .emitter import type_of
 from .inference import OpenType, flags_of, settled
@@ -63,51 +65,6 @@ def _is_hashable(value: object) -> bool:
     return getattr(value, "__hash__", None) is not None
 
 
-# --- arguments
-
-
-def positional(t: Expressions, node: ast.Call, *names: str, optional: int = 0) -> list[ast.expr]:
-    """The arguments in the order of `names`, of which the last `optional` may be left out.  Raises Unsupported."""
-    name = t.source.text(node.func)
-    given: dict[str, ast.expr] = {}
-    signature = f"{name}({', '.join(names)})"
-    for number, arg in enumerate(node.args):
-        if isinstance(arg, ast.Starred):
-            raise Unsupported(arg, "a kernel does not unpack with *", "write the arguments")
-        if number >= len(names):
-            raise Unsupported(arg, f"too many arguments: it is {signature}")
-        given[names[number]] = arg
-    for keyword in node.keywords:
-        if keyword.arg is None or keyword.arg not in names or keyword.arg in given:
-            hint = suggest(keyword.arg or "", names) or f"it is {signature}"
-            raise Unsupported(keyword, f"{name} takes no {keyword.arg or '**'} here", hint)
-        given[keyword.arg] = keyword.value
-    missing = [n for n in names[: len(names) - optional] if n not in given]
-    if missing:
-        raise Unsupported(node, f"{name} needs {', '.join(missing)}", f"it is {signature}")
-    return [given[n] for n in names if n in given]
-
-
-def _word(t: Expressions, node: ast.expr, what: str, choices: Sequence[str]) -> str:
-    """A word of an op, one of `choices`."""
-    value = t.static(node, what)
-    if value not in choices:
-        raise Unsupported(
-            node, f"{what} is {', '.join(choices)}, not {value!r}", suggest(str(value), choices)
-        )
-    return str(value)
-
-
-def _array(t: Expressions, node: ast.expr, verb: str) -> BufferView:
-    binding = t.expression(node)
-    if not isinstance(binding, BufferView):
-        raise Unsupported(node, f"{t.source.text(node)} is no array")
-    if binding.lanes > 1:
-        raise Unsupported(node, "this takes an array, not one as vectors")
-    t.check_access(node, binding, verb)
-    return binding
-
-
 # --- conversions
 
 
@@ -132,6 +89,8 @@ def _convert(t: Expressions, node: ast.Call, dtype: DataType) -> Value:
     )
     if isinstance(length, Op) and length.name == "len":  # as a u32 it would wrap at 2^32 elements
         return t.emitter.value("len", (), dtype, length.attrs)
+    if source.is_matrix:
+        return matrices.converted(t, node, value, dtype)
     target = dtype if not source.is_vec else DataType.vec(dtype, source.lanes)
     return value if source is target else t.emitter.value("cast", (value,), target)
 
@@ -234,7 +193,7 @@ def _size(t: Expressions, node: ast.Call, row: OpDef) -> Value:
 def _atomic(t: Expressions, node: ast.Call, row: OpDef) -> Value:
     names = ["expected", "value"] if row.name.endswith("compare_exchange") else ["value"]
     array, at, *rest = positional(t, node, "array", "index", *names, "order", optional=1)
-    view = _array(t, array, "read")
+    view = array_of(t, array, "read")
     t.check_access(array, view, "written")
     indices = t.indices(at, view)
     values = [t.value(argument, view.buffer.dtype) for argument in rest[: len(names)]]
@@ -244,7 +203,7 @@ def _atomic(t: Expressions, node: ast.Call, row: OpDef) -> Value:
             f"{row.name} works on elements of 32 or 64 bits that it can combine, not {view.buffer.dtype}",
         )
     orders = row.attrs[0].choices or ()
-    order = _word(t, rest[-1], "order", orders) if len(rest) > len(names) else "relaxed"
+    order = word_of(t, rest[-1], "order", orders) if len(rest) > len(names) else "relaxed"
     attrs = {"order": order, "buffer": view.buffer.name}
     return t.emitter.value(row.name, (*indices, *values), view.buffer.dtype, attrs)
 
@@ -252,7 +211,7 @@ def _atomic(t: Expressions, node: ast.Call, row: OpDef) -> Value:
 def _barrier(t: Expressions, node: ast.Call, row: OpDef) -> Binding:
     arguments = positional(t, node, "scope", optional=1)
     scopes = row.attrs[0].choices or ()
-    scope = _word(t, arguments[0], "the scope of a barrier", scopes) if arguments else "workgroup"
+    scope = word_of(t, arguments[0], "the scope of a barrier", scopes) if arguments else "workgroup"
     t.emitter.op("barrier", attrs={"scope": scope})
     return Static(None)
 
@@ -334,14 +293,14 @@ def _movemask(t: Expressions, node: ast.Call, row: OpDef) -> Value:
 def _shuffle(t: Expressions, node: ast.Call, row: OpDef) -> Value:
     argument, lane, *mode = positional(t, node, "x", "lane", "mode", optional=1)
     value, source = t.value(argument), t.value(lane, DataType.U32)
-    word = _word(t, mode[0], "the mode of a shuffle", row.attrs[0].choices or ()) if mode else "idx"
+    word = word_of(t, mode[0], "the mode of a shuffle", row.attrs[0].choices or ()) if mode else "idx"
     return t.emitter.value(row.name, (value, source), type_of(value), {"mode": word})
 
 
 def _reduce(t: Expressions, node: ast.Call, row: OpDef) -> Value:
     argument, *combine = positional(t, node, "x", "combine", optional=1)
     value = t.value(argument)
-    word = _word(t, combine[0], "what combines lanes", row.attrs[0].choices or ()) if combine else "add"
+    word = word_of(t, combine[0], "what combines lanes", row.attrs[0].choices or ()) if combine else "add"
     t.accepted(node, "and" if word in ("and", "or", "xor") else "add", type_of(value))
     return t.emitter.value(row.name, (value,), type_of(value), {"combine": word})
 
@@ -355,8 +314,8 @@ def _scan(t: Expressions, node: ast.Call, row: OpDef) -> Value:
     argument, *words = positional(t, complete, "x", "mode", "combine")
     value = t.value(argument)
     choices = [attr.choices or () for attr in row.attrs]
-    mode = _word(t, words[0], "the mode of a scan", choices[0])
-    combine = _word(t, words[1], "what combines lanes", choices[1])
+    mode = word_of(t, words[0], "the mode of a scan", choices[0])
+    combine = word_of(t, words[1], "what combines lanes", choices[1])
     t.accepted(node, "and" if combine in ("and", "or", "xor") else "add", type_of(value))
     return t.emitter.value(row.name, (value,), type_of(value), {"mode": mode, "combine": combine})
 
@@ -384,6 +343,7 @@ _FORMATS: dict[str, Callable[[Expressions, ast.Call, OpDef], Binding]] = {
     "reduce": _reduce,
     "scan": _scan,
     "ballot": _ballot,
+    **matrices.FORMATS,
 }
 
 
@@ -399,7 +359,13 @@ def _buffer(t: Expressions, node: ast.Call) -> Binding:
     )
 
 
-_OWN: dict[str, Handler] = {"bitcast": _bitcast, "shared": _shared, "buffer": _buffer, "host_read": _buffer}
+_OWN: dict[str, Handler] = {
+    "bitcast": _bitcast,
+    "shared": _shared,
+    "buffer": _buffer,
+    "host_read": _buffer,
+    **matrices.OWN,
+}
 
 
 # --- functions of Python

@@ -125,9 +125,9 @@ class Emitter:
         return self.constant(static, node, dtype)
 
     def broadcast(self, value: Value, dtype: AnyType) -> Value:
-        """Where `dtype` is a vector of a number's type, the vector all of whose lanes are the number; else the value."""
+        """Where `dtype` is a vector or a matrix of a number's type, that of the number alone; else the value."""
         own = type_of(value)
-        if isinstance(dtype, OpenType) or not dtype.is_vec:
+        if isinstance(dtype, OpenType) or not (dtype.is_vec or dtype.is_matrix):
             return value
         if isinstance(own, OpenType) and own.is_scalar:
             own = unify(own, dtype.element)

@@ -42,6 +42,9 @@ ARGUMENTS = {
     "vector": "*values",
     "permute": "table, index",
     "movemask": "flags",
+    "matrix_load": "array, index, rows, columns, use='acc', layout='row_major'",
+    "matrix_store": "array, index, value, layout='row_major'",
+    "matrix_mul_add": "a, b, c",
     "barrier": "scope='workgroup'",
     "trap": "message",
     "debug_print": "format, *values",
@@ -119,6 +122,14 @@ _OWN = {
     "host_read": (
         "array",
         "host_read(x): hands the contents of a buffer of a pipeline to the caller at this point.",
+    ),
+    "matrix": (
+        "rows, columns, dtype, value=0, use='acc'",
+        "matrix(16, 16, f32): a matrix of a subgroup, of one value.",
+    ),
+    "matrix_cast": (
+        "x, dtype, use=None",
+        "matrix_cast(x, bf16, 'a'): a matrix of another type, or for another use.",
     ),
     "bitcast": (
         "x, dtype",

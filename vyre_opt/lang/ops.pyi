@@ -93,11 +93,16 @@ __all__ = [
     "subgroup_reduce",
     "subgroup_scan",
     "subgroup_ballot",
+    "matrix_load",
+    "matrix_store",
+    "matrix_mul_add",
     "trap",
     "debug_print",
     "shared",
     "buffer",
     "host_read",
+    "matrix",
+    "matrix_cast",
     "bitcast",
     "decode",
     "scan",
@@ -283,6 +288,12 @@ def subgroup_scan(x: Any, mode: Literal["inclusive", "exclusive"] | str = "inclu
     """The lanes up to this one combined, in lane order."""
 def subgroup_ballot(predicate: Any) -> Any:
     """Bit i is the predicate of lane i."""
+def matrix_load(array: Any, index: Any, rows: Any, columns: Any, use: Any = "acc", layout: Literal["row_major", "column_major"] | str = "row_major") -> Any:
+    """Read a matrix whose first element is at the indices, from the rows of a buffer or transposed."""
+def matrix_store(array: Any, index: Any, value: Any, layout: Literal["row_major", "column_major"] | str = "row_major") -> Any:
+    """Write a matrix to where its first element is to be."""
+def matrix_mul_add(a: Any, b: Any, c: Any) -> Any:
+    """a * b + c; the order of its sums is open, see language.md."""
 def trap(message: Any) -> None:
     """Stops the dispatch with a message."""
 def debug_print(format: Any, *values: Any) -> None:
@@ -293,6 +304,10 @@ def buffer(dtype: Any, size: Any) -> Any:
     """buffer(f32, n), buffer(f32, (rows, columns)): a buffer of a pipeline."""
 def host_read(array: Any) -> Any:
     """host_read(x): hands the contents of a buffer of a pipeline to the caller at this point."""
+def matrix(rows: Any, columns: Any, dtype: Any, value: Any = 0, use: Any = "acc") -> Any:
+    """matrix(16, 16, f32): a matrix of a subgroup, of one value."""
+def matrix_cast(x: Any, dtype: Any, use: Any = None) -> Any:
+    """matrix_cast(x, bf16, 'a'): a matrix of another type, or for another use."""
 def bitcast(x: Any, dtype: Any) -> Any:
     """bitcast(x, u32): the same bits as another type, or as a vector of it that is as large."""
 class _decode:

@@ -1,0 +1,64 @@
+"""The arguments of a call in a kernel, by the names that its function gives them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..ir.diagnostics import suggest
+from .bindings import BufferView
+from .python_source import Unsupported
+
+if TYPE_CHECKING:
+    from .expressions import Expressions
+
+__all__ = ["array_of", "by_name", "positional", "word_of"]
+
+
+def positional(t: Expressions, node: ast.Call, *names: str, optional: int = 0) -> list[ast.expr]:
+    """The arguments in the order of `names`, of which the last `optional` may be left out.  Raises Unsupported."""
+    given = by_name(t, node, *names, optional=optional)
+    return [given[n] for n in names if n in given]
+
+
+def by_name(t: Expressions, node: ast.Call, *names: str, optional: int = 0) -> dict[str, ast.expr]:
+    """The same, those that are there by their names."""
+    name = t.source.text(node.func)
+    given: dict[str, ast.expr] = {}
+    signature = f"{name}({', '.join(names)})"
+    for number, arg in enumerate(node.args):
+        if isinstance(arg, ast.Starred):
+            raise Unsupported(arg, "a kernel does not unpack with *", "write the arguments")
+        if number >= len(names):
+            raise Unsupported(arg, f"too many arguments: it is {signature}")
+        given[names[number]] = arg
+    for keyword in node.keywords:
+        if keyword.arg is None or keyword.arg not in names or keyword.arg in given:
+            hint = suggest(keyword.arg or "", names) or f"it is {signature}"
+            raise Unsupported(keyword, f"{name} takes no {keyword.arg or '**'} here", hint)
+        given[keyword.arg] = keyword.value
+    missing = [n for n in names[: len(names) - optional] if n not in given]
+    if missing:
+        raise Unsupported(node, f"{name} needs {', '.join(missing)}", f"it is {signature}")
+    return given
+
+
+def word_of(t: Expressions, node: ast.expr, what: str, choices: Sequence[str]) -> str:
+    """A word of an op, one of `choices`."""
+    value = t.static(node, what)
+    if value not in choices:
+        raise Unsupported(
+            node, f"{what} is {', '.join(choices)}, not {value!r}", suggest(str(value), choices)
+        )
+    return str(value)
+
+
+def array_of(t: Expressions, node: ast.expr, verb: str) -> BufferView:
+    binding = t.expression(node)
+    if not isinstance(binding, BufferView):
+        raise Unsupported(node, f"{t.source.text(node)} is no array")
+    if binding.lanes > 1:
+        raise Unsupported(node, "this takes an array, not one as vectors")
+    t.check_access(node, binding, verb)
+    return binding
