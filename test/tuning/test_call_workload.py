@@ -211,3 +211,15 @@ def test_a_program_that_faults_is_told_so() -> None:
     )
     with pytest.raises(ProgramError, match="out of bounds"):
         autotune(call_workload(text, [np.arange(256, dtype=np.uint32)]), store=None)
+
+
+def test_choices_that_the_call_does_not_have() -> None:
+    """A space of the caller's may leave some out; what is no choice is told, not run."""
+    call = call_workload(EXAMPLES / "diamond.vyre", [np.arange(1024, dtype=np.int32)])
+    tuning = autotune(call, {"level": (3, 1)}, store=None)
+    assert set(tuning.config) == {"level"}
+    for config in ({"cut_1": 9}, {"zz": 1}, {"level": "x"}):
+        with pytest.raises(BadInputs, match="is no choice of"):
+            call.executable(config)
+    with pytest.raises(BadInputs, match="the call has no choice cut_1 of 'x'"):
+        autotune(call, {"cut_1": ("x",)}, store=None)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vyre_opt import expected_cost, expected_cost_gradient, pick_config
+from vyre_opt import BadInputs, expected_cost, expected_cost_gradient, pick_config
 
 COSTS = st.lists(st.floats(-50, 50), min_size=1, max_size=12)
 
@@ -33,3 +35,12 @@ def test_fixed_point_is_near_and_the_same_on_targets(costs: list[float], tempera
     on_cpu = pick_config(costs, temperature, dispatcher="cpu")
     assert on_cpu == pick_config(costs, temperature, dispatcher="ref")
     assert on_cpu == pytest.approx(exact, abs=2 / 65536 + len(costs) / 2 / 65536)
+
+
+def test_a_gradient_at_almost_no_temperature() -> None:
+    """Where p is 0 it is 0, however far the cost is; one of -infinity has none."""
+    assert expected_cost_gradient([1.0, 2.0, 3.0], 1e-320) == [1.0, 0.0, 0.0]
+    with pytest.raises(BadInputs, match="has no gradient"):
+        expected_cost_gradient([-math.inf, 1.0], 1.0)
+    with pytest.raises(BadInputs, match="temperature is finite"):
+        pick_config([1.0, 2.0], 10**400)

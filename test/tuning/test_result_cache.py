@@ -185,3 +185,50 @@ def test_outputs_are_checked_whatever_a_file_says(store: Store, tmp_path: Path) 
     assert not tuning.kept
     assert softmax(64).space("cpu").find(tuning.config) is not None
     assert np.isfinite(tuning.cost)
+
+
+def exported(store: Store, tmp_path: Path, **changes: Any) -> Path:
+    """A file of one result, with some fields changed."""
+    autotune("k", {"a": (1, 2)}, lambda config: float(config["a"]), store=store)
+    path = tmp_path / "team.json"
+    export_tuning(path, store)
+    content = json.loads(path.read_text())
+    content["results"][0] |= changes
+    path.write_text(json.dumps(content))
+    return path
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"config": {"a": float("nan")}},
+        {"config": {"a": [1]}},
+        {"path": [[1, float("inf"), 1.0, 1.0]]},
+        {"family": "\ud800"},
+        {"kernel": "\x1b[31mred\x07"},
+        {"config": {"a": "\x1b[0m"}},
+        {"cost": None},
+        {"rounds": -3},
+        {"budget": 10**30},
+    ],
+    ids=repr,
+)
+def test_what_no_tuner_writes_is_refused(changes: dict[str, Any], store: Store, tmp_path: Path) -> None:
+    path = exported(store, tmp_path, **changes)
+    other = Store(tmp_path / "other")
+    with pytest.raises(BadInputs, match="not results of the tuner"):
+        import_tuning(path, other)
+    assert export_tuning(tmp_path / "none.json", other) == 0
+
+
+def test_imported_results_are_those_that_are_kept(store: Store, tmp_path: Path) -> None:
+    """There is room for so many of a kernel; those that are here stay."""
+    path = exported(store, tmp_path)
+    content = json.loads(path.read_text())
+    (one,) = content["results"]
+    content["results"] = [one | {"shape": f"shape {number}"} for number in range(MAX_RESULTS + 36)]
+    path.write_text(json.dumps(content))
+    assert import_tuning(path, store) == MAX_RESULTS - 1
+    assert import_tuning(path, store) == 0
+    assert one["shape"] in {each.shape for each in results_of(store, one["family"])}
+    assert export_tuning(tmp_path / "all.json", store) == MAX_RESULTS

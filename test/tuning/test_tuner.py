@@ -15,6 +15,7 @@ from support.quick import quick
 
 from vyre_opt import BackendError, BadInputs, Space, Tuning, autotune, dispatcher
 from vyre_opt.runtime.cache.store import Store
+from vyre_opt.tuning import surrogate
 from vyre_opt.tuning.budget import Budget
 from vyre_opt.tuning.measure import DispatchBench, FunctionBench
 from vyre_opt.tuning.plot import svg
@@ -253,6 +254,15 @@ def test_result_as_text(bowl: Space, bowl_cost_of: Callable[[Any], float]) -> No
         ({"start": {"lanes": 3}}, "start is no configuration"),
         ({"dispatcher": "gpu"}, "unknown target"),
         ({"space": None}, "needs a space and a measure"),
+        ({"seed": -1}, "seed is a count"),
+        ({"seed": np.int64(3)}, "seed is a count"),
+        ({"start": 5}, "start is a configuration"),
+        ({"store": 5}, "store is a store"),
+        ({"measure": 5}, "measure is a function"),
+        ({"space": 3}, "a space is of factors"),
+        ({"space": []}, "one product of factors at least"),
+        ({"space": {"a": range(10**12)}}, "factor a has 1000000000000 values"),
+        ({"space": {"a": (10**5000, 1)}}, "more than 64"),
     ],
 )
 def test_bad_arguments(options: dict[str, Any], message: str, bowl: Space) -> None:
@@ -262,3 +272,59 @@ def test_bad_arguments(options: dict[str, Any], message: str, bowl: Space) -> No
     arguments = {"space": bowl, "measure": cost, "store": None, **options}
     with pytest.raises(BadInputs, match=message):
         autotune("bowl", **arguments)
+
+
+@pytest.mark.parametrize(
+    "cost",
+    [
+        lambda a: -float("inf") if a == 3 else 1.0 + a,
+        lambda a: 10.0 ** (15 * (a - 10)),
+        lambda a: 10**400 if a else 1,
+        lambda a: float("nan") if a else 1.0,
+    ],
+)
+def test_costs_of_any_size_are_kept(cost: Callable[[int], float], store: Store) -> None:
+    """What is infinite is a failure, also below; a wide span is no error, neither in the search nor in the cache."""
+    space = {"a": tuple(range(20))}
+    best = min(range(20), key=lambda a: cost(a) if abs(cost(a)) < float("inf") else float("inf"))
+    tuning = autotune("wide", space, lambda config: cost(config["a"]), budget=20, store=store)
+    assert tuning.config == {"a": best}
+    assert autotune("wide", space, lambda config: cost(config["a"]), budget=20, store=store).kept
+
+
+def test_what_cannot_be_kept_is_a_result(store: Store) -> None:
+    for _ in range(2):
+        tuning = autotune("infinite", {"a": (1.0, float("inf"))}, lambda config: 1.0, store=store)
+        assert not tuning.kept
+
+
+def test_a_measure_gives_numbers(bowl: Space) -> None:
+    with pytest.raises(BadInputs, match="measure gives a number, not None"):
+        autotune("k", bowl, lambda config: None, store=None)  # type: ignore[arg-type, return-value]
+
+
+def test_a_search_has_the_processor_to_itself() -> None:
+    """BLAS on several threads took ten times as long for its small matrices; the caller's functions keep all of them."""
+    from threadpoolctl import threadpool_info
+
+    def threads() -> list[int]:
+        return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
+
+    before, inside = threads(), []
+    original = surrogate.Surrogate.predict
+
+    def predict(self: Any, *args: Any) -> Any:
+        inside.append(threads())
+        return original(self, *args)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(surrogate.Surrogate, "predict", predict)
+        autotune(
+            "k",
+            {"a": tuple(range(40))},
+            lambda config: inside.append(threads()) or 1.0 * config["a"],
+            store=None,
+        )
+    assert {tuple(each) for each in inside} <= {tuple(before), tuple(1 for _ in before)}
+    assert tuple(1 for _ in before) in map(tuple, inside)
+    assert threads() == before

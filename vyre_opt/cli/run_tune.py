@@ -26,6 +26,8 @@ def autotune(
 
     A table for each kernel and for the call goes to stderr, the picture to the file of --plot.
     """
+    if executable.target == "cuda":
+        _ = getattr(executable.dispatcher, "facts", None)  # which raises BackendError where no GPU is
     tunings = _tune_kernels(module, executable, arguments)
     if options.passes in ("", DEFAULT_PASSES):
         tuned, call = _tune_call(module, executable, arguments, options)

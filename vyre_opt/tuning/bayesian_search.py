@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import exp
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,14 @@ import numpy as np
 from .budget import Budget
 from .measure import INFINITE
 from .space import Space
-from .surrogate import Surrogate
+from .surrogate import Surrogate, one_blas_thread
 
 __all__ = ["PathPoint", "SearchOptions", "bayesian_search"]
 
 Array = np.ndarray[Any, Any]
 
+MOST_LOG = 700.0
+"""Of a prediction: more is infinite."""
 LEAST_LIMIT = 0.3
 """Of the logarithms of costs, which tell them apart up to a third over the best at least."""
 
@@ -113,24 +116,25 @@ def bayesian_search(
         if best is None:  # all failed so far: anything else
             budget.measure([next(k for k in range(budget.count) if k not in budget.costs)], glance)
             continue
-        candidates = _candidates(neighbours, rng, budget, options)
-        is_all = len(candidates) + len(budget.order) == len(space)
-        logs, failed = _log_costs(budget, budget.costs[best], options.limit)
-        prediction = surrogate.predict(budget.order, logs - expected[budget.order], candidates, failed)
-        prediction.means += expected[candidates]
-        places: list[int] = []
-        while len(places) < min(options.batch, max_configs - len(budget.order), len(candidates)):
-            gains = prediction.gains(0.0)
-            gains[places] = -1.0
-            place = int(gains.argmax())
-            if on_progress and not places:
-                cost = float(np.exp(prediction.means[:, place].mean()))
-                point = PathPoint(len(budget.order), cost, budget.costs[best], float(gains[place]))
-                on_progress(point)
-            if gains[place] < options.patience and is_all:
-                break
-            places.append(place)
-            prediction.believe(place)
+        with one_blas_thread():
+            candidates = _candidates(neighbours, rng, budget, options)
+            is_all = len(candidates) + len(budget.order) == len(space)
+            logs, failed = _log_costs(budget, budget.costs[best], options.limit)
+            prediction = surrogate.predict(budget.order, logs - expected[budget.order], candidates, failed)
+            prediction.means += expected[candidates]
+            places: list[int] = []
+            while len(places) < min(options.batch, max_configs - len(budget.order), len(candidates)):
+                gains = prediction.gains(0.0)
+                gains[places] = -1.0
+                place = int(gains.argmax())
+                if on_progress and not places:
+                    cost = exp(min(float(prediction.means[:, place].mean()), MOST_LOG))
+                    point = PathPoint(len(budget.order), cost, budget.costs[best], float(gains[place]))
+                    on_progress(point)
+                if gains[place] < options.patience and is_all:
+                    break
+                places.append(place)
+                prediction.believe(place)
         if not places:
             budget.is_settled = True
             break

@@ -31,7 +31,7 @@ from ..ir.program import Module, Program
 from ..passes.manager import PassManager, Remark
 from ..passes.pipeline_text import DEFAULT, DEFAULT_PIPELINE
 from ..passes.registry import make_pass
-from ..runtime.dispatcher import Dispatcher
+from ..runtime.dispatcher import BadInputs, Dispatcher
 from .call import Call
 from .runner import on_host
 from .shape_class import size_class
@@ -114,14 +114,18 @@ class CallWorkload(Call):
         """Seconds that each configuration is expected to take, by bytes that go through memory and by launches.
 
         The bytes that a cut moves are those that fusion_pressure notes there."""
+        for name, values in space.factors.items():
+            if not set(values) <= set(self._space.factors.get(name, ())):
+                raise BadInputs(f"the call has no choice {name} of {', '.join(map(repr, values))}")
         at = {
             name: np.array(space.factors[name])[column]
             for name, column in zip(space.factors, space.rows.T, strict=True)
         }
         moved, launches = np.full(len(space), float(max(1, self._own_bytes))), np.ones(len(space))
         for number, size in self.cuts.items():
-            moved += at[f"cut_{number}"] * float(size)
-            launches += at[f"cut_{number}"]
+            if f"cut_{number}" in at:  # the caller's space may lack it
+                moved += at[f"cut_{number}"] * float(size)
+                launches += at[f"cut_{number}"]
         if "tile" in at:
             moved += (1 - at["tile"]) * float(sum(self.cuts.values()))
         bandwidth, launch = SPEEDS[target if target in SPEEDS else "cpu"]
@@ -169,7 +173,13 @@ class CallWorkload(Call):
     # --- measuring
 
     def executable(self, config: Mapping[str, Any]) -> AnyExecutable:
-        """The program or pipeline compiled as a configuration says, which is called as any other."""
+        """The program or pipeline compiled as a configuration says, which is called as any other.
+
+        Raises BadInputs for a choice that the call does not have.
+        """
+        for name, value in config.items():
+            if value not in self._space.factors.get(name, ()):
+                raise BadInputs(f"{name}={value!r} is no choice of {self.name}")
         return self._compiled(self.dispatcher_of(config), f"specialize,{passes_of(config)}")
 
     def dispatcher_of(self, config: Mapping[str, Any]) -> Dispatcher:

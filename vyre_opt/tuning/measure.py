@@ -21,7 +21,7 @@ from statistics import median
 from typing import Any, Protocol
 
 from ..ir.program import Module
-from ..runtime.dispatcher import Dispatcher, DispatchError, Scratch
+from ..runtime.dispatcher import BadInputs, Dispatcher, DispatchError, Scratch
 from .call import Call
 from .compile_ahead import CompileAhead, free_processors
 from .runner import CallRunner, TrialRunner
@@ -50,7 +50,7 @@ class Bench(Protocol):
 
 
 class FunctionBench(Bench):
-    """Costs by a function of a configuration; NaN, infinity, DispatchError and ValueError are failures."""
+    """Costs by a function of a configuration; NaN, infinities, DispatchError and ValueError are failures."""
 
     def __init__(self, space: Space, measure: Callable[[Config], float]) -> None:
         self.space = space
@@ -70,11 +70,17 @@ class FunctionBench(Bench):
 
     def _measure_once(self, pick: int, costs: list[float]) -> None:
         try:
-            cost = float(self.measure(dict(self.space.configs[pick])))
+            measured = self.measure(dict(self.space.configs[pick]))
         except (DispatchError, ValueError) as error:
             self.failures[pick] = str(error)
             return
-        if cost != cost or cost == INFINITE:
+        try:
+            cost = float(measured)
+        except OverflowError:
+            cost = INFINITE
+        except (TypeError, ValueError):
+            raise BadInputs(f"measure gives a number, not {measured!r}") from None
+        if not -INFINITE < cost < INFINITE:
             self.failures[pick] = f"its cost is {cost}"
         else:
             costs.append(cost)

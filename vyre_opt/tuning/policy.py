@@ -102,7 +102,11 @@ def expected_cost_gradient(costs: Sequence[float] | np.ndarray, temperature: flo
     p = np.asarray(pick_config(costs, temperature))
     values = np.where(p > 0, np.asarray(_numbers(costs)), 0.0)
     expected = float(np.sum(p * values))
-    return like(costs, p * (1.0 - (values - expected) / temperature))
+    if not np.isfinite(expected):
+        raise BadInputs("a cost of -infinity has no gradient")
+    gradient, some = np.zeros(len(p)), p > 0
+    gradient[some] = p[some] * (1.0 - (values[some] - expected) / temperature)
+    return like(costs, gradient)
 
 
 def weights_16_16(powers: np.ndarray) -> np.ndarray:
@@ -120,7 +124,10 @@ def _powers(costs: Any, temperature: Any) -> np.ndarray:
     values = np.asarray(_numbers(costs))
     if isinstance(temperature, bool) or not isinstance(temperature, Real):
         raise BadInputs(f"temperature is a number, not {temperature!r}")
-    scale = float(temperature)
+    try:
+        scale = float(temperature)
+    except OverflowError:
+        scale = math.inf
     if not math.isfinite(scale) or scale <= 0:
         raise BadInputs(f"temperature is finite and above 0, not {temperature}")
     usable = ~np.isnan(values) & (values < np.inf)

@@ -159,7 +159,7 @@ def _finite(cost: float | None) -> float | None:
 
 
 def _check_types(fields: dict[str, Any]) -> None:
-    """Check the fields whose values `Tuning` takes as they are.  Raises KeyError and TypeError."""
+    """Check the fields whose values `Tuning` takes as they are, and what a table shows.  Raises KeyError, TypeError, ValueError."""
     for kind, names in (
         (str, ("kernel", "device", "strategy", "stopped", "family", "shape", "space", "version")),
         (int, ("seed", "rounds", "of", "budget")),
@@ -167,9 +167,18 @@ def _check_types(fields: dict[str, Any]) -> None:
         for name in names:
             if type(fields[name]) is not kind:
                 raise TypeError(f"{name} is {fields[name]!r}")
+            if kind is str and not fields[name].isprintable():
+                raise ValueError(f"{name} has characters that cannot be printed")
+            if kind is int and not 0 <= fields[name] < 1 << 63:
+                raise ValueError(f"{name} is {fields[name]}")
+    if fields["cost"] is None:
+        raise TypeError("the choice has no cost")
 
 
 def _config(value: Any) -> Config:
     if not isinstance(value, Mapping):
         raise TypeError(f"{value!r} is no configuration")
+    for name, level in value.items():
+        if not isinstance(level, (int, float, str)) or not f"{name}{level}".isprintable():
+            raise ValueError(f"{name!r}: {level!r} is no value of a factor")
     return dict(value)

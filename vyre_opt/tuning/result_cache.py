@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,8 @@ __all__ = [
 KIND = "tuning"
 FORMAT = "vyre-tuning 1"
 MAX_RESULTS = 64
-"""Of a kernel, the latest."""
+"""Of a kernel, the latest.  Two processes that add one for the same kernel at the same time may lose one, which is then measured
+again."""
 STARTS = 3
 """The configurations that another shape or device is started with."""
 MAX_FILE_BYTES = 256 << 20
@@ -83,9 +85,13 @@ def results_of(store: Any, family: str) -> list[Tuning]:
 
 
 def add_result(store: Any, result: Tuning) -> None:
-    """Keep a result in place of that for the same shape, device and version; a store that cannot be written to ignores it."""
+    """Keep a result in place of that for the same shape, device and version; a store that cannot be written to ignores it.
+
+    One whose numbers JSON does not have, as an infinite value of a factor, is not kept.
+    """
     others = [each for each in results_of(store, result.family) if _place(each) != _place(result)]
-    _write(store, result.family, [*others, result])
+    with suppress(ValueError):
+        _write(store, result.family, [*others, result])
 
 
 def result_for(results: Sequence[Tuning], shape: str, device: str) -> Tuning | None:
@@ -152,8 +158,11 @@ def import_tuning(path: str | Path, store: Any = None) -> int:
         here = results_of(own, family)
         known = set(map(_place, here))
         added = [each for each in given if each.family == family and _place(each) not in known]
-        new += len(added)
-        _write(own, family, [*added, *here])
+        if added:
+            # those that are here stay, and of the others the latest for which there is room
+            added = added[-max(0, MAX_RESULTS - len(here)) :] if len(here) < MAX_RESULTS else []
+            _write(own, family, [*added, *here])
+            new += sum(_place(each) not in known for each in results_of(own, family))
     return new
 
 
@@ -178,7 +187,7 @@ def _all(store: Any) -> Iterator[Tuning]:
 def _read(text: str, form: str) -> list[Tuning]:
     """The results of a payload, or of a file in the form `form`.  Raises ValueError."""
     try:
-        content = json.loads(text)
+        content = json.loads(text, parse_constant=_no_number)
         if form and content["format"] != form:
             raise ValueError(f"its format is {content['format']!r}, not {form!r}")
         given = content["results"]
@@ -193,6 +202,10 @@ def _read(text: str, form: str) -> list[Tuning]:
         except ValueError as error:
             raise ValueError(f"result {number}: {error}") from None
     return results
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is no number")
 
 
 def _write(store: Any, family: str, results: Sequence[Tuning]) -> None:

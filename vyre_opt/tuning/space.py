@@ -51,7 +51,15 @@ class Space:
         *,
         constraints: Sequence[Constraint] = (),
     ) -> None:
+        if not isinstance(factors, Iterable) or isinstance(factors, (str, bytes)):
+            raise BadInputs(f"a space is of factors and their values, or a list of such, not {factors!r}")
+        if not isinstance(constraints, Iterable) or not all(map(callable, constraints)):
+            raise BadInputs("constraints are a list of functions")
+        if why_not is not None and not callable(why_not):
+            raise BadInputs(f"why_not is a function, not {why_not!r}")
         given = [factors] if isinstance(factors, Mapping) else list(factors)
+        if not given:
+            raise BadInputs("a space has one product of factors at least")
         for each in given:
             _check(each)
         products = [{name: tuple(dict.fromkeys(values)) for name, values in each.items()} for each in given]
@@ -86,7 +94,7 @@ class Space:
 
     def find(self, config: Mapping[str, Any]) -> int | None:
         """The index of a configuration; None if it is not in the space."""
-        if not set(config) <= set(self.factors):
+        if not isinstance(config, Mapping) or not set(config) <= set(self.factors):
             return None
         row = []
         for name, values in self.factors.items():
@@ -159,9 +167,13 @@ def _check(factors: Any) -> None:
             raise BadInputs(f"a factor has a name, not {name!r}")
         if isinstance(values, (str, bytes)) or not isinstance(values, Sequence) or not values:
             raise BadInputs(f"factor {name} takes a list of values, at least one")
+        if len(values) > MAX_CONFIGS:
+            raise BadInputs(f"factor {name} has {len(values)} values, more than {MAX_CONFIGS}")
         for value in values:
             if not isinstance(value, (int, float, str)) or value != value:
                 raise BadInputs(f"factor {name}: {value!r} is not a number or a text")
+            if isinstance(value, int) and abs(value) >= 1 << 64:
+                raise BadInputs(f"factor {name} has a number of {value.bit_length()} bits, more than 64")
 
 
 def _levels(products: Iterable[Factors]) -> dict[str, tuple[Value, ...]]:

@@ -17,15 +17,20 @@ distance by coordinate f, times its weight, and r^2 the sum of all d_f^2, the ke
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cache
 from math import pi, sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .space import ABSENT, Space
 
-__all__ = ["PARTICLES", "Prediction", "Surrogate"]
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
+
+__all__ = ["PARTICLES", "Prediction", "Surrogate", "one_blas_thread"]
 
 Array = np.ndarray[Any, Any]
 PARTICLES = 4
@@ -184,6 +189,18 @@ class _Process:
         change = along / sqrt(max(float(along[place]), 0.0) + self.noise)
         self.changes.append(change)
         return np.asarray(change * sqrt(self.variance))
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Matrices as small as those here take ten times as long where several threads share them."""
+    return _blas().limit(limits=1, user_api="blas")  # type: ignore[no-any-return]
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def _normal(z: Array, density: Array) -> Array:

@@ -18,6 +18,8 @@ from .module_tuning import TuningOptions, dispatcher_for, tune_kernels
 
 __all__ = ["Tune", "TuneOptions"]
 
+TARGETS = ("ref", "cpu", "cuda")
+
 
 @dataclass(frozen=True)
 class TuneOptions:
@@ -38,6 +40,11 @@ class TuneOptions:
     def __post_init__(self) -> None:
         if self.budget < 0 or self.rounds < 1:
             raise ValueError(f"a budget of at least 0 and at least one round: {self.budget}, {self.rounds}")
+        if self.seed < 0:
+            raise ValueError(f"a seed of at least 0: {self.seed}")
+        if self.target and self.target not in TARGETS and not self.target.startswith("sm_"):
+            hint = suggest(self.target, TARGETS) or f"there are {', '.join(TARGETS)}, and GPUs such as sm_90"
+            raise ValueError(f"unknown target {self.target}; {hint}")
         if self.kernel and self.kernel not in NAMED_KERNELS:
             hint = suggest(self.kernel, NAMED_KERNELS) or f"there are {', '.join(NAMED_KERNELS)}"
             raise ValueError(f"unknown kernel {self.kernel}; {hint}")

@@ -69,10 +69,8 @@ def autotune(
     Raises BadInputs for arguments that do not fit, BackendError if every configuration failed, and ProgramError for a call
     that faults as it is written.
     """
+    _check_arguments(kernel, measure, budget, rounds, seed, strategy, start, store)
     task = _Task.of(kernel, space, measure, dispatcher, start)
-    if strategy not in STRATEGIES:
-        raise BadInputs(f"unknown strategy {strategy!r}; there are {', '.join(STRATEGIES)}")
-    _check_counts(budget, rounds)
     total = rounds * (task.budget if budget is None else budget)
     results = _store(store)
     kept = result_cache.results_of(results, task.family) if results is not None and reuse else []
@@ -324,7 +322,33 @@ def _store(store: Any) -> Any:
     return default_store()
 
 
-def _check_counts(budget: Any, rounds: Any) -> None:
-    for name, count in (("budget", budget), ("rounds", rounds)):
-        if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
-            raise BadInputs(f"{name} is a count of at least 1, not {count!r}")
+def _check_arguments(
+    kernel: Any,
+    measure: Any,
+    budget: Any,
+    rounds: Any,
+    seed: Any,
+    strategy: Any,
+    start: Any,
+    store: Any,
+) -> None:
+    """Raises BadInputs."""
+    if not isinstance(kernel, str) and not hasattr(kernel, "family"):
+        raise BadInputs(f"kernel is a name, a workload or a call, not {kernel!r}")
+    if isinstance(kernel, str) and not kernel.isprintable():
+        raise BadInputs(f"a name is of printable characters, not {kernel!r}")
+    if measure is not None and not callable(measure):
+        raise BadInputs(f"measure is a function of a configuration, not {measure!r}")
+    if strategy not in STRATEGIES:
+        raise BadInputs(f"unknown strategy {strategy!r}; there are {', '.join(STRATEGIES)}")
+    if start is not None and not isinstance(start, Mapping):
+        raise BadInputs(f"start is a configuration, not {start!r}")
+    if store is not None and store != "default" and not hasattr(store, "get"):
+        raise BadInputs(f"store is a store of the compile cache, or None, not {store!r}")
+    for name, count, least in (
+        ("budget", 1 if budget is None else budget, 1),
+        ("rounds", rounds, 1),
+        ("seed", seed, 0),
+    ):
+        if isinstance(count, bool) or not isinstance(count, int) or count < least:
+            raise BadInputs(f"{name} is a count of at least {least}, not {count!r}")
