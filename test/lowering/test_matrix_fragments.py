@@ -65,7 +65,7 @@ def of_8_bits(lane: int) -> dict[str, list[Place]]:
 @pytest.mark.parametrize(
     ("element", "depth", "formulas"),
     [(D.F16, 16, of_16_bits), (D.BF16, 16, of_16_bits), (D.TF32, 8, of_tf32), (D.I8, 32, of_8_bits)],
-    ids=str,
+    ids=["f16", "bf16", "tf32", "i8"],
 )
 def test_one_instruction(element, depth, formulas):
     for lane in range(32):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from .access_extents import is_matrix_access
 from .diagnostics import Diagnostic, Location, suggest
 from .formats import FORMATS, Problem, lacks_else
 from .ops import FASTMATH, OpDef
@@ -201,8 +202,11 @@ class BodyChecker:
         error.note(f"@{buffer.name} is declared here", buffer.loc)
 
     def element(self, op: Op, dtype: DataType) -> str | tuple[Value, str] | None:
-        """Check that a load, store or atomic moves an element of its buffer, or a vector of them, at integer indices."""
+        """Check that an access moves an element of its buffer, a vector or a matrix of them, at integer indices."""
         buffer = self.buffers.get(op.attrs["buffer"])
+        is_matrix = is_matrix_access(op)
+        if is_matrix and not dtype.is_matrix:
+            return f"moves a matrix, not {dtype}"
         for index in op.indices:
             if not index.type.is_int:
                 return index, f"the index %{index.name} is {index.type}, not an integer"
@@ -213,25 +217,15 @@ class BodyChecker:
             return f"@{buffer.name} has {dimensions}, {_indices(len(op.indices))} given"
         if buffer.dtype.size_bytes is None:
             return f"elements of {buffer.dtype} cannot be moved one by one"
+        if is_matrix:
+            fits = buffer.dtype is dtype.stored
+            return (
+                None
+                if fits
+                else f"@{buffer.name} holds {buffer.dtype}, and {dtype} is of {dtype.stored} in memory"
+            )
         if dtype is not buffer.dtype and not (dtype.is_vec and dtype.element is buffer.dtype):
             return f"@{buffer.name} holds {buffer.dtype}, not {dtype}"
-        return None
-
-    def matrix_element(self, op: Op, dtype: DataType) -> str | tuple[Value, str] | None:
-        """Check that a matrix is moved from or to a buffer of its elements."""
-        buffer = self.buffers.get(op.attrs["buffer"])
-        if not dtype.is_matrix:
-            return f"moves a matrix, not {dtype}"
-        for index in op.indices:
-            if not index.type.is_int:
-                return index, f"the index %{index.name} is {index.type}, not an integer"
-        if buffer is None or self.holes.is_invalid(buffer):
-            return None
-        if len(op.indices) != buffer.dimensions:
-            dimensions = _several(buffer.dimensions, "dimension")
-            return f"@{buffer.name} has {dimensions}, {_indices(len(op.indices))} given"
-        if buffer.dtype is not dtype.stored:
-            return f"@{buffer.name} holds {buffer.dtype}, and {dtype} is of {dtype.stored} in memory"
         return None
 
 

@@ -794,7 +794,7 @@ def _check_matrix_load(checker: BodyChecker, op: Op) -> Problem:
     return (
         _check_full_subgroups(checker)
         or checker.access(op, True, False)
-        or checker.matrix_element(op, op.results[0].type)
+        or checker.element(op, op.results[0].type)
     )
 
 
@@ -826,7 +826,7 @@ def _check_matrix_store(checker: BodyChecker, op: Op) -> Problem:
     buffer = checker.buffers.get(op.attrs["buffer"])
     if problem is None and buffer is not None and buffer.dimensions == 1:
         return f"@{buffer.name} has one dimension, in which a matrix has no rows of its own"
-    return problem or checker.matrix_element(op, op.operands[0].type)
+    return problem or checker.element(op, op.operands[0].type)
 
 
 def _print_matrix_store(p: Printer, op: Op) -> str:

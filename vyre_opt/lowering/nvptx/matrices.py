@@ -41,9 +41,8 @@ def why_no_product(element: DataType, target: GpuTarget) -> str:
 
 def _mul_add(emitter: FunctionEmitter, op: Op) -> None:
     (rows, depth, columns), element = op.attrs["shape"], op.attrs["element"]
-    product = _whole if emitter.context.target.number >= FIRST_WITH_ALL else _by_halves
-    kind = "i32" if element.is_int else "float"
-    a, b = (_words(emitter, element, emitter.get(value)) for value in op.operands[:2])
+    instruction = _Instruction(emitter, element)
+    a, b = (instruction.words(emitter.get(value)) for value in op.operands[:2])
     c = list(emitter.get(op.operands[2]))
     deep, wide = depth * (element.bits or 0) // 256, columns // 8
     for row in range(rows // 16):
@@ -51,66 +50,53 @@ def _mul_add(emitter: FunctionEmitter, op: Op) -> None:
             at = 4 * (row * wide + column)
             for k in range(deep):
                 left, right = 4 * (row * deep + k), 2 * (column * deep + k)
-                c[at : at + 4] = product(
-                    emitter, element, kind, a[left : left + 4], b[right : right + 2], c[at : at + 4]
+                c[at : at + 4] = instruction.of_tiles(
+                    a[left : left + 4], b[right : right + 2], c[at : at + 4]
                 )
     emitter.set(op, *c)
 
 
-def _words(emitter: FunctionEmitter, element: DataType, words: Sequence[str]) -> list[str]:
-    """The operands as the intrinsics take them: pairs of halves, else words."""
-    w = emitter.w
-    if element is DataType.F16:
-        return [w.emit(f"bitcast i32 {word} to <2 x half>") for word in words]
-    if element is DataType.TF32:
-        return [w.emit(f"bitcast float {word} to i32") for word in words]
-    return list(words)
+Registers = Sequence[str]
 
 
-def _whole(
-    emitter: FunctionEmitter,
-    element: DataType,
-    kind: str,
-    a: Sequence[str],
-    b: Sequence[str],
-    c: Sequence[str],
-) -> list[str]:
-    return _call(emitter, _NAMES[element], element, kind, a, b, c)
+class _Instruction:
+    """mma.sync for factors of a type.  `factor`, `total`: the LLVM types of its words and of its sums."""
 
+    def __init__(self, emitter: FunctionEmitter, element: DataType) -> None:
+        self.w, self.element = emitter.w, element
+        self.factor = "<2 x half>" if element is DataType.F16 else "i32"
+        self.total = "i32" if element.is_int else "float"
+        self.is_whole = emitter.context.target.number >= FIRST_WITH_ALL
 
-def _by_halves(
-    emitter: FunctionEmitter,
-    element: DataType,
-    kind: str,
-    a: Sequence[str],
-    b: Sequence[str],
-    c: Sequence[str],
-) -> list[str]:
-    """First the half of the depth that the first word of `b` has, then the other one."""
-    name = _HALVES[element]
-    for left, right in ((a[:2], b[:1]), (a[2:], b[1:])):
-        if element is DataType.F16:
-            c = _call(emitter, name, element, kind, left, right, c)
-        else:
-            upper = _call(emitter, name, element, kind, left[:1], right, c[:2])
-            c = [*upper, *_call(emitter, name, element, kind, left[1:], right, c[2:])]
-    return list(c)
+    def words(self, held: Registers) -> list[str]:
+        """What a lane holds of a factor, as the intrinsics take it."""
+        source = "float" if self.element is DataType.TF32 else "i32"
+        if source == self.factor:
+            return list(held)
+        return [self.w.emit(f"bitcast {source} {word} to {self.factor}") for word in held]
 
+    def of_tiles(self, a: Registers, b: Registers, c: Registers) -> Registers:
+        """a * b + c of one tile each."""
+        if self.is_whole:
+            return self.call(_NAMES[self.element], a, b, c)
+        # the half of the depth that the first word of b has, then the other one
+        for left, right in ((a[:2], b[:1]), (a[2:], b[1:])):
+            if self.element is DataType.F16:
+                c = self.call(_HALVES[self.element], left, right, c)
+            else:  # and the upper 8 rows, then the lower
+                pairs = zip(left, (c[:2], c[2:]), strict=True)
+                c = [
+                    each
+                    for word, own in pairs
+                    for each in self.call(_HALVES[self.element], [word], right, own)
+                ]
+        return c
 
-def _call(
-    emitter: FunctionEmitter,
-    name: str,
-    element: DataType,
-    kind: str,
-    a: Sequence[str],
-    b: Sequence[str],
-    c: Sequence[str],
-) -> list[str]:
-    factor = "<2 x half>" if element is DataType.F16 else "i32"
-    result = f"{{ {', '.join([kind] * len(c))} }}"
-    args = [*((factor, word) for word in (*a, *b)), *((kind, value) for value in c)]
-    made = emitter.w.call(f"llvm.nvvm.mma.{name}", result, args)
-    return [emitter.w.emit(f"extractvalue {result} {made}, {k}") for k in range(len(c))]
+    def call(self, name: str, a: Registers, b: Registers, c: Registers) -> list[str]:
+        result = f"{{ {', '.join([self.total] * len(c))} }}"
+        args = [*((self.factor, word) for word in (*a, *b)), *((self.total, value) for value in c)]
+        made = self.w.call(f"llvm.nvvm.mma.{name}", result, args)
+        return [self.w.emit(f"extractvalue {result} {made}, {k}") for k in range(len(c))]
 
 
 MATRIX_OPS: dict[str, Callable[[FunctionEmitter, Op], None]] = {"matrix_mul_add": _mul_add}
