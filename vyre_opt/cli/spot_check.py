@@ -44,7 +44,7 @@ MAX_STEPS = 500_000
 workgroup outside of the sample would never end."""
 
 APPROXIMATE = {"f64": 1e-12, "f32": 1e-5, "f16": 1e-2, "bf16": 5e-2}
-"""How far two targets may differ where an op has fast maths, or adds floats atomically, relative to the largest value of the buffer."""
+"""How far two targets may differ where an op has fast maths, adds floats atomically or multiplies matrices, relative to the largest value of the buffer."""
 
 
 class SpotCheck:
@@ -238,7 +238,9 @@ class SpotCheck:
 def _is_approximate(program: Program) -> bool:
     """Whether two correct targets may differ: by fast maths, or by the order of float additions."""
     return any(
-        op.attrs.get("fastmath") or ("atomic" in op.definition.effects and op.results[0].type.is_float)
+        op.attrs.get("fastmath")
+        or ("atomic" in op.definition.effects and op.results[0].type.is_float)
+        or (op.name == "matrix_mul_add" and op.results[0].type.element.is_float)
         for op in program.walk()
     )
 

@@ -58,8 +58,18 @@ class BodyChecker:
             self.unknown[message] = self.error(op, message, where, suggest(name, known, "@"))
 
     def run(self, body: Block) -> None:
-        results = self.owner.results if isinstance(self.owner, Func) else ()
-        self.block(body, tuple(results), None)
+        results: tuple[DataType, ...] = ()
+        if isinstance(self.owner, Func):
+            results = tuple(self.owner.results)
+            matrices = [
+                dtype for dtype in (*(param.type for param in self.owner.params), *results) if dtype.is_matrix
+            ]
+            if matrices:
+                message = (
+                    f"function @{self.owner.name} takes or gives {matrices[0]}; matrices are in programs only"
+                )
+                self.diagnostics.append(Diagnostic("error", message, self.owner.loc))
+        self.block(body, results, None)
 
     # --- blocks -----------------------------------------------------------------------
 
@@ -83,6 +93,10 @@ class BodyChecker:
             else:
                 self.is_well_formed &= problem is None
                 self.check_rest(op)
+            if op.results and op.results[0].type.is_matrix:
+                self.has_sync = True  # a subgroup has to be together for it, see `check_sync`
+                if problem is None and isinstance(self.owner, Func):
+                    problem = "makes a matrix; matrices are in programs only"
             if problem is not None and not self.is_consequence(op):
                 self.report(op, problem)
             if op.attrs and "fastmath" in op.attrs and not set(op.attrs["fastmath"]) <= set(FASTMATH):

@@ -488,6 +488,8 @@ def _check_vector(checker: BodyChecker, op: Op) -> Problem:
     dtype = op.results[0].type
     if dtype.is_matrix and op.definition.format == "splat" and dtype.has_arithmetic:
         return _mismatch(op.operands, dtype.element)
+    if dtype.is_matrix and op.definition.format == "splat":
+        return f"gives no {dtype}, which has no arithmetic"
     if not dtype.is_vec:
         return f"gives a vector, not {dtype}"
     count = 1 if op.definition.format == "splat" else dtype.lanes
@@ -742,6 +744,8 @@ def _check_subgroup(checker: BodyChecker, op: Op) -> Problem:
     if format == "ballot":
         return _mismatch(op.operands, _BOOL) if dtype is _U32 else f"gives u32, not {dtype}"
     problem = _mismatch(op.operands[:1], dtype)
+    if dtype.is_matrix:
+        return "takes no matrix, of which it is open what a lane has"
     if problem or format == "shuffle":
         return problem or _mismatch(op.operands[1:], _U32)
     combine = op.attrs["combine"]
@@ -1083,6 +1087,8 @@ def _check_debug_print(checker: BodyChecker, op: Op) -> Problem:
     if len(directives) != len(op.operands):
         return wrong_count(len(directives), len(op.operands))
     for directive, value in zip(directives, op.operands, strict=True):
+        if value.type.is_matrix:
+            return value, f"takes no {value.type}, of which it is open what a lane has"
         problem = None if checker.poisoned(value.type) else why_not(directive, value.type)
         if problem is not None:
             message, help = problem

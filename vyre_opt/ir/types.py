@@ -305,13 +305,15 @@ def _parametric(name: str, params: tuple[Any, ...]) -> DataType:
     ints = [p for p in params if isinstance(p, int) and not isinstance(p, bool)]
     malformed = TypeNameError(f"type {name} is written {name}<{syntax}>")
     words = [p for p in params if isinstance(p, str) and name == "matrix"]
-    if len(types) + len(ints) + len(words) != len(params) or any(n < 0 or n >= 1 << 64 for n in ints):
+    if len(types) + len(ints) + len(words) != len(params) or any(n < 0 for n in ints):
         raise malformed
     shape = (len(types), len(ints))
     if name == "matrix":
         if len(params) != 4 or shape != (1, 2) or params[2] is not types[0]:
             raise malformed
         return _matrix(*params)
+    if any(n >= 1 << 64 for n in ints):
+        raise malformed
     if name == "vec":
         if shape != (1, 1) or params[0] is not ints[0]:
             raise malformed

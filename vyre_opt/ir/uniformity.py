@@ -9,6 +9,7 @@ the group writes the element between the barriers around the load.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import IntEnum
 
 from .access_extents import is_matrix_access
@@ -186,17 +187,17 @@ class Uniformity:
 
 
 def check_sync(program: Program, diagnostics: list[Diagnostic]) -> None:
-    """Append an error for every barrier or subgroup op in control flow that is not uniform in its scope, and for every
-    matrix whose place is not the same for its subgroup."""
+    """Append an error for every barrier, subgroup op or op on matrices in control flow that is not uniform in its scope,
+    and for every scalar of an op on matrices that is not the same for its subgroup."""
     uniformity = Uniformity(program)
     for op in program.walk():
-        if is_matrix_access(op):
-            scattered = [index for index in op.indices if uniformity.level(index) > Level.SUBGROUP]
-            diagnostics += [_scattered(op, index) for index in scattered]
+        for value, role in _shared_scalars(op):
+            if uniformity.level(value) > Level.SUBGROUP:
+                diagnostics.append(_scattered(op, value, role))
     for op, (level, cause) in uniformity.control.items():
         if "sync" in op.definition.effects:
             needed = Level[op.attrs["scope"].upper()]
-        elif "subgroup" in op.definition.effects:
+        elif "subgroup" in op.definition.effects or _has_matrix(op):
             needed = Level.SUBGROUP
         else:
             continue
@@ -204,18 +205,31 @@ def check_sync(program: Program, diagnostics: list[Diagnostic]) -> None:
             continue
         group = needed.name.lower()
         what = f"a {op.attrs['scope']} barrier" if op.name == "barrier" else op.name
+        if _has_matrix(op) and "subgroup" not in op.definition.effects:
+            what = f"{what} of a matrix"
         error = Diagnostic("error", f"{what} in control flow that may differ within a {group}", op.loc)
         error.note(f"this {cause.name} may go different ways for invocations of one {group}", cause.loc)
         error.help = f"move it out of the {cause.name}, or make the condition the same for the whole {group}"
         diagnostics.append(error)
 
 
-def _scattered(op: Op, index: Value) -> Diagnostic:
-    where = op.loc.find(f"%{index.name}") if op.loc else None
-    error = Diagnostic("error", f"the index %{index.name} may differ within a subgroup", where or op.loc)
-    if isinstance(index.owner, Op):
-        error.note(f"%{index.name} is defined here", index.owner.loc)
-    error.help = (
-        "a subgroup moves a matrix together: make its place from workgroup_id, subgroup_id and loop counters"
-    )
+def _has_matrix(op: Op) -> bool:
+    return any(value.type.is_matrix for value in (*op.operands, *op.results))
+
+
+def _shared_scalars(op: Op) -> Iterator[tuple[Value, str]]:
+    """The scalars that a subgroup has to agree on for an op on matrices, and what each of them is."""
+    if is_matrix_access(op):
+        yield from ((index, "index") for index in op.indices)
+    elif op.definition.format in ("splat", "select") and op.results[0].type.is_matrix:
+        role = "element" if op.definition.format == "splat" else "condition"
+        yield from ((value, role) for value in op.operands if not value.type.is_matrix)
+
+
+def _scattered(op: Op, value: Value, role: str) -> Diagnostic:
+    where = op.loc.find(f"%{value.name}") if op.loc else None
+    error = Diagnostic("error", f"the {role} %{value.name} may differ within a subgroup", where or op.loc)
+    if isinstance(value.owner, Op):
+        error.note(f"%{value.name} is defined here", value.owner.loc)
+    error.help = "a subgroup has a matrix together: make this from workgroup_id, subgroup_id, loop counters and arguments"
     return error

@@ -195,6 +195,12 @@ class _ModuleChecker:
 
     def size(self, buffer: Buffer) -> None:
         """Check that there can be so many bytes anywhere, and so many elements along each dimension."""
+        if buffer.dtype.is_matrix:
+            message = (
+                f"buffer @{buffer.name} holds elements, not {buffer.dtype}, which is a value of a subgroup"
+            )
+            help = f"write {buffer.dtype.stored}, and load matrices from it by matrix_load"
+            self.error(message, buffer.loc, help)
         for extent in buffer.shape:
             if extent is not None and extent < 0:
                 self.error(f"buffer @{buffer.name} has {extent} elements, which is below 0", buffer.loc)

@@ -18,7 +18,7 @@ from ..faults import outside_of_matrix
 from .frame import Frame
 from .machine import Machine
 from .memory import Storage
-from .memory_ops import check_race, check_written
+from .memory_ops import check_race, check_written, indices_at
 from .registers import from_storage, to_storage
 from .subgroups import SubgroupTable
 
@@ -87,7 +87,7 @@ def _locate(machine: Machine, frame: Frame, op: Op, dtype: DataType) -> tuple[St
         outside = (at < 0) | (at >= extent)
         if outside.any():
             lane = int(np.argmax(outside.any(axis=1)))
-            place = [int(each[lane, 0]) for each in starts]
+            place = list(indices_at(frame, op, lane))
             invocation = machine.invocation_at(frame, lane)
             raise outside_of_matrix(machine.program, op, dtype, place, storage.shape, invocation)
         offsets = offsets * extent + at
