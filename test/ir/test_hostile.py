@@ -59,6 +59,8 @@ TEXTS = {
     "long bound": (HEAD + f"for %i = 0 to {DIGITS} {{ }}\n}}", ABSURD),
     "long index": (HEAD + f"%x = extract %a[{DIGITS}] : u32\n}}", ABSURD),
     "long lanes": (HEAD + f"%x = splat %a : vec<{DIGITS} x u32>\n}}", None),
+    "long rows": (HEAD + f"%x = splat %a : matrix<{DIGITS}x16xf32, acc>\n}}", ABSURD),
+    "long columns": (HEAD + f"%x = splat %a : matrix<16x{DIGITS}xf32, acc>\n}}", ABSURD),
     "long parameter": (f"vyre 1 program @p workgroup(1) {{ math.softmax() {{columns = {DIGITS}}} }}", ABSURD),
     "long launch": (f"vyre 1 program @x workgroup(1) {{ }} pipeline @p {{ launch @x grid({DIGITS}) () }}", ABSURD),
     "long version": (f"vyre {DIGITS}", "this text is in format version 99999999999999999999"),

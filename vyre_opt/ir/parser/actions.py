@@ -12,7 +12,7 @@ from typing import Any
 
 from ..diagnostics import Diagnostic, Location, Source, suggest
 from ..grids import Extent, GridCall
-from ..literals import Literal, LiteralError, encode
+from ..literals import Literal, LiteralError, encode, read_int
 from ..pipeline import Pipeline
 from ..program import (
     MAX_DIMENSIONS,
@@ -313,10 +313,15 @@ class ModuleActions(StageActions):
         flat = [part for arg in args for part in (arg if isinstance(arg, tuple) else (arg,))]
         return self._type(place, end, name, *flat)
 
-    def type_matrix(self, place: int, end: int, name: str, shape: str, use: str) -> DataType:
-        rows, columns, element = shape.split("x", 2)
+    def type_matrix(self, place: int, end: int, name: str, shape: str, *use: str) -> DataType:
+        *extents, element = shape.split("x", 2)
+        try:
+            rows, columns = map(read_int, extents)
+        except LiteralError as error:
+            self.error(str(error), place, end)
+            return UNKNOWN
         dtype = DataType.TF32 if element == "tf32" else self.type_name(place, end, element)
-        return self._type(place, end, name, int(rows), int(columns), dtype, use)
+        return self._type(place, end, name, rows, columns, dtype, *use)
 
     def type_lanes(self, place: int, end: int, text: str, element: DataType) -> tuple[Any, ...]:
         return self.integer(place, end, text), element
