@@ -17,8 +17,8 @@ import vyre_opt
 from vyre_opt.lang import Kernel
 from vyre_opt.lowering.common.print_records import MAX_RECORDS
 
-SEEDS = range(60)
-MORE = range(60, 2000)
+SEEDS = range(20)
+MORE = range(20, 2000)
 CHUNK = 20  # seeds a test
 
 
