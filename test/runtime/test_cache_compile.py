@@ -15,9 +15,10 @@ from support.properties import named_inputs
 from support.quick import quick
 
 from vyre_opt import BadInputs, dispatcher, parse, print_program
-from vyre_opt.cuda import ptx_cache
+from vyre_opt.cuda import kernels, ptx_cache
 from vyre_opt.cuda.kernels import PtxOptions
 from vyre_opt.cuda.kernels import _compile as compiled
+from vyre_opt.ir.program import Module
 from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.targets import gpu
@@ -27,6 +28,7 @@ from vyre_opt.runtime.cache.keys import compile_key
 from vyre_opt.runtime.cache.store import Store
 from vyre_opt.runtime.cpu import CpuDispatcher, compiler, object_cache
 from vyre_opt.runtime.cpu.jit import Host, compile_object
+from vyre_opt.runtime.row_major import RowMajorPrograms
 
 TEXT = """vyre 1
 
@@ -340,6 +342,33 @@ def test_ptx_is_written_once(tmp_path: Path) -> None:
             entry.path.write_bytes(entry.path.read_bytes()[:-1])
     assert texts[0] == texts[1] == texts[2]
     assert b".version 8.0" in texts[0]
+
+
+ROWS_AND_MATRICES = """vyre 2
+program @p workgroup(32) {
+  buffer @x : f32[?, ?] read binding(0)
+  buffer @y : f32[?, ?] write binding(1)
+  %w = workgroup_id x
+  %m = matrix_load @x[%w, %w] : matrix<16x16xf32, acc>
+  matrix_store %m, @y[%w, %w] : matrix<16x16xf32, acc>
+}"""
+
+
+def test_another_process_finds_the_ptx_that_a_dispatch_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dispatcher asks for the program over buffers of one dimension."""
+    store = Store(tmp_path)
+    monkeypatch.setattr(kernels, "default_store", lambda: store)
+    module = parse(ROWS_AND_MATRICES)
+    kernels.compile_into_cache(gpu("sm_90"), PtxOptions(), module)
+    (entry,) = store.entries()
+    module = parse(ROWS_AND_MATRICES)
+    flat = RowMajorPrograms().of(module.programs["p"]).program
+    made = Module()
+    made.add(flat)
+    kernels.compile_into_cache(gpu("sm_90"), PtxOptions(), made)
+    assert [each.path for each in store.entries()] == [entry.path]
 
 
 def test_options() -> None:

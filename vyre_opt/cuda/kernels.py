@@ -11,10 +11,10 @@ from ..ir.diagnostics import DiagnosticError
 from ..ir.fingerprint import fingerprint
 from ..ir.program import MAX_GRID, Dim3, Module, Program
 from ..ir.snapshot import Snapshot
-from ..lowering.common.matrix_fragments import MMA, with_fragments
-from ..lowering.common.print_records import RECORDS, with_print_records
+from ..lowering.common.print_records import RECORDS
 from ..lowering.common.zeroed_tiles import with_zeroed_tiles
 from ..lowering.nvptx.abi import EntryPoint, Unit
+from ..lowering.nvptx.kernel import flat_program
 from ..lowering.nvptx.targets import GpuTarget, PtxVersion, TargetError, ptx_version, show
 from ..runtime.cache.compilations import Compilation, fetch, new_log
 from ..runtime.cache.keys import called_fingerprints
@@ -240,13 +240,11 @@ def compile_into_cache(target: GpuTarget, options: PtxOptions, module: Module) -
 
 
 def _as_compiled(units: Sequence[Unit], options: PtxOptions) -> list[Unit]:
-    """The units with what they need to print, and with zeroed tiles if these are asked for."""
-    recording = [
-        Unit(with_print_records(with_fragments(unit.program, MMA)), unit.module, unit.specs) for unit in units
-    ]
+    """The units as they are lowered, and with zeroed tiles if these are asked for."""
+    flat = [Unit(flat_program(unit.program, options.bounds), unit.module, unit.specs) for unit in units]
     if not options.zero_memory:
-        return recording
-    return [Unit(with_zeroed_tiles(unit.program), unit.module, unit.specs) for unit in recording]
+        return flat
+    return [Unit(with_zeroed_tiles(unit.program), unit.module, unit.specs) for unit in flat]
 
 
 def _compile(

@@ -232,12 +232,9 @@ class BodyChecker:
         if buffer.dtype.size_bytes is None:
             return f"elements of {buffer.dtype} cannot be moved one by one"
         if is_matrix:
-            fits = buffer.dtype is dtype.stored
-            return (
-                None
-                if fits
-                else f"@{buffer.name} holds {buffer.dtype}, and {dtype} is of {dtype.stored} in memory"
-            )
+            if buffer.dtype is not dtype.stored:
+                return f"@{buffer.name} holds {buffer.dtype}, and {dtype} is of {dtype.stored} in memory"
+            return None
         if dtype is not buffer.dtype and not (dtype.is_vec and dtype.element is buffer.dtype):
             return f"@{buffer.name} holds {buffer.dtype}, not {dtype}"
         return None

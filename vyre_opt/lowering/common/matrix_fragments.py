@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ...ir.builder import Builder
 from ...ir.ops import OPS, SUBGROUP_SIZE
@@ -187,7 +188,7 @@ class _Expansion(Walker):
     def move(self, op: Op) -> None:
         """Leave the op to the target, with the shape as an attribute."""
         dtype = self.matrices[op.results[0] if op.results else op.operands[0]]
-        attrs = {name: attr for name, attr in op.attrs.items() if name != "layout"} | {"shape": dtype.shape}
+        attrs = _without_layout(op) | {"shape": dtype.shape}
         moved = self.b.emit(op.definition, op.operands, tuple(r.type for r in op.results), attrs)
         if op.results:
             is_tf32 = dtype.element is DataType.TF32
@@ -197,7 +198,9 @@ class _Expansion(Walker):
         dtype, b = self.matrices[op.result], self.b
         lanes: list[Value] = []
         for index, width in self.runs(op, dtype, op.operands):
-            loaded = self.access("load", op, (index,), width)
+            loaded = self.b.emit(
+                OPS["load"], (index,), (self.run_type(op, width),), _without_layout(op)
+            ).result
             lanes += [b.extract(loaded, k) for k in range(width)] if width > 1 else [loaded]
         result: Value = b.vector(*lanes)
         if dtype.element is DataType.TF32:
@@ -209,15 +212,12 @@ class _Expansion(Walker):
         for index, width in self.runs(op, self.matrices[op.operands[0]], op.operands[1:]):
             lanes = [b.extract(value, k) for k in range(at, at + width)]
             moved = lanes[0] if width == 1 else b.vector(*lanes)
-            self.access("store", op, (moved, index), width)
+            b.emit(OPS["store"], (moved, index), (), _without_layout(op))
             at += width
 
-    def access(self, name: str, op: Op, operands: tuple[Value, ...], width: int) -> Value:
-        buffer = self.b.find_buffer(op.attrs["buffer"])
-        dtype = buffer.dtype if width == 1 else DataType.vec(buffer.dtype, width)
-        attrs = {name: attr for name, attr in op.attrs.items() if name != "layout"}
-        made = self.b.emit(OPS[name], operands, (dtype,) if name == "load" else (), attrs)
-        return made.results[0] if made.results else operands[0]
+    def run_type(self, op: Op, width: int) -> DataType:
+        element = self.b.find_buffer(op.attrs["buffer"]).dtype
+        return element if width == 1 else DataType.vec(element, width)
 
     def rounded(self, vector: Value) -> Value:
         """f32 to the nearest with 10 bits of fraction, of two the one away from 0; a NaN stays one."""
@@ -267,6 +267,10 @@ class _Expansion(Walker):
             base = starts[strides]
             yield (b.add(base, single) if single else base), width
             at += width
+
+
+def _without_layout(op: Op) -> dict[str, Any]:
+    return {name: attr for name, attr in op.attrs.items() if name != "layout"}
 
 
 def _scaled(b: Builder, value: Value, by: int) -> Value:

@@ -54,9 +54,10 @@ class LoweredModule:
     is_flat: bool
 
 
-def _flat(program: Program, bounds: str) -> Program:
-    """The program over buffers of one dimension, without matrix types."""
-    return with_fragments(row_major(program, bounds).program if has_rows(program) else program, MMA)
+def flat_program(program: Program, bounds: str) -> Program:
+    """The program over buffers of one dimension, without matrix types, and with prints as records."""
+    rows = row_major(program, bounds).program if has_rows(program) else program
+    return with_print_records(with_fragments(rows, MMA))
 
 
 def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> LoweredModule:
@@ -65,7 +66,7 @@ def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> Low
     What prints gets a buffer for its records; see `common.print_records`.  Raises DiagnosticError for what no GPU can
     run, located at the op or buffer to blame.
     """
-    units = [replace(unit, program=with_print_records(_flat(unit.program, bounds))) for unit in units]
+    units = [replace(unit, program=flat_program(unit.program, bounds)) for unit in units]
     text = ModuleText(TRIPLE, LAYOUT, target.rounds_to_bf16)
     text.metadata.append("!0 = !{}")
     symbols: set[str] = set()
