@@ -123,7 +123,7 @@ def _program(row: OpDef) -> str:
     return f"""vyre 1
     func @f(%x : {dtype}) -> {dtype} {{ yield %x }}
     program @p workgroup(64) {{
-      buffer @b : {dtype}[64] read_write binding(0) live_in live_out
+      buffer @b : {dtype}[64] {"workgroup" if row.name == "copy_async" else "read_write binding(0) live_in live_out"}
       spec @s : {dtype} = 1
       param @n : {dtype}
       %i = local_id x

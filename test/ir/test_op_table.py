@@ -11,7 +11,7 @@ from vyre_opt.ir.ops import OPS, OpDef
 from vyre_opt.ir.types import DataType
 
 ROWS = pytest.mark.parametrize("row", OPS.values(), ids=list(OPS))
-EFFECTS = {"read", "write", "atomic", "sync", "subgroup", "trap", "print", "control"}
+EFFECTS = {"read", "write", "atomic", "sync", "wait", "subgroup", "trap", "print", "control"}
 
 
 @ROWS

@@ -68,8 +68,8 @@ MUTANTS = (
     Mutant(
         "proofs are shared by programs that index otherwise",
         "vyre_opt/fusion/access_slice.py",
-        'operands = op.operands[1:] if op.name == "store" else op.operands\n        stored',
-        'operands = op.operands[2:] if op.name == "store" else op.operands\n        stored',
+        'operands = op.operands[1:] if op.definition.format == "store" else op.operands\n        stored',
+        'operands = op.operands[2:] if op.definition.format == "store" else op.operands\n        stored',
         "test/fusion/test_access_slice.py",
     ),
     Mutant(

@@ -31,8 +31,8 @@ MUTANTS = (
     Mutant(
         "a clamped index is as aligned as it was",
         "vyre_opt/lowering/nvptx/memory.py",
-        "zeros = 0 if access.is_clamped else emitter",
-        "zeros = emitter",
+        "if not access.is_clamped:\n        aligned",
+        "if True:\n        aligned",
         lit("lowering/ptx_bounds_limits"),
     ),
     Mutant(

@@ -31,9 +31,16 @@ MUTANTS = (
     Mutant(
         "atomics publish nothing",
         "vyre_opt/passes/barrier_elim.py",
-        "self.is_open |= effects.atomics",
-        "pass",
+        "self.is_open |= effects.atomics or effects.waits",
+        "self.is_open |= effects.waits",
         lit("passes/barrier_elim"),
+    ),
+    Mutant(
+        "a wait for copies writes nothing",
+        "vyre_opt/passes/barrier_elim.py",
+        "self.is_open |= effects.atomics or effects.waits",
+        "self.is_open |= effects.atomics",
+        lit("passes/copies"),
     ),
     Mutant(
         "the last segment of a loop's block ends with it",

@@ -1,4 +1,4 @@
-"""Random products of matrices on ref and cpu, beside NumPy on whole arrays: every type, shape and layout.
+"""Random products of matrices on ref, cpu and a GPU, beside NumPy on whole arrays: every type, shape and layout.
 
 The oracle knows nothing of lanes.  Integers are exact; floats are within the bound that docs/language.md states.
 """
@@ -15,6 +15,7 @@ from vyre_opt import ProgramError, parse, run
 
 Array = np.ndarray[Any, Any]
 LAYOUTS = ("row_major", "column_major")
+TARGETS = ["ref", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 
 def stored_bf16(x: Array) -> Array:
@@ -28,7 +29,10 @@ def tf32(x: Array) -> Array:
 
 
 class Case:
-    """A kernel over a grid of subgroups, each of which adds a product of `steps` matrices along the depth."""
+    """A kernel over a grid of subgroups, each of which adds a product of `steps` matrices along the depth.
+
+    `through`: the factors that a subgroup first copies to workgroup memory, where lines are `pad` elements further apart.
+    """
 
     def __init__(self, seed: int) -> None:
         draw, rng = random.Random(seed), np.random.default_rng(seed)
@@ -38,6 +42,9 @@ class Case:
         self.rows, self.columns = draw.choice(((16, 8), (16, 16), (32, 16), (16, 32), (32, 32)))
         self.subgroups, self.grid = draw.choice((1, 2, 3)), (draw.choice((1, 2)), draw.choice((1, 3)))
         self.layouts = [draw.choice(LAYOUTS) for _ in "abc"]
+        self.through = {name: draw.random() < 0.5 for name in "ab"}
+        self.pad, self.piece = draw.choice((0, 1, 8, 16)), draw.choice((1, 2, 4, 8))
+        self.is_open = draw.random() < 0.3
         m, n = self.rows * self.subgroups * self.grid[0], self.columns * self.grid[1]
         k = self.depth * draw.choice((1, 3))
         if self.element == "i8":
@@ -68,6 +75,10 @@ class Case:
     @property
     def text(self) -> str:
         stored, total = ("i8", "i32") if self.element == "i8" else (self.element.removeprefix("t"), "f32")
+        shapes = [
+            "?, ?" if self.is_open else f"{x[0]}, {x[1]}"
+            for x in (self.arranged(0, self.a).shape, self.arranged(1, self.b).shape)
+        ]
         a, b, c = (
             f"matrix<{r}x{k}x{dtype}, {use}>"
             for r, k, dtype, use in (
@@ -79,10 +90,14 @@ class Case:
         of_a, of_b, of_c = (f"<{layout}>" for layout in self.layouts)
         return f"""vyre 2
         program @product workgroup({32 * self.subgroups}) {{
-          buffer @a : {stored}[?, ?] read binding(0)
-          buffer @b : {stored}[?, ?] read binding(1)
+          buffer @a : {stored}[{shapes[0]}] read binding(0)
+          buffer @b : {stored}[{shapes[1]}] read binding(1)
           buffer @c : {total}[?, ?] read binding(2)
           buffer @d : {total}[?, ?] write binding(3)
+          {self.tile("a", stored)}
+          {self.tile("b", stored)}
+          %lane = lane_id
+          %zero = const 0 : u32
           %w = workgroup_id x
           %s = subgroup_id
           %count = num_subgroups
@@ -96,13 +111,54 @@ class Case:
           %k = len @a, {int(self.layouts[0] == "row_major")}
           %start = matrix_load{of_c} @c[{self.at(2, "%r", "%n")}] : {c}
           %sum = for %i = 0 to %k step {self.depth} iter(%acc = %start : {c}) {{
-            %x = matrix_load{of_a} @a[{self.at(0, "%r", "%i")}] : {a}
-            %y = matrix_load{of_b} @b[{self.at(1, "%i", "%n")}] : {b}
+            {self.copied("a", stored, "%r", "%i")}
+            {self.copied("b", stored, "%i", "%n")}
+            copy_wait
+            barrier subgroup
+            %x = matrix_load{of_a} @{self.place("a", "%r", "%i")} : {a}
+            %y = matrix_load{of_b} @{self.place("b", "%i", "%n")} : {b}
+            barrier subgroup
             %z = matrix_mul_add %x, %y, %acc : {c}
             yield %z
           }}
           matrix_store{of_c} %sum, @d[{self.at(2, "%r", "%n")}] : {c}
         }}"""
+
+    def box(self, name: str) -> tuple[int, int]:
+        """Lines of a factor in memory, and their elements."""
+        rows, columns = (self.rows, self.depth) if name == "a" else (self.depth, self.columns)
+        return (rows, columns) if self.layouts["ab".index(name)] == "row_major" else (columns, rows)
+
+    def tile(self, name: str, stored: str) -> str:
+        lines, width = self.box(name)
+        shape = f"{self.subgroups}, {lines}, {width + self.pad}"
+        return f"buffer @t{name} : {stored}[{shape}] workgroup" if self.through[name] else ""
+
+    def place(self, name: str, row: str, column: str) -> str:
+        if self.through[name]:
+            return f"t{name}[%s, %zero, %zero]"
+        return f"{name}[{self.at('ab'.index(name), row, column)}]"
+
+    def copied(self, name: str, stored: str, row: str, column: str) -> str:
+        """A lane copies every 32nd piece of the factor."""
+        if not self.through[name]:
+            return ""
+        lines, width = self.box(name)
+        piece = min(self.piece, width)
+        moved = stored if piece == 1 else f"vec<{piece} x {stored}>"
+        line, own = self.at("ab".index(name), row, column).split(", ")
+        return f"""
+            for %p{name} = %lane to {lines * width // piece} step 32 : u32 {{
+              %across{name} = const {width // piece} : u32
+              %size{name} = const {piece} : u32
+              %line{name} = div %p{name}, %across{name} : u32
+              %turn{name} = rem %p{name}, %across{name} : u32
+              %own{name} = mul %turn{name}, %size{name} : u32
+              %from{name} = add {line}, %line{name} : u32
+              %at{name} = add {own}, %own{name} : u32
+              %v{name} = load @{name}[%from{name}, %at{name}] : {moved}
+              copy_async %v{name}, @t{name}[%s, %line{name}, %own{name}] : {moved}
+            }}"""
 
     def at(self, number: int, row: str, column: str) -> str:
         return f"{row}, {column}" if self.layouts[number] == "row_major" else f"{column}, {row}"
@@ -125,19 +181,20 @@ def check(seeds: range, target: str) -> None:
         assert (error <= bound).all(), f"seed {seed}: {error.max()} off"
 
 
-@pytest.mark.parametrize("target", ["ref", "cpu"])
+@pytest.mark.parametrize("target", TARGETS)
 def test_products(target: str) -> None:
     check(range(24), target)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["ref", "cpu"])
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("part", range(20))
 def test_many_products(target: str, part: int) -> None:
     check(range(100 * part, 100 * part + 100), target)
 
 
-def test_rounding_to_tf32() -> None:
+@pytest.mark.parametrize("target", TARGETS)
+def test_rounding_to_tf32(target: str) -> None:
     """Ties away from zero; infinities and NaNs stay."""
     text = """vyre 2
     program @p workgroup(32) {
@@ -155,9 +212,8 @@ def test_rounding_to_tf32() -> None:
     a[:6, 0] = [1 + 2**-11, 1 - 2**-12, -1 - 2**-11, np.inf, np.nan, 1 + 2**-11 - 2**-23]
     b = np.zeros((8, 8), np.float32)
     b[0] = 1
-    for target in ("ref", "cpu"):
-        got = run(text, [a, b, np.zeros((16, 8), np.float32)], grid=1, target=target)["c"][:6, 0]
-        np.testing.assert_array_equal(got, np.float32([1 + 2**-10, 1.0, -1 - 2**-10, np.inf, np.nan, 1.0]))
+    got = run(text, [a, b, np.zeros((16, 8), np.float32)], grid=1, target=target)["c"][:6, 0]
+    np.testing.assert_array_equal(got, np.float32([1 + 2**-10, 1.0, -1 - 2**-10, np.inf, np.nan, 1.0]))
 
 
 STORE = """vyre 2
@@ -175,7 +231,7 @@ program @p workgroup(32) {
 }"""
 
 
-@pytest.mark.parametrize("target", ["ref", "cpu"])
+@pytest.mark.parametrize("target", TARGETS)
 def test_a_matrix_that_is_partly_outside_is_told(target: str) -> None:
     y = np.zeros((16, 8), np.float32)
     with pytest.raises(ProgramError) as info:
@@ -219,7 +275,7 @@ def test_a_matrix_of_what_nobody_wrote_is_told() -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("target", ["ref", "cpu"])
+@pytest.mark.parametrize("target", TARGETS)
 def test_a_branch_that_one_subgroup_takes(target: str, layout: str) -> None:
     """The others move nothing, though their places are out of bounds; a loop has its own number of turns for each."""
     text = f"""vyre 2

@@ -100,6 +100,13 @@ def _permute(b: Builder, x: Value, truth: Value) -> None:
     b.permute(b.splat(b.cast(x, u8), 16), b.const([3, 200, 0], DataType.vec(u8, 3)))
 
 
+def _copy(b: Builder, x: Value, truth: Value) -> None:
+    b.buffer("tile", U32, 64, "workgroup")
+    b.copy_async(b.load("in", 4, 2), "tile", 6)
+    b.copy_wait(1)
+    b.copy_wait()
+
+
 def _for(b: Builder, x: Value, truth: Value) -> None:
     with b.for_(0, x, 2, carry=[x, truth]) as loop:
         loop.yield_(b.add(loop.args[0], loop.index), loop.args[1])
@@ -146,6 +153,8 @@ _SINGLE: dict[str, Callable[[Builder, Value, Value], object]] = {
     "movemask": lambda b, x, truth: b.movemask(b.splat(truth, 32)),
     "load": lambda b, x, truth: b.load("in", 4, 2),
     "store": lambda b, x, truth: b.store(x, "in", 5),
+    "copy_async": _copy,
+    "copy_wait": _copy,
     "subgroup_ballot": lambda b, x, truth: b.subgroup_ballot(truth),
     "for": _for,
     "while": _while,

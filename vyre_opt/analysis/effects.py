@@ -17,12 +17,14 @@ class Effects:
     """`reads` and `writes` name buffers; atomics do both.
 
     `orders`: has a barrier or an ordered atomic, after which other invocations' writes are visible.
+    `waits`: has a copy_wait, after which this invocation's copies are in their places.
     `atomics`: has an atomic of any order.  `stops`: may trap or not terminate.  `prints`: prints lines.
     """
 
     reads: set[str] = field(default_factory=set)
     writes: set[str] = field(default_factory=set)
     orders: bool = False
+    waits: bool = False
     atomics: bool = False
     stops: bool = False
     prints: bool = False
@@ -31,6 +33,7 @@ class Effects:
         self.reads |= other.reads
         self.writes |= other.writes
         self.orders |= other.orders
+        self.waits |= other.waits
         self.atomics |= other.atomics
         self.stops |= other.stops
         self.prints |= other.prints
@@ -55,7 +58,9 @@ def effects_of(op: Op) -> Effects:
         effects.writes.add(op.attrs["buffer"])
     effects.prints = "print" in row.effects
     effects.atomics = "atomic" in row.effects
-    effects.orders = "sync" in row.effects or (effects.atomics and op.attrs["order"] != "relaxed")
+    effects.waits = "wait" in row.effects
+    is_ordered_atomic = effects.atomics and op.attrs["order"] != "relaxed"
+    effects.orders = "sync" in row.effects or effects.waits or is_ordered_atomic
     return effects
 
 

@@ -398,7 +398,7 @@ class BodyMatch:
             raise Mismatch(
                 "a launch that is computed again only stores to its tile, and only loads others", op
             )
-        if op.definition.effects & {"atomic", "sync", "subgroup", "trap", "print"}:
+        if op.definition.effects & {"atomic", "sync", "wait", "subgroup", "trap", "print"}:
             raise Mismatch("invocations that are run again exchange nothing", op)
 
     def _exists(self, program: Program, branch: Op) -> Obligation:

@@ -96,11 +96,14 @@ class Certifier:
             facts = remark.certificate
             rule = _CLAIMS.get(facts["claim"])
             claims = rule(self._before, module, facts, certificates) if rule is not None else None
-            unknown = _with_matrices(self._before, facts)
+            unknown = _not_followed(self._before, facts)
             if unknown is not None:
-                claims = [
-                    not_seen(remark.message, "which lane moves which element of a matrix is open", [unknown])
-                ]
+                why = (
+                    "which lane moves which element of a matrix is open"
+                    if is_matrix_access(unknown)
+                    else "when a copy arrives is not followed"
+                )
+                claims = [not_seen(remark.message, why, [unknown])]
             obligations = None if claims is None else list(claims)
             self.decisions.append(Decision(running.name, remark.message, remark.loc, obligations))
         self.decisions += _rests(self._before, module, running, certificates)
@@ -108,14 +111,15 @@ class Certifier:
             self.decisions += _elsewhere(self._before, module, running, certificates)
 
 
-def _with_matrices(before: Module, facts: Facts) -> Op | None:
-    """An access to a matrix in the programs that a certificate is about, of which no claim is proved; None if there is none."""
+def _not_followed(before: Module, facts: Facts) -> Op | None:
+    """An access to a matrix, or a copy, in the programs that a certificate is about, of which no claim is proved; None if
+    there is none."""
     names = [facts["program"]]
     if facts["claim"] == "join":
         launches = _launches(before.pipelines[facts["pipeline"]])
         names = [launches[number].program for number in facts["at"]]
     ops = (op for name in names for op in before.programs[name].walk())
-    return next(filter(is_matrix_access, ops), None)
+    return next((op for op in ops if is_matrix_access(op) or op.name == "copy_async"), None)
 
 
 @lru_cache(maxsize=2)

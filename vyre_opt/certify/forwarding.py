@@ -108,4 +108,5 @@ def may_stop(op: Op) -> bool:
 def lets_others_in(op: Op) -> bool:
     """Whether other lanes may see the memory at an op, or change it."""
     is_ordered = "atomic" in op.definition.effects and op.attrs["order"] != "relaxed"
-    return is_ordered or "sync" in op.definition.effects or op.definition.kernel is not None
+    is_wait = bool(op.definition.effects & {"sync", "wait"})
+    return is_ordered or is_wait or op.definition.kernel is not None

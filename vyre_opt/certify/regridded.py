@@ -259,7 +259,7 @@ def _one_round(program: Program) -> tuple[Program, Value | int]:
     for op in program.walk():
         if op.name in PLACES and op.result in elsewhere:
             raise Mismatch(f"this {op.name} is used elsewhere than in the loop's bounds", op)
-        if op.definition.effects & {"sync", "subgroup"}:
+        if op.definition.effects & {"sync", "wait", "subgroup"}:
             raise Mismatch(f"lanes meet at this {op.name}", op)
     lower, limit, _ = bounds(loop)
     assert isinstance(lower, Value)

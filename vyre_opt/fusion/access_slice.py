@@ -41,7 +41,7 @@ def _needed(program: Program) -> set[Op]:
         if op in needed:
             continue
         needed.add(op)
-        operands = op.operands[1:] if op.name == "store" else op.operands
+        operands = op.operands[1:] if op.definition.format == "store" else op.operands
         pending += [value.owner for value in operands if isinstance(value.owner, Op)]  # or a block has it
     return needed
 
@@ -52,8 +52,8 @@ def _rows(
     for op in block.ops:
         if op not in needed:
             continue
-        operands = op.operands[1:] if op.name == "store" else op.operands
-        stored = op.operands[0].type if op.name == "store" else None
+        operands = op.operands[1:] if op.definition.format == "store" else op.operands
+        stored = op.operands[0].type if op.definition.format == "store" else None
         attrs = tuple(
             (name, buffers[value] if name == "buffer" else repr(value))
             for name, value in sorted(op.attrs.items())

@@ -114,7 +114,7 @@ def _other_dependence(program: Program, loop: Op) -> Refusal | None:
         return _refuse(program, f"its workgroups have memory of their own, @{memory.name}", loop)
     others = {value for op in program.walk() if op is not loop for value in op.operands}
     for op in program.walk():
-        if {"sync", "subgroup"} & op.definition.effects:
+        if {"sync", "wait", "subgroup"} & op.definition.effects:
             return _refuse(program, f"lanes meet at a {op.name}", op)
         if op.name in IDS and op.result in others:
             return _refuse(program, f"it uses {op.name} beside its loop", op)

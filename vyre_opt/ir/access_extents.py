@@ -22,6 +22,8 @@ def moved_type(op: Op) -> DataType:
 def access_extents(op: Op, buffer: Buffer) -> list[int]:
     """A vector is of elements that follow each other along the last dimension, a matrix a box in the last two.  In a buffer
     of one dimension a matrix has the same elements in each row, or in each column."""
+    if "covers" in op.attrs:  # by a target's own load, see lowering/common/matrix_fragments.py
+        return [op.attrs["covers"]]
     dtype, dimensions = moved_type(op), buffer.dimensions
     if not dtype.is_matrix:
         return [*[1] * (dimensions - 1), dtype.lanes // buffer.dtype.lanes]

@@ -146,9 +146,22 @@ class Builder(OpMethods):
 
     def store(self, value: Operand, buffer: Buffer | str, index: Operand | Sequence[Operand]) -> None:
         """Write an element, or a vector to consecutive ones; `index`: one for each dimension of the buffer."""
+        self._store("store", value, buffer, index)
+
+    def copy_async(self, value: Operand, buffer: Buffer | str, index: Operand | Sequence[Operand]) -> None:
+        """Store to workgroup memory what was just loaded, by the `copy_wait` that waits for it."""
+        self._store("copy_async", value, buffer, index)
+
+    def copy_wait(self, pending: int = 0) -> None:
+        """Wait for all copies but those since the last `pending` waits before this one."""
+        self.emit(OPS["copy_wait"], (), (), {"pending": pending})
+
+    def _store(
+        self, name: str, value: Operand, buffer: Buffer | str, index: Operand | Sequence[Operand]
+    ) -> None:
         target = self.find_buffer(buffer)
         operands = self.as_value(value, target.dtype), *self.as_indices(index)
-        self.emit(OPS["store"], operands, (), {"buffer": target.name})
+        self.emit(OPS[name], operands, (), {"buffer": target.name})
 
     def matrix_store(
         self,

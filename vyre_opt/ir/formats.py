@@ -12,8 +12,9 @@
     select     select %p, %a, %b : T -> T        insert     insert %a, %v[i] : V -> V
     permute    NAME %table, %index : T -> T      movemask   NAME %m : vec<32 x bool> -> u32
     convert    NAME %a : T -> U                  load       load @b[%i] : T     -> T
-    atomic     NAME<order> @b[%i], %v... : T     store      store %v, @b[%i] : T
+    atomic     NAME<order> @b[%i], %v... : T     store      NAME %v, @b[%i] : T
     barrier    barrier workgroup|grid|subgroup   shuffle    NAME<mode> %a, %lane : T
+    copy_wait  copy_wait 2
     reduce     NAME<op> %a : T                   scan       NAME<mode, op> %a : T
     ballot     NAME %p -> u32                    kernel     NAME(@b, ...) {schedule}
     matrix_load   NAME<layout> @b[%r, %c] : M    matrix_store   NAME<layout> %m, @b[%r, %c] : M
@@ -639,18 +640,22 @@ def _build_load(
 
 def _parse_store(row: OpDef, tail: Tail) -> Parsed:
     if tail.access is None or tail.access[0] != "store" or len(tail.operands) != 1 + tail.access[3]:
-        raise Malformed("is written store %value, @buffer[%i] : u32")
+        raise Malformed(f"is written {row.name} %value, @buffer[%i] : u32")
     _need_type(tail.operands[0], tail.dtype)
     return tuple(tail.operands), (), {"buffer": tail.access[2]}
 
 
 def _check_store(checker: BodyChecker, op: Op) -> Problem:
-    return checker.access(op, False, True) or checker.element(op, op.operands[0].type)
+    problem = checker.access(op, False, True) or checker.element(op, op.operands[0].type)
+    buffer = checker.buffers.get(op.attrs["buffer"])
+    if problem is None and op.name == "copy_async" and buffer is not None and not buffer.is_workgroup:
+        return f"copies to workgroup memory, and @{buffer.name} is in storage"
+    return problem
 
 
 def _print_store(p: Printer, op: Op) -> str:
     value = op.operands[0]
-    return f"store {p.names[value]}, @{op.attrs['buffer']}[{p.uses(op.indices)}] : {value.type}"
+    return f"{op.name} {p.names[value]}, @{op.attrs['buffer']}[{p.uses(op.indices)}] : {value.type}"
 
 
 def _shape_load(op: Op) -> str | None:
@@ -710,7 +715,28 @@ def _build_atomic(
     return b.emit(row, (*b.as_indices(index), *values), (target.dtype,), attrs).result
 
 
-# --- barrier, shuffle, reduce, scan, ballot -----------------------------------------------
+# --- copy_wait, barrier, shuffle, reduce, scan, ballot -----------------------------------------------
+MAX_PENDING = 64
+
+
+def _parse_copy_wait(row: OpDef, tail: Tail) -> Parsed:
+    access = tail.access or ("literal", (), ("int", "0"))
+    if tail.operands or tail.words or tail.dtype or access[0] != "literal" or access[2][0] != "int":
+        raise Malformed("is written copy_wait, or copy_wait 2 for all but the copies of the last two")
+    return (), (), {"pending": int(access[2][1], 0)}
+
+
+def _check_copy_wait(checker: BodyChecker, op: Op) -> Problem:
+    if isinstance(checker.owner, Func):
+        return "not in a function"
+    pending = op.attrs["pending"]
+    return (
+        None if 0 <= pending <= MAX_PENDING else f"leaves 0 to {MAX_PENDING} groups of copies, not {pending}"
+    )
+
+
+def _print_copy_wait(p: Printer, op: Op) -> str:
+    return f"{op.name} {op.attrs['pending']}" if op.attrs["pending"] else op.name
 
 
 def _parse_barrier(row: OpDef, tail: Tail) -> Parsed:
@@ -1173,8 +1199,9 @@ FORMATS: dict[str, OpFormat] = {row.name: row for row in (
              _parse_movemask, _build_movemask, has_type=False),
     OpFormat("load", None, 1, 0, _check_load, _print_load, "%r = load @b[%i] : {type}", _parse_load, _build_load,
              shape=_shape_load),
-    OpFormat("store", None, 0, 0, _check_store, _print_store, "store %a, @b[%i] : {type}", _parse_store,
+    OpFormat("store", None, 0, 0, _check_store, _print_store, "{name} %a, @b[%i] : {type}", _parse_store,
              shape=_shape_store),
+    OpFormat("copy_wait", 0, 0, 0, _check_copy_wait, _print_copy_wait, "copy_wait 1", _parse_copy_wait, has_type=False),
     OpFormat("atomic", None, 1, 0, _check_atomic, _print_atomic, "%r = {name}<relaxed> @b[%i], %a : {type}",
              _parse_atomic, _build_atomic, shape=_shape_atomic, needs_names=False),
     OpFormat("barrier", 0, 0, 0, _check_sync, _print_barrier, "barrier workgroup", _parse_barrier, has_type=False),

@@ -78,7 +78,7 @@ class OpDef:
     """A row of the table.
 
     `types`: what T may be: int, float, num (either), bits (int or bool), any.
-    `effects`: of read, write, atomic, sync, subgroup, trap, print, control; none means pure.
+    `effects`: of read, write, atomic, sync, wait, subgroup, trap, print, control; none means pure.
     `ulp`: the error bound of a mathematical function, in units in the last place of the result, at every float type.
     `since`: the first version of the format that has it.
     """
@@ -263,6 +263,10 @@ for _name, _doc, _types in (
 _row("atomic_compare_exchange", "atomic",
      "Replace by the second operand if equal to the first; gives the old value.", "int", "read write atomic",
      attrs=_ordered)
+_row("copy_async", "store", "Write what was loaded to workgroup memory, at the latest when a copy_wait waits for it.",
+     effects="write", attrs=_buffer, since=2)
+_row("copy_wait", "copy_wait", "Wait for this invocation's copies, but for those since the last so many copy_waits before this one.",
+     effects="wait", attrs=(Attr("pending", "int"),), since=2)
 _row("barrier", "barrier", "Wait for all invocations of the scope; orders their memory accesses.",
      effects="sync", attrs=(Attr("scope", "word", SCOPES),))
 

@@ -18,6 +18,7 @@ class Spelling:
     caller.  `wide_length`: how to take the length of one of more than 2^32 elements.  `workgroup_memory`: what a workgroup shares."""
 
     name: str
+    copy_wait: str
     barrier: Callable[[str], str]
     extent: Callable[[str, int | None], str]
     grid: Callable[[str, str], str]
@@ -33,6 +34,7 @@ class Spelling:
 
 VYRE = Spelling(
     "VYRE",
+    copy_wait="copy_wait",
     barrier=lambda scope: f"barrier {scope}",
     extent=lambda name, dimension: f"len @{name}" if dimension is None else f"len @{name}, {dimension}",
     grid=lambda program, extents: f"grid({extents})",
@@ -44,6 +46,7 @@ VYRE = Spelling(
 
 PYTHON = Spelling(
     "PYTHON",
+    copy_wait="vyre.copy_wait()",
     barrier=lambda scope: "vyre.barrier()" if scope == "workgroup" else f'vyre.barrier("{scope}")',
     extent=lambda name, dimension: f"len({name})" if dimension is None else f"{name}.shape[{dimension}]",
     grid=lambda program, extents: f"{program}[{extents}](...)",

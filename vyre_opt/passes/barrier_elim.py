@@ -64,7 +64,8 @@ class _Segment:
             self.accesses.setdefault(name, False)
         for name in effects.writes:
             self.accesses[name] = True
-        self.is_open |= effects.atomics
+        # what is copied is written by the wait, wherever the copy began
+        self.is_open |= effects.atomics or effects.waits
 
     def merge(self, other: _Segment) -> None:
         for name, writes in other.accesses.items():

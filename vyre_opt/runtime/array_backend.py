@@ -21,6 +21,7 @@ import numpy as np
 
 from ..ir.program import Module, Program
 from ..ir.types import DataType
+from ..lowering.common.row_major import has_rows
 from .arrays import storage_type
 from .dispatcher import BadInputs, Dispatcher, OutputAlloc, Scratch
 from .params import param_words
@@ -158,7 +159,7 @@ class HostArrays:
     ) -> list[Any]:
         plain = [_plain(a) for a in arguments]
         prepared = self._prepared
-        if any(buffer.dimensions > 1 for buffer in program.bound_buffers):
+        if has_rows(program):
             prepared = getattr(self.dispatcher, "launch_of", None)
         if prepared is not None:
             words = tuple(param_words(f"program @{program.name}", program.params, params).values())

@@ -7,7 +7,7 @@ contiguous; their extents become the last words of a call.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -69,7 +69,9 @@ class RowMajorPrograms:
 
     def plan(self, plan: PipelinePlan) -> PipelinePlan:
         """A plan whose launches are of row-major programs."""
-        if not any(buffer.dimensions > 1 for buffer in plan.buffers.values()):
+        if not any(buffer.dimensions > 1 for buffer in plan.buffers.values()) and not any(
+            has_rows(program) for program in _programs(plan.steps)
+        ):
             return plan
         buffers = {name: _flat(buffer) for name, buffer in plan.buffers.items()}
         return replace(
@@ -92,6 +94,14 @@ class RowMajorPrograms:
                 step = replace(step, program=rows.program, params=params)
             result.append(step)
         return result
+
+
+def _programs(steps: Sequence[AnyStep]) -> Iterator[Program]:
+    for step in steps:
+        if isinstance(step, RepeatStep):
+            yield from _programs(step.steps)
+        elif isinstance(step, LaunchStep):
+            yield step.program
 
 
 class _Shaped:

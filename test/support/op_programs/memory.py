@@ -12,6 +12,26 @@ from .maker import INTS, LANES, SCALARS, WORDS, Maker, OpProgram
 __all__ = ["accesses", "atomics"]
 
 
+def _copies(element: DataType, lanes: int) -> OpProgram:
+    """Two copies, the first of which is waited for while the second is under way; lanes read what their neighbours copied."""
+    make = Maker(f"copy {lanes} x {element}", 64)
+    b = make.b
+    b.buffer("a", element, 128 * lanes, "read", 0)
+    b.buffer("t", element, (2, 64 * lanes), "workgroup")
+    b.buffer("out", element, 128 * lanes, "write", 1)
+    own = b.mul(b.local_id("x"), b.const(lanes))
+    other = b.mul(b.xor(b.local_id("x"), 33), b.const(lanes))
+    for half in range(2):
+        b.copy_async(b.load("a", b.add(own, 64 * lanes * half), lanes), "t", (half, own))
+        if half == 0:
+            b.copy_wait(1)
+    for half in range(2):
+        b.copy_wait(1 - half)
+        b.barrier("workgroup")
+        b.store(b.load("t", (half, other), lanes), "out", b.add(own, 64 * lanes * half))
+    return make.finish()
+
+
 def accesses() -> Iterator[OpProgram]:
     for element in (DataType.BOOL, *SCALARS):
         for lanes in (1, 2, 3, 4, 8):
@@ -25,6 +45,7 @@ def accesses() -> Iterator[OpProgram]:
             b.barrier("workgroup")
             b.store(b.load("t", index, lanes), "out", index)
             yield make.finish()
+            yield _copies(element, lanes)
     for index_type in INTS:
         make = Maker(f"index of {index_type}", 32)
         b = make.b

@@ -38,6 +38,10 @@ nvvm.vote.ballot.sync nvvm.redux.sync.add nvvm.redux.sync.umin nvvm.redux.sync.u
 nvvm.redux.sync.max nvvm.redux.sync.and nvvm.redux.sync.or nvvm.redux.sync.xor
 nvvm.mma.m16n8k16.row.col.bf16 nvvm.mma.m16n8k16.row.col.f32.f32 nvvm.mma.m16n8k8.row.col.f32.f32
 nvvm.mma.m16n8k8.row.col.tf32 nvvm.mma.m16n8k32.row.col.s8 nvvm.mma.m8n8k16.row.col.s8
+nvvm.ldmatrix.sync.aligned.m8n8.x2.b16 nvvm.ldmatrix.sync.aligned.m8n8.x4.b16
+nvvm.ldmatrix.sync.aligned.m8n8.x2.trans.b16 nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16
+nvvm.cp.async.ca.shared.global.4 nvvm.cp.async.ca.shared.global.8 nvvm.cp.async.cg.shared.global.16
+nvvm.cp.async.commit.group nvvm.cp.async.wait.group
 nvvm.ex2.approx.ftz.f nvvm.rcp.approx.ftz.f nvvm.f2bf16.rn nvvm.ff2bf16x2.rn nvvm.prmt nvvm.exit
 """.split()
 

@@ -14,6 +14,11 @@ digits of the lane's number, `lane // low_lanes` and `lane % low_lanes`.
     MMA        the registers of the GPU instruction mma.sync (PTX ISA, "Matrix fragments for mma"), tile by tile:
                16 x 16 or 16 x 8 of `a` and `acc`, 16 x 8 of `b`; factors are held as words of 32 bits
 
+From workgroup memory, where rows are surely aligned, words are loaded as ldmatrix does: the lanes of a subgroup each name
+16 bytes, of which a word of every lane is put together for each 8 of them.  Then the op stays, for four words at most:
+
+    %w = matrix_load @t[%own] : vec<4 x u32>
+
 Loads and stores have no indices of several dimensions here (see row_major.py, which comes before).
 """
 
@@ -23,8 +28,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ...analysis.alignment import Alignment
 from ...ir.builder import Builder
-from ...ir.ops import OPS, SUBGROUP_SIZE
+from ...ir.ops import LAYOUTS, OPS, SUBGROUP_SIZE
 from ...ir.program import Block, Op, Program, Value
 from ...ir.rewrite import clone
 from ...ir.types import DataType
@@ -33,6 +39,7 @@ from ...ir.walker import Walker
 __all__ = ["MMA", "ROWS", "Fragment", "FragmentLayout", "with_fragments"]
 
 _U32 = DataType.U32
+ROW_BYTES = 16  # that a lane names
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,11 @@ class FragmentLayout:
     def moves(self, op: Op) -> bool:
         """Whether the target moves this matrix itself, which is not of one row or column again and again."""
         return False
+
+    def blocks(self, dtype: DataType, layout: str) -> list[tuple[int, int]]:
+        """Where the 8 rows of 16 bytes begin that have a word of each lane, by the number of the word; [] where a target
+        loads no words by rows."""
+        return []
 
 
 class _Rows(FragmentLayout):
@@ -95,6 +107,11 @@ class _Mma(FragmentLayout):
     def word(self, dtype: DataType) -> int:
         return 2 if dtype.use == "acc" else 32 // (dtype.element.bits or 32)
 
+    def blocks(self, dtype: DataType, layout: str) -> list[tuple[int, int]]:
+        if dtype.use == "acc" or (dtype.element.bits != 16 and _is_transposed(dtype, layout)):
+            return []
+        return list(self.fragment(dtype).slots[:: self.word(dtype)])
+
     def held(self, dtype: DataType) -> DataType:
         if dtype.use == "acc" or dtype.element is DataType.TF32:
             return super().held(dtype)
@@ -105,24 +122,26 @@ ROWS: FragmentLayout = _Rows()
 MMA: FragmentLayout = _Mma()
 
 
-def with_fragments(program: Program, layout: FragmentLayout) -> Program:
-    """The program, or a copy of it without matrix types."""
+def with_fragments(program: Program, layout: FragmentLayout, by_rows: bool = True) -> Program:
+    """The program, or a copy of it without matrix types.  `by_rows`: whether the target may load words by rows."""
     if not any(value.type.is_matrix for op in program.walk() for value in (*op.operands, *op.results)):
         return program
     copy = replace(program, body=Block((), clone(program.body.ops, {})))
-    _Expansion(copy, layout).walk_block(copy.body)
+    _Expansion(copy, layout, by_rows).walk_block(copy.body)
     return copy
 
 
 class _Expansion(Walker):
     """Rewrites a program in place.  `matrices`: the matrix types of values, which have those of fragments by now."""
 
-    def __init__(self, program: Program, layout: FragmentLayout) -> None:
+    def __init__(self, program: Program, layout: FragmentLayout, by_rows: bool) -> None:
         super().__init__()
+        self.by_rows = by_rows
         self.layout = layout
         self.b = Builder(program.name, program.workgroup, program.grid)
         self.b.program.buffers = program.buffers
         self.matrices: dict[Value, DataType] = {}
+        self.alignment = Alignment(program)
         for op in program.walk():
             for value in (*op.results, *(arg for region in op.regions for arg in region.args)):
                 if value.type.is_matrix:
@@ -139,7 +158,8 @@ class _Expansion(Walker):
             if self.is_moved_whole(op):
                 self.move(op)
             elif op.name == "matrix_load":
-                self.become(op, self.load(op))
+                blocks = self.aligned_blocks(op)
+                self.become(op, self.load_blocks(op, blocks) if blocks else self.load(op))
             elif op.name == "matrix_store":
                 self.store(op)
             elif op.name == "matrix_mul_add":
@@ -207,6 +227,48 @@ class _Expansion(Walker):
             result = self.rounded(result)
         return self.held(result, dtype)
 
+    def aligned_blocks(self, op: Op) -> list[tuple[int, int]]:
+        """See `FragmentLayout.blocks`; [] if rows may not be aligned, or are not in workgroup memory."""
+        buffer = self.b.find_buffer(op.attrs["buffer"])
+        aligned = _log2(ROW_BYTES // (buffer.dtype.size_bytes or ROW_BYTES))
+        if len(op.operands) != 2 or not buffer.is_workgroup or not self.by_rows:
+            return []
+        if min(self.alignment.of(value) for value in op.operands) < aligned:
+            return []
+        return self.layout.blocks(self.matrices[op.result], op.attrs["layout"])
+
+    def load_blocks(self, op: Op, blocks: list[tuple[int, int]]) -> Value:
+        """Four words at a time, or two: lanes 8 k to 8 k + 7 name the rows of block k."""
+        dtype, b, (first, stride) = self.matrices[op.result], self.b, op.operands
+        buffer = b.find_buffer(op.attrs["buffer"])
+        if op.attrs["layout"] != "row_major":
+            blocks = [(column, row) for row, column in blocks]
+        attrs = {
+            "buffer": buffer.name,
+            "covers": ROW_BYTES // (buffer.dtype.size_bytes or 1),
+            "layout": LAYOUTS[_is_transposed(dtype, op.attrs["layout"])],
+        }
+        lane = b.cast(b.lane_id(), first.type)
+        row, block = b.and_(lane, 7), b.shr(lane, 3)
+        digits = b.and_(block, 1), b.shr(block, 1)
+        words: list[Value] = []
+        while blocks:
+            (rows, columns), *others = group = blocks[: 4 if len(blocks) >= 4 else 2]
+            blocks = blocks[len(group) :]
+            own_row, own_column = row, b.const(columns, first.type)
+            for digit, (r, c) in zip(
+                digits, others, strict=False
+            ):  # the last block is as far from the others
+                own_row = b.add(own_row, b.mul(digit, r - rows)) if r != rows else own_row
+                own_column = b.add(own_column, b.mul(digit, c - columns)) if c != columns else own_column
+            own = b.add(b.add(b.mul(own_row, stride), own_column), b.add(first, b.mul(stride, rows)))
+            loaded = b.emit(OPS["matrix_load"], (own,), (DataType.vec(_U32, len(group)),), attrs).result
+            words += [b.extract(loaded, k) for k in range(len(group))]
+        result: Value = b.vector(*words)
+        if dtype.element is DataType.TF32:
+            result = self.rounded(b.bitcast(result, self.layout.held(dtype)))
+        return result
+
     def store(self, op: Op) -> None:
         value, b, at = self.elements(op.operands[0]), self.b, 0
         for index, width in self.runs(op, self.matrices[op.operands[0]], op.operands[1:]):
@@ -267,6 +329,11 @@ class _Expansion(Walker):
             base = starts[strides]
             yield (b.add(base, single) if single else base), width
             at += width
+
+
+def _is_transposed(dtype: DataType, layout: str) -> bool:
+    """Whether the elements of a word, which follow each other along the depth, do not in memory."""
+    return (dtype.use == "a") != (layout == "row_major")
 
 
 def _without_layout(op: Op) -> dict[str, Any]:

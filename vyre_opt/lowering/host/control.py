@@ -318,6 +318,10 @@ def subgroup_barrier(emitter: SubgroupEmitter, op: Op) -> None:
     """A subgroup barrier writes no code: the lanes of a subgroup run in lock step."""
 
 
+def copy_wait(emitter: SubgroupEmitter, op: Op) -> None:
+    """Nor does this: a CPU copies at once."""
+
+
 CONTROL_OPS = {
     "if": if_,
     "for": for_,
@@ -325,4 +329,5 @@ CONTROL_OPS = {
     "trap": trap,
     "assert": assert_,
     "barrier": subgroup_barrier,
+    "copy_wait": copy_wait,
 }

@@ -26,9 +26,10 @@ from .atomics import ATOMIC_OPS
 from .barriers import BARRIER_OPS
 from .checks import check_ahead
 from .control import CONTROL_OPS
+from .copies import COPY_OPS
 from .faults import fault_blocks
 from .function_emitter import BufferRef, Elements, FunctionEmitter, KernelContext
-from .matrices import MATRIX_OPS, why_no_product
+from .matrices import FIRST, MATRIX_OPS, why_no_product
 from .memory import MEMORY_OPS
 from .subgroup_ops import SUBGROUP_OPS
 from .targets import STATIC_SHARED_BYTES, GpuTarget
@@ -37,7 +38,7 @@ from .values import VALUE_OPS
 __all__ = ["LoweredModule", "lower"]
 
 TRIPLE = "nvptx64-nvidia-cuda"
-LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
+LAYOUT = "e-p3:32:32-p4:32:32-p5:32:32-p6:32:32-p7:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 
 MAX_WORKGROUP = (1024, 1024, 64)
 
@@ -46,7 +47,7 @@ MAX_WORKGROUP = (1024, 1024, 64)
 class LoweredModule:
     """The LLVM IR of a module and its kernels, in the order of the units.
 
-    `is_flat`: no program has nested loops or calls.
+    `is_flat`: no program has nested loops, calls or products of matrices.
     """
 
     text: str
@@ -57,7 +58,8 @@ class LoweredModule:
 def flat_program(program: Program, bounds: str) -> Program:
     """The program over buffers of one dimension, without matrix types, and with prints as records."""
     rows = row_major(program, bounds).program if has_rows(program) else program
-    return with_print_records(with_fragments(rows, MMA))
+    # a clamped index is aligned no more
+    return with_print_records(with_fragments(rows, MMA, by_rows=bounds != "clamp"))
 
 
 def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> LoweredModule:
@@ -81,7 +83,7 @@ def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> Low
 def _is_flat(block: Block, in_loop: bool = False) -> bool:
     for op in block.ops:
         is_loop = op.name in ("for", "while")
-        if op.name == "call" or (is_loop and in_loop):
+        if op.name in ("call", "matrix_mul_add") or (is_loop and in_loop):
             return False
         if not all(_is_flat(region, in_loop or is_loop) for region in op.regions):
             return False
@@ -178,6 +180,10 @@ def _check(program: Program, target: GpuTarget) -> None:
         if op.definition.kernel is not None:
             help = "run the pass expand_kernels first; it writes the kernel out at a schedule"
             raise _error(program, f"the named kernel {op.name} is not lowered as it is", op, help)
+        if op.name == "matrix_load" and target.number < FIRST:
+            raise _error(
+                program, f"matrices in workgroup memory need sm_{FIRST} or later, not {target.name}", op
+            )
         if op.name == "matrix_mul_add" and (reason := why_no_product(op.attrs["element"], target)):
             raise _error(program, reason, op)
 
@@ -294,7 +300,7 @@ def _bytes(tile: Buffer) -> int:
 # --- ops
 
 _OPS: dict[str, Callable[[FunctionEmitter, Op], None]]
-_OPS = {**VALUE_OPS, **MEMORY_OPS, **ATOMIC_OPS, **SUBGROUP_OPS, **BARRIER_OPS, **MATRIX_OPS}
+_OPS = {**VALUE_OPS, **MEMORY_OPS, **ATOMIC_OPS, **SUBGROUP_OPS, **BARRIER_OPS, **COPY_OPS, **MATRIX_OPS}
 
 
 def _run_block(emitter: FunctionEmitter, block: Block) -> list[Elements]:

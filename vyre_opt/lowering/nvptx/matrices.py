@@ -16,9 +16,10 @@ from collections.abc import Callable, Sequence
 from ...ir.program import Op
 from ...ir.types import DataType
 from .function_emitter import FunctionEmitter
+from .memory import address, locate
 from .targets import GpuTarget
 
-__all__ = ["MATRIX_OPS", "why_no_product"]
+__all__ = ["FIRST", "MATRIX_OPS", "why_no_product"]
 
 _NAMES = {
     DataType.BF16: "m16n8k16.row.col.bf16",
@@ -99,4 +100,20 @@ class _Instruction:
         return [self.w.emit(f"extractvalue {result} {made}, {k}") for k in range(len(c))]
 
 
-MATRIX_OPS: dict[str, Callable[[FunctionEmitter, Op], None]] = {"matrix_mul_add": _mul_add}
+def _load_rows(emitter: FunctionEmitter, op: Op) -> None:
+    """ldmatrix; see matrix_fragments.py."""
+    (index,) = op.operands
+    element = emitter.context.program.buffers[op.attrs["buffer"]].dtype
+    access = locate(emitter, op, index, DataType.vec(element, op.attrs["covers"]))
+    pointer = address(emitter, access, element, 1, 0)
+    count = op.results[0].type.lanes
+    result = f"{{ {', '.join(['i32'] * count)} }}"
+    name = f"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{count}{'' if op.attrs['layout'] == 'row_major' else '.trans'}.b16.p3"
+    loaded = emitter.w.call(name, result, [("ptr addrspace(3)", pointer)])
+    emitter.set(op, *(emitter.w.emit(f"extractvalue {result} {loaded}, {k}") for k in range(count)))
+
+
+MATRIX_OPS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
+    "matrix_load": _load_rows,
+    "matrix_mul_add": _mul_add,
+}

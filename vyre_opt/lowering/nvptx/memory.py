@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from ...analysis.alignment import Alignment
 from ...ir.program import Op, Value
 from ...ir.types import DataType
 from ..common import conversions
@@ -22,10 +23,12 @@ __all__ = [
     "ThreadAccess",
     "access_width",
     "address",
+    "aligned_bytes",
     "guarded",
     "is_in_bounds",
     "is_outside",
     "locate",
+    "store",
 ]
 
 
@@ -135,14 +138,20 @@ def _pieces(
     """The accesses that together move a value of type `moved`: (first scalar, scalars, pointer operand)."""
     buffer = emitter.context.program.buffers[op.attrs["buffer"]]
     size = moved.element.size_bytes or 1
-    zeros = 0 if access.is_clamped else emitter.context.alignment.of(index)
-    zeros += _trailing_zeros(buffer.dtype.lanes)
-    aligned = min(ALIGNMENT, size << min(zeros, 8))
+    aligned = size
+    if not access.is_clamped:
+        aligned = aligned_bytes(emitter.context.alignment, moved, index, buffer.dtype.lanes)
     # Pieces of equal width, a power of two: a vec3 moves as three scalars
     wide = min(aligned // size, moved.lanes & -moved.lanes) or 1
     for first in range(0, moved.lanes, wide):
         pointer = address(emitter, access, moved.element, buffer.dtype.lanes, first)
         yield first, wide, f"{access.buffer.type} {pointer}, align {wide * size}"
+
+
+def aligned_bytes(alignment: Alignment, moved: DataType, index: Value, lanes_per_element: int) -> int:
+    """By how many bytes, up to 16, the place of an element is surely aligned."""
+    zeros = alignment.of(index) + _trailing_zeros(lanes_per_element)
+    return min(ALIGNMENT, (moved.element.size_bytes or 1) << min(zeros, 8))
 
 
 def _trailing_zeros(number: int) -> int:
@@ -190,7 +199,8 @@ def guarded(
     return [w.phi(kind, [(x, last), (zero, before)]) for x in values]
 
 
-def _store(emitter: FunctionEmitter, op: Op) -> None:
+def store(emitter: FunctionEmitter, op: Op) -> None:
+    """A store, or a copy that is done as one."""
     value, index = op.operands
     dtype = value.type
     access = locate(emitter, op, index, dtype)
@@ -206,4 +216,4 @@ def _store(emitter: FunctionEmitter, op: Op) -> None:
     guarded(emitter, access.happens, write, dtype)
 
 
-MEMORY_OPS: dict[str, Callable[[FunctionEmitter, Op], None]] = {"load": _load, "store": _store}
+MEMORY_OPS: dict[str, Callable[[FunctionEmitter, Op], None]] = {"load": _load, "store": store}

@@ -14,6 +14,7 @@ from ..dispatcher import ProgramError, Scratch
 from ..faults import describe, fault, invocation_name, place_in
 from ..inputs import CheckedCall, is_initialised
 from ..shapes import place_of
+from .copies import CopiesInFlight
 from .frame import Frame, WorkgroupBatch
 from .memory import Storage
 from .prints import PrintLog
@@ -59,6 +60,7 @@ class Machine:
         self.steps = 0
         self.call_depth = 0
         self.clock = LogicalClock()
+        self.copies = CopiesInFlight(0)
         self.ops: list[Op] = []
         self.op_numbers: dict[int, int] = {}
         self.invocations = call.workgroups * program.lanes
@@ -128,6 +130,7 @@ class Machine:
             for first, count in ((at, min(rows, w.stop - at)) for w in workgroups for at in w[::rows]):
                 batch = WorkgroupBatch(first, count, self.program.workgroup, self.call.grid)
                 self.clock.enter(batch)
+                self.copies = CopiesInFlight(batch.lanes)
                 for tile in tiles:
                     self.storages[tile.name] = self._workgroup_storage(tile, batch)
                 self.run_block(Frame(batch), self.program.body)
@@ -202,6 +205,27 @@ class Machine:
             f"{describe(other)} by {self.invocation(collision.invocation)} are not ordered",
             other=other,
             help=f"put `{spelling_at(op.loc).barrier(scope)}` between them, use atomics, or give each invocation its own element",
+        )
+
+    def unfinished(
+        self, storage: Storage, frame: Frame, op: Op, copying: np.ndarray, offsets: np.ndarray
+    ) -> ProgramError:
+        """The error of an access to what is being copied.  `copying`: as `Storage.in_flight` has it, at `offsets`."""
+        buffer, first = storage.buffer, np.unravel_index(int(np.argmax(copying > 0)), copying.shape)
+        other = self.ops[int(copying[first]) - 1]
+        element = (
+            int(np.broadcast_to(offsets, copying.shape)[first])
+            % max(1, storage.scalars)
+            // buffer.dtype.lanes
+        )
+        lane = int(first[0]) if len(copying) == frame.size else 0
+        return self.fault(
+            "race",
+            op,
+            f"{describe(op)} by {self.invocation_at(frame, lane)} touches {place_in(place_of(element, storage.shape), storage.shape)}, "
+            "which is being copied",
+            other=other,
+            help=f"the invocation that copies waits by a {spelling_at(op.loc).copy_wait} first; others then wait for a barrier, too",
         )
 
     def _is_in_one_row(self, frame: Frame, collision: Collision) -> bool:

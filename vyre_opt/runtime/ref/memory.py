@@ -26,7 +26,8 @@ class Storage:
     """The storage of a buffer.
 
     `shape`: its extents, in elements.  `scalars`: of a section.  `per_row`: whether each row has its own.  `written`: which scalars are
-    initialised; None if all are.  `shadow`: None if races are impossible, or not checked.
+    initialised; None if all are.  `shadow`: None if races are impossible, or not checked.  `in_flight`: of each scalar, 1 more
+    than the number of the op that copies it, 0 where none does; None before the first copy.
     """
 
     buffer: Buffer
@@ -35,6 +36,7 @@ class Storage:
     per_row: bool
     written: Array | None = None
     shadow: Shadow | None = None
+    in_flight: Array | None = None
 
     @property
     def count(self) -> int:

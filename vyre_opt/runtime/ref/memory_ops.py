@@ -1,4 +1,4 @@
-"""load, store and len."""
+"""load, store, copies and len."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def check_race(
     kind: str,
     is_collective: bool = False,
 ) -> None:
-    """Record an access (see `Shadow.access`).  Raises ProgramError if it races with another."""
+    """Record an access (see `Shadow.access`).  Raises ProgramError if it races with another, or with a copy."""
+    if storage.in_flight is not None and (copying := storage.in_flight[offsets]).any():
+        raise machine.unfinished(storage, frame, op, np.atleast_1d(copying), offsets)
     if storage.shadow is not None:
         spread = frame.spread(offsets)
         collision = storage.shadow.access(frame, spread, machine.number(op), kind, is_collective)
@@ -64,6 +66,20 @@ def load(machine: Machine, frame: Frame, op: Op) -> None:
 
 
 def store(machine: Machine, frame: Frame, op: Op) -> None:
+    _write(machine, frame, op)
+
+
+def copy_async(machine: Machine, frame: Frame, op: Op) -> None:
+    storage, offsets = _write(machine, frame, op)
+    if machine.checks:
+        machine.copies.begin(storage, frame, offsets, machine.number(op))
+
+
+def copy_wait(machine: Machine, frame: Frame, op: Op) -> None:
+    machine.copies.wait(frame, op.attrs["pending"])
+
+
+def _write(machine: Machine, frame: Frame, op: Op) -> tuple[Storage, Array]:
     value = op.operands[0]
     dtype = value.type
     storage, offsets = locate(machine, frame, op, dtype)
@@ -72,6 +88,7 @@ def store(machine: Machine, frame: Frame, op: Op) -> None:
     storage.data[offsets] = to_storage(frame.get(value), dtype)
     if storage.written is not None:
         storage.written[offsets] = True
+    return storage, offsets
 
 
 def length(machine: Machine, frame: Frame, op: Op) -> None:

@@ -102,6 +102,12 @@ class Shadow:
         sets = [self.sets[kind].time > 0 for kind in ("write", "atomic") if kind in self.sets]
         return np.logical_or.reduce(sets) if sets else np.zeros(self.size, np.bool_)
 
+    def rewrite(self, offsets: Array, invocations: Array) -> None:
+        """The last writes at these offsets, each by an invocation, which nobody has accessed since, happen now."""
+        own = self.sets["write"]
+        own.min_id[offsets] = own.max_id[offsets] = invocations
+        own.time[offsets] = self.clock.now
+
     def access(
         self, frame: Frame, offsets: Array, op: int, kind: str, is_collective: bool = False
     ) -> Collision | None:

@@ -35,6 +35,8 @@ _BY_NAME: dict[str, Handler] = {
     "insert": elementwise.insert,
     "permute": elementwise.permute,
     "movemask": elementwise.movemask,
+    "copy_async": memory_ops.copy_async,
+    "copy_wait": memory_ops.copy_wait,
     "barrier": subgroups.barrier,
     "subgroup_shuffle": subgroups.shuffle,
     "subgroup_reduce": subgroups.reduce,
