@@ -83,6 +83,8 @@ from .lang import Tunable as Tunable
 from .lang import Write as Write
 from .lang import bf16 as bf16
 from .lang import ceil_div as ceil_div
+from .lang import copy_tile as copy_tile
+from .lang import dot as dot
 from .lang import f16 as f16
 from .lang import f32 as f32
 from .lang import f64 as f64
@@ -182,6 +184,7 @@ from .lang.ops import atomic_or as atomic_or
 from .lang.ops import atomic_xor as atomic_xor
 from .lang.ops import atomic_exchange as atomic_exchange
 from .lang.ops import atomic_compare_exchange as atomic_compare_exchange
+from .lang.ops import copy_wait as copy_wait
 from .lang.ops import barrier as barrier
 from .lang.ops import subgroup_shuffle as subgroup_shuffle
 from .lang.ops import subgroup_reduce as subgroup_reduce
@@ -195,6 +198,7 @@ from .lang.ops import debug_print as debug_print
 from .lang.ops import shared as shared
 from .lang.ops import buffer as buffer
 from .lang.ops import host_read as host_read
+from .lang.ops import copy_async as copy_async
 from .lang.ops import matrix as matrix
 from .lang.ops import matrix_cast as matrix_cast
 from .lang.ops import bitcast as bitcast

@@ -14,7 +14,7 @@ from ..ir.formats import mask_type
 from ..ir.ops import AXES, FASTMATH, OPS, OpDef
 from ..ir.program import Op, Value
 from ..ir.types import MAX_VECTOR_LANES, MIN_VECTOR_LANES, DataType, vector_lanes
-from . import matrices
+from . import copies, matrices
 from .bindings import Binding, BufferView, Static
 from .call_arguments import array_of, positional, word_of
 from .constants import evaluate
@@ -343,6 +343,7 @@ _FORMATS: dict[str, Callable[[Expressions, ast.Call, OpDef], Binding]] = {
     "reduce": _reduce,
     "scan": _scan,
     "ballot": _ballot,
+    **copies.FORMATS,
     **matrices.FORMATS,
 }
 
@@ -364,6 +365,7 @@ _OWN: dict[str, Handler] = {
     "shared": _shared,
     "buffer": _buffer,
     "host_read": _buffer,
+    **copies.OWN,
     **matrices.OWN,
 }
 

@@ -19,6 +19,7 @@ from .emitter import Emitter, type_of
 from .inference import AnyType, Mismatch, OpenType, flags_of, known, unify
 from .integer_division import float_floor_div, float_remainder, floor_div, floor_rem, is_settled_unsigned
 from .python_source import FunctionSource, Unsupported
+from .types import python_type
 from .unsupported import EXPRESSIONS
 
 __all__ = ["Expressions"]
@@ -193,6 +194,8 @@ class Expressions:
         base = self.expression(node.value)
         if isinstance(base, BufferView):
             return self._attribute_of_array(node, base)
+        if isinstance(base, Value) and node.attr == "shape" and (shape := _matrix_shape(base)) is not None:
+            return tuple(map(Static, shape))
         if not isinstance(base, Static):
             raise Unsupported(node, f"a value has no attribute {node.attr}")
         try:
@@ -209,7 +212,9 @@ class Expressions:
             return Static(dimensions)
         if node.attr == "size":
             return self._size(node, view)
-        known_names = ("shape", "size", "ndim", "vec")
+        if node.attr == "dtype" and (element := python_type(view.buffer.dtype)) is not None:
+            return Static(element)
+        known_names = ("shape", "size", "ndim", "dtype", "vec")
         hint = (
             suggest(node.attr, known_names)
             or f"an array has {', '.join(known_names)}, and elements {element_text(view.buffer)}"
@@ -687,6 +692,11 @@ class Expressions:
 def _indices(count: int, with_noun: bool = True) -> str:
     noun = " index" if count == 1 else " indices"
     return f"{'one' if count == 1 else count}{noun if with_noun else ''}"
+
+
+def _matrix_shape(value: Value) -> tuple[int, ...] | None:
+    dtype = type_of(value)
+    return dtype.shape if isinstance(dtype, DataType) and dtype.is_matrix else None
 
 
 def _leader(bindings: Sequence[Binding]) -> int:

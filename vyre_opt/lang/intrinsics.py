@@ -45,6 +45,7 @@ ARGUMENTS = {
     "matrix_load": "array, index, rows, columns, use='acc', layout='row_major'",
     "matrix_store": "array, index, value, layout='row_major'",
     "matrix_mul_add": "a, b, c",
+    "copy_wait": "pending=0",
     "barrier": "scope='workgroup'",
     "trap": "message",
     "debug_print": "format, *values",
@@ -122,6 +123,10 @@ _OWN = {
     "host_read": (
         "array",
         "host_read(x): hands the contents of a buffer of a pipeline to the caller at this point.",
+    ),
+    "copy_async": (
+        "tile, at, array, start, elements=1",
+        "copy_async(tile, i, x, j, 4): copies elements of an array to shared memory by the copy_wait that waits for it.",
     ),
     "matrix": (
         "rows, columns, dtype, value=0, use='acc'",

@@ -88,6 +88,7 @@ __all__ = [
     "atomic_xor",
     "atomic_exchange",
     "atomic_compare_exchange",
+    "copy_wait",
     "barrier",
     "subgroup_shuffle",
     "subgroup_reduce",
@@ -101,6 +102,7 @@ __all__ = [
     "shared",
     "buffer",
     "host_read",
+    "copy_async",
     "matrix",
     "matrix_cast",
     "bitcast",
@@ -278,6 +280,8 @@ def atomic_exchange(array: Any, index: Any, value: Any, order: Literal["relaxed"
     """Replace; gives the old value."""
 def atomic_compare_exchange(array: Any, index: Any, expected: Any, value: Any, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed") -> Any:
     """Replace by the second operand if equal to the first; gives the old value."""
+def copy_wait(pending: Any = 0) -> Any:
+    """Wait for this invocation's copies, but for those since the last so many copy_waits before this one."""
 def barrier(scope: Literal["subgroup", "workgroup", "grid"] | str = "workgroup") -> None:
     """Wait for all invocations of the scope; orders their memory accesses."""
 def subgroup_shuffle(x: Any, lane: Any, mode: Literal["idx", "up", "down", "xor"] | str = "idx") -> Any:
@@ -304,6 +308,8 @@ def buffer(dtype: Any, size: Any) -> Any:
     """buffer(f32, n), buffer(f32, (rows, columns)): a buffer of a pipeline."""
 def host_read(array: Any) -> Any:
     """host_read(x): hands the contents of a buffer of a pipeline to the caller at this point."""
+def copy_async(tile: Any, at: Any, array: Any, start: Any, elements: Any = 1) -> Any:
+    """copy_async(tile, i, x, j, 4): copies elements of an array to shared memory by the copy_wait that waits for it."""
 def matrix(rows: Any, columns: Any, dtype: Any, value: Any = 0, use: Any = "acc") -> Any:
     """matrix(16, 16, f32): a matrix of a subgroup, of one value."""
 def matrix_cast(x: Any, dtype: Any, use: Any = None) -> Any:

@@ -28,6 +28,7 @@ __all__ = [
     "i32",
     "i64",
     "i8",
+    "python_type",
     "scalar_type",
     "u16",
     "u32",
@@ -44,10 +45,18 @@ else:
     _Number = object
 
 
+_SCALARS: dict[DataType, type[Scalar]] = {}
+
+
 class Scalar(_Number):  # type: ignore[misc]
-    """A scalar type.  `dtype`: that of the IR."""
+    """A scalar type.  `dtype`: that of the IR.  `itemsize`: bytes of an element, as NumPy says it."""
 
     dtype: ClassVar[DataType]
+    itemsize: ClassVar[int]
+
+    def __init_subclass__(cls) -> None:
+        cls.itemsize = cls.dtype.size_bytes or 0
+        _SCALARS[cls.dtype] = cls
 
     def __new__(cls, value: Any = None) -> NoReturn:
         raise TypeError(f"{cls.__name__}(...) converts a value inside of a kernel; outside, NumPy does")
@@ -65,6 +74,11 @@ def scalar_type(value: object) -> DataType | None:
     if isinstance(value, type) and issubclass(value, Scalar) and value is not Scalar:
         return cast(type[Scalar], value).dtype
     return None
+
+
+def python_type(dtype: DataType) -> type[Scalar] | None:
+    """What stands for a type of the IR in Python; None for one that nothing does."""
+    return _SCALARS.get(dtype)
 
 
 class u8(Scalar):
