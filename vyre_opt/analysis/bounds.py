@@ -162,8 +162,8 @@ class BoundsProofs:
     # --- expressions under the current facts
 
     def _expr_with_facts(self, value: Value, depth: int) -> tuple[AffineExpr, Sum]:
-        """The expression of a value under the current facts, and which of them say so: `%i - 1` does not wrap where
-        %i > 0."""
+        """The expression of a value under the current facts and what follows for atoms, and which of these say so:
+        `%i - 1` does not wrap where %i > 0, and `min(%i, 9) * 8` nowhere."""
         known = self.under_facts.get((value, depth))
         if known is None:
             known = self.under_facts[value, depth] = self._derived(value, depth)
@@ -189,6 +189,8 @@ class BoundsProofs:
         facts = self.facts[-MAX_FACTS:]
         for margin in (derived - AffineExpr(lowest), AffineExpr(highest) - derived):
             proof = self._sum_for(margin, facts)
+            if proof is None:
+                proof = self._sum_for(margin, [*facts, *self._implied_facts([margin])])
             if proof is None:
                 return expr, ()
             used += proof

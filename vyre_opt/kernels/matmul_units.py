@@ -8,13 +8,13 @@ workgroup memory, into which copies run ahead of the products:
     multiplied                    k = 0    k = 1 ...        one barrier a tile: a stage is filled again when all have read it
 
 Lines of a stage are 16 bytes longer than they need be, so that 8 of them lie in different banks.  Rows and columns beyond
-the ends of C are computed from the last ones that there are, and not stored; beyond the depth there are zeros.
+the ends of C are computed from the last ones that there are, and not stored; beyond the depth there are zeros, which A may have in its own rows, too.
 Workgroups walk over C in bands of `band` tiles down, so that those that run together read few rows and columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..ir.builder import Builder
@@ -23,13 +23,13 @@ from ..ir.types import DataType
 from .collective import SUBGROUP, elements
 from .tiles import tiles_of
 
-__all__ = ["UnitSchedule", "UnitProduct"]
+__all__ = ["UnitProduct", "UnitSchedule", "unit_schedule"]
 
 STEP = 16  # of the depth that a product of two matrices has
 STRIP = 16  # rows of a matrix
 PIECE = 16  # bytes that a lane copies at a time, at most
-UNROLLED = 8  # pieces of a lane, at most; more are in a loop
-Index = DataType.U64
+MANY = 1 << 14  # rows, where they are not known
+UNROLLED = 16  # pieces of a lane, at most; more are in a loop
 Epilogue = Callable[[Builder, list[Value], Value], list[Value]]
 """The results of sums in f32, and the column of the first of them."""
 
@@ -65,8 +65,23 @@ class UnitSchedule:
         return -(-rows // self.rows) * -(-columns // self.columns)
 
 
+def unit_schedule(rows: int | None, columns: int, multiprocessors: int = 132) -> UnitSchedule:
+    """The schedule of the least time for a product of `rows` (None: unknown, many) x `columns`, by rounds of tiles that a GPU of
+    so many multiprocessors does."""
+
+    def cost(choice: tuple[float, UnitSchedule]) -> float:
+        speed, schedule = choice
+        tiles = schedule.grid(MANY if rows is None else rows, columns)
+        return -(-tiles // multiprocessors) * schedule.rows * schedule.columns / speed
+
+    return min(CHOICES, key=cost)[1]
+
+
 class UnitProduct:
-    """Emits the body for A of `depth` columns and B of `columns`; buffers have one dimension."""
+    """Emits the body for A of `depth` columns and B of `columns`; buffers have one dimension.
+
+    `pitches`: elements from a row of A to the next, and of B, at least as many as they have columns.
+    """
 
     def __init__(
         self,
@@ -77,6 +92,7 @@ class UnitProduct:
         columns: int,
         schedule: UnitSchedule,
         epilogue: Epilogue,
+        pitches: tuple[int, int] | None = None,
     ) -> None:
         self.b, self.element, self.result, self.schedule, self.epilogue = (
             b,
@@ -86,9 +102,11 @@ class UnitProduct:
             epilogue,
         )
         self.depth, self.columns = depth, columns
-        self.rows = b.div(b.cast(b.len("a"), Index), b.const(depth, Index), name="rows")
+        self.a_pitch, self.b_pitch = pitches or (depth, columns)
+        self.rows = b.div(b.len("a"), self.a_pitch, name="rows")
+        self.last = b.sub(self.rows, 1, name="last")
         s, size = schedule, element.size_bytes or 1
-        self.a_piece, self.b_piece = _piece(depth, size), _piece(columns, size)
+        self.a_piece, self.b_piece = _piece(self.a_pitch, size), _piece(self.b_pitch, size)
         pad = PIECE // size
         self.tile_a = b.buffer("tile_a", element, (s.stages, s.rows, s.depth + pad), "workgroup")
         self.tile_b = b.buffer("tile_b", element, (s.stages, s.depth, s.columns + pad), "workgroup")
@@ -97,21 +115,56 @@ class UnitProduct:
         self.accumulator = DataType.matrix(STRIP, width, DataType.F32, "acc")
 
     def build(self) -> None:
-        b, s = self.b, self.schedule
+        """Nothing is done for sizes that do not fit each other, which is also the proof that all accesses are in bounds."""
+        b = self.b
         self.place()
+
+        def wide(value: Value) -> Value:
+            return b.cast(value, DataType.U64)
+
+        fits = b.lt(self.row, self.rows)
+        for fact in (
+            # in 64 bits, of which the product has enough
+            b.ge(wide(b.len("a")), b.add(b.mul(wide(self.last), self.a_pitch), self.a_pitch)),
+            b.ge(b.len("b"), self.depth * self.b_pitch),
+            b.ge(wide(b.len("c")), b.mul(wide(self.rows), self.columns)),
+        ):
+            fits = b.and_(fits, fact)
+        with b.if_(fits):
+            self.lines()
+            self.store(self.sums())
+
+    def place(self) -> None:
+        """Which tile of C the workgroup has, and which part of it the subgroup."""
+        b, s = self.b, self.schedule
+        across = -(-self.columns // s.columns)
+        number = b.workgroup_id("x")
+        tiles_down = tiles_of(b, self.rows, s.rows)
+        band = b.div(number, s.band * across)
+        within = b.rem(number, s.band * across)
+        first = b.mul(band, s.band)
+        height = b.min(b.sub(tiles_down, first), s.band)
+        self.row = b.mul(b.add(first, b.rem(within, height)), s.rows, name="row")
+        self.column = b.mul(b.div(within, height), s.columns, name="column")
+        self.subgroup = b.subgroup_id()
+        self.own_row = b.mul(b.div(self.subgroup, s.across), s.rows // s.down, name="own_row")
+        self.own_column = b.mul(b.rem(self.subgroup, s.across), s.columns // s.across, name="own_column")
+
+    def sums(self) -> list[Value]:
+        """The products of all tiles of the depth, strip by strip."""
+        b, s = self.b, self.schedule
         tiles, whole = -(-self.depth // s.depth), self.depth // s.depth
         for tile in range(s.stages - 1):
             if tile < tiles:
-                self.copy(b.const(tile), tile, is_last=tile >= whole)
+                self.copy(b.const(tile), b.const(tile), is_last=tile >= whole)
             b.copy_wait(s.stages - 2)
         b.barrier("workgroup")
         strips = s.rows // s.down // STRIP
         carried = [b.const(0.0, self.accumulator)] * strips + self.factors(b.const(0), 0)
-        with b.for_(0, tiles, 1, carry=[b.const(0), *carried], dtype=DataType.U32) as loop:
-            stage, *carried = loop.args
-            sums, factors = carried[:strips], carried[strips:]
-            following = b.select(b.eq(stage, s.stages - 1), b.const(0), b.add(stage, 1))
-            self.copy_ahead(loop.index, stage, tiles, whole)
+        with b.for_(0, tiles, 1, carry=carried, dtype=DataType.U32) as loop:
+            sums, factors = list(loop.args[:strips]), list(loop.args[strips:])
+            stage = b.rem(loop.index, s.stages, name="stage")
+            self.copy_ahead(loop.index, tiles, whole)
             for step in range(STEP, s.depth, STEP):
                 behind = self.factors(stage, step)
                 sums = self.multiplied(factors, sums)
@@ -119,84 +172,51 @@ class UnitProduct:
             b.copy_wait(s.stages - 2)
             b.barrier("workgroup")
             # after the last tile, any that was copied
-            behind = self.factors(b.select(b.lt(loop.index, tiles - 1), following, stage), 0)
-            loop.yield_(following, *self.multiplied(factors, sums), *behind)
-        self.store(loop.results[1 : 1 + strips])
-
-    def copy_ahead(self, tile: Value, stage: Value, tiles: int, whole: int) -> None:
-        """Begin to copy the tile that is `stages` - 1 further, if there is one, to the stage before that of `tile`."""
-        b, ahead = self.b, self.schedule.stages - 1
-        number = b.add(tile, ahead)
-        before = b.select(b.eq(stage, 0), b.const(ahead), b.sub(stage, 1))
-        if whole > ahead:
-            with b.if_(b.lt(number, whole)):
-                self.copy(before, number, is_last=False)
-        if tiles > whole >= ahead:
-            with b.if_(b.eq(number, whole)):
-                self.copy(before, number, is_last=True)
-
-    def place(self) -> None:
-        """Which tile of C the workgroup has, and which part of it the subgroup."""
-        b, s = self.b, self.schedule
-        across = -(-self.columns // s.columns)
-        number = b.cast(b.workgroup_id("x"), Index)
-        tiles_down = tiles_of(b, self.rows, s.rows)
-        band = b.div(number, s.band * across)
-        within = b.sub(number, b.mul(band, s.band * across))
-        first = b.mul(band, s.band)
-        height = b.min(b.sub(tiles_down, first), s.band)
-        self.row = b.mul(b.add(first, b.rem(within, height)), s.rows, name="row")
-        self.column = b.mul(b.div(within, height), s.columns, name="column")
-        subgroup = b.subgroup_id()
-        self.subgroup = subgroup
-        self.own_row = b.mul(b.div(subgroup, s.across), s.rows // s.down, name="own_row")
-        self.own_column = b.mul(b.rem(subgroup, s.across), s.columns // s.across, name="own_column")
+            following = b.rem(b.min(b.add(loop.index, 1), tiles - 1), s.stages, name="following")
+            behind = self.factors(following, 0)
+            loop.yield_(*self.multiplied(factors, sums), *behind)
+        return list(loop.results[:strips])
 
     # --- copies
 
-    def copy(self, stage: Value, tile: Value | int, is_last: bool) -> None:
-        """Begin to copy tile number `tile` of the depth to a stage; `is_last`: it reaches beyond the depth."""
+    def copy_ahead(self, tile: Value, tiles: int, whole: int) -> None:
+        """Begin to copy the tile that is `stages` - 1 further, if there is one, to the stage before that of `tile`."""
+        b, ahead = self.b, self.schedule.stages - 1
+        number = b.add(tile, ahead, name="ahead")
+        stage = b.rem(number, self.schedule.stages)
+        if whole > ahead:
+            with b.if_(b.lt(number, whole)):
+                self.copy(stage, number, is_last=False)
+        if tiles > whole >= ahead:
+            with b.if_(b.eq(number, whole)):
+                self.copy(stage, number, is_last=True)
+
+    def lines(self) -> None:
+        """Where the pieces of a lane begin in A and B; those beyond the last row or column are the last ones."""
         b, s = self.b, self.schedule
-        start = (
-            b.mul(b.cast(tile, Index), s.depth) if isinstance(tile, Value) else b.const(tile * s.depth, Index)
-        )
-        last_row = b.sub(self.rows, 1)
 
-        def of_a(row: Value, column: Value) -> None:
-            k = b.add(start, b.cast(column, Index))
-            line = b.min(b.add(self.row, b.cast(row, Index)), last_row)
-            index = b.add(b.mul(line, self.depth), k)
-            self.copy_piece(
-                "a", self.a_piece, index, (stage, row, column), b.lt(k, self.depth) if is_last else None
-            )
+        def of_a(row: Value, column: Value) -> Value:
+            return b.add(b.mul(b.min(b.add(self.row, row), self.last), self.a_pitch), column)
 
-        def of_b(row: Value, column: Value) -> None:
-            k = b.add(start, b.cast(row, Index))
-            line = b.min(b.add(self.column, b.cast(column, Index)), self.columns - self.b_piece)
-            index = b.add(b.mul(k, self.columns), line)
-            self.copy_piece(
-                "b", self.b_piece, index, (stage, row, column), b.lt(k, self.depth) if is_last else None
-            )
+        def of_b(row: Value, column: Value) -> Value:
+            inside = b.min(b.add(self.column, column), self.b_pitch - self.b_piece)
+            return b.add(b.mul(row, self.b_pitch), inside)
 
-        self.each_piece(s.rows, s.depth, self.a_piece, of_a)
-        self.each_piece(s.depth, s.columns, self.b_piece, of_b)
+        self.pieces = [
+            _Pieces(b, "a", s.lanes, (s.rows, s.depth), self.a_piece, of_a),
+            _Pieces(b, "b", s.lanes, (s.depth, s.columns), self.b_piece, of_b),
+        ]
 
-    def each_piece(self, rows: int, columns: int, piece: int, move: Callable[[Value, Value], None]) -> None:
-        """The pieces of a lane: neighbouring lanes have neighbouring ones."""
-        b, lanes = self.b, self.schedule.lanes
-        across = columns // piece
-        local = b.local_id("x")
-
-        def one(number: Value) -> None:
-            move(b.div(number, across), b.mul(b.rem(number, across), piece))
-
-        count = rows * across
-        if count % lanes == 0 and count // lanes <= UNROLLED:
-            for turn in range(count // lanes):
-                one(b.add(local, turn * lanes))
-            return
-        with b.for_(local, count, lanes, dtype=DataType.U32) as loop:
-            one(loop.index)
+    def copy(self, stage: Value, tile: Value, is_last: bool) -> None:
+        """Begin to copy tile number `tile` of the depth to a stage; `is_last`: it reaches beyond the depth."""
+        b = self.b
+        start = b.mul(tile, self.schedule.depth)
+        for pieces, stride in zip(self.pieces, (1, self.b_pitch), strict=True):
+            for row, column, origin in pieces.each():
+                index = b.add(b.mul(start, stride), origin)
+                k, limit = (column, self.a_pitch - pieces.piece) if stride == 1 else (row, self.depth - 1)
+                inside = b.le(b.add(start, k), limit) if is_last else None
+                self.copy_piece(pieces.name, pieces.piece, index, (stage, row, column), inside)
 
     def copy_piece(
         self, name: str, piece: int, index: Value, place: tuple[Value, ...], inside: Value | None
@@ -245,9 +265,9 @@ class UnitProduct:
                 number = b.add(b.lane_id(), turn * SUBGROUP)
                 line, own = b.div(number, across), b.mul(b.rem(number, across), piece)
                 inner = b.add(b.add(self.own_row, strip * STRIP), line)
-                row = b.add(self.row, b.cast(inner, Index))
-                column = b.add(self.column, b.cast(b.add(self.own_column, own), Index))
-                with b.if_(b.and_(b.lt(row, self.rows), b.lt(column, self.columns))):
+                row = b.add(self.row, inner)
+                column = b.add(b.add(self.column, self.own_column), own)
+                with b.if_(b.and_(b.lt(row, self.rows), b.le(column, self.columns - piece))):
                     values = elements(b, b.load("strip", (self.subgroup, line, own), piece))
                     values = [
                         b.cast(v, self.result) if v.type is not self.result else v
@@ -255,6 +275,54 @@ class UnitProduct:
                     ]
                     whole = values[0] if piece == 1 else b.vector(*values)
                     b.store(whole, "c", b.add(b.mul(row, self.columns), column))
+
+
+CHOICES = (
+    (1.0, UnitSchedule(256, 128, 64, 3, 4, 2)),
+    (0.93, UnitSchedule(128, 256, 64, 3, 2, 4)),
+    (0.78, UnitSchedule(128, 128, 64, 3, 2, 4)),
+    (0.56, UnitSchedule(64, 128, 64, 3, 2, 2)),
+    (0.43, UnitSchedule(64, 64, 64, 4, 2, 2)),
+)
+"""Schedules, and how fast one is beside the first where tiles are many, on an H200."""
+
+
+class _Pieces:
+    """The pieces of a tile that a lane copies: neighbouring lanes have neighbouring ones.
+
+    `origin` gives where a piece begins in the buffer, for the first tile of the depth: computed once where a lane has few.
+    """
+
+    def __init__(
+        self,
+        b: Builder,
+        name: str,
+        lanes: int,
+        shape: tuple[int, int],
+        piece: int,
+        origin: Callable[[Value, Value], Value],
+    ) -> None:
+        self.b, self.name, self.lanes, self.piece, self.origin = b, name, lanes, piece, origin
+        self.across = shape[1] // piece
+        self.count = shape[0] * self.across
+        self.local = b.local_id("x")
+        self.known: list[tuple[Value, Value, Value]] = []
+        turns, left = divmod(self.count, lanes)
+        if not left and turns <= UNROLLED:
+            self.known = [self._at(b.add(self.local, turn * lanes)) for turn in range(turns)]
+
+    def _at(self, number: Value) -> tuple[Value, Value, Value]:
+        b = self.b
+        row, column = b.div(number, self.across), b.mul(b.rem(number, self.across), self.piece)
+        return row, column, self.origin(row, column)
+
+    def each(self) -> Iterator[tuple[Value, Value, Value]]:
+        """(row, column, where it begins) of each piece, the last of them in a loop around what follows."""
+        if self.known:
+            yield from self.known
+            return
+        with self.b.for_(self.local, self.count, self.lanes, dtype=DataType.U32) as loop:
+            yield self._at(loop.index)
 
 
 def _piece(extent: int, size: int) -> int:
