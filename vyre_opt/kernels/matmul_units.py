@@ -164,9 +164,9 @@ class UnitProduct:
         with b.for_(0, tiles, 1, carry=carried, dtype=DataType.U32) as loop:
             sums, factors = list(loop.args[:strips]), list(loop.args[strips:])
             stage = b.rem(loop.index, s.stages, name="stage")
-            self.copy_ahead(loop.index, tiles, whole)
-            for step in range(STEP, s.depth, STEP):
+            for part, step in enumerate(range(STEP, s.depth, STEP)):
                 behind = self.factors(stage, step)
+                self.copy_ahead(loop.index, part, tiles, whole)
                 sums = self.multiplied(factors, sums)
                 factors = behind
             b.copy_wait(s.stages - 2)
@@ -179,17 +179,20 @@ class UnitProduct:
 
     # --- copies
 
-    def copy_ahead(self, tile: Value, tiles: int, whole: int) -> None:
-        """Begin to copy the tile that is `stages` - 1 further, if there is one, to the stage before that of `tile`."""
+    def copy_ahead(self, tile: Value, part: int, tiles: int, whole: int) -> None:
+        """Begin to copy a part of the tile that is `stages` - 1 further, if there is one, to the stage before that of `tile`.
+
+        Part by part between the products of a tile, so that copies never wait for each other while nothing is multiplied.
+        """
         b, ahead = self.b, self.schedule.stages - 1
         number = b.add(tile, ahead, name="ahead")
         stage = b.rem(number, self.schedule.stages)
         if whole > ahead:
             with b.if_(b.lt(number, whole)):
-                self.copy(stage, number, is_last=False)
+                self.copy(stage, number, is_last=False, part=part)
         if tiles > whole >= ahead:
             with b.if_(b.eq(number, whole)):
-                self.copy(stage, number, is_last=True)
+                self.copy(stage, number, is_last=True, part=part)
 
     def lines(self) -> None:
         """Where the pieces of a lane begin in A and B; those beyond the last row or column are the last ones."""
@@ -207,12 +210,12 @@ class UnitProduct:
             _Pieces(b, "b", s.lanes, (s.depth, s.columns), self.b_piece, of_b),
         ]
 
-    def copy(self, stage: Value, tile: Value, is_last: bool) -> None:
-        """Begin to copy tile number `tile` of the depth to a stage; `is_last`: it reaches beyond the depth."""
-        b = self.b
+    def copy(self, stage: Value, tile: Value, is_last: bool, part: int | None = None) -> None:
+        """Begin to copy tile number `tile` of the depth to a stage, or a part of it; `is_last`: it reaches beyond the depth."""
+        b, parts = self.b, self.schedule.depth // STEP - 1
         start = b.mul(tile, self.schedule.depth)
         for pieces, stride in zip(self.pieces, (1, self.b_pitch), strict=True):
-            for row, column, origin in pieces.each():
+            for row, column, origin in pieces.each() if part is None else pieces.part(part, parts):
                 index = b.add(b.mul(start, stride), origin)
                 k, limit = (column, self.a_pitch - pieces.piece) if stride == 1 else (row, self.depth - 1)
                 inside = b.le(b.add(start, k), limit) if is_last else None
@@ -278,9 +281,9 @@ class UnitProduct:
 
 
 CHOICES = (
-    (1.0, UnitSchedule(256, 128, 64, 3, 4, 2)),
-    (0.93, UnitSchedule(128, 256, 64, 3, 2, 4)),
-    (0.78, UnitSchedule(128, 128, 64, 3, 2, 4)),
+    (1.0, UnitSchedule(128, 256, 64, 3, 2, 4)),
+    (0.98, UnitSchedule(256, 128, 64, 3, 4, 2)),
+    (0.79, UnitSchedule(128, 128, 64, 3, 2, 4)),
     (0.56, UnitSchedule(64, 128, 64, 3, 2, 2)),
     (0.43, UnitSchedule(64, 64, 64, 4, 2, 2)),
 )
@@ -323,6 +326,13 @@ class _Pieces:
             return
         with self.b.for_(self.local, self.count, self.lanes, dtype=DataType.U32) as loop:
             yield self._at(loop.index)
+
+    def part(self, number: int, parts: int) -> Iterator[tuple[Value, Value, Value]]:
+        """One of `parts` of them: those in a loop are all in the first."""
+        if self.known:
+            yield from self.known[number::parts]
+        elif number == 0:
+            yield from self.each()
 
 
 def _piece(extent: int, size: int) -> int:
