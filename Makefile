@@ -93,6 +93,7 @@ bench: install  ## Measure calls, the front end and the CPU kernels beside their
 	$(BIN)/python bench/calls.py --quick
 	$(BIN)/python bench/frontend.py
 	$(BIN)/python bench/cpu_kernels.py
+	$(BIN)/python bench/matmul.py
 	$(BIN)/python bench/pipeline_compile.py
 	$(BIN)/python bench/report.py
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import binascii
 import importlib.util
 import math
+import operator
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -49,6 +50,9 @@ MAX_DRAWS = 20
 
 MAX_TRITON_COLUMNS = 1 << 16
 MAX_SEARCHED_BYTES = 64 << 20
+MAX_PRODUCT = 1 << 22
+"""Of a matrix that is multiplied by a square one: more take seconds a call on a CPU."""
+
 MAX_LOOKUPS = 1 << 20
 """For which the peers of the embedding have a temporary array of 4 GiB."""
 
@@ -247,6 +251,7 @@ PEERS: dict[str, dict[str, Call]] = {
         "torch": _torch_cumsum,
         "cupy": _cupy_cumsum,
     },
+    "matmul": dict.fromkeys(("numpy", "torch", "cupy"), operator.matmul),
     "matvec_fixed": {"numpy": _numpy_matvec_fixed, "torch": _torch_matvec_fixed},
     "tt_contract_step": {"numpy": lambda acc, core: acc @ core, "torch": _torch_contract},
     "tt_chain": {"numpy": _multiplied, "torch": _multiplied},
@@ -407,6 +412,12 @@ def _rectangle(count: int, rng: random.Random) -> Shape:
     return (count // columns, columns)
 
 
+def _high(count: int, rng: random.Random) -> Shape:
+    """No more columns than rows, so that a square of these is no larger."""
+    columns = _log_uniform(rng, isqrt(count))
+    return (count // columns, columns)
+
+
 def _chain_shape(count: int, steps: int) -> Shape:
     from vyre_opt.kernels.chain import MAX_RANK
 
@@ -438,6 +449,17 @@ FUNCTIONS: dict[str, Function] = {
     ),
     "softmax_step": Function(4, _flat, _flat, lambda n: [_numbers(n, np.uint32)]),
     "prefix_scan": Function(4, _flat, _flat, lambda n: [_sparse_ones(n)]),
+    "matmul": Function(
+        4,
+        _square,
+        _high,
+        lambda rows, columns: [
+            _numbers(rows * columns).reshape(rows, columns),
+            _numbers(columns * min(rows, columns)).reshape(columns, -1),
+        ],
+        1e-4,
+        max_elements=MAX_PRODUCT,
+    ),
     "matvec_fixed": Function(
         4,
         _square,

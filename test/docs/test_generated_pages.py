@@ -107,10 +107,10 @@ def _program(row: OpDef) -> str:
     """A program around the example of `row`, with all that it names."""
     if row.kernel is not None:
         buffers = "".join(
-            f"buffer @{role.name} : {role.types[0]}[64] {role.access} binding({number})\n"
+            f"buffer @{role.name} : {role.types[0]}[{64 ** max(1, len(role.shape))}] {role.access} binding({number})\n"
             for number, role in enumerate(row.kernel.roles)
         )
-        return f"vyre 1\nprogram @p workgroup(64) {{\n{buffers}{ops_page.example(row)}\n}}\n"
+        return f"vyre {row.since}\nprogram @p workgroup(64) {{\n{buffers}{ops_page.example(row)}\n}}\n"
     dtype = ops_page.operand_type(row)
     if row.format.startswith("matrix"):
         return _matrix_program(row)

@@ -45,6 +45,12 @@ CASES: dict[str, tuple[str, list[tuple[str, Any]], str, int]] = {
     "math.softmax": ("{columns = 100}", [("f32", floats(1300))], "f32", 1300),
     "math.softmax_step": ("", [("u32", words(700))], "u32", 700),
     "math.matvec_fixed": ("", [("u32", words(330)), ("i32", words(33).view(np.int32))], "u32", 10),
+    "math.matmul": (
+        "{depth = 20, columns = 30}",
+        [("f32", floats(500)), ("f32", floats(600))],
+        "f32",
+        750,
+    ),
     "tt.contract_step": ("", [("f32", floats(20)), ("f32", floats(600))], "f32", 30),
     "tt.chain": (
         "{steps = 3, rank = 8, last = 5}",
@@ -74,7 +80,7 @@ def text_of(name: str, is_open: bool) -> str:
         for i, (t, n) in enumerate(types)
     ]
     names = ", ".join(f"@b{i}" for i in range(len(types)))
-    return "\n".join(["vyre 1", "program @p workgroup(64) {", *lines, f"{name}({names}) {params}", "}"])
+    return "\n".join(["vyre 2", "program @p workgroup(64) {", *lines, f"{name}({names}) {params}", "}"])
 
 
 @pytest.mark.parametrize("name", CASES)

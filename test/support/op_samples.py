@@ -37,7 +37,7 @@ def _kernel(row: OpDef) -> Module:
     assert row.kernel is not None
     b = Builder("p", 8)
     for number, role in enumerate(row.kernel.roles):
-        b.buffer(role.name, role.types[0], 64, role.access, number)
+        b.buffer(role.name, role.types[0], 4 ** len(role.shape) if role.shape else 64, role.access, number)
     params = {key: 4 if default is None else default for key, default in row.kernel.params.items()}
     b.kernel(row.name, *[role.name for role in row.kernel.roles], **params)
     b.finish()

@@ -46,7 +46,7 @@ def effects_of(op: Op) -> Effects:
     if row.is_pure:
         return effects
     if row.kernel is not None:
-        for name, role in zip(op.attrs["buffers"], row.kernel.roles, strict=True):
+        for name, role in row.kernel.with_roles(op.attrs["buffers"]):
             if role.access is not AccessMode.WRITE:
                 effects.reads.add(name)
             if role.access is not AccessMode.READ:

@@ -141,7 +141,7 @@ class LaunchDataflow:
             row = NAMED_KERNELS[stage.kernel]
             uses = [
                 (name, role.access is not AccessMode.WRITE, role.access is not AccessMode.READ)
-                for name, role in zip(stage.buffers, row.roles, strict=True)
+                for name, role in row.with_roles(stage.buffers)
             ]
         else:
             program = self.module.programs[stage.program]
@@ -187,7 +187,7 @@ class LaunchDataflow:
         for op in program.walk():
             kernel = op.definition.kernel
             if kernel is not None:
-                for name, role in zip(op.attrs["buffers"], kernel.roles, strict=True):
+                for name, role in kernel.with_roles(op.attrs["buffers"]):
                     if role.access is not AccessMode.WRITE:
                         read.add(name)
                     if role.access is not AccessMode.READ:

@@ -102,7 +102,7 @@ class _Writer:
                 self.edge(node, f"{key}@{buffer}")
         kernel = op.definition.kernel
         if kernel is not None:
-            for name, role in zip(op.attrs["buffers"], kernel.roles, strict=True):
+            for name, role in kernel.with_roles(op.attrs["buffers"]):
                 self.access(node, f"{key}@{name}", role.access)
 
     def access(self, node: str, buffer: str, access: AccessMode) -> None:

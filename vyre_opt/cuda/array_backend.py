@@ -93,9 +93,9 @@ class GpuArrays:
     def result(self, array: Any, shape: Sequence[int], like: Operand) -> Any:
         return array.reshape(tuple(shape))
 
-    def empty(self, shape: Sequence[int], like: Operand) -> Any:
+    def empty(self, shape: Sequence[int], like: Operand, kind: str = "") -> Any:
         with self.dispatcher.device as gpu:
-            return new_array(like.owner, tuple(shape), like.kind, gpu)[0]
+            return new_array(like.owner, tuple(shape), kind or like.kind, gpu)[0]
 
     def copy(self, operand: Operand) -> Operand:
         """On the GPU, of whatever library the array is."""

@@ -16,9 +16,10 @@ For a tensor of torch that requires a gradient, softmax, prefix_scan, tt_chain a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..ir.types import DataType
 from ..runtime.array_backend import ArrayBackend
@@ -37,8 +38,12 @@ from .torch_calls import (
 )
 from .tt_table import TTTable, rows_of_cores
 
+if TYPE_CHECKING:
+    from ..kernels.matmul_form import MatmulProblem
+
 __all__ = [
     "TTTable",
+    "matmul",
     "matvec_fixed",
     "prefix_scan",
     "softmax",
@@ -190,6 +195,131 @@ def _matvec_fixed(backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
     schedule = matvec_schedule(columns)
     program = build(types[0], schedule, types[1], types[0])
     return KernelCall(program, matvec_grid(schedule, rows), (0, 1, OutputAlloc(rows)), (rows,))
+
+
+def matmul(
+    a: Any,
+    b: Any,
+    bias: Any = None,
+    activation: str = "none",
+    *,
+    dtype: str | None = None,
+    result: str | None = None,
+    dispatcher: DispatcherLike | None = None,
+    out: Any = None,
+) -> Any:
+    """activation(a b + bias) of matrices (rows, depth) and (depth, columns) and a bias of (columns,), sums in f32.
+
+    f32, f16 or bf16 (`dtype="bf16"` for arrays of its bits), both matrices alike, the bias like these or f32.
+    `activation`: none, relu, gelu (by erf) or silu.  The result is of the matrices' type, or of f32 with `result="f32"`.
+    """
+    arrays, names = ((a, b), ("a", "b")) if bias is None else ((a, b, bias), ("a", "b", "bias"))
+    return _matmul(arrays, names, dispatcher, out, activation, dtype, result)
+
+
+@planned("matmul")
+def _matmul(
+    backend: ArrayBackend, operands: Sequence[Operand], activation: str, dtype: str | None, result: str | None
+) -> Call | Composed:
+    from ..kernels import matmul_program as k
+    from ..kernels.pitched_rows import pitch_of
+
+    a, b, *rest = operands
+    element = element_type(a, "a", _FLOATS, dtype)
+    element_type(b, "b", (element,), dtype)
+    if activation not in k.ACTIVATIONS:
+        raise BadInputs(f"activation is one of {', '.join(k.ACTIVATIONS)}, not {activation!r}")
+    if result not in (None, "f32", element.name):
+        raise BadInputs(f"the result is of f32 or, like a, of {element.name}, not of {result!r}")
+    if len(a.shape) != 2 or len(b.shape) != 2 or a.shape[1] != b.shape[0]:
+        raise BadInputs(
+            f"a and b are matrices (rows, depth) and (depth, columns), not {a.shape} and {b.shape}"
+        )
+    (rows, depth), columns = a.shape, b.shape[1]
+    if not depth:
+        raise BadInputs("a has no columns and b no rows; their depth is at least 1")
+    bias = _bias_type(rest[0], element, columns, dtype) if rest else None
+    if max(a.count, b.count, rows * columns) > MAX_ELEMENTS:
+        raise BadInputs(f"matrices of {rows} x {depth} x {columns} have more than 2^32 - 1 elements")
+    if rows * columns == 0:
+        return Empty((rows, columns), kind="float32" if result == "f32" else "")
+    wide = DataType.F32 if result == "f32" else element
+    pitches = pitch_of(depth, element), pitch_of(columns, element)
+    problem = k.MatmulProblem(depth, columns, element, wide, bias, k.ACTIVATIONS.index(activation), pitches)
+    fits = max(rows * pitches[0], depth * pitches[1]) <= MAX_ELEMENTS
+    if fits and k.units_take(problem, _architecture(backend)):
+        if pitches != (depth, columns):
+            return Composed(partial(_matmul_of_pitched, problem, dtype))
+        return _product_on_units(backend, problem, rows, len(operands))
+    problem = replace(problem, depth=None, columns=None, pitches=None)
+    schedule = k.matmul_schedule(rows, columns, backend.target, backend.workers)
+    return KernelCall(
+        k.matmul(problem, schedule),
+        k.matmul_grid(schedule, rows, columns),
+        (0, 1, OutputAlloc(rows * columns), *range(2, len(operands))),
+        (rows, columns),
+        words=(columns, depth),
+    )
+
+
+def _architecture(backend: ArrayBackend) -> str:
+    """Of the GPU, such as sm_90; "" for the other targets."""
+    facts = getattr(backend.dispatcher, "facts", None)
+    return "" if facts is None else str(facts.target.name)
+
+
+def _product_on_units(backend: ArrayBackend, problem: MatmulProblem, rows: int, inputs: int) -> KernelCall:
+    from ..kernels import matmul_program as k
+
+    columns = problem.columns or 0
+    schedule = k.unit_schedule(rows, columns, _architecture(backend), backend.workers)
+    arguments = (0, 1, OutputAlloc(rows * columns), *range(2, inputs))
+    return KernelCall(
+        k.matmul(problem, schedule), k.matmul_grid(schedule, rows, columns), arguments, (rows, columns)
+    )
+
+
+def _matmul_of_pitched(
+    problem: MatmulProblem,
+    dtype: str | None,
+    arrays: Sequence[Any],
+    dispatcher: DispatcherLike | None,
+    out: Any,
+) -> Any:
+    """A product of matrices whose rows do not all begin aligned, by way of copies of them whose rows do."""
+    a, b, *bias = arrays
+    a_pitch, b_pitch = problem.pitches or (problem.depth, problem.columns)
+    if a_pitch != problem.depth:
+        a = _pitched((a,), ("a",), dispatcher, None, dtype)
+    if b_pitch != problem.columns:
+        b = _pitched((b,), ("b",), dispatcher, None, dtype)
+    names = ("a", "b", *["bias"] * len(bias))
+    return _pitched_product((a, b, *bias), names, dispatcher, out, problem)
+
+
+@planned("matmul")
+def _pitched(backend: ArrayBackend, operands: Sequence[Operand], dtype: str | None) -> Call:
+    from ..kernels.pitched_rows import pitch_of, pitched_rows, pitched_rows_grid
+
+    (matrix,) = operands
+    element = element_type(matrix, "a", _FLOATS, dtype)
+    rows, columns = matrix.shape
+    pitch = pitch_of(columns, element)
+    grid = pitched_rows_grid(columns, rows, element)
+    return KernelCall(pitched_rows(columns, element), grid, (0, OutputAlloc(rows * pitch)), (rows, pitch))
+
+
+@planned("matmul")
+def _pitched_product(backend: ArrayBackend, operands: Sequence[Operand], problem: MatmulProblem) -> Call:
+    return _product_on_units(backend, problem, operands[0].shape[0], len(operands))
+
+
+def _bias_type(bias: Operand, element: DataType, columns: int, dtype: str | None) -> DataType:
+    if bias.shape != (columns,):
+        raise BadInputs(f"the bias has shape {bias.shape}, not ({columns},)")
+    if bias.kind == "float32":
+        return DataType.F32  # whatever `dtype` says of the matrices
+    return element_type(bias, "bias", tuple(dict.fromkeys((element, DataType.F32))), dtype)
 
 
 def tt_contract_step(

@@ -145,7 +145,7 @@ def _launches_of(module: Module, pipeline: Pipeline, stages: list[Stage]) -> lis
 def _program_of(stage: KernelStage, pipeline: Pipeline, name: str) -> Program:
     """A program of one invocation whose body is the kernel op; its buffers are named for the kernel's roles."""
     buffers: dict[str, Buffer] = {}
-    for role, name_here in zip(NAMED_KERNELS[stage.kernel].roles, stage.buffers, strict=True):
+    for name_here, role in NAMED_KERNELS[stage.kernel].with_roles(stage.buffers):
         like = pipeline.buffers[name_here]
         buffers[role.name] = Buffer(
             role.name, like.dtype, like.shape, role.access, len(buffers), loc=like.loc

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any
 
 from .diagnostics import Diagnostic, Location, spelling_at, suggest
-from .ops import NAMED_KERNELS, SCHEDULE
+from .ops import NAMED_KERNELS, SCHEDULE, Role
 from .parse_holes import NO_HOLES, ParseHoles
 from .program import AccessMode, Buffer
 
@@ -26,13 +27,18 @@ def check_kernel(
         diagnostics.append(Diagnostic("error", message, where, help=help))
         return diagnostics[-1]
 
-    kernel = NAMED_KERNELS[name]
-    if len(buffers) != len(kernel.roles):
+    kernel, before = NAMED_KERNELS[name], len(diagnostics)
+    if not kernel.takes(len(buffers)):
         roles = ", ".join(f"@{role.name}" for role in kernel.roles)
         help = f"write {name}({roles})"
-        error(f"{name} takes {len(kernel.roles)} buffers, {len(buffers)} given", help=help)
+        optional = [f"@{role.name}" for role in kernel.roles if role.optional]
+        if optional:
+            help += f"; {', '.join(optional)} may be left out"
+        error(f"{name} takes {kernel.numbers_of_buffers} buffers, {len(buffers)} given", help=help)
         return
-    for buffer_name, role in zip(buffers, kernel.roles, strict=True):
+    uses = [(declared[buffer_name], role) for buffer_name, role in kernel.with_roles(buffers)]
+    types = {role.name: buffer.dtype.bound for buffer, role in uses if not holes.is_invalid(buffer)}
+    for buffer_name, role in kernel.with_roles(buffers):
         buffer = declared[buffer_name]
         if holes.is_invalid(buffer):
             continue
@@ -46,6 +52,14 @@ def check_kernel(
             names = " or ".join(t.name for t in role.types)
             diagnostic = error(
                 f"{name}: {role.name} holds {names}, @{buffer_name} holds {buffer.dtype}", where
+            )
+            diagnostic.note(f"@{buffer_name} is declared here", buffer.loc)
+        elif role.like in types and buffer.dtype.bound not in (types[role.like], *role.also):
+            names = " or ".join(dict.fromkeys(t.name for t in (types[role.like], *role.also)))
+            diagnostic = error(
+                f"{name}: {role.name} holds {names} where {role.like} holds {types[role.like]}, "
+                f"@{buffer_name} holds {buffer.dtype}",
+                where,
             )
             diagnostic.note(f"@{buffer_name} is declared here", buffer.loc)
         if buffer.access is AccessMode.READ and role.access is not AccessMode.READ:
@@ -64,5 +78,35 @@ def check_kernel(
         if key not in params and default is None:
             if not unknown:  # else one of the unknown parameters may be this one, misspelt
                 error(f"{name} needs its parameter {key}", help=f"write {spelling_at(loc).parameter(key)}")
+        elif key in params and key in kernel.ranges:
+            least, most = kernel.ranges[key]
+            if not least <= params[key] <= most:
+                error(f"{name}: {key} is {least} to {most}, not {params[key]}")
         elif params.get(key, 1) < 0:
             error(f"{name}: {key} is at least 0")
+    if len(diagnostics) == before:
+        _check_sizes(name, uses, params, error, loc)
+
+
+def _check_sizes(
+    name: str,
+    uses: Sequence[tuple[Buffer, Role]],
+    params: Mapping[str, Any],
+    error: Callable[..., Diagnostic],
+    loc: Location | None,
+) -> None:
+    """Check the counts that are known against the shapes of the roles; a size that is no parameter follows from the
+    first buffer that has it."""
+    sizes = dict(params)
+    for buffer, role in uses:
+        if not role.shape or buffer.count is None:
+            continue
+        count = prod(sizes.get(size, 1) for size in role.shape)
+        unknown = [size for size in role.shape if size not in sizes]
+        if len(unknown) == 1 and buffer.count % count == 0:
+            sizes[unknown[0]] = buffer.count // count
+        elif unknown or buffer.count != count:
+            shown = " x ".join(str(sizes.get(size, size)) for size in role.shape)
+            where = loc.find(f"@{buffer.name}") if loc else None
+            message = f"{name}: {role.name} has {' x '.join(role.shape)} elements, {shown}; @{buffer.name} has {buffer.count}"
+            error(message, where).note(f"@{buffer.name} is declared here", buffer.loc)

@@ -9,9 +9,9 @@ interpreter's coverage test read this table; nothing else lists ops.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from . import arith
 from .program import AccessMode
@@ -28,6 +28,7 @@ SUBGROUP_SIZE = 32
 LAYOUTS = ("row_major", "column_major")
 SCHEDULE = "schedule_"
 
+B = TypeVar("B")
 IntFold = Callable[..., int]
 FloatFold = Callable[..., float]
 
@@ -44,11 +45,20 @@ class Attr:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A buffer parameter of a named kernel: its name, access and element types."""
+    """A buffer parameter of a named kernel: its name, access and element types.
+
+    `optional`: it may be left out, with all that follow it.  `like`: the role whose element type it has,
+    or one of `also`; "" where it may have any of `types`.  `shape`: what its number of elements is the product of,
+    parameters of the kernel and sizes that follow from the buffers; () where it is not checked.
+    """
 
     name: str
     access: AccessMode
     types: tuple[DataType, ...]
+    optional: bool = False
+    like: str = ""
+    also: tuple[DataType, ...] = ()
+    shape: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +67,29 @@ class KernelDef:
 
     A parameter of default None is required.  `schedule`: the fields of its schedule, which a text may
     set by parameters such as `schedule_lanes = 128`; they change its speed, never its result.
+    `ranges`: the least and the largest value of parameters for which not all from 0 on are valid.
     """
 
     roles: tuple[Role, ...]
     params: dict[str, int | None]
     schedule: tuple[str, ...] = ()
+    ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def numbers_of_buffers(self) -> str:
+        """With how many buffers it may be used, in words."""
+        least = sum(not role.optional for role in self.roles)
+        return str(least) if least == len(self.roles) else f"{least} to {len(self.roles)}"
+
+    def takes(self, count: int) -> bool:
+        """Whether it may be used with that many buffers."""
+        return sum(not role.optional for role in self.roles) <= count <= len(self.roles)
+
+    def with_roles(self, buffers: Sequence[B]) -> list[tuple[B, Role]]:
+        """The buffers of a use, each with its role.  Raises ValueError if it does not take that many."""
+        if not self.takes(len(buffers)):
+            raise ValueError(f"{len(buffers)} buffers for the roles {', '.join(r.name for r in self.roles)}")
+        return list(zip(buffers, self.roles, strict=False))
 
     def semantic_params(self, params: Mapping[str, int]) -> dict[str, int]:
         """The parameters that determine the result, with defaults filled in."""
@@ -316,12 +344,22 @@ def _kernel(
     params: dict[str, int | None],
     types: dict[str, tuple[DataType, ...]],
     schedule: str,
+    like: dict[str, tuple[str, *tuple[DataType, ...]]] | None = None,
+    shapes: dict[str, str] | None = None,
+    ranges: dict[str, tuple[int, int]] | None = None,
+    since: int = 1,
 ) -> None:
+    """`roles`: `name:access`, with a `?` behind it if it may be left out.  `like`, `shapes`: of some of them, see Role."""
     parts = []
     for role in roles.split():
-        role_name, _, access = role.partition(":")
-        parts.append(Role(role_name, AccessMode(access), types[role_name]))
-    _row(name, "kernel", doc, effects="read write", kernel=KernelDef(tuple(parts), params, tuple(schedule.split())))
+        role_name, _, access = role.removesuffix("?").partition(":")
+        same, *also = (like or {}).get(role_name, ("",))
+        shape = tuple((shapes or {}).get(role_name, "").split())
+        parts.append(
+            Role(role_name, AccessMode(access), types[role_name], role.endswith("?"), same, tuple(also), shape)
+        )
+    kernel = KernelDef(tuple(parts), params, tuple(schedule.split()), ranges or {})
+    _row(name, "kernel", doc, effects="read write", kernel=kernel, since=since)
 
 
 _kernel("decode.base64", "Base64 text to bytes (RFC 4648, with or without padding at its end).",
@@ -347,6 +385,16 @@ _kernel("math.softmax_step", "16.16 fixed point: floor((x_i << 16) / max(sum x, 
 _kernel("math.matvec_fixed", "y = M x in signed 16.16: each product shifted right by 16, summed modulo 2^32.",
         "m:read x:read y:write", {}, {"m": (*_U32, *_I32), "x": (*_U32, *_I32), "y": (*_U32, *_I32)},
         "rows unroll")
+_kernel("math.matmul",
+        "C = activation(A B + bias), row by row, A of `depth` columns, B and C of `columns`; sums are f32.  "
+        "Activation: 0 none, 1 relu, 2 gelu by erf, 3 silu.",
+        "a:read b:read c:write bias:read?", {"depth": None, "columns": None, "activation": 0},
+        dict.fromkeys(("a", "b", "c", "bias"), _FLOAT),
+        "lanes across rows vectors block step tall wide deep stages down beside band",
+        like={"b": ("a",), "c": ("a", DataType.F32), "bias": ("a", DataType.F32)},
+        shapes={"a": "rows depth", "b": "depth columns", "c": "rows columns", "bias": "columns"},
+        ranges={**dict.fromkeys(("depth", "columns"), (1, (1 << 32) - 1)), "activation": (0, 3)},
+        since=2)
 _kernel("tt.contract_step", "out_j = sum_i acc_i * core_ij: f32, or signed 16.16 with wrapping sums.",
         "acc:read core:read out:write", {}, dict.fromkeys(("acc", "core", "out"), (*_U32, *_I32, DataType.F32)),
         "lanes unroll across vector splits streamed")

@@ -14,6 +14,7 @@ from typing import TypeVar
 from .formats import FORMATS, kernel_text, symbol_list, type_list, types_text
 from .grids import Grid, params_of, show_extent
 from .literals import quote, show
+from .ops import OPS
 from .pipeline import HostRead, KernelStage, Launch, LaunchParam, Note, Pipeline, Repeat, Stage
 from .program import Block, Buffer, Func, Module, Op, Param, Program, Spec, Value
 from .shapes import declared_shape
@@ -253,6 +254,7 @@ def _stage(p: Printer, stage: Launch | HostRead | KernelStage) -> str:
         return f"{shown} {{{notes}}}" if notes else shown
     if isinstance(stage, HostRead):
         return f"host_read @{stage.buffer}"
+    p.version = max(p.version, OPS[stage.kernel].since)
     return kernel_text(p, stage.kernel, stage.buffers, stage.attrs)
 
 

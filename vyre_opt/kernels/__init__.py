@@ -13,6 +13,7 @@ programs are built in
     scan           scan.prefix          automaton       tables for these two
     checked_decode, pattern_filter, pattern_grams, pattern_walk, pattern_starts, pattern_confirm, pattern_matches: of Scanner
     chain          tt.chain             tensor_train    tt.contract_step
+    matmul_program math.matmul          (matmul_panels: for CPUs, matmul_tiles: for GPUs)
     embedding      tt.embedding         (chain_spread, embedding_grouped and embedding_pairs: for GPUs)
 
 and expansion chooses the program and the schedule for a use of a named kernel.  Most builders are
@@ -30,6 +31,7 @@ _EXPORTS = {
     "base64_decode": "text_kernels",
     "decode_scan": "text_kernels",
     "hex_decode": "text_kernels",
+    "matmul": "numeric_kernels",
     "matvec_fixed": "numeric_kernels",
     "prefix_scan": "numeric_kernels",
     "softmax": "numeric_kernels",

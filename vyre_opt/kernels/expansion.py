@@ -132,6 +132,28 @@ def _matvec(r: ExpansionRequest) -> Expansion:
     return Expansion(program, schedule, k.matvec_grid(schedule, cells // columns))
 
 
+def _matmul(r: ExpansionRequest) -> Expansion:
+    from . import matmul_program as k
+
+    depth, columns, count = r.params["depth"], r.params["columns"], r.count(0)
+    if count is not None and count % depth:
+        raise ValueError(f"@{r.buffers[0].name} has {count} elements, which are not rows of {depth}")
+    rows = None if count is None else count // depth
+    bias = r.dtype(3) if len(r.buffers) > 3 else None
+    problem = k.MatmulProblem(depth, columns, r.dtype(0), r.dtype(2), bias, r.params["activation"])
+    default: k.Schedule = replace(k.matmul_schedule(rows, columns, r.target), strided=not r.owns_grid)
+    takes_units = r.owns_grid and k.units_take(problem, r.target)
+    if r.schedule.keys() & k.UNIT_FIELDS:
+        if not takes_units:
+            raise ValueError("matrix units: of f16 and bf16, from sm_80 on, for a stage or a grid of its own")
+        default = k.UnitSchedule()
+    elif takes_units and not r.schedule:
+        default = k.unit_schedule(rows, columns, r.target)
+    schedule = r.at(default)
+    program = k.matmul.__wrapped__(problem, schedule)
+    return Expansion(program, schedule, None if rows is None else k.matmul_grid(schedule, rows, columns))
+
+
 def _contract_step(r: ExpansionRequest) -> Expansion:
     from . import tensor_train as k
 
@@ -246,6 +268,7 @@ EXPANSIONS: dict[str, Callable[[ExpansionRequest], Expansion]] = {
     "math.softmax": _softmax,
     "math.softmax_step": _softmax_step,
     "math.matvec_fixed": _matvec,
+    "math.matmul": _matmul,
     "tt.contract_step": _contract_step,
     "tt.chain": _chain,
     "tt.embedding": _embedding,

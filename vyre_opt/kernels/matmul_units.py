@@ -20,98 +20,109 @@ from dataclasses import dataclass
 from ..ir.builder import Builder
 from ..ir.program import Value
 from ..ir.types import DataType
-from .collective import SUBGROUP, elements
+from ..lowering.nvptx.targets import gpu
+from .collective import SUBGROUP, as_type, elements
+from .matmul_form import MatmulProblem, activated
+from .targets import has_matrix_units
 from .tiles import tiles_of
 
-__all__ = ["UnitProduct", "UnitSchedule", "unit_schedule"]
+__all__ = ["UnitSchedule", "Units", "unit_schedule", "units_take"]
 
 STEP = 16  # of the depth that a product of two matrices has
 STRIP = 16  # rows of a matrix
 PIECE = 16  # bytes that a lane copies at a time, at most
+STRIP_PAD = 4  # elements of a line of sums, so that lines lie in different banks
+MULTIPROCESSORS = 132
 MANY = 1 << 14  # rows, where they are not known
 UNROLLED = 16  # pieces of a lane, at most; more are in a loop
-Epilogue = Callable[[Builder, list[Value], Value], list[Value]]
-"""The results of sums in f32, and the column of the first of them."""
 
 
 @dataclass(frozen=True)
 class UnitSchedule:
-    """A tile of `rows` x `columns`, made by `down` x `across` subgroups, `depth` at a time through `stages` places."""
+    """A tile of `tall` rows and `wide` columns of C, made by `down` x `beside` subgroups, `deep` along the depth at a time,
+    through `stages` places of workgroup memory."""
 
-    rows: int = 128
-    columns: int = 128
-    depth: int = 32
-    stages: int = 4
+    tall: int = 128
+    wide: int = 128
+    deep: int = 64
+    stages: int = 3
     down: int = 2
-    across: int = 4
+    beside: int = 4
     band: int = 8
 
     def __post_init__(self) -> None:
-        if self.rows % (self.down * STRIP) or self.columns % (self.across * 2 * STEP):
+        if self.tall % (self.down * STRIP) or self.wide % (self.beside * 2 * STEP):
             raise ValueError(f"a subgroup has whole matrices of 16 rows and 32 columns: {self}")
-        if self.depth % STEP or self.depth < 2 * STEP or not 2 <= self.stages <= 8 or self.band < 1:
+        if self.deep % STEP or self.deep < 2 * STEP or not 2 <= self.stages <= 8 or self.band < 1:
             raise ValueError(
                 f"twice 16 of the depth or a multiple, 2 to 8 stages, bands of a tile or more: {self}"
             )
-        if self.down * self.across > 32:
+        if self.down * self.beside > 32:
             raise ValueError(f"at most 32 subgroups: {self}")
 
     @property
     def lanes(self) -> int:
-        return self.down * self.across * SUBGROUP
+        return self.down * self.beside * SUBGROUP
+
+    @property
+    def shared_bytes(self) -> int:
+        """Workgroup memory, for elements of two bytes."""
+        pad = PIECE // 2
+        stage = self.tall * (self.deep + pad) + self.deep * (self.wide + pad)
+        strip = STRIP * (self.wide // self.beside + STRIP_PAD)
+        return 2 * self.stages * stage + 4 * self.down * self.beside * strip
 
     def grid(self, rows: int, columns: int) -> int:
         """Workgroups for a product of `rows` x `columns`."""
-        return -(-rows // self.rows) * -(-columns // self.columns)
+        return -(-rows // self.tall) * -(-columns // self.wide)
 
 
-def unit_schedule(rows: int | None, columns: int, multiprocessors: int = 132) -> UnitSchedule:
+def units_take(problem: MatmulProblem, target: str) -> bool:
+    """Whether this form computes a problem on a target, and its rows let lanes copy 4 bytes at a time or more."""
+    size = problem.dtype.size_bytes or 4
+    pitches = problem.pitches or (problem.depth, problem.columns)
+    return (
+        size == 2
+        and has_matrix_units(target)
+        and all(pitch is not None and _piece(pitch, size) * size >= 4 for pitch in pitches)
+    )
+
+
+def unit_schedule(
+    rows: int | None, columns: int, target: str, multiprocessors: int = MULTIPROCESSORS
+) -> UnitSchedule:
     """The schedule of the least time for a product of `rows` (None: unknown, many) x `columns`, by rounds of tiles that a GPU of
-    so many multiprocessors does."""
+    so many multiprocessors does, of those that its workgroups have the memory for."""
+    room = gpu(target).shared_bytes
 
     def cost(choice: tuple[float, UnitSchedule]) -> float:
         speed, schedule = choice
         tiles = schedule.grid(MANY if rows is None else rows, columns)
-        return -(-tiles // multiprocessors) * schedule.rows * schedule.columns / speed
+        return -(-tiles // multiprocessors) * schedule.tall * schedule.wide / speed
 
-    return min(CHOICES, key=cost)[1]
+    return min((choice for choice in CHOICES if choice[1].shared_bytes <= room), key=cost)[1]
 
 
-class UnitProduct:
-    """Emits the body for A of `depth` columns and B of `columns`; buffers have one dimension.
+class Units:
+    """Builds the body of a program in `b`, which declares the buffers of `problem`, whose sizes are known, and nothing else."""
 
-    `pitches`: elements from a row of A to the next, and of B, at least as many as they have columns.
-    """
-
-    def __init__(
-        self,
-        b: Builder,
-        element: DataType,
-        result: DataType,
-        depth: int,
-        columns: int,
-        schedule: UnitSchedule,
-        epilogue: Epilogue,
-        pitches: tuple[int, int] | None = None,
-    ) -> None:
-        self.b, self.element, self.result, self.schedule, self.epilogue = (
-            b,
-            element,
-            result,
-            schedule,
-            epilogue,
-        )
-        self.depth, self.columns = depth, columns
-        self.a_pitch, self.b_pitch = pitches or (depth, columns)
+    def __init__(self, b: Builder, problem: MatmulProblem, schedule: UnitSchedule) -> None:
+        assert problem.depth is not None and problem.columns is not None
+        self.b, self.problem, self.schedule = b, problem, schedule
+        self.depth, self.columns = problem.depth, problem.columns
+        self.a_pitch, self.b_pitch = problem.pitches or (problem.depth, problem.columns)
+        self.element = element = problem.dtype
         self.rows = b.div(b.len("a"), self.a_pitch, name="rows")
         self.last = b.sub(self.rows, 1, name="last")
         s, size = schedule, element.size_bytes or 1
         self.a_piece, self.b_piece = _piece(self.a_pitch, size), _piece(self.b_pitch, size)
         pad = PIECE // size
-        self.tile_a = b.buffer("tile_a", element, (s.stages, s.rows, s.depth + pad), "workgroup")
-        self.tile_b = b.buffer("tile_b", element, (s.stages, s.depth, s.columns + pad), "workgroup")
-        width = s.columns // s.across
-        self.strip = b.buffer("strip", DataType.F32, (s.down * s.across, STRIP, width + 4), "workgroup")
+        self.tile_a = b.buffer("tile_a", element, (s.stages, s.tall, s.deep + pad), "workgroup")
+        self.tile_b = b.buffer("tile_b", element, (s.stages, s.deep, s.wide + pad), "workgroup")
+        width = s.wide // s.beside
+        self.strip = b.buffer(
+            "strip", DataType.F32, (s.down * s.beside, STRIP, width + STRIP_PAD), "workgroup"
+        )
         self.accumulator = DataType.matrix(STRIP, width, DataType.F32, "acc")
 
     def build(self) -> None:
@@ -128,6 +139,7 @@ class UnitProduct:
             b.ge(wide(b.len("a")), b.add(b.mul(wide(self.last), self.a_pitch), self.a_pitch)),
             b.ge(b.len("b"), self.depth * self.b_pitch),
             b.ge(wide(b.len("c")), b.mul(wide(self.rows), self.columns)),
+            *([b.ge(b.len("bias"), self.columns)] if self.problem.bias is not None else []),
         ):
             fits = b.and_(fits, fact)
         with b.if_(fits):
@@ -137,34 +149,34 @@ class UnitProduct:
     def place(self) -> None:
         """Which tile of C the workgroup has, and which part of it the subgroup."""
         b, s = self.b, self.schedule
-        across = -(-self.columns // s.columns)
+        across = -(-self.columns // s.wide)
         number = b.workgroup_id("x")
-        tiles_down = tiles_of(b, self.rows, s.rows)
+        tiles_down = tiles_of(b, self.rows, s.tall)
         band = b.div(number, s.band * across)
         within = b.rem(number, s.band * across)
         first = b.mul(band, s.band)
         height = b.min(b.sub(tiles_down, first), s.band)
-        self.row = b.mul(b.add(first, b.rem(within, height)), s.rows, name="row")
-        self.column = b.mul(b.div(within, height), s.columns, name="column")
+        self.row = b.mul(b.add(first, b.rem(within, height)), s.tall, name="row")
+        self.column = b.mul(b.div(within, height), s.wide, name="column")
         self.subgroup = b.subgroup_id()
-        self.own_row = b.mul(b.div(self.subgroup, s.across), s.rows // s.down, name="own_row")
-        self.own_column = b.mul(b.rem(self.subgroup, s.across), s.columns // s.across, name="own_column")
+        self.own_row = b.mul(b.div(self.subgroup, s.beside), s.tall // s.down, name="own_row")
+        self.own_column = b.mul(b.rem(self.subgroup, s.beside), s.wide // s.beside, name="own_column")
 
     def sums(self) -> list[Value]:
         """The products of all tiles of the depth, strip by strip."""
         b, s = self.b, self.schedule
-        tiles, whole = -(-self.depth // s.depth), self.depth // s.depth
+        tiles, whole = -(-self.depth // s.deep), self.depth // s.deep
         for tile in range(s.stages - 1):
             if tile < tiles:
                 self.copy(b.const(tile), b.const(tile), is_last=tile >= whole)
             b.copy_wait(s.stages - 2)
         b.barrier("workgroup")
-        strips = s.rows // s.down // STRIP
+        strips = s.tall // s.down // STRIP
         carried = [b.const(0.0, self.accumulator)] * strips + self.factors(b.const(0), 0)
         with b.for_(0, tiles, 1, carry=carried, dtype=DataType.U32) as loop:
             sums, factors = list(loop.args[:strips]), list(loop.args[strips:])
             stage = b.rem(loop.index, s.stages, name="stage")
-            for part, step in enumerate(range(STEP, s.depth, STEP)):
+            for part, step in enumerate(range(STEP, s.deep, STEP)):
                 behind = self.factors(stage, step)
                 self.copy_ahead(loop.index, part, tiles, whole)
                 sums = self.multiplied(factors, sums)
@@ -206,18 +218,21 @@ class UnitProduct:
             return b.add(b.mul(row, self.b_pitch), inside)
 
         self.pieces = [
-            _Pieces(b, "a", s.lanes, (s.rows, s.depth), self.a_piece, of_a),
-            _Pieces(b, "b", s.lanes, (s.depth, s.columns), self.b_piece, of_b),
+            _Pieces(b, "a", s.lanes, (s.tall, s.deep), self.a_piece, of_a),
+            _Pieces(b, "b", s.lanes, (s.deep, s.wide), self.b_piece, of_b),
         ]
 
     def copy(self, stage: Value, tile: Value, is_last: bool, part: int | None = None) -> None:
         """Begin to copy tile number `tile` of the depth to a stage, or a part of it; `is_last`: it reaches beyond the depth."""
-        b, parts = self.b, self.schedule.depth // STEP - 1
-        start = b.mul(tile, self.schedule.depth)
-        for pieces, stride in zip(self.pieces, (1, self.b_pitch), strict=True):
+        b, parts = self.b, self.schedule.deep // STEP - 1
+        start = b.mul(tile, self.schedule.deep)
+        of_a, of_b = self.pieces
+        for pieces, stride in ((of_a, 1), (of_b, self.b_pitch)):
             for row, column, origin in pieces.each() if part is None else pieces.part(part, parts):
                 index = b.add(b.mul(start, stride), origin)
-                k, limit = (column, self.a_pitch - pieces.piece) if stride == 1 else (row, self.depth - 1)
+                k, limit = row, self.depth - 1
+                if pieces is of_a:
+                    k, limit = column, self.a_pitch - pieces.piece
                 inside = b.le(b.add(start, k), limit) if is_last else None
                 self.copy_piece(pieces.name, pieces.piece, index, (stage, row, column), inside)
 
@@ -239,9 +254,9 @@ class UnitProduct:
     def factors(self, stage: Value, k: int) -> list[Value]:
         """The matrices of a subgroup at `k` of a stage: one of B, and those of A, strip by strip."""
         b, s = self.b, self.schedule
-        right = DataType.matrix(STEP, s.columns // s.across, self.element, "b")
+        right = DataType.matrix(STEP, s.wide // s.beside, self.element, "b")
         left = DataType.matrix(STRIP, STEP, self.element, "a")
-        rows = [b.add(self.own_row, strip) for strip in range(0, s.rows // s.down, STRIP)]
+        rows = [b.add(self.own_row, strip) for strip in range(0, s.tall // s.down, STRIP)]
         return [
             b.matrix_load("tile_b", (stage, b.const(k), self.own_column), right),
             *(b.matrix_load("tile_a", (stage, row, b.const(k)), left) for row in rows),
@@ -256,8 +271,8 @@ class UnitProduct:
     def store(self, sums: Sequence[Value]) -> None:
         """Strip by strip through workgroup memory, so that a lane has neighbouring columns."""
         b, s = self.b, self.schedule
-        width = s.columns // s.across
-        piece = _piece(self.columns, self.result.size_bytes or 1)
+        width = s.wide // s.beside
+        piece = _piece(self.columns, self.problem.out.size_bytes or 1)
         across = width // piece
         zero = b.const(0)
         for strip, total in enumerate(sums):
@@ -272,9 +287,15 @@ class UnitProduct:
                 column = b.add(b.add(self.column, self.own_column), own)
                 with b.if_(b.and_(b.lt(row, self.rows), b.le(column, self.columns - piece))):
                     values = elements(b, b.load("strip", (self.subgroup, line, own), piece))
+                    if self.problem.bias is not None:
+                        biases = elements(b, b.load("bias", column, piece))
+                        values = [
+                            b.add(value, as_type(b, bias, DataType.F32))
+                            for value, bias in zip(values, biases, strict=True)
+                        ]
                     values = [
-                        b.cast(v, self.result) if v.type is not self.result else v
-                        for v in self.epilogue(b, values, column)
+                        as_type(b, activated(b, value, self.problem.activation), self.problem.out)
+                        for value in values
                     ]
                     whole = values[0] if piece == 1 else b.vector(*values)
                     b.store(whole, "c", b.add(b.mul(row, self.columns), column))
@@ -284,6 +305,7 @@ CHOICES = (
     (1.0, UnitSchedule(128, 256, 64, 3, 2, 4)),
     (0.98, UnitSchedule(256, 128, 64, 3, 4, 2)),
     (0.79, UnitSchedule(128, 128, 64, 3, 2, 4)),
+    (0.74, UnitSchedule(128, 128, 32, 4, 2, 4)),
     (0.56, UnitSchedule(64, 128, 64, 3, 2, 2)),
     (0.43, UnitSchedule(64, 64, 64, 4, 2, 2)),
 )

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-__all__ = ["is_gpu"]
+from ..lowering.nvptx.targets import gpu
+
+__all__ = ["has_matrix_units", "is_gpu"]
 
 
 def is_gpu(target: str) -> bool:
     """Whether a schedule is for a GPU: for cuda, or an architecture such as sm_90."""
     return target == "cuda" or target.startswith("sm_")
+
+
+def has_matrix_units(target: str) -> bool:
+    """Whether a GPU is known to multiply matrices of f16 and bf16, and to copy beside that: from sm_80 on."""
+    return target.startswith("sm_") and gpu(target).number >= 80

@@ -340,6 +340,9 @@ class _math:
     """The kernels math.*, which pipelines launch."""
 
     @staticmethod
+    def matmul(a: Any, b: Any, c: Any, bias: Any = None, *, depth: Any, columns: Any, activation: Any = 0) -> Any:
+        """C = activation(A B + bias), row by row, A of `depth` columns, B and C of `columns`; sums are f32.  Activation: 0 none, 1 relu, 2 gelu by erf, 3 silu."""
+    @staticmethod
     def matvec_fixed(m: Any, x: Any, y: Any) -> Any:
         """y = M x in signed 16.16: each product shifted right by 16, summed modulo 2^32."""
     @staticmethod

@@ -431,9 +431,10 @@ class _Translator:
 
     def _named_kernel(self, node: ast.Call, name: str) -> None:
         kernel = NAMED_KERNELS[name]
-        roles = [role.name for role in kernel.roles]
-        if len(node.args) != len(roles):
-            raise Unsupported(node, f"{name} takes {len(roles)} arrays", f"it is {name}({', '.join(roles)})")
+        if not kernel.takes(len(node.args)):
+            roles = ", ".join(role.name for role in kernel.roles)
+            message = f"{name} takes {kernel.numbers_of_buffers} arrays"
+            raise Unsupported(node, message, f"it is {name}({roles})")
         params = {}
         for keyword in node.keywords:
             value = self.constant(keyword.value, f"a parameter of {name}")

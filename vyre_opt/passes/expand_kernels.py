@@ -203,9 +203,7 @@ class _Expander:
         if kernel not in EXPANSIONS:
             self.refused(kernel, "no program for it is known", site)
             return None
-        written = {
-            b.name for b, role in zip(buffers, row.roles, strict=True) if role.access is not AccessMode.READ
-        }
+        written = {b.name for b, role in row.with_roles(buffers) if role.access is not AccessMode.READ}
         names = [b.name for b in buffers]
         aliased = next((name for name in names if name in written and names.count(name) > 1), None)
         if aliased is not None:

@@ -82,8 +82,8 @@ class ArrayBackend(Protocol):
     def result(self, array: Any, shape: Sequence[int], like: Operand) -> Any:
         """An output of `run` in a shape, as an array of the library of `like` and, for bf16, of its type."""
 
-    def empty(self, shape: Sequence[int], like: Operand) -> Any:
-        """A result of a shape without elements."""
+    def empty(self, shape: Sequence[int], like: Operand, kind: str = "") -> Any:
+        """A result of a shape without elements, of the element type of `like`, or of the one that NumPy names `kind`."""
 
     def copy(self, operand: Operand) -> Operand:
         """A copy of an operand, flat."""
@@ -178,8 +178,8 @@ class HostArrays:
             return shaped.view(like.owner.dtype)
         return shaped
 
-    def empty(self, shape: Sequence[int], like: Operand) -> Any:
-        return self.result(np.empty(0, like.array.dtype), shape, like)
+    def empty(self, shape: Sequence[int], like: Operand, kind: str = "") -> Any:
+        return self.result(np.empty(0, kind or like.array.dtype), shape, like)
 
     def copy(self, operand: Operand) -> Operand:
         copied = operand.array.copy()

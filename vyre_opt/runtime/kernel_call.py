@@ -13,7 +13,7 @@ from ..ir.program import Module, Program
 from ..ir.types import DataType
 from .array_backend import ArrayBackend, Operand
 from .dispatcher import DispatcherLike, OutputAlloc
-from .params import Words
+from .params import Words, values_of_words
 from .signatures import signature_of
 
 __all__ = [
@@ -64,7 +64,8 @@ class KernelCall:
     `shape`: of the only result; `like`: the input whose library and element type it has.
     `general`: gives the same by code that takes all lengths, where `program` is for one; slower.
     `clears`: whether new results are zeroed, since the program may not write every element of them.
-    `words`: of runtime scalars, behind those that a call has (see row_major.py).
+    `words`: of runtime scalars, in the order of their names, behind those that a call has (see row_major.py); all of
+    them where `run_call` makes the call.
     """
 
     program: Program
@@ -86,10 +87,11 @@ class KernelCall:
 
 @dataclass(frozen=True, slots=True)
 class Empty:
-    """A call whose result has no elements, so that nothing runs."""
+    """A call whose result has no elements, so that nothing runs; of the input's element type, or of `kind`."""
 
     shape: tuple[int, ...]
     like: int = 0
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,11 +161,12 @@ def run_call(backend: ArrayBackend, call: Call, operands: Sequence[Operand]) -> 
     """The result of a call on operands, whatever they are; see `FastCall` for those that allow it."""
     like = operands[call.like]
     if isinstance(call, Empty):
-        return backend.empty(call.shape, like)
+        return backend.empty(call.shape, like, call.kind)
     if isinstance(call, Same):
         return backend.result(backend.copy(like).array, like.shape, like)
     arguments = [_argument(backend, argument, operands) for argument in call.arguments]
-    (output,) = backend.run(call.program, arguments, call.grid)
+    params = values_of_words(call.program, call.words) if call.words else None
+    (output,) = backend.run(call.program, arguments, call.grid, params=params)
     return backend.result(output, call.shape, like)
 
 

@@ -98,6 +98,7 @@ _DRAWS: dict[str, Draw] = {
     "math.softmax": _each,
     "math.softmax_step": _each,
     "math.matvec_fixed": _each,
+    "math.matmul": _each,
     "tt.contract_step": _each,
     "tt.chain": _chain,
     "tt.embedding": _lookups,

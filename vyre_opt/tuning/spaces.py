@@ -41,6 +41,8 @@ _ROW = {**_PLAIN, "rows": (1,), "kept": (1,)}
 _BRANCHES = {"clamped": (0,)}
 _COLUMNS = {"across": (0,), "vector": (1,), "splits": (1,), "streamed": (0,)}  # of contract_step: a lane each
 _TABLE = {"workgroups": (1,), "streamed": (0,)}  # of chain: lanes over rows and columns
+_SUBGROUP = {"lanes": (32,), "across": (32,)}  # of matmul: the vector registers of a CPU
+_BLOCKS = (16, 48, 96, 192)
 _DECODE = {"lanes": _FINE, "characters": (4, 8, 16, 32)}
 _DECODE_SCAN = {"chunk": (12, 36, 60, 84), "lookup": (0, 1), "near": (0, 32), "threshold": (0, 49152)}
 
@@ -53,6 +55,32 @@ GPU: dict[str, Products] = {
     ),
     "math.softmax_step": ({"lanes": _FINE, "share": (256, 1024, 4096, 16384, 65536)},),
     "math.matvec_fixed": ({"rows": _TO_16, "unroll": _TO_16},),
+    "math.matmul": (
+        {
+            "lanes": (256,),
+            "across": (16,),
+            "rows": (4,),
+            "vectors": (4, 8),
+            "block": (64,),
+            "step": (8, 16, 32),
+        },
+        {
+            "lanes": (256,),
+            "across": (16,),
+            "rows": (8,),
+            "vectors": (4, 8),
+            "block": (128,),
+            "step": (8, 16, 32),
+        },
+        {
+            "lanes": (64,),
+            "across": (8, 16),
+            "rows": (4, 8),
+            "vectors": (4,),
+            "block": (32, 64),
+            "step": (8, 16),
+        },
+    ),
     "scan.prefix": (
         {"lanes": _WIDE[:4], "rounds": _TO_16, "vector": _TO_8, "look_back": (1,), "twice": (0,)},
         {"lanes": (256, 1024), "rounds": (2, 8), "vector": (4,), "look_back": (0,), "twice": (0,)},
@@ -95,6 +123,19 @@ CPU: dict[str, Products] = {
         {**_ROWS, **_BRANCHES, "vector": _TO_4},
         {**_ROW, **_BRANCHES, "lanes": _LANES[:3], "vector": _TO_4, "kept": (0, 1), "unroll": (2, 4, 8)},
         {**_ROW, **_BRANCHES, "lanes": (32,), "vector": _TO_4, "kept": (0,), "unroll": _TO_16, "tile": (1,)},
+    ),
+    "math.matmul": (
+        {**_SUBGROUP, "rows": (2, 3, 4, 6), "vectors": (2,), "block": _BLOCKS, "step": (0, 128, 256, 512)},
+        {**_SUBGROUP, "rows": (2, 3, 4), "vectors": (3,), "block": _BLOCKS, "step": (0, 128, 256)},
+        {**_SUBGROUP, "rows": (3, 6, 12), "vectors": (1,), "block": _BLOCKS, "step": (0, 128, 256)},
+        {
+            "lanes": (32,),
+            "across": (1,),
+            "rows": (1, 4, 6, 8),
+            "vectors": (1,),
+            "block": _BLOCKS,
+            "step": (0,),
+        },
     ),
     "scan.prefix": (
         {

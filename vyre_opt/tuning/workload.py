@@ -137,7 +137,7 @@ class KernelWorkload:
     @property
     def operands(self) -> list[tuple[Buffer, Any]]:
         """The buffers, each with its role."""
-        return list(zip(self.buffers, NAMED_KERNELS[self.kernel].roles, strict=True))
+        return NAMED_KERNELS[self.kernel].with_roles(self.buffers)
 
     @property
     def reads(self) -> list[Buffer]:
@@ -198,14 +198,14 @@ def kernel_workload(
 
         hint = suggest(kernel, NAMED_KERNELS) or f"there are {', '.join(NAMED_KERNELS)}"
         raise BadInputs(f"unknown kernel {kernel!r}; {hint}")
-    if len(counts) != len(row.roles) or len(types) != len(row.roles):
-        raise BadInputs(f"{kernel} takes {len(row.roles)} buffers")
-    for role, dtype in zip(row.roles, types, strict=True):
+    if not row.takes(len(counts)) or len(types) != len(counts):
+        raise BadInputs(f"{kernel} takes {row.numbers_of_buffers} buffers")
+    for dtype, role in row.with_roles(types):
         if dtype not in role.types:
             raise BadInputs(f"{kernel}: {role.name} does not hold {dtype}")
     buffers = tuple(
         Buffer(role.name, dtype, count, role.access, binding=number)
-        for number, (role, dtype, count) in enumerate(zip(row.roles, types, counts, strict=True))
+        for number, ((dtype, role), count) in enumerate(zip(row.with_roles(types), counts, strict=True))
     )
     missing = [name for name, default in row.params.items() if default is None and name not in (params or {})]
     if missing:

@@ -13,6 +13,7 @@ from .case import KernelCase, Use
 from .contractions import contraction_cases
 from .decode_and_search import decode_and_search_cases
 from .embedding import embedding_cases
+from .matmul import matmul_cases
 from .pattern_search import pattern_search_cases
 from .scan import prefix_cases
 from .softmax import softmax_cases
@@ -23,6 +24,7 @@ __all__ = ["KernelCase", "Use", "kernel_cases"]
 _PARTS = (
     softmax_cases,
     contraction_cases,
+    matmul_cases,
     embedding_cases,
     prefix_cases,
     decode_and_search_cases,

@@ -20,10 +20,9 @@ def kernel(machine: Machine, frame: Frame, op: Op) -> None:
     if frame.size != frame.batch.lanes:
         raise machine.fault("divergence", op, f"{op.name} is reached by only part of the grid")
     storages = [machine.storages[name] for name in op.attrs["buffers"]]
-    read = [s for s, role in zip(storages, row.roles, strict=True) if role.access is AccessMode.READ]
-    (written,) = (
-        s for s, role in zip(storages, row.roles, strict=True) if role.access is not AccessMode.READ
-    )
+    uses = row.with_roles(storages)
+    read = [s for s, role in uses if role.access is AccessMode.READ]
+    (written,) = (s for s, role in uses if role.access is not AccessMode.READ)
     for storage in storages:
         if storage.per_row:
             raise machine.fault("kernel", op, f"{op.name} takes no workgroup memory: @{storage.buffer.name}")

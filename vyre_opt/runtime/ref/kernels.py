@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from math import erf, sqrt
 
 import numpy as np
 
@@ -107,6 +108,33 @@ def matvec_fixed(m: Array, x: Array) -> Array:
     return _fixed_sum(_signed(m).reshape(-1, len(x)) * _signed(x), 1, m)
 
 
+def matmul(
+    a: Array, b: Array, bias: Array | None = None, *, depth: int, columns: int, activation: int = 0
+) -> Array:
+    """activation(A B + bias), A in rows of `depth`, B in rows of `columns`; in f64."""
+    if depth < 1 or len(a) % depth:
+        raise ValueError(f"{len(a)} elements are not rows of {depth}")
+    if len(b) != depth * columns:
+        raise ValueError(f"B has {len(b)} elements; {depth} rows of {columns} have {depth * columns}")
+    if bias is not None and len(bias) != columns:
+        raise ValueError(f"a bias of {len(bias)} elements for {columns} columns")
+    with np.errstate(all="ignore"):
+        total = a.astype(np.float64).reshape(-1, depth) @ b.astype(np.float64).reshape(depth, columns)
+        if bias is not None:
+            total += bias
+        activated: Array = _ACTIVATIONS[activation](total)
+    return activated.reshape(-1)
+
+
+_erf = np.vectorize(erf, otypes=[np.float64])
+_ACTIVATIONS: tuple[Callable[[Array], Array], ...] = (
+    lambda x: x,
+    lambda x: np.where(x < 0, 0.0, x),
+    lambda x: x / 2 * (1 + _erf(x * sqrt(0.5))),
+    lambda x: x / (1 + np.exp(-x)),
+)
+
+
 def contract_step(acc: Array, core: Array) -> Array:
     """out_j = sum_i acc_i * core_ij, core row-major; f32 is summed in f64 and rounded once."""
     if len(acc) == 0 or len(core) % len(acc):
@@ -171,6 +199,7 @@ KERNELS: dict[str, Callable[..., Array]] = {
     "math.softmax": softmax,
     "math.softmax_step": softmax_step,
     "math.matvec_fixed": matvec_fixed,
+    "math.matmul": matmul,
     "tt.contract_step": contract_step,
     "tt.chain": chain,
     "tt.embedding": embedding,

@@ -1,0 +1,167 @@
+"""math.matmul: what a program of it computes, how, and what all its forms share.
+
+    C = activation(A B + bias)      A [rows, depth], B [depth, columns], C [rows, columns], bias [columns]
+
+Products and sums are f32, whatever the elements.  A form is the order in which a target does this, see
+matmul_panels, matmul_tiles and matmul_units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+from ..ir.builder import Builder
+from ..ir.program import MAX_LANES, Value
+from ..ir.types import DataType
+from .collective import SUBGROUP, as_type, guarded, offset
+from .tiles import each_tile, tiles_of
+
+__all__ = ["ACTIVATIONS", "MatmulForm", "MatmulProblem", "MatmulSchedule", "activated"]
+
+ACTIVATIONS = ("none", "relu", "gelu", "silu")
+"""By their numbers, the kernel's parameter `activation`."""
+
+MOST_SUMS = 64
+"""Of a lane, at a time: so many are in registers of a GPU."""
+
+MOST_ROWS = 1024
+"""Of a block or a step, which take workgroup memory."""
+
+F32 = DataType.F32
+
+
+@dataclass(frozen=True)
+class MatmulProblem:
+    """What is computed: `depth` and `columns` None are the runtime scalars @depth and @columns; `bias` None: there is none.
+
+    `dtype`: of A and B; `out` and `bias`: that of C and of the bias, f32 or `dtype`.
+    `pitches`: elements from a row of A to the next, and of B, where rows are longer than the problem; on matrix units only.
+    What A has there along the depth is zero.
+    """
+
+    depth: int | None = None
+    columns: int | None = None
+    dtype: DataType = F32
+    out: DataType = F32
+    bias: DataType | None = None
+    activation: int = 0
+    pitches: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class MatmulSchedule:
+    """`lanes` of a workgroup, `across` of them side by side over columns; the others are over rows.
+
+    A lane has the sums of `rows` times `vectors` elements of C at a time, `across` columns apart.  `block`: rows of C of a
+    workgroup.  `step`: how far along the depth A and B are in workgroup memory at a time; 0 reads them where they are.
+    `strided`: right for every grid.
+    """
+
+    lanes: int = 32
+    across: int = 32
+    rows: int = 6
+    vectors: int = 2
+    block: int = 192
+    step: int = 192
+    strided: bool = False
+
+    def __post_init__(self) -> None:
+        if not SUBGROUP <= self.lanes <= MAX_LANES or self.lanes % SUBGROUP:
+            raise ValueError(f"a workgroup has whole subgroups, {MAX_LANES} lanes at most: {self}")
+        if not 1 <= self.across <= self.lanes or self.lanes % self.across:
+            raise ValueError(f"lanes side by side are a divisor of all: {self}")
+        if not 1 <= self.rows or not 1 <= self.vectors or self.rows * self.vectors > MOST_SUMS:
+            raise ValueError(f"a lane has 1 to {MOST_SUMS} sums: {self}")
+        if not 1 <= self.block <= MOST_ROWS or not 0 <= self.step <= MOST_ROWS:
+            raise ValueError(f"a block and a step are {MOST_ROWS} at most: {self}")
+        if self.form == "tiles" and (not self.step or self.block * self.across != self.rows * self.lanes):
+            raise ValueError(
+                f"lanes over rows have a step, and the sums of a whole block in registers: {self}"
+            )
+
+    @property
+    def form(self) -> str:
+        """The name of its form among the FORMS of matmul_program."""
+        if self.lanes == SUBGROUP and self.across == 1:
+            return "dots"
+        if self.lanes == SUBGROUP and self.across == SUBGROUP:
+            return "panels" if self.step else "direct"
+        return "tiles"
+
+    @property
+    def columns(self) -> int:
+        """Of C, of a workgroup at a time."""
+        return self.across * self.vectors
+
+
+class MatmulForm:
+    """Builds the body of a program in `b`, which declares the buffers of `problem` and nothing else.
+
+    A subclass implements `block`, and declares its workgroup memory when it is made.
+    """
+
+    def __init__(self, b: Builder, problem: MatmulProblem, schedule: MatmulSchedule) -> None:
+        self.b, self.problem, self.schedule = b, problem, schedule
+        self.columns = _size(b, "columns", problem.columns)
+        self.depth = _size(b, "depth", problem.depth)
+        self.rows = b.div(b.len("a"), self.depth, name="rows")
+
+    def build(self) -> None:
+        b, schedule = self.b, self.schedule
+        across = tiles_of(b, self.columns, schedule.columns)
+        tiles = b.mul(tiles_of(b, self.rows, schedule.block), across)
+        with each_tile(b, tiles, schedule.strided) as tile:
+            row = b.mul(b.div(tile, across), schedule.block, name="row")
+            self.block(row, b.mul(b.rem(tile, across), schedule.columns, name="column"))
+
+    def block(self, row: Value, column: Value) -> None:
+        """Compute the block of C whose first element is at (row, column), as far as it lies in C."""
+        raise NotImplementedError
+
+    def each_rows(self, row: Value, body: Callable[[Sequence[Value]], None]) -> None:
+        """`body(rows)` for the rows of the block from `row` on, `rows` of the schedule at a time, then those left over
+        one by one."""
+        b, schedule = self.b, self.schedule
+        end = b.add(row, b.min(b.sub(self.rows, row), schedule.block), name="end")
+        whole = b.sub(end, b.rem(b.sub(end, row), schedule.rows), name="whole")
+        with b.for_(row, whole, schedule.rows, dtype=DataType.U32) as rows:
+            body([offset(b, rows.index, k) for k in range(schedule.rows)])
+        with b.for_(whole, end, dtype=DataType.U32) as rest:
+            body([rest.index])
+
+    def put(self, total: Value, row: Value, column: Value, exists: Value) -> None:
+        """Store an element of C, given the sum of its products, where it `exists`."""
+        b = self.b
+        with b.if_(exists):
+            if self.problem.bias is not None:
+                total = b.add(total, as_type(b, b.load("bias", column), F32))
+            value = activated(b, total, self.problem.activation)
+            b.store(as_type(b, value, self.problem.out), "c", b.add(b.mul(row, self.columns), column))
+
+    def element(self, buffer: str, row: Value, length: Value, column: Value, exists: Value) -> Value:
+        """An element of A or B, whose rows have a `length`, as f32; 0 where it does not exist."""
+        b = self.b
+
+        def load() -> Value:
+            return as_type(b, b.load(buffer, b.add(b.mul(row, length), column)), F32)
+
+        return guarded(b, exists, load)
+
+
+def _size(b: Builder, name: str, size: int | None) -> Value:
+    return b.param(name, DataType.U32) if size is None else b.const(size, name=name)
+
+
+def activated(b: Builder, x: Value, activation: int) -> Value:
+    """The activation of an f32, by its number."""
+    match ACTIVATIONS[activation]:
+        case "relu":
+            # not max, which ignores a NaN
+            return b.select(b.lt(x, 0.0), b.const(0.0, F32), x)
+        case "gelu":
+            return b.mul(b.mul(x, 0.5), b.add(b.erf(b.mul(x, sqrt(0.5))), 1.0))
+        case "silu":
+            return b.div(x, b.add(b.exp(b.neg(x)), 1.0))
+    return x

@@ -1,0 +1,83 @@
+"""math.matmul on a CPU: one subgroup, whose lanes are those of the vector registers, over a panel of B.
+
+        columns    0..31 32..63
+                  +------+------+
+        step      |   @panel    |      rows of B, copied side by side, stay in the second cache
+                  +------+------+
+        rows of A | sums | sums |      `rows` times `vectors` sums of a lane, in registers along the step
+                  +------+------+
+
+An element of A is loaded once for all columns of the panel, a vector of B once for `rows` rows.  The copy is made once
+for a whole block of C.  It makes neighbours of what the inner loop reads, however long the rows of B are, and takes
+edges and conversions out of that loop: columns beyond the last are zeros.  Where the depth has several steps, the sums
+wait in @sums meanwhile.  Of both, a lane reads only what it wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..ir.builder import Builder
+from ..ir.program import Value
+from ..ir.types import DataType
+from .collective import SUBGROUP, as_type, offset
+from .matmul_form import F32, MatmulForm, MatmulProblem, MatmulSchedule
+
+__all__ = ["Panels"]
+
+
+class Panels(MatmulForm):
+    def __init__(self, b: Builder, problem: MatmulProblem, schedule: MatmulSchedule) -> None:
+        super().__init__(b, problem, schedule)
+        self.width = schedule.columns
+        b.buffer("panel", F32, schedule.step * self.width, "workgroup")
+        b.buffer("sums", F32, schedule.block * self.width, "workgroup")
+
+    def block(self, row: Value, column: Value) -> None:
+        b, schedule = self.b, self.schedule
+        with b.for_(0, self.depth, schedule.step, dtype=DataType.U32) as steps:
+            start = steps.index
+            length = b.min(b.sub(self.depth, start), schedule.step, name="length")
+            self.copy_panel(start, length, column)
+            self.each_rows(row, lambda rows: self.add_rows(rows, row, column, start, length))
+
+    def copy_panel(self, start: Value, length: Value, column: Value) -> None:
+        """Rows `start` to `start + length` of B, from `column` on, to @panel."""
+        b = self.b
+        with b.for_(0, length, dtype=DataType.U32) as rows:
+            for own in self.places():
+                place = b.add(column, own)
+                exists = b.lt(place, self.columns)
+                value = self.element("b", b.add(start, rows.index), self.columns, place, exists)
+                b.store(value, "panel", b.add(b.mul(rows.index, self.width), own))
+
+    def add_rows(self, rows: Sequence[Value], row: Value, column: Value, start: Value, length: Value) -> None:
+        """Add the products of a step to the sums of some rows of the block, and store them in C after the last step."""
+        b = self.b
+        places = [b.add(b.mul(b.sub(each, row), self.width), own) for each in rows for own in self.places()]
+        with b.if_(b.eq(start, 0)) as first:
+            first.yield_(*[b.const(0.0, F32)] * len(places))
+        with first.else_():
+            first.yield_(*[b.load("sums", place) for place in places])
+        starts = [b.add(b.mul(each, self.depth), start) for each in rows]
+        with b.for_(0, length, carry=first.results, dtype=DataType.U32) as depth:
+            cells = [b.load("panel", b.add(b.mul(depth.index, self.width), own)) for own in self.places()]
+            sums = iter(depth.args)
+            totals: list[Value] = []
+            for first_cell in starts:
+                factor = as_type(b, b.load("a", b.add(first_cell, depth.index)), F32)
+                totals += [b.fma(factor, cell, next(sums)) for cell in cells]
+            depth.yield_(*totals)
+        with b.if_(b.eq(b.add(start, length), self.depth)) as last:
+            totals_of = iter(depth.results)
+            for each in rows:
+                for own in self.places():
+                    target = b.add(column, own)
+                    self.put(next(totals_of), each, target, b.lt(target, self.columns))
+        with last.else_():
+            for total, place in zip(depth.results, places, strict=True):
+                b.store(total, "sums", place)
+
+    def places(self) -> list[Value]:
+        """The columns of the panel that are this lane's."""
+        return [offset(self.b, self.b.lane_id(), k * SUBGROUP) for k in range(self.schedule.vectors)]

@@ -1,0 +1,69 @@
+"""math.matmul on a GPU without matrix units: a workgroup has a block of C in its registers.
+
+A step of A and of B lies in workgroup memory, zeros beyond the edges of both, so that the loop over it has no branch.
+Lane (x, y) has the sums of the rows y, y + down, ... and the columns x, x + across, ... of the block: of what the lanes
+of a subgroup load together, neighbours in a row are neighbours in memory, and rows of A, which are one element longer
+than a step, lie in different banks.
+"""
+
+from __future__ import annotations
+
+from ..ir.builder import Builder
+from ..ir.program import Value
+from ..ir.types import DataType
+from .collective import offset
+from .matmul_form import F32, MatmulForm, MatmulProblem, MatmulSchedule
+
+__all__ = ["Tiles"]
+
+
+class Tiles(MatmulForm):
+    def __init__(self, b: Builder, problem: MatmulProblem, schedule: MatmulSchedule) -> None:
+        super().__init__(b, problem, schedule)
+        self.down = schedule.lanes // schedule.across
+        self.pitch = schedule.step + 1
+        b.buffer("tile_a", F32, schedule.block * self.pitch, "workgroup")
+        b.buffer("tile_b", F32, schedule.step * schedule.columns, "workgroup")
+
+    def block(self, row: Value, column: Value) -> None:
+        b, schedule = self.b, self.schedule
+        lane = b.local_id("x")
+        x, y = b.rem(lane, schedule.across, name="x"), b.div(lane, schedule.across, name="y")
+        rows = [offset(b, y, k * self.down) for k in range(schedule.rows)]
+        columns = [offset(b, x, k * schedule.across) for k in range(schedule.vectors)]
+        zeros = [b.const(0.0, F32)] * (len(rows) * len(columns))
+        with b.for_(0, self.depth, schedule.step, carry=zeros, dtype=DataType.U32) as steps:
+            self.copy(row, column, steps.index)
+            b.barrier("workgroup")
+            with b.for_(0, schedule.step, carry=steps.args, dtype=DataType.U32) as depth:
+                left = [b.load("tile_a", b.add(b.mul(each, self.pitch), depth.index)) for each in rows]
+                right = [
+                    b.load("tile_b", b.add(b.mul(depth.index, schedule.columns), each)) for each in columns
+                ]
+                sums = iter(depth.args)
+                depth.yield_(*[b.fma(factor, cell, next(sums)) for factor in left for cell in right])
+            b.barrier("workgroup")
+            steps.yield_(*depth.results)
+        totals = iter(steps.results)
+        for each in rows:
+            place = b.add(row, each)
+            in_rows = b.lt(place, self.rows)
+            for other in columns:
+                column_here = b.add(column, other)
+                self.put(next(totals), place, column_here, b.and_(in_rows, b.lt(column_here, self.columns)))
+
+    def copy(self, row: Value, column: Value, start: Value) -> None:
+        """A step of A and B, from `start` on along the depth, to workgroup memory, all lanes together."""
+        b, schedule = self.b, self.schedule
+        lane = b.local_id("x")
+        with b.for_(lane, schedule.block * schedule.step, schedule.lanes) as cells:
+            down, along = b.div(cells.index, schedule.step), b.rem(cells.index, schedule.step)
+            place, depth = b.add(row, down), b.add(start, along)
+            exists = b.and_(b.lt(place, self.rows), b.lt(depth, self.depth))
+            value = self.element("a", place, self.depth, depth, exists)
+            b.store(value, "tile_a", b.add(b.mul(down, self.pitch), along))
+        with b.for_(lane, schedule.step * schedule.columns, schedule.lanes) as cells:
+            along, side = b.div(cells.index, schedule.columns), b.rem(cells.index, schedule.columns)
+            place, depth = b.add(column, side), b.add(start, along)
+            exists = b.and_(b.lt(place, self.columns), b.lt(depth, self.depth))
+            b.store(self.element("b", depth, self.columns, place, exists), "tile_b", cells.index)
