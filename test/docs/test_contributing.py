@@ -451,7 +451,7 @@ KERNEL: dict[str, Sequence[Step]] = {
         insert('"math.matvec_fixed":', '"math.offset": _offset,\n'),
     ],
     "Say what the tuner tries": [
-        insert('"math.matvec_fixed": (', '"math.offset": ({"lanes": _LANES},),\n'),
+        insert('"math.softmax_step": ({', '"math.offset": ({"lanes": _LANES},),\n'),
         insert('"math.matvec_fixed": _', '"math.offset": _each,\n'),
     ],
     "Add its uses": [

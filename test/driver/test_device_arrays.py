@@ -92,6 +92,18 @@ def test_nothing_but_a_length_or_a_limit_goes_through_the_host(gpu: Fake) -> Non
         assert gpu.gpu.cuda.copied == allowed.get(name, 0), name
 
 
+@pytest.mark.parametrize("shape", [(2, 70_001), (8, 66_000), (100, 64), (5, 11), (1, 1)])
+def test_rows_that_workgroups_share_get_cleared_words(gpu: Fake, shape: tuple[int, int]) -> None:
+    """By the schedule of this GPU, call after call; rows that a workgroup has alone need none."""
+    draw = np.random.default_rng(shape[0])
+    m, x = (draw.integers(0, 1 << 32, size, np.uint32) for size in (shape, shape[1]))
+    products = m.view(np.int32).astype(np.int64) * x.view(np.int32)
+    for _ in range(2):
+        sums = kernels.matvec_fixed(cupy(m), cupy(x))
+        assert np.array_equal(numpy(sums), ((products >> 16).sum(1) % 2**32).astype(np.uint32))
+    assert ("sums" in gpu.programs[-1].buffers) == (shape[1] > 60_000)
+
+
 def test_a_long_scan_gets_cleared_storage(gpu: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
     """The look-back needs zeros: memory that nobody cleared would be read as finished tiles."""
     from vyre_opt.driver import numeric_kernels as arrays

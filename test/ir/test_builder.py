@@ -180,3 +180,10 @@ def test_ops_are_located_at_the_lines_that_build_them() -> None:
         vyre_opt.run(program, grid=1, lengths={"y": 4})
     assert str(caught.value).startswith(f"{__file__}:")
     assert 'b.store(7, "y", b.local_id())' in str(caught.value)
+
+
+def test_a_builder_takes_a_preference() -> None:
+    program = Builder("p", workgroup=4, prefer_shared=30).finish()
+    assert "program @p workgroup(4) prefer(shared = 30) {" in print_program(program)
+    with pytest.raises(DiagnosticError, match="0 to 100, not 130"):
+        Builder("p", workgroup=4, prefer_shared=130).finish()

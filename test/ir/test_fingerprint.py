@@ -71,6 +71,7 @@ def changes(module: Module) -> Iterator[tuple[str, Callable[[], None]]]:
         yield f"spec @{spec.name}", lambda s=spec: setattr(s, "default", s.default ^ 1)
     yield "workgroup", lambda: setattr(program, "workgroup", (7, 1, 1))
     yield "grid", lambda: setattr(program, "grid", (9, 9, 9))
+    yield "prefer_shared", lambda: setattr(program, "prefer_shared", 9)
 
 
 @pytest.mark.parametrize("seed", quick(SEEDS[::-3]))

@@ -69,6 +69,20 @@ def test_declarations_and_stages_print_as_they_are_written() -> None:
     assert print_program(parse(PIPELINE)) == PIPELINE
 
 
+@pytest.mark.parametrize("percent", [0, 50, 100])
+def test_a_preference_is_of_the_second_version(percent: int) -> None:
+    """It round-trips in both forms, and is another program to the caches."""
+    text = f"vyre 2\n\nprogram @p workgroup(4) grid(2) prefer(shared = {percent}) {{\n  %x = lane_id\n}}\n"
+    module = parse(text)
+    assert module.programs["p"].prefer_shared == percent
+    assert print_program(module) == text
+    generic = print_program(module, generic=True)
+    assert print_program(parse(generic)) == text
+    plain = parse(text.replace(f" prefer(shared = {percent})", ""))
+    assert print_program(plain).startswith("vyre 1\n")
+    assert fingerprint(plain) != fingerprint(module)
+
+
 def test_the_text_may_leave_out_what_follows() -> None:
     """Types that operands tell, a step of 1, an empty yield, relaxed, unnamed results, any spacing."""
     short = """vyre 1 program @p workgroup(4) { buffer @b : u32[4] read_write binding(0) live_in live_out

@@ -152,6 +152,10 @@ CASES = [
          program("", "workgroup(1) grid(1, 65536)"), "a grid has 1 to 65535 workgroups along y, not 65536"),
     Case("limits: ids within 32 bits", program("", "workgroup(1024) grid(4194304)"), program("", "workgroup(1024) grid(4194305)"),
          "4194305 workgroups of 1024 pass 2^32 invocations along x"),
+    Case("limits: a preference", program("", "workgroup(1) prefer(shared = 100)"), program("", "workgroup(1) prefer(shared = 101)"),
+         "prefer(shared = ...) is a percentage, 0 to 100, not 101"),
+    Case("limits: a preference's sign", program("", "prefer(shared = 0) workgroup(1)"), program("", "workgroup(1) prefer(shared = -1)"),
+         "prefer(shared = ...) is a percentage, 0 to 100, not -1"),
     # Functions
     Case("functions: pure", "vyre 1\nfunc @f(%x : u32) -> u32 { yield %x }", "vyre 1\nfunc @f(%x : u32) -> u32 { %y = load @b[%x] : u32 yield %y }",
          "load: a function cannot touch buffers"),

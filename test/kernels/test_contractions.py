@@ -34,6 +34,23 @@ def test_matrices_of_arrays(target: str) -> None:
         kernels.matvec_fixed(m, x[:2], dispatcher=target)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_matrices_of_random_shapes(seed: int, target: str) -> None:
+    """Against integers of Python, that have no width; long rows among them, which workgroups of a GPU share."""
+    rng = np.random.default_rng(seed)
+    shapes = [(1, 1), (1, int(rng.integers(66_000, 80_000))), (int(rng.integers(2000)), 1)]
+    shapes += [(int(rng.integers(1, 12)), int(rng.integers(1, 3000))) for _ in range(3)]
+    for rows, columns in shapes:
+        m = rng.integers(0, 2**32, (rows, columns), dtype=np.uint32)
+        x = rng.integers(-(2**31), 2**31, columns).astype(np.int32)
+        out = kernels.matvec_fixed(m, x, dispatcher=target)
+        terms = x.tolist()
+        expected = [
+            sum(a * b >> 16 for a, b in zip(row, terms, strict=True)) for row in m.view(np.int32).tolist()
+        ]
+        assert out.tolist() == [total % 2**32 for total in expected], (rows, columns)
+
+
 def test_chain_of_arrays(target: str) -> None:
     """Shapes must follow each other; no core is no step."""
     acc = np.array([1, 2], np.float32)

@@ -12,7 +12,7 @@ from support.quick import quick
 
 from vyre_opt import PassManager, dispatcher, parse
 from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.pipeline import HostRead, Launch, Pipeline
+from vyre_opt.ir.pipeline import HostRead, Launch, Pipeline, Repeat
 from vyre_opt.ir.program import Module
 from vyre_opt.kernels.automaton import build_automaton
 from vyre_opt.kernels.expansion import EXPANSIONS
@@ -161,6 +161,35 @@ def test_pipelines(on: Callable[[str], Dispatcher], target: str) -> None:
     np.testing.assert_array_equal(held["shares"], (sums.astype(np.uint64) << 16) // sums.sum(dtype=np.uint64))
 
 
+def test_rows_that_workgroups_share(on: Callable[[str], Dispatcher], target: str) -> None:
+    """In a pipeline the words that count a row's parts are cleared before each launch; in a program there are none."""
+    m, x = words(2 * 70_000), words(70_000)
+    lines = "buffer @m : u32[140000] read {0}\nbuffer @x : u32[70000] read {1}\nbuffer @y : u32[2] write {2}"
+    stage = "math.matvec_fixed(@m, @x, @y)"
+    module = parse(
+        f"vyre 1 pipeline @main {{ {lines.format('', '', 'live_out')} repeat 2 {{ {stage} }} }}"
+        f"program @alone workgroup(64) {{ {lines.format(*(f'binding({k})' for k in range(3)))} {stage} }}"
+    )
+    PassManager("expand_kernels{target=sm_90}").run(module)
+    pipeline, alone = module.pipelines["main"], module.programs["alone"]
+    (loop,) = pipeline.stages
+    assert isinstance(loop, Repeat)
+    assert [stage.program for stage in loop.stages if isinstance(stage, Launch)] == [
+        "clear_u64",
+        "math_matvec_fixed",
+    ]
+    assert pipeline.buffers["math_matvec_fixed_sums"].count == 2
+    assert [b.name for b in alone.bound_buffers] == ["m", "x", "y"]
+    products = x.view(np.int32).astype(np.int64) * m.view(np.int32).reshape(2, -1)
+    expected = ((products >> 16).sum(1) % 2**32).astype(np.uint32)
+    held = {"m": m, "x": x}
+    pipeline.stages = loop.stages * loop.times
+    carry_out(on(target), module, pipeline, held)
+    np.testing.assert_array_equal(held["y"], expected)
+    (out,) = on(target).dispatch(alone, [m, x, np.zeros(2, np.uint32)], 3)
+    np.testing.assert_array_equal(out, expected)
+
+
 @pytest.mark.parametrize(
     ("stage", "why"),
     [
@@ -174,6 +203,15 @@ def test_pipelines(on: Callable[[str], Dispatcher], target: str) -> None:
             "schedule_turns = 2}",
             "shifted rows are done one at a time",
         ),
+        (
+            "math.matvec_fixed(@nine, @pair, @word) {schedule_clamped = 1, schedule_vector = 2}",
+            "a matrix of 9 elements has no rows of 2",
+        ),
+        (
+            "math.matvec_fixed(@nine, @triple, @word) {schedule_clamped = 1, schedule_vector = 2}",
+            "vectors of 2 do not divide 3 columns",
+        ),
+        ("math.matvec_fixed(@nine, @triple, @word) {schedule_splits = 2}", "unless loads are clamped"),
         ("tt.contract_step(@three, @x, @y) {schedule_vector = 4}", "64 elements has no 3 rows"),
         ("tt.contract_step(@two, @six, @y) {schedule_vector = 2}", "vectors of 2 do not divide 3 columns"),
         ("tt.contract_step(@two, @six, @y) {schedule_streamed = 33}", "over a multiple of 32 columns"),
@@ -190,6 +228,9 @@ def test_refusals(stage: str, why: str) -> None:
           buffer @x : f32[64] read
           buffer @y : f32[64] write live_out
           buffer @word : u32[64]
+          buffer @nine : u32[9] read
+          buffer @pair : u32[2] read
+          buffer @triple : u32[3] read
           buffer @two : f32[2] read
           buffer @three : f32[3] read
           buffer @six : f32[6] read

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import prod
+from typing import Any
 
 import pytest
 from support.quick import quick
@@ -14,6 +15,7 @@ from vyre_opt.kernels.chain import chain_groups, chain_schedule
 from vyre_opt.kernels.dfa import MAX_SLAB, dfa_schedule
 from vyre_opt.kernels.embedding import EmbeddingSchedule, EmbeddingShape, embedding_schedule
 from vyre_opt.kernels.embedding_grouped import GroupedSchedule
+from vyre_opt.kernels.matvec import MatvecSchedule, matvec_grid, matvec_schedule
 from vyre_opt.kernels.scan import prefix_grid, prefix_schedule
 from vyre_opt.kernels.search import search_grid, search_schedule
 from vyre_opt.kernels.softmax_fixed import softmax_step_grid, softmax_step_schedule
@@ -62,6 +64,10 @@ def step(rows: int, columns: int) -> KernelWorkload:
     return kernel_workload("tt.contract_step", [rows, rows * columns, columns], [D.U32] * 3)
 
 
+def matvec(rows: int, columns: int) -> KernelWorkload:
+    return kernel_workload("math.matvec_fixed", [rows * columns, columns, rows], [D.U32, D.I32, D.U32])
+
+
 AWKWARD = {
     **{f"embedding {q} {r}": table(p, q, r) for p, q, r in TABLES},
     **{f"{count} of embedding {r}": table((9, 11, 10), (4, 4, 4), (r, r), count) for r, count in GROUPED},
@@ -71,6 +77,10 @@ AWKWARD = {
     **{
         f"step {rows} x {columns}": step(rows, columns)
         for rows, columns in ((1, 1), (3, 70), (17, 300), (150, 70))
+    },
+    **{
+        f"matvec {rows} x {columns}": matvec(rows, columns)
+        for rows, columns in ((2, 70_001), (1, 1), (4100, 7), (301, 64), (3, 9973), (8, 66_000), (1, 300_002))
     },
     **{
         f"softmax_step {n}": kernel_workload("math.softmax_step", [n] * 2, [D.U32] * 2) for n in (1, 33, 5000)
@@ -165,6 +175,44 @@ def test_a_row_of_one_vector_is_a_lane_on_a_gpu() -> None:
 def test_rows_in_flight_leave_several_turns_on_a_gpu() -> None:
     rows = {None: 16, 1: 1, 3: 2, 64: 16, 127: 16, 128: 32, 4096: 32}
     assert {inner: contract_step_schedule(inner, None, "sm_90").unroll for inner in rows} == rows
+
+
+def test_few_and_long_rows_are_shared_by_workgroups() -> None:
+    """As many as occupy the GPU, with 16 elements a lane at least; where there is no scratch, a workgroup has a row."""
+
+    def shape(rows: int, columns: int, **facts: Any) -> tuple[int, int, int, int]:
+        schedule = matvec_schedule(columns, rows, "sm_90", **facts)
+        return schedule.lanes, schedule.turns, schedule.splits, matvec_grid(schedule, rows)
+
+    assert shape(1, 1 << 22) == (256, 1, 512, 512)
+    assert shape(8, 1 << 20) == (256, 4, 256, 512)
+    assert shape(64, 65536) == (256, 4, 32, 512)
+    assert shape(64, 65536, multiprocessors=66) == (1024, 1, 1, 64)
+    assert shape(64, 65536, owns_grid=False) == (1024, 1, 1, 64)
+    assert shape(100, 9973) == (640, 1, 1, 100), "one turn"
+    assert shape(512, 8192) == (256, 1, 1, 512)
+    assert shape(4096, 4096) == (32, 1, 1, 512)
+    assert shape(65536, 64) == (16, 4, 1, 1024)
+    for target in ("cpu", ""):
+        assert matvec_schedule(1 << 22, 1, target) == matvec_schedule(None) == MatvecSchedule()
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"lanes": 48}, "a power of two up to 32 lanes"),
+        ({"lanes": 16, "rows": 1}, "1 to 32 subgroups"),
+        ({"lanes": 1024, "rows": 2}, "1 to 32 subgroups"),
+        ({"turns": 9}, "1 to 8 rows at once"),
+        ({"vector": 3}, "vectors of 1, 2 or 4"),
+        ({"lanes": 1024, "rows": 1, "vector": 4, "unroll": 32}, "65536 columns at most"),
+        ({"splits": 2, "strided": True}, "a grid of their own"),
+        ({"vector": 4, "clamped": False}, "unless loads are clamped"),
+    ],
+)
+def test_what_is_no_schedule_of_rows(fields: dict[str, int], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        MatvecSchedule(**{"clamped": True, **fields})
 
 
 def test_large_cores_are_shared_by_threads() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -66,3 +67,24 @@ def test_a_buffer_has_the_name_at_its_place_in_a_tuple(target: str) -> None:
     there_and_back.options(target=target)(x, y)
     assert np.array_equal(y, x[::-1])
     assert list(there_and_back.module.pipelines["there_and_back"].buffers) == ["x", "y", "there", "back"]
+
+
+@vyre.program(workgroup=32, prefer_shared=25)
+def thrifty(x: Read[f32], y: Write[f32]) -> None:
+    i = vyre.global_id(0)
+    y[i] = x[i]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_preference_is_in_the_text_and_changes_no_result(target: str) -> None:
+    x, y = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    thrifty.options(target=target)[1](x, y)
+    assert np.array_equal(y, x)
+    for kernel in (thrifty, thrifty.options(target="ref"), pickle.loads(pickle.dumps(thrifty))):
+        assert "program @thrifty workgroup(32) prefer(shared = 25) {" in kernel.text()
+
+
+@pytest.mark.parametrize("percent", [-1, 101, 50.0, True])
+def test_a_preference_is_a_percentage(percent: object) -> None:
+    with pytest.raises(ValueError, match="whole number from 0 to 100"):
+        vyre.program(workgroup=32, prefer_shared=percent)  # type: ignore[call-overload]

@@ -468,3 +468,15 @@ def test_steps_of_a_tensor_train(run_pipeline: Run) -> None:
     module, _ = fuse(text)
     assert len(launches(module)) == 1
     assert run_pipeline(module) == run_pipeline(expanded)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "joined"), [(50, 50, 50), (50, 60, None), (50, None, None), (0, 0, 0)]
+)
+def test_a_joined_program_has_the_preference_of_all_members(
+    first: int | None, second: int | None, joined: int | None
+) -> None:
+    module = parse(DECODE_AND_SUM)
+    module.programs["decode"].prefer_shared, module.programs["sum"].prefer_shared = first, second
+    PassManager("launch_fusion").run(module)
+    assert module.programs["decode_then_sum"].prefer_shared == joined

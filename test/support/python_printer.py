@@ -93,6 +93,8 @@ class _Printer:
         arrays = [f"{b.name}: {ARRAYS[b.access or '']}[{self.elements(b)}]" for b in program.bound_buffers]
         scalars = [f"{param.name}: {param.dtype}" for param in program.params.values()]
         dims = f"workgroup={program.workgroup}" + (f", grid={program.grid}" if program.grid else "")
+        if program.prefer_shared is not None:
+            dims += f", prefer_shared={program.prefer_shared}"
         self._uses_of(program.body)
         with self._indented() as lines:
             for buffer in program.buffers.values():

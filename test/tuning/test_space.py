@@ -14,7 +14,7 @@ from vyre_opt.kernels.dfa import DfaSchedule
 from vyre_opt.kernels.embedding import EmbeddingSchedule
 from vyre_opt.kernels.embedding_grouped import GroupedSchedule
 from vyre_opt.kernels.embedding_pairs import PairSchedule
-from vyre_opt.kernels.matmul_program import MatmulSchedule
+from vyre_opt.kernels.matmul_program import MatmulSchedule, UnitSchedule
 from vyre_opt.kernels.matvec import MatvecSchedule
 from vyre_opt.kernels.scan import ScanSchedule
 from vyre_opt.kernels.softmax_fixed import SoftmaxStepSchedule
@@ -31,7 +31,7 @@ SCHEDULES = {
     "math.softmax": (SoftmaxSchedule,),
     "math.softmax_step": (SoftmaxStepSchedule,),
     "math.matvec_fixed": (MatvecSchedule,),
-    "math.matmul": (MatmulSchedule,),
+    "math.matmul": (MatmulSchedule, UnitSchedule),
     "tt.contract_step": (StepSchedule,),
     "tt.chain": (ChainSchedule,),
     "tt.embedding": (EmbeddingSchedule, GroupedSchedule, PairSchedule),

@@ -91,6 +91,7 @@ def _program(program: Program) -> Json:
         "name": program.name,
         "workgroup": program.workgroup,
         "grid": program.grid,
+        "prefer_shared": program.prefer_shared,
         "buffers": [_buffer(b) for b in program.buffers.values()],
         "specs": [_spec(s) for s in program.specs.values()],
         "ops": _Ops().block(program.body)["ops"],

@@ -57,6 +57,8 @@ class LoadedKernel:
         self.function = libcuda.function_of(module, kernel.symbol)
         if kernel.dynamic_shared:
             libcuda.allow_shared(self.function, kernel.dynamic_shared, kernel.symbol)
+        if kernel.program.prefer_shared is not None:
+            libcuda.prefer_shared(self.function, kernel.program.prefer_shared, kernel.symbol)
         kinds = [param.kind for param in kernel.params]
         self.status: FaultRecord | None = None
         if "status" in kinds:

@@ -23,6 +23,7 @@ __all__ = [
     "launch",
     "library",
     "load_module",
+    "prefer_shared",
     "resident_workgroups",
 ]
 
@@ -37,6 +38,9 @@ _NOT_READY = 600
 
 _MAX_DYNAMIC_SHARED = 8
 """CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"""
+
+_PREFERRED_CARVEOUT = 9
+"""CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT"""
 
 
 @cache
@@ -78,6 +82,12 @@ def function_of(module: int, symbol: str) -> int:
 def allow_shared(function: int, size: int, symbol: str) -> None:
     """Let a function use so many bytes of dynamic shared memory, which is limited to 48 KiB otherwise."""
     result = library().cuFuncSetAttribute(ctypes.c_void_p(function), _MAX_DYNAMIC_SHARED, size)
+    check(result, f"setting up {symbol}")
+
+
+def prefer_shared(function: int, percent: int, symbol: str) -> None:
+    """Ask that so much of a multiprocessor's L1 cache is shared memory where a function runs; a GPU need not comply."""
+    result = library().cuFuncSetAttribute(ctypes.c_void_p(function), _PREFERRED_CARVEOUT, percent)
     check(result, f"setting up {symbol}")
 
 

@@ -192,9 +192,12 @@ def _matvec_fixed(backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
     rows = cells // columns
     if rows == 0:
         return Empty((0,))
-    schedule = matvec_schedule(columns)
+    schedule = matvec_schedule(columns, rows, backend.target, multiprocessors=backend.workers)
     program = build(types[0], schedule, types[1], types[0])
-    return KernelCall(program, matvec_grid(schedule, rows), (0, 1, OutputAlloc(rows)), (rows,))
+    arguments: tuple[Any, ...] = (0, 1, OutputAlloc(rows))
+    if schedule.splits > 1:
+        arguments += (Zeros(rows, DataType.U64),)
+    return KernelCall(program, matvec_grid(schedule, rows), arguments, (rows,))
 
 
 def matmul(

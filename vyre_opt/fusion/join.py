@@ -101,7 +101,10 @@ def join(
     `equal`: for a length of a buffer (see ir/grids.py) the one that is taken in its place, as it is equal.
     """
     by_buffer = {tile.buffer: tile for tile in tiles}
-    program = Program(name, members[0].program.workgroup, grid, loc=members[0].program.loc)
+    first = members[0].program
+    preferences = {member.program.prefer_shared for member in members}
+    preference = first.prefer_shared if len(preferences) == 1 else None
+    program = Program(name, first.workgroup, grid, prefer_shared=preference, loc=first.loc)
     formals_of: dict[str, list[Buffer]] = {}
     for member in members:
         for formal, actual in member.bindings:

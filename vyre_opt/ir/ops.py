@@ -384,7 +384,7 @@ _kernel("math.softmax_step", "16.16 fixed point: floor((x_i << 16) / max(sum x, 
         "lanes share")
 _kernel("math.matvec_fixed", "y = M x in signed 16.16: each product shifted right by 16, summed modulo 2^32.",
         "m:read x:read y:write", {}, {"m": (*_U32, *_I32), "x": (*_U32, *_I32), "y": (*_U32, *_I32)},
-        "rows unroll")
+        "rows unroll lanes vector turns splits clamped")
 _kernel("math.matmul",
         "C = activation(A B + bias), row by row, A of `depth` columns, B and C of `columns`; sums are f32.  "
         "Activation: 0 none, 1 relu, 2 gelu by erf, 3 silu.",

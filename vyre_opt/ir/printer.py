@@ -98,7 +98,12 @@ class Printer:
 
     def program(self, program: Program) -> None:
         grid = f" grid({_dims(program.grid)})" if program.grid else ""
-        self.lines.append(f"program @{program.name} workgroup({_dims(program.workgroup)}){grid} {{\n")
+        prefer = ""
+        if program.prefer_shared is not None:
+            prefer = f" prefer(shared = {program.prefer_shared})"
+            self.version = max(self.version, 2)
+        head = f"workgroup({_dims(program.workgroup)}){grid}{prefer}"
+        self.lines.append(f"program @{program.name} {head} {{\n")
         # type parameters first: buffers may be of them
         self.lines += [_spec(s) for s in self.declared(program.specs) if s.dtype is DTYPE]
         self.buffers(self.declared(program.buffers))

@@ -276,12 +276,14 @@ class Param:
 class Program(TextForm):
     """One GPU program: run by every invocation of every workgroup of a dispatch.
 
-    `grid` is the number of workgroups where the text fixes it, else None.
+    `grid` is the number of workgroups where the text fixes it, else None.  `prefer_shared`: the percentage of a GPU
+    multiprocessor's L1 cache that should be workgroup memory; a hint, which changes no result.
     """
 
     name: str
     workgroup: Dim3
     grid: Dim3 | None = None
+    prefer_shared: int | None = field(default=None, kw_only=True)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     specs: dict[str, Spec] = field(default_factory=dict)
     params: dict[str, Param] = field(default_factory=dict)

@@ -50,7 +50,8 @@ class Snapshot:
         return all_ops
 
     def _head(self, copied: bool) -> tuple[Any, ...]:
-        """The name, workgroup, grid and declarations of the program."""
+        """The name, sizes, preference and declarations of the program."""
         program = self.program
         parts = [*program.buffers.values(), *program.specs.values(), *program.params.values()]
-        return (program.name, program.workgroup, program.grid, [copy(p) for p in parts] if copied else parts)
+        declared = [copy(p) for p in parts] if copied else parts
+        return (program.name, program.workgroup, program.grid, program.prefer_shared, declared)

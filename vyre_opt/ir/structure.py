@@ -120,6 +120,9 @@ class _Checker:
         self.expect(_is_dims(program.workgroup), "workgroup", "three integers", program.workgroup)
         if program.grid is not None:
             self.expect(_is_dims(program.grid), "grid", "three integers, or None", program.grid)
+        if program.prefer_shared is not None:
+            is_integer = type(program.prefer_shared) is int
+            self.expect(is_integer, "prefer_shared", "an integer, or None", program.prefer_shared)
         self.buffers(program.buffers)
         for key, spec in self.declared("specs", program.specs, Spec):
             self.expect(

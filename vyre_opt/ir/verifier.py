@@ -17,7 +17,8 @@ What holds of a verified module:
   Uniformity  a barrier stands where its whole scope arrives together, a subgroup
               op where its whole subgroup does.
   Limits      1 to 1024 invocations a workgroup (64 along z), a grid of 1 to
-              2^31-1 by 65535 by 65535, ids within 32 bits.
+              2^31-1 by 65535 by 65535, ids within 32 bits; a preference of 0 to
+              100 percent.
   Functions   pure, not recursive, called with their own types.
   Kernels     known, with their buffers and parameters, alone in their program.
   Pipelines   launches name programs and declared buffers, as many as the program
@@ -157,6 +158,9 @@ class _ModuleChecker:
             self.error(message, program.loc, "use a smaller workgroup and a larger grid")
         if program.grid is not None:
             self.grid(program.grid, program, program.loc)
+        if program.prefer_shared is not None and not 0 <= program.prefer_shared <= 100:
+            shown = show_number(program.prefer_shared)
+            self.error(f"prefer(shared = ...) is a percentage, 0 to 100, not {shown}", program.loc)
 
     def grid(self, grid: tuple[int, int, int], program: Program, loc: Location | None) -> None:
         for axis, count, lanes, limit in zip("xyz", grid, program.workgroup, MAX_GRID, strict=True):

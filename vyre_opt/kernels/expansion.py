@@ -123,13 +123,21 @@ def _matvec(r: ExpansionRequest) -> Expansion:
     from . import matvec as k
 
     cells, columns = r.count(0), r.count(1)
-    schedule = r.at(replace(k.matvec_schedule(columns), strided=not r.owns_grid))
+    rows = cells // columns if cells and columns else None
+    schedule = k.matvec_schedule(columns, rows, r.target, r.owns_grid)
+    schedule = r.at(replace(schedule, strided=not r.owns_grid))
+    if schedule.vector > 1 and (not columns or columns % schedule.vector):
+        raise ValueError(
+            f"vectors of {schedule.vector} do not divide {columns or 'an open number of'} columns"
+        )
     program = k.matvec_fixed.__wrapped__(r.dtype(0), schedule, r.dtype(1), r.dtype(2))
     if cells is None or columns is None:
         return Expansion(program, schedule, None)
     if not columns or cells % columns:
         raise ValueError(f"a matrix of {cells} elements has no rows of {columns}")
-    return Expansion(program, schedule, k.matvec_grid(schedule, cells // columns))
+    rows = cells // columns
+    scratch = {"sums": rows} if schedule.splits > 1 else None
+    return Expansion(program, schedule, k.matvec_grid(schedule, rows), scratch)
 
 
 def _matmul(r: ExpansionRequest) -> Expansion:

@@ -35,7 +35,10 @@ def program(function: Callable[..., Any]) -> Kernel: ...
 
 @overload
 def program(
-    *, workgroup: int | Sequence[int] = 256, grid: int | Sequence[int] | None = None
+    *,
+    workgroup: int | Sequence[int] = 256,
+    grid: int | Sequence[int] | None = None,
+    prefer_shared: int | None = None,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 
 
@@ -44,20 +47,25 @@ def program(
     *,
     workgroup: int | Sequence[int] = 256,
     grid: int | Sequence[int] | None = None,
+    prefer_shared: int | None = None,
 ) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
     """A Python function as a program: `@program(workgroup=256)`, called as `name[grid](arguments)`.
 
     `workgroup`: invocations of a workgroup, one to three extents.  `grid`: workgroups, where they are fixed.
+    `prefer_shared`: percent of a multiprocessor's cache that should be workgroup memory, a hint for GPUs.
     """
     dims, fixed = _dims(workgroup, "workgroup"), None if grid is None else _dims(grid, "grid")
+    shared = None if prefer_shared is None else _percentage(prefer_shared)
     if function is None:
-        return functools.partial(_kernel, workgroup=dims, grid=fixed)
-    return _kernel(function, dims, fixed)
+        return functools.partial(_kernel, workgroup=dims, grid=fixed, prefer_shared=shared)
+    return _kernel(function, dims, fixed, shared)
 
 
-def _kernel(function: Callable[..., Any], workgroup: Dim3, grid: Dim3 | None) -> Kernel:
+def _kernel(
+    function: Callable[..., Any], workgroup: Dim3, grid: Dim3 | None, prefer_shared: int | None
+) -> Kernel:
     check_function(function, "@program")
-    return Kernel(function, workgroup, grid)
+    return Kernel(function, workgroup, grid, prefer_shared)
 
 
 def check_function(function: Any, decorator: str) -> None:
@@ -72,6 +80,13 @@ def _dims(extents: int | Sequence[int], what: str) -> Dim3:
         raise ValueError(f"{what} is one to three whole numbers, not {extents!r}")
     x, y, z = (*dims, 1, 1)[:3]
     return x, y, z
+
+
+def _percentage(number: int) -> int:
+    percent = constant_of(number)
+    if type(percent) is not int or not 0 <= percent <= 100:
+        raise ValueError(f"prefer_shared is a percentage, a whole number from 0 to 100, not {number!r}")
+    return percent
 
 
 def func(function: Callable[..., Any]) -> Func:
@@ -111,9 +126,16 @@ class Kernel:
     module are read then, and become constants.
     """
 
-    def __init__(self, function: Callable[..., Any], workgroup: Dim3, grid: Dim3 | None) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        workgroup: Dim3,
+        grid: Dim3 | None,
+        prefer_shared: int | None = None,
+    ) -> None:
         functools.update_wrapper(self, function)
         self.function, self.workgroup, self.grid = function, workgroup, grid
+        self.prefer_shared = prefer_shared
         remember_source(function)
         self._target: str | Dispatcher | None = None
         self._passes: str | None = "default"
@@ -131,7 +153,7 @@ class Kernel:
 
     def options(self, *, target: str | Dispatcher | None = None, passes: str | None = "default") -> Kernel:
         """The same kernel for a target, ref, cpu, cuda or a dispatcher, or after other passes (None: none)."""
-        other = Kernel(self.function, self.workgroup, self.grid)
+        other = Kernel(self.function, self.workgroup, self.grid, self.prefer_shared)
         other.__dict__.update({k: v for k, v in self.__dict__.items() if k == "module"})
         other._target, other._passes, other._original = target, passes, self._original or self
         return other
@@ -202,7 +224,7 @@ class Kernel:
     @functools.cached_property
     def module(self) -> Module:
         """The module of the kernel, translated now if it was not.  Raises DiagnosticError."""
-        return translate_program(self.function, self.workgroup, self.grid)
+        return translate_program(self.function, self.workgroup, self.grid, self.prefer_shared)
 
     @property
     def _program(self) -> Program:

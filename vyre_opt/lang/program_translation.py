@@ -27,13 +27,16 @@ from .unsupported import TOO_DEEP
 __all__ = ["annotated_arguments", "translate_program"]
 
 
-def translate_program(function: Callable[..., Any], workgroup: Dim3, grid: Dim3 | None) -> Module:
+def translate_program(
+    function: Callable[..., Any], workgroup: Dim3, grid: Dim3 | None, prefer_shared: int | None = None
+) -> Module:
     """The module with the program of a function, and the functions that it calls.
 
     Raises DiagnosticError, located in the file of the function.
     """
     source = FunctionSource(function)
-    program = Program(source.name, workgroup, grid, loc=source.location(source.tree))
+    loc = source.location(source.tree)
+    program = Program(source.name, workgroup, grid, prefer_shared=prefer_shared, loc=loc)
     module = Module(source=source.source)
     diagnostics: list[Diagnostic] = []
     emitter = Emitter(program.body)

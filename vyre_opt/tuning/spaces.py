@@ -39,6 +39,14 @@ _ROWS = {
 }  # of softmax: several rows in a workgroup
 _ROW = {**_PLAIN, "rows": (1,), "kept": (1,)}
 _BRANCHES = {"clamped": (0,)}
+_PLAIN_ROWS = {
+    "lanes": (32,),
+    "vector": (1,),
+    "turns": (1,),
+    "splits": (1,),
+    "clamped": (0,),
+}  # of matvec_fixed
+_CLAMPED = {"vector": (1, 2, 4), "turns": (1, 2, 4), "clamped": (1,)}
 _COLUMNS = {"across": (0,), "vector": (1,), "splits": (1,), "streamed": (0,)}  # of contract_step: a lane each
 _TABLE = {"workgroups": (1,), "streamed": (0,)}  # of chain: lanes over rows and columns
 _SUBGROUP = {"lanes": (32,), "across": (32,)}  # of matmul: the vector registers of a CPU
@@ -54,7 +62,13 @@ GPU: dict[str, Products] = {
         {**_ROW, "lanes": _WIDE[2:], "vector": (4, 8), "splits": (2, 4, 8)},
     ),
     "math.softmax_step": ({"lanes": _FINE, "share": (256, 1024, 4096, 16384, 65536)},),
-    "math.matvec_fixed": ({"rows": _TO_16, "unroll": _TO_16},),
+    "math.matvec_fixed": (
+        {**_PLAIN_ROWS, "rows": (4,), "unroll": _TO_8},
+        {**_CLAMPED, "rows": (16,), "lanes": (16,), "unroll": (1, 2, 4), "splits": (1,)},
+        {**_CLAMPED, "rows": (8,), "lanes": (32,), "unroll": _TO_8, "splits": (1,)},
+        {**_CLAMPED, "rows": (1,), "lanes": (256, 1024), "unroll": (1, 4, 8), "splits": (1,)},
+        {**_CLAMPED, "rows": (1,), "lanes": (256,), "unroll": (1, 2, 4), "splits": (8, 32, 128, 512)},
+    ),
     "math.matmul": (
         {
             "lanes": (256,),
@@ -124,6 +138,7 @@ CPU: dict[str, Products] = {
         {**_ROW, **_BRANCHES, "lanes": _LANES[:3], "vector": _TO_4, "kept": (0, 1), "unroll": (2, 4, 8)},
         {**_ROW, **_BRANCHES, "lanes": (32,), "vector": _TO_4, "kept": (0,), "unroll": _TO_16, "tile": (1,)},
     ),
+    "math.matvec_fixed": ({**_PLAIN_ROWS, "rows": _TO_16, "unroll": _TO_16},),
     "math.matmul": (
         {**_SUBGROUP, "rows": (2, 3, 4, 6), "vectors": (2,), "block": _BLOCKS, "step": (0, 128, 256, 512)},
         {**_SUBGROUP, "rows": (2, 3, 4), "vectors": (3,), "block": _BLOCKS, "step": (0, 128, 256)},

@@ -24,7 +24,7 @@ __all__ = ["contraction_cases"]
 U32, I32, F32 = DataType.U32, DataType.I32, DataType.F32
 KINDS = {U32: np.uint32, I32: np.int32, F32: np.float32}
 
-MATRICES = ((1, 1), (5, 33), (33, 5), (7, 1000), (2, 4097))
+MATRICES = ((1, 1), (13, 1), (5, 33), (33, 5), (7, 1000), (2, 4097), (1, 10007))
 CORES = ((1, 1), (1, 300), (300, 1), (33, 31), (19, 70), (64, 4097), (387, 256))
 CHAINS: tuple[tuple[int, ...], ...] = (
     (1, 1),
@@ -51,8 +51,9 @@ CHAIN_SCHEDULES = {
 def contraction_cases() -> Iterator[KernelCase]:
     for dtype in (U32, I32):
         for rows, columns in MATRICES:
-            for schedule in (MatvecSchedule(), MatvecSchedule(2, 3, strided=True)):
+            for schedule in (*PLAIN_ROWS, *_clamped(columns)):
                 what = f"{dtype}, {rows} x {columns}" + ", strided" * schedule.strided
+                what += f", {schedule}" * schedule.clamped
                 yield KernelCase("math.matvec_fixed", what, _matvec(dtype, rows, columns, schedule))
     for dtype in KINDS:
         for inner, outer in CORES:
@@ -97,9 +98,26 @@ def _matvec(dtype: DataType, rows: int, columns: int, schedule: MatvecSchedule) 
         m[0, 0], x[0] = np.array([-1, 1 << 15]).astype(KINDS[dtype])  # the product is rounded to -1/65536
         inputs = [m.reshape(-1), x, np.zeros(rows, x.dtype)]
         grid = 3 if schedule.strided else matvec_grid(schedule, rows)
+        if schedule.splits > 1:
+            inputs.append(np.zeros(rows, np.uint64))
         return Use(matvec_fixed(dtype, schedule), inputs, grid, product(x, m.T.copy()))
 
     return make
+
+
+PLAIN_ROWS = (MatvecSchedule(), MatvecSchedule(2, 3, strided=True))
+
+
+def _clamped(columns: int) -> Iterator[MatvecSchedule]:
+    """Of lanes within a subgroup, of one and of several, each alone and in company."""
+    vector = 4 if columns % 4 == 0 else 2 if columns % 2 == 0 else 1
+    for turns, strided in ((1, False), (3, False), (2, True)):
+        yield MatvecSchedule(8, 2, 4, vector, turns, clamped=True, strided=strided)
+        yield MatvecSchedule(2, 3, 32, vector, turns, clamped=True, strided=strided)
+        yield MatvecSchedule(2, 1, 96, vector, turns, clamped=True, strided=strided)
+    for splits in (2, 8):
+        yield MatvecSchedule(1, 2, 64, vector, 2, splits, clamped=True)
+        yield MatvecSchedule(4, 1, 8, vector, 1, splits, clamped=True)
 
 
 PLAIN = (StepSchedule(), StepSchedule(32, 3))

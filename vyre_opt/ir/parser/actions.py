@@ -32,7 +32,7 @@ from .scopes import Symbol
 from .stage_actions import StageActions
 
 FORMAT_VERSIONS = ("1", "2")
-"""2 has runtime scalars and buffers of several dimensions; a text of either version may use what both have."""
+"""2 has runtime scalars, preferences and buffers of several dimensions; a text of either version may use what both have."""
 
 Item = Program | Func | Pipeline
 
@@ -74,20 +74,22 @@ class ModuleActions(StageActions):
         self.parameters = {}
         self.open_scope(program)
         seen: set[str] = set()
-        for flag, dims, at in flags or ():
+        for flag, value, at in flags or ():
             if flag in seen:
                 self.error(f"{flag} is given twice", at, at + len(flag))
             seen.add(flag)
             if flag == "workgroup":
-                program.workgroup = dims
+                program.workgroup = value
+            elif flag == "grid":
+                program.grid = value
             else:
-                program.grid = dims
+                program.prefer_shared = value
         is_broken = place in self.broken_heads
         if "workgroup" not in seen and not is_broken:
             help = f"write program @{program.name} workgroup(256) {{"
             self.error(f"program @{program.name} has no workgroup size", loc.start, loc.end, help)
         if is_broken or self.has_error(place, end):
-            program.workgroup, program.grid = (1, 1, 1), None
+            program.workgroup, program.grid, program.prefer_shared = (1, 1, 1), None, None
             self.holes.mark_invalid(program)
         return program
 
@@ -101,6 +103,11 @@ class ModuleActions(StageActions):
 
     def flag_grid(self, place: int, end: int, ints: list[int]) -> tuple[str, Any, int]:
         return self._dims("grid", place, end, ints)
+
+    def flag_prefer(self, place: int, end: int, name: str, text: str) -> tuple[str, Any, int]:
+        if name != "shared":
+            self.name_error(f"no preference is called {name}", place, end, "write prefer(shared = 50)")
+        return "prefer", self.integer(place, end, text), place
 
     def program(self, place: int, end: int, head: Item, *parts: list[Any] | None) -> Item:
         """Close the scope of a program, function or pipeline, and add it to the module."""

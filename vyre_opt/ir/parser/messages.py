@@ -29,7 +29,7 @@ _EXAMPLES: list[tuple[str, str | None, list[str]]] = [
       _P + "} foo", _P + "} buffer", _P + "} %x =", _P + "} {", _P + "} @x", _P + "} if", _P + "} for", _P + "} else",
       _P + "} launch", _P + "} spec"]),
     ("a program has a name", "write program @name workgroup(256) {", ["vyre 1 program foo", "vyre 1 program {"]),
-    ("expected workgroup(...), grid(...) or {", "write program @name workgroup(256) {",
+    ("expected workgroup(...), grid(...), prefer(...) or {", "write program @name workgroup(256) {",
      ["vyre 1 program @p foo", "vyre 1 program @p %x =", "vyre 1 program @p buffer", "vyre 1 program @p }",
       "vyre 1 program @p workgroup(1) foo", "vyre 1 program @p workgroup(1) %x =",
       "vyre 1 program @p workgroup(1) buffer", "vyre 1 program @p workgroup(1) }"]),
