@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +11,12 @@ import numpy as np
 from vyre_opt.ir.program import AccessMode, Buffer, Module, Program
 from vyre_opt.runtime.arrays import array_shape
 from vyre_opt.runtime.dispatcher import OutputAlloc, Scratch
+from vyre_opt.runtime.inputs import check_params
 
 __all__ = ["LaunchRecorder", "PreparedLaunch"]
 
 Run = Callable[[], None]
+Params = Mapping[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class LaunchRecorder:
     def __init__(self, inner: Any) -> None:
         self.inner = inner
         self.name: str = inner.name
-        self._last: tuple[Program, Sequence[Any], Any, Module | None] | None = None
+        self._last: tuple[Program, Sequence[Any], Any, Module | None, Params] | None = None
 
     def dispatch(
         self,
@@ -44,11 +46,12 @@ class LaunchRecorder:
         *,
         module: Module | None = None,
         specs: Any = None,
+        params: Params = None,
         scratch: Scratch | None = None,
     ) -> list[Any]:
-        self._last = (program, list(inputs), grid, module)
+        self._last = (program, list(inputs), grid, module, params)
         outputs: list[Any] = self.inner.dispatch(
-            program, inputs, grid, module=module, specs=specs, scratch=scratch
+            program, inputs, grid, module=module, specs=specs, params=params, scratch=scratch
         )
         return outputs
 
@@ -68,13 +71,13 @@ class LaunchRecorder:
         """
         if self._last is None:
             return None
-        program, inputs, grid, module = self._last
+        program, inputs, grid, module, params = self._last
         prepare = _on_gpu if self.name == "cuda" else _on_host
-        return prepare(dispatcher or self.inner, program, inputs, grid, module)
+        return prepare(dispatcher or self.inner, program, inputs, grid, module, params)
 
 
 def _on_gpu(
-    gpu: Any, program: Program, inputs: Sequence[Any], grid: Any, module: Module | None
+    gpu: Any, program: Program, inputs: Sequence[Any], grid: Any, module: Module | None, params: Params
 ) -> PreparedLaunch:
     import torch
 
@@ -88,7 +91,7 @@ def _on_gpu(
             is_new = isinstance(array, OutputAlloc)
             arrays.append(new_output(leader, dtype, buffer, array.count, device)[0] if is_new else array)
     zeroed = [a.owner for (b, a) in pairs if isinstance(a, View) and b.access is not AccessMode.READ]
-    bound = gpu.bind(program, arrays, grid, module=module)
+    bound = gpu.bind(program, arrays, grid, module=module, params=params)
     stream = torch.cuda.current_stream()
 
     def run() -> None:
@@ -102,7 +105,7 @@ def _on_gpu(
 
 
 def _on_host(
-    cpu: Any, program: Program, inputs: Sequence[Any], grid: Any, module: Module | None
+    cpu: Any, program: Program, inputs: Sequence[Any], grid: Any, module: Module | None, params: Params
 ) -> PreparedLaunch:
     launch, scratch = cpu.prepared(program, module), Scratch()
     pairs = list(zip(program.bound_buffers, inputs, strict=True))
@@ -113,11 +116,12 @@ def _on_host(
         if not isinstance(given, OutputAlloc) and b.access is not AccessMode.READ
     ]
     workgroups = launch.prepare(grid)
+    words = tuple(check_params(program, params).values())
 
     def run() -> None:
         for array in zeroed:
             array.fill(0)
-        launch.in_place(arrays, workgroups, scratch)
+        launch.in_place(arrays, workgroups, scratch, words)
 
     return PreparedLaunch(run, _last_output(program, arrays).copy)
 

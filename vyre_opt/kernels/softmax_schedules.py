@@ -185,6 +185,8 @@ def _short_schedule(columns: int, vector: int, size: int, target: str, rows: int
         return _odd_schedule(vectors, vector, size, rows)
     if is_gpu(target) and (rows or 0) * columns * size >= BUSY_BYTES:
         return _busy_schedule(columns, vector, size)
+    while is_gpu(target) and vector > 1 and vectors * 2 <= SUBGROUP:  # few rows: the more lanes, the sooner
+        vector, vectors = vector // 2, vectors * 2
     lanes = min(SUBGROUP, _power_above(vectors))
     return SoftmaxSchedule(lanes, 128 // lanes, vector)
 
