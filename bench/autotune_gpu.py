@@ -31,7 +31,7 @@ from vyre_opt.tuning.tuner import autotune
 RESULTS = Path(__file__).parent / "results"
 KERNELS = ("softmax", "embedding", "decode_scan")
 DRAWN = 4
-ROUNDS = 16
+ROUNDS = 8
 MOST_ELEMENTS = 1 << 25
 MIB = 1 << 20
 

@@ -2,8 +2,11 @@
 
     C = activation(A B + bias)      A [rows, depth], B [depth, columns], C [rows, columns], bias [columns]
 
-Products and sums are f32, whatever the elements.  A form is the order in which a target does this, see
-matmul_panels, matmul_tiles and matmul_units.
+Products and sums are f32, whatever the elements.  A form is the order in which this is done:
+
+    panels   a CPU's, of B copied a panel at a time       direct   a CPU's, without copies, for few rows or columns
+    tiles    a GPU's, of A and B copied in tiles          dots     lanes along the depth, for a vector in the place of B
+    units    a GPU's, on matrix units, of f16 and bf16; it has a schedule of its own
 """
 
 from __future__ import annotations
@@ -52,7 +55,8 @@ class MatmulProblem:
 
 @dataclass(frozen=True)
 class MatmulSchedule:
-    """`lanes` of a workgroup, `across` of them side by side over columns; the others are over rows.
+    """`lanes` of a workgroup, `across` of them side by side over columns; the others are over rows, or, of a single subgroup
+    with `across` 1, along the depth.
 
     A lane has the sums of `rows` times `vectors` elements of C at a time, `across` columns apart.  `block`: rows of C of a
     workgroup.  `step`: how far along the depth A and B are in workgroup memory at a time; 0 reads them where they are.
