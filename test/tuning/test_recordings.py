@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -56,21 +57,22 @@ def test_default_is_todays_and_near_the_best(path: Path) -> None:
 
 @pytest.mark.slow
 def test_default_strategy_ends_near_the_best() -> None:
-    """A start on each recording, with a quarter of the measurements, of a third of the configurations at
-    most; one may miss, by what the shown rounds do not tell.  Random search ends there from three of four."""
+    """Starts on each recording, with a quarter of the measurements, of a third of the configurations at
+    most; one of ten may miss, by what the shown rounds do not tell.  Random search ends there from three of four."""
     near = {DEFAULT_STRATEGY: 0, "random": 0}
-    for recording in recordings():
+    seeds = range(500, 504)
+    for recording, seed in product(recordings(), seeds):
         count, rounds = len(recording.space), recording.rounds
         for strategy in near:
             budget = Budget(RecordedBench(recording), count, count // 4 * rounds, rounds)
-            search(budget, np.random.default_rng(500), recording.space, strategy)
+            search(budget, np.random.default_rng(seed), recording.space, strategy)
             assert budget.spent <= count // 4 * rounds
             assert len(budget.order) <= max(3, -(-count // 3))
             assert budget.best is not None
             assert len(budget.samples[budget.best]) == rounds
             near[strategy] += recording.truth[budget.best] <= 1.05 * recording.best
     assert len(FILES) >= 6
-    assert near[DEFAULT_STRATEGY] >= len(FILES) - 1, near
+    assert near[DEFAULT_STRATEGY] >= 0.9 * len(FILES) * len(seeds), near
     assert near[DEFAULT_STRATEGY] > 1.05 * near["random"], near
 
 
