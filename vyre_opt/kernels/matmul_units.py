@@ -8,7 +8,8 @@ workgroup memory, into which copies run ahead of the products:
     multiplied                    k = 0    k = 1 ...        one barrier a tile: a stage is filled again when all have read it
 
 Lines of a stage are 16 bytes longer than they need be, so that 8 of them lie in different banks.  Rows and columns beyond
-the ends of C are computed from the last ones that there are, and not stored; beyond the depth there are zeros, which A may have in its own rows, too.
+the ends of C are computed from the last ones that there are, and not stored; beyond the depth there are zeros, which A may
+have in its own rows, too.
 Workgroups walk over C in bands of `band` tiles down, so that those that run together read few rows and columns.
 """
 
@@ -80,12 +81,11 @@ class UnitSchedule:
 def units_take(problem: MatmulProblem, target: str) -> bool:
     """Whether this form computes a problem on a target, and its rows let lanes copy 4 bytes at a time or more."""
     size = problem.dtype.size_bytes or 4
+    if size != 2 or problem.depth is None or problem.columns is None or not has_matrix_units(target):
+        return False
     pitches = problem.pitches or (problem.depth, problem.columns)
-    return (
-        size == 2
-        and has_matrix_units(target)
-        and all(pitch is not None and _piece(pitch, size) * size >= 4 for pitch in pitches)
-    )
+    is_numbered = problem.depth * pitches[1] < 1 << 32  # by a u32, as indices are
+    return is_numbered and all(_piece(pitch, size) * size >= 4 for pitch in pitches)
 
 
 def unit_schedule(
