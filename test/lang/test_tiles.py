@@ -71,7 +71,25 @@ WRONG = [
     ("t = vyre.shared(f32, 8)\nvyre.copy_async(t, 0)", "needs array, start"),
     ("vyre.copy_wait(-1)", "copy_wait leaves 0 to 64 groups of copies, not -1"),
     ("vyre.copy_wait(s)", "what copy_wait leaves pending"),
-    ("t = vyre.shared(f32, (8, 8))\nvyre.copy_tile(t, (0, 0), x, (0, 0), 8, s)", "copy_tile is called here"),
+    (
+        "t = vyre.shared(f32, (8, 8))\nvyre.copy_tile(t, (0, 0), x, (0, 0), 8, s)",
+        "the number of columns is known",
+    ),
+    (
+        "t = vyre.shared(f32, (8, 8))\nvyre.copy_tile(t, (0, 0, 1), x, (0, 0), 8, 8)",
+        "t takes 2 indices, not 3",
+    ),
+    ("t = vyre.shared(f32, (8, 8))\nvyre.copy_tile(t, 0, x, (0, 0), 8, 8)", "t takes 2 indices, not one"),
+    ("t = vyre.shared(f32, 8)\nvyre.copy_tile(t, 0, x, (0, 0), 8, 8)", "t has no rows: it has one dimension"),
+    (
+        "t = vyre.shared(f32, (8, 8))\nvyre.copy_tile(t, (0, 0), x, (0, 0), -1, 8)",
+        "a whole number from 1 on, not -1",
+    ),
+    ("vyre.dot(x, (0, 0), y, (0, 0), 1.0, 8)", "1.0 is a float, not a matrix of f32"),
+    (
+        "t = vyre.matrix(16, 16, f32)\nvyre.dot(x, (0, 0), y, (0, 0), t, 12)",
+        "the depth is a multiple of 8, not 12",
+    ),
     ("n = x.itemsize", "an array of a kernel has no itemsize"),
 ]
 
@@ -81,3 +99,35 @@ def test_what_is_wrong_is_told(tmp_path: Path, body: str, message: str) -> None:
     with pytest.raises(vyre_opt.DiagnosticError) as info:
         _ = kernel(tmp_path, body).module
     assert message in str(info.value)
+
+
+def test_a_fault_of_a_copy_is_where_it_is_called(tmp_path: Path) -> None:
+    module = kernel(
+        tmp_path, "t = vyre.shared(f32, (8, 8))\nvyre.copy_tile(t, (0, 0), x, (0, 0), 9, 8)"
+    ).module
+    x = np.zeros((9, 96), np.float32)
+    for target in ("ref", "cpu"):
+        with pytest.raises(vyre_opt.ProgramError, match=r"out of bounds of @t") as info:
+            vyre_opt.run(module, [x, x.T.copy(), x], grid=1, target=target)
+        assert "vyre.copy_tile(t, (0, 0), x, (0, 0), 9, 8)" in str(info.value)
+
+
+@pytest.mark.parametrize("lanes", [1, 3, 40, 64])
+def test_workgroups_of_any_size_copy_a_whole_tile(tmp_path: Path, lanes: int) -> None:
+    text = HEAD.format(
+        dtype="f32",
+        total="f32",
+        body="""t = vyre.shared(f32, (5, 12))
+    vyre.copy_tile(t, (0, 0), x, (1, 4), 5, 12)
+    vyre.copy_wait()
+    vyre.barrier()
+    if vyre.local_id(0) == 0:
+        for r in range(5):
+            for c in range(12):
+                z[r, c] = t[r, c]""",
+    ).replace("workgroup=64", f"workgroup={lanes}")
+    x = np.arange(6 * 96, dtype=np.float32).reshape(6, 96)
+    module = written_module(tmp_path, text, "sizes").kernel.module
+    for target in ("ref", "cpu"):
+        z = vyre_opt.run(module, [x, x.T.copy(), np.zeros((5, 12), np.float32)], grid=1, target=target)["z"]
+        np.testing.assert_array_equal(z, x[1:6, 4:16])

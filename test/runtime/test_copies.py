@@ -120,3 +120,15 @@ def test_each_invocation_waits_for_its_own() -> None:
     np.testing.assert_array_equal(y, x)
     with pytest.raises(ProgramError, match=r"local id \(1,0,0\) touches index 1"):
         run(BRANCH.replace("ELSE", ""), [x, np.zeros_like(x)], grid=1, target="ref")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_copy_out_of_bounds_is_told(target: str) -> None:
+    text = PIPELINED.replace("copy_async %a, @t[%zero, %l]", "copy_async %a, @t[%last, %l]")
+    with pytest.raises(ProgramError, match="@t"):
+        run(text, [X, np.zeros_like(X)], grid=1, target=target)
+    flat = BRANCH.replace("ELSE", "copy_wait").replace("@t[%l] : u32\n  if", "@t[%n] : u32\n  if")
+    flat = flat.replace("%v = load", "%n = add %l, %one : u32\n  %v = load")
+    x = np.arange(64, dtype=np.uint32)
+    with pytest.raises(ProgramError, match="copy_async out of bounds of @t: index 64, length 64"):
+        run(flat, [x, np.zeros_like(x)], grid=1, target=target)

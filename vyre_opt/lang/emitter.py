@@ -38,11 +38,13 @@ def element_of(dtype: AnyType) -> AnyType:
 
 
 class Emitter:
-    """`block`: where ops go; `loc`: the location that they get."""
+    """`block`: where ops go; `loc`: the location that they get, but for those of a function of this package, which are
+    where it is called, `pinned`."""
 
     def __init__(self, block: Block) -> None:
         self.body = self.block = block
         self.loc: Location | None = None
+        self.pinned: Location | None = None
         self.checks: list[Callable[[], None]] = []
         """Called once types are settled; each raises Unsupported for what they do not fit."""
         self._count = 0
@@ -74,7 +76,7 @@ class Emitter:
         regions: tuple[Block, ...] = (),
     ) -> Op:
         results = tuple([self.fresh(dtype) for dtype in types])
-        op = Op(OPS[name], tuple(operands), results, attrs, regions, self.loc)
+        op = Op(OPS[name], tuple(operands), results, attrs, regions, self.pinned or self.loc)
         self.block.ops.append(op)
         return op
 

@@ -11,27 +11,125 @@ Rows that are 16 bytes longer than a power of two lie in different banks of a GP
 
 from __future__ import annotations
 
+import ast
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
+from ..ir.program import Block
+from ..ir.types import DataType
 from . import ops
-from .functions import func
+from .bindings import BufferView
+from .call_arguments import array_of, by_name
+from .emitter import type_of
+from .functions import Func
 from .intrinsics import static
+from .python_source import Unsupported
+
+if TYPE_CHECKING:
+    from .expressions import Expressions
 
 __all__ = ["copy_tile", "dot"]
 
+DEPTH_BYTES = 32
+"""Of a row of a factor that the matrix units take at a time."""
 
-@func
+
+Check = Callable[["Expressions", dict[str, ast.expr]], None]
+
+
+class _TileFunction(Func):
+    """A function of kernels whose arguments are checked where it is called, and whose ops are there, too."""
+
+    def __init__(self, function: Callable[..., Any], check: Check) -> None:
+        super().__init__(function)
+        self.check = check
+        self.names = function.__code__.co_varnames[: function.__code__.co_argcount]
+
+    def __vyre_call__(self, t: Any, node: ast.Call) -> Any:
+        given = by_name(t, node, *self.names)
+        with t.emitter.at(Block()):  # what the check computes is computed again below
+            self.check(t, given)
+        outer, t.emitter.pinned = t.emitter.pinned, t.source.location(node)
+        try:
+            return super().__vyre_call__(t, node)
+        finally:
+            t.emitter.pinned = outer
+
+
+def _checked_by(check: Check) -> Callable[[Callable[..., Any]], _TileFunction]:
+    return lambda function: _TileFunction(function, check)
+
+
+def _rows_of(t: Expressions, given: dict[str, ast.expr], name: str, at: str, verb: str) -> BufferView:
+    """An array of rows and columns, at whose index there is one for each dimension."""
+    view = array_of(t, given[name], verb)
+    if view.buffer.dimensions < 2:
+        raise Unsupported(given[name], f"{t.source.text(given[name])} has no rows: it has one dimension")
+    t.indices(given[at], view)
+    return view
+
+
+def _number(t: Expressions, node: ast.expr, what: str, multiple: int = 1) -> None:
+    count = t.static(node, what)
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1 or count % multiple:
+        kind = "a whole number from 1 on" if multiple == 1 else f"a multiple of {multiple}"
+        raise Unsupported(node, f"{what} is {kind}, not {count!r}")
+
+
+def _check_copy(t: Expressions, given: dict[str, ast.expr]) -> None:
+    tile = _rows_of(t, given, "tile", "at", "written")
+    array = _rows_of(t, given, "array", "start", "read")
+    name, source = (t.source.text(given[each]) for each in ("tile", "array"))
+    if not tile.buffer.is_workgroup:
+        raise Unsupported(given["tile"], f"{name} is no shared memory, which is what copies go to")
+    if array.buffer.dtype is not tile.buffer.dtype:
+        raise Unsupported(
+            given["array"], f"{source} holds {array.buffer.dtype}, and {name} {tile.buffer.dtype}"
+        )
+    _number(t, given["rows"], "the number of rows")
+    _number(t, given["columns"], "the number of columns")
+
+
+def _check_dot(t: Expressions, given: dict[str, ast.expr]) -> None:
+    a, b = (_rows_of(t, given, name, f"{name}_at", "read") for name in "ab")
+    element, size = a.buffer.dtype, a.buffer.dtype.size_bytes or 1
+    if element not in (DataType.F16, DataType.BF16, DataType.F32, DataType.I8):
+        raise Unsupported(
+            given["a"], f"{t.source.text(given['a'])} holds {element}, not f16, bf16, f32 or i8"
+        )
+    if b.buffer.dtype is not element:
+        names = [t.source.text(given[each]) for each in "ab"]
+        raise Unsupported(given["b"], f"{names[1]} holds {b.buffer.dtype}, and {names[0]} {element}")
+    total = t.value(given["total"])
+    dtype, wanted = type_of(total), DataType.I32 if element.is_int else DataType.F32
+    if (
+        not isinstance(dtype, DataType)
+        or not dtype.is_matrix
+        or dtype.use != "acc"
+        or dtype.element is not wanted
+    ):
+        text = t.source.text(given["total"])
+        raise Unsupported(
+            given["total"],
+            f"{text} is {dtype}, not a matrix of {wanted} that sums are added to",
+            f"vyre.matrix(16, 16, {wanted}) is one",
+        )
+    _number(t, given["depth"], "the depth", DEPTH_BYTES // size)
+
+
+@_checked_by(_check_copy)
 def copy_tile(tile: Any, at: Any, array: Any, start: Any, rows: Any, columns: Any) -> None:
     """Begin to copy rows x columns elements of `array`, from index `start` on, to shared memory from index `at` on.
 
-    All invocations of the workgroup, which is whole subgroups, copy some of them, in pieces of up to 16 bytes.  `rows`,
-    `columns`: numbers that are known; the elements are along the last two dimensions.
+    All invocations of the workgroup copy some of them, in pieces of up to 16 bytes.  `rows`, `columns`: numbers that are
+    known; the elements are along the last two dimensions.
     """
     piece = static(math.gcd(columns, 16 // tile.dtype.itemsize))
     across = static(columns // piece)
     first = ops.subgroup_id() * 32 + ops.lane_id()
-    for number in range(first, rows * across, ops.num_subgroups() * 32):
+    lanes = ops.workgroup_size(0) * ops.workgroup_size(1) * ops.workgroup_size(2)
+    for number in range(first, rows * across, lanes):
         row, column = number // across, number % across * piece
         place = [
             at[d] + (column if d == tile.ndim - 1 else row if d == tile.ndim - 2 else 0)
@@ -44,13 +142,13 @@ def copy_tile(tile: Any, at: Any, array: Any, start: Any, rows: Any, columns: An
         ops.copy_async(tile, place, array, origin, piece)
 
 
-@func
+@_checked_by(_check_dot)
 def dot(a: Any, a_at: Any, b: Any, b_at: Any, total: Any, depth: Any) -> Any:
     """total + the product of a part of `a`, from index `a_at` on, and one of `b`, for each subgroup.
 
     `total`: a matrix of f32, or of i32 for i8, whose rows are those of `a` and whose columns are those of `b`.  `depth`: a
-    number that is known.  `a` is of rows x depth and `b` of depth x columns elements along their last two dimensions, of f16,
-    bf16, i8, or of f32, which is rounded to tf32.
+    number that is known, a multiple of 32 bytes.  `a` is of rows x depth and `b` of depth x columns elements along their last
+    two dimensions, of f16, bf16, i8, or of f32, which is rounded to tf32.
     """
     rows, columns = total.shape
     step = static(32 // a.dtype.itemsize)

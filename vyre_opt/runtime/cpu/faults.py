@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ...ir.access_extents import moved_type
 from ...ir.program import Dim3, Program
 from ..dispatcher import ProgramError
 from ..faults import (
@@ -42,8 +43,7 @@ def error_of(
     if op.name == "for":
         return bad_step(program, op, signed(index), invocation)
     name = op.attrs["buffer"]
-    value, at = (op.operands[0], op.operands[1]) if op.name == "store" else (op.results[0], op.operands[0])
-    covered = value.type.lanes // program.buffers[name].dtype.lanes
+    covered = moved_type(op).lanes // program.buffers[name].dtype.lanes
     # the record has 64 bits whatever the type: a u64 of 2^63 or more must not come out negative
-    index = signed(index) if at.type.is_signed else index
+    index = signed(index) if op.index.type.is_signed else index
     return out_of_bounds(program, op, (index,), covered, (counts[name],), invocation)
