@@ -67,6 +67,16 @@ class Emitter:
         self._count += 1
         return Value(name or str(self._count - 1), cast(DataType, dtype))
 
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Compute what is thrown away: with it go constants and checks whose types nothing settles."""
+        constants, checks, deferred = len(self._constants), len(self.checks), dict(self._deferred)
+        with self.at(Block()):
+            yield
+        del self._constants[constants:], self.checks[checks:]
+        self._deferred.clear()
+        self._deferred.update(deferred)
+
     def op(
         self,
         name: str,

@@ -16,7 +16,6 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..ir.program import Block
 from ..ir.types import DataType
 from . import ops
 from .bindings import BufferView
@@ -48,7 +47,7 @@ class _TileFunction(Func):
 
     def __vyre_call__(self, t: Any, node: ast.Call) -> Any:
         given = by_name(t, node, *self.names)
-        with t.emitter.at(Block()):  # what the check computes is computed again below
+        with t.emitter.aside():  # what the check computes is computed again below
             self.check(t, given)
         outer, t.emitter.pinned = t.emitter.pinned, t.source.location(node)
         try:
