@@ -13,7 +13,6 @@ from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.program import Buffer, Module, Op
 from ..runtime.array_backend import ArrayBackend, Operand
 from ..runtime.dispatcher import (
-    BackendError,
     BadInputs,
     Dispatcher,
     DispatcherLike,
@@ -26,6 +25,7 @@ from ..runtime.limits import LimitError
 from ..runtime.params import NO_PARAMS, param_words, value_of_word
 from ..runtime.signatures import SIGNATURES
 from .binding import PYTHON, CallSyntax, Signature, bind
+from .placement import architecture_of
 
 if TYPE_CHECKING:
     from ..passes.registry import Pass
@@ -175,15 +175,7 @@ class Executable:
     @property
     def schedules_for(self) -> str:
         """What schedules are chosen for: the architecture of the GPU ("sm_90"), or the name of the target."""
-        return self._gpu() or self.target
-
-    def _gpu(self) -> str:
-        """The architecture of the GPU; empty for other targets, and on a machine without one."""
-        try:  # `facts` of the cuda dispatcher opens the GPU
-            facts = getattr(self.dispatcher, "facts", None)
-        except BackendError:
-            return ""
-        return "" if facts is None else str(facts.target.name)
+        return architecture_of(self.dispatcher) or self.target
 
 
 def _kernels(module: Module) -> list[tuple[str, Op]]:

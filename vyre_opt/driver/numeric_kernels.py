@@ -26,6 +26,7 @@ from ..runtime.array_backend import ArrayBackend
 from ..runtime.dispatcher import BadInputs, OutputAlloc
 from ..runtime.kernel_call import Call, Composed, Empty, Fresh, KernelCall, Same, Zeros
 from .operands import DispatcherLike, Operand, as_u32, element_type, listed
+from .placement import architecture_of
 from .planned_function import planned
 from .torch_calls import (
     is_recorded,
@@ -250,7 +251,7 @@ def _matmul(
     pitches = pitch_of(depth, element), pitch_of(columns, element)
     problem = k.MatmulProblem(depth, columns, element, wide, bias, k.ACTIVATIONS.index(activation), pitches)
     fits = max(rows * pitches[0], depth * pitches[1]) <= MAX_ELEMENTS
-    if fits and k.units_take(problem, _architecture(backend)):
+    if fits and k.units_take(problem, architecture_of(backend.dispatcher)):
         if pitches != (depth, columns):
             return Composed(partial(_matmul_of_pitched, problem, dtype))
         return _product_on_units(backend, problem, rows, len(operands))
@@ -265,17 +266,11 @@ def _matmul(
     )
 
 
-def _architecture(backend: ArrayBackend) -> str:
-    """Of the GPU, such as sm_90; "" for the other targets."""
-    facts = getattr(backend.dispatcher, "facts", None)
-    return "" if facts is None else str(facts.target.name)
-
-
 def _product_on_units(backend: ArrayBackend, problem: MatmulProblem, rows: int, inputs: int) -> KernelCall:
     from ..kernels import matmul_program as k
 
     columns = problem.columns or 0
-    schedule = k.unit_schedule(rows, columns, _architecture(backend), backend.workers)
+    schedule = k.unit_schedule(rows, columns, architecture_of(backend.dispatcher), backend.workers)
     arguments = (0, 1, OutputAlloc(rows * columns), *range(2, inputs))
     return KernelCall(
         k.matmul(problem, schedule), k.matmul_grid(schedule, rows, columns), arguments, (rows, columns)

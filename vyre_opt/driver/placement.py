@@ -8,11 +8,20 @@ from typing import Any
 import numpy as np
 
 from ..runtime.array_backend import ArrayBackend, HostArrays
-from ..runtime.dispatcher import BadInputs, DispatcherLike, shared_dispatcher
+from ..runtime.dispatcher import BackendError, BadInputs, Dispatcher, DispatcherLike, shared_dispatcher
 
-__all__ = ["array_backend_of"]
+__all__ = ["architecture_of", "array_backend_of"]
 
 _host_backends: dict[str, HostArrays] = {}
+
+
+def architecture_of(dispatcher: Dispatcher) -> str:
+    """Of the GPU of a dispatcher, such as sm_90; "" for other targets, and on a machine without one."""
+    try:  # `facts` of the cuda dispatcher opens the GPU
+        facts = getattr(dispatcher, "facts", None)
+    except BackendError:
+        return ""
+    return "" if facts is None else str(facts.target.name)
 
 
 def array_backend_of(dispatcher: DispatcherLike | None, arrays: Mapping[str, Any]) -> ArrayBackend:

@@ -12,7 +12,7 @@ from ..runtime.dispatcher import BadInputs, OutputAlloc, Scratch
 from ..runtime.kernel_call import Copied, KernelCall
 from .binding import Signature, default_grid
 from .executable import Executable, Grid, Inputs, output_like, take_argument
-from .placement import array_backend_of
+from .placement import architecture_of, array_backend_of
 from .planned_function import remember
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class ProgramExecutable(Executable):
         if self.target != "cuda":
             raise BadInputs(f"this program is compiled for {self.target}; compile it for cuda")
         try:
-            gpu_target = find_gpu(gpu or self._gpu() or DEFAULT_GPU)
+            gpu_target = find_gpu(gpu or architecture_of(self.dispatcher) or DEFAULT_GPU)
         except TargetError as error:
             raise BadInputs(str(error)) from None
         options = getattr(self.dispatcher, "options", None)

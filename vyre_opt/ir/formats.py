@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORMATS",
+    "MAX_PENDING",
     "Malformed",
     "OpFormat",
     "Problem",
@@ -715,8 +716,10 @@ def _build_atomic(
     return b.emit(row, (*b.as_indices(index), *values), (target.dtype,), attrs).result
 
 
-# --- copy_wait, barrier, shuffle, reduce, scan, ballot -----------------------------------------------
+# --- copy_wait, barrier, shuffle, reduce, scan, ballot ------------------------------------
+
 MAX_PENDING = 64
+"""Groups of copies that a wait may leave."""
 
 
 def _parse_copy_wait(row: OpDef, tail: Tail) -> Parsed:

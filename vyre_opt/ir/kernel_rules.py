@@ -7,9 +7,12 @@ from math import prod
 from typing import Any
 
 from .diagnostics import Diagnostic, Location, spelling_at, suggest
-from .ops import NAMED_KERNELS, SCHEDULE, Role
+from .ops import NAMED_KERNELS, SCHEDULE, KernelDef, Role
 from .parse_holes import NO_HOLES, ParseHoles
 from .program import AccessMode, Buffer
+
+Report = Callable[[str, Location | None, str | None], Diagnostic]
+"""Adds an error: its message, where it is, and help; gives it, for notes."""
 
 
 def check_kernel(
@@ -36,35 +39,49 @@ def check_kernel(
             help += f"; {', '.join(optional)} may be left out"
         error(f"{name} takes {kernel.numbers_of_buffers} buffers, {len(buffers)} given", help=help)
         return
-    uses = [(declared[buffer_name], role) for buffer_name, role in kernel.with_roles(buffers)]
-    types = {role.name: buffer.dtype.bound for buffer, role in uses if not holes.is_invalid(buffer)}
-    for buffer_name, role in kernel.with_roles(buffers):
-        buffer = declared[buffer_name]
-        if holes.is_invalid(buffer):
-            continue
-        where = loc.find(f"@{buffer_name}") if loc else None
+    uses = kernel.with_roles([declared[buffer_name] for buffer_name in buffers])
+    valid = [(buffer, role) for buffer, role in uses if not holes.is_invalid(buffer)]
+    _check_buffers(name, valid, error, loc)
+    _check_params(name, kernel, params, error, loc)
+    if len(diagnostics) == before:
+        _check_sizes(name, uses, params, error, loc)
+
+
+def _check_buffers(
+    name: str, uses: Sequence[tuple[Buffer, Role]], error: Report, loc: Location | None
+) -> None:
+    types = {role.name: buffer.dtype.bound for buffer, role in uses}
+    for buffer, role in uses:
+        where = loc.find(f"@{buffer.name}") if loc else None
+
+        def wrong(
+            message: str, help: str | None = None, buffer: Buffer = buffer, where: Location | None = where
+        ) -> None:
+            error(message, where, help).note(f"@{buffer.name} is declared here", buffer.loc)
+
         if buffer.dimensions > 1:
-            message = f"{name} takes a buffer of one dimension, @{buffer_name} has {buffer.dimensions}"
+            message = f"{name} takes a buffer of one dimension, @{buffer.name} has {buffer.dimensions}"
             count = "?" if buffer.count is None else str(buffer.count)
-            help = f"declare @{buffer_name} : {buffer.dtype}[{count}]: its elements are the same, row by row"
-            error(message, where, help).note(f"@{buffer_name} is declared here", buffer.loc)
+            wrong(
+                message,
+                f"declare @{buffer.name} : {buffer.dtype}[{count}]: its elements are the same, row by row",
+            )
         if buffer.dtype.bound not in role.types:
             names = " or ".join(t.name for t in role.types)
-            diagnostic = error(
-                f"{name}: {role.name} holds {names}, @{buffer_name} holds {buffer.dtype}", where
-            )
-            diagnostic.note(f"@{buffer_name} is declared here", buffer.loc)
+            wrong(f"{name}: {role.name} holds {names}, @{buffer.name} holds {buffer.dtype}")
         elif role.like in types and buffer.dtype.bound not in (types[role.like], *role.also):
             names = " or ".join(dict.fromkeys(t.name for t in (types[role.like], *role.also)))
-            diagnostic = error(
+            wrong(
                 f"{name}: {role.name} holds {names} where {role.like} holds {types[role.like]}, "
-                f"@{buffer_name} holds {buffer.dtype}",
-                where,
+                f"@{buffer.name} holds {buffer.dtype}"
             )
-            diagnostic.note(f"@{buffer_name} is declared here", buffer.loc)
         if buffer.access is AccessMode.READ and role.access is not AccessMode.READ:
-            diagnostic = error(f"{name} writes its {role.name}, @{buffer_name} is read-only", where)
-            diagnostic.note(f"@{buffer_name} is declared here", buffer.loc)
+            wrong(f"{name} writes its {role.name}, @{buffer.name} is read-only")
+
+
+def _check_params(
+    name: str, kernel: KernelDef, params: Mapping[str, Any], error: Report, loc: Location | None
+) -> None:
     fields = [SCHEDULE + f for f in kernel.schedule]
     for key in params:
         if key.startswith(SCHEDULE) and key not in fields:
@@ -72,27 +89,25 @@ def check_kernel(
             help = suggest(field, kernel.schedule, SCHEDULE) or f"it has {', '.join(fields)}"
             error(f"the schedule of {name} has no {field}", loc.find(key) if loc else None, help)
         elif key not in kernel.params and key not in fields:
-            error(f"{name} has no parameter {key}", help=suggest(key, [*kernel.params, *fields]))
+            error(f"{name} has no parameter {key}", loc, suggest(key, [*kernel.params, *fields]))
     unknown = params.keys() - kernel.params.keys() - set(fields)
     for key, default in kernel.params.items():
         if key not in params and default is None:
             if not unknown:  # else one of the unknown parameters may be this one, misspelt
-                error(f"{name} needs its parameter {key}", help=f"write {spelling_at(loc).parameter(key)}")
+                error(f"{name} needs its parameter {key}", loc, f"write {spelling_at(loc).parameter(key)}")
         elif key in params and key in kernel.ranges:
             least, most = kernel.ranges[key]
             if not least <= params[key] <= most:
-                error(f"{name}: {key} is {least} to {most}, not {params[key]}")
+                error(f"{name}: {key} is {least} to {most}, not {params[key]}", loc, None)
         elif params.get(key, 1) < 0:
-            error(f"{name}: {key} is at least 0")
-    if len(diagnostics) == before:
-        _check_sizes(name, uses, params, error, loc)
+            error(f"{name}: {key} is at least 0", loc, None)
 
 
 def _check_sizes(
     name: str,
     uses: Sequence[tuple[Buffer, Role]],
     params: Mapping[str, Any],
-    error: Callable[..., Diagnostic],
+    error: Report,
     loc: Location | None,
 ) -> None:
     """Check the counts that are known against the shapes of the roles; a size that is no parameter follows from the
@@ -109,4 +124,4 @@ def _check_sizes(
             shown = " x ".join(str(sizes.get(size, size)) for size in role.shape)
             where = loc.find(f"@{buffer.name}") if loc else None
             message = f"{name}: {role.name} has {' x '.join(role.shape)} elements, {shown}; @{buffer.name} has {buffer.count}"
-            error(message, where).note(f"@{buffer.name} is declared here", buffer.loc)
+            error(message, where, None).note(f"@{buffer.name} is declared here", buffer.loc)

@@ -78,12 +78,16 @@ class KernelDef:
     @property
     def numbers_of_buffers(self) -> str:
         """With how many buffers it may be used, in words."""
-        least = sum(not role.optional for role in self.roles)
-        return str(least) if least == len(self.roles) else f"{least} to {len(self.roles)}"
+        least, most = self._least_buffers, len(self.roles)
+        return str(least) if least == most else f"{least} to {most}"
 
     def takes(self, count: int) -> bool:
         """Whether it may be used with that many buffers."""
-        return sum(not role.optional for role in self.roles) <= count <= len(self.roles)
+        return self._least_buffers <= count <= len(self.roles)
+
+    @property
+    def _least_buffers(self) -> int:
+        return sum(not role.optional for role in self.roles)
 
     def with_roles(self, buffers: Sequence[B]) -> list[tuple[B, Role]]:
         """The buffers of a use, each with its role.  Raises ValueError if it does not take that many."""

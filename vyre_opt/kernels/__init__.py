@@ -13,7 +13,8 @@ programs are built in
     scan           scan.prefix          automaton       tables for these two
     checked_decode, pattern_filter, pattern_grams, pattern_walk, pattern_starts, pattern_confirm, pattern_matches: of Scanner
     chain          tt.chain             tensor_train    tt.contract_step
-    matmul_program math.matmul          (matmul_panels: for CPUs, matmul_tiles: for GPUs)
+    matmul_program math.matmul          (matmul_panels, matmul_direct, matmul_dots: for CPUs,
+                                        matmul_tiles, matmul_units with pitched_rows: for GPUs)
     embedding      tt.embedding         (chain_spread, embedding_grouped and embedding_pairs: for GPUs)
 
 and expansion chooses the program and the schedule for a use of a named kernel.  Most builders are

@@ -14,7 +14,7 @@ from .matmul_form import ACTIVATIONS, MatmulForm, MatmulProblem, MatmulSchedule
 from .matmul_panels import Panels
 from .matmul_tiles import Tiles
 from .matmul_units import Units, UnitSchedule, unit_schedule, units_take
-from .targets import is_gpu
+from .targets import MULTIPROCESSORS, is_gpu
 
 __all__ = [
     "ACTIVATIONS",
@@ -36,7 +36,6 @@ UNIT_FIELDS = {field.name for field in fields(UnitSchedule)}
 FORMS: dict[str, type[MatmulForm]] = {"direct": Direct, "dots": Dots, "panels": Panels, "tiles": Tiles}
 """By the name that `MatmulSchedule.form` gives."""
 
-MULTIPROCESSORS = 132
 LEAST_BLOCK = 48
 """Rows of a workgroup for which copying a panel takes a tenth of the time of their products."""
 

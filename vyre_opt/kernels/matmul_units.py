@@ -24,7 +24,7 @@ from ..ir.types import DataType
 from ..lowering.nvptx.targets import gpu
 from .collective import SUBGROUP, as_type, elements
 from .matmul_form import MatmulProblem, activated
-from .targets import has_matrix_units
+from .targets import MULTIPROCESSORS, has_matrix_units
 from .tiles import tiles_of
 
 __all__ = ["UnitSchedule", "Units", "unit_schedule", "units_take"]
@@ -33,7 +33,6 @@ STEP = 16  # of the depth that a product of two matrices has
 STRIP = 16  # rows of a matrix
 PIECE = 16  # bytes that a lane copies at a time, at most
 STRIP_PAD = 4  # elements of a line of sums, so that lines lie in different banks
-MULTIPROCESSORS = 132
 MANY = 1 << 14  # rows, where they are not known
 UNROLLED = 16  # pieces of a lane, at most; more are in a loop
 
@@ -117,12 +116,10 @@ class Units:
         s, size = schedule, element.size_bytes or 1
         self.a_piece, self.b_piece = _piece(self.a_pitch, size), _piece(self.b_pitch, size)
         pad = PIECE // size
-        self.tile_a = b.buffer("tile_a", element, (s.stages, s.tall, s.deep + pad), "workgroup")
-        self.tile_b = b.buffer("tile_b", element, (s.stages, s.deep, s.wide + pad), "workgroup")
+        b.buffer("tile_a", element, (s.stages, s.tall, s.deep + pad), "workgroup")
+        b.buffer("tile_b", element, (s.stages, s.deep, s.wide + pad), "workgroup")
         width = s.wide // s.beside
-        self.strip = b.buffer(
-            "strip", DataType.F32, (s.down * s.beside, STRIP, width + STRIP_PAD), "workgroup"
-        )
+        b.buffer("strip", DataType.F32, (s.down * s.beside, STRIP, width + STRIP_PAD), "workgroup")
         self.accumulator = DataType.matrix(STRIP, width, DataType.F32, "acc")
 
     def build(self) -> None:

@@ -25,7 +25,8 @@ from ..ir.program import MAX_LANES, Program, Value
 from ..ir.types import DataType
 from .collective import SUBGROUP, SharedSums, as_bits, fold_lanes, offset, shared_sums, subgroup_total
 from .multiply_add import multiply_add, signed, stored, zero
-from .targets import is_gpu
+from .powers import power_above, power_below
+from .targets import MULTIPROCESSORS, is_gpu
 from .tiles import each_tile, tiles_of
 
 __all__ = ["MatvecSchedule", "matvec_fixed", "matvec_grid", "matvec_schedule"]
@@ -36,7 +37,6 @@ MOST_TURNS = 8
 With so many an H100 reads a matrix of 4096 x 4096 at 2.5 TB/s; with one, at 1.1.
 """
 
-MULTIPROCESSORS = 132  # of an H100 and an H200, where the GPU is not known
 RESIDENT = 1024  # lanes that a multiprocessor holds, if each has 64 registers
 LANES = 256  # of a workgroup
 IN_FLIGHT = 16  # elements that a lane loads together: 64 KiB a multiprocessor
@@ -115,7 +115,7 @@ def matvec_schedule(
     if is_gpu(target) and columns and rows:
         return _gpu_schedule(columns, rows, owns_grid, multiprocessors)
     turns = MOST_TURNS if columns is None else min(MOST_TURNS, max(1, columns // SUBGROUP))
-    return MatvecSchedule(unroll=_power_below(turns))
+    return MatvecSchedule(unroll=power_below(turns))
 
 
 def _gpu_schedule(columns: int, rows: int, owns_grid: bool, multiprocessors: int) -> MatvecSchedule:
@@ -125,7 +125,7 @@ def _gpu_schedule(columns: int, rows: int, owns_grid: bool, multiprocessors: int
     wanted = multiprocessors * RESIDENT
     if columns <= SUBGROUP * IN_FLIGHT:
         return _short_rows(columns, rows, vector, wanted)
-    lanes = max(SUBGROUP, min(MAX_LANES, _power_below(wanted // rows or 1)))
+    lanes = max(SUBGROUP, min(MAX_LANES, power_below(wanted // rows or 1)))
     lanes = min(lanes, -(-columns // (SUBGROUP * IN_FLIGHT)) * SUBGROUP)  # all of a row in one turn
     if owns_grid and lanes * rows * 2 <= wanted and columns >= LEAST_SPLIT * lanes * IN_FLIGHT:
         schedule = _shared_rows(columns, rows, vector, multiprocessors)
@@ -137,9 +137,9 @@ def _gpu_schedule(columns: int, rows: int, owns_grid: bool, multiprocessors: int
 def _short_rows(columns: int, rows: int, vector: int, wanted: int) -> MatvecSchedule:
     """For rows of one turn of 32 lanes or fewer: several at once, if there are many."""
     vectors = columns // vector
-    lanes = min(SUBGROUP, _power_above(vectors))
-    unroll = _power_above(-(-vectors // lanes))
-    turns = min(MOST_ROWS, IN_FLIGHT // (vector * unroll), max(1, _power_below(rows * lanes // wanted or 1)))
+    lanes = min(SUBGROUP, power_above(vectors))
+    unroll = power_above(-(-vectors // lanes))
+    turns = min(MOST_ROWS, IN_FLIGHT // (vector * unroll), max(1, power_below(rows * lanes // wanted or 1)))
     return MatvecSchedule(LANES // lanes, unroll, lanes, vector, turns, clamped=True)
 
 
@@ -149,17 +149,7 @@ def _shared_rows(columns: int, rows: int, vector: int, multiprocessors: int) -> 
     unroll = max(1, IN_FLIGHT // (vector * turns))
     workgroups = multiprocessors * RESIDENT // LANES * turns // rows
     splits = min(MAX_SPLITS, workgroups, columns // (LANES * vector * unroll))
-    return MatvecSchedule(1, unroll, LANES, vector, turns, _power_below(splits or 1), clamped=True)
-
-
-def _power_below(number: int) -> int:
-    """The largest power of two that is not above `number`."""
-    return 1 << number.bit_length() - 1
-
-
-def _power_above(number: int) -> int:
-    """The least power of two that is not below `number`."""
-    return 1 << (number - 1).bit_length()
+    return MatvecSchedule(1, unroll, LANES, vector, turns, power_below(splits or 1), clamped=True)
 
 
 def matvec_grid(schedule: MatvecSchedule, rows: int) -> int:

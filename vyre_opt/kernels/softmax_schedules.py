@@ -7,6 +7,7 @@ from math import gcd
 
 from ..ir.types import DataType
 from .collective import SUBGROUP
+from .powers import power_above
 from .targets import is_gpu
 
 __all__ = [
@@ -187,7 +188,7 @@ def _short_schedule(columns: int, vector: int, size: int, target: str, rows: int
         return _busy_schedule(columns, vector, size)
     while is_gpu(target) and vector > 1 and vectors * 2 <= SUBGROUP:  # few rows: the more lanes, the sooner
         vector, vectors = vector // 2, vectors * 2
-    lanes = min(SUBGROUP, _power_above(vectors))
+    lanes = min(SUBGROUP, power_above(vectors))
     return SoftmaxSchedule(lanes, 128 // lanes, vector)
 
 
@@ -235,11 +236,11 @@ def _busy_schedule(columns: int, vector: int, size: int) -> SoftmaxSchedule:
     if vector == 1 and columns >= LEAST_SHIFTED[size]:
         return SoftmaxSchedule(SUBGROUP, 4, 16 // size, shifted=True)
     if load == 16:
-        lanes = min(SUBGROUP, max(2 if vectors > 1 else 1, _power_above(-(-vectors // 2))))
+        lanes = min(SUBGROUP, max(2 if vectors > 1 else 1, power_above(-(-vectors // 2))))
         held = -(-vectors // lanes) * load
         turns = 4 if held * 4 <= 16 else 2 if held * 2 <= 24 else 1
     elif load == 8:
-        lanes = SUBGROUP if size == 4 else min(SUBGROUP, max(16, _power_above(-(-vectors // 2))))
+        lanes = SUBGROUP if size == 4 else min(SUBGROUP, max(16, power_above(-(-vectors // 2))))
         turns = {1: 4, 2: 2}.get(-(-vectors // lanes), 1)
     else:
         lanes = 16 if size == 2 and columns <= MOST_OF_HALF_SUBGROUP * vector else SUBGROUP
@@ -292,11 +293,6 @@ def _cpu_schedule(columns: int) -> SoftmaxSchedule:
     if columns <= MAX_TILE:
         return SoftmaxSchedule(SUBGROUP, kept=False, unroll=2, tile=True)
     return SoftmaxSchedule(SUBGROUP, kept=False)
-
-
-def _power_above(number: int) -> int:
-    """The least power of two that is not below `number`."""
-    return 1 << (number - 1).bit_length()
 
 
 def _whole_subgroups(lanes: int) -> int:

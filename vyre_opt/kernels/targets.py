@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from ..lowering.nvptx.targets import gpu
 
-__all__ = ["has_matrix_units", "is_gpu"]
+__all__ = ["MULTIPROCESSORS", "has_matrix_units", "is_gpu"]
+
+MULTIPROCESSORS = 132
+"""Of an H100 and an H200: of a GPU that is not known."""
 
 
 def is_gpu(target: str) -> bool:

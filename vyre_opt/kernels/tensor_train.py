@@ -27,7 +27,7 @@ from ..ir.types import DataType
 from .collective import SUBGROUP, as_bits, elements, offset, shared_sums
 from .multiply_add import multiply_add, signed, stored, zero
 from .row_stream import RowStream
-from .targets import is_gpu
+from .targets import MULTIPROCESSORS, is_gpu
 
 __all__ = [
     "cells_per_thread",
@@ -42,7 +42,6 @@ STREAMED_COLUMNS = 4096  # most of a block, on a CPU: their sums stay in its fir
 ROWS_PER_PART = 128  # at least, where threads share the rows of a block
 MAX_SPLITS = 1024
 PARTS_TOGETHER = 8  # whose loads are in flight together
-MULTIPROCESSORS = 132
 WORKGROUPS = 2 * MULTIPROCESSORS  # that occupy an H200
 LARGE_CELLS, HUGE_CELLS = 1 << 21, 1 << 24
 

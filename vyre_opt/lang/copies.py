@@ -10,20 +10,22 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ..ir.formats import MAX_PENDING
 from ..ir.ops import OpDef
 from ..ir.types import DataType, TypeNameError
-from .bindings import Binding, Static
+from .bindings import Binding, BufferView, Static
 from .call_arguments import array_of, by_name, positional
 from .python_source import Unsupported
 
 if TYPE_CHECKING:
     from .expressions import Expressions
 
-__all__ = ["FORMATS", "OWN"]
+__all__ = ["FORMATS", "OWN", "copied_between"]
 
 
-def _copy_async(t: Expressions, node: ast.Call) -> Binding:
-    given = by_name(t, node, "tile", "at", "array", "start", "elements", optional=1)
+def copied_between(t: Expressions, given: dict[str, ast.expr]) -> tuple[BufferView, BufferView]:
+    """The `tile` of a copy, which is shared memory, and the `array` that it is from, of one element type.  Raises
+    Unsupported."""
     tile, source = array_of(t, given["tile"], "written"), array_of(t, given["array"], "read")
     name, element = t.source.text(given["tile"]), tile.buffer.dtype
     if not tile.buffer.is_workgroup:
@@ -31,6 +33,13 @@ def _copy_async(t: Expressions, node: ast.Call) -> Binding:
     if source.buffer.dtype is not element:
         text = t.source.text(given["array"])
         raise Unsupported(given["array"], f"{text} holds {source.buffer.dtype}, and {name} {element}")
+    return tile, source
+
+
+def _copy_async(t: Expressions, node: ast.Call) -> Binding:
+    given = by_name(t, node, "tile", "at", "array", "start", "elements", optional=1)
+    tile, source = copied_between(t, given)
+    element = tile.buffer.dtype
     count = t.static(given["elements"], "the number of elements") if "elements" in given else 1
     try:
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
@@ -48,8 +57,9 @@ def _copy_async(t: Expressions, node: ast.Call) -> Binding:
 def _copy_wait(t: Expressions, node: ast.Call, row: OpDef) -> Binding:
     arguments = positional(t, node, "pending", optional=1)
     pending = t.static(arguments[0], "what copy_wait leaves pending") if arguments else 0
-    if not isinstance(pending, int) or isinstance(pending, bool) or not 0 <= pending <= 64:
-        raise Unsupported(arguments[0], f"copy_wait leaves 0 to 64 groups of copies, not {pending!r}")
+    if not isinstance(pending, int) or isinstance(pending, bool) or not 0 <= pending <= MAX_PENDING:
+        message = f"copy_wait leaves 0 to {MAX_PENDING} groups of copies, not {pending!r}"
+        raise Unsupported(arguments[0], message)
     t.emitter.op(row.name, attrs={"pending": int(pending)})
     return Static(None)
 

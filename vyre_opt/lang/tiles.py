@@ -20,6 +20,7 @@ from ..ir.types import DataType
 from . import ops
 from .bindings import BufferView
 from .call_arguments import array_of, by_name
+from .copies import copied_between
 from .emitter import type_of
 from .functions import Func
 from .intrinsics import static
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from .expressions import Expressions
 
 __all__ = ["copy_tile", "dot"]
+
+PIECE_BYTES = 16
+"""That an invocation copies at a time, at most."""
 
 DEPTH_BYTES = 32
 """Of a row of a factor that the matrix units take at a time."""
@@ -60,13 +64,11 @@ def _checked_by(check: Check) -> Callable[[Callable[..., Any]], _TileFunction]:
     return lambda function: _TileFunction(function, check)
 
 
-def _rows_of(t: Expressions, given: dict[str, ast.expr], name: str, at: str, verb: str) -> BufferView:
-    """An array of rows and columns, at whose index there is one for each dimension."""
-    view = array_of(t, given[name], verb)
+def _need_rows(t: Expressions, given: dict[str, ast.expr], name: str, at: str, view: BufferView) -> None:
+    """An array has rows and columns, and there is an index for each dimension."""
     if view.buffer.dimensions < 2:
         raise Unsupported(given[name], f"{t.source.text(given[name])} has no rows: it has one dimension")
     t.indices(given[at], view)
-    return view
 
 
 def _number(t: Expressions, node: ast.expr, what: str, multiple: int = 1) -> None:
@@ -77,21 +79,17 @@ def _number(t: Expressions, node: ast.expr, what: str, multiple: int = 1) -> Non
 
 
 def _check_copy(t: Expressions, given: dict[str, ast.expr]) -> None:
-    tile = _rows_of(t, given, "tile", "at", "written")
-    array = _rows_of(t, given, "array", "start", "read")
-    name, source = (t.source.text(given[each]) for each in ("tile", "array"))
-    if not tile.buffer.is_workgroup:
-        raise Unsupported(given["tile"], f"{name} is no shared memory, which is what copies go to")
-    if array.buffer.dtype is not tile.buffer.dtype:
-        raise Unsupported(
-            given["array"], f"{source} holds {array.buffer.dtype}, and {name} {tile.buffer.dtype}"
-        )
+    tile, array = copied_between(t, given)
+    _need_rows(t, given, "tile", "at", tile)
+    _need_rows(t, given, "array", "start", array)
     _number(t, given["rows"], "the number of rows")
     _number(t, given["columns"], "the number of columns")
 
 
 def _check_dot(t: Expressions, given: dict[str, ast.expr]) -> None:
-    a, b = (_rows_of(t, given, name, f"{name}_at", "read") for name in "ab")
+    a, b = (array_of(t, given[name], "read") for name in "ab")
+    _need_rows(t, given, "a", "a_at", a)
+    _need_rows(t, given, "b", "b_at", b)
     element, size = a.buffer.dtype, a.buffer.dtype.size_bytes or 1
     if element not in (DataType.F16, DataType.BF16, DataType.F32, DataType.I8):
         raise Unsupported(
@@ -124,7 +122,7 @@ def copy_tile(tile: Any, at: Any, array: Any, start: Any, rows: Any, columns: An
     All invocations of the workgroup copy some of them, in pieces of up to 16 bytes.  `rows`, `columns`: numbers that are
     known; the elements are along the last two dimensions.
     """
-    piece = static(math.gcd(columns, 16 // tile.dtype.itemsize))
+    piece = static(math.gcd(columns, PIECE_BYTES // tile.dtype.itemsize))
     across = static(columns // piece)
     first = ops.subgroup_id() * 32 + ops.lane_id()
     lanes = ops.workgroup_size(0) * ops.workgroup_size(1) * ops.workgroup_size(2)
@@ -150,7 +148,7 @@ def dot(a: Any, a_at: Any, b: Any, b_at: Any, total: Any, depth: Any) -> Any:
     two dimensions, of f16, bf16, i8, or of f32, which is rounded to tf32.
     """
     rows, columns = total.shape
-    step = static(32 // a.dtype.itemsize)
+    step = static(DEPTH_BYTES // a.dtype.itemsize)
     for k in static(range(0, depth, step)):
         x = ops.matrix_load(
             a, [a_at[d] + (k if d == a.ndim - 1 else 0) for d in range(a.ndim)], rows, step, "a"

@@ -122,7 +122,7 @@ ROWS: FragmentLayout = _Rows()
 MMA: FragmentLayout = _Mma()
 
 
-def with_fragments(program: Program, layout: FragmentLayout, by_rows: bool = True) -> Program:
+def with_fragments(program: Program, layout: FragmentLayout, by_rows: bool = False) -> Program:
     """The program, or a copy of it without matrix types.  `by_rows`: whether the target may load words by rows."""
     if not any(value.type.is_matrix for op in program.walk() for value in (*op.operands, *op.results)):
         return program
@@ -136,12 +136,11 @@ class _Expansion(Walker):
 
     def __init__(self, program: Program, layout: FragmentLayout, by_rows: bool) -> None:
         super().__init__()
-        self.by_rows = by_rows
         self.layout = layout
         self.b = Builder(program.name, program.workgroup, program.grid)
         self.b.program.buffers = program.buffers
         self.matrices: dict[Value, DataType] = {}
-        self.alignment = Alignment(program)
+        self.alignment = Alignment(program) if by_rows else None
         for op in program.walk():
             for value in (*op.results, *(arg for region in op.regions for arg in region.args)):
                 if value.type.is_matrix:
@@ -231,7 +230,7 @@ class _Expansion(Walker):
         """See `FragmentLayout.blocks`; [] if rows may not be aligned, or are not in workgroup memory."""
         buffer = self.b.find_buffer(op.attrs["buffer"])
         aligned = _log2(ROW_BYTES // (buffer.dtype.size_bytes or ROW_BYTES))
-        if len(op.operands) != 2 or not buffer.is_workgroup or not self.by_rows:
+        if self.alignment is None or len(op.operands) != 2 or not buffer.is_workgroup:
             return []
         if min(self.alignment.of(value) for value in op.operands) < aligned:
             return []

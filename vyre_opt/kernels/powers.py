@@ -1,0 +1,15 @@
+"""Powers of two around a number, of which lanes and workgroups that share work are."""
+
+from __future__ import annotations
+
+__all__ = ["power_above", "power_below"]
+
+
+def power_above(number: int) -> int:
+    """The least power of two that is not below `number`."""
+    return 1 << (number - 1).bit_length()
+
+
+def power_below(number: int) -> int:
+    """The largest power of two that is not above `number`, from 1 on."""
+    return 1 << number.bit_length() - 1
