@@ -44,7 +44,7 @@ RESULTS = Path(__file__).parent / "results"
 BUDGETS = (25, 50, 100, 200)
 SAMPLES = 1000
 LEAST, MOST_OFF = 0.65, 1.15
-PEERS = ("simulated_annealing", "genetic_algorithm", "pso", "diff_evo")
+PEERS = ("simulated_annealing", "genetic_algorithm", "pso", "diff_evo", "bayes_opt")
 MOST_OF_PEER = {"simulated_annealing": 4 / 3}
 """Annealing cools down at three quarters of the evaluations that it is given, so it is given more, of which those beyond the
 budget do not count."""

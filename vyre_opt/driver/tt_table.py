@@ -18,7 +18,7 @@ from ..runtime.dispatcher import BadInputs, DispatcherLike, OutputAlloc
 from ..runtime.kernel_call import Call, Empty, KernelCall
 from ..runtime.signatures import signature_of
 from .operands import as_u32, check_integers, element_type, listed
-from .placement import array_backend_of
+from .placement import architecture_of, array_backend_of
 from .planned_function import planned, remember
 from .torch_calls import is_recorded
 
@@ -159,7 +159,8 @@ def _rows(
     if count == 0:
         return Empty(rows)
     try:
-        schedule = embedding_schedule(shape, count=count, target=backend.target)
+        target = architecture_of(backend.dispatcher) or backend.target
+        schedule = embedding_schedule(shape, count=count, target=target, dtype=element)
         program = embedding(shape, element, schedule, separate=True, checked=checked)
     except ValueError as error:
         raise BadInputs(str(error)) from None

@@ -1,10 +1,7 @@
 """tt.embedding over three cores, with lookups that share a slice of the middle core done together.
 
 Most of what a lookup reads is the slice of the middle core, of r_1 q_1 r_2 elements.  So a workgroup
-takes one digit i_1 and one chunk of the lookups, and does all lookups of the chunk that have this
-digit, which all take the same slice:
-
-    indices of the chunk  ->  @order, the positions of those with the digit  ->  tiles of `lookups`
+does all lookups of a chunk that take the same slice (see embedding_chunk), in tiles of `lookups`.
 
 A tile is a matrix product.  Its rows are the rows of the slices of the first core, its columns those
 of the one slice of the middle core.  A lane keeps `rows` by `columns` of it in registers:
@@ -15,8 +12,6 @@ of the one slice of the middle core.  A lane keeps `rows` by `columns` of it in 
 
 The last core is applied to these registers: a lane sums over its own s_2, and the lanes of an a_1
 exchange partial sums until each has the whole sums of some rows, which it writes.
-
-The grid has a workgroup for each digit and chunk; the digit varies fastest.
 """
 
 from __future__ import annotations
@@ -29,13 +24,13 @@ from ..ir.program import Program, Value
 from ..ir.types import DataType
 from ..lowering.nvptx.targets import STATIC_SHARED_BYTES
 from .collective import SUBGROUP, elements, offset, shared_sums
+from .embedding_chunk import ORDER_BYTES, ChunkLookups, chunk_grid
 from .embedding_cores import EmbeddingCores
 from .embedding_indices import EmbeddingIndices
 from .embedding_shape import EmbeddingShape
 
 __all__ = ["GroupedSchedule", "embedding_grouped", "grouped_grid", "grouped_schedule"]
 
-ORDER = DataType.U16
 BUSY_WORKGROUPS = 4 * 132
 """Four for each multiprocessor of an H100, so that one can compute while others wait for memory."""
 
@@ -67,7 +62,7 @@ class GroupedSchedule:
             return f"{self.rows} rows are no part of a tile, and no lookups"
         if not tile <= self.lanes(shape) <= 1024 or self.lanes(shape) % SUBGROUP:
             return f"it takes {self.lanes(shape)} lanes for a tile of {tile} rows"
-        if tile * shape.r[0] * 4 + self.chunk * 2 + 16 > STATIC_SHARED_BYTES:
+        if tile * shape.r[0] * 4 + self.chunk * ORDER_BYTES + 16 > STATIC_SHARED_BYTES:
             return f"a tile and a chunk take more than {STATIC_SHARED_BYTES} bytes"
         return None
 
@@ -121,7 +116,7 @@ def _fitting(shape: EmbeddingShape, chunk: int, lookups: Sequence[int]) -> list[
 
 def grouped_grid(schedule: GroupedSchedule, shape: EmbeddingShape, count: int) -> int:
     """Workgroups for `count` lookups."""
-    return shape.p[1] * max(1, -(-count // schedule.chunk))
+    return chunk_grid(shape.p[1], schedule.chunk, count)
 
 
 def embedding_grouped(
@@ -143,10 +138,6 @@ def embedding_grouped(
     cores = EmbeddingCores(b, shape, dtype, separate)
     indices = EmbeddingIndices(b, shape, cores.count, checked)
     b.buffer("out", out_dtype, None, "write", cores.count + 1, live_out=True)
-    b.buffer("order", ORDER, schedule.chunk, "workgroup")
-    b.buffer("found", DataType.U32, 1, "workgroup")
-    if checked is not None:
-        b.buffer("outside", DataType.U32, 1, "workgroup")
     b.buffer("rows", DataType.F32, schedule.lookups * shape.q[0] * shape.r[0], "workgroup")
     _Grouped(b, cores, indices, schedule).build()
     return b.finish(verify=False)
@@ -164,71 +155,27 @@ class _Grouped:
         self.lanes = schedule.lanes(shape)
         self.tile = schedule.lookups * shape.q[0]  # rows of a tile
         self.width = shape.r[1] // schedule.columns  # lanes of an a_1
-        self.lane = b.local_id("x", name="lane")
-        workgroup = b.workgroup_id("x")
-        self.digit = b.rem(workgroup, shape.p[1], name="digit")
-        self.first = b.mul(b.div(workgroup, shape.p[1]), schedule.chunk, name="first")
+        self.found = ChunkLookups(b, cores, indices, schedule.chunk, self.lanes)
+        self.lane = self.found.lane
 
     def build(self) -> None:
         b = self.b
-        self.collect()
+        count = self.found.collect()
         self.place_lane()
-        count = b.load("found", 0, name="n")
         with b.for_(0, count, self.schedule.lookups) as tiles:
             self.start, self.last = tiles.index, b.sub(count, 1)
             self.gather_rows()
             b.barrier("workgroup")
             self.finish(self.product())
             b.barrier("workgroup")
-        if self.indices.checked is not None:
-            with b.if_(b.and_(b.eq(self.lane, 0), b.ne(b.load("outside", 0), 0))):
-                self.indices.trap()
-
-    # --- which lookups ------------------------------------------------------------------------
-
-    def collect(self) -> None:
-        """Put the positions of the chunk's lookups with this digit into @order, and their number into @found."""
-        b, lanes = self.b, self.lanes
-        with b.if_(b.eq(self.lane, 0)):
-            b.store(b.const(0), "found", 0)
-            if self.indices.checked is not None:
-                b.store(b.const(0), "outside", 0)
-        b.barrier("workgroup")
-        count = b.len("indices")
-        exist = b.min(b.sub(b.max(count, self.first), self.first), self.schedule.chunk)
-        rounds = b.div(exist, 4 * lanes)
-        with b.for_(0, rounds) as loop:  # four at once, so that their loads overlap
-            start = b.add(b.mul(loop.index, 4 * lanes), self.lane)
-            places = [b.add(start, k * lanes) if k else start for k in range(4)]
-            indices = [self.indices.load(b.add(self.first, place)) for place in places]
-            for place, index in zip(places, indices, strict=True):
-                self.keep(place, index)
-        with b.for_(b.add(b.mul(rounds, 4 * lanes), self.lane), exist, lanes) as loop:
-            self.keep(loop.index, self.indices.load(b.add(self.first, loop.index)))
-        b.barrier("workgroup")
-
-    def keep(self, place: Value, index: Value) -> None:
-        b = self.b
-        with b.if_(b.eq(self.cores.digit(self.indices.row(index), 1), self.digit)):
-            slot = b.atomic_add("found", 0, 1)
-            b.store(b.cast(place, ORDER), "order", slot)
-            if self.indices.checked is not None:
-                with b.if_(self.indices.is_outside(index)):
-                    b.atomic_or("outside", 0, 1)
+        self.found.trap_if_outside()
 
     def lookup(self, place: Value) -> Value:
         """The number of lookup `place` of the tile, or of the last lookup if the tile has fewer.
 
         So all lanes compute something valid; `write` leaves out what lies beyond the last.
         """
-        b = self.b
-        slot = b.min(b.add(self.start, place), self.last)
-        return b.add(self.first, b.cast(b.load("order", slot), DataType.U32))
-
-    def slice_of(self, lookup: Value, k: int) -> Value:
-        """Where the slice of core k that a lookup takes starts in its buffer."""
-        row = self.indices.row(self.indices.load(lookup))
-        return self.cores.slice_start(self.cores.digit(row, k), k)
+        return self.found.lookup(self.b.min(self.b.add(self.start, place), self.last))
 
     # --- core 0 times core 1 ------------------------------------------------------------------
 
@@ -239,7 +186,7 @@ class _Grouped:
         vector = _divisor(rank, (4, 2, 1))
         row, piece = b.rem(self.lane, self.tile), b.div(self.lane, self.tile)
         with b.if_(b.lt(piece, pieces)):
-            start = b.add(self.slice_of(self.lookup(b.div(row, q0)), 0), b.mul(b.rem(row, q0), rank))
+            start = b.add(self.found.slice_of(self.lookup(b.div(row, q0)), 0), b.mul(b.rem(row, q0), rank))
             with b.for_(b.mul(piece, vector), rank, pieces * vector) as loop:
                 cells = self.cores.load(0, b.add(start, loop.index), vector)
                 for k in range(vector):
@@ -261,7 +208,7 @@ class _Grouped:
         b, shape, schedule = self.b, self.shape, self.schedule
         rank, width = shape.r[0], shape.q[1] * shape.r[1]
         column = b.add(b.mul(self.a1, shape.r[1]), self.s2)
-        start = b.add(self.cores.slice_start(self.digit, 1), column)
+        start = b.add(self.cores.slice_start(self.found.digit, 1), column)
         unroll = _divisor(rank, range(schedule.unroll, 0, -1))
         nothing = b.const(0.0, _vector(schedule.columns))
         with b.for_(0, rank, unroll, carry=[nothing] * schedule.rows) as loop:
@@ -286,7 +233,7 @@ class _Grouped:
         for row, product in enumerate(products):
             if row % q0 == 0:  # the rows of a lookup share its slice
                 lookup = self.lookup(b.div(offset(b, self.row, row), q0))
-                start = b.add(self.slice_of(lookup, 2), b.mul(self.s2, q2))
+                start = b.add(self.found.slice_of(lookup, 2), b.mul(self.s2, q2))
                 cells = [self.cores.load(2, b.add(start, k * q2), q2) for k in range(self.schedule.columns)]
             total: Value = b.const(0.0, _vector(q2))
             for factor, cell in zip(elements(b, product), cells, strict=True):

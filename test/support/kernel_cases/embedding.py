@@ -18,6 +18,7 @@ from vyre_opt.kernels.embedding import (
 )
 from vyre_opt.kernels.embedding_grouped import GroupedSchedule
 from vyre_opt.kernels.embedding_pairs import PairSchedule
+from vyre_opt.kernels.embedding_units import EmbeddingUnitSchedule, why_no_units
 
 from .case import Array, KernelCase, Use, bf16_bits, widened
 
@@ -46,6 +47,14 @@ PAIRS = (
 STRIDED = EmbeddingSchedule(32, 2, 4, 1, strided=True)
 GROUPED = (GroupedSchedule(chunk=128), GroupedSchedule(256, 16, 8, 8), GroupedSchedule(300, 8, 4, 2, 3))
 
+UNITS = (EmbeddingUnitSchedule(chunk=128, subgroups=2), EmbeddingUnitSchedule(chunk=300, subgroups=3))
+UNIT_SHAPES = (
+    *SHAPES,
+    EmbeddingShape((3, 4, 3), (8, 2, 8), (32, 20)),
+    EmbeddingShape((4, 3, 2), (16, 3, 1), (16, 36)),
+    EmbeddingShape((4, 2, 3), (5, 1, 40), (18, 50)),
+)
+
 
 def embedding_cases() -> Iterator[KernelCase]:
     """One lookup, a workgroup's rest, and so many that the GPU's schedule groups them by slice."""
@@ -71,6 +80,18 @@ def embedding_cases() -> Iterator[KernelCase]:
             make = _lookups(shape, 33, BF16, out)
             yield KernelCase("tt.embedding", f"bf16 to {out}, {cores}", make)
     yield from _pair_cases()
+    yield from _unit_cases()
+
+
+def _unit_cases() -> Iterator[KernelCase]:
+    for shape in UNIT_SHAPES:
+        for units in UNITS:
+            if why_no_units(shape) is None:
+                what = f"p {shape.p} q {shape.q} r {shape.r}, {units}"
+                plain = _lookups(shape, 300, BF16, F32, units)
+                yield KernelCase("tt.embedding", f"bf16 to f32, {what}", plain)
+                checked = _lookups(shape, 67, BF16, BF16, units, True, DataType.I64)
+                yield KernelCase("tt.embedding", f"bf16, {what}, checked", checked)
 
 
 def _pair_cases() -> Iterator[KernelCase]:
