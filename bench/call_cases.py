@@ -43,7 +43,7 @@ NEW_ARRAYS = 1024
 
 CHAIN_STEPS, MAX_STEPS = 8, 32
 ROWS, COLUMNS, RANK = (200, 220, 250), (4, 4, 4), 16
-"""Of the cores of the embedding's table, as in tensor_train_gpu."""
+"""Of the cores of the embedding's table, as in embedding_gpu."""
 
 MAX_DRAWS = 20
 """For each shape that is wanted; few elements have few shapes."""
@@ -255,6 +255,7 @@ PEERS: dict[str, dict[str, Call]] = {
     "matvec_fixed": {"numpy": _numpy_matvec_fixed, "torch": _torch_matvec_fixed},
     "tt_contract_step": {"numpy": lambda acc, core: acc @ core, "torch": _torch_contract},
     "tt_chain": {"numpy": _multiplied, "torch": _multiplied},
+    "TTChain": {"numpy": _multiplied, "torch": _multiplied},
     "tt_embedding": {"numpy": _numpy_embedding, "torch": _torch_embedding},
     "TTTable": {"numpy": _numpy_embedding, "torch": _torch_embedding},
     "base64_decode": {"binascii": binascii.a2b_base64, "pybase64": _pybase64, "torch": _torch_base64},
@@ -271,6 +272,8 @@ PEERS: dict[str, dict[str, Call]] = {
 def _kernel(name: str, dispatcher: Any) -> Call:
     from vyre_opt import kernels
 
+    if name == "TTChain":
+        return _steps(dispatcher)
     if name == "TTTable":
         return _lookups(dispatcher)
     function: Call = getattr(kernels, name)
@@ -278,18 +281,30 @@ def _kernel(name: str, dispatcher: Any) -> Call:
 
 
 def _lookups(dispatcher: Any) -> Call:
-    """Rows of a table that is prepared at the first call with its cores."""
     from vyre_opt.kernels import TTTable
 
-    tables: dict[int, tuple[Any, Any]] = {}
+    prepared = _prepared(partial(TTTable, dispatcher=dispatcher))
+    return lambda cores, indices: prepared(cores)(indices)
 
-    def rows(cores: Sequence[Any], indices: Any) -> Any:
-        if id(cores) not in tables:
+
+def _steps(dispatcher: Any) -> Call:
+    from vyre_opt.kernels import TTChain
+
+    prepared = _prepared(partial(TTChain, dispatcher=dispatcher))
+    return lambda acc, cores: prepared(cores)(acc)
+
+
+def _prepared(prepare: Call) -> Call:
+    """What is prepared of some cores, at the first call with them."""
+    known: dict[int, tuple[Any, Any]] = {}
+
+    def of(cores: Sequence[Any]) -> Any:
+        if id(cores) not in known:
             # with the cores, so that no others get their id
-            tables[id(cores)] = (cores, TTTable(cores, dispatcher=dispatcher))
-        return tables[id(cores)][1](indices)
+            known[id(cores)] = (cores, prepare(cores))
+        return known[id(cores)][1]
 
-    return rows
+    return of
 
 
 PROGRAM = """
@@ -477,6 +492,14 @@ FUNCTIONS: dict[str, Function] = {
         1e-3,
     ),
     "tt_chain": Function(
+        4,
+        lambda count: _chain_shape(count, CHAIN_STEPS),
+        lambda count, rng: _chain_shape(count, 1 + _log_uniform(rng, MAX_STEPS - 1)),
+        _chain,
+        1e-3,
+        elements=lambda shape: shape[0] * shape[1] ** 2,
+    ),
+    "TTChain": Function(
         4,
         lambda count: _chain_shape(count, CHAIN_STEPS),
         lambda count, rng: _chain_shape(count, 1 + _log_uniform(rng, MAX_STEPS - 1)),

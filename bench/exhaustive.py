@@ -13,7 +13,7 @@ from vyre_opt.tuning.workload import Workload
 
 __all__ = ["Exhaustive"]
 
-ROUNDS_OF_A_PREPARATION = 4
+ROUNDS_OF_A_PREPARATION = 2
 
 
 class Exhaustive:

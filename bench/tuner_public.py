@@ -7,8 +7,8 @@ Each search may measure 25, 50, 100 or 200 configurations, each time begun anew,
 
 random search of as many different configurations, as it is expected to be.  P is taken of the mean of what all seeds found,
 and its mean over budgets and spaces is the score; the interval is that of 19 of 20 bootstrap samples of the seeds.  Beside the
-tuner run strategies of Kernel Tuner, at their defaults, in its simulation mode, if it is installed; but for its bayes_opt: that takes some 40 ms a
-configuration, and had 0.05 with 8 seeds.  Times are those of a process on each core.
+tuner run strategies of Kernel Tuner, at their defaults, in its simulation mode, if it is installed.  Times are those of a
+process on each core.
 """
 
 from __future__ import annotations

@@ -51,6 +51,75 @@ def test_matrices_of_random_shapes(seed: int, target: str) -> None:
         assert out.tolist() == [total % 2**32 for total in expected], (rows, columns)
 
 
+@pytest.mark.parametrize("ranks", [(5,), (7, 3), (7, 3, 9, 1), (64, 64, 64, 64), (1, 40, 40, 33, 2)])
+def test_prepared_chain(ranks: tuple[int, ...], target: str, rng: np.random.Generator) -> None:
+    """A vector, or rows of vectors, as NumPy multiplies them; a chain keeps its own cores."""
+    shapes = list(itertools.pairwise((4, *ranks)))
+    cores = [rng.standard_normal(shape).astype(np.float32) / np.float32(shape[0] ** 0.5) for shape in shapes]
+    chain = kernels.TTChain(cores, dispatcher=target)
+    assert chain.ranks == (4, *ranks)
+    rows = rng.standard_normal((5, 4)).astype(np.float32)
+    expected = rows.astype(np.float64)
+    for core in cores:
+        expected = expected @ core
+        core[:] = np.nan
+    for vectors, exact in ((rows, expected), (rows[:1], expected[:1]), (rows[2], expected[2])):
+        actual = chain(vectors)
+        assert actual.shape == exact.shape
+        assert np.abs(actual - exact).max() <= 1e-5 * np.abs(expected).max()
+    assert chain(rows[:0]).shape == (0, ranks[-1])
+    out = np.zeros((5, ranks[-1]), np.float32)
+    assert chain(rows, out=out) is out
+    assert np.array_equal(out, chain(rows))
+
+
+@pytest.mark.parametrize("dtype", [np.uint32, np.int32])
+def test_prepared_chain_of_fixed_point(dtype: type, target: str, rng: np.random.Generator) -> None:
+    """The bits of tt_chain, row by row."""
+    cores = [rng.integers(-(2**18), 2**18, shape).astype(dtype) for shape in ((6, 50), (50, 50), (50, 3))]
+    rows = rng.integers(-(2**18), 2**18, (4, 6)).astype(dtype)
+    chain = kernels.TTChain(cores, dispatcher=target)
+    for row, result in zip(rows, chain(rows), strict=True):
+        expected = kernels.tt_chain(row, cores, dispatcher=target)
+        assert np.array_equal(result, expected)
+        assert np.array_equal(chain(row), expected)
+
+
+def test_prepared_chain_of_large_cores_is_a_launch_for_each(rng: np.random.Generator) -> None:
+    threads = dispatcher("cpu", workers=2)
+    cores = [rng.standard_normal((1500, 1500)).astype(np.float32) / 35 for _ in range(3)]
+    x, out = rng.standard_normal(1500).astype(np.float32), np.zeros(1500, np.float32)
+    assert kernels.TTChain(cores, dispatcher=threads)(x, out=out) is out
+    expected = x.astype(np.float64) @ cores[0] @ cores[1] @ cores[2]
+    assert np.abs(out - expected).max() <= 1e-5 * np.abs(expected).max()
+
+
+def test_wrong_prepared_chains() -> None:
+    one = np.ones((3, 4), np.float32)
+    for cores, message in (
+        ([], "a chain has at least one core"),
+        (3, "cores: a list is wanted, not int"),
+        ([one, one], r"core 1 has shape \(3, 4\), not \(4, ranks\)"),
+        ([one[0]], r"core 0 has shape \(4,\), not \(ranks, ranks\)"),
+        ([one[:0]], "ranks are 1 to 4096"),
+        ([one.astype(np.float64)], "core 0 holds f32, u32, i32, not float64"),
+        ([one, np.ones((4, 4), np.int32)], "core 1 holds"),
+    ):
+        with pytest.raises(BadInputs, match=message):
+            kernels.TTChain(cores)
+    chain = kernels.TTChain([one])
+    for acc in (
+        np.ones(4, np.float32),
+        np.ones((2, 2, 3), np.float32),
+        np.float32(1),
+        np.ones((2, 4), np.float32),
+    ):
+        with pytest.raises(BadInputs, match="acc has shape"):
+            chain(acc)
+    with pytest.raises(BadInputs, match="acc holds"):
+        chain(np.ones(3, np.int32))
+
+
 def test_chain_of_arrays(target: str) -> None:
     """Shapes must follow each other; no core is no step."""
     acc = np.array([1, 2], np.float32)

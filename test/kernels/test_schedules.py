@@ -11,10 +11,11 @@ from support.quick import quick
 
 from vyre_opt import dispatcher, kernel_workload
 from vyre_opt.ir.types import DataType as D
-from vyre_opt.kernels.chain import chain_groups, chain_schedule
+from vyre_opt.kernels.chain import chain_groups, chain_schedule, goes_by_steps
 from vyre_opt.kernels.dfa import MAX_SLAB, dfa_schedule
 from vyre_opt.kernels.embedding import EmbeddingSchedule, EmbeddingShape, embedding_schedule
 from vyre_opt.kernels.embedding_grouped import GroupedSchedule
+from vyre_opt.kernels.embedding_units import EmbeddingUnitSchedule
 from vyre_opt.kernels.matvec import MatvecSchedule, matvec_grid, matvec_schedule
 from vyre_opt.kernels.scan import prefix_grid, prefix_schedule
 from vyre_opt.kernels.search import search_grid, search_schedule
@@ -22,6 +23,7 @@ from vyre_opt.kernels.softmax_fixed import softmax_step_grid, softmax_step_sched
 from vyre_opt.kernels.softmax_schedules import MAX_SPLITS, softmax_schedule
 from vyre_opt.kernels.tensor_train import contract_step_grid, contract_step_schedule
 from vyre_opt.kernels.text_units import ENCODINGS
+from vyre_opt.lowering.nvptx.targets import gpu
 from vyre_opt.tuning.workload import KernelWorkload
 
 #            p, q and inner ranks of a table's cores
@@ -275,12 +277,43 @@ def test_a_chain_is_as_many_launches_as_its_cores_are_worth() -> None:
 
 
 def test_chain_of_large_cores_is_read_by_many_processors() -> None:
-    """A cluster meets faster, and is slower where each of its workgroups has more than 64 KiB of a core."""
-    for rank, workgroups, lanes in ((64, 1, 256), (256, 8, 256), (512, 64, 512), (1024, 64, 512)):
+    """A cluster, whose workgroups meet fast, where its lanes have the registers for a core."""
+    sizes = (64, 1, 256), (256, 8, 256), (384, 12, 512), (512, 8, 1024), (640, 10, 1024), (1024, 1, 1024)
+    for rank, workgroups, lanes in sizes:
         schedule = chain_schedule((1, rank, rank, rank), "sm_90")
         spread = chain_schedule((rank,) * 4, "sm_90")
         assert (spread.workgroups, spread.lanes) == (workgroups, lanes)
         assert schedule.workgroups == 1, "a core of one row does not divide"
+
+
+def test_a_prepared_chain_is_one_launch_unless_one_processor_would_do_large_cores() -> None:
+    for rank, steps in ((64, False), (512, False), (600, True), (1024, True)):
+        assert goes_by_steps((rank,) * 4, "sm_90") == steps
+        assert not goes_by_steps((rank,) * 4, "cpu")
+    assert goes_by_steps((1024,) * 4, "cpu", 8)
+
+
+def test_lookups_of_bf16_are_on_matrix_units_where_many_share_a_slice() -> None:
+    """A GPU has the memory for a middle slice; a search through the lookups takes less time than their products."""
+
+    def is_on_units(digits: int, rank: int, count: int, dtype: D = D.BF16, target: str = "sm_90") -> bool:
+        shape = EmbeddingShape((200, digits, 250), (4, 4, 4), (rank, rank))
+        schedule = embedding_schedule(shape, count=count, target=target, dtype=dtype)
+        if isinstance(schedule, EmbeddingUnitSchedule):
+            assert schedule.shared_bytes(shape) <= gpu(target).shared_bytes
+        return isinstance(schedule, EmbeddingUnitSchedule)
+
+    for rank in (16, 32, 64, 100):
+        assert is_on_units(220, rank, 1 << 12)
+    assert is_on_units(1000, 64, 1 << 14)
+    assert is_on_units(220, 64, 1 << 14, target="sm_80")
+    assert not is_on_units(220, 64, 1 << 14, D.F32)
+    assert not is_on_units(220, 64, 1 << 14, target="cuda")
+    assert not is_on_units(220, 64, 1 << 14, target="sm_75")
+    assert not is_on_units(220, 8, 1 << 16)
+    assert not is_on_units(1000, 16, 1 << 16)
+    assert not is_on_units(220, 64, 512)
+    assert not is_on_units(220, 256, 1 << 16)
 
 
 def test_few_lookups_are_many_workgroups_on_a_gpu() -> None:

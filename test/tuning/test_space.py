@@ -14,6 +14,7 @@ from vyre_opt.kernels.dfa import DfaSchedule
 from vyre_opt.kernels.embedding import EmbeddingSchedule
 from vyre_opt.kernels.embedding_grouped import GroupedSchedule
 from vyre_opt.kernels.embedding_pairs import PairSchedule
+from vyre_opt.kernels.embedding_units import EmbeddingUnitSchedule
 from vyre_opt.kernels.matmul_program import MatmulSchedule, UnitSchedule
 from vyre_opt.kernels.matvec import MatvecSchedule
 from vyre_opt.kernels.scan import ScanSchedule
@@ -34,7 +35,7 @@ SCHEDULES = {
     "math.matmul": (MatmulSchedule, UnitSchedule),
     "tt.contract_step": (StepSchedule,),
     "tt.chain": (ChainSchedule,),
-    "tt.embedding": (EmbeddingSchedule, GroupedSchedule, PairSchedule),
+    "tt.embedding": (EmbeddingSchedule, EmbeddingUnitSchedule, GroupedSchedule, PairSchedule),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from ..ir.diagnostics import DiagnosticError
@@ -45,6 +46,10 @@ class PtxOptions:
     zero_memory: bool = False
 
 
+PORTABLE_CLUSTER = 8
+"""Workgroups of a cluster that all GPUs with clusters take."""
+
+
 class LoadedKernel:
     """A kernel on a device.  `module`: the handle of its module; the context must be current.
 
@@ -59,6 +64,9 @@ class LoadedKernel:
             libcuda.allow_shared(self.function, kernel.dynamic_shared, kernel.symbol)
         if kernel.program.prefer_shared is not None:
             libcuda.prefer_shared(self.function, kernel.program.prefer_shared, kernel.symbol)
+        grid = kernel.program.grid
+        if grid is not None and PORTABLE_CLUSTER < prod(grid) <= device.facts.target.cluster:
+            libcuda.allow_wide_cluster(self.function, kernel.symbol)
         kinds = [param.kind for param in kernel.params]
         self.status: FaultRecord | None = None
         if "status" in kinds:

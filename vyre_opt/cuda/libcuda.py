@@ -42,6 +42,9 @@ _MAX_DYNAMIC_SHARED = 8
 _PREFERRED_CARVEOUT = 9
 """CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT"""
 
+_NON_PORTABLE_CLUSTER = 14
+"""CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED"""
+
 
 @cache
 def library() -> ctypes.CDLL:
@@ -88,6 +91,12 @@ def allow_shared(function: int, size: int, symbol: str) -> None:
 def prefer_shared(function: int, percent: int, symbol: str) -> None:
     """Ask that so much of a multiprocessor's L1 cache is shared memory where a function runs; a GPU need not comply."""
     result = library().cuFuncSetAttribute(ctypes.c_void_p(function), _PREFERRED_CARVEOUT, percent)
+    check(result, f"setting up {symbol}")
+
+
+def allow_wide_cluster(function: int, symbol: str) -> None:
+    """Let the workgroups of a function form a cluster of more than 8, which not all GPUs take.  Raises BackendError."""
+    result = library().cuFuncSetAttribute(ctypes.c_void_p(function), _NON_PORTABLE_CLUSTER, 1)
     check(result, f"setting up {symbol}")
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..runtime.array_backend import ArrayBackend, HostArrays
 from ..runtime.dispatcher import BackendError, BadInputs, Dispatcher, DispatcherLike, shared_dispatcher
 
-__all__ = ["architecture_of", "array_backend_of"]
+__all__ = ["architecture_of", "array_backend_of", "target_of"]
 
 _host_backends: dict[str, HostArrays] = {}
 
@@ -22,6 +22,11 @@ def architecture_of(dispatcher: Dispatcher) -> str:
     except BackendError:
         return ""
     return "" if facts is None else str(facts.target.name)
+
+
+def target_of(dispatcher: Dispatcher) -> str:
+    """What schedules are chosen by: the architecture of a GPU, or the dispatcher's name."""
+    return architecture_of(dispatcher) or dispatcher.name
 
 
 def array_backend_of(dispatcher: DispatcherLike | None, arrays: Mapping[str, Any]) -> ArrayBackend:

@@ -11,14 +11,14 @@ from math import prod
 from typing import Any
 
 from ..ir.types import DataType
-from ..kernels.embedding import EmbeddingShape, embedding, embedding_grid, embedding_schedule
-from ..kernels.embedding_merge import merge_pair, merge_pair_grid, merged_groups
+from ..kernels.embedding import EmbeddingShape, embedding, embedding_grid, embedding_schedule, merge_for
+from ..kernels.embedding_merge import merge_pair, merge_pair_grid
 from ..runtime.array_backend import ArrayBackend, Operand
 from ..runtime.dispatcher import BadInputs, DispatcherLike, OutputAlloc
 from ..runtime.kernel_call import Call, Empty, KernelCall
 from ..runtime.signatures import signature_of
 from .operands import as_u32, check_integers, element_type, listed
-from .placement import architecture_of, array_backend_of
+from .placement import array_backend_of, target_of
 from .planned_function import planned, remember
 from .torch_calls import is_recorded
 
@@ -48,7 +48,7 @@ class TTTable:
             )
         given = _Lookup(cores, dtype, dispatcher)
         backend = array_backend_of(dispatcher, {"core 0": cores[0]})
-        groups = merged_groups(given.shape)
+        groups = merge_for(given.shape, given.element, target_of(backend.dispatcher))
         self._cores = [_merged(backend, cores[first:last], given.element) for first, last in groups]
         self._lookup = _Lookup(self._cores, dtype, dispatcher)
 
@@ -159,7 +159,7 @@ def _rows(
     if count == 0:
         return Empty(rows)
     try:
-        target = architecture_of(backend.dispatcher) or backend.target
+        target = target_of(backend.dispatcher)
         schedule = embedding_schedule(shape, count=count, target=target, dtype=element)
         program = embedding(shape, element, schedule, separate=True, checked=checked)
     except ValueError as error:

@@ -412,7 +412,7 @@ _kernel("tt.embedding",
         "cores:read indices:read out:write",
         {**dict.fromkeys(("p0", "q0", "r1", "p1", "q1"), None), **dict.fromkeys(("r2", "p2", "q2", "r3", "p3", "q3"), 0)},
         {"cores": (DataType.F32, DataType.BF16), "indices": _U32, "out": (DataType.F32, DataType.BF16)},
-        "lanes lookups rows unroll chunk columns terms")
+        "lanes lookups rows unroll chunk subgroups columns terms")
 
 NAMED_KERNELS: dict[str, KernelDef] = {row.name: row.kernel for row in OPS.values() if row.kernel is not None}
 """Name -> what a named kernel takes."""

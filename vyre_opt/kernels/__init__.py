@@ -15,7 +15,7 @@ programs are built in
     chain          tt.chain             tensor_train    tt.contract_step
     matmul_program math.matmul          (matmul_panels, matmul_direct, matmul_dots: for CPUs,
                                         matmul_tiles, matmul_units with pitched_rows: for GPUs)
-    embedding      tt.embedding         (chain_spread, embedding_grouped and embedding_pairs: for GPUs)
+    embedding      tt.embedding         (chain_spread, embedding_grouped, embedding_pairs, embedding_units: for GPUs)
 
 and expansion chooses the program and the schedule for a use of a named kernel.  Most builders are
 cached: the same arguments give the same Program, which must not be changed.  To run passes, build a
@@ -28,6 +28,7 @@ from importlib import import_module
 from typing import Any
 
 _EXPORTS = {
+    "TTChain": "prepared_chain",
     "TTTable": "tt_table",
     "base64_decode": "text_kernels",
     "decode_scan": "text_kernels",

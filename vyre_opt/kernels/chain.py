@@ -19,13 +19,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, product
 from math import inf
 
 from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
-from .chain_spread import build_spread, can_spread
+from .chain_spread import MAX_HELD, build_spread, can_spread
 from .chain_steps import ChainSteps, chain_steps
 from .collective import SUBGROUP, offset
 from .multiply_add import multiply_add, signed, stored, zero
@@ -33,7 +33,14 @@ from .row_stream import RowStream
 from .targets import is_gpu
 from .tensor_train import cells_per_thread
 
-__all__ = ["ChainSchedule", "chain", "chain_groups", "chain_schedule", "uniform_ranks"]
+__all__ = [
+    "ChainSchedule",
+    "chain",
+    "chain_groups",
+    "chain_schedule",
+    "goes_by_steps",
+    "uniform_ranks",
+]
 
 MAX_RANK = 4096
 MAX_TOGETHER, MAX_TOGETHER_ON_CPU = 8, 16
@@ -45,12 +52,13 @@ it."""
 
 SPREAD_CELLS = 192 * 192  # elements of a core from which on several workgroups are faster than one
 
-# (workgroups, lanes), best first.  8 workgroups are a cluster, whose barrier takes half as long as that of 64.
-# But a multiprocessor takes long to read an eighth of a large core: for 64 KiB, as long as the barrier of 64
-# workgroups takes (on an H100).
-CLUSTERS = ((8, 256), (8, 512), (8, 128))
-GRIDS = ((64, 512), (64, 256))
-CLUSTER_CELLS = 8 * 64 * 1024 // 4  # elements of a core up to which a cluster is faster
+WELL_HELD = 32  # values of a core that a lane holds, up to which more lanes are slower
+# (workgroups, lanes), best first.  They are a cluster, whose barrier takes half as long as that of 64 workgroups.
+CLUSTERS = (
+    *((8, lanes) for lanes in (256, 512, 128, 1024)),
+    *((12, lanes) for lanes in (512, 384, 256, 1024)),
+    *((10, lanes) for lanes in (320, 512, 256, 1024)),
+)
 
 
 @dataclass(frozen=True)
@@ -89,13 +97,13 @@ def chain_schedule(ranks: Sequence[int], target: str = "", owns_grid: bool = Tru
         return ChainSchedule(SUBGROUP, vector=1, ahead=0, streamed=2)
     cells = max((x * y for x, y in pairwise(ranks)), default=1)
     if is_gpu(target) and owns_grid and cells >= SPREAD_CELLS:
-        for workgroups, lanes in CLUSTERS + GRIDS if cells <= CLUSTER_CELLS else GRIDS + CLUSTERS:
-            if can_spread(ranks, workgroups, lanes):
+        for held, (workgroups, lanes) in product((WELL_HELD, MAX_HELD), CLUSTERS):
+            if can_spread(ranks, workgroups, lanes, held):
                 return ChainSchedule(lanes, workgroups=workgroups)
     lanes = 64
     while lanes < 512 and lanes * 16 < cells:
         lanes *= 2
-    return ChainSchedule(lanes)
+    return ChainSchedule(1024 if cells >= SPREAD_CELLS else lanes)
 
 
 def chain_groups(ranks: Sequence[int], target: str = "", workers: int = 1) -> list[tuple[int, int]]:
@@ -128,6 +136,15 @@ def chain_groups(ranks: Sequence[int], target: str = "", workers: int = 1) -> li
     ]
 
 
+def goes_by_steps(ranks: Sequence[int], target: str = "", workers: int = 1) -> bool:
+    """Whether a chain whose cores lie one behind the other is faster as a contract_step for each: one processor would do large
+    cores."""
+    cells = max(x * y for x, y in pairwise(ranks))
+    if is_gpu(target):
+        return cells >= ALONE and chain_schedule(ranks, target).workgroups == 1
+    return workers > 1 and cells >= 2 * cells_per_thread(workers)
+
+
 def uniform_ranks(steps: int, rank: int, first: int = 0, last: int = 0) -> tuple[int, ...]:
     """The ranks of `steps` cores: inner ones are `rank`; a `first` or `last` of 0 stands for `rank`."""
     if steps < 1:
@@ -141,34 +158,46 @@ def chain(
     dtype: DataType = DataType.F32,
     schedule: ChainSchedule | None = None,
     separate: bool = False,
+    many: bool = False,
 ) -> Program:
     """The program `chain`: @acc (ranks[0]), @cores (one after the other, each by rows), @out (ranks[-1]).
 
-    `separate`: each core is a buffer of its own, @core0, @core1, ...
+    `separate`: each core is a buffer of its own, @core0, @core1, ...  `many`: @acc and @out hold any number of vectors, one
+    after the other, each of which is a workgroup's.
 
-    For a grid of `schedule.workgroups`.  With one, further workgroups of a grid do nothing.  Raises ValueError
-    for ranks out of range.
+    For a grid of `schedule.workgroups`, or one for each vector.  Further workgroups of a grid do nothing.  Raises ValueError
+    for ranks out of range, and for many vectors with a schedule of several workgroups each.
     """
     if len(ranks) < 2:
         raise ValueError("a chain has at least one core, so at least two ranks")
     if not all(1 <= rank <= MAX_RANK for rank in ranks):
         raise ValueError(f"ranks are 1 to {MAX_RANK}: {list(ranks)}")
     schedule = schedule or chain_schedule(ranks)
+    if many and schedule.workgroups > 1:
+        raise ValueError(f"of many vectors each is done by one workgroup: {schedule}")
     if schedule.workgroups > 1:
         return build_spread(ranks, dtype, schedule.workgroups, schedule.lanes, separate)
     b = Builder("chain", workgroup=schedule.lanes)
-    acc = b.buffer("acc", dtype, ranks[0], "read", 0)
+    acc = b.buffer("acc", dtype, None if many else ranks[0], "read", 0)
     steps = chain_steps(b, ranks, dtype, separate)
-    out = b.buffer("out", dtype, ranks[-1], "write", len(b.program.buffers), live_out=True)
+    size = None if many else ranks[-1]
+    out = b.buffer("out", dtype, size, "write", len(b.program.buffers), live_out=True)
     work = _ChainState(b, ranks, dtype, schedule)
-    with b.if_(b.eq(b.workgroup_id("x"), 0)):
+    number = b.workgroup_id("x", name="number")
+    vectors = b.div(b.len(acc), ranks[0]) if many else b.const(1)
+
+    def of_vector(rank: int, element: Value) -> Value:
+        return b.add(b.mul(number, rank), element) if many else element
+
+    with b.if_(b.lt(number, vectors)):
         with b.for_(work.lane, ranks[0], schedule.lanes) as loop:
-            b.store(signed(b, b.load(acc, loop.index)), "vector", loop.index)
+            b.store(signed(b, b.load(acc, of_vector(ranks[0], loop.index))), "vector", loop.index)
         work.barrier()
         for step in steps:
             _ChainStep(work, step).build()
         with b.for_(work.lane, ranks[-1], schedule.lanes) as loop:
-            b.store(stored(b, b.load("vector", loop.index), dtype), out, loop.index)
+            value = stored(b, b.load("vector", loop.index), dtype)
+            b.store(value, out, of_vector(ranks[-1], loop.index))
     return b.finish(verify=False)
 
 

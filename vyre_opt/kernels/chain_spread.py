@@ -30,26 +30,26 @@ from .chain_steps import ChainSteps, chain_steps
 from .collective import SUBGROUP, elements, offset, shared_sums
 from .multiply_add import multiply_add, signed, stored, zero
 
-__all__ = ["build_spread", "can_spread"]
+__all__ = ["MAX_HELD", "build_spread", "can_spread"]
 
-MAX_HELD = 64  # values of a core that a lane holds
+MAX_HELD = 64  # values of a core that a lane has the registers for
 
 
-def can_spread(ranks: Sequence[int], workgroups: int, lanes: int) -> bool:
-    """Whether every core divides evenly over all lanes, into parts that fit into a lane's registers."""
+def can_spread(ranks: Sequence[int], workgroups: int, lanes: int, held: int = MAX_HELD) -> bool:
+    """Whether every core divides evenly over all lanes, into parts of at most `held` values."""
     return lanes % SUBGROUP == 0 and all(
-        _divides(rows, columns, workgroups, lanes) for rows, columns in pairwise(ranks)
+        _divides(rows, columns, workgroups, lanes, held) for rows, columns in pairwise(ranks)
     )
 
 
-def _divides(rows: int, columns: int, workgroups: int, lanes: int) -> bool:
+def _divides(rows: int, columns: int, workgroups: int, lanes: int, held: int) -> bool:
     own = columns // workgroups
     across = own // gcd(own, 4)
     return (
         columns % workgroups == 0
         and across in (1, 2, 4, 8, 16, 32)
         and rows % (lanes // across) == 0
-        and rows * own <= MAX_HELD * lanes
+        and rows * own <= held * lanes
     )
 
 

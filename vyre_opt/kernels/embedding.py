@@ -31,6 +31,7 @@ from .embedding_grouped import (
     grouped_schedule,
 )
 from .embedding_indices import EmbeddingIndices
+from .embedding_merge import Group, merged_groups
 from .embedding_pairs import PairSchedule, embedding_pairs, pair_grid, pair_schedule
 from .embedding_shape import EmbeddingShape
 from .embedding_units import (
@@ -52,6 +53,7 @@ __all__ = [
     "embedding",
     "embedding_grid",
     "embedding_schedule",
+    "merge_for",
 ]
 
 MAX_TABLE_BYTES = 40 * 1024
@@ -128,6 +130,24 @@ def embedding_schedule(
     elif known and known >= MANY_LOOKUPS and lookups == 4 and columns <= SUBGROUP:
         lanes = 64
     return EmbeddingSchedule(lanes, lookups, strided=strided)
+
+
+def merge_for(shape: EmbeddingShape, dtype: DataType, target: str) -> list[Group]:
+    """The cores of a table to be made one each before lookups, see `merged_groups`; where a GPU has a schedule for the result
+    that is made for it, and not for matrix units if it has one for them.
+    """
+    if not is_gpu(target):
+        return merged_groups(shape)
+
+    def on_units(shape: EmbeddingShape) -> bool:
+        return embedding_unit_schedule(shape, MANY_LOOKUPS, dtype, target) is not None
+
+    if on_units(shape):
+        return [(k, k + 1) for k in range(len(shape.p))]
+    groups = merged_groups(shape, on_units)
+    if len(groups) < len(shape.p):
+        return groups
+    return merged_groups(shape, lambda shape: pair_schedule(shape, MANY_LOOKUPS) is not None)
 
 
 def _cpu_schedule(shape: EmbeddingShape, strided: bool) -> EmbeddingSchedule:

@@ -7,7 +7,7 @@ lacks the rank between the two; at small ones it takes far more, which is what a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import combinations, pairwise
 from math import prod
@@ -30,11 +30,16 @@ Group = tuple[int, int]
 """Cores `first` to `last` - 1."""
 
 
-def merged_groups(shape: EmbeddingShape) -> list[Group]:
-    """The groups of cores to be made one each, two at least: those with the fewest multiplications a lookup."""
+def merged_groups(
+    shape: EmbeddingShape, is_wanted: Callable[[EmbeddingShape], bool] = lambda shape: True
+) -> list[Group]:
+    """The groups of cores to be made one each, two at least: those with the fewest multiplications a lookup, of the shapes
+    that are wanted, or each core by itself."""
     fewest, best = None, None
     for groups in _groupings(len(shape.p)):
         if _elements(shape, groups) > min(MOST_GROWTH * shape.elements, MAX_ELEMENTS):
+            continue
+        if len(groups) < len(shape.p) and not is_wanted(merged_shape(shape, groups)):
             continue
         count = _multiplications(merged_shape(shape, groups))
         if fewest is None or count < fewest:

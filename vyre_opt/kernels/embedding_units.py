@@ -101,11 +101,11 @@ def why_no_units(shape: EmbeddingShape) -> str | None:
 def embedding_unit_schedule(
     shape: EmbeddingShape, count: int, dtype: DataType, target: str, multiprocessors: int = MULTIPROCESSORS
 ) -> EmbeddingUnitSchedule | None:
-    """The default schedule for `count` lookups on an architecture; None if none fits, or if a slice is shared by so few lookups
-    that grouping costs more than it saves."""
+    """The default schedule for `count` lookups on an architecture; None if none fits, or if slices are so small, or shared by so few
+    lookups, that the search costs more than it saves (as measured on an H200)."""
     if dtype is not DataType.BF16 or not has_matrix_units(target) or why_no_units(shape) is not None:
         return None
-    if count < 16 * shape.p[1]:
+    if count < 4 * shape.p[1] or shape.slice_size(1) < max(1024, 4 * shape.p[1]):
         return None
     size, room = _Sizes.of(shape), gpu(target).shared_bytes
 

@@ -254,15 +254,15 @@ def _embedding(r: ExpansionRequest) -> Expansion:
     if r.count(0) not in (None, shape.elements):
         name = r.buffers[0].name
         raise ValueError(f"@{name} has {r.count(0)} elements, its shapes take {shape.elements}")
-    default: k.Schedule = k.embedding_schedule(shape, not r.owns_grid, count, r.target)
+    default: k.Schedule = k.embedding_schedule(shape, not r.owns_grid, count, r.target, r.dtype(0))
     if "terms" in r.schedule:
         default = k.PairSchedule(strided=not r.owns_grid)
     elif "lanes" in r.schedule:
         default = k.EmbeddingSchedule(strided=not r.owns_grid)
-    elif r.schedule.keys() & {"chunk", "columns"}:
+    elif r.schedule.keys() & {"chunk", "columns", "subgroups"}:
         if not r.owns_grid:
             raise ValueError("lookups grouped by slice need a grid of their own: only for a pipeline's stage")
-        default = k.GroupedSchedule()
+        default = k.EmbeddingUnitSchedule() if "subgroups" in r.schedule else k.GroupedSchedule()
     schedule = r.at(default)
     program = k.embedding.__wrapped__(shape, r.dtype(0), schedule, r.dtype(2))
     return Expansion(program, schedule, None if count is None else k.embedding_grid(schedule, shape, count))

@@ -113,7 +113,13 @@ GPU: dict[str, Products] = {
     ),
     "tt.chain": (
         {**_TABLE, "lanes": _WIDE, "vector": _TO_4, "ahead": (0, 16, 32, 64)},
-        {**_TABLE, "lanes": _LANES, "vector": (4,), "ahead": (32,), "workgroups": (2, 4, 8, 16, 32, 64)},
+        {
+            **_TABLE,
+            "lanes": (*_LANES, 320, 384),
+            "vector": (4,),
+            "ahead": (32,),
+            "workgroups": (2, 4, 8, 10, 12, 16, 32, 64),
+        },
     ),
     "tt.embedding": (
         {
@@ -125,6 +131,7 @@ GPU: dict[str, Products] = {
         },
         {"lanes": _WIDE[:3], "lookups": _TO_4, "rows": (4, 8), "unroll": (4,)},
         {"lanes": _WIDE[:3], "lookups": _TO_8, "terms": _TO_4},
+        {"chunk": (2048, 4096, 8192, 16384, 32768), "subgroups": (4, 8, 16)},
     ),
     "decode.base64": (_DECODE,),
     "decode.hex": (_DECODE,),

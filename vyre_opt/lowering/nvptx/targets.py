@@ -61,8 +61,8 @@ class GpuTarget:
 
     @property
     def cluster(self) -> int:
-        """Workgroups that can form a cluster on any such GPU, 1 where there are no clusters."""
-        return 8 if 90 <= self.number < 120 else 1
+        """Workgroups that can form a cluster, of a function that is allowed more than 8; 1 where there are no clusters."""
+        return 16 if 90 <= self.number < 120 else 1
 
     @property
     def rounds_to_bf16(self) -> bool:

@@ -1,0 +1,123 @@
+"""`TTChain`: a chain of matrices that many vectors go through, prepared once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+from ..ir.types import DataType
+from ..kernels.chain import MAX_RANK, chain, chain_schedule, goes_by_steps
+from ..kernels.joined import join, join_grid
+from ..runtime.array_backend import ArrayBackend, Operand
+from ..runtime.dispatcher import BadInputs, DispatcherLike, OutputAlloc
+from ..runtime.kernel_call import Call, Composed, Empty, KernelCall
+from .numeric_kernels import tt_contract_step
+from .operands import element_type, listed
+from .placement import array_backend_of
+from .planned_function import planned
+from .torch_calls import is_recorded
+
+__all__ = ["TTChain"]
+
+SUMMED = (DataType.F32, DataType.U32, DataType.I32)
+MAX_ELEMENTS = (1 << 32) - 1
+
+
+class TTChain:
+    """A vector times each of `cores`, matrices whose shapes match, in one launch.
+
+    f32, or signed 16.16 in u32 or i32.  The cores are copied, one behind the other, where they are; later changes of them do
+    not change the chain.  Raises BadInputs for cores that do not fit.
+
+        chain = TTChain(cores)
+        y = chain(x)                           of shape (r_n,) for x of shape (r_0,)
+        ys = chain(xs)                         of shape (n, r_n) for xs of shape (n, r_0): each row goes through all cores
+    """
+
+    def __init__(self, cores: Sequence[Any], *, dispatcher: DispatcherLike | None = None) -> None:
+        cores = listed(cores, "cores")
+        if not cores:
+            raise BadInputs("a chain has at least one core")
+        if any(map(is_recorded, cores)):
+            raise BadInputs("a chain has no gradient: pass core.detach() for each core")
+        names = [f"core {k}" for k in range(len(cores))]
+        backend = array_backend_of(dispatcher, dict(zip(names, cores, strict=True)))
+        operands = [backend.take(core, name) for core, name in zip(cores, names, strict=True)]
+        element, ranks = element_type(operands[0], names[0], SUMMED), list[int]()
+        for operand, name in zip(operands, names, strict=True):
+            element_type(operand, name, (element,))
+            if len(operand.shape) != 2 or (ranks and operand.shape[0] != ranks[-1]):
+                expected = f"({ranks[-1]}, ranks)" if ranks else "(ranks, ranks)"
+                raise BadInputs(f"{name} has shape {operand.shape}, not {expected}")
+            ranks = ranks or [operand.shape[0]]
+            ranks.append(operand.shape[1])
+        if not all(1 <= rank <= MAX_RANK for rank in ranks):
+            raise BadInputs(f"ranks are 1 to {MAX_RANK}: {ranks}")
+        if sum(operand.count for operand in operands) > MAX_ELEMENTS:
+            raise BadInputs("the cores have more than 2^32 - 1 elements")
+        self.ranks = tuple(ranks)
+        self._cores = _joined(backend, operands, element)
+        self._dispatcher = dispatcher
+
+    def __repr__(self) -> str:
+        return f"<chain of ranks {', '.join(map(str, self.ranks))}>"
+
+    def __call__(self, acc: Any, *, out: Any = None) -> Any:
+        """`acc`, a vector or rows of vectors, times each core.  Raises BadInputs for one of other shapes."""
+        return _run((acc, self._cores), ("acc", "the cores"), self._dispatcher, out, self.ranks)
+
+
+def _joined(backend: ArrayBackend, operands: Sequence[Operand], element: DataType) -> Any:
+    """All elements, one operand behind the other, as a new flat array."""
+    like, program = operands[0], join(element)
+    if len(operands) == 1:
+        return backend.result(backend.copy(like).array, (like.count,), like)
+    while len(operands) > 1:
+        pairs = [operands[k : k + 2] for k in range(0, len(operands), 2)]
+        operands = []
+        for pair in pairs:
+            if len(pair) == 1:
+                operands += pair
+                continue
+            count = pair[0].count + pair[1].count
+            (array,) = backend.run(program, [*pair, OutputAlloc(count)], join_grid(count))
+            result = backend.result(array, (count,), like)
+            operands.append(backend.take(result, "the cores"))
+    return result
+
+
+@planned("TTChain")
+def _run(backend: ArrayBackend, operands: Sequence[Operand], ranks: tuple[int, ...]) -> Call | Composed:
+    acc, cores = operands
+    element = element_type(cores, "core 0", SUMMED)
+    element_type(acc, "acc", (element,))
+    if len(acc.shape) not in (1, 2) or acc.shape[-1] != ranks[0]:
+        raise BadInputs(f"acc has shape {acc.shape}, not ({ranks[0]},) or (n, {ranks[0]})")
+    many = len(acc.shape) == 2
+    shape = (*acc.shape[:-1], ranks[-1])
+    vectors = acc.count // ranks[0]
+    if not vectors:
+        return Empty(shape)
+    if vectors * max(ranks) > MAX_ELEMENTS:
+        raise BadInputs(f"{vectors} vectors of up to {max(ranks)} have more than 2^32 - 1 elements")
+    if not many and goes_by_steps(ranks, backend.target, backend.workers):
+        return Composed(partial(_by_steps, ranks))
+    schedule = chain_schedule(ranks, backend.target, owns_grid=not many)
+    program = chain(ranks, element, schedule, many=many)
+    grid = vectors if many else schedule.workgroups
+    return KernelCall(program, grid, (0, 1, OutputAlloc(vectors * ranks[-1])), shape)
+
+
+def _by_steps(
+    ranks: tuple[int, ...], arrays: Sequence[Any], dispatcher: DispatcherLike | None, out: Any
+) -> Any:
+    """A launch for each core."""
+    acc, cores = arrays
+    start, last = 0, len(ranks) - 1
+    for number, (rows, columns) in enumerate(pairwise(ranks), 1):
+        core = cores[start : start + rows * columns]
+        acc = tt_contract_step(acc, core, dispatcher=dispatcher, out=out if number == last else None)
+        start += rows * columns
+    return acc
