@@ -491,21 +491,16 @@ FUNCTIONS: dict[str, Function] = {
         lambda inner, outer: [_numbers(inner), _numbers(inner * outer).reshape(inner, outer)],
         1e-3,
     ),
-    "tt_chain": Function(
-        4,
-        lambda count: _chain_shape(count, CHAIN_STEPS),
-        lambda count, rng: _chain_shape(count, 1 + _log_uniform(rng, MAX_STEPS - 1)),
-        _chain,
-        1e-3,
-        elements=lambda shape: shape[0] * shape[1] ** 2,
-    ),
-    "TTChain": Function(
-        4,
-        lambda count: _chain_shape(count, CHAIN_STEPS),
-        lambda count, rng: _chain_shape(count, 1 + _log_uniform(rng, MAX_STEPS - 1)),
-        _chain,
-        1e-3,
-        elements=lambda shape: shape[0] * shape[1] ** 2,
+    **dict.fromkeys(
+        ("tt_chain", "TTChain"),
+        Function(
+            4,
+            lambda count: _chain_shape(count, CHAIN_STEPS),
+            lambda count, rng: _chain_shape(count, 1 + _log_uniform(rng, MAX_STEPS - 1)),
+            _chain,
+            1e-3,
+            elements=lambda shape: shape[0] * shape[1] ** 2,
+        ),
     ),
     "tt_embedding": Function(
         4 * math.prod(COLUMNS), _flat, _flat, _embedding, 1e-4, max_elements=MAX_LOOKUPS
