@@ -8,7 +8,8 @@ to @middle once.  Each of its subgroups then does some of them by itself, a stri
 
 The second product multiplies the rows of each lookup by the slices of all, side by side, of which only its own count: so
 few columns are less than matrix units take at a time anyhow.  Its left factor are the sums of the first, in f32, as two
-parts of bf16: what rounding to bf16 gives, and what that leaves.  So they lose no more than a few of the last bits.
+parts of bf16: what rounding to bf16 gives, and what that leaves.  So they keep 16 bits of their fraction, unless they are
+infinite: then the two parts make NaN.
 
 While one waits for its next strip, others multiply.  Ranks are filled up to multiples of 16 by zeros.
 """
