@@ -51,6 +51,32 @@ def test_matrices_of_random_shapes(seed: int, target: str) -> None:
         assert out.tolist() == [total % 2**32 for total in expected], (rows, columns)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_contractions_of_several_vectors(dtype: type, target: str, rng: np.random.Generator) -> None:
+    """As NumPy multiplies them; one vector as a row, too, and none."""
+    core = rng.standard_normal((40, 33)).astype(dtype)
+    for count in (1, 7, 0):
+        acc = rng.standard_normal((count, 40)).astype(dtype)
+        out = kernels.tt_contract_step(acc, core, dispatcher=target)
+        assert out.shape == (count, 33)
+        assert out.dtype == dtype
+        expected = acc.astype(np.float64) @ core.astype(np.float64)
+        assert np.abs(out - expected).max(initial=0) <= (1e-5 if dtype is np.float32 else 2e-2)
+
+
+def test_wrong_contractions_of_several_vectors() -> None:
+    core = np.ones((3, 4), np.float32)
+    for acc, matrix, message in (
+        (np.ones((2, 4), np.float32), core, r"acc has shape \(2, 4\) and the core \(3, 4\)"),
+        (np.ones((2, 3, 3), np.float32), core, r"not \(n, rows\) and \(rows, columns\)"),
+        (np.ones((2, 3), np.float32), core.reshape(-1), r"the core \(12,\)"),
+        (np.ones((2, 3), np.int32), core, "acc of several vectors holds f32"),
+        (np.ones((2, 3), np.float32), core.astype(np.float16), "core holds f32"),
+    ):
+        with pytest.raises(BadInputs, match=message):
+            kernels.tt_contract_step(acc, matrix)
+
+
 @pytest.mark.parametrize("ranks", [(5,), (7, 3), (7, 3, 9, 1), (64, 64, 64, 64), (1, 40, 40, 33, 2)])
 def test_prepared_chain(ranks: tuple[int, ...], target: str, rng: np.random.Generator) -> None:
     """A vector, or rows of vectors, as NumPy multiplies them; a chain keeps its own cores."""

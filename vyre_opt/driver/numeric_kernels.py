@@ -323,15 +323,25 @@ def _bias_type(bias: Operand, element: DataType, columns: int, dtype: str | None
 def tt_contract_step(
     acc: Any, core: Any, *, dispatcher: DispatcherLike | None = None, out: Any = None
 ) -> Any:
-    """out_j = sum_i acc_i * core_ij; f32, or signed 16.16 in u32 or i32."""
+    """out_j = sum_i acc_i * core_ij; f32, or signed 16.16 in u32 or i32.
+
+    An `acc` of shape (n, rows) is n vectors at once, the result (n, columns): the `matmul` of both, of f32, f16 or bf16.
+    """
     return _contract_step((acc, core), ("acc", "core"), dispatcher, out)
 
 
 @planned("tt_contract_step")
-def _contract_step(backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
+def _contract_step(backend: ArrayBackend, operands: Sequence[Operand]) -> Call | Composed:
     from ..kernels import tensor_train as k
 
     vector, matrix = operands
+    if len(vector.shape) > 1:
+        element_type(matrix, "core", (element_type(vector, "acc of several vectors", _FLOATS),))
+        if len(vector.shape) != 2 or len(matrix.shape) != 2 or matrix.shape[0] != vector.shape[1]:
+            raise BadInputs(
+                f"acc has shape {vector.shape} and the core {matrix.shape}, not (n, rows) and (rows, columns)"
+            )
+        return Composed(_contract_steps)
     element = element_type(vector, "acc", _SUMMED)
     element_type(matrix, "core", (element,))
     inner, cells = vector.count, matrix.count
@@ -347,6 +357,12 @@ def _contract_step(backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
         arguments += (Fresh(partials, DataType.U32), Zeros(arrived, DataType.U32))
     program, grid = k.contract_step(element, schedule), k.contract_step_grid(schedule, outer)
     return KernelCall(program, grid, arguments, (outer,))
+
+
+def _contract_steps(arrays: Sequence[Any], dispatcher: DispatcherLike | None, out: Any) -> Any:
+    """Of several vectors."""
+    acc, core = arrays
+    return _matmul((acc, core), ("acc", "core"), dispatcher, out, "none", None, None)
 
 
 @traced_as(traced_tt_chain)
