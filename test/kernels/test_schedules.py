@@ -301,6 +301,9 @@ def test_lookups_of_bf16_are_on_matrix_units_where_many_share_a_slice() -> None:
         schedule = embedding_schedule(shape, count=count, target=target, dtype=dtype)
         if isinstance(schedule, EmbeddingUnitSchedule):
             assert schedule.shared_bytes(shape) <= gpu(target).shared_bytes
+            wide = embedding_schedule(shape, count=count, target=target, dtype=dtype, out_dtype=D.F32)
+            if isinstance(wide, EmbeddingUnitSchedule):
+                assert wide.shared_bytes(shape, D.F32) <= gpu(target).shared_bytes
         return isinstance(schedule, EmbeddingUnitSchedule)
 
     for rank in (16, 32, 64, 100):

@@ -13,7 +13,7 @@ from ..kernels.joined import join, join_grid
 from ..runtime.array_backend import ArrayBackend, Operand
 from ..runtime.dispatcher import BadInputs, DispatcherLike, OutputAlloc
 from ..runtime.kernel_call import Call, Composed, Empty, KernelCall
-from .numeric_kernels import tt_contract_step
+from .numeric_kernels import MAX_ELEMENTS, tt_contract_step
 from .operands import element_type, listed
 from .placement import array_backend_of
 from .planned_function import planned
@@ -22,7 +22,6 @@ from .torch_calls import is_recorded
 __all__ = ["TTChain"]
 
 SUMMED = (DataType.F32, DataType.U32, DataType.I32)
-MAX_ELEMENTS = (1 << 32) - 1
 
 
 class TTChain:

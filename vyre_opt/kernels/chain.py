@@ -125,9 +125,7 @@ def chain_groups(ranks: Sequence[int], target: str = "", workers: int = 1) -> li
         return groups
 
     def is_slow(first: int, last: int) -> bool:
-        """Whether one workgroup would do large cores."""
-        one = chain_schedule(ranks[first : last + 1], target).workgroups == 1
-        return one and max(cells[first:last]) >= ALONE
+        return goes_by_steps(ranks[first : last + 1], target)
 
     return [
         part

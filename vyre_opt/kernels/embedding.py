@@ -30,7 +30,7 @@ from .embedding_grouped import (
     grouped_grid,
     grouped_schedule,
 )
-from .embedding_indices import EmbeddingIndices
+from .embedding_indices import EmbeddingIndices, table_buffers
 from .embedding_merge import Group, merged_groups
 from .embedding_pairs import PairSchedule, embedding_pairs, pair_grid, pair_schedule
 from .embedding_shape import EmbeddingShape
@@ -97,6 +97,7 @@ def embedding_schedule(
     count: int | None = None,
     target: str = "",
     dtype: DataType = DataType.F32,
+    out_dtype: DataType | None = None,
 ) -> Schedule:
     """The default schedule for `count` lookups, None if unknown; for the CPU target, see `_cpu_schedule`.
 
@@ -109,12 +110,11 @@ def embedding_schedule(
     if target == "cpu":
         return _cpu_schedule(shape, strided)
     known = count if is_gpu(target) else None
-    units = embedding_unit_schedule(shape, known, dtype, target) if known and not strided else None
-    if units is not None:
-        return units
-    grouped = grouped_schedule(shape, known) if known and not strided else None
-    if grouped is not None:
-        return grouped
+    if known and not strided:
+        units = embedding_unit_schedule(shape, known, dtype, out_dtype or dtype, target)
+        grouped = units or grouped_schedule(shape, known)
+        if grouped is not None:
+            return grouped
     pairs = pair_schedule(shape, known) if known else None
     if pairs is not None:
         return replace(pairs, strided=strided)
@@ -140,7 +140,7 @@ def merge_for(shape: EmbeddingShape, dtype: DataType, target: str) -> list[Group
         return merged_groups(shape)
 
     def on_units(shape: EmbeddingShape) -> bool:
-        return embedding_unit_schedule(shape, MANY_LOOKUPS, dtype, target) is not None
+        return embedding_unit_schedule(shape, MANY_LOOKUPS, dtype, dtype, target) is not None
 
     if on_units(shape):
         return [(k, k + 1) for k in range(len(shape.p))]
@@ -213,9 +213,7 @@ def embedding(
             f"more than {MAX_TABLE_BYTES}; lower the ranks"
         )
     b = Builder("embedding", workgroup=schedule.lanes)
-    cores = EmbeddingCores(b, shape, dtype, separate)
-    indices = EmbeddingIndices(b, shape, cores.count, checked)
-    b.buffer("out", out_dtype or dtype, None, "write", cores.count + 1, live_out=True)
+    cores, indices = table_buffers(b, shape, dtype, out_dtype or dtype, separate, checked)
     for name, size in zip(("even", "odd"), _tables(shape), strict=True):
         if size:
             b.buffer(name, DataType.F32, size * schedule.lookups, "workgroup")

@@ -26,7 +26,7 @@ from ..lowering.nvptx.targets import STATIC_SHARED_BYTES
 from .collective import SUBGROUP, elements, offset, shared_sums
 from .embedding_chunk import ORDER_BYTES, ChunkLookups, chunk_grid
 from .embedding_cores import EmbeddingCores
-from .embedding_indices import EmbeddingIndices
+from .embedding_indices import EmbeddingIndices, table_buffers
 from .embedding_shape import EmbeddingShape
 
 __all__ = ["GroupedSchedule", "embedding_grouped", "grouped_grid", "grouped_schedule"]
@@ -135,9 +135,7 @@ def embedding_grouped(
     if wrong is not None:
         raise ValueError(f"{schedule}: {wrong}")
     b = Builder("embedding", workgroup=schedule.lanes(shape))
-    cores = EmbeddingCores(b, shape, dtype, separate)
-    indices = EmbeddingIndices(b, shape, cores.count, checked)
-    b.buffer("out", out_dtype, None, "write", cores.count + 1, live_out=True)
+    cores, indices = table_buffers(b, shape, dtype, out_dtype, separate, checked)
     b.buffer("rows", DataType.F32, schedule.lookups * shape.q[0] * shape.r[0], "workgroup")
     _Grouped(b, cores, indices, schedule).build()
     return b.finish(verify=False)

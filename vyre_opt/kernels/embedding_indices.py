@@ -12,9 +12,10 @@ from ..ir.builder import Builder
 from ..ir.program import Value
 from ..ir.types import DataType
 from .collective import as_type
+from .embedding_cores import EmbeddingCores
 from .embedding_shape import EmbeddingShape
 
-__all__ = ["EmbeddingIndices"]
+__all__ = ["EmbeddingIndices", "table_buffers"]
 
 OUTSIDE = (1 << 32) - 1  # no table has as many rows
 
@@ -49,3 +50,18 @@ class EmbeddingIndices:
 
     def trap(self) -> None:
         self.b.trap(f"an index is out of range: the table has {self.rows} rows")
+
+
+def table_buffers(
+    b: Builder,
+    shape: EmbeddingShape,
+    dtype: DataType,
+    out_dtype: DataType,
+    separate: bool,
+    checked: DataType | None,
+) -> tuple[EmbeddingCores, EmbeddingIndices]:
+    """Declares what every form has: the cores, @indices, and @out in rows."""
+    cores = EmbeddingCores(b, shape, dtype, separate)
+    indices = EmbeddingIndices(b, shape, cores.count, checked)
+    b.buffer("out", out_dtype, None, "write", cores.count + 1, live_out=True)
+    return cores, indices

@@ -19,7 +19,7 @@ from ..ir.program import Program, Value
 from ..ir.types import DataType
 from .collective import SUBGROUP, as_type, elements, guarded, shared_sums
 from .embedding_cores import EmbeddingCores
-from .embedding_indices import EmbeddingIndices
+from .embedding_indices import EmbeddingIndices, table_buffers
 from .embedding_shape import EmbeddingShape
 from .tiles import each_tile, tiles_of
 
@@ -101,9 +101,7 @@ def embedding_pairs(
     if wrong is not None:
         raise ValueError(f"{schedule}: {wrong}")
     b = Builder("embedding", workgroup=schedule.lanes)
-    cores = EmbeddingCores(b, shape, dtype, separate)
-    indices = EmbeddingIndices(b, shape, cores.count, checked)
-    b.buffer("out", out_dtype, None, "write", cores.count + 1, live_out=True)
+    cores, indices = table_buffers(b, shape, dtype, out_dtype, separate, checked)
     work = _Pairs(b, cores, indices, schedule)
     count = b.len("indices", name="n")
     with each_tile(b, tiles_of(b, count, schedule.tile), schedule.strided) as tile:

@@ -27,8 +27,9 @@ from ..lowering.nvptx.targets import gpu
 from .collective import SUBGROUP
 from .embedding_chunk import ORDER_BYTES, ChunkLookups, chunk_grid
 from .embedding_cores import EmbeddingCores
-from .embedding_indices import EmbeddingIndices
+from .embedding_indices import EmbeddingIndices, table_buffers
 from .embedding_shape import EmbeddingShape
+from .powers import power_above, power_of
 from .targets import MULTIPROCESSORS, has_matrix_units
 from .tiles import tiles_of
 
@@ -62,13 +63,13 @@ class EmbeddingUnitSchedule:
     def lanes(self) -> int:
         return self.subgroups * SUBGROUP
 
-    def shared_bytes(self, shape: EmbeddingShape) -> int:
-        """Workgroup memory, for results of two bytes."""
+    def shared_bytes(self, shape: EmbeddingShape, out_dtype: DataType = DataType.BF16) -> int:
+        """Workgroup memory, for results of a type."""
         size = _Sizes.of(shape)
         strip = ROWS * (size.depth + PAD) + size.rank * (size.across + PAD)
-        sums = shape.q[1] * ROWS * (size.across + PAD)
+        sums = shape.q[1] * ROWS * (size.across + PAD) * (out_dtype.size_bytes or 1)
         middle = size.depth * (size.wide + PAD)
-        return 2 * (middle + self.subgroups * (strip + sums)) + self.chunk * ORDER_BYTES + 16
+        return 2 * middle + self.subgroups * (2 * strip + sums) + self.chunk * ORDER_BYTES + 16
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class _Sizes:
     def of(cls, shape: EmbeddingShape) -> _Sizes:
         (q0, q1, q2), (depth, rank) = shape.q, (-(-r // ROWS) * ROWS for r in shape.r)
         lookups = max(1, min(ROWS // q0, MOST_ACROSS // q2))
-        across = max(8, 1 << (lookups * q2 - 1).bit_length())
+        across = max(8, power_above(lookups * q2))
         return cls(lookups, depth, rank, q1 * rank, across)
 
 
@@ -100,7 +101,7 @@ def why_no_units(shape: EmbeddingShape) -> str | None:
 
 
 def embedding_unit_schedule(
-    shape: EmbeddingShape, count: int, dtype: DataType, target: str, multiprocessors: int = MULTIPROCESSORS
+    shape: EmbeddingShape, count: int, dtype: DataType, out_dtype: DataType, target: str
 ) -> EmbeddingUnitSchedule | None:
     """The default schedule for `count` lookups on an architecture; None if none fits, or if slices are so small, or shared by so few
     lookups, that the search costs more than it saves (as measured on an H200)."""
@@ -110,20 +111,21 @@ def embedding_unit_schedule(
         return None
     size, room = _Sizes.of(shape), gpu(target).shared_bytes
 
+    def taken(schedule: EmbeddingUnitSchedule) -> int:
+        return schedule.shared_bytes(shape, out_dtype) + OWN_BYTES
+
     def cost(schedule: EmbeddingUnitSchedule) -> float:
         """Of all workgroups, those that run together counted once, in the time that a subgroup takes for a strip."""
         grid = embedding_unit_grid(schedule, shape, count)
-        resident = min(
-            room // (schedule.shared_bytes(shape) + OWN_BYTES), MOST_SUBGROUPS // schedule.subgroups
-        )
+        resident = min(room // taken(schedule), MOST_SUBGROUPS // schedule.subgroups)
         found = count / grid + sqrt(count / grid)  # of which some have more than others
         rounds = ceil(ceil(found / size.lookups) / schedule.subgroups)
         searched, copied = schedule.chunk / schedule.lanes, size.depth * size.wide / PAD / schedule.lanes
         each = rounds + BEGINNING + searched / SEARCHED + copied / COPIED
-        return ceil(grid / (multiprocessors * resident)) * each
+        return ceil(grid / (MULTIPROCESSORS * resident)) * each
 
     options = (EmbeddingUnitSchedule(chunk, subgroups) for chunk in CHUNKS for subgroups in (4, 8, 16))
-    return min((s for s in options if s.shared_bytes(shape) + OWN_BYTES <= room), key=cost, default=None)
+    return min((each for each in options if taken(each) <= room), key=cost, default=None)
 
 
 def embedding_unit_grid(schedule: EmbeddingUnitSchedule, shape: EmbeddingShape, count: int) -> int:
@@ -149,9 +151,7 @@ def embedding_units(
     if dtype.size_bytes != 2:
         raise ValueError(f"matrix units take cores of f16 and bf16 here, not {dtype}")
     b = Builder("embedding", workgroup=schedule.lanes)
-    cores = EmbeddingCores(b, shape, dtype, separate)
-    indices = EmbeddingIndices(b, shape, cores.count, checked)
-    b.buffer("out", out_dtype, None, "write", cores.count + 1, live_out=True)
+    cores, indices = table_buffers(b, shape, dtype, out_dtype, separate, checked)
     _Units(b, cores, indices, schedule, dtype, out_dtype).build()
     return b.finish(verify=False)
 
@@ -283,8 +283,7 @@ class _Units:
     def piece(self, k: int, extent: int) -> int:
         """Elements of core k that a lane copies at a time: a whole number of an extent, all aligned."""
         begin = 0 if self.cores.separate else self.shape.start(k)
-        together = extent | begin
-        return min(PAD, together & -together)
+        return power_of(extent | begin, PAD)
 
     def copy(self, k: int, index: Value, piece: int, name: str, place: tuple[Value, ...]) -> None:
         b = self.b
@@ -342,7 +341,7 @@ class _Units:
     def write(self, strip: Value) -> None:
         """The rows of a strip's lookups from @sums to @out; of a lookup's columns in @sums only its own."""
         b, (q0, q1, q2) = self.b, self.shape.q
-        piece = min(PAD, q2 & -q2)
+        piece = power_of(q2, PAD)
         across = q2 // piece
         each = q0 * q1 * across
 

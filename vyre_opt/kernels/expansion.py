@@ -254,7 +254,9 @@ def _embedding(r: ExpansionRequest) -> Expansion:
     if r.count(0) not in (None, shape.elements):
         name = r.buffers[0].name
         raise ValueError(f"@{name} has {r.count(0)} elements, its shapes take {shape.elements}")
-    default: k.Schedule = k.embedding_schedule(shape, not r.owns_grid, count, r.target, r.dtype(0))
+    default: k.Schedule = k.embedding_schedule(
+        shape, not r.owns_grid, count, r.target, r.dtype(0), r.dtype(2)
+    )
     if "terms" in r.schedule:
         default = k.PairSchedule(strided=not r.owns_grid)
     elif "lanes" in r.schedule:

@@ -24,6 +24,7 @@ from ..ir.types import DataType
 from ..lowering.nvptx.targets import gpu
 from .collective import SUBGROUP, as_type, elements
 from .matmul_form import MatmulProblem, activated
+from .powers import power_of
 from .targets import MULTIPROCESSORS, has_matrix_units
 from .tiles import tiles_of
 
@@ -356,4 +357,4 @@ class _Pieces:
 
 def _piece(extent: int, size: int) -> int:
     """Elements that a lane moves at a time: of a line of `extent` a whole number, and aligned."""
-    return min(PIECE // size, extent & -extent)
+    return power_of(extent, PIECE // size)

@@ -1,8 +1,8 @@
-"""Powers of two around a number, of which lanes and workgroups that share work are."""
+"""Powers of two around a number and in it, of which lanes and workgroups that share work are, and pieces that they move."""
 
 from __future__ import annotations
 
-__all__ = ["power_above", "power_below"]
+__all__ = ["power_above", "power_below", "power_of"]
 
 
 def power_above(number: int) -> int:
@@ -13,3 +13,8 @@ def power_above(number: int) -> int:
 def power_below(number: int) -> int:
     """The largest power of two that is not above `number`, from 1 on."""
     return 1 << number.bit_length() - 1
+
+
+def power_of(number: int, most: int) -> int:
+    """The largest power of two that divides `number`, `most` at most."""
+    return min(most, number & -number)

@@ -223,7 +223,7 @@ def _odd_schedule(vectors: int, vector: int, size: int, rows: int) -> SoftmaxSch
     """For short rows of which no load of 16 bytes is aligned."""
     if rows >= STAGED_ROWS:
         return SoftmaxSchedule(1, 256 if vectors * vector <= 4 else 128, 16 // size, staged=True)
-    lanes = min(SUBGROUP, max(2, 1 << (vectors - 1).bit_length()) // 2)
+    lanes = min(SUBGROUP, max(2, power_above(vectors)) // 2)
     return SoftmaxSchedule(lanes, 256 // lanes, vector, turns=2 if rows >= MANY_SHORT_ROWS else 1)
 
 

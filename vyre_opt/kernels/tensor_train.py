@@ -26,6 +26,7 @@ from ..ir.program import Program, Value
 from ..ir.types import DataType
 from .collective import SUBGROUP, as_bits, elements, offset, shared_sums
 from .multiply_add import multiply_add, signed, stored, zero
+from .powers import power_above, power_below
 from .row_stream import RowStream
 from .targets import MULTIPROCESSORS, is_gpu
 
@@ -113,7 +114,7 @@ def _unknown_schedule(inner: int | None, target: str) -> StepSchedule:
     """A lane for each column: right for every core."""
     if is_gpu(target):
         rows = inner or 16
-        return StepSchedule(lanes=32, unroll=32 if rows >= 4 * 32 else min(16, 1 << rows.bit_length() - 1))
+        return StepSchedule(lanes=32, unroll=32 if rows >= 4 * 32 else min(16, power_below(rows)))
     return StepSchedule(unroll=2) if target == "cpu" else StepSchedule()
 
 
@@ -128,7 +129,7 @@ def _gpu_schedule(inner: int, outer: int, owns_grid: bool) -> StepSchedule:
     vector = 4 if outer % 4 == 0 else 2 if outer % 2 == 0 else 1
     is_wide = outer >= 64 * WORKGROUPS
     across = SUBGROUP if is_wide else 8 if vector == 4 else 16
-    across = min(across, 1 << (-(-outer // vector) - 1).bit_length())
+    across = min(across, power_above(-(-outer // vector)))
     lanes = 512 if vector == 4 and not is_wide else 256
     while across < SUBGROUP and lanes // across > inner:
         across *= 2
@@ -259,7 +260,7 @@ class _Step:
             b.store(b.atomic_add("arrived", block, 1, order="acq_rel"), "count", 0)
         b.barrier("workgroup")
         is_last = b.eq(b.load("count", 0), schedule.splits - 1)
-        side = min(schedule.lanes, 1 << (schedule.columns - 1).bit_length())
+        side = min(schedule.lanes, power_above(schedule.columns))
         slots = schedule.lanes // side
         with b.if_(is_last):
             column = b.rem(b.local_id("x"), side)
