@@ -271,24 +271,35 @@ def test_a_chain_is_as_many_launches_as_its_cores_are_worth() -> None:
     assert sizes((7,) * 21, "cpu", 2) == [16, 4]
     assert sizes((512,) * 5, "sm_90") == sizes((512,) * 5, "cpu", 2) == [4]
     assert sizes((1500,) * 5, "cpu", 1) == [4]
-    assert sizes((1500,) * 5, "cpu", 2) == sizes((600,) * 5, "sm_90") == [1, 1, 1, 1]
+    assert sizes((1500,) * 5, "cpu", 2) == sizes((1500,) * 5, "sm_90") == [1, 1, 1, 1]
+    assert sizes((600,) * 5, "sm_80") == [1, 1, 1, 1], "it has no clusters"
     assert sizes((30, 30, 30, 2000, 2000, 3, 3, 3), "sm_90") == [3, 1, 3]
     assert sizes((30, 30, 30, 2000, 2000, 3, 3, 3), "cpu", 4) == [3, 1, 3]
 
 
-def test_chain_of_large_cores_is_read_by_many_processors() -> None:
-    """A cluster, whose workgroups meet fast, where its lanes have the registers for a core."""
-    sizes = (64, 1, 256), (256, 8, 256), (384, 12, 512), (512, 8, 1024), (640, 10, 1024), (1024, 1, 1024)
-    for rank, workgroups, lanes in sizes:
-        schedule = chain_schedule((1, rank, rank, rank), "sm_90")
-        spread = chain_schedule((rank,) * 4, "sm_90")
-        assert (spread.workgroups, spread.lanes) == (workgroups, lanes)
-        assert schedule.workgroups == 1, "a core of one row does not divide"
+def test_a_cluster_shares_the_cores_of_a_chain() -> None:
+    """Some 32 columns for each workgroup, if the rows divide evenly over the lanes, which need the registers."""
+    clusters = {
+        64: (1, 256),
+        80: (2, 160),
+        128: (4, 128),
+        256: (8, 256),
+        512: (16, 512),
+        600: (10, 800),
+        1024: (16, 1024),
+    }
+    for rank, (workgroups, lanes) in clusters.items():
+        for first in (1, rank):
+            schedule = chain_schedule((first, rank, rank, rank), "sm_90")
+            assert (schedule.workgroups, schedule.lanes) == (workgroups, lanes)
+        assert chain_schedule((rank,) * 4, "sm_80").workgroups == 1
+    assert chain_schedule((1100,) * 4, "sm_90").workgroups == 1
 
 
 def test_a_prepared_chain_is_one_launch_unless_one_processor_would_do_large_cores() -> None:
-    for rank, steps in ((64, False), (512, False), (600, True), (1024, True)):
+    for rank, steps in ((64, False), (512, False), (1024, False), (1100, True)):
         assert goes_by_steps((rank,) * 4, "sm_90") == steps
+        assert goes_by_steps((rank,) * 4, "sm_80") == (rank >= 512)
         assert not goes_by_steps((rank,) * 4, "cpu")
     assert goes_by_steps((1024,) * 4, "cpu", 8)
 

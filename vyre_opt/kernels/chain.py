@@ -19,18 +19,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise, product
+from itertools import pairwise
 from math import inf
 
 from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
-from .chain_spread import MAX_HELD, build_spread, can_spread
+from .chain_spread import best_cluster, build_spread
 from .chain_steps import ChainSteps, chain_steps
 from .collective import SUBGROUP, offset
 from .multiply_add import multiply_add, signed, stored, zero
 from .row_stream import RowStream
-from .targets import is_gpu
+from .targets import is_gpu, widest_cluster
 from .tensor_train import cells_per_thread
 
 __all__ = [
@@ -46,19 +46,12 @@ MAX_RANK = 4096
 MAX_TOGETHER, MAX_TOGETHER_ON_CPU = 8, 16
 """Cores of a launch that are buffers of their own; its code grows with them, and the time to compile it."""
 
-LARGE, ALONE = 1 << 20, 1 << 18
+LARGE, ALONE = 1 << 21, 1 << 18
 """Elements of a core from which on a GPU a launch of its own is worth it; and those where, without, one processor does
 it."""
 
-SPREAD_CELLS = 192 * 192  # elements of a core from which on several workgroups are faster than one
-
-WELL_HELD = 32  # values of a core that a lane holds, up to which more lanes are slower
-# (workgroups, lanes), best first.  They are a cluster, whose barrier takes half as long as that of 64 workgroups.
-CLUSTERS = (
-    *((8, lanes) for lanes in (256, 512, 128, 1024)),
-    *((12, lanes) for lanes in (512, 384, 256, 1024)),
-    *((10, lanes) for lanes in (320, 512, 256, 1024)),
-)
+ONE_WORKGROUP = 64 * 64  # elements of a core up to which one workgroup is faster than a cluster
+MANY_LANES = 192 * 192  # elements of a core from which on one workgroup has as many lanes as there can be
 
 
 @dataclass(frozen=True)
@@ -87,8 +80,8 @@ class ChainSchedule:
 
 
 def chain_schedule(ranks: Sequence[int], target: str = "", owns_grid: bool = True) -> ChainSchedule:
-    """More lanes for larger cores; on a GPU (`target` cuda or sm_90, say) also more workgroups, if the
-    program `owns_grid`.
+    """More lanes for larger cores; on a GPU with clusters (`target` cuda or sm_90, say) also a cluster of workgroups, if
+    the program `owns_grid`.
 
     On the CPU target one thread does a step, so one subgroup is best: more would only pass partial sums to
     each other.  It streams rows.
@@ -96,14 +89,15 @@ def chain_schedule(ranks: Sequence[int], target: str = "", owns_grid: bool = Tru
     if target == "cpu":
         return ChainSchedule(SUBGROUP, vector=1, ahead=0, streamed=2)
     cells = max((x * y for x, y in pairwise(ranks)), default=1)
-    if is_gpu(target) and owns_grid and cells >= SPREAD_CELLS:
-        for held, (workgroups, lanes) in product((WELL_HELD, MAX_HELD), CLUSTERS):
-            if can_spread(ranks, workgroups, lanes, held):
-                return ChainSchedule(lanes, workgroups=workgroups)
+    if owns_grid and cells > ONE_WORKGROUP:
+        cluster = best_cluster(tuple(ranks), widest_cluster(target))
+        if cluster is not None:
+            workgroups, lanes = cluster
+            return ChainSchedule(lanes, workgroups=workgroups)
     lanes = 64
     while lanes < 512 and lanes * 16 < cells:
         lanes *= 2
-    return ChainSchedule(1024 if cells >= SPREAD_CELLS else lanes)
+    return ChainSchedule(1024 if cells >= MANY_LANES else lanes)
 
 
 def chain_groups(ranks: Sequence[int], target: str = "", workers: int = 1) -> list[tuple[int, int]]:

@@ -39,6 +39,8 @@ SPREAD: tuple[tuple[tuple[int, ...], ChainSchedule], ...] = (
     ((256, 256, 256, 256), ChainSchedule(128, workgroups=8)),
     ((64, 64, 32, 32, 64), ChainSchedule(64, workgroups=2)),
     ((128, 64, 64, 64), ChainSchedule(32, workgroups=16)),
+    ((1, 37, 37, 37, 50, 3), ChainSchedule(64, workgroups=3)),
+    ((100, 130, 130, 130, 1), ChainSchedule(160, workgroups=5)),
 )
 CHAIN_SCHEDULES = {
     "": None,

@@ -94,7 +94,7 @@ def _nvptx(architecture: str) -> Lowering:
         context = KernelContext(
             program=program, funcs={}, specs={}, target=target, bounds="none", text=module, symbol="f",
             proven=set(), bases={}, alignment=Alignment(program), forms=ValueForms(program),
-            may_fault=False, is_cluster=False,
+            may_fault=False, is_cluster=False, replicas=None,
         )  # fmt: skip
         emitter = FunctionEmitter(context)
         w, parameters = emitter.w, []

@@ -30,8 +30,8 @@ nvvm.read.ptx.sreg.tid.x nvvm.read.ptx.sreg.tid.y nvvm.read.ptx.sreg.tid.z
 nvvm.read.ptx.sreg.ctaid.x nvvm.read.ptx.sreg.ctaid.y nvvm.read.ptx.sreg.ctaid.z
 nvvm.read.ptx.sreg.nctaid.x nvvm.read.ptx.sreg.nctaid.y nvvm.read.ptx.sreg.nctaid.z
 nvvm.read.ptx.sreg.laneid
-nvvm.barrier.cta.sync.all nvvm.barrier.cluster.arrive
-nvvm.barrier.cluster.arrive.relaxed nvvm.barrier.cluster.wait
+nvvm.barrier.cta.sync.all nvvm.barrier.cta.red.popc.all nvvm.barrier.cluster.arrive
+nvvm.barrier.cluster.arrive.relaxed nvvm.barrier.cluster.wait nvvm.mapa.shared.cluster
 nvvm.bar.warp.sync nvvm.membar.gl nvvm.membar.cta
 nvvm.shfl.sync.idx.i32 nvvm.shfl.sync.up.i32 nvvm.shfl.sync.down.i32 nvvm.shfl.sync.bfly.i32
 nvvm.vote.ballot.sync nvvm.redux.sync.add nvvm.redux.sync.umin nvvm.redux.sync.umax nvvm.redux.sync.min

@@ -1,7 +1,7 @@
 """Barriers of a subgroup, a workgroup and a grid.
 
-A grid barrier is a cluster barrier where the whole grid is one cluster.  Elsewhere it waits on a
-counter in global memory (`%arrivals`), and the kernel needs a cooperative launch.
+A grid barrier is a cluster barrier where the whole grid is one cluster, without a fence where the buffers that it
+orders have replicas (see exchange.py).  Elsewhere it waits on a counter in global memory (`%arrivals`), and the kernel needs a cooperative launch.
 
 None is of the kind `aligned`, which takes all lanes of a warp to arrive together.  Lanes that left a loop at
 different turns need not have met again, above all where an access in the loop may fault: with an aligned barrier
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...ir.program import Op
+from .exchange import arrive_and_wait
 from .faults import poll
 from .function_emitter import FunctionEmitter
 from .subgroup_ops import lane_mask
@@ -25,6 +26,9 @@ def _barrier(emitter: FunctionEmitter, op: Op) -> None:
     scope = op.attrs["scope"]
     if scope == "subgroup":
         emitter.w.call("llvm.nvvm.bar.warp.sync", "void", [("i32", lane_mask(emitter))])
+        return
+    if scope == "grid" and emitter.context.replicas is not None:
+        arrive_and_wait(emitter)
         return
     _workgroup_barrier(emitter)
     if scope == "grid" and emitter.context.is_cluster:

@@ -17,6 +17,7 @@ from ...ir.types import DataType
 from ..common.lane_shape import carrier
 from ..common.llvm_text import ModuleText, Writer
 from .abi import FaultSite
+from .replicas import Replicas
 from .targets import GpuTarget
 
 __all__ = ["FunctionEmitter", "KernelContext", "Elements", "BufferRef", "RunBlock"]
@@ -39,6 +40,7 @@ class BufferRef:
     space: int
     count: str
     is_constant: bool
+    has_replicas: bool = False
 
     @property
     def type(self) -> str:
@@ -55,8 +57,8 @@ class KernelContext:
     """The state shared by a program's body and the functions that it calls.
 
     `specs`: the encoded values of the specialization constants.  `proven`: the accesses that are
-    known to be in bounds.  `bases`: see BoundsProofs.  `is_cluster`: the whole grid is one cluster of workgroups.  `buffers`,
-    `params` (the LLVM name of each runtime scalar's word) and `sites` are filled in while the kernel is written.
+    known to be in bounds.  `bases`: see BoundsProofs.  `is_cluster`: the whole grid is one cluster of workgroups.  `replicas`: see
+    replicas.py; `mailbox` is then the pointer to the object that their barrier waits on.  `buffers`, `params` (the LLVM name of each runtime scalar's word) and `sites` are filled in while the kernel is written.
     """
 
     program: Program
@@ -72,6 +74,8 @@ class KernelContext:
     forms: ValueForms
     may_fault: bool
     is_cluster: bool
+    replicas: Replicas | None
+    mailbox: str = ""
     buffers: dict[str, BufferRef] = field(default_factory=dict)
     params: dict[str, str] = field(default_factory=dict)
     sites: list[FaultSite] = field(default_factory=list)

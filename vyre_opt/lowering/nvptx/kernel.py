@@ -27,10 +27,12 @@ from .barriers import BARRIER_OPS
 from .checks import check_ahead
 from .control import CONTROL_OPS
 from .copies import COPY_OPS
+from .exchange import begin
 from .faults import fault_blocks
 from .function_emitter import BufferRef, Elements, FunctionEmitter, KernelContext
 from .matrices import FIRST, MATRIX_OPS, why_no_product
 from .memory import MEMORY_OPS
+from .replicas import BARRIER_BYTES, replicas
 from .subgroup_ops import SUBGROUP_OPS
 from .targets import STATIC_SHARED_BYTES, GpuTarget
 from .values import VALUE_OPS
@@ -114,6 +116,7 @@ def _kernel(
     funcs = unit.module.funcs if unit.module is not None else {}
     specs = spec_values(program, unit.specs)
     proofs = BoundsProofs(program, specs, proves=bounds != "none")
+    may_fault, is_cluster = _may_fault(program, funcs, bounds, proofs.proven), _is_cluster(program, target)
     context = KernelContext(
         program=program,
         funcs=funcs,
@@ -126,14 +129,17 @@ def _kernel(
         bases=proofs.bases,
         alignment=Alignment(program, specs),
         forms=proofs.forms,
-        may_fault=_may_fault(program, funcs, bounds, proofs.proven),
-        is_cluster=_is_cluster(program, target),
+        may_fault=may_fault,
+        is_cluster=is_cluster,
+        replicas=replicas(program, target, may_fault) if is_cluster else None,
     )
     # `sites` is one list for both: it fills while the ops are written
     kernel = EntryPoint(program, symbol, sites=context.sites)
     params = _declare(context, kernel)
     _workgroup_memory(context, kernel, symbols)
     emitter = FunctionEmitter(context)
+    if context.replicas is not None:
+        begin(emitter)
     _run_block(emitter, program.body)
     emitter.w.line("ret void")
     fault_blocks(emitter)
@@ -260,11 +266,18 @@ def _attributes(is_constant: bool, has_barrier: bool) -> str:
 
 
 def _workgroup_memory(context: KernelContext, kernel: EntryPoint, symbols: set[str]) -> None:
-    """Allocate the workgroup buffers, 16-byte aligned: statically up to 48 KiB in all, dynamically above.
+    """Allocate the workgroup buffers and the replicas, 16-byte aligned: statically up to 48 KiB in all, dynamically above.
 
     Raises DiagnosticError, located at the largest one, if the GPU has less.
     """
-    tiles = [b for b in context.program.buffers.values() if b.is_workgroup]
+    replicated = context.replicas.buffers if context.replicas is not None else frozenset()
+    tiles = [b for b in context.program.buffers.values() if b.is_workgroup or b.name in replicated]
+    if replicated:
+        context.mailbox = f"@{context.symbol}.mailbox"
+        kind = f"[{BARRIER_BYTES} x i8]"
+        context.text.globals.append(
+            f"{context.mailbox} = internal addrspace(3) global {kind} undef, align {BARRIER_BYTES}"
+        )
     offsets: list[int] = []
     total = 0
     for tile in tiles:
@@ -284,7 +297,8 @@ def _workgroup_memory(context: KernelContext, kernel: EntryPoint, symbols: set[s
         if not base:
             pointer = f"@{context.symbol}.tile.{number}"
             context.text.globals.append(_tile(pointer, tile))
-        context.buffers[tile.name] = BufferRef(pointer, 3, str(tile.count or 0), False)
+        has_replicas = tile.name in replicated
+        context.buffers[tile.name] = BufferRef(pointer, 3, str(tile.count or 0), False, has_replicas)
 
 
 def _tile(name: str, tile: Buffer) -> str:

@@ -15,6 +15,7 @@ from ...ir.types import DataType
 from ..common import conversions
 from ..common.lane_shape import SCALAR, LaneShape
 from .abi import ALIGNMENT
+from .exchange import send
 from .function_emitter import NO_METADATA, BufferRef, FunctionEmitter
 from .values import as_vector
 
@@ -210,10 +211,24 @@ def store(emitter: FunctionEmitter, op: Op) -> None:
         for first, wide, pointer in _pieces(emitter, op, access, index, dtype):
             lanes = elements[first : first + wide]
             raw = [conversions.store_value(emitter.w, SCALAR, dtype.element, lane) for lane in lanes]
+            if access.buffer.has_replicas:
+                place = pointer.removeprefix(f"{access.buffer.type} ").split(",")[0]
+                send(emitter, place, [word for each in raw for word in _words(emitter, each, memory)])
+                continue
             emitter.w.line(f"store {LaneShape(wide).of(memory)} {as_vector(emitter, raw, memory)}, {pointer}")
         return []
 
     guarded(emitter, access.happens, write, dtype)
+
+
+def _words(emitter: FunctionEmitter, value: str, memory: str) -> list[str]:
+    """The 32-bit words of a value of 4 or 8 bytes, the low one first."""
+    w = emitter.w
+    if memory in ("i32", "float"):
+        return [w.emit(f"bitcast {memory} {value} to i32")]
+    whole = w.emit(f"bitcast {memory} {value} to i64")
+    low = w.emit(f"trunc i64 {whole} to i32")
+    return [low, w.emit(f"trunc i64 {w.emit(f'lshr i64 {whole}, 32')} to i32")]
 
 
 MEMORY_OPS: dict[str, Callable[[FunctionEmitter, Op], None]] = {"load": _load, "store": store}

@@ -84,7 +84,7 @@ _TABLE: dict[int, tuple[PtxVersion, int]] = {
     86: ((7, 1), 99),
     87: ((7, 4), 163),
     89: ((7, 8), 99),
-    90: ((8, 0), 227),  # 7.8 knows it too, but not all of its cluster barriers
+    90: ((8, 1), 227),  # 7.8 knows it too, but not all that clusters have
     100: ((8, 6), 227),
     101: ((8, 6), 227),
     103: ((8, 8), 227),

@@ -1,0 +1,103 @@
+"""Replicas of transient buffers within a cluster: only where no fence is needed."""
+
+from __future__ import annotations
+
+import pytest
+
+from vyre_opt import parse
+from vyre_opt.kernels.chain import ChainSchedule, chain
+from vyre_opt.lowering.nvptx.replicas import Replicas, replicas
+from vyre_opt.lowering.nvptx.targets import gpu
+
+TEXT = """vyre 1
+program @p workgroup({lanes}) grid(4) {{
+  buffer @in : f32[64] read binding(0)
+  buffer @out : f32[64] read_write binding(1) live_in live_out
+  buffer @t : {type} read_write
+  buffer @tile : f32[64] workgroup
+  %g = global_id x
+  %l = local_id x
+  %zero = const 0 : u32
+  %one = const 1 : u32
+  %p = eq %zero, %zero : u32
+  %v = const {value} : {element}
+  {lines}
+}}
+"""
+STORE, LOAD, MEET = "store %v, @t[%g] : {type}", "%{} = load @t[%l] : f32", "barrier grid"
+
+# What a lane stores between two barriers, in words; None where a fence is needed
+CASES = {
+    "a store, a barrier, a load": ([STORE, MEET, LOAD.format("a")], 1),
+    "a store into each half, which the other step reads": (
+        [STORE, "for %i = 0 to 9 step 1 {", MEET, LOAD.format("a"), STORE, "}", MEET],
+        1,
+    ),
+    "stores in both ways of an if": (["if %p {", STORE, STORE, "} else {", STORE, "}", MEET], 2),
+    "stores in a loop": (["for %i = %l to 16 step 4 {", STORE, "}", MEET], 4),
+    "workgroup memory is nothing else": (["store %v, @tile[%l] : f32", STORE, MEET, LOAD.format("a")], 1),
+    "storage written after the last barrier": ([STORE, MEET, LOAD.format("a"), "store %a, @out[%g] : f32"], 1),
+    "storage that is only read": (["%x = load @in[%g] : f32", "store %x, @t[%g] : f32", MEET], 1),
+    "a load before the barrier that brings it": ([STORE, LOAD.format("a"), MEET], None),
+    "a load in the next turn": (["for %i = 0 to 9 step 1 {", LOAD.format("a"), STORE, "}", MEET], None),
+    "a load in the next turn, beside a barrier": (
+        ["for %i = 0 to 9 step 1 {", LOAD.format("a"), MEET, STORE, "}", MEET],
+        None,
+    ),
+    "a barrier that may be left out": (["if %p {", STORE, MEET, "} else {", STORE, "}", LOAD.format("a"), MEET], None),
+    "stores that no barrier follows": ([STORE, MEET, STORE], None),
+    "storage written before a barrier": (["store %v, @out[%g] : f32", STORE, MEET], None),
+    "storage written before the barrier of the next turn": (
+        [STORE, "for %i = 0 to 9 step 1 {", MEET, "store %v, @out[%g] : f32", "}"],
+        None,
+    ),
+    "storage read before and written after": (
+        ["%x = load @out[%l] : f32", STORE, MEET, "store %v, @out[%g] : f32"],
+        None,
+    ),
+    "stores in a loop of any length": (["%n = load @in[%l] : f32", "%m = cast %n : f32 -> u32", "for %i = 0 to %m step 1 {", STORE, "}", MEET], None),
+    "more bytes than can be counted": (["for %i = 0 to 4096 step 1 {", STORE, "}", MEET], None),
+    "atomics": (["%x = atomic_add<relaxed> @t[%l], %v : f32", MEET], None),
+    "another op beside": ([STORE, "%x = atomic_add<relaxed> @out[%l], %v : f32", MEET], None),
+}  # fmt: skip
+
+
+def _replicas(lines: list[str], dtype: str = "f32", lanes: int = 32) -> Replicas | None:
+    kind = dtype.split(" x ")[-1].rstrip(">")
+    value = "1.0" if kind.startswith("f") else "1"
+    text = TEXT.format(
+        lines="\n  ".join(lines).replace("{type}", dtype),
+        type=f"{kind}[256]",
+        element=dtype,
+        value=value,
+        lanes=lanes,
+    )
+    program = parse(text).programs["p"]
+    return replicas(program, gpu("sm_90"), may_fault=False)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_can_go_without_a_fence(name: str) -> None:
+    lines, words = CASES[name]
+    found = _replicas(lines)
+    assert (found and found.words) == words
+    if found is not None:
+        assert (found.buffers, found.workgroups) == ({"t"}, 4)
+
+
+def test_elements_are_whole_words() -> None:
+    at = "%i = mul %l, %one\n"
+    for dtype, words in {"u32": 1, "i64": 2, "f64": 2, "vec<4 x f32>": 4, "f16": None, "u8": None}.items():
+        found = _replicas([at, STORE.replace("%g", "%i"), MEET], dtype)
+        assert (found and found.words) == words, dtype
+
+
+def test_a_workgroup_needs_a_lane_for_each_of_the_cluster() -> None:
+    assert _replicas([STORE, MEET], lanes=4)
+    assert _replicas([STORE, MEET], lanes=3) is None
+
+
+def test_a_lane_that_may_end_early_would_leave_others_waiting() -> None:
+    program = chain((256,) * 4, schedule=ChainSchedule(256, workgroups=8))
+    assert replicas(program, gpu("sm_90"), may_fault=False) is not None
+    assert replicas(program, gpu("sm_90"), may_fault=True) is None

@@ -1,0 +1,142 @@
+"""Hand-offs within a cluster by replicas of a buffer, without a fence.
+
+Each workgroup has an mbarrier object (PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier"): it lets
+go when every workgroup of the cluster has arrived and all announced bytes have come.
+
+    store            st.async to each replica, which tells the object there of its bytes; the lane counts its words
+    grid barrier     all lanes add up their words; lane r arrives at the object of workgroup r and announces the bytes;
+                     then all wait for their own object
+
+So nothing waits for the loads of the workgroup, and a value is there after one way through the cluster.
+"""
+
+from __future__ import annotations
+
+from ...ir.program import Program
+from .function_emitter import FunctionEmitter
+from .replicas import WORD
+from .values import linear_id
+
+__all__ = ["arrive_and_wait", "begin", "send"]
+
+SHARED, CLUSTER = "ptr addrspace(3)", "ptr addrspace(7)"
+SENT, PARITY = "%sent", "%parity"
+"""Slots: the words that this lane has stored since the last barrier; the parity of the phase that the object is in."""
+
+
+def begin(emitter: FunctionEmitter) -> None:
+    """Set up this workgroup's object, zero its replicas, and wait until all workgroups have."""
+    w, context = emitter.w, emitter.context
+    assert context.replicas is not None
+    for slot in (SENT, PARITY):
+        w.line(f"{slot} = alloca i32")
+        w.line(f"store i32 0, ptr {slot}")
+    lane = linear_id(emitter)
+    for name in sorted(context.replicas.buffers):
+        _zero(emitter, context.buffers[name].pointer, _words(context.program, name), lane)
+    first, ready = w.label("first"), w.label("ready")
+    w.branch_if(w.emit(f"icmp eq i32 {lane}, 0"), first, ready)
+    w.start(first)
+    _asm(
+        emitter,
+        "mbarrier.init.shared::cta.b64 [$0], $1; fence.mbarrier_init.release.cluster;",
+        "r,n",
+        [("i32", _number(emitter, SHARED, context.mailbox)), ("i32", str(context.replicas.workgroups))],
+    )
+    w.fall_into(ready)
+    for step in ("arrive", "wait"):
+        w.call(f"llvm.nvvm.barrier.cluster.{step}", "void", [])
+
+
+def _words(program: Program, name: str) -> int:
+    return (program.buffers[name].size_bytes or 0) // WORD
+
+
+def _zero(emitter: FunctionEmitter, pointer: str, words: int, lane: str) -> None:
+    w = emitter.w
+    before, head, body, done = w.block, w.label("zero"), w.label("zeroing"), w.label("zeroed")
+    following = w.fresh()
+    w.fall_into(head)
+    place = w.phi("i32", [(lane, before), (following, body)])
+    w.branch_if(w.emit(f"icmp ult i32 {place}, {words}"), body, done)
+    w.start(body)
+    target = w.emit(f"getelementptr i32, {SHARED} {pointer}, i32 {place}")
+    w.line(f"store i32 0, {SHARED} {target}, align {WORD}")
+    w.line(f"{following} = add i32 {place}, {emitter.context.program.lanes}")
+    w.branch(head)
+    w.start(done)
+
+
+def send(emitter: FunctionEmitter, pointer: str, words: list[str]) -> None:
+    """Store 32-bit words, one behind the other and 1, 2 or 4 of them aligned to their size, to the place of every replica
+    that `pointer` is in this workgroup's."""
+    w, context = emitter.w, emitter.context
+    assert context.replicas is not None
+    count = len(words)
+    shape = ".b32" if count == 1 else f".v{count}.b32"
+    places = [f"${k}" for k in range(1, count + 1)]
+    value = places[0] if count == 1 else f"{{{', '.join(places)}}}"
+    text = f"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes{shape} [$0], {value}, [${count + 1}];"
+    for workgroup in range(context.replicas.workgroups):
+        there, object_ = (_in_workgroup(emitter, at, str(workgroup)) for at in (pointer, context.mailbox))
+        values = [("i32", word) for word in words]
+        _asm(emitter, text, ",".join("r" * (count + 2)), [("i32", there), *values, ("i32", object_)])
+    sent = w.emit(f"load i32, ptr {SENT}")
+    w.line(f"store i32 {w.emit(f'add i32 {sent}, {count}')}, ptr {SENT}")
+
+
+def arrive_and_wait(emitter: FunctionEmitter) -> None:
+    """The grid barrier: what was sent before is in all replicas after it."""
+    w, context = emitter.w, emitter.context
+    replicas, mailbox = context.replicas, context.mailbox
+    assert replicas is not None
+    sent, total = w.emit(f"load i32, ptr {SENT}"), "0"
+    # This also is the barrier of the workgroup.  Without stores before it there is nothing to add up, but to wait for
+    for bit in range(max(1, replicas.words.bit_length())):
+        has_bit = w.emit(f"trunc i32 {w.emit(f'lshr i32 {sent}, {bit}')} to i1")
+        lanes = w.call("llvm.nvvm.barrier.cta.red.popc.all", "i32", [("i32", "0"), ("i1", has_bit)])
+        total = w.emit(f"add i32 {total}, {w.emit(f'shl i32 {lanes}, {bit}')}")
+    w.line(f"store i32 0, ptr {SENT}")
+    lane = linear_id(emitter)
+    arriving, waiting, done = w.label("arriving"), w.label("waiting"), w.label("together")
+    w.branch_if(w.emit(f"icmp ult i32 {lane}, {replicas.workgroups}"), arriving, waiting)
+    w.start(arriving)
+    announced = w.emit(f"mul i32 {total}, {WORD}")
+    text = "mbarrier.arrive.expect_tx.shared::cluster.b64 _, [$0], $1;"
+    _asm(emitter, text, "r,r", [("i32", _in_workgroup(emitter, mailbox, lane)), ("i32", announced)])
+    w.fall_into(waiting)
+    parity = w.emit(f"load i32, ptr {PARITY}")
+    turn = w.label("turn")
+    w.fall_into(turn)
+    text = (
+        "{ .reg .pred done; mbarrier.try_wait.parity.shared::cta.b64 done, [$1], $2; "
+        "selp.u32 $0, 1, 0, done; }"
+    )
+    has_come = _asm(
+        emitter, text, "=r,r,r", [("i32", _number(emitter, SHARED, mailbox)), ("i32", parity)], "i32"
+    )
+    w.branch_if(w.emit(f"icmp ne i32 {has_come}, 0"), done, turn)
+    w.start(done)
+    w.line(f"store i32 {w.emit(f'xor i32 {parity}, 1')}, ptr {PARITY}")
+
+
+def _in_workgroup(emitter: FunctionEmitter, pointer: str, workgroup: str) -> str:
+    """The address, in the memory of a workgroup of the cluster, of the place that `pointer` is in this one's."""
+    there = emitter.w.call("llvm.nvvm.mapa.shared.cluster", CLUSTER, [(SHARED, pointer), ("i32", workgroup)])
+    return _number(emitter, CLUSTER, there)
+
+
+def _number(emitter: FunctionEmitter, kind: str, pointer: str) -> str:
+    return emitter.w.emit(f"ptrtoint {kind} {pointer} to i32")
+
+
+def _asm(
+    emitter: FunctionEmitter, text: str, constraints: str, args: list[tuple[str, str]], result: str = "void"
+) -> str:
+    """PTX that LLVM has no intrinsic for; it may touch any memory."""
+    given = ", ".join(f"{kind} {value}" for kind, value in args)
+    call = f'call {result} asm sideeffect "{text}", "{constraints},~{{memory}}"({given})'
+    if result == "void":
+        emitter.w.line(call)
+        return ""
+    return emitter.w.emit(call)
