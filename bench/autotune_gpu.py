@@ -1,4 +1,4 @@
-"""Tuned against default schedules on a GPU, and against all there are:  python bench/autotune_gpu.py [--shapes N]
+"""Tuned against default schedules on a GPU, and against all there are:  python bench/autotune_gpu.py [--shape NAME]
 
 Softmax, tensor-train embedding, and decode and search: 20 shapes each, and some that are drawn at random.  For each shape
 the tuner starts at the default schedule and measures a quarter of the space at most.  Then every configuration of the
@@ -152,9 +152,7 @@ def main() -> None:
     from vyre_opt.cuda import CudaDispatcher
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--shapes", type=int, default=20, help="of each kernel, the first so many")
-    parser.add_argument("--skip", type=int, default=0, help="so many of these")
-    parser.add_argument("--drawn", type=int, default=DRAWN, help="of each kernel, so many more at random")
+    parser.add_argument("--shape", action="append", help="only the shape of this name; may be repeated")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop to begin shapes after")
     parser.add_argument(
         "--results", type=Path, default=RESULTS, help="the folder to write to (bench/results)"
@@ -165,9 +163,17 @@ def main() -> None:
     path, started = args.results / "autotune_gpu.json", time.perf_counter()
     rows = {} if not path.exists() else {_key(each): each for each in json.loads(path.read_text())["samples"]}
     for kind in args.kernels or KERNELS:
-        for name, make in [*shapes(kind)[args.skip : args.shapes], *drawn(kind, args.drawn)]:
-            if time.perf_counter() - started < args.seconds:
+        for name, make in [*shapes(kind), *drawn(kind, DRAWN)]:
+            is_wanted = not args.shape or name in args.shape
+            if is_wanted and time.perf_counter() - started < args.seconds:
                 rows[kind, name] = sample(kind, name, make, dispatcher)
+                save_all(path, rows, dispatcher.facts.name)
+    for each in targets(list(rows.values())):
+        print(f"{each['what']}: {each['measured']} ({'met' if each['met'] else 'not met'})")
+
+
+def save_all(path: Path, rows: dict[tuple[str, str], dict[str, Any]], gpu: str) -> None:
+    """After each shape, so that a run that is stopped keeps what it has."""
     order = [(kind, name) for kind in KERNELS for name, _ in [*shapes(kind), *drawn(kind, DRAWN)]]
     samples = [rows[key] for key in order if key in rows]
     result = {
@@ -175,7 +181,7 @@ def main() -> None:
         "title": "Tuned against default schedules on a GPU",
         "about": " ".join((__doc__ or "").split("\n\n", 1)[1].split()),
         "date": today(),
-        "machine": {**machine(), "gpu": dispatcher.facts.name},
+        "machine": {**machine(), "gpu": gpu},
         "versions": {p: importlib.metadata.version(p) for p in ("pycuda", "llvmlite", "numpy")},
         "absent": [],
         "tables": [
@@ -199,8 +205,6 @@ def main() -> None:
         "samples": samples,
     }
     save(path, result)
-    for each in targets(samples):
-        print(f"{each['what']}: {each['measured']} ({'met' if each['met'] else 'not met'})")
 
 
 if __name__ == "__main__":

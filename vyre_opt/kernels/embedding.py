@@ -58,6 +58,7 @@ __all__ = [
 
 MAX_TABLE_BYTES = 40 * 1024
 MANY_LOOKUPS = 1 << 15
+FEW_WORKGROUPS = 256  # that keep an H200 busy with lookups of up to 64 columns, if their lanes are many
 
 
 @dataclass(frozen=True)
@@ -121,14 +122,17 @@ def embedding_schedule(
     lookups = 4
     while lookups > 1 and _table_bytes(shape, lookups) > MAX_TABLE_BYTES // 2:
         lookups //= 2
-    while known and lookups > 1 and known < lookups * BUSY_WORKGROUPS:
-        lookups //= 2
     columns = max(q * rank for q, rank in zip(shape.q, shape.ranks[1:], strict=True))
+    busy = BUSY_WORKGROUPS if columns > 2 * SUBGROUP else FEW_WORKGROUPS
+    while known and lookups > 1 and known < lookups * busy:
+        lookups //= 2
     lanes = 128
     if known and lookups == 1 and columns >= 256:
         lanes = 256
     elif known and known >= MANY_LOOKUPS and lookups == 4 and columns <= SUBGROUP:
         lanes = 64
+    elif known and lookups == 4 and known < lookups * BUSY_WORKGROUPS and columns > SUBGROUP:
+        lanes = 256
     return EmbeddingSchedule(lanes, lookups, strided=strided)
 
 

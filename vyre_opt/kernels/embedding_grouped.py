@@ -28,10 +28,12 @@ from .embedding_chunk import ORDER_BYTES, ChunkLookups, chunk_grid
 from .embedding_cores import EmbeddingCores
 from .embedding_indices import EmbeddingIndices, table_buffers
 from .embedding_shape import EmbeddingShape
+from .powers import power_above
 
 __all__ = ["GroupedSchedule", "embedding_grouped", "grouped_grid", "grouped_schedule"]
 
 BUSY_WORKGROUPS = 4 * 132
+MOST_TOGETHER = 8192  # lookups of a chunk
 """Four for each multiprocessor of an H100, so that one can compute while others wait for memory."""
 
 
@@ -86,6 +88,9 @@ def grouped_schedule(shape: EmbeddingShape, count: int) -> GroupedSchedule | Non
     chunk = _chunk(shape.p[1], count)
     is_busy = shape.p[1] * -(-count // chunk) >= BUSY_WORKGROUPS
     small, large = (_fitting(shape, chunk, lookups) for lookups in ((4, 8), (16, 32)))
+    together = GroupedSchedule(max(chunk, min(MOST_TOGETHER, power_above(count))), 16, 16, 4)
+    if not is_busy and together.why_not(shape) is None and together.lanes(shape) >= 256:
+        return together  # a digit's lookups are in one chunk, and fill large tiles
     for options, lanes in ((small, 128 if is_busy else 256), (small, 128), (small + large, 64)):
         fitting = next((option for option in options if option.lanes(shape) >= lanes), None)
         if fitting is not None:
@@ -97,7 +102,7 @@ def _chunk(digits: int, count: int) -> int:
     """The length of a chunk: so that a digit has about 16 lookups in it, which fill some tiles; shorter if
     there would be too few workgroups for all multiprocessors."""
     chunk = 2048
-    while chunk < min(16 * digits, 8192) and digits * -(-count // (2 * chunk)) >= BUSY_WORKGROUPS:
+    while chunk < min(16 * digits, MOST_TOGETHER) and digits * -(-count // (2 * chunk)) >= BUSY_WORKGROUPS:
         chunk *= 2
     return chunk
 

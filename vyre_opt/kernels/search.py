@@ -17,7 +17,7 @@ them to workgroup memory.  Hits go to a list, in no particular order:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..ir.builder import Builder
 from ..ir.program import Program, Value
@@ -46,6 +46,7 @@ CHUNKS = (12, 36, 60, 84)  # an odd number of words each; their tiles are whole 
 RESIDENT = (
     132 * 2048
 )  # lanes that an H100 runs at once: a search takes 32 registers, which allows all of them
+FULL = 0.7  # of these lanes at work, from which on an H200 is up to 6 % faster with larger workgroups
 NEAR, FEW_BYTES = 32, 3 << 19  # rows in workgroup memory, for so many decoded bytes at most
 
 
@@ -96,7 +97,9 @@ def search_schedule(target: str = "", count: int | None = None, warmup: int = 0)
     at_once = (
         s for s in tiled if count is not None and count <= RESIDENT * s.chunk and warmup <= s.tile // 4
     )
-    return next(at_once, SearchSchedule(lookup=True))
+    schedule = next(at_once, SearchSchedule(lookup=True))
+    is_full = not near and FULL * RESIDENT * schedule.chunk < (count or 0) <= RESIDENT * schedule.chunk
+    return replace(schedule, lanes=256) if is_full else schedule
 
 
 def search_grid(schedule: SearchSchedule, count: int) -> int:
