@@ -59,7 +59,7 @@ REFUSED = """%x = "add"(%a) : (u32) -> (u32) | add: takes 2 operands, 1 given
 %x = "movemask"(%c) : (bool) -> (u8) | movemask: takes a vector of 8, 16, 32, 64 bools, not bool
 %x = "splat"() : () -> (vec<2 x u32>) | splat: takes 1 operand, 0 given
 %x = "vector"() : () -> (vec<2 x u32>) | vector: vec<2 x u32> takes 2 operands, 0 given
-"barrier"() {scope = world} : () -> () | barrier: scope is subgroup, workgroup, grid, not world
+"barrier"() {scope = world} : () -> () | barrier: scope is subgroup, workgroup, cluster, grid, not world
 "barrier"() {scope = "workgroup"} : () -> () | barrier: attribute scope: takes a word, not a string
 "trap"() {message = x} : () -> () | trap: attribute message: takes a string, not a word
 "for"() {lower = 0, upper = 4, step = 1} : () -> () | for: has 1 block, not 0

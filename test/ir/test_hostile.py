@@ -68,7 +68,7 @@ TEXTS = {
                   "18446744073709551615>[4] read binding(0) }", ""),
     "100k braces": ("{" * 100_000, "a .vyre text begins with its format version"),
     "100k braces inside": (HEAD + "{" * 100_000, "unexpected '{'"),
-    "a brace in a string": ('vyre 1\nprogram @p foo "{"', "expected workgroup(...), grid(...), prefer(...) or {"),
+    "a brace in a string": ('vyre 1\nprogram @p foo "{"', "expected workgroup(...), cluster(...), grid(...), prefer(...) or {"),
     "100k parentheses": (HEAD + "%x = call @f(" + "(" * 100_000, None),
     "100k types": (HEAD + "%x = splat %a : " + "vec<2 x " * 100_000, None),
     "100k ifs": (HEAD + "if %c {\n" * 100_000, "blocks are nested deeper than 200"),

@@ -138,13 +138,13 @@ MISSING = "program @other has no buffer @ouf"
         ("program @p workgroup(64) {\n  %a = lane_id\n}\n}", "an extra closing brace"),
         (
             "program @p workgrop(64) {\n  %a = lane_id\n}",
-            "expected workgroup(...), grid(...), prefer(...) or {",
+            "expected workgroup(...), cluster(...), grid(...), prefer(...) or {",
         ),
         ("progam @p workgroup(64) {\n  %a = lane_id\n}", "expected a program, a func or a pipeline"),
         ("%a = lane_id", "expected a program, a func or a pipeline"),
         (
             "program @p workgroup(64)\n  %a = lane_id\n}",
-            "expected workgroup(...), grid(...), prefer(...) or {",
+            "expected workgroup(...), cluster(...), grid(...), prefer(...) or {",
         ),
         (
             "pipeline @m {\n  lunch @other grid(1) ()\n}",
@@ -161,15 +161,15 @@ def test_an_error_hides_none_of_another_program(broken: str, message: str) -> No
 @pytest.mark.parametrize(
     ("head", "message"),
     [
-        ("workgrop(64)", "expected workgroup(...), grid(...), prefer(...) or {"),
-        ("workgroup(64) garbage(1)", "expected workgroup(...), grid(...), prefer(...) or {"),
+        ("workgrop(64)", "expected workgroup(...), cluster(...), grid(...), prefer(...) or {"),
+        ("workgroup(64) garbage(1)", "expected workgroup(...), cluster(...), grid(...), prefer(...) or {"),
         ("workgroup(64", "unexpected '{'; expected ) or ,"),
         ("workgroup(64) prefer(sharde = 50)", "no preference is called sharde"),
         ("prefer(shared = 1) workgroup(64) prefer(shared = 2)", "prefer is given twice"),
         ("workgroup(64) prefer(shared 50)", "unexpected '50'; expected ="),
         ("workgroup(6x4)", "unexpected 'x4'; expected ) or ,"),
         ("workgroup 64", "unexpected '64'; expected ("),
-        ("grid(4) wrkgroup(64)", "expected workgroup(...), grid(...), prefer(...) or {"),
+        ("grid(4) wrkgroup(64)", "expected workgroup(...), cluster(...), grid(...), prefer(...) or {"),
     ],
 )
 def test_a_mistake_in_a_head_hides_none_in_its_body(head: str, message: str) -> None:

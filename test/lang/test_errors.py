@@ -129,7 +129,11 @@ WRONG: list[tuple[str, str, str]] = [
     ("y[i] = vyre.fma(a, a)", "needs c", "vyre.fma(a, a)"),
     ("y[i] = vyre.exp(n)", "exp takes floats, not u32", "vyre.exp(n)"),
     ("z[i] = vyre.popcount(a)", "popcount takes integers, not f32", "vyre.popcount(a)"),
-    ("vyre.barrier('warp')", "the scope of a barrier is subgroup, workgroup, grid, not 'warp'", "'warp'"),
+    (
+        "vyre.barrier('warp')",
+        "the scope of a barrier is subgroup, workgroup, cluster, grid, not 'warp'",
+        "'warp'",
+    ),
     ("t = vyre.shared(f32, n)", "the size of shared memory is known when the kernel is translated", "n"),
     ("t = vyre.shared(f32, 0)", "shared memory has 1 or more elements, not 0", "0"),
     ("vyre.shared(f32, 8)[0] = 1.0", "shared memory needs a name", "vyre.shared(f32, 8)"),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from vyre_opt import parse
+from vyre_opt.ir.program import Op, Program
 from vyre_opt.kernels.chain import ChainSchedule, chain
-from vyre_opt.lowering.nvptx.replicas import Replicas, replicas
+from vyre_opt.lowering.nvptx.replicas import NeedsFence, Replicas, replicas
 from vyre_opt.lowering.nvptx.targets import gpu
 
 TEXT = """vyre 1
@@ -72,8 +73,14 @@ def _replicas(lines: list[str], dtype: str = "f32", lanes: int = 32) -> Replicas
         value=value,
         lanes=lanes,
     )
-    program = parse(text).programs["p"]
-    return replicas(program, gpu("sm_90"), may_fault=False)
+    return _found(parse(text).programs["p"])
+
+
+def _found(program: Program, faulting: Op | None = None) -> Replicas | None:
+    try:
+        return replicas(program, gpu("sm_90"), faulting)
+    except NeedsFence:
+        return None
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -99,5 +106,5 @@ def test_a_workgroup_needs_a_lane_for_each_of_the_cluster() -> None:
 
 def test_a_lane_that_may_end_early_would_leave_others_waiting() -> None:
     program = chain((256,) * 4, schedule=ChainSchedule(256, workgroups=8))
-    assert replicas(program, gpu("sm_90"), may_fault=False) is not None
-    assert replicas(program, gpu("sm_90"), may_fault=True) is None
+    assert _found(program) is not None
+    assert _found(program, program.body.ops[0]) is None

@@ -335,13 +335,13 @@ def test_ptx_is_written_once(tmp_path: Path) -> None:
         log = new_log()
         module = parse(FAULTY)
         unit = Unit(module.programs["p"], module, {})
-        texts.append(compiled([unit], gpu("sm_90"), (8, 0), PtxOptions(), store, log)[1])
+        texts.append(compiled([unit], gpu("sm_90"), (8, 1), PtxOptions(), store, log)[1])
         assert [c.cached for c in log] == [cached]
         if cached:
             (entry,) = store.entries()
             entry.path.write_bytes(entry.path.read_bytes()[:-1])
     assert texts[0] == texts[1] == texts[2]
-    assert b".version 8.0" in texts[0]
+    assert b".version 8.1" in texts[0]
 
 
 ROWS_AND_MATRICES = """vyre 2

@@ -22,7 +22,8 @@ def op_samples(row: OpDef) -> Iterator[Module]:
         return
     choices = next((attr.choices for attr in row.attrs if attr.choices), None) or (None,)
     for choice in choices:
-        b = Builder("p", (8, 4) if row.format.startswith("matrix") else (8, 2), 2)
+        workgroup = (8, 4) if row.format.startswith("matrix") else (8, 2)
+        b = Builder("p", workgroup, 2, cluster=2 if choice == "cluster" else None)
         b.buffer("in", _operand_type(row), 64, "read_write", 0, live_in=True, live_out=True)
         _build(b, row, choice)
         b.finish()

@@ -24,7 +24,7 @@ def removed_barrier(program: Program, barrier: Op, removed: Sequence[Op]) -> Ite
     barrier's own block and that is not the whole body, accesses of other blocks may come first, and none may be here.
     """
     nesting = Nesting(program)
-    if program.lanes == 1 and barrier.attrs["scope"] != "grid":
+    if program.lanes == 1 and barrier.attrs["scope"] in ("subgroup", "workgroup"):
         yield _closed(barrier, "its scope is one invocation", True)
         return
     block = nesting.block[barrier]
@@ -70,7 +70,7 @@ def _closed(barrier: Op, what: str, holds: bool) -> Obligation:
 
 def _apart(nesting: Nesting, barrier: Op, a: Access, b: Access) -> Obligation:
     program = nesting.program
-    is_grid = barrier.attrs["scope"] == "grid" and not program.buffers[a.buffer].is_workgroup
+    is_grid = barrier.attrs["scope"] in ("cluster", "grid") and not program.buffers[a.buffer].is_workgroup
     one = Point.any(nesting, Group(program), "one")
     group = Group(program, "other") if is_grid else one.group
     other = Point.any(nesting, group, "other")

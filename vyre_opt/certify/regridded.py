@@ -101,7 +101,7 @@ def _check_independence(program: Program) -> None:
             raise Mismatch(f"workgroups of @{program.name} may wait for each other", op)
         if "print" in op.definition.effects:
             raise Mismatch(f"lines of @{program.name} come in the order of its workgroups", op)
-        if op.name == "barrier" and op.attrs["scope"] == "grid":
+        if op.name == "barrier" and op.attrs["scope"] in ("cluster", "grid"):
             raise Mismatch(f"workgroups of @{program.name} wait for each other", op)
 
 

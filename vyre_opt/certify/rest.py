@@ -41,7 +41,12 @@ def is_rest_unchanged(
 
 def _match_declarations(before: Program, after: Program, moved: Collection[str]) -> None:
     """Raises Mismatch unless the programs have equal buffers, but for those that became tiles."""
-    if (before.workgroup, before.grid, before.specs) != (after.workgroup, after.grid, after.specs):
+    if (before.workgroup, before.cluster, before.grid, before.specs) != (
+        after.workgroup,
+        after.cluster,
+        after.grid,
+        after.specs,
+    ):
         raise Mismatch("its workgroup, grid or constants are declared otherwise")
     if before.params != after.params:
         raise Mismatch("its params are declared otherwise")

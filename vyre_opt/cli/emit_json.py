@@ -92,6 +92,7 @@ def _program(program: Program) -> Json:
         "workgroup": program.workgroup,
         "grid": program.grid,
         "prefer_shared": program.prefer_shared,
+        "cluster": program.cluster,
         "buffers": [_buffer(b) for b in program.buffers.values()],
         "specs": [_spec(s) for s in program.specs.values()],
         "ops": _Ops().block(program.body)["ops"],

@@ -311,4 +311,7 @@ def _storage_atomics(program: Program) -> Iterator[Op]:
 
 
 def _waits_for_grid(program: Program) -> bool:
-    return any(op.definition.kernel is not None or op.attrs.get("scope") == "grid" for op in program.walk())
+    return any(
+        op.definition.kernel is not None or op.attrs.get("scope") in ("cluster", "grid")
+        for op in program.walk()
+    )

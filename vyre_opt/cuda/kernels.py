@@ -65,7 +65,8 @@ class LoadedKernel:
         if kernel.program.prefer_shared is not None:
             libcuda.prefer_shared(self.function, kernel.program.prefer_shared, kernel.symbol)
         grid = kernel.program.grid
-        if grid is not None and PORTABLE_CLUSTER < prod(grid) <= device.facts.target.cluster:
+        workgroups = kernel.program.cluster or (prod(grid) if grid is not None else 1)
+        if PORTABLE_CLUSTER < workgroups <= device.facts.target.cluster:
             libcuda.allow_wide_cluster(self.function, kernel.symbol)
         kinds = [param.kind for param in kernel.params]
         self.status: FaultRecord | None = None

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from ..ir.types import DataType
-from ..kernels.chain import MAX_RANK, chain, chain_schedule, goes_by_steps
+from ..kernels.chain import MAX_RANK, batch_schedule, chain, chain_schedule, goes_by_steps
 from ..kernels.joined import join, join_grid
 from ..runtime.array_backend import ArrayBackend, Operand
 from ..runtime.dispatcher import BadInputs, DispatcherLike, OutputAlloc
@@ -103,9 +103,13 @@ def _run(backend: ArrayBackend, operands: Sequence[Operand], ranks: tuple[int, .
         raise BadInputs(f"{vectors} vectors of up to {max(ranks)} have more than 2^32 - 1 elements")
     if not many and goes_by_steps(ranks, backend.target, backend.workers):
         return Composed(partial(_by_steps, ranks))
-    schedule = chain_schedule(ranks, backend.target, owns_grid=not many)
-    program = chain(ranks, element, schedule, many=many)
-    grid = vectors if many else schedule.workgroups
+    if not many:
+        schedule = chain_schedule(ranks, backend.target)
+        program, grid = chain(ranks, element, schedule), schedule.workgroups
+    else:
+        schedule, together = batch_schedule(ranks, backend.target, vectors)
+        program = chain(ranks, element, schedule, vectors=together)
+        grid = -(-vectors // together) * schedule.workgroups
     return KernelCall(program, grid, (0, 1, OutputAlloc(vectors * ranks[-1])), shape)
 
 

@@ -253,6 +253,9 @@ def _specs_differ(a: BoundProgram, b: BoundProgram) -> Refusal | None:
 
 def _grid_wide(a: BoundProgram, b: BoundProgram) -> Refusal | None:
     for program in (a.program, b.program):
+        if program.cluster is not None:
+            message = f"@{program.name} runs in clusters: its workgroups exchange values"
+            return Refusal("grid-wide", message, loc=program.loc)
         for op in program.walk():
             if op.name == "barrier" and op.attrs["scope"] == "grid":
                 message = f"@{program.name} has a grid barrier: its workgroups exchange values"

@@ -188,6 +188,8 @@ class BodyChecker:
             self.undeclared += message not in self.unknown
             self.unknown_name(op, message, name, self.buffers, self.owner)
             return None
+        if buffer.is_cluster and op.name not in ("load", "store"):
+            return f"works on storage and workgroup memory; cluster memory, such as @{name}, is loaded and stored"
         if reads:
             self.read.add(name)
             if buffer.access is AccessMode.WRITE and not self.holes.is_invalid(buffer):

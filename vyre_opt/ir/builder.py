@@ -38,7 +38,7 @@ __all__ = ["Branch", "Builder", "Function", "Loop", "Nest", "Operand"]
 class Builder(OpMethods):
     """Builds one program, and the functions it calls, in a module.
 
-    `workgroup` and `grid` are one to three extents.  `prefer_shared`: see `Program`.  `loc` becomes the location of
+    `workgroup` and `grid` are one to three extents.  `prefer_shared` and `cluster`: see `Program`.  `loc` becomes the location of
     every op built after it is set; without it, a program's ops and declarations are located at the lines that build
     them, if these are outside of this package.  Methods raise TypeError or ValueError for operands that no op
     takes; `finish` runs the verifier for the rest.
@@ -52,6 +52,7 @@ class Builder(OpMethods):
         module: Module | None = None,
         *,
         prefer_shared: int | None = None,
+        cluster: int | None = None,
     ) -> None:
         self.module = Module() if module is None else module
         self.loc: Location | None = None
@@ -61,6 +62,7 @@ class Builder(OpMethods):
             _dims(workgroup),
             None if grid is None else _dims(grid),
             prefer_shared=prefer_shared,
+            cluster=cluster,
             loc=self._location(),
         )
         self._block = self.program.body

@@ -20,7 +20,8 @@ from .types import DataType
 __all__ = ["OPS", "Attr", "KernelDef", "OpDef", "Role"]
 
 AXES = ("x", "y", "z")
-SCOPES = ("subgroup", "workgroup", "grid")
+SCOPES = ("subgroup", "workgroup", "cluster", "grid")
+"""Of barriers, each within the next."""
 ORDERS = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
 COMBINERS = ("add", "mul", "min", "max", "and", "or", "xor")
 FASTMATH = ("contract", "reassoc", "nnan", "ninf", "nsz", "arcp", "afn")

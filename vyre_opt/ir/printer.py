@@ -102,7 +102,11 @@ class Printer:
         if program.prefer_shared is not None:
             prefer = f" prefer(shared = {program.prefer_shared})"
             self.version = max(self.version, 2)
-        head = f"workgroup({_dims(program.workgroup)}){grid}{prefer}"
+        cluster = ""
+        if program.cluster is not None:
+            cluster = f" cluster({program.cluster})"
+            self.version = max(self.version, 2)
+        head = f"workgroup({_dims(program.workgroup)}){cluster}{grid}{prefer}"
         self.lines.append(f"program @{program.name} {head} {{\n")
         # type parameters first: buffers may be of them
         self.lines += [_spec(s) for s in self.declared(program.specs) if s.dtype is DTYPE]

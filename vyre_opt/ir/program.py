@@ -39,12 +39,13 @@ NO_ATTRS: dict[str, Any] = {}
 
 
 class AccessMode(StrEnum):
-    """The accesses that a program may make to a buffer; `workgroup` also names its memory tier."""
+    """The accesses that a program may make to a buffer; `workgroup` and `cluster` also name its memory tier."""
 
     READ = "read"
     WRITE = "write"
     READ_WRITE = "read_write"
     WORKGROUP = "workgroup"
+    CLUSTER = "cluster"
 
 
 class Value:
@@ -241,6 +242,15 @@ class Buffer:
         return self.access is AccessMode.WORKGROUP
 
     @property
+    def is_cluster(self) -> bool:
+        return self.access is AccessMode.CLUSTER
+
+    @property
+    def is_on_chip(self) -> bool:
+        """Whether it is in memory that workgroups bring with them, not in storage."""
+        return self.is_workgroup or self.is_cluster
+
+    @property
     def is_output(self) -> bool:
         """True for a bound buffer whose contents the caller gets back."""
         return self.binding is not None and (self.live_out or self.access is AccessMode.WRITE)
@@ -277,13 +287,15 @@ class Program(TextForm):
     """One GPU program: run by every invocation of every workgroup of a dispatch.
 
     `grid` is the number of workgroups where the text fixes it, else None.  `prefer_shared`: the percentage of a GPU
-    multiprocessor's L1 cache that should be workgroup memory; a hint, which changes no result.
+    multiprocessor's L1 cache that should be workgroup memory; a hint, which changes no result.  `cluster`: how many
+    workgroups, neighbours along x, share cluster memory and meet at cluster barriers; None where none do.
     """
 
     name: str
     workgroup: Dim3
     grid: Dim3 | None = None
     prefer_shared: int | None = field(default=None, kw_only=True)
+    cluster: int | None = field(default=None, kw_only=True)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     specs: dict[str, Spec] = field(default_factory=dict)
     params: dict[str, Param] = field(default_factory=dict)

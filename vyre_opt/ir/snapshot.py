@@ -54,4 +54,11 @@ class Snapshot:
         program = self.program
         parts = [*program.buffers.values(), *program.specs.values(), *program.params.values()]
         declared = [copy(p) for p in parts] if copied else parts
-        return (program.name, program.workgroup, program.grid, program.prefer_shared, declared)
+        return (
+            program.name,
+            program.workgroup,
+            program.grid,
+            program.prefer_shared,
+            program.cluster,
+            declared,
+        )

@@ -123,6 +123,8 @@ class _Checker:
         if program.prefer_shared is not None:
             is_integer = type(program.prefer_shared) is int
             self.expect(is_integer, "prefer_shared", "an integer, or None", program.prefer_shared)
+        if program.cluster is not None:
+            self.expect(type(program.cluster) is int, "cluster", "an integer, or None", program.cluster)
         self.buffers(program.buffers)
         for key, spec in self.declared("specs", program.specs, Spec):
             self.expect(

@@ -101,7 +101,7 @@ class Uniformity:
             return Level.INVOCATION
         if op.name == "load":
             buffer = self._buffers.get(op.attrs["buffer"])
-            if buffer is not None and buffer.is_workgroup:
+            if buffer is not None and buffer.is_on_chip:
                 level = max(level, Level.WORKGROUP)
             if buffer is None or buffer.access != "read":
                 # Other groups may write it before or after, unordered with this read
@@ -183,6 +183,15 @@ class Uniformity:
         return changed
 
 
+# On a CPU the workgroups of all clusters meet at a cluster barrier
+_NEEDED = {
+    "subgroup": Level.SUBGROUP,
+    "workgroup": Level.WORKGROUP,
+    "cluster": Level.GRID,
+    "grid": Level.GRID,
+}
+
+
 # --- a barrier or subgroup op must be reached by all invocations of its scope together
 
 
@@ -196,7 +205,7 @@ def check_sync(program: Program, diagnostics: list[Diagnostic]) -> None:
                 diagnostics.append(_scattered(op, value, role))
     for op, (level, cause) in uniformity.control.items():
         if "sync" in op.definition.effects:
-            needed = Level[op.attrs["scope"].upper()]
+            needed = _NEEDED[op.attrs["scope"]]
         elif "subgroup" in op.definition.effects or _has_matrix(op):
             needed = Level.SUBGROUP
         else:

@@ -61,6 +61,7 @@ from .uniformity import check_sync
 __all__ = ["check", "verify"]
 
 MAX_WORKGROUP = (1024, 1024, 64)
+MAX_CLUSTER = 16  # of a GPU that has them; 8 on all of these
 MAX_BYTES = {True: 1 << 31, False: 1 << 47}
 """Of a buffer in workgroup memory, which every thread of a CPU has for itself; and of any other, an address space."""
 
@@ -161,6 +162,22 @@ class _ModuleChecker:
         if program.prefer_shared is not None and not 0 <= program.prefer_shared <= 100:
             shown = show_number(program.prefer_shared)
             self.error(f"prefer(shared = ...) is a percentage, 0 to 100, not {shown}", program.loc)
+        self.cluster(program)
+
+    def cluster(self, program: Program) -> None:
+        size = program.cluster
+        if size is None:
+            needy = next((op for op in program.walk() if op.attrs.get("scope") == "cluster"), None)
+            if needy is not None:
+                help = f"write program @{program.name} workgroup(...) cluster(8) {{"
+                self.error(f"a cluster barrier, but program @{program.name} has no clusters", needy.loc, help)
+            return
+        if not 1 <= size <= MAX_CLUSTER:
+            shown = show_number(size)
+            self.error(f"a cluster has 1 to {MAX_CLUSTER} workgroups, not {shown}", program.loc)
+        elif program.grid is not None and program.grid[0] % size:
+            message = f"{program.grid[0]} workgroups along x are not whole clusters of {size}"
+            self.error(message, program.loc)
 
     def grid(self, grid: tuple[int, int, int], program: Program, loc: Location | None) -> None:
         for axis, count, lanes, limit in zip("xyz", grid, program.workgroup, MAX_GRID, strict=True):
@@ -175,16 +192,19 @@ class _ModuleChecker:
         if buffer.sizes:
             self.error(f"{name}: the size of a program's buffer is a number or ?", where, "write [?]")
         if buffer.access is None:
-            self.error(f"{name} has no access", where, "add read, write, read_write or workgroup")
+            self.error(f"{name} has no access", where, "add read, write, read_write, workgroup or cluster")
         if buffer.dtype.is_vec and buffer.dtype.lanes < MIN_VECTOR_LANES:
             self.error(f"{name}: {vector_lanes(buffer.dtype.lanes)}", where)
-        if buffer.access is AccessMode.WORKGROUP:
+        if buffer.is_cluster and program.cluster is None:
+            help = f"write program @{program.name} workgroup(...) cluster(8) {{"
+            self.error(f"{name}: program @{program.name} has no clusters", where, help)
+        if buffer.is_on_chip:
             if buffer.count is None:
-                self.error(f"{name}: a workgroup buffer has a static count", where)
+                self.error(f"{name}: a {buffer.access} buffer has a static count", where)
             if buffer.binding is not None:
-                self.error(f"{name}: a workgroup buffer has no binding", where, "remove the binding")
+                self.error(f"{name}: a {buffer.access} buffer has no binding", where, "remove the binding")
             if buffer.live_in or buffer.live_out:
-                self.error(f"{name}: a workgroup buffer is neither live_in nor live_out", where)
+                self.error(f"{name}: a {buffer.access} buffer is neither live_in nor live_out", where)
             if buffer.dtype.element_bytes is None:
                 self.error(f"{name}: {buffer.dtype} has no static size", where)
         if buffer.access is AccessMode.READ and buffer.live_out:
@@ -194,7 +214,7 @@ class _ModuleChecker:
         if buffer.access is AccessMode.READ and buffer.binding is None and not buffer.live_in:
             message = f"{name} is read but nobody can fill it"
             self.diagnostics.append(Diagnostic("warning", message, where, help="add binding(N)"))
-        if buffer.count is None and buffer.binding is None and buffer.access is not AccessMode.WORKGROUP:
+        if buffer.count is None and buffer.binding is None and not buffer.is_on_chip:
             self.error(f"{name} has an open size and no binding to give it one", where, "add binding(N)")
 
     def size(self, buffer: Buffer) -> None:
@@ -213,7 +233,7 @@ class _ModuleChecker:
             if extent is not None and extent > MAX_EXTENT:
                 message = f"buffer @{buffer.name} has {extent} elements along dimension {number}"
                 self.error(f"{message}; of several dimensions each has at most 2^31-1", buffer.loc)
-        size, most = buffer.size_bytes, MAX_BYTES[buffer.access is AccessMode.WORKGROUP]
+        size, most = buffer.size_bytes, MAX_BYTES[buffer.is_on_chip]
         if size is not None and size > most:
             message = f"buffer @{buffer.name} takes {show_number(size)} bytes; at most 2^{most.bit_length() - 1} are possible"
             self.error(message, buffer.loc)
@@ -272,8 +292,9 @@ class _ModuleChecker:
                 continue
             name = f"buffer @{buffer.name}"
             self.size(buffer)
-            if buffer.access is AccessMode.WORKGROUP:
-                self.error(f"{name}: a pipeline's buffers are in storage, not workgroup memory", buffer.loc)
+            if buffer.is_on_chip:
+                what = f"a pipeline's buffers are in storage, not {buffer.access} memory"
+                self.error(f"{name}: {what}", buffer.loc)
             if buffer.binding is not None:
                 self.error(f"{name}: a pipeline's buffers are passed by name, not by binding", buffer.loc)
             if buffer.access is AccessMode.READ and buffer.live_out:

@@ -35,6 +35,7 @@ from .tensor_train import cells_per_thread
 
 __all__ = [
     "ChainSchedule",
+    "batch_schedule",
     "chain",
     "chain_groups",
     "chain_schedule",
@@ -51,6 +52,8 @@ LARGE, ALONE = 1 << 21, 1 << 18
 it."""
 
 ONE_WORKGROUP = 64 * 64  # elements of a core up to which one workgroup is faster than a cluster
+TOGETHER = (1, 2, 4, 8, 10)  # vectors that a cluster does
+LARGE_CLUSTERS = 7  # of 16 workgroups, that an H200 runs at once
 MANY_LANES = 192 * 192  # elements of a core from which on one workgroup has as many lanes as there can be
 
 
@@ -98,6 +101,24 @@ def chain_schedule(ranks: Sequence[int], target: str = "", owns_grid: bool = Tru
     while lanes < 512 and lanes * 16 < cells:
         lanes *= 2
     return ChainSchedule(1024 if cells >= MANY_LANES else lanes)
+
+
+def batch_schedule(ranks: Sequence[int], target: str, count: int) -> tuple[ChainSchedule, int]:
+    """The schedule for `count` vectors that go through one chain, and how many of them a workgroup or cluster does together.
+
+    A cluster reads each core once for all of its vectors, so there are as many as keep all multiprocessors at work.
+    """
+    most = widest_cluster(target)
+    if max(x * y for x, y in pairwise(ranks)) > ONE_WORKGROUP:
+        for vectors in TOGETHER:
+            cluster = best_cluster(tuple(ranks), most, vectors)
+            if cluster is None:
+                break
+            workgroups, lanes = cluster
+            at_once = LARGE_CLUSTERS * (16 // workgroups) * max(1, 256 // lanes)
+            if vectors == TOGETHER[-1] or -(-count // vectors) <= at_once:
+                return ChainSchedule(lanes, workgroups=workgroups), vectors
+    return chain_schedule(ranks, target, owns_grid=False), 1
 
 
 def chain_groups(ranks: Sequence[int], target: str = "", workers: int = 1) -> list[tuple[int, int]]:
@@ -150,25 +171,26 @@ def chain(
     dtype: DataType = DataType.F32,
     schedule: ChainSchedule | None = None,
     separate: bool = False,
-    many: bool = False,
+    vectors: int = 0,
 ) -> Program:
     """The program `chain`: @acc (ranks[0]), @cores (one after the other, each by rows), @out (ranks[-1]).
 
-    `separate`: each core is a buffer of its own, @core0, @core1, ...  `many`: @acc and @out hold any number of vectors, one
-    after the other, each of which is a workgroup's.
+    `separate`: each core is a buffer of its own, @core0, @core1, ...  `vectors`: 0 for one; else @acc and @out hold any number
+    of them, one after the other, of which `schedule.workgroups` do so many together; one workgroup does one.
 
-    For a grid of `schedule.workgroups`, or one for each vector.  Further workgroups of a grid do nothing.  Raises ValueError
-    for ranks out of range, and for many vectors with a schedule of several workgroups each.
+    For a grid of `schedule.workgroups`, times what there is to do.  Further workgroups of a grid do nothing.  Raises ValueError
+    for ranks out of range, and for vectors that one workgroup is to do together.
     """
     if len(ranks) < 2:
         raise ValueError("a chain has at least one core, so at least two ranks")
     if not all(1 <= rank <= MAX_RANK for rank in ranks):
         raise ValueError(f"ranks are 1 to {MAX_RANK}: {list(ranks)}")
     schedule = schedule or chain_schedule(ranks)
-    if many and schedule.workgroups > 1:
-        raise ValueError(f"of many vectors each is done by one workgroup: {schedule}")
     if schedule.workgroups > 1:
-        return build_spread(ranks, dtype, schedule.workgroups, schedule.lanes, separate)
+        return build_spread(ranks, dtype, schedule.workgroups, schedule.lanes, separate, vectors)
+    if vectors > 1:
+        raise ValueError(f"one workgroup does one vector at a time, not {vectors}")
+    many = vectors > 0
     b = Builder("chain", workgroup=schedule.lanes)
     acc = b.buffer("acc", dtype, None if many else ranks[0], "read", 0)
     steps = chain_steps(b, ranks, dtype, separate)
@@ -176,12 +198,12 @@ def chain(
     out = b.buffer("out", dtype, size, "write", len(b.program.buffers), live_out=True)
     work = _ChainState(b, ranks, dtype, schedule)
     number = b.workgroup_id("x", name="number")
-    vectors = b.div(b.len(acc), ranks[0]) if many else b.const(1)
+    count = b.div(b.len(acc), ranks[0]) if many else b.const(1)
 
     def of_vector(rank: int, element: Value) -> Value:
         return b.add(b.mul(number, rank), element) if many else element
 
-    with b.if_(b.lt(number, vectors)):
+    with b.if_(b.lt(number, count)):
         with b.for_(work.lane, ranks[0], schedule.lanes) as loop:
             b.store(signed(b, b.load(acc, of_vector(ranks[0], loop.index))), "vector", loop.index)
         work.barrier()

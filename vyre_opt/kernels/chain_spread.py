@@ -1,19 +1,19 @@
 """tt.chain over several workgroups, for cores that take one workgroup long to read.
 
-A workgroup owns `own` neighbouring columns of every core.  Its lanes form a table over them, with
-`vector` columns and `each` neighbouring rows for each lane:
+A cluster of workgroups does a vector, or several that go through the same cores.  A workgroup owns `own` neighbouring columns
+of every core.  Its lanes form a table over them, with `vector` columns and `each` neighbouring rows for each lane:
 
     columns of a workgroup      0..3    4..7    ...       lane = slice * across + column / vector
     slice 0, rows 0..e-1         ##      ##
     slice 1, rows e..2e-1        ##      ##
 
 In a step each lane multiplies its part; what lies beyond the core counts as zeros.  The lanes of a column add up their sums,
-by shuffles within a subgroup and through @partials across subgroups, and store them to @line.  After a grid barrier every
-lane reads its rows of the vector from there for the next step.
+by shuffles within a subgroup and through @partials across subgroups, and store them to @line.  After a barrier every
+lane reads its rows of the vectors from there for the next step.
 
-@line holds two vectors, of which a step reads one and writes the other: so one grid barrier a step is
-enough.  Cores do not depend on the vector, so a lane's part of the next core is loaded before the barrier,
-and arrives while the workgroups wait for each other.
+@line holds each vector twice, of which a step reads one and writes the other: so one barrier a step is
+enough.  Elements of one row of all vectors are neighbours, `stride` elements from the next row.  Cores do not depend on the vectors, so a lane's part of the next
+core is loaded before the barrier, and arrives while the workgroups wait for each other.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise, product
 from math import gcd, prod
+from typing import cast
 
 from ..ir.builder import Builder
 from ..ir.program import Buffer, Program, Value
 from ..ir.types import DataType
 from .chain_steps import ChainSteps, chain_steps
-from .collective import SUBGROUP, elements, offset, shared_sums
+from .collective import SUBGROUP, elements, guarded, offset, shared_sums
 from .multiply_add import multiply_add, signed, stored, zero
 
 __all__ = ["best_cluster", "build_spread", "can_spread"]
@@ -39,7 +40,7 @@ REGISTERS, OTHERS = 1 << 16, 24  # of a multiprocessor; those of a lane for all 
 
 # Of the fastest splits of ranks from 80 to 1024 on an H200
 OWN_COLUMNS = 32  # with less, more workgroups tell more others of their sums
-WELL_HELD = 40  # with less, more subgroups add up their sums
+WELL_HELD = 40  # with less, more subgroups add up their sums; with several vectors they take longer, so as many as can be
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +86,8 @@ def can_spread(ranks: Sequence[int], workgroups: int, lanes: int) -> bool:
 
 
 @lru_cache(maxsize=64)
-def best_cluster(ranks: tuple[int, ...], most: int) -> tuple[int, int] | None:
-    """The workgroups, 2 to `most`, and the lanes of each that are the fastest for a chain; None if none can do it.
+def best_cluster(ranks: tuple[int, ...], most: int, vectors: int = 1) -> tuple[int, int] | None:
+    """The workgroups, 2 to `most`, and the lanes of each that are the fastest for a chain of `vectors`; None if none can do it.
 
     The largest core decides: its rows should divide evenly, since lanes with less load and add zeros.
     """
@@ -95,9 +96,10 @@ def best_cluster(ranks: tuple[int, ...], most: int) -> tuple[int, int] | None:
     def cost(cluster: tuple[int, int]) -> tuple[float, ...]:
         workgroups, lanes = cluster
         split = _split(rows, columns, workgroups, lanes)
-        spills = lanes * (split.held + OTHERS) > REGISTERS
+        spills = lanes * (split.held + (vectors - 1) * split.vector + OTHERS) > REGISTERS
         away = abs(workgroups * OWN_COLUMNS - columns)
-        return spills, not split.is_even, away, split.each % 4 != 0, abs(split.held - WELL_HELD)
+        well_held = WELL_HELD if vectors == 1 else MAX_HELD
+        return spills, not split.is_even, away, split.each % 4 != 0, abs(split.held - well_held)
 
     def is_busy(workgroups: int) -> bool:
         """Whether each workgroup has columns of the largest core."""
@@ -109,9 +111,14 @@ def best_cluster(ranks: tuple[int, ...], most: int) -> tuple[int, int] | None:
 
 
 def build_spread(
-    ranks: tuple[int, ...], dtype: DataType, workgroups: int, lanes: int, separate: bool
+    ranks: tuple[int, ...],
+    dtype: DataType,
+    workgroups: int,
+    lanes: int,
+    separate: bool,
+    vectors: int = 0,
 ) -> Program:
-    """The program `chain` for a grid of `workgroups` with `lanes`, a multiple of 32; `separate`: see `chain`.
+    """The program `chain` for clusters of `workgroups` with `lanes`, a multiple of 32; `separate` and `vectors`: see `chain`.
 
     Raises ValueError where `can_spread` says no.
     """
@@ -119,49 +126,94 @@ def build_spread(
         raise ValueError(
             f"cores of ranks {list(ranks)} do not fit the registers of {workgroups} x {lanes} lanes"
         )
-    b = Builder("chain", workgroup=lanes, grid=workgroups)
-    acc = b.buffer("acc", dtype, ranks[0], "read", 0)
+    spread = _Spread(ranks, dtype, workgroups, lanes, vectors)
+    b = spread.b
+    acc = b.buffer("acc", dtype, None if vectors else ranks[0], "read", 0)
     first, *later = chain_steps(b, ranks, dtype, separate)
-    out = b.buffer("out", dtype, ranks[-1], "write", len(b.program.buffers), live_out=True)
-    kind, half = zero(b, dtype).type, -(-max(ranks[1:]) // 4) * 4  # vectors of 4 begin aligned in both
-    b.buffer("line", kind, 2 * half, "read_write")
-    most = max(_split(1, columns, workgroups, lanes).own for columns in ranks[1:])
-    b.buffer("partials", kind, lanes // SUBGROUP * most, "workgroup")
+    size = None if vectors else ranks[-1]
+    out = b.buffer("out", dtype, size, "write", len(b.program.buffers), live_out=True)
+    spread.declare()
+    if vectors:
+        spread.count = b.min(b.div(b.len(acc), ranks[0]), b.div(b.len(out), ranks[-1]))
     # The first step reads @acc, not @line, so it is not part of a loop.
-    step = _SpreadStep(b, dtype, first)
-    step.share(step.multiply(step.load(b.const(0)), acc, b.const(0)), half)
+    step = _SpreadStep(spread, first)
+    step.share(step.multiply(step.load(b.const(0)), step.given(acc)), b.const(spread.half))
     done = 1
     if first.times > 1:
         later = [replace(first, start=first.size, times=first.times - 1), *later]
     for steps in later:
-        _SpreadStep(b, dtype, steps).repeat(steps.times, done, half)
+        _SpreadStep(spread, steps).repeat(steps.times, done)
         done += steps.times
-    b.barrier("grid")
-    with b.for_(b.global_id("x"), ranks[-1], workgroups * lanes) as loop:
-        total = b.load("line", b.add(loop.index, done % 2 * half))
-        b.store(stored(b, total, dtype), out, loop.index)
+    spread.barrier()
+    spread.put(out, ranks[-1], done % 2 * spread.half)
     return b.finish(verify=False)
+
+
+class _Spread:
+    """What all steps share.  `vectors`: of a cluster; `count`: all that there are, None for one of fixed length.
+
+    `stride`: elements of a row of @line, `half`: of a half of it.  `number`: of the workgroup in its cluster.  `first_vector`: of the cluster.
+    """
+
+    def __init__(
+        self, ranks: tuple[int, ...], dtype: DataType, workgroups: int, lanes: int, vectors: int
+    ) -> None:
+        self.dtype, self.workgroups, self.lanes, self.vectors = dtype, workgroups, lanes, max(1, vectors)
+        # One cluster is a grid, which GPUs without clusters have, too
+        cluster, grid = (workgroups, None) if vectors else (None, workgroups)
+        self.b = b = Builder("chain", workgroup=lanes, grid=grid, cluster=cluster)
+        self.scope, self.memory = ("cluster", "cluster") if vectors else ("grid", "read_write")
+        self.ranks, self.count = ranks, cast("Value | None", None)
+        longest = -(-max(ranks[1:]) // 4) * 4  # vectors of 4 begin aligned in both halves
+        self.stride = self.vectors if self.vectors < 3 else -(-self.vectors // 4) * 4
+        self.half = longest * self.stride
+        self.lane, group = b.local_id("x"), b.workgroup_id("x")
+        self.number = b.rem(group, workgroups) if vectors else group
+        self.first_vector = b.mul(b.div(group, workgroups), vectors) if vectors else None
+
+    def declare(self) -> None:
+        """The buffers that are nobody else's."""
+        kind = zero(self.b, self.dtype).type
+        self.b.buffer("line", kind, 2 * self.half, self.memory)
+        most = max(_split(1, columns, self.workgroups, self.lanes).own for columns in self.ranks[1:])
+        self.b.buffer("partials", kind, self.lanes // SUBGROUP * most * self.vectors, "workgroup")
+
+    def barrier(self) -> None:
+        self.b.barrier(self.scope)
+
+    def exists(self, vector: Value) -> Value:
+        assert self.count is not None
+        return self.b.lt(vector, self.count)
+
+    def put(self, out: Buffer, columns: int, half: int) -> None:
+        """Store the vectors in the half of @line at `half` to @out."""
+        b = self.b
+        start = b.add(b.mul(self.number, self.lanes), self.lane)
+        with b.for_(start, columns * self.vectors, self.workgroups * self.lanes) as loop:
+            place = loop.index
+            if self.first_vector is None:
+                b.store(stored(b, b.load("line", b.add(place, half)), self.dtype), out, place)
+            else:
+                column, own = b.rem(place, columns), b.div(place, columns)
+                vector = b.add(self.first_vector, own)
+                total = b.load("line", b.add(b.add(b.mul(column, self.stride), own), half))
+                with b.if_(self.exists(vector)):
+                    b.store(stored(b, total, self.dtype), out, b.add(b.mul(vector, columns), column))
 
 
 class _SpreadStep:
     """Emits steps with cores of one shape."""
 
-    def __init__(self, b: Builder, dtype: DataType, steps: ChainSteps) -> None:
-        self.b, self.dtype, self.cores, self.start, self.size = (
-            b,
-            dtype,
-            steps.buffer,
-            steps.start,
-            steps.size,
-        )
-        assert b.program.grid is not None  # build_spread fixes it
-        self.split = split = _split(steps.rows, steps.columns, b.program.grid[0], b.program.lanes)
-        self.lane = b.local_id("x")
-        self.row = b.mul(b.div(self.lane, split.across), split.each)
-        self.first = b.mul(b.workgroup_id("x"), split.own)
-        column = b.add(self.first, b.mul(b.rem(self.lane, split.across), split.vector))
+    def __init__(self, spread: _Spread, steps: ChainSteps) -> None:
+        self.spread, self.b, self.vectors, self.stride = spread, spread.b, spread.vectors, spread.stride
+        self.cores, self.start, self.size = steps.buffer, steps.start, steps.size
+        self.split = split = _split(steps.rows, steps.columns, spread.workgroups, spread.lanes)
+        b, lane = self.b, spread.lane
+        self.row = b.mul(b.div(lane, split.across), split.each)
+        self.first = b.mul(spread.number, split.own)
+        column = b.add(self.first, b.mul(b.rem(lane, split.across), split.vector))
         # What lies beyond is loaded from the last ones; the sums are not stored
-        has_all = split.own * b.program.grid[0] == split.columns
+        has_all = split.own * spread.workgroups == split.columns
         self.column = column if has_all else b.min(column, split.columns - split.vector)
 
     def load(self, start: Value) -> list[Value]:
@@ -184,58 +236,97 @@ class _SpreadStep:
             row = offset(b, self.row, k)
             yield b.min(row, last), b.le(row, last)
 
-    def elements(self, vector: Buffer | str, at: Value) -> Iterator[Value]:
-        """The vector's elements for this lane's rows; they lie from `at` on."""
-        b, split = self.b, self.split
+    def given(self, acc: Buffer) -> Iterator[list[Value]]:
+        """The elements of all vectors for this lane's rows, row by row, from @acc."""
+        b, first = self.b, self.spread.first_vector
+        if first is None:
+            return self.elements(acc, b.const(0))
+        columns: list[list[Value]] = []
+        for number in range(self.vectors):
+            vector = offset(b, first, number)
+            start, exists = b.mul(vector, self.split.rows), self.spread.exists(vector)
+            column = []
+            for row, is_row in self.rows():
+                place, both = b.add(start, row), b.and_(exists, is_row)
+                column.append(signed(b, guarded(b, both, lambda place=place: b.load(acc, place))))  # type: ignore[misc]
+            columns.append(column)
+        return (list(row) for row in zip(*columns, strict=True))
+
+    def elements(self, line: Buffer | str, half: Value) -> Iterator[list[Value]]:
+        """The same from the half at `half` of @line, or from an @acc that is one vector."""
+        b, split, vectors = self.b, self.split, self.vectors
         if not split.is_even:
-            for place, exists in self.rows():
-                element = signed(b, b.load(vector, b.add(at, place)))
-                yield b.select(exists, element, b.const(0, element.type))
+            for row, exists in self.rows():
+                found = self.run(line, b.add(half, self.scaled(row)), vectors)
+                yield [b.select(exists, element, b.const(0, element.type)) for element in found]
             return
-        lanes, place = gcd(split.each, 4), b.add(at, self.row)
-        for k in range(0, split.each, lanes):
-            loaded = signed(b, b.load(vector, offset(b, place, k), lanes=lanes))
-            yield from elements(b, loaded)
+        place = b.add(half, self.scaled(self.row))
+        together = gcd(split.each, 4) if vectors == 1 else 1  # rows that are loaded at a time
+        for k in range(0, split.each, together):
+            found = self.run(line, offset(b, place, k * self.stride), together * vectors)
+            yield from ([element] for element in found) if vectors == 1 else [found]
 
-    def multiply(self, cells: Sequence[Value], vector: Buffer | str, at: Value) -> Value:
-        """This lane's sums for its columns; the vector's elements lie from `at` on."""
+    def scaled(self, row: Value) -> Value:
+        """Where a row of @line begins."""
+        return self.b.mul(row, self.stride) if self.stride > 1 else row
+
+    def run(self, line: Buffer | str, place: Value, count: int) -> list[Value]:
+        """So many elements from `place` on, by loads as wide as can be."""
+        b, found = self.b, list[Value]()
+        while len(found) < count:
+            left = count - len(found)
+            lanes = next(lanes for lanes in (4, 2, 1) if lanes <= left)
+            found += elements(b, signed(b, b.load(line, offset(b, place, len(found)), lanes=lanes)))
+        return found
+
+    def multiply(self, cells: Sequence[Value], rows: Iterator[list[Value]]) -> list[Value]:
+        """This lane's sums for its columns, of each vector."""
         b = self.b
-        total = zero(b, self.dtype, self.split.vector)
-        for element, cell in zip(self.elements(vector, at), cells, strict=True):
-            total = multiply_add(b, element, signed(b, cell), total)
-        return total
+        totals = [zero(b, self.spread.dtype, self.split.vector)] * self.vectors
+        for row, cell in zip(rows, cells, strict=True):
+            factor = signed(b, cell)
+            totals = [multiply_add(b, x, factor, total) for x, total in zip(row, totals, strict=True)]
+        return totals
 
-    def share(self, total: Value, half: int | Value) -> None:
+    def share(self, totals: Sequence[Value], half: Value) -> None:
         """Store the sums of this workgroup's columns to the half of @line at `half`.  Executes a barrier."""
-        b, split = self.b, self.split
+        b, split, vectors = self.b, self.split, self.vectors
+        subgroups, width = self.spread.lanes // SUBGROUP, split.own * vectors
         together = SUBGROUP // split.across  # lanes of a column in a subgroup
-        number = b.div(b.lane_id(), split.across)
-        shared = shared_sums(b, elements(b, total), number, together, split.across)
-        mine = b.add(b.mul(b.rem(b.lane_id(), split.across), split.vector), shared.first)
+        # as they lie in @line: for each column the sums of all vectors
+        sums = [x for column in zip(*(elements(b, total) for total in totals), strict=True) for x in column]
+        shared = shared_sums(b, sums, b.div(b.lane_id(), split.across), together, split.across)
+        mine = b.add(b.mul(b.rem(b.lane_id(), split.across), split.vector * vectors), shared.first)
         with b.if_(shared.writes):
             for k, value in enumerate(shared.values):
-                place = b.add(b.mul(b.subgroup_id(), split.own), mine)
+                place = b.add(b.mul(b.subgroup_id(), width), mine)
                 b.store(value, "partials", offset(b, place, k))
         b.barrier("workgroup")
-        with b.for_(self.lane, split.own, b.program.lanes) as loop:
-            whole = b.load("partials", loop.index)
-            for subgroup in range(1, b.program.lanes // SUBGROUP):
-                whole = b.add(whole, b.load("partials", b.add(loop.index, subgroup * split.own)))
-            column = b.add(self.first, loop.index)
+        lanes = gcd(vectors, 4)  # sums of a column that a lane adds up at a time
+        parts = vectors // lanes
+        with b.for_(self.spread.lane, split.own * parts, self.spread.lanes) as loop:
+            own = b.mul(loop.index, lanes) if lanes > 1 else loop.index
+            whole = b.load("partials", own, lanes=lanes)
+            for subgroup in range(1, subgroups):
+                whole = b.add(whole, b.load("partials", b.add(own, subgroup * width), lanes=lanes))
+            column = b.add(self.first, b.div(loop.index, parts) if parts > 1 else loop.index)
             with b.if_(b.lt(column, split.columns)):
-                b.store(whole, "line", b.add(column, half))
+                place = b.add(self.scaled(column), half)
+                if parts > 1:
+                    place = b.add(place, b.mul(b.rem(loop.index, parts), lanes))
+                b.store(whole, "line", place)
 
-    def repeat(self, times: int, done: int, half: int) -> None:
+    def repeat(self, times: int, done: int) -> None:
         """Emit `times` steps as a loop, after `done` earlier ones."""
-        b = self.b
+        b, half = self.b, self.spread.half
         cells = self.load(b.const(self.start))
         with b.for_(0, times, carry=cells) as loop:
-            b.barrier("grid")
+            self.spread.barrier()
             turn = b.and_(b.add(loop.index, done), 1)
             before = b.mul(turn, half)
-            total = self.multiply(loop.args, "line", before)
+            totals = self.multiply(loop.args, self.elements("line", before))
             # loaded before the sums are exchanged; the barrier of the next turn hides the wait
             following = b.min(b.add(loop.index, 1), times - 1)
             fetched = self.load(b.add(b.mul(following, self.size), self.start))
-            self.share(total, b.sub(half, before))
+            self.share(totals, b.sub(half, before))
             loop.yield_(*fetched)

@@ -282,7 +282,7 @@ def atomic_compare_exchange(array: Any, index: Any, expected: Any, value: Any, o
     """Replace by the second operand if equal to the first; gives the old value."""
 def copy_wait(pending: Any = 0) -> Any:
     """Wait for this invocation's copies, but for those since the last so many copy_waits before this one."""
-def barrier(scope: Literal["subgroup", "workgroup", "grid"] | str = "workgroup") -> None:
+def barrier(scope: Literal["subgroup", "workgroup", "cluster", "grid"] | str = "workgroup") -> None:
     """Wait for all invocations of the scope; orders their memory accesses."""
 def subgroup_shuffle(x: Any, lane: Any, mode: Literal["idx", "up", "down", "xor"] | str = "idx") -> Any:
     """The value of another lane; a lane outside keeps its own."""

@@ -87,10 +87,10 @@ class _Eliminator:
         self.ctx = ctx
         self.removed = 0
         has_one_lane = program.lanes == 1
-        self.trivial_scopes = set(SCOPES[:2]) if has_one_lane else set()
+        self.trivial_scopes = {"subgroup", "workgroup"} if has_one_lane else set()
         """The scopes that hold a single invocation."""
         if has_one_lane and program.grid == (1, 1, 1):
-            self.trivial_scopes.add("grid")
+            self.trivial_scopes |= {"cluster", "grid"}
 
     @cached_property
     def numbers(self) -> dict[Op, int]:

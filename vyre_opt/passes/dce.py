@@ -48,7 +48,7 @@ class Dce(Pass):
 def _is_unobservable(buffer: Buffer) -> bool:
     """Whether only this program's own loads can see what it stores there."""
     hidden = buffer.access is AccessMode.WRITE and buffer.binding is None and not buffer.live_out
-    return buffer.is_workgroup or buffer.is_transient or hidden
+    return buffer.is_on_chip or buffer.is_transient or hidden
 
 
 def _drop_buffers(program: Program, named: set[str], uses: PipelineUses) -> int:

@@ -92,14 +92,14 @@ def decide(
     decisions = [
         Decision(b, refusal=_declaration_refusal(b, program, uses))
         for b in program.buffers.values()
-        if not b.is_workgroup
+        if not b.is_on_chip
     ]
     candidates = [d for d in decisions if d.promoted]
     if not candidates:
         return decisions
     footprints = footprints_of(program)
     verdicts = prove_local(footprints, [d.buffer.name for d in candidates])
-    used = sum(b.size_bytes or 0 for b in program.buffers.values() if b.is_workgroup)
+    used = sum(b.size_bytes or 0 for b in program.buffers.values() if b.is_on_chip)
     for decision in candidates:
         _decide_buffer(decision, program, footprints, verdicts.get(decision.buffer.name), narrow)
         if not decision.promoted:
@@ -201,7 +201,10 @@ def _decide_buffer(
 
 
 def _grid_sync(program: Program) -> Op | None:
-    return next((op for op in program.walk() if op.name == "barrier" and op.attrs["scope"] == "grid"), None)
+    return next(
+        (op for op in program.walk() if op.name == "barrier" and op.attrs["scope"] in ("cluster", "grid")),
+        None,
+    )
 
 
 @register

@@ -241,8 +241,8 @@ def _check_buffer(program: Program, buffer: Buffer) -> None:
             f"program @{program.name}: buffer @{buffer.name} has an open size and no binding, "
             "so nothing says how long it is; give it a count or a binding"
         )
-    if buffer.is_workgroup and buffer.binding is not None:
-        raise BadInputs(f"program @{program.name}: workgroup buffer @{buffer.name} has a binding")
+    if buffer.is_on_chip and buffer.binding is not None:
+        raise BadInputs(f"program @{program.name}: {buffer.access} buffer @{buffer.name} has a binding")
 
 
 # --- the grid
@@ -277,6 +277,10 @@ def check_grid(program: Program, grid: int | Sequence[int] | None) -> Dim3:
             raise BadInputs(
                 f"{show_number(extent)} workgroups of {size} along {axis} are more than the 2^32 invocations that ids count"
             )
+    if program.cluster and result[0] % program.cluster:
+        raise BadInputs(
+            f"program @{program.name} runs in clusters of {program.cluster} workgroups along x, of which {result[0]} are not whole"
+        )
     check_workgroups(program.name, result)
     return result
 

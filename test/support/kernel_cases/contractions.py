@@ -42,6 +42,14 @@ SPREAD: tuple[tuple[tuple[int, ...], ChainSchedule], ...] = (
     ((1, 37, 37, 37, 50, 3), ChainSchedule(64, workgroups=3)),
     ((100, 130, 130, 130, 1), ChainSchedule(160, workgroups=5)),
 )
+BATCHES: tuple[tuple[tuple[int, ...], ChainSchedule, int, int], ...] = (
+    ((40, 40, 40), ChainSchedule(64), 1, 3),
+    ((64, 64, 64, 64), ChainSchedule(64, workgroups=2), 1, 3),
+    ((128, 64, 64, 64), ChainSchedule(32, workgroups=16), 4, 6),
+    ((1, 37, 37, 37, 50, 3), ChainSchedule(64, workgroups=3), 2, 5),
+    ((100, 130, 130, 130, 1), ChainSchedule(160, workgroups=5), 8, 11),
+    ((64, 96, 96, 96), ChainSchedule(64, workgroups=3), 10, 13),
+)
 CHAIN_SCHEDULES = {
     "": None,
     "32 lanes": ChainSchedule(32, 2),
@@ -66,6 +74,9 @@ def contraction_cases() -> Iterator[KernelCase]:
             what = f"{dtype}, {' '.join(map(str, ranks))}, over {spread.workgroups} workgroups"
             yield KernelCase("tt.chain", what, _chain(dtype, ranks, spread))
             yield KernelCase("tt.chain", f"{what}, separate", _chain(dtype, ranks, spread, True))
+        for ranks, spread, vectors, count in BATCHES:
+            what = f"{dtype}, {' '.join(map(str, ranks))}, {count} vectors, {vectors} by {spread.workgroups} workgroups"
+            yield KernelCase("tt.chain", what, _batch(dtype, ranks, spread, vectors, count))
         for ranks in CHAINS:
             for name, chain_schedule in CHAIN_SCHEDULES.items():
                 what = f"{dtype}, {' '.join(map(str, ranks))}" + f", {name}" * bool(name)
@@ -176,5 +187,29 @@ def _chain(
             expected,
             _bound(dtype, expected, len(ranks)),
         )
+
+    return make
+
+
+def _batch(
+    dtype: DataType, ranks: tuple[int, ...], schedule: ChainSchedule, vectors: int, count: int
+) -> Callable[[], Use]:
+    def make() -> Use:
+        rng = np.random.default_rng(sum(ranks))
+        rows = [_draw(rng, dtype, ranks[0]) for _ in range(count)]
+        cores = [_draw(rng, dtype, x, y) for x, y in pairwise(ranks)]
+        if dtype is F32:
+            cores = [core / np.float32(np.sqrt(len(core))) for core in cores]
+        results = []
+        for row in rows:
+            for core in cores:
+                row = product(row, core)
+            results.append(row)
+        expected = np.concatenate(results)
+        inputs = [np.concatenate(rows), np.concatenate([core.reshape(-1) for core in cores])]
+        inputs.append(np.zeros(count * ranks[-1], rows[0].dtype))
+        program = chain(ranks, dtype, schedule, vectors=vectors)
+        grid = -(-count // vectors) * schedule.workgroups
+        return Use(program, inputs, grid, expected, _bound(dtype, expected, len(ranks)))
 
     return make

@@ -32,7 +32,7 @@ from .scopes import Symbol
 from .stage_actions import StageActions
 
 FORMAT_VERSIONS = ("1", "2")
-"""2 has runtime scalars, preferences and buffers of several dimensions; a text of either version may use what both have."""
+"""2 has runtime scalars, preferences, clusters and buffers of several dimensions; a text of either version may use what both have."""
 
 Item = Program | Func | Pipeline
 
@@ -82,6 +82,8 @@ class ModuleActions(StageActions):
                 program.workgroup = value
             elif flag == "grid":
                 program.grid = value
+            elif flag == "cluster":
+                program.cluster = value
             else:
                 program.prefer_shared = value
         is_broken = place in self.broken_heads
@@ -89,7 +91,8 @@ class ModuleActions(StageActions):
             help = f"write program @{program.name} workgroup(256) {{"
             self.error(f"program @{program.name} has no workgroup size", loc.start, loc.end, help)
         if is_broken or self.has_error(place, end):
-            program.workgroup, program.grid, program.prefer_shared = (1, 1, 1), None, None
+            program.workgroup, program.grid = (1, 1, 1), None
+            program.prefer_shared = program.cluster = None
             self.holes.mark_invalid(program)
         return program
 
@@ -100,6 +103,9 @@ class ModuleActions(StageActions):
 
     def flag_workgroup(self, place: int, end: int, ints: list[int]) -> tuple[str, Any, int]:
         return self._dims("workgroup", place, end, ints)
+
+    def flag_cluster(self, place: int, end: int, text: str) -> tuple[str, Any, int]:
+        return "cluster", self.integer(place, end, text), place
 
     def flag_grid(self, place: int, end: int, ints: list[int]) -> tuple[str, Any, int]:
         return self._dims("grid", place, end, ints)

@@ -17,20 +17,21 @@ WORTH_A_PROOF = 1 << 10
 
 
 def uncovered_tiles(program: Program) -> set[str]:
-    """The workgroup buffers of which a read may find what its workgroup has not written."""
+    """The workgroup buffers of which a read may find what its workgroup has not written, and all cluster buffers."""
+    clusters = {buffer.name for buffer in program.buffers.values() if buffer.is_cluster}
     tiles = [buffer for buffer in program.buffers.values() if buffer.is_workgroup]
-    names = {tile.name for tile in tiles}
+    names = {tile.name for tile in tiles} | clusters
     has_calls = any(op.name == "call" for op in program.walk())  # which the analysis does not look into
     if has_calls or sum(tile.size_bytes or 0 for tile in tiles) < WORTH_A_PROOF:
         return names
-    walk = CoverageWalk(Footprints(program), names)
+    walk = CoverageWalk(Footprints(program), names - clusters)
     walk.run()
-    return names & (walk.refused.keys() | walk.failed.keys())
+    return clusters | names & (walk.refused.keys() | walk.failed.keys())
 
 
 def with_zeroed_tiles(program: Program) -> Program:
-    """The program, or a copy of it that begins by zeroing its `uncovered_tiles`."""
-    tiles = uncovered_tiles(program)
+    """The program, or a copy of it that begins by zeroing its `uncovered_tiles` of workgroup memory."""
+    tiles = {name for name in uncovered_tiles(program) if program.buffers[name].is_workgroup}
     if not tiles:
         return program
     b = Builder(program.name, program.workgroup, program.grid)

@@ -8,7 +8,7 @@ those loops.  Values that are used in another segment go through storage.
                                                   SplitOp if: [Segment[b], Segment[c]]
                                                   Segment[d]
 
-A program with a grid barrier is cut twice: the body at grid barriers into phases, each a
+A program with a grid or cluster barrier is cut twice: the body at grid barriers into phases, each a
 loop over the workgroups, and then each phase as above.
 """
 
@@ -58,7 +58,7 @@ class Segment:
 
 @dataclass(slots=True, eq=False)
 class Phase:
-    """The items between two grid barriers, which one workgroup after the other runs."""
+    """The items between two grid or cluster barriers, which one workgroup after the other runs."""
 
     items: list[PlanItem]
 
@@ -88,9 +88,9 @@ class SegmentPlan:
 def split_at_barriers(program: Program) -> SegmentPlan:
     """The plan of a flat program."""
     ops = list(walk(program.body.ops))
-    grid = any(_is_barrier(op, ("grid",)) for op in ops)
+    grid = any(_is_barrier(op, _WIDE_SCOPES) for op in ops)
     aliases: dict[Value, Value] = {}
-    items = _cut(program.body.ops, ("grid",) if grid else _SCOPES, aliases)
+    items = _cut(program.body.ops, _WIDE_SCOPES if grid else _SCOPES, aliases)
     stored: set[Value] = set()
     for item in _flat(items):
         if isinstance(item, Segment):
@@ -113,7 +113,9 @@ def walk(ops: list[Op]) -> Iterator[Op]:
             yield from walk(block.ops)
 
 
-_SCOPES = ("workgroup", "grid")
+_WIDE_SCOPES = ("cluster", "grid")
+"""Of barriers at which all workgroups meet; those of one cluster could, but would gain nothing."""
+_SCOPES = ("workgroup", *_WIDE_SCOPES)
 
 
 def _is_barrier(op: Op, scopes: tuple[str, ...]) -> bool:
@@ -128,7 +130,7 @@ def _cut(ops: list[Op], scopes: tuple[str, ...], aliases: dict[Value, Value]) ->
     def flush(assigns: list[tuple[Value, Value]]) -> None:
         if not run and not assigns:
             return
-        if scopes == ("grid",):
+        if scopes == _WIDE_SCOPES:
             inner = _cut(run, _SCOPES, aliases)
             _assign(inner, assigns)
             items.append(Phase(inner))
@@ -160,7 +162,7 @@ def _block(op: Op, block: Block, scopes: tuple[str, ...], aliases: dict[Value, V
     end = block.terminator
     if end is not None and end.name == "yield" and end.operands:
         assigns = list(zip(op.results, end.operands, strict=True))
-        if scopes == ("grid",):
+        if scopes == _WIDE_SCOPES:
             # Segments stand in phases here; the region may have ended in a split, or be empty
             if not items or not isinstance(items[-1], Phase):
                 items.append(Phase([]))

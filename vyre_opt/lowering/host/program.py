@@ -50,7 +50,7 @@ def lower(
     define_fault(module)
     if not features.half:
         define_half_conversions(module)
-    buffers = [b for b in program.buffers.values() if not b.is_workgroup]
+    buffers = [b for b in program.buffers.values() if not b.is_on_chip]
     pointers = {b.name: f"%b{number}" for number, b in enumerate(buffers)}
     counts = {b.name: str(b.count) for b in program.buffers.values() if b.count is not None}
     counts.update({b.name: f"%n{number}" for number, b in enumerate(buffers) if b.count is None})

@@ -82,7 +82,7 @@ class SegmentEmitter:
         self.subgroups = -(-builder.program.lanes // SUBGROUP_SIZE)
         self.storages: dict[Value, _ValueStorage] = {}
         buffers = builder.program.buffers.values()
-        self.tiles = {b.name: self._allocate(b.size_bytes or 0) for b in buffers if b.is_workgroup}
+        self.tiles = {b.name: self._allocate(b.size_bytes or 0) for b in buffers if b.is_on_chip}
         self.stored = set(plan.stored)
         # A uniform target is assigned behind the loop over subgroups, where its source must be loaded
         for segment in all_segments(plan.items):
@@ -226,7 +226,7 @@ class SegmentEmitter:
 
     def _groups(self, items: list[PlanItem], begins: bool = False) -> None:
         """A loop over workgroups; `begins`: it is the first."""
-        w, builder = self.w, self.builder
+        w, builder, program = self.w, self.builder, self.builder.program
         with self.builder.counting("group", "i64", "%first", "%last") as group:
             builder.group = group
             builder.group_ids = self._group_ids(group)
@@ -235,11 +235,20 @@ class SegmentEmitter:
                 context_offset = w.emit(f"mul i64 {group}, %context.bytes")
                 builder.context = w.emit(f"getelementptr i8, ptr %scratch, i64 {context_offset}")
             for name, offset in self.tiles.items():
-                builder.pointers[name] = w.emit(f"getelementptr i8, ptr {builder.context}, i64 {offset}")
+                context = self._first_context(group) if program.buffers[name].is_cluster else builder.context
+                builder.pointers[name] = w.emit(f"getelementptr i8, ptr {context}, i64 {offset}")
                 if begins and name in self.zeroed:
                     self._zero(name)
             self._items(items)
         builder.group, builder.group_ids, builder.context = "0", ("0", "0", "0"), "%scratch"
+
+    def _first_context(self, group: str) -> str:
+        """The context of the first workgroup of a cluster, where its memory is."""
+        w, builder = self.w, self.builder
+        if not self.plan.has_grid_barrier:  # what one workgroup leaves there, no other may read
+            return builder.context
+        first = w.emit(f"sub i64 {group}, {w.emit(f'urem i64 {group}, {builder.program.cluster}')}")
+        return w.emit(f"getelementptr i8, ptr %scratch, i64 {w.emit(f'mul i64 {first}, %context.bytes')}")
 
     def _zero(self, tile: str) -> None:
         size = self.builder.program.buffers[tile].size_bytes or 0
@@ -314,7 +323,7 @@ class SegmentEmitter:
     def _split(self, split: SplitOp) -> None:
         scopes = [op.attrs["scope"] for op in split.op.walk() if op.name == "barrier"]
         # A branch around a grid barrier is taken once for all workgroups, so all must agree
-        needed = Level.GRID if "grid" in scopes else Level.WORKGROUP
+        needed = Level.GRID if {"cluster", "grid"} & set(scopes) else Level.WORKGROUP
         if any(self.builder.facts.level(value) > needed for value in control_operands(split.op)):
             raise DivergentBarrier(split.op)
         write: dict[str, Callable[[SplitOp], None]] = {"if": self._if, "for": self._for, "while": self._while}

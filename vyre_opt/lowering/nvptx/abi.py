@@ -129,7 +129,7 @@ class EntryPoint:
 
 def storage_buffers(program: Program) -> list[Buffer]:
     """The buffers that a kernel takes pointers to, in the order of its parameters."""
-    unbound = [b for b in program.buffers.values() if b.binding is None and not b.is_workgroup]
+    unbound = [b for b in program.buffers.values() if b.binding is None and not b.is_on_chip]
     return [*program.bound_buffers, *unbound]
 
 

@@ -1,6 +1,6 @@
-"""Barriers of a subgroup, a workgroup and a grid.
+"""Barriers of a subgroup, a workgroup, a cluster and a grid.
 
-A grid barrier is a cluster barrier where the whole grid is one cluster, without a fence where the buffers that it
+A grid barrier is a cluster barrier where the whole grid is one cluster, and that has no fence where the buffers that it
 orders have replicas (see exchange.py).  Elsewhere it waits on a counter in global memory (`%arrivals`), and the kernel needs a cooperative launch.
 
 None is of the kind `aligned`, which takes all lanes of a warp to arrive together.  Lanes that left a loop at
@@ -27,11 +27,12 @@ def _barrier(emitter: FunctionEmitter, op: Op) -> None:
     if scope == "subgroup":
         emitter.w.call("llvm.nvvm.bar.warp.sync", "void", [("i32", lane_mask(emitter))])
         return
-    if scope == "grid" and emitter.context.replicas is not None:
+    is_of_cluster = scope == "cluster" or (scope == "grid" and emitter.context.is_cluster)
+    if is_of_cluster and emitter.context.replicas is not None:
         arrive_and_wait(emitter)
         return
     _workgroup_barrier(emitter)
-    if scope == "grid" and emitter.context.is_cluster:
+    if is_of_cluster:
         _wait_for_cluster(emitter)
     elif scope == "grid":
         # One invocation waits for its whole workgroup: the barrier before collects what the others wrote,

@@ -1,13 +1,17 @@
 """Hand-offs within a cluster by replicas of a buffer, without a fence.
 
-Each workgroup has an mbarrier object (PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier"): it lets
-go when every workgroup of the cluster has arrived and all announced bytes have come.
+Each workgroup has two mbarrier objects (PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier"): such an
+object lets go when every workgroup of the cluster has arrived and all announced bytes have come.
 
     store            st.async to each replica, which tells the object there of its bytes; the lane counts its words
-    grid barrier     all lanes add up their words; lane r arrives at the object of workgroup r and announces the bytes;
+    barrier          all lanes add up their words; lane r arrives at the object of workgroup r and announces the bytes;
                      then all wait for their own object
 
 So nothing waits for the loads of the workgroup, and a value is there after one way through the cluster.
+
+Barriers take the objects by turns.  A workgroup that a barrier has let go may store before the last one has come to
+others; with one object these bytes would count for the barrier where the others still wait.  It cannot be two barriers
+ahead, since the next one waits for the others.
 """
 
 from __future__ import annotations
@@ -20,15 +24,16 @@ from .values import linear_id
 __all__ = ["arrive_and_wait", "begin", "send"]
 
 SHARED, CLUSTER = "ptr addrspace(3)", "ptr addrspace(7)"
-SENT, PARITY = "%sent", "%parity"
-"""Slots: the words that this lane has stored since the last barrier; the parity of the phase that the object is in."""
+SENT, PASSED = "%sent", "%passed"
+"""Slots: the words that this lane has stored since the last barrier; the number of barriers before."""
+OBJECT_BYTES = 8
 
 
 def begin(emitter: FunctionEmitter) -> None:
-    """Set up this workgroup's object, zero its replicas, and wait until all workgroups have."""
+    """Set up this workgroup's objects, zero its replicas, and wait until all workgroups have."""
     w, context = emitter.w, emitter.context
     assert context.replicas is not None
-    for slot in (SENT, PARITY):
+    for slot in (SENT, PASSED):
         w.line(f"{slot} = alloca i32")
         w.line(f"store i32 0, ptr {slot}")
     lane = linear_id(emitter)
@@ -37,12 +42,10 @@ def begin(emitter: FunctionEmitter) -> None:
     first, ready = w.label("first"), w.label("ready")
     w.branch_if(w.emit(f"icmp eq i32 {lane}, 0"), first, ready)
     w.start(first)
-    _asm(
-        emitter,
-        "mbarrier.init.shared::cta.b64 [$0], $1; fence.mbarrier_init.release.cluster;",
-        "r,n",
-        [("i32", _number(emitter, SHARED, context.mailbox)), ("i32", str(context.replicas.workgroups))],
-    )
+    init = f"mbarrier.init.shared::cta.b64 [$0], $1; mbarrier.init.shared::cta.b64 [$0+{OBJECT_BYTES}], $1;"
+    mailbox = _number(emitter, SHARED, context.mailbox)
+    values = [("i32", mailbox), ("i32", str(context.replicas.workgroups))]
+    _asm(emitter, f"{init} fence.mbarrier_init.release.cluster;", "r,n", values)
     w.fall_into(ready)
     for step in ("arrive", "wait"):
         w.call(f"llvm.nvvm.barrier.cluster.{step}", "void", [])
@@ -77,8 +80,9 @@ def send(emitter: FunctionEmitter, pointer: str, words: list[str]) -> None:
     places = [f"${k}" for k in range(1, count + 1)]
     value = places[0] if count == 1 else f"{{{', '.join(places)}}}"
     text = f"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes{shape} [$0], {value}, [${count + 1}];"
+    own = _object(emitter, w.emit(f"load i32, ptr {PASSED}"))
     for workgroup in range(context.replicas.workgroups):
-        there, object_ = (_in_workgroup(emitter, at, str(workgroup)) for at in (pointer, context.mailbox))
+        there, object_ = (_in_workgroup(emitter, at, str(workgroup)) for at in (pointer, own))
         values = [("i32", word) for word in words]
         _asm(emitter, text, ",".join("r" * (count + 2)), [("i32", there), *values, ("i32", object_)])
     sent = w.emit(f"load i32, ptr {SENT}")
@@ -86,10 +90,11 @@ def send(emitter: FunctionEmitter, pointer: str, words: list[str]) -> None:
 
 
 def arrive_and_wait(emitter: FunctionEmitter) -> None:
-    """The grid barrier: what was sent before is in all replicas after it."""
-    w, context = emitter.w, emitter.context
-    replicas, mailbox = context.replicas, context.mailbox
+    """The barrier: what was sent before is in all replicas after it."""
+    w, replicas = emitter.w, emitter.context.replicas
     assert replicas is not None
+    passed = w.emit(f"load i32, ptr {PASSED}")
+    own = _object(emitter, passed)
     sent, total = w.emit(f"load i32, ptr {SENT}"), "0"
     # This also is the barrier of the workgroup.  Without stores before it there is nothing to add up, but to wait for
     for bit in range(max(1, replicas.words.bit_length())):
@@ -103,21 +108,26 @@ def arrive_and_wait(emitter: FunctionEmitter) -> None:
     w.start(arriving)
     announced = w.emit(f"mul i32 {total}, {WORD}")
     text = "mbarrier.arrive.expect_tx.shared::cluster.b64 _, [$0], $1;"
-    _asm(emitter, text, "r,r", [("i32", _in_workgroup(emitter, mailbox, lane)), ("i32", announced)])
+    _asm(emitter, text, "r,r", [("i32", _in_workgroup(emitter, own, lane)), ("i32", announced)])
     w.fall_into(waiting)
-    parity = w.emit(f"load i32, ptr {PARITY}")
+    parity = w.emit(f"and i32 {w.emit(f'lshr i32 {passed}, 1')}, 1")
     turn = w.label("turn")
     w.fall_into(turn)
     text = (
         "{ .reg .pred done; mbarrier.try_wait.parity.shared::cta.b64 done, [$1], $2; "
         "selp.u32 $0, 1, 0, done; }"
     )
-    has_come = _asm(
-        emitter, text, "=r,r,r", [("i32", _number(emitter, SHARED, mailbox)), ("i32", parity)], "i32"
-    )
+    has_come = _asm(emitter, text, "=r,r,r", [("i32", _number(emitter, SHARED, own)), ("i32", parity)], "i32")
     w.branch_if(w.emit(f"icmp ne i32 {has_come}, 0"), done, turn)
     w.start(done)
-    w.line(f"store i32 {w.emit(f'xor i32 {parity}, 1')}, ptr {PARITY}")
+    w.line(f"store i32 {w.emit(f'add i32 {passed}, 1')}, ptr {PASSED}")
+
+
+def _object(emitter: FunctionEmitter, passed: str) -> str:
+    """The pointer to this workgroup's object of the barrier after so many."""
+    w = emitter.w
+    at = w.emit(f"mul i32 {w.emit(f'and i32 {passed}, 1')}, {OBJECT_BYTES}")
+    return w.emit(f"getelementptr i8, {SHARED} {emitter.context.mailbox}, i32 {at}")
 
 
 def _in_workgroup(emitter: FunctionEmitter, pointer: str, workgroup: str) -> str:

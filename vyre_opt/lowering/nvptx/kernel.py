@@ -32,7 +32,7 @@ from .faults import fault_blocks
 from .function_emitter import BufferRef, Elements, FunctionEmitter, KernelContext
 from .matrices import FIRST, MATRIX_OPS, why_no_product
 from .memory import MEMORY_OPS
-from .replicas import BARRIER_BYTES, replicas
+from .replicas import BARRIER_BYTES, NeedsFence, Replicas, replicas
 from .subgroup_ops import SUBGROUP_OPS
 from .targets import STATIC_SHARED_BYTES, GpuTarget
 from .values import VALUE_OPS
@@ -116,7 +116,7 @@ def _kernel(
     funcs = unit.module.funcs if unit.module is not None else {}
     specs = spec_values(program, unit.specs)
     proofs = BoundsProofs(program, specs, proves=bounds != "none")
-    may_fault, is_cluster = _may_fault(program, funcs, bounds, proofs.proven), _is_cluster(program, target)
+    faulting = _first_fault(program, funcs, bounds, proofs.proven)
     context = KernelContext(
         program=program,
         funcs=funcs,
@@ -129,9 +129,9 @@ def _kernel(
         bases=proofs.bases,
         alignment=Alignment(program, specs),
         forms=proofs.forms,
-        may_fault=may_fault,
-        is_cluster=is_cluster,
-        replicas=replicas(program, target, may_fault) if is_cluster else None,
+        may_fault=faulting is not None,
+        is_cluster=_is_cluster(program, target),
+        replicas=_replicas(program, target, faulting),
     )
     # `sites` is one list for both: it fills while the ops are written
     kernel = EntryPoint(program, symbol, sites=context.sites)
@@ -145,8 +145,9 @@ def _kernel(
     fault_blocks(emitter)
     x, y, z = program.workgroup
     attributes = f'"nvvm.reqntid"="{x},{y},{z}"'
-    if context.is_cluster:
-        attributes += f' "nvvm.cluster_dim"="{",".join(map(str, program.grid or ()))}"'
+    if program.cluster or context.is_cluster:
+        shape = (program.cluster, 1, 1) if program.cluster else program.grid or ()
+        attributes += f' "nvvm.cluster_dim"="{",".join(map(str, shape))}"'
     text.define(
         symbol,
         f"define ptx_kernel void @{symbol}({', '.join(params)}) {attributes} {{\nentry:\n{emitter}\n}}",
@@ -157,7 +158,22 @@ def _kernel(
 def _is_cluster(program: Program, target: GpuTarget) -> bool:
     """Whether the whole grid can be launched as one cluster: it is fixed, small enough, and has a grid
     barrier, which is then an instruction, and the hardware makes all workgroups resident at once."""
+    if program.cluster is not None:
+        return program.grid == (program.cluster, 1, 1)
     return _has_grid_barrier(program) and program.grid is not None and prod(program.grid) <= target.cluster
+
+
+def _replicas(program: Program, target: GpuTarget, faulting: Op | None) -> Replicas | None:
+    has_cluster_memory = any(buffer.is_cluster for buffer in program.buffers.values())
+    if not has_cluster_memory and (program.cluster is not None or not _is_cluster(program, target)):
+        return None
+    try:
+        return replicas(program, target, faulting)
+    except NeedsFence as reason:
+        if not has_cluster_memory:
+            return None
+        help = "make it one that surely is in bounds, or run with bounds clamped" if faulting else None
+        raise _error(program, str(reason), reason.at, help) from None
 
 
 def _has_grid_barrier(program: Program) -> bool:
@@ -182,7 +198,19 @@ def _check(program: Program, target: GpuTarget) -> None:
         if buffer.dtype.element.size_bytes not in (1, 2, 4, 8):
             message = f"buffer @{buffer.name}: no kernel moves elements of {buffer.dtype}"
             raise _error(program, message, buffer)
+    if (program.cluster or 1) > target.cluster:
+        has = f"of up to {target.cluster} workgroups" if target.cluster > 1 else "none"
+        message = f"clusters of {program.cluster} workgroups; {target.name} has {has}"
+        raise _error(program, message, program)
     for op in program.walk():
+        if (
+            program.cluster is not None
+            and program.grid != (program.cluster, 1, 1)
+            and op.attrs.get("scope") == "grid"
+        ):
+            raise _error(
+                program, "a grid barrier in a program of several clusters is not lowered for GPUs", op
+            )
         if op.definition.kernel is not None:
             help = "run the pass expand_kernels first; it writes the kernel out at a schedule"
             raise _error(program, f"the named kernel {op.name} is not lowered as it is", op, help)
@@ -194,19 +222,21 @@ def _check(program: Program, target: GpuTarget) -> None:
             raise _error(program, reason, op)
 
 
-def _may_fault(program: Program, funcs: Mapping[str, Func], bounds: str, proven: Container[Op]) -> bool:
-    """Whether any invocation may end in a fault: then the kernel takes a status record."""
+def _first_fault(
+    program: Program, funcs: Mapping[str, Func], bounds: str, proven: Container[Op]
+) -> Op | None:
+    """An op in which an invocation may end in a fault: then the kernel takes a status record."""
     checks = bounds == "trap"
     for block in (program.body, *(func.body for func in funcs.values())):
         for op in block.walk():
             if "trap" in op.definition.effects:
-                return True
+                return op
             if checks and "buffer" in op.attrs and op.operands and op not in proven:
-                return True
+                return op
             # A step that is not a constant may be 0 or less, which would never end
             if checks and op.name == "for" and op.attrs["step"] is None:
-                return True
-    return False
+                return op
+    return None
 
 
 # --- parameters

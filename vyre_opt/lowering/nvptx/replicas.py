@@ -1,9 +1,10 @@
-"""Which transient buffers have a replica in the workgroup memory of each workgroup of a cluster.
+"""Which buffers have a replica in the workgroup memory of each workgroup of a cluster.
 
-A grid that is one cluster hands values on through a transient buffer: some workgroups store, a grid barrier, all load.
-By way of global memory each hand-off waits for a fence, and a fence waits for every load that its workgroup has under way.
-With replicas a load reads its own workgroup's memory; a store goes to all replicas and counts its bytes there, and the barrier
-waits until the bytes have come (see exchange.py).  So no fence is needed, and loads stay under way across the barrier.
+A cluster hands values on through cluster memory, or, where the whole grid is one, through a transient buffer: some workgroups
+store, a barrier, all load.  By way of global memory each hand-off waits for a fence, and a fence waits for every load that its
+workgroup has under way.  With replicas a load reads its own workgroup's memory; a store goes to all replicas and counts its
+bytes there, and the barrier waits until the bytes have come (see exchange.py).  So no fence is needed, and loads stay under way
+across the barrier.
 
 Such a barrier orders what goes by replicas and by workgroup memory, and nothing else.  So a program has replicas only where
 nothing else can be handed on: see `_Walk`.
@@ -21,10 +22,10 @@ from ...ir.rewrite import constant_value
 from .abi import ALIGNMENT
 from .targets import GpuTarget
 
-__all__ = ["BARRIER_BYTES", "Replicas", "replicas"]
+__all__ = ["BARRIER_BYTES", "WORD", "NeedsFence", "Replicas", "replicas"]
 
 BARRIER_BYTES = 16
-"""Of the object in workgroup memory on which a workgroup waits; a multiple of the alignment of workgroup buffers."""
+"""Of the two objects in workgroup memory on which a workgroup waits; a multiple of the alignment of workgroup buffers."""
 
 WORD = 4
 MOST_BYTES = (1 << 20) - 1  # that such an object can wait for (PTX ISA, "Tx-Count of mbarrier object")
@@ -40,52 +41,62 @@ class Replicas:
     words: int
 
 
-def replicas(program: Program, target: GpuTarget, may_fault: bool) -> Replicas | None:
-    """The replicas of a program whose grid is one cluster; None where a fence must do.
+class NeedsFence(Exception):
+    """Why there can be no replicas, and the op, buffer or program that it is about."""
 
-    `may_fault`: an invocation may end before the others, which would then wait for its bytes.
+    def __init__(self, message: str, at: Op | Buffer | Program) -> None:
+        super().__init__(message)
+        self.at = at
+
+
+def replicas(program: Program, target: GpuTarget, faulting: Op | None = None) -> Replicas:
+    """The replicas of a program of clusters, or one whose grid is a cluster.  Raises NeedsFence where there can be none.
+
+    `faulting`: an op in which an invocation may end; the others of its cluster would then wait for its bytes.
     """
-    workgroups = prod(program.grid or ())
-    candidates = {b.name: b for b in program.buffers.values() if _can_be_one(b)}
+    workgroups = program.cluster or prod(program.grid or ())
+    buffers = [b for b in program.buffers.values() if (b.is_cluster if program.cluster else b.is_transient)]
+    if not buffers:
+        raise NeedsFence("it has no cluster memory", program)
+    if faulting is not None:
+        message = f"this may fault, and the others of the cluster would wait for what is to be stored to @{buffers[0].name}"
+        raise NeedsFence(message, faulting)
+    for buffer in buffers:
+        if buffer.binding is not None or not buffer.count or buffer.dtype.element.size_bytes not in (4, 8):
+            raise NeedsFence(f"@{buffer.name} is not of elements of 4 or 8 bytes", buffer)
+    if program.lanes < workgroups:
+        raise NeedsFence(
+            f"a workgroup of {program.lanes} tells {workgroups} of a cluster, a lane each", program
+        )
     tiles = [b for b in program.buffers.values() if b.is_workgroup]
-    used = sum((b.size_bytes or 0) + ALIGNMENT for b in (*tiles, *candidates.values())) + BARRIER_BYTES
-    # A lane arrives for each workgroup
-    if may_fault or not candidates or program.lanes < workgroups or used > target.shared_bytes:
-        return None
-    walk = _Walk(program, frozenset(candidates))
-    try:
-        left = walk.block(program.body, 0)
-    except _NeedsFence:
-        return None
-    # What no barrier follows could reach a workgroup that has ended
-    is_ordered = not left and not walk.read & walk.written
-    return Replicas(frozenset(candidates), workgroups, walk.most) if is_ordered else None
-
-
-def _can_be_one(buffer: Buffer) -> bool:
-    is_whole = buffer.is_transient and buffer.binding is None and bool(buffer.count)
-    return is_whole and buffer.dtype.element.size_bytes in (4, 8)
-
-
-class _NeedsFence(Exception):
-    pass
+    used = sum((b.size_bytes or 0) + ALIGNMENT for b in (*tiles, *buffers)) + BARRIER_BYTES
+    if used > target.shared_bytes:
+        message = f"its workgroup and cluster buffers take {used} bytes; {target.name} has {target.shared_bytes} for a workgroup"
+        raise NeedsFence(message, max(buffers, key=lambda b: b.size_bytes or 0))
+    walk = _Walk(program, frozenset(b.name for b in buffers), program.lanes * workgroups)
+    if walk.block(program.body, 0):
+        raise NeedsFence(f"no barrier follows the last stores to @{buffers[0].name}", buffers[0])
+    both = sorted(walk.read & walk.written)
+    if both:
+        message = f"@{both[0]} in storage is read and written: a barrier that hands on cluster memory does not order that"
+        raise NeedsFence(message, program.buffers[both[0]])
+    return Replicas(walk.buffers, workgroups, walk.most)
 
 
 class _Walk:
-    """Follows the control flow with the words that a lane has stored to replicas since the last grid barrier.
+    """Follows the control flow with the words that a lane has stored to replicas since the last barrier of the cluster.
 
-    `read` and `written` become the storage that is; if they have a buffer in common, a fence is needed.  Raises _NeedsFence
+    `read` and `written` become the storage that is; if they have a buffer in common, a fence is needed.  Raises NeedsFence
 
     - where an element could be loaded that a lane of this workgroup has stored and no barrier has brought,
-    - at a grid barrier after which others might read, or write once more, what was written to storage before,
+    - at a barrier after which others might read, or write once more, what was written to storage before,
     - where replicas are accessed by other ops than load and store, or a function is called,
     - where more is stored between two barriers than can be counted.
     """
 
-    def __init__(self, program: Program, buffers: frozenset[str]) -> None:
-        self.buffers = buffers
-        self.storage = {b.name for b in program.buffers.values() if not b.is_workgroup} - buffers
-        self.senders = program.lanes * prod(program.grid or ())
+    def __init__(self, program: Program, buffers: frozenset[str], senders: int) -> None:
+        self.buffers, self.senders = buffers, senders
+        self.storage = {b.name for b in program.buffers.values() if not b.is_on_chip} - buffers
         self.most = 0
         self.read: set[str] = set()
         self.written: set[str] = set()
@@ -102,7 +113,7 @@ class _Walk:
         if op.regions:
             return max(pending, *(self.block(region, pending) for region in op.regions))
         if op.name == "call":
-            raise _NeedsFence
+            raise NeedsFence("a function is called in a program that hands on cluster memory", op)
         if op.name == "barrier":
             return self._barrier(op, pending)
         effects = effects_of(op)
@@ -113,23 +124,28 @@ class _Walk:
         return pending
 
     def _barrier(self, op: Op, pending: int) -> int:
-        if op.attrs["scope"] != "grid":
+        if op.attrs["scope"] not in ("cluster", "grid"):
             return pending
         if self.written:
-            raise _NeedsFence
+            name = min(self.written)
+            message = f"@{name} in storage is written before: a barrier that hands on cluster memory does not order that"
+            raise NeedsFence(message, op)
         self.most = max(self.most, pending)
         return 0
 
     def _access(self, op: Op, pending: int) -> int:
+        name = op.attrs["buffer"]
         if op.name == "load" and not pending:
             return 0
+        if op.name == "load":
+            raise NeedsFence(f"@{name} is loaded where stores to cluster memory may not have come", op)
         if op.name != "store":
-            raise _NeedsFence
-        return self._counted(pending + (op.operands[0].type.element_bytes or 0) // WORD)
+            raise NeedsFence(f"{op.name} on @{name}, which lanes of other workgroups only load and store", op)
+        return self._counted(pending + (op.operands[0].type.element_bytes or 0) // WORD, op)
 
-    def _counted(self, pending: int) -> int:
+    def _counted(self, pending: int, op: Op) -> int:
         if pending * WORD * self.senders > MOST_BYTES:
-            raise _NeedsFence
+            raise NeedsFence(f"more than {MOST_BYTES} bytes may be stored between two barriers", op)
         return pending
 
     def _loop(self, op: Op, pending: int) -> int:
@@ -137,14 +153,14 @@ class _Walk:
         if once > pending and not any(inner.name == "barrier" for inner in op.walk()):
             trips = _most_trips(op)
             if trips is None:
-                raise _NeedsFence
-            once = self._counted(pending + (once - pending) * trips)
+                raise NeedsFence("stores to cluster memory in a loop without a bound", op)
+            once = self._counted(pending + (once - pending) * trips, op)
             if trips > 1:
                 self._turn(op, once)
             return once
         most = max(pending, once)
-        if self._turn(op, most) > most:  # each turn leaves more
-            raise _NeedsFence
+        if self._turn(op, most) > most:
+            raise NeedsFence("each turn of the loop leaves more stores to cluster memory behind", op)
         return self.block(op.regions[0], most) if op.name == "while" else most
 
     def _turn(self, op: Op, pending: int) -> int:

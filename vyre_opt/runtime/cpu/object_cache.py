@@ -67,7 +67,7 @@ def decode(payload: bytes, program: Program) -> tuple[HostCode, bytes]:
     buffers, written = facts["buffers"], facts["written"]
     scratch_bytes, whole_grid = facts["scratch_bytes"], facts["whole_grid"]
     # their order is not in the fingerprint, so it may be that of another declaration
-    if sorted(buffers) != sorted(b.name for b in program.buffers.values() if not b.is_workgroup):
+    if sorted(buffers) != sorted(b.name for b in program.buffers.values() if not b.is_on_chip):
         raise ValueError("the buffers of an entry are those of its program")
     if type(written) is not list or not all(type(name) is str for name in written):
         raise ValueError("what an entry writes is a list of buffers")

@@ -24,7 +24,7 @@ def kernel(machine: Machine, frame: Frame, op: Op) -> None:
     read = [s for s, role in uses if role.access is AccessMode.READ]
     (written,) = (s for s, role in uses if role.access is not AccessMode.READ)
     for storage in storages:
-        if storage.per_row:
+        if storage.rows is not None:
             raise machine.fault("kernel", op, f"{op.name} takes no workgroup memory: @{storage.buffer.name}")
     for storage in read:
         _check_written(machine, op, storage)

@@ -68,15 +68,15 @@ class Machine:
         ops = [op for body in bodies for op in body]
         # no register takes more than 8 bytes a lane; batches are cut so that all of them fit
         self.value_bytes = sum(8 * result.type.lanes for op in ops for result in op.results)
-        # a grid barrier and a named kernel wait for all workgroups, so all of them must run in lock step
-        self.in_one_batch = any(
+        # a grid barrier and a named kernel wait for all workgroups, so all of them must run in lock step; a cluster's must, too
+        self.in_one_batch = program.cluster is not None or any(
             op.definition.kernel is not None or op.attrs.get("scope") == "grid" for op in ops
         )
         self.written_buffers = _written_buffers(ops)
         self.prints = PrintLog(program)
         self.storages: dict[str, Storage] = {}
         for buffer in program.buffers.values():
-            if not buffer.is_workgroup:
+            if not buffer.is_on_chip:
                 self.storages[buffer.name] = self._storage(buffer, scratch)
 
     # --- buffers
@@ -98,16 +98,17 @@ class Machine:
         if not shape:
             count = len(data) // buffer.dtype.lanes
             shape = (count,) if buffer.dimensions == 1 else tuple(extent or 0 for extent in buffer.shape)
-        storage = Storage(buffer, data, shape, per_row=False)
+        storage = Storage(buffer, data, shape)
         self._track(storage, initialised=is_initialised(buffer))
         if self.checks and memory is not None and is_initialised(buffer):
             storage.written = memory.written
         return storage
 
-    def _workgroup_storage(self, buffer: Buffer, batch: WorkgroupBatch) -> Storage:
+    def _on_chip_storage(self, buffer: Buffer, batch: WorkgroupBatch) -> Storage:
         scalars = (buffer.count or 0) * buffer.dtype.lanes
-        data = np.zeros(scalars * batch.rows, storage_type(buffer.dtype))
-        storage = Storage(buffer, data, tuple(extent or 0 for extent in buffer.shape), per_row=True)
+        rows = self.program.cluster or 1 if buffer.is_cluster else 1
+        data = np.zeros(scalars * -(-batch.rows // rows), storage_type(buffer.dtype))
+        storage = Storage(buffer, data, tuple(extent or 0 for extent in buffer.shape), rows)
         self._track(storage, initialised=False)
         return storage
 
@@ -125,14 +126,14 @@ class Machine:
     def run(self, workgroups: Sequence[range]) -> None:
         """Run the workgroups of these linear numbers.  Raises ProgramError if the program is at fault."""
         rows = self._rows_per_batch()
-        tiles = [b for b in self.program.buffers.values() if b.is_workgroup]
+        tiles = [b for b in self.program.buffers.values() if b.is_on_chip]
         with np.errstate(all="ignore"):
             for first, count in ((at, min(rows, w.stop - at)) for w in workgroups for at in w[::rows]):
                 batch = WorkgroupBatch(first, count, self.program.workgroup, self.call.grid)
-                self.clock.enter(batch)
+                self.clock.enter(batch, self.program.cluster or 1)
                 self.copies = CopiesInFlight(batch.lanes)
                 for tile in tiles:
-                    self.storages[tile.name] = self._workgroup_storage(tile, batch)
+                    self.storages[tile.name] = self._on_chip_storage(tile, batch)
                 self.run_block(Frame(batch), self.program.body)
 
     def _rows_per_batch(self) -> int:
@@ -195,8 +196,11 @@ class Machine:
     def race(self, storage: Storage, frame: Frame, op: Op, collision: Collision) -> ProgramError:
         buffer, other = storage.buffer, self.ops[collision.op]
         index = collision.element % max(1, storage.scalars) // buffer.dtype.lanes
-        in_workgroup = buffer.is_workgroup or self._is_in_one_row(frame, collision)
-        scope = "workgroup" if in_workgroup else "grid"
+        scope = "grid"
+        if buffer.is_workgroup or self._is_within(1, frame, collision):
+            scope = "workgroup"
+        elif buffer.is_cluster or self._is_within(self.program.cluster or 1, frame, collision):
+            scope = "cluster"
         return self.fault(
             "race",
             op,
@@ -228,9 +232,10 @@ class Machine:
             help=f"the invocation that copies waits by a {spelling_at(op.loc).copy_wait} first; others then wait for a barrier, too",
         )
 
-    def _is_in_one_row(self, frame: Frame, collision: Collision) -> bool:
-        per_row = frame.batch.lanes_per_row
-        return int(frame.invocations[collision.lane]) // per_row == collision.invocation // per_row
+    def _is_within(self, rows: int, frame: Frame, collision: Collision) -> bool:
+        """Whether both invocations are of the same group of so many workgroups."""
+        lanes = frame.batch.lanes_per_row * rows
+        return int(frame.invocations[collision.lane]) // lanes == collision.invocation // lanes
 
 
 def _written_buffers(ops: list[Op]) -> set[str]:

@@ -91,6 +91,6 @@ def _locate(machine: Machine, frame: Frame, op: Op, dtype: DataType) -> tuple[St
             invocation = machine.invocation_at(frame, lane)
             raise outside_of_matrix(machine.program, op, dtype, place, storage.shape, invocation)
         offsets = offsets * extent + at
-    if storage.per_row and frame.batch.rows > 1:
+    if storage.rows is not None and frame.batch.rows > 1:
         offsets = offsets + (frame.rows * storage.scalars)[:, None]
     return storage, offsets

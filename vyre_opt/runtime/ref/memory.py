@@ -1,7 +1,7 @@
 """Buffers while a program runs: offsets, bounds, and which scalars are initialised.
 
 A buffer is a flat array of scalars.  Workgroup memory has a section of `scalars` for each row of the
-batch, one after the other; other buffers have one section for all.
+batch, one after the other, cluster memory one for the rows of each cluster; other buffers have one section for all.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Array = np.ndarray
 class Storage:
     """The storage of a buffer.
 
-    `shape`: its extents, in elements.  `scalars`: of a section.  `per_row`: whether each row has its own.  `written`: which scalars are
+    `shape`: its extents, in elements.  `scalars`: of a section.  `rows`: how many rows share one, None for all.  `written`: which scalars are
     initialised; None if all are.  `shadow`: None if races are impossible, or not checked.  `in_flight`: of each scalar, 1 more
     than the number of the op that copies it, 0 where none does; None before the first copy.
     """
@@ -33,7 +33,7 @@ class Storage:
     buffer: Buffer
     data: Array
     shape: tuple[int, ...]
-    per_row: bool
+    rows: int | None = None
     written: Array | None = None
     shadow: Shadow | None = None
     in_flight: Array | None = None
@@ -74,8 +74,8 @@ def scalar_offsets(
         start = start * extent + inner
     if per_element > 1:
         start = start * per_element
-    if storage.per_row and frame.batch.rows > 1:
-        start = start + frame.rows * storage.scalars
+    if storage.rows is not None and frame.batch.rows > 1:
+        start = start + frame.rows // storage.rows * storage.scalars
     if dtype.lanes > 1:
         start = start[:, None] + np.arange(dtype.lanes)
     return start, None

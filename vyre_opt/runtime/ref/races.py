@@ -5,6 +5,7 @@ ordered before an access by lane x if
 
     both are one invocation,
     a grid barrier came after t,
+    both are of one cluster, and a cluster barrier came after t,
     both are of one workgroup, and a workgroup barrier of it came after t, or
     both are of one subgroup, and a subgroup barrier of it came after t.
 
@@ -40,12 +41,15 @@ class LogicalClock:
         # an untouched scalar has the time 0, which is before the last grid barrier even at the start
         self.now = 1
         self.grid = 1
+        self.cluster = 1  # all clusters meet at a time
+        self.cluster_rows = 1
         self.of_row = np.zeros(0, np.int32)
         self.of_subgroup = np.zeros(0, np.int32)
 
-    def enter(self, batch: WorkgroupBatch) -> None:
-        """Begin a batch."""
+    def enter(self, batch: WorkgroupBatch, cluster_rows: int = 1) -> None:
+        """Begin a batch; `cluster_rows`: of a cluster."""
         self.now += 1
+        self.cluster_rows = cluster_rows
         # Other batches have other workgroups: what these did is ordered by grid barriers alone.
         self.of_row = np.zeros(batch.rows, np.int32)
         self.of_subgroup = np.zeros(batch.rows * batch.subgroups_per_row, np.int32)
@@ -55,6 +59,8 @@ class LogicalClock:
         self.now += 1
         if scope == "grid":
             self.grid = self.now
+        elif scope == "cluster":
+            self.cluster = self.now
         elif scope == "workgroup":
             self.of_row[slice(None) if frame.ids is None else frame.rows] = self.now
         else:
@@ -168,6 +174,11 @@ class Shadow:
         subgroup = frame.locals[lane] // SUBGROUP_SIZE
         same_subgroup = same_row & (low // SUBGROUP_SIZE == subgroup) & (high // SUBGROUP_SIZE == subgroup)
         ordered = same_row & (time < self.clock.of_row[row])
+        if self.clock.cluster > self.clock.grid:
+            per_cluster = per_row * self.clock.cluster_rows
+            cluster = (row + frame.batch.first) // self.clock.cluster_rows
+            same_cluster = (min_id // per_cluster == cluster) & (max_id // per_cluster == cluster)
+            ordered |= same_cluster & (time < self.clock.cluster)
         ordered |= same_subgroup & (time < self.clock.of_subgroup[frame.subgroups[lane]])
         if ordered.all():
             return None

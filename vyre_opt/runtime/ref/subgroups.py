@@ -28,6 +28,7 @@ def barrier(machine: Machine, frame: Frame, op: Op) -> None:
     if machine.checks:
         arrived = {
             "grid": lambda: frame.size == frame.batch.lanes,
+            "cluster": lambda: frame.size == frame.batch.lanes,  # those of all clusters meet
             "workgroup": lambda: frame.whole_rows,
             "subgroup": lambda: frame.whole_subgroups,
         }[scope]()
@@ -54,6 +55,7 @@ def _split_pair(machine: Machine, frame: Frame, scope: str) -> tuple[int, int]:
     in_frame[slice(None) if frame.ids is None else frame.ids] = True
     groups = {
         "grid": np.zeros(batch.lanes, np.int64),
+        "cluster": np.zeros(batch.lanes, np.int64),
         "workgroup": batch.row_of_lane,
         "subgroup": batch.subgroup_of_lane,
     }[scope]

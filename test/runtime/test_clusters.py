@@ -1,0 +1,135 @@
+"""Clusters of workgroups: their memory and their barriers, and what a program may not do with them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.cluster_programs import WAYS, HandOff
+
+from vyre_opt import BadInputs, DiagnosticError, PassManager, ProgramError, dispatcher, parse
+from vyre_opt.ir.program import Module
+
+SEEDS = [*range(6), *(pytest.param(n, marks=pytest.mark.slow) for n in range(6, 120))]
+
+PROGRAM = """vyre 2
+
+program @p workgroup(32) cluster(2) {{
+  buffer @t : u32[64] cluster
+  buffer @s : u32[{storage}] read_write binding(0) live_in live_out
+  buffer @y : u32[?] write binding(1)
+  %g = global_id x
+  %l = local_id x
+  %w = workgroup_id x
+  %two = const 2 : u32
+  %size = const 32 : u32
+  %number = rem %w, %two : u32
+  %first = mul %number, %size : u32
+  %own = add %first, %l : u32
+  %last = const 63 : u32
+  %other = sub %last, %own : u32
+  {lines}
+}}
+"""
+STORE, LOAD = "store %g, @t[%own] : u32", "%v = load @t[%other] : u32"
+
+
+def _parsed(*lines: str, storage: int = 256) -> Module:
+    return parse(PROGRAM.format(lines="\n  ".join(lines), storage=storage))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_is_handed_on_arrives(seed: int) -> None:
+    """Also after passes, which may not move loads over cluster barriers."""
+    for how in WAYS:
+        program, arrays, expected = HandOff(seed).case(how)
+        module = Module()
+        module.add(program)
+        PassManager("default").run(module)
+        optimized = module.programs[program.name]
+        plain = HandOff(seed).program(how)
+        for each, target in ((plain, "ref"), (plain, "cpu"), (optimized, "ref"), (optimized, "cpu")):
+            out = dispatcher(target).dispatch(each, arrays, program.grid)[0]
+            np.testing.assert_array_equal(out, expected, f"{how} on {target}")
+
+
+def test_each_cluster_has_its_memory() -> None:
+    program = _parsed(STORE, "barrier cluster", LOAD, "store %v, @y[%g] : u32").programs["p"]
+    for target in ("ref", "cpu"):
+        arrays = [np.zeros(256, np.uint32), np.zeros(256, np.uint32)]
+        out = dispatcher(target).dispatch(program, arrays, 8)[1]
+        np.testing.assert_array_equal(out, np.arange(256).reshape(4, 64)[:, ::-1].ravel())
+
+
+@pytest.mark.parametrize(
+    ("lines", "help"),
+    [
+        ((STORE, LOAD, "store %v, @y[%g] : u32"), "barrier cluster"),
+        ((STORE, "barrier workgroup", LOAD, "store %v, @y[%g] : u32"), "barrier cluster"),
+        (("store %g, @s[%other] : u32", "barrier workgroup", "%v = load @s[%own] : u32"), "barrier cluster"),
+        # storage of all clusters: a cluster barrier does not order it
+        (
+            (
+                "%all = const 255 : u32",
+                "%o = sub %all, %g : u32",
+                "store %g, @s[%o] : u32",
+                "barrier cluster",
+                "%v = load @s[%g] : u32",
+                "store %v, @y[%g] : u32",
+            ),
+            "barrier grid",
+        ),
+    ],
+)
+def test_races_are_seen(lines: tuple[str, ...], help: str) -> None:
+    program = _parsed(*lines).programs["p"]
+    grid = 2 if help == "barrier cluster" else 8
+    arrays = [np.zeros(256, np.uint32), np.zeros(32 * grid, np.uint32)]
+    with pytest.raises(ProgramError, match="data race") as caught:
+        dispatcher("ref").dispatch(program, arrays, grid)
+    assert help in str(caught.value)
+
+
+def test_what_a_cluster_barrier_orders_within_one() -> None:
+    lines = (
+        "store %own, @s[%other] : u32",
+        "barrier cluster",
+        "%v = load @s[%own] : u32",
+        "store %v, @y[%g] : u32",
+    )
+    arrays = [np.zeros(256, np.uint32), np.zeros(64, np.uint32)]
+    out = dispatcher("ref").dispatch(_parsed(*lines).programs["p"], arrays, 2)[1]
+    np.testing.assert_array_equal(out, np.arange(64)[::-1])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("cluster(2)", "cluster(0)", "a cluster has 1 to 16 workgroups, not 0"),
+        ("cluster(2)", "cluster(17)", "a cluster has 1 to 16 workgroups, not 17"),
+        ("cluster(2)", "cluster(2) grid(7)", "7 workgroups along x are not whole clusters of 2"),
+        ("cluster(2)", "", "has no clusters"),
+        ("u32[64] cluster", "u32[?] cluster", "a cluster buffer has a static count"),
+        ("u32[64] cluster", "u32[64] cluster binding(2)", "a cluster buffer has no binding"),
+        ("u32[64] cluster", "u32[64] cluster live_out", "neither live_in nor live_out"),
+        (STORE, "%a = atomic_add @t[%own], %g : u32", "cluster memory, such as @t, is loaded and stored"),
+        (
+            "barrier cluster",
+            "%c = lt %w, %two : u32\n if %c {\n barrier cluster\n }",
+            "may differ within a grid",
+        ),
+    ],
+)
+def test_what_does_not_verify(old: str, new: str, message: str) -> None:
+    text = PROGRAM.format(lines=f"{STORE}\n  barrier cluster\n  {LOAD}", storage=256)
+    assert old in text
+    with pytest.raises(DiagnosticError) as caught:
+        parse(text.replace(old, new, 1))
+    assert message in str(caught.value)
+
+
+def test_a_grid_is_whole_clusters() -> None:
+    program = _parsed(STORE, "barrier cluster").programs["p"]
+    arrays = [np.zeros(256, np.uint32), np.zeros(256, np.uint32)]
+    for target in ("ref", "cpu"):
+        with pytest.raises(BadInputs, match="clusters of 2 workgroups along x, of which 3 are not whole"):
+            dispatcher(target).dispatch(program, arrays, 3)
