@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import z3
 
-from ..ir.access_extents import access_extents
+from ..ir.access_extents import access_extents, is_matrix_access
 from ..ir.program import Op
 from .points import Nesting
 
@@ -24,6 +24,7 @@ __all__ = [
     "named",
     "parts_workgroup",
     "shared_loops",
+    "touches",
 ]
 
 
@@ -41,6 +42,15 @@ class Access:
     is_atomic: bool
     width: int
     rows: int = 1
+
+    @property
+    def is_collective(self) -> bool:
+        """Whether a subgroup makes it together: any of its lanes may touch any of the elements."""
+        return is_matrix_access(self.op)
+
+    def extents(self) -> list[int]:
+        """Elements along each dimension of the buffer."""
+        return [*[1] * (len(self.op.indices) - 2), self.rows, self.width][-len(self.op.indices) :]
 
     def __str__(self) -> str:
         return f"{self.op.name} @{self.buffer}"
@@ -62,20 +72,25 @@ def accesses_of(nesting: Nesting, buffer: str | None = None) -> list[Access]:
 
 def is_inside(access: Access, indices: Indices, shape: Sequence[z3.ArithRef | int]) -> z3.BoolRef:
     """Whether an access at `indices`, one for each dimension, is of elements of a buffer of `shape`."""
-    extents = [1] * (len(indices) - 2) + [access.rows, access.width]
     return z3.And(
         *(
             z3.And(index >= 0, index + moved <= extent)
-            for index, extent, moved in zip(indices, shape, extents[-len(indices) :], strict=True)
+            for index, extent, moved in zip(indices, shape, access.extents(), strict=True)
         )
     )
 
 
 def are_apart(one: Access, at: Indices, other: Access, to: Indices) -> z3.BoolRef:
-    """Whether accesses, at the indices `at` and `to`, have no element in common: they are of different rows, or of
-    different elements of a row."""
-    rows = [x != y for x, y in zip(at[:-1], to[:-1], strict=True)]
-    return z3.Or(*rows, at[-1] + one.width <= to[-1], to[-1] + other.width <= at[-1])
+    """Whether accesses, at the indices `at` and `to`, have no element in common: along a dimension, one ends before the
+    other begins."""
+    along = zip(at, one.extents(), to, other.extents(), strict=True)
+    return z3.Or(*(z3.Or(x + m <= y, y + n <= x) for x, m, y, n in along))
+
+
+def touches(access: Access, indices: Indices, element: Indices) -> z3.BoolRef:
+    """Whether an access at `indices` is of an element."""
+    along = zip(indices, access.extents(), element, strict=True)
+    return z3.And(*(z3.And(index <= place, place < index + moved) for index, moved, place in along))
 
 
 def are_equal(one: Indices, other: Indices) -> z3.BoolRef:

@@ -33,8 +33,13 @@ def removed_barrier(program: Program, barrier: Op, removed: Sequence[Op]) -> Ite
     starts = [block.ops.index(op) for op in staying if block.ops.index(op) < at]
     ends = [block.ops.index(op) for op in staying if block.ops.index(op) > at]
     first, last = max(starts, default=-1), min(ends, default=len(block.ops))
-    before, behind = (_accesses(nesting, block, *span) for span in ((first + 1, at), (at + 1, last)))
-    is_open = [block is not program.body and not known for known in (starts, ends)]
+    spans = (first + 1, at), (at + 1, last)
+    before, behind = (_accesses(nesting, block, *span) for span in spans)
+    # a copy is written by the wait for it, wherever it began, so such a side may be of any elements too
+    is_open = [
+        (block is not program.body and not known) or any(op.name == "copy_wait" for op in _walk(block, *span))
+        for known, span in zip((starts, ends), spans, strict=True)
+    ]
     if any(is_open):
         sides = ((before, is_open[0]), (behind, is_open[1]))
         nothing = any(not accesses and not opened for accesses, opened in sides)
@@ -56,8 +61,12 @@ def _accesses(nesting: Nesting, block: Block, start: int, stop: int) -> list[Acc
     """The accesses in a part of a block, of buffers that the program writes."""
     every = accesses_of(nesting)
     written = {access.buffer for access in every if access.is_write}
-    inside = {op for top in block.ops[start:stop] for op in top.walk()}
+    inside = set(_walk(block, start, stop))
     return [access for access in every if access.op in inside and access.buffer in written]
+
+
+def _walk(block: Block, start: int, stop: int) -> Iterator[Op]:
+    return (op for top in block.ops[start:stop] for op in top.walk())
 
 
 def _closed(barrier: Op, what: str, holds: bool) -> Obligation:
@@ -78,7 +87,8 @@ def _apart(nesting: Nesting, barrier: Op, a: Access, b: Access) -> Obligation:
     if is_grid:
         ids = [(one.group.workgroup_id(axis).term, group.workgroup_id(axis).term) for axis in range(3)]
         differs += [x != y for x, y in ids]
-    lanes = [z3.Or(differs)]
+    # which lanes touch an element of a collective access is open, and they may be two even where the points are one
+    lanes = [] if a.is_collective or b.is_collective else [z3.Or(differs)]
     if barrier.attrs["scope"] == "subgroup":
         lanes.append(one.subgroup() == other.subgroup())
     p, q = one.indices(a.op), other.indices(b.op)

@@ -61,6 +61,14 @@ class _Between:
     def obligations(self, is_read: bool, removed: Container[Op] = ()) -> Iterator[Obligation]:
         """`is_read`: whether it is reads between them that count, but for those `removed`, or writes."""
         first, second = self.every[self.first], self.every[self.second]
+        for op in (self.first, self.second):
+            if op.name not in ("load", "store"):
+                yield not_seen(
+                    "a value stays where it is accessed",
+                    f"this {op.name} moves it for others, or later",
+                    [op],
+                )
+                return
         ops = self.nesting.block[self.second].ops
         if self.first not in ops or ops.index(self.first) > ops.index(self.second):
             yield not_seen(

@@ -304,9 +304,11 @@ def _meet_in_one(one: _Member, other: _Member, a: Access, b: Access, has_barrier
     p, q = one.point("first", "first"), other.point("second", "second")
     at, to = p.indices(a.op), q.indices(b.op)
     pairs = [(p.group.workgroup_id(axis).term, q.group.workgroup_id(axis).term) for axis in range(3)]
-    who = "workgroup"
+    who, is_by_lane = "workgroup", not (a.is_collective or b.is_collective)
     if not has_barrier:
         who, pairs = "lane", [*pairs, *zip(p.local, q.local, strict=True)]
+    # no lane is known to be that of a collective access
+    is_one = z3.And([x == y for x, y in pairs]) if has_barrier or is_by_lane else z3.BoolVal(False)
     given = [p.reaches(a.op), q.reaches(b.op), *lengths_in_range(p), *lengths_in_range(q)]
     # out of bounds it would be an error of the program
     for access, member, point, indices in ((a, one, p, at), (b, other, q, to)):
@@ -318,7 +320,7 @@ def _meet_in_one(one: _Member, other: _Member, a: Access, b: Access, has_barrier
         [a.op, b.op],
         [p, q],
         given,
-        z3.Or(are_apart(a, at, b, to), z3.And([x == y for x, y in pairs])),
+        z3.Or(are_apart(a, at, b, to), is_one),
         {**shown_at(p, **named("first element", at)), **shown_at(q, **named("second element", to))},
         ruled_out=lambda model: [*_races_of(model, one, a, p, q, at), *_races_of(model, other, b, q, p, to)],
     )
@@ -367,14 +369,20 @@ def _races(
     has_barrier = any(op.name == "barrier" for op in member.nesting.ops)
     group = Group(member.nesting.program, there.group.name, member.grid, member.lengths)
     same = [(group.workgroup_id(axis).term, here.group.workgroup_id(axis).term) for axis in range(3)]
-    if not has_barrier:  # which may order lanes of a workgroup
-        same += zip(local, here.local, strict=True)
-    differs = z3.Or([one != other for one, other in same])
     for own in member.accesses:
         stores = (own.is_write and not own.is_atomic) or (access.is_write and not access.is_atomic)
         if stores and own.buffer == access.buffer:
             twin = Point(member.nesting, group, f"{there.name} twin", local, iterations, member.contents)
-            at = twin.indices(own.op)
+            at, who = twin.indices(own.op), list(same)
+            if has_barrier:  # which may order lanes of a workgroup
+                pass
+            elif (
+                own.is_collective or access.is_collective
+            ):  # which may be one access, by all lanes of a subgroup
+                who.append((twin.subgroup(), here.subgroup()))
+            else:
+                who += zip(local, here.local, strict=True)
+            differs = z3.Or([one != other for one, other in who])
             race = z3.And(twin.reaches(own.op), differs, z3.Not(are_apart(own, at, access, index)))
             if not twin.free:
                 yield race

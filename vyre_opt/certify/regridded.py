@@ -141,6 +141,8 @@ def _in_turn(of: Regridded, program: Program, extent: Extent, groups: Extent) ->
         inner.ops.append(Op(OPS["if"], (exists,), (), {}, (Block((), body),), program.loc))
     if of.factor > 1:
         if any(buffer.is_workgroup for buffer in program.buffers.values()):
+            if any(op.name == "copy_async" for op in program.walk()):
+                inner.ops.append(Op(OPS["copy_wait"], (), (), {"pending": 0}, (), program.loc))
             inner.ops.append(Op(OPS["barrier"], (), (), {"scope": "workgroup"}, (), program.loc))
         limits = {"lower": 0, "upper": of.factor, "step": 1}
         top.ops.append(Op(OPS["for"], (), (), limits, (Block((turn,), inner.ops),), program.loc))

@@ -13,6 +13,10 @@ gives by division, the largest coefficient first.
 
     store @h[64*w + 4*l + k]     of element e:  l = (e - 64*w) / 4,  k = (e - 64*w) % 4
 
+Of several dimensions, one gives what the others leave open, those that move with the fewest first:
+
+    store @h[16*w + k, l]        of element e, f:  l = f,  k = e - 16*w
+
 Where the index is no sum of multiples of the ids, a small workgroup's lanes are listed:
 
     store @h[64*w + l*l % 67]    of element e:  l = 0 if e - 64*w = 0, 1 if e - 64*w = 1, 2 if e - 64*w = 4, ...
@@ -20,7 +24,7 @@ Where the index is no sum of multiples of the ids, a small workgroup's lanes are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -33,12 +37,15 @@ from ..ir.ops import AXES
 from ..ir.program import Dim3, Op, Program
 from .accesses import (
     Access,
+    Indices,
     accesses_of,
     barrier_between,
     is_before,
     is_inside,
+    named,
     parts_workgroup,
     shared_loops,
+    touches,
 )
 from .in_bounds import shown_at
 from .obligations import Obligation, not_seen, variables
@@ -81,16 +88,10 @@ def covered(
     given: Callable[[Point], list[z3.BoolRef]] = lambda reader: [],
 ) -> Obligation:
     """Each element that is read, the workgroup has written.  `given`: what else is known of the reader."""
-    if len(read.op.indices) > 1:
-        return not_seen(
-            f"what {read} reads, its workgroup has written",
-            f"@{read.buffer} has several dimensions, and elements are looked for along one",
-            [read.op],
-        )
     group = Group(nesting.program)
     point = Point.any(nesting, group, "reader")
-    part = z3.Int("part")
-    element = point.integer(read.op.index).term + part
+    parts = [z3.Int(f"part.{dimension}") for dimension in range(len(read.op.indices))]
+    element = [index + part for index, part in zip(point.indices(read.op), parts, strict=True)]
     points = [point]
     same, others = list[z3.BoolRef](), list[z3.BoolRef]()
     # writers in one lane and iteration are one point, so that of two arms of an `if` one is taken whatever the data
@@ -101,8 +102,7 @@ def covered(
             if writer is solved:
                 points.append(writer)
             by = same if writer.local == point.local else others
-            start = writer.integer(write.op.index).term
-            by.append(z3.And(writer.reaches(write.op), start <= element, element < start + write.width))
+            by.append(z3.And(writer.reaches(write.op), touches(write, writer.indices(write.op), element)))
     return Obligation(
         f"what {read} reads, its workgroup has written",
         [read.op, *(write.op for write in writes)],
@@ -112,11 +112,10 @@ def covered(
             *_no_fault(point, read),
             *given(point),
             *(fact for write in writes for fact in _first_inside(point, write, read)),
-            part >= 0,
-            part < read.width,
+            *(z3.And(part >= 0, part < extent) for part, extent in zip(parts, read.extents(), strict=True)),
         ],
         z3.Or(same + others),
-        shown_at(point, element=element),
+        shown_at(point, **named("element", element)),
         [z3.Or(others)] if others else [],
         partial(_has_no_writer, nesting, point, read, writes, element),
     )
@@ -134,7 +133,7 @@ def _has_no_writer(
     reader: Point,
     read: Access,
     writes: Sequence[Access],
-    element: z3.ArithRef,
+    element: Indices,
     model: z3.ModelRef,
 ) -> bool:
     """Whether at the reader of a model no lane at all has written the element."""
@@ -144,7 +143,9 @@ def _has_no_writer(
         if name.arity() == 0 and z3.is_int_value(model[name])
     ]
     for number, write in enumerate(writes):
-        if write.is_atomic or not is_before(nesting, write.op, read.op):
+        if write.op.name == "copy_async":
+            return False  # when it arrives is not followed
+        if not _may_write(nesting, write, read):
             continue
         writer = Point.any(nesting, reader.group, f"any{number}")
         shared = shared_loops(nesting, write.op, read.op)
@@ -153,24 +154,36 @@ def _has_no_writer(
         ]
         if not barrier_between(nesting, write.op, read.op):
             equal += [x == y for x, y in zip(writer.local, reader.local, strict=True)]
-        start = writer.integer(write.op.index).term
         solver = z3.Solver()
         solver.set("timeout", SEARCH_MILLISECONDS)
-        solver.add(writer.reaches(write.op), start <= element, element < start + write.width, *here, *equal)
+        solver.add(writer.reaches(write.op), touches(write, writer.indices(write.op), element), *here, *equal)
         solver.add(*writer.assumptions())
         if solver.check() != z3.unsat:
             return False
     return True
 
 
+def _may_write(nesting: Nesting, write: Access, read: Access) -> bool:
+    """Whether what `write` writes is there when `read` reads it, at some lane."""
+    if write.is_atomic or write.op.name == "copy_async" or not is_before(nesting, write.op, read.op):
+        return False
+    return _has_own_lane(write, read) or barrier_between(nesting, write.op, read.op)
+
+
+def _has_own_lane(write: Access, read: Access) -> bool:
+    """Whether a lane that makes both surely reads what it wrote itself: which lane moves an element of a matrix is open."""
+    return not (write.is_collective or read.is_collective)
+
+
 def _writers(
-    nesting: Nesting, reader: Point, write: Access, read: Access, element: z3.ArithRef, number: int
+    nesting: Nesting, reader: Point, write: Access, read: Access, element: Indices, number: int
 ) -> Iterator[Point]:
     """The points that may have written an element by `write`: of the reading lane, and of another one."""
-    if write.is_atomic or not is_before(nesting, write.op, read.op):
+    if not _may_write(nesting, write, read):
         return
     shared = shared_loops(nesting, write.op, read.op)
-    yield _solved(nesting, reader, write, element, shared, f"same{number}", reader.local)
+    if _has_own_lane(write, read):
+        yield _solved(nesting, reader, write, element, shared, f"same{number}", reader.local)
     if barrier_between(nesting, write.op, read.op):
         for place, lane in enumerate(_lanes_named(nesting, write.op)):
             yield _solved(nesting, reader, write, element, shared, f"writer{number}.{place}", None, lane)
@@ -201,7 +214,7 @@ def _solved(
     nesting: Nesting,
     reader: Point,
     write: Access,
-    element: z3.ArithRef,
+    element: Indices,
     shared: Sequence[Op],
     name: str,
     local: Sequence[z3.ArithRef] | None,
@@ -215,8 +228,7 @@ def _solved(
     unknowns = _Unknowns(nesting, write.op, shared, local is None)
     ids = unknowns.ids if local is None else local
     at = Point(nesting, reader.group, name, ids, {**reader.iterations, **unknowns.iterations})
-    index = at.integer(write.op.index).term
-    solution = unknowns.solve(index, element, otherwise)
+    solution = unknowns.solve(at.indices(write.op), element, otherwise)
     lanes = [z3.substitute(term, *solution) for term in at.local]
     iterations = {loop: z3.substitute(term, *solution) for loop, term in unknowns.iterations.items()}
     if local is not None:
@@ -225,7 +237,7 @@ def _solved(
 
 
 def _listed(
-    nesting: Nesting, reader: Point, write: Access, element: z3.ArithRef, shared: Sequence[Op], name: str
+    nesting: Nesting, reader: Point, write: Access, element: Indices, shared: Sequence[Op], name: str
 ) -> Point | None:
     """The point at which `write` writes `element`, found in a list of the lanes; None where the index is a sum of
     multiples of the ids, or the list is long."""
@@ -234,19 +246,23 @@ def _listed(
     if unknowns.iterations or nesting.program.lanes > MOST_LISTED:
         return None
     at = Point(nesting, reader.group, name, unknowns.ids, reader.iterations)
-    index = at.integer(write.op.index).term
+    indices = at.indices(write.op)
     ids = [(x, y, z) for z, y, x in product(range(depth), range(height), range(width))]
     steps = {
-        lane: _growth(index, list(zip(unknowns.ids, lane_ids, strict=True)))
+        lane: [_growth(index, list(zip(unknowns.ids, lane_ids, strict=True))) for index in indices]
         for lane, lane_ids in enumerate(ids)
     }
-    units = [steps.get(lane, 0) for lane in (1, width, width * height)]
-    if all(steps[lane] == sum(map(mul, units, lane_ids)) for lane, lane_ids in enumerate(ids)):
+    none = [0] * len(indices)
+    units = list(zip(*(steps.get(lane, none) for lane in (1, width, width * height)), strict=True))
+    if all(
+        steps[lane] == [sum(map(mul, unit, lane_ids)) for unit in units] for lane, lane_ids in enumerate(ids)
+    ):
         return None
-    rest = element - z3.substitute(index, *((term, z3.IntVal(0)) for term in unknowns.ids))
+    zero = [(term, z3.IntVal(0)) for term in unknowns.ids]
+    rest = [place - z3.substitute(index, *zero) for place, index in zip(element, indices, strict=True)]
     number: z3.ArithRef = z3.IntVal(0)
     for lane, step in steps.items():
-        number = z3.If(rest == step, lane, number)
+        number = z3.If(z3.And([x == y for x, y in zip(rest, step, strict=True)]), lane, number)
     lanes = [number % width, number / width % height, number / (width * height)]
     return Point(nesting, reader.group, name, lanes, reader.iterations)
 
@@ -272,36 +288,53 @@ class _Unknowns:
         ]
 
     def solve(
-        self, index: z3.ArithRef, element: z3.ArithRef, otherwise: Dim3
+        self, indices: Indices, element: Indices, otherwise: Dim3
     ) -> list[tuple[z3.ArithRef, z3.ArithRef]]:
-        """A term for each variable, so that `index` is `element` or a little below it, if it is a sum of multiples of
-        the variables, or of their bits, each less than the next larger multiple."""
-        parts, bits = [], []
-        for unknown in self.all:
-            split = _bits(unknown) if not self._is_linear(index, unknown) else []
+        """A term for each variable, so that the indices are those of `element` or a little below them, if each is a sum of
+        multiples of the variables, or of their bits, each less than the next larger multiple."""
+        parts, bits, along = [], [], []
+        solution: dict[z3.ArithRef, z3.ArithRef] = {}
+        values = [*(otherwise if self.ids else ()), *[0] * len(self.iterations)]
+        for unknown, value in zip(self.all, values, strict=True):
+            is_linear = all(self._is_linear(index, unknown) for index in indices)
+            split = [] if is_linear else _bits(unknown)
             parts += split or [unknown]
+            solution.update((part.term, z3.IntVal(value >> k & 1)) for k, part in enumerate(split))
             if split:
                 bits.append((unknown.term, z3.Sum([part.term * (1 << k) for k, part in enumerate(split)])))
-        index = z3.substitute(index, *bits)
+            else:
+                solution[unknown.term] = z3.IntVal(value)
         zero = [(part.term, z3.IntVal(0)) for part in parts]
-        rest = element - z3.substitute(index, *zero)
-        solution = {**dict(zero), **dict(zip(self.ids, map(z3.IntVal, otherwise), strict=False))}
-        factors = {part: _step(index, parts, part, 1) for part in parts}
-        for part in parts:  # counted down from its last value where the index falls
-            if factors[part] < 0 and part.count is not None:
-                rest -= factors[part] * (part.count - 1)
-        for part in sorted(parts, key=lambda part: -abs(factors[part])):
-            factor = abs(factors[part])
-            if factor and (factors[part] > 0 or part.count is not None):
-                number = rest / factor
-                solution[part.term] = number if factors[part] > 0 else (part.count or 1) - 1 - number
-                rest = rest % factor
+        for index, place in zip(indices, element, strict=True):
+            index = z3.substitute(index, *bits)
+            factors = {part: factor for part in parts if (factor := _step(index, parts, part, 1))}
+            along.append((index, place, factors))
+        solved: dict[z3.ArithRef, z3.ArithRef] = {}
+        for index, place, factors in sorted(along, key=lambda each: len(each[2])):
+            open_factors = {part: factor for part, factor in factors.items() if part.term not in solved}
+            rest = place - z3.substitute(index, *{**dict(zero), **solved}.items())
+            solved.update(_divided(rest, open_factors))
+        solution.update(solved)
         whole = [(term, z3.substitute(sum_of_bits, *solution.items())) for term, sum_of_bits in bits]
         return [*solution.items(), *whole]
 
     def _is_linear(self, index: z3.ArithRef, unknown: _Unknown) -> bool:
         last = (unknown.count or 2) - 1
         return last < 1 or _step(index, self.all, unknown, last) == last * _step(index, self.all, unknown, 1)
+
+
+def _divided(rest: z3.ArithRef, factors: Mapping[_Unknown, int]) -> dict[z3.ArithRef, z3.ArithRef]:
+    """What each variable is where their multiples by `factors` add up to `rest`, the largest multiple first."""
+    solution = {}
+    for part, factor in factors.items():  # counted down from its last value where the index falls
+        if factor < 0 and part.count is not None:
+            rest -= factor * (part.count - 1)
+    for part, factor in sorted(factors.items(), key=lambda each: -abs(each[1])):
+        if factor > 0 or part.count is not None:
+            number = rest / abs(factor)
+            solution[part.term] = number if factor > 0 else (part.count or 1) - 1 - number
+            rest = rest % abs(factor)
+    return solution
 
 
 def _step(index: z3.ArithRef, unknowns: Sequence[_Unknown], one: _Unknown, value: int) -> int:
@@ -339,28 +372,34 @@ def _zero_of(variable: z3.ExprRef) -> z3.ExprRef:
 
 def _no_fault(point: Point, access: Access) -> list[z3.BoolRef]:
     """The access is in bounds here, and at the first lane."""
-    count = point.program.buffers[access.buffer].count
-    return [] if count is None else [_is_element(point, access, count), *_first_inside(point, access, access)]
+    if _is_open(point, access):
+        return []
+    return [_is_element(point, access), *_first_inside(point, access, access)]
 
 
 def _first_inside(point: Point, access: Access, here: Access) -> list[z3.BoolRef]:
     """`access` is in bounds at the first lane, in the first iterations, and in those that `here` is in at `point`."""
-    count, zero = point.program.buffers[access.buffer].count, z3.IntVal(0)
-    if count is None:
+    if _is_open(point, access):
         return []
-    facts = []
+    facts, zero = [], z3.IntVal(0)
     lane, zeros = [zero] * len(AXES), dict.fromkeys(point.iterations, zero)
     shared = shared_loops(point.nesting, access.op, here.op)
     now = {loop: point.iterations[loop] for loop in shared if loop in point.iterations}
     for iterations in [zeros, {**zeros, **now}] if now else [zeros]:
         first = Point(point.nesting, point.group, "first", lane, iterations)
-        fact = z3.Implies(first.reaches(access.op), _is_element(first, access, count))
+        fact = z3.Implies(first.reaches(access.op), _is_element(first, access))
         facts += [] if first.free else [fact]
     return facts
 
 
-def _is_element(point: Point, access: Access, count: int) -> z3.BoolRef:
-    return is_inside(access, [point.integer(access.op.index).term], [count])
+def _is_open(point: Point, access: Access) -> bool:
+    """Whether bounds say nothing: of one dimension and any length."""
+    buffer = point.program.buffers[access.buffer]
+    return buffer.dimensions == 1 and buffer.count is None
+
+
+def _is_element(point: Point, access: Access) -> z3.BoolRef:
+    return is_inside(access, point.indices(access.op), point.group.shape(access.buffer))
 
 
 # --- the tile

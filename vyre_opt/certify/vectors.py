@@ -63,7 +63,7 @@ def _moves(nesting: Nesting, point: Point, members: Sequence[Op]) -> Iterator[Ob
         for other in (inner for top in passed for inner in top.walk() if inner not in places):
             access = every.get(other)
             if access is None:
-                if other.definition.effects & {"write", "trap"} or other.name in ("barrier", "call"):
+                if other.definition.effects & {"write", "trap", "wait"} or other.name in ("barrier", "call"):
                     yield not_seen(
                         f"this {op.name} may move past a {other.name}",
                         "nothing is known of that",

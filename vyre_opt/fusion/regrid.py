@@ -113,7 +113,9 @@ def regrid(program: Program, plan: Regrid, groups: Extent, lengths: Mapping[str,
     ops = outer.ops
     if counter is not None:
         if any(buffer.is_workgroup for buffer in program.buffers.values()):
-            # the next one uses the same workgroup memory
+            # the next one uses the same workgroup memory, where nothing may be on its way
+            if any(op.name == "copy_async" for op in program.walk()):
+                inner.ops.append(Op(OPS["copy_wait"], attrs={"pending": 0}, loc=program.loc))
             inner.ops.append(Op(OPS["barrier"], attrs={"scope": "workgroup"}, loc=program.loc))
         limits = {"lower": 0, "upper": plan.factor, "step": 1}
         ops = [*ops, Op(OPS["for"], (), (), limits, (Block((counter,), inner.ops),), program.loc)]
