@@ -1,63 +1,169 @@
-"""Hand-offs by matrices are no one's own: no launches are joined over them, no barrier goes, nothing becomes a tile."""
+"""Hand-offs by matrices: launches become one where each workgroup reads its own tiles, behind a barrier of the workgroup."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.certifying import decisions_of
 
 from vyre_opt import PassManager, parse, run
 
 COPY = """
-program @NAME workgroup(32) {
-  buffer @from : f32[64, 32] read binding(0)
-  buffer @to : f32[64, 32] write binding(1)
+program @NAME workgroup(64) {
+  buffer @from : f32[128, 32] read binding(0)
+  buffer @to : f32[128, 32] write binding(1)
   %w = workgroup_id x
-  %l = local_id x
+  %s = subgroup_id
+  %lane = lane_id
   %zero = const 0 : u32
-  %three = const 3 : u32
+  %one = const 1 : u32
+  %two = const 2 : u32
+  %eight = const 8 : u32
   %sixteen = const 16 : u32
-  %o = ORDER, %w : u32
-  %r0 = mul %o, %sixteen : u32
+  %last = const 7 : u32
+  %first = mul %w, %two : u32
+  %own = add %first, %s : u32
+  %tile = TILE : u32
+  %r0 = mul %tile, %sixteen : u32
   BODY
 }"""
 
-BY_ELEMENTS = """for %i = 0 to 16 {
+BY_LANES = """for %i = 0 to 16 {
     %r = add %r0, %i : u32
-    %v = load @from[%r, %l] : f32
-    store %v, @to[%r, %l] : f32
+    %v = load @from[%r, %lane] : f32
+    store %v, @to[%r, %lane] : f32
   }"""
 
-BY_MATRIX = """%z = const 0 : u32
-  %m = matrix_load @from[%r0, %z] : matrix<16x32xf32, acc>
-  matrix_store %m, @to[%r0, %z] : matrix<16x32xf32, acc>"""
+BY_MATRIX = """%m = matrix_load @from[%r0, %zero] : matrix<16x32xf32, acc>
+  matrix_store %m, @to[%r0, %zero] : matrix<16x32xf32, acc>"""
 
 PIPELINE = """
 pipeline @main {
-  buffer @x : f32[64, 32] read
-  buffer @t : f32[64, 32]
-  buffer @y : f32[64, 32] write
+  buffer @x : f32[128, 32] read
+  buffer @t : f32[128, 32]
+  buffer @y : f32[128, 32] write
   launch @first grid(4) (@x, @t)
   launch @second grid(4) (@t, @y)
 }
 """
 
+OWN = "add %own, %zero"
+OF_WORKGROUP = "xor %own, %one"  # of the other subgroup
+OF_GRID = "sub %last, %own"
 
-def _copy(name: str, order: str, body: str) -> str:
-    return COPY.replace("NAME", name).replace("ORDER", order).replace("BODY", body)
+WAYS = [(BY_MATRIX, BY_LANES), (BY_MATRIX, BY_MATRIX), (BY_LANES, BY_MATRIX)]
 
 
-@pytest.mark.parametrize("order", ["and %three", "sub %three"])  # the own workgroup's rows, another's
-@pytest.mark.parametrize(
-    ("first", "second"), [(BY_MATRIX, BY_ELEMENTS), (BY_MATRIX, BY_MATRIX), (BY_ELEMENTS, BY_MATRIX)]
-)
-def test_launches_that_hand_over_matrices_stay_apart(first: str, second: str, order: str) -> None:
-    text = "vyre 2\n" + _copy("first", "add %zero", first) + _copy("second", order, second) + PIPELINE
-    module = parse(text)
-    PassManager("default").run(module)
-    assert len(module.pipelines["main"].stages) == 2
-    x = np.random.default_rng(0).random((64, 32), np.float32)
+def _copy(name: str, tile: str, body: str) -> str:
+    return COPY.replace("NAME", name).replace("TILE", tile).replace("BODY", body)
+
+
+def _pipeline(first: str, second: str, tile: str) -> str:
+    return "vyre 2\n" + _copy("first", OWN, first) + _copy("second", tile, second) + PIPELINE
+
+
+def _is_same(text: str) -> None:
+    x = np.random.default_rng(0).random((128, 32), np.float32)
     for target in ("ref", "cpu"):
-        np.testing.assert_array_equal(run(text, [x], target=target)["y"], x)
+        np.testing.assert_array_equal(run(text, [x], target=target, passes="default")["y"], x)
+
+
+@pytest.mark.parametrize("tile", [OWN, OF_WORKGROUP])
+@pytest.mark.parametrize(("first", "second"), WAYS)
+def test_tiles_of_the_own_workgroup_are_handed_over_in_one_launch(first: str, second: str, tile: str) -> None:
+    """Whichever subgroup wrote a tile, its lanes move elements for each other, so a barrier of the workgroup parts the two."""
+    text = _pipeline(first, second, tile)
+    module = parse(text)
+    PassManager("launch_fusion").run(module)
+    (launch,) = module.pipelines["main"].stages
+    assert "t" not in module.pipelines["main"].buffers
+    ops = list(module.programs[launch.program].body.ops)
+    assert [op.attrs["scope"] for op in ops if op.name == "barrier"] == ["workgroup"]
+    assert {d.status for d in decisions_of(text)} == {"proved"}
+    _is_same(text)
+
+
+@pytest.mark.parametrize(("first", "second"), WAYS)
+def test_tiles_of_other_workgroups_keep_launches_apart(first: str, second: str) -> None:
+    text = _pipeline(first, second, OF_GRID)
+    module = parse(text)
+    result = PassManager("launch_fusion").run(module)
+    assert len(module.pipelines["main"].stages) == 2
+    (refusal,) = [r for r in result.remarks if r.kind == "refused"]
+    assert refusal.certificate["reason"] == "halo-producer"  # nor can the tiles be computed again
+    assert "in another workgroup" in refusal.message
+    _is_same(text)
+
+
+def test_a_tile_that_reaches_into_the_next_workgroups_is_refused() -> None:
+    """The rows of the second half of a matrix count, not those of its first element alone."""
+    moved = BY_MATRIX.replace("@from[%r0", "@from[%at")
+    second = "%at = add %r0, %eight : u32\n  %inside = lt %own, %last : u32\n  if %inside {\n" + moved + "\n}"
+    text = _pipeline(BY_MATRIX, second, OWN)
+    result = PassManager("launch_fusion").run(parse(text))
+    (refusal,) = [r for r in result.remarks if r.kind == "refused"]
+    assert "matrix_load @t[32*workgroup_id.x + 16*(local_id.x / 32) + 8, 0 .. +15, +31]" in refusal.message
+
+
+VECTOR = """vyre 2
+program @factors workgroup(64) {
+  buffer @z : f32[128] read binding(0)
+  buffer @v : f32[128] write binding(1)
+  %g = workgroup_id x
+  %s = subgroup_id
+  %lane = lane_id
+  %two = const 2 : u32
+  %sixteen = const 16 : u32
+  %first = mul %g, %two : u32
+  %own = add %first, %s : u32
+  %r0 = mul %own, %sixteen : u32
+  %r = add %r0, %lane : u32
+  %is_row = lt %lane, %sixteen : u32
+  if %is_row {
+    %v = load @z[%r] : f32
+    store %v, @v[%r] : f32
+  }
+}
+program @scale workgroup(64) {
+  buffer @v : f32[128] read binding(0)
+  buffer @x : f32[128, 32] read binding(1)
+  buffer @y : f32[128, 32] write binding(2)
+  %g = workgroup_id x
+  %s = subgroup_id
+  %zero = const 0 : u32
+  %two = const 2 : u32
+  %sixteen = const 16 : u32
+  %first = mul %g, %two : u32
+  %own = add %first, %s : u32
+  %r0 = mul %own, %sixteen : u32
+  %f = matrix_load<column_major> @v[%r0] : matrix<16x32xf32, acc>
+  %m = matrix_load @x[%r0, %zero] : matrix<16x32xf32, acc>
+  %p = mul %f, %m : matrix<16x32xf32, acc>
+  matrix_store %p, @y[%r0, %zero] : matrix<16x32xf32, acc>
+}
+pipeline @main {
+  buffer @z : f32[128] read
+  buffer @x : f32[128, 32] read
+  buffer @v : f32[128]
+  buffer @y : f32[128, 32] write
+  launch @factors grid(4) (@z, @v)
+  launch @scale grid(4) (@v, @x, @y)
+}
+"""
+
+
+def test_a_vector_that_a_matrix_reads_becomes_a_tile() -> None:
+    """Its index in the tile is one of the subgroup, or the program would not verify."""
+    module = parse(VECTOR)
+    PassManager("launch_fusion,decode_scan_fuse").run(module)
+    (program,) = module.programs.values()
+    assert program.buffers["v"].is_workgroup
+    assert program.buffers["v"].shape == (32,)
+    assert {d.status for d in decisions_of(VECTOR)} == {"proved"}
+    z, x = (np.random.default_rng(0).random(n, np.float32) for n in (128, (128, 32)))
+    for target in ("ref", "cpu"):
+        y = run(VECTOR, {"z": z, "x": x}, target=target, passes="default")["y"]
+        np.testing.assert_array_equal(y, z[:, None] * x)
 
 
 def test_a_barrier_after_a_matrix_stays() -> None:

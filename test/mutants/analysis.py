@@ -22,6 +22,8 @@ AFFINE = "test/analysis/test_affine_analysis.py"
 LAUNCH_FUSION = "test/passes/test_launch_fusion.py"
 WHOLE_WRITES = "test/analysis/test_whole_writes.py"
 EQUAL_LENGTHS = "test/analysis/test_equal_lengths.py"
+COVERAGE = "test/analysis/test_coverage.py"
+MATRICES = "test/fusion/test_matrices.py"
 
 MUTANTS = (
     Mutant(
@@ -174,7 +176,7 @@ MUTANTS = (
     Mutant(
         "a barrier in a branch publishes what was written before the branch",
         "vyre_opt/analysis/coverage.py",
-        "floor = self.floors[-1] if self.floors else 0",
+        "floor = self.floors[-1].pending if self.floors else 0",
         "floor = 0",
         f"{DECODE_SCAN_FUSE}::test_a_barrier_in_a_branch_orders_nothing_outside_it",
     ),
@@ -301,7 +303,7 @@ MUTANTS = (
     Mutant(
         "a condition on the first element of a vector is one on all",
         "vyre_opt/analysis/footprint.py",
-        "if isinstance(self.index, AffineExpr) and self.width == 1:",
+        "if isinstance(self.index, AffineExpr) and self.width == self.rows == 1:",
         "if isinstance(self.index, AffineExpr):",
         f"{DECODE_SCAN_FUSE}::test_refuses_a_write_that_may_not_happen",
     ),
@@ -549,6 +551,55 @@ MUTANTS = (
         "numbers.setdefault((name, place), len(numbers)) if extent is None",
         "numbers.setdefault(place, len(numbers)) if extent is None",
         f"{EQUAL_LENGTHS}::test_lengths_with_one_number_are_equal",
+    ),
+    Mutant(
+        "a matrix that is read is its first row",
+        "vyre_opt/analysis/footprint.py",
+        "return None if row is None else row.spread(RADIX, self.rows)",
+        "return row",
+        f"{COVERAGE}::test_all_rows_of_a_matrix_are_read",
+    ),
+    Mutant(
+        "rows of a matrix lie in the workgroup of the first",
+        "vyre_opt/analysis/footprint.py",
+        "[1] * (self.dimensions - 2) + [self.rows, self.width]",
+        "[1] * (self.dimensions - 1) + [self.width]",
+        f"{MATRICES}::test_a_tile_that_reaches_into_the_next_workgroups_is_refused",
+    ),
+    Mutant(
+        "each lane stores the elements of a matrix that it reads",
+        "vyre_opt/analysis/coverage.py",
+        "is_by_lane = not (access.is_collective or access.is_copy)",
+        "is_by_lane = not access.is_copy",
+        f"{COVERAGE}::test_a_barrier_of_the_workgroup_orders_matrices",
+    ),
+    Mutant(
+        "a copy is there before the wait for it",
+        "vyre_opt/analysis/coverage.py",
+        "(self.copies if access.is_copy else self.pending)",
+        "self.pending",
+        f"{COVERAGE}::test_a_copy_is_written_by_the_wait_for_it",
+    ),
+    Mutant(
+        "a lane has its own copy before the wait for it",
+        "vyre_opt/analysis/coverage.py",
+        "is_by_lane = not (access.is_collective or access.is_copy)",
+        "is_by_lane = not access.is_collective",
+        f"{COVERAGE}::test_a_copy_is_written_by_the_wait_for_it",
+    ),
+    Mutant(
+        "a wait for some copies is one for all",
+        "vyre_opt/analysis/coverage.py",
+        "if not event.pending:",
+        "if True:",
+        f"{COVERAGE}::test_a_copy_is_written_by_the_wait_for_it",
+    ),
+    Mutant(
+        "a wait in a branch is for what was copied before the branch",
+        "vyre_opt/analysis/coverage.py",
+        "floor = self.floors[-1].copies if self.floors else 0",
+        "floor = 0",
+        f"{COVERAGE}::test_a_copy_is_written_by_the_wait_for_it",
     ),
     Mutant(
         "the length along any dimension is that along the first",

@@ -14,6 +14,8 @@ FUSION_SOUNDNESS = "test/passes/test_fusion_soundness.py"
 LIVENESS_PLAN = "test/fusion/test_liveness_plan.py"
 PARTITION = "test/fusion/test_partition.py"
 FUSION_PRESSURE = "test/passes/test_fusion_pressure.py"
+LANE_HANDOFFS = "test/passes/test_lane_handoffs.py"
+MATRICES = "test/fusion/test_matrices.py"
 
 MUTANTS = (
     Mutant(
@@ -366,5 +368,26 @@ MUTANTS = (
         'grid.name in ("len", "param", "sub", "div")',
         'grid.name in ("len", "param", "sub")',
         "test/fusion/test_grid_stride.py",
+    ),
+    Mutant(
+        "copies of a workgroup arrive while the next one in turn runs",
+        "vyre_opt/fusion/regrid.py",
+        'if any(op.name == "copy_async" for op in program.walk()):',
+        "if False:",
+        "test/fusion/test_copies.py",
+    ),
+    Mutant(
+        "the place of a matrix in a tile is one of lanes",
+        "vyre_opt/fusion/workgroup_tile.py",
+        "digit = self.digit_of_subgroup if by_subgroup else self.digit",
+        "digit = self.digit",
+        f"{MATRICES}::test_a_vector_that_a_matrix_reads_becomes_a_tile",
+    ),
+    Mutant(
+        "a place in a tile leaves the number of the subgroup out",
+        "vyre_opt/fusion/workgroup_tile.py",
+        "terms.append((emit.op(kind, kind, dtype=DataType.U32), coefficient))",
+        "pass",
+        f"{LANE_HANDOFFS}::test_numbers_of_subgroups_that_no_digits_are",
     ),
 )

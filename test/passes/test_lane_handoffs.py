@@ -137,3 +137,33 @@ def test_a_write_whose_lanes_depend_on_the_workgroup() -> None:
     """Where g / 3 is split, each workgroup splits it elsewhere."""
     place = GROUPS_OF_3.replace("rem %l", "rem %g")
     assert reason(program(write_at(place), MIRRORED, 64)) == "not-affine"
+
+
+@pytest.mark.parametrize("workgroup", ["24, 2", "40, 2", "12, 6"])
+def test_numbers_of_subgroups_that_no_digits_are(workgroup: str) -> None:
+    """The lane's number in its subgroup and the subgroup's stand for themselves in a tile where 32 divides no row."""
+    text = f"""vyre 1
+    program @p workgroup({workgroup}) grid(2) {{
+      buffer @in : u32[1024] read binding(0)
+      buffer @h : u32[1024] read_write
+      buffer @out : u32[1024] write binding(1) live_out
+      %w = workgroup_id x
+      %s = subgroup_id
+      %lane = lane_id
+      %c3 = const 3 : u32
+      %c100 = const 100 : u32
+      %c512 = const 512 : u32
+      %base = mul %w, %c512 : u32
+      %step = mul %lane, %c3 : u32
+      %part = mul %s, %c100 : u32
+      %from = add %base, %part : u32
+      %i = add %from, %step : u32
+      %v = load @in[%i] : u32
+      store %v, @h[%i] : u32
+      barrier workgroup
+      %x = load @h[%i] : u32
+      store %x, @out[%i] : u32
+    }}"""
+    assert promoted(text)
+    is_same(text)
+    assert proofs(text) == {"proved"}

@@ -6,6 +6,9 @@ One walk over the footprint events keeps three tables of what is surely written 
     pending   by the workgroup, since the last barrier
     own       by the reading lane itself
 
+A copy is written by the wait for it, so what is copied waits in a fourth table until then.  Which lane moves an element of
+a matrix is open: such a write is the workgroup's alone, and such a read is of what the workgroup has written.
+
 An entry is a set of elements under a key: the terms of the index that are the same for the whole
 workgroup, and those of the loops around (an entry speaks of the current iteration).  At the end of a
 loop its entries are spread over its iterations; what happened only in some iterations, or under a
@@ -38,6 +41,7 @@ from .footprint import (
     Barrier,
     BranchEnd,
     BranchStart,
+    CopyWait,
     Event,
     Footprints,
     LoopEnd,
@@ -146,11 +150,20 @@ class _Pending(NamedTuple):
 
 @dataclass(slots=True)
 class _LoopFrame:
-    """An open loop: the positions in the two journals and in `pending` at which its entries start."""
+    """An open loop: the positions in the two journals, in `pending` and in `copies` at which its entries start."""
 
     visible: int
     own: int
     pending: int
+    copies: int
+
+
+@dataclass(slots=True)
+class _Floor:
+    """Where the entries of an open branch or maybe-empty loop start in `pending` and in `copies`."""
+
+    pending: int = 0
+    copies: int = 0
 
 
 @dataclass(slots=True)
@@ -177,8 +190,8 @@ class CoverageWalk:
         self.visible = _WrittenElements()
         self.own = _WrittenElements()
         self.pending: list[_Pending] = []
-        # where the pending entries of each open branch or maybe-empty loop start
-        self.floors: list[int] = []
+        self.copies: list[_Pending] = []  # that are not waited for yet
+        self.floors: list[_Floor] = []
         self.frames: list[_LoopFrame] = []
         self.arms: list[_Arm] = []
         self.first_arms: dict[Op, _Arm] = {}  # of open ifs whose first arm has ended
@@ -198,20 +211,22 @@ class CoverageWalk:
                 self.access(event)
 
     def event(self, event: Event) -> None:
-        """Process a barrier, or the start or end of a loop or a branch."""
+        """Process a barrier, a wait, or the start or end of a loop or a branch."""
         if isinstance(event, Barrier):
             if event.scope != "subgroup":
                 self.barrier()
+        elif isinstance(event, CopyWait):
+            if not event.pending:  # else some copies are not waited for
+                self.wait()
         elif isinstance(event, LoopStart):
-            self.frames.append(
-                _LoopFrame(len(self.visible.journal), len(self.own.journal), len(self.pending))
-            )
+            journals = len(self.visible.journal), len(self.own.journal)
+            self.frames.append(_LoopFrame(*journals, len(self.pending), len(self.copies)))
             if event.counter is None or event.counter.min_trips < 1:
-                self.floors.append(len(self.pending))
+                self.floors.append(_Floor(len(self.pending), len(self.copies)))
         elif isinstance(event, LoopEnd):
             self.leave(event)
         elif isinstance(event, BranchStart):
-            self.floors.append(len(self.pending))
+            self.floors.append(_Floor(len(self.pending), len(self.copies)))
             self.arms.append(_Arm(len(self.frames)))
         elif isinstance(event, BranchEnd):
             self.floors.pop()
@@ -255,7 +270,8 @@ class CoverageWalk:
         condition = _Condition(access.predicates, access.residue)
         lanes = frozenset(access.lanes.items())
         # for the lane itself the key has all terms of the index, so one element (or vector) is left
-        lane_elements = access.first_elements()
+        is_by_lane = not (access.is_collective or access.is_copy)
+        lane_elements = access.first_elements() if is_by_lane else None
         if lane_elements is not None:
             own = condition._replace(lanes=lanes)
             self.writers.setdefault((_without_counters(access, LOCAL, VALUE), own), []).append(access)
@@ -264,19 +280,27 @@ class CoverageWalk:
         # an unknown value a lane writes one unknown element of the range
         if not access.expr.has_unknown and all(p.kind != "lane" for p in condition.predicates):
             key = (access.buffer, access.expr.terms_of(GROUP, LOOP).key)
-            self.pending.append(_Pending(key, condition, elements))
+            (self.copies if access.is_copy else self.pending).append(_Pending(key, condition, elements))
             self.writers.setdefault((_without_counters(access), condition), []).append(access)
 
     def barrier(self) -> None:
         """Make visible what is pending since the innermost branch or maybe-empty loop began."""
         # a barrier in a branch that was not taken orders nothing for the entries from before the branch
-        floor = self.floors[-1] if self.floors else 0
+        floor = self.floors[-1].pending if self.floors else 0
         for entry in self.pending[floor:]:
             self.visible.add(*entry)
         del self.pending[floor:]
         # what is left is older than the branch, so the loops opened since then own none of it
         for frame in self.frames:
             frame.pending = min(frame.pending, floor)
+
+    def wait(self) -> None:
+        """Make pending what was copied since the innermost branch or maybe-empty loop began."""
+        floor = self.floors[-1].copies if self.floors else 0
+        self.pending += self.copies[floor:]
+        del self.copies[floor:]
+        for frame in self.frames:
+            frame.copies = min(frame.copies, floor)
 
     def leave_arm(self, event: BranchEnd) -> None:
         """After the second arm of an `if`, add the writes that every lane has made in one arm or the other."""
@@ -306,12 +330,13 @@ class CoverageWalk:
                 spread = self.after_loop(event.op, counter, key, condition, elements)
                 if spread is not None:
                     table.add(spread[0], condition, spread[1])
-        remaining: list[_Pending] = []
-        for entry in self.pending[frame.pending :]:
-            spread = self.after_loop(event.op, counter, *entry)
-            if spread is not None:
-                remaining.append(_Pending(spread[0], entry.condition, spread[1]))
-        self.pending[frame.pending :] = remaining
+        for entries, start in ((self.pending, frame.pending), (self.copies, frame.copies)):
+            remaining: list[_Pending] = []
+            for entry in entries[start:]:
+                spread = self.after_loop(event.op, counter, *entry)
+                if spread is not None:
+                    remaining.append(_Pending(spread[0], entry.condition, spread[1]))
+            entries[start:] = remaining
 
     def after_loop(
         self, loop: Op, counter: LoopCounter | None, key: Key, condition: _Condition, elements: Elements
@@ -341,7 +366,7 @@ class CoverageWalk:
         iterations of the innermost loop, and so on outwards, since entries from before a loop have no
         terms of its counter."""
         whole = access.elements()
-        lane = access.first_elements()
+        lane = None if access.is_collective else access.first_elements()
         if whole is not None and not whole:  # no lane gets here
             self.order[access.op] = "same lane"
             return

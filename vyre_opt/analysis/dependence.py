@@ -80,7 +80,11 @@ class DependenceTest:
 
     def disjoint_between_lanes(self, p: MemoryAccess, q: MemoryAccess) -> bool:
         """No element is touched by `p` in one invocation and by `q` in another."""
-        return self.disjoint(p, q) or self._element_determines_ids(p, q, {**self.groups, **self.lanes})
+        if self.disjoint(p, q):
+            return True
+        # which lane touches an element of a collective access is open, whatever the ids of those that take part
+        is_collective = p.is_collective or q.is_collective
+        return not is_collective and self._element_determines_ids(p, q, {**self.groups, **self.lanes})
 
     def disjoint(self, p: MemoryAccess, q: MemoryAccess) -> bool:
         """No element is touched by both, in any workgroups: along some dimension, no index is."""

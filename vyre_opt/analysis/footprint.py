@@ -1,7 +1,7 @@
 """Footprints: which elements each access of a program touches, and in which order.
 
 `Footprints(program).events` is the program as memory sees it, in program order: accesses with the
-affine expression of their index, barriers, and the loops and branches around them.
+affine expression of their index, barriers and waits, and the loops and branches around them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import compress, product
 from operator import mul
 
-from ..ir.access_extents import is_matrix_access, moved_type
+from ..ir.access_extents import access_extents, is_matrix_access, moved_type
 from ..ir.program import Block, Op, Program, Value
 from ..ir.types import DataType
 from ..ir.uniformity import Level, Uniformity
@@ -22,7 +22,7 @@ from .affine_rules import IdSplit
 from .congruence import Residue, fits
 from .elements import Elements
 from .lane_values import sum_by_lane
-from .virtual_index import EXACT, along, components, virtual_index
+from .virtual_index import EXACT, RADIX, along, components, virtual_index
 
 __all__ = [
     "MemoryAccess",
@@ -30,6 +30,7 @@ __all__ = [
     "Barrier",
     "BranchEnd",
     "BranchStart",
+    "CopyWait",
     "Event",
     "Footprints",
     "LoopEnd",
@@ -127,9 +128,9 @@ def _is_group(expr: AffineExpr) -> bool:
 class MemoryAccess:
     """A load, store or atomic.
 
-    `index`: expression of the element index; of a vector, that of its first element.  In a buffer of several
+    `index`: expression of the element index; of a vector or a matrix, that of its first element.  In a buffer of several
     dimensions it is a virtual one, see virtual_index.py.
-    `width`: elements accessed from there.  `count`: the buffer's elements, if known.
+    `width`: elements accessed from there, in each of `rows` rows.  `count`: the buffer's elements, if known.
     `lanes`: ranges of local ids that the branches around leave; empty, `(1, 0)`, where no lane gets there.
     `lane_count`: of the workgroup.
     `guards`: the conditions of the branches around that are not such ranges.
@@ -143,6 +144,7 @@ class MemoryAccess:
     is_atomic: bool
     index: AffineExpr | Unknown
     width: int
+    rows: int
     count: int | None
     guards: tuple[Guard, ...]
     lanes: Mapping[Symbol, Range]
@@ -159,13 +161,25 @@ class MemoryAccess:
     def dimensions(self) -> int:
         return len(self.op.indices)
 
+    @property
+    def is_collective(self) -> bool:
+        """Whether a subgroup makes the access together, so that any of its lanes may touch any of the elements."""
+        return is_matrix_access(self.op)
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether what is written is in its place only after a wait."""
+        return self.op.name == "copy_async"
+
     def along(self) -> list[MemoryAccess]:
         """The access along each dimension, as if the index there were all of it."""
         if self.dimensions == 1 or not isinstance(self.index, AffineExpr):
             return [self] * self.dimensions
         exprs = components(self.index, self.dimensions)
-        widths = [1] * (self.dimensions - 1) + [self.width]
-        return [replace(self, index=expr, width=width) for expr, width in zip(exprs, widths, strict=True)]
+        widths = [1] * (self.dimensions - 2) + [self.rows, self.width]
+        return [
+            replace(self, index=expr, width=width, rows=1) for expr, width in zip(exprs, widths, strict=True)
+        ]
 
     @property
     def residue(self) -> Residue:
@@ -176,9 +190,9 @@ class MemoryAccess:
 
     @property
     def predicates(self) -> frozenset[Predicate]:
-        # a condition on the first element of a vector says nothing of the others
+        # a condition on the first element of a vector or a matrix says nothing of the others
         indices: list[tuple[AffineExpr, DataType]] = []
-        if isinstance(self.index, AffineExpr) and self.width == 1:
+        if isinstance(self.index, AffineExpr) and self.width == self.rows == 1:
             exprs = components(self.index, self.dimensions)
             indices = [(expr, value.type) for expr, value in zip(exprs, self.op.indices, strict=True)]
         return frozenset(guard.predicate(indices) for guard in self.guards)
@@ -208,7 +222,12 @@ class MemoryAccess:
     def first_elements(self) -> Elements | None:
         """The elements where all symbols are 0."""
         element = Elements.single(self.expr.const, self.dimensions)
-        return None if element is None else element.spread(1, self.width)
+        return None if element is None else self._moved_from(element)
+
+    def _moved_from(self, starts: Elements) -> Elements | None:
+        """The elements of accesses whose first elements these are."""
+        row = starts.spread(1, self.width)
+        return None if row is None else row.spread(RADIX, self.rows)
 
     def _elements_by_lane(self, own: AffineExpr) -> Elements | None:
         """The elements of the lanes that get here, where `own`, the index, depends on local ids alone."""
@@ -222,12 +241,13 @@ class MemoryAccess:
         ]
         places = compress(sum_by_lane(own, self.lane_count) or (), present)
         starts = Elements.of(places, self.dimensions)
-        return None if starts is None else starts.spread(1, self.width)
+        return None if starts is None else self._moved_from(starts)
 
     def describe(self) -> str:
         """The access in words: `load @b[64*workgroup_id.x + local_id.x]`."""
         where = along(self.index, self.dimensions) if isinstance(self.index, AffineExpr) else "?"
-        span = f" .. +{self.width - 1}" if self.width > 1 else ""
+        last = ", ".join(f"+{extent - 1}" for extent in (self.rows, self.width)[self.rows == 1 :])
+        span = f" .. {last}" if self.width * self.rows > 1 else ""
         return f"{self.op.name} @{self.buffer}[{where}{span}]"
 
 
@@ -235,6 +255,14 @@ class MemoryAccess:
 class Barrier:
     op: Op
     scope: str
+
+
+@dataclass(frozen=True, slots=True)
+class CopyWait:
+    """Each invocation waits for its copies, but for those since the last `pending` waits before this one."""
+
+    op: Op
+    pending: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +297,7 @@ class BranchEnd:
     lanes: Mapping[Symbol, Range]
 
 
-Event = MemoryAccess | Barrier | LoopStart | LoopEnd | BranchStart | BranchEnd
+Event = MemoryAccess | Barrier | CopyWait | LoopStart | LoopEnd | BranchStart | BranchEnd
 
 
 class Footprints:
@@ -324,25 +352,28 @@ class Footprints:
             else:
                 if op.name == "barrier":
                     self.events.append(Barrier(op, op.attrs["scope"]))
+                elif op.name == "copy_wait":
+                    self.events.append(CopyWait(op, op.attrs["pending"]))
                 self.affine.visit(op)
 
     def _access(self, op: Op) -> None:
         effects = op.definition.effects
-        moved = moved_type(op)
         buffer = self.program.buffers[op.attrs["buffer"]]
         index = self.index(op, self.affine.expr, self._guards)
-        # of a buffer of vectors, an index counts vectors, so that a whole one is one element
-        width = moved.lanes if moved is not buffer.dtype else 1
+        *outer, width = access_extents(op, buffer)
+        rows = outer[-1] if outer else 1
         around = self._guards, self._lanes, self._loops, tuple(self.affine.loops), self.program.lanes
-        touched = buffer.name, "write" in effects, "atomic" in effects, index, width, buffer.count
+        touched = buffer.name, "write" in effects, "atomic" in effects, index, width, rows, buffer.count
         self.events.append(MemoryAccess(op, *touched, *around))
 
     def index(
         self, op: Op, form: Callable[[Value], AffineExpr | Unknown | None], guards: tuple[Guard, ...]
     ) -> AffineExpr | Unknown:
         """The expression of the element of an access; `form`: that of an index, `guards`: around the access."""
-        if is_matrix_access(op):
-            return Unknown("it is of a matrix, whose elements the lanes of a subgroup move for each other")
+        if is_matrix_access(op) and not moved_type(op).is_matrix:
+            return Unknown(
+                "its rows are as far apart as a value says"
+            )  # in a lowered program, see row_major.py
         if len(op.indices) == 1:
             return form(op.index) or Unknown("its value is not known")
         found = virtual_index(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 from ..analysis.affine import AffineExpr, Digit, SymbolKind
 from ..analysis.affine_analysis import LoopCounter
 from ..analysis.footprint import Footprints, MemoryAccess
 from ..analysis.locality import TileProof
 from ..ir.arith import wrap
-from ..ir.ops import OPS
+from ..ir.ops import AXES, OPS, SUBGROUP_SIZE
 from ..ir.program import AccessMode, Block, Buffer, Op, Program, Value
 from ..ir.types import DataType
 from .halo_recompute import Emitter
@@ -72,8 +74,8 @@ class _Rewrite:
         expr = access.expr - local.base - AffineExpr(local.extent.low)
         index = op.index
         if expr != access.expr:
-            index = self.index_value(expr, f"{index.name}_tile", emit)
-        if op.name == "load":
+            index = self.index_value(expr, f"{index.name}_tile", emit, access.is_collective)
+        if not access.is_write:
             op.operands, result = (index,), op.result
             if narrow is not wide:  # load the narrow element, and cast it to the result of the old load
                 op.results = (Value(f"{result.name}_{narrow}", narrow, op),)
@@ -84,8 +86,9 @@ class _Rewrite:
             op.operands = (_narrowed(value, narrow, emit) if narrow is not wide else value, index)
         ops.append(op)
 
-    def index_value(self, expr: AffineExpr, name: str, emit: Emitter) -> Value:
-        """The value of an expression in local ids, loop counters and lane values, as a u32 of this name."""
+    def index_value(self, expr: AffineExpr, name: str, emit: Emitter, by_subgroup: bool) -> Value:
+        """The value of an expression in local ids, loop counters and lane values, as a u32 of this name.  `by_subgroup`:
+        of the subgroup's number in place of local ids, so that its lanes are seen to agree on it."""
         terms: list[tuple[Value, int]] = []
         constant = AffineExpr(expr.const)
         for symbol, coefficient in expr.terms.items():
@@ -93,13 +96,17 @@ class _Rewrite:
                 constant += _add_iterations(self.counters[symbol], coefficient, terms, emit)
         local = constant + expr.terms_of(SymbolKind.LOCAL, SymbolKind.VALUE)
         # digits that make up a whole id again need no division
-        ids, rest = local.local_id_coefficients()
+        ids, rest = ({}, local.terms) if by_subgroup else local.local_id_coefficients()
         terms += [(self.local_id(axis, emit), c) for axis, c in ids.items()]
         for symbol, coefficient in rest.items():
             if symbol.digit is not None:
-                terms.append((self.digit(symbol.digit, emit), coefficient))
+                digit = self.digit_of_subgroup if by_subgroup else self.digit
+                terms.append((digit(symbol.digit, emit), coefficient))
             elif isinstance(symbol.identity, Value):
                 terms.append((emit.cast(symbol.identity, DataType.U32), coefficient))
+            else:  # a lane's or a subgroup's number, where it is no sum of digits
+                kind = str(symbol.identity)
+                terms.append((emit.op(kind, kind, dtype=DataType.U32), coefficient))
         return _sum(terms, local.const, name, emit)
 
     def digit(self, digit: Digit, emit: Emitter) -> Value:
@@ -108,6 +115,19 @@ class _Rewrite:
         if digit.stride > 1:
             value = emit.op("div", "digit", value, emit.const(digit.stride))
         if digit.stride * digit.radix < digit.size:
+            value = emit.op("rem", "digit", value, emit.const(digit.radix))
+        return value
+
+    def digit_of_subgroup(self, digit: Digit, emit: Emitter) -> Value:
+        """The digit in the first lane of the subgroup."""
+        inner = math.prod(self.program.workgroup[: AXES.index(digit.axis)])
+        times, by = Fraction(SUBGROUP_SIZE, inner * digit.stride).as_integer_ratio()
+        value = emit.op("subgroup_id", "subgroup", dtype=DataType.U32)
+        if times > 1:
+            value = emit.op("mul", "digit", value, emit.const(times))
+        if by > 1:
+            value = emit.op("div", "digit", value, emit.const(by))
+        if inner * digit.stride * digit.radix < self.program.lanes:
             value = emit.op("rem", "digit", value, emit.const(digit.radix))
         return value
 
