@@ -3,7 +3,8 @@
 With `--target` the programs are compared with the interpreter on that target, with no and
 with full optimisation; else passes and pipelines are checked.  `--pipelines 2000 --target cpu`
 runs pipelines of launches instead, before and after the default passes; `--adversarial`, such as
-aim at the proofs of fusion; `--shaped`, such as have buffers of several dimensions; `--passes random`, before and after passes drawn anew for each.
+aim at the proofs of fusion; `--shaped`, such as have buffers of several dimensions; `--matrices`, such as hand over
+tiles by matrices; `--passes random`, before and after passes drawn anew for each.
 """
 
 from __future__ import annotations
@@ -41,6 +42,12 @@ MAX_REDUCED = 5
     "kind",
     flag_value="shaped",
     help="With --pipelines: those with buffers of two and three dimensions.",
+)
+@click.option(
+    "--matrices",
+    "kind",
+    flag_value="matrices",
+    help="With --pipelines: those that hand over tiles by matrices.",
 )
 @click.option(
     "--passes", default=PASSES, show_default=True, help="With --pipelines: what to run, or `random`."

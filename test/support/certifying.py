@@ -28,6 +28,7 @@ from .dimension_programs import sound_pipeline
 from .generator import Settings, random_program
 from .handoff import handoff_program
 from .kernel_cases import KernelCase, kernel_cases
+from .matrix_pipelines import matrix_pipeline
 from .natural_pipelines import natural_pipeline
 from .pipeline_runs import pipeline_text, seed_pipeline
 
@@ -50,6 +51,7 @@ KINDS: dict[str, Callable[[int], str | Module]] = {
     "shaped programs": lambda seed: random_program(seed, SHAPED).module,
     "shaped pipelines": lambda seed: sound_pipeline(seed).text,
     "natural pipelines": lambda seed: natural_pipeline(seed).text,
+    "matrix pipelines": matrix_pipeline,
 }
 
 

@@ -2,7 +2,8 @@
 
 Half of them hand buffers on in ways that may be joined or may not (`launch_pipeline`), half are
 generated programs with buffers bound at random (`bound_pipeline`).  Or all of them aim at the proofs
-(`adversarial_pipeline`), or have buffers of two and three dimensions (`sound_pipeline`).  Each is run three times:
+(`adversarial_pipeline`), or have buffers of two and three dimensions (`sound_pipeline`), or hand over tiles by matrices
+(`matrix_pipeline`).  Each is run three times:
 
     as it is, on ref             what it means; a fault would be reported here
     as it is, on the target      the same
@@ -38,6 +39,7 @@ from .bound_programs import bound_pipeline
 from .differential import OPTIONS, distribute
 from .dimension_programs import sound_pipeline
 from .launch_pipelines import launch_pipeline
+from .matrix_pipelines import matrix_pipeline
 from .properties import bits, random_pipeline
 from .sample import random_array
 
@@ -59,7 +61,7 @@ __all__ = [
 ]
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
-Kind = Literal["mixed", "adversarial", "shaped"]
+Kind = Literal["mixed", "adversarial", "shaped", "matrices"]
 """Of the pipelines of seeds: see above."""
 
 PASSES = "default"
@@ -138,7 +140,8 @@ def seed_pipeline(seed: int, kind: Kind = "mixed") -> tuple[str, Module, Arrays]
     if kind == "adversarial":
         pipeline = adversarial_pipeline(seed)
         return pipeline.text, pipeline.module, pipeline.inputs
-    text = sound_pipeline(seed).text if kind == "shaped" else pipeline_text(seed)
+    texts = {"shaped": lambda seed: sound_pipeline(seed).text, "matrices": matrix_pipeline}
+    text = texts.get(kind, pipeline_text)(seed)
     return text, parse(text), any_inputs(text, seed)
 
 
