@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from string import Template
+
 import numpy as np
 import pytest
 from support.certifying import decisions_of
@@ -95,75 +97,101 @@ def test_tiles_of_other_workgroups_keep_launches_apart(first: str, second: str) 
     _is_same(text)
 
 
-def test_a_tile_that_reaches_into_the_next_workgroups_is_refused() -> None:
-    """The rows of the second half of a matrix count, not those of its first element alone."""
+@pytest.mark.parametrize(("moved_by", "rows"), [("%one", 1), ("%eight", 8)])
+def test_a_tile_that_reaches_into_the_next_workgroups_is_refused(moved_by: str, rows: int) -> None:
+    """The last rows of a matrix count, not those of its first element alone."""
     moved = BY_MATRIX.replace("@from[%r0", "@from[%at")
-    second = "%at = add %r0, %eight : u32\n  %inside = lt %own, %last : u32\n  if %inside {\n" + moved + "\n}"
+    second = (
+        f"%at = add %r0, {moved_by} : u32\n  %inside = lt %own, %last : u32\n  if %inside {{\n"
+        + moved
+        + "\n}"
+    )
     text = _pipeline(BY_MATRIX, second, OWN)
     result = PassManager("launch_fusion").run(parse(text))
     (refusal,) = [r for r in result.remarks if r.kind == "refused"]
-    assert "matrix_load @t[32*workgroup_id.x + 16*(local_id.x / 32) + 8, 0 .. +15, +31]" in refusal.message
+    where = f"32*workgroup_id.x + 16*(local_id.x / 32) + {rows}, 0 .. +15, +31"
+    assert f"matrix_load @t[{where}]" in refusal.message
 
 
-VECTOR = """vyre 2
+VECTOR = Template("""vyre 2
 program @factors workgroup(64) {
-  buffer @z : f32[128] read binding(0)
-  buffer @v : f32[128] write binding(1)
+  buffer @z : f32[$count] read binding(0)
+  buffer @v : f32[$count] write binding(1)
   %g = workgroup_id x
   %s = subgroup_id
   %lane = lane_id
   %two = const 2 : u32
-  %sixteen = const 16 : u32
+  %rows = const $rows : u32
   %first = mul %g, %two : u32
   %own = add %first, %s : u32
-  %r0 = mul %own, %sixteen : u32
+  %r0 = mul %own, %rows : u32
   %r = add %r0, %lane : u32
-  %is_row = lt %lane, %sixteen : u32
+  %is_row = lt %lane, %rows : u32
   if %is_row {
     %v = load @z[%r] : f32
     store %v, @v[%r] : f32
   }
 }
 program @scale workgroup(64) {
-  buffer @v : f32[128] read binding(0)
-  buffer @x : f32[128, 32] read binding(1)
-  buffer @y : f32[128, 32] write binding(2)
+  buffer @v : f32[$count] read binding(0)
+  buffer @x : f32[$count, 32] read binding(1)
+  buffer @y : f32[$count, 32] write binding(2)
   %g = workgroup_id x
   %s = subgroup_id
   %zero = const 0 : u32
   %two = const 2 : u32
-  %sixteen = const 16 : u32
+  %rows = const $rows : u32
   %first = mul %g, %two : u32
   %own = add %first, %s : u32
-  %r0 = mul %own, %sixteen : u32
-  %f = matrix_load<column_major> @v[%r0] : matrix<16x32xf32, acc>
-  %m = matrix_load @x[%r0, %zero] : matrix<16x32xf32, acc>
-  %p = mul %f, %m : matrix<16x32xf32, acc>
-  matrix_store %p, @y[%r0, %zero] : matrix<16x32xf32, acc>
+  %r0 = mul %own, %rows : u32
+  %eight = const 8 : u32
+  %at = $place : u32
+  %f = matrix_load<column_major> @v[%at] : matrix<${rows}x32xf32, acc>
+  %m = matrix_load @x[%r0, %zero] : matrix<${rows}x32xf32, acc>
+  %p = mul %f, %m : matrix<${rows}x32xf32, acc>
+  matrix_store %p, @y[%r0, %zero] : matrix<${rows}x32xf32, acc>
 }
 pipeline @main {
-  buffer @z : f32[128] read
-  buffer @x : f32[128, 32] read
-  buffer @v : f32[128]
-  buffer @y : f32[128, 32] write
+  buffer @z : f32[$count] read
+  buffer @x : f32[$count, 32] read
+  buffer @v : f32[$count]
+  buffer @y : f32[$count, 32] write
   launch @factors grid(4) (@z, @v)
   launch @scale grid(4) (@v, @x, @y)
 }
-"""
+""")
+
+
+def _is_scaled(text: str, count: int, elements: np.ndarray) -> None:
+    """Row i of the result is that of @x by the element of @z that `elements[i]` says."""
+    z, x = (np.random.default_rng(0).random(n, np.float32) for n in (count, (count, 32)))
+    for target in ("ref", "cpu"):
+        y = run(text, {"z": z, "x": x}, target=target, passes="default")["y"]
+        np.testing.assert_array_equal(y, z[elements][:, None] * x)
 
 
 def test_a_vector_that_a_matrix_reads_becomes_a_tile() -> None:
     """Its index in the tile is one of the subgroup, or the program would not verify."""
-    module = parse(VECTOR)
+    text = VECTOR.substitute(rows=16, count=128, place="add %r0, %zero")
+    module = parse(text)
     PassManager("launch_fusion,decode_scan_fuse").run(module)
     (program,) = module.programs.values()
     assert program.buffers["v"].is_workgroup
     assert program.buffers["v"].shape == (32,)
-    assert {d.status for d in decisions_of(VECTOR)} == {"proved"}
-    z, x = (np.random.default_rng(0).random(n, np.float32) for n in (128, (128, 32)))
-    for target in ("ref", "cpu"):
-        y = run(VECTOR, {"z": z, "x": x}, target=target, passes="default")["y"]
-        np.testing.assert_array_equal(y, z[:, None] * x)
+    assert {d.status for d in decisions_of(text)} == {"proved"}
+    _is_scaled(text, 128, np.arange(128))
+
+
+def test_a_halo_that_a_matrix_reads_is_computed_again() -> None:
+    """Each subgroup reads from 8 elements before its own on, at an index that its lanes still agree on in the tile."""
+    text = VECTOR.substitute(rows=32, count=256, place="sub_sat %r0, %eight")
+    module = parse(text)
+    PassManager("launch_fusion").run(module)
+    (program,) = module.programs.values()
+    assert program.buffers["v"].shape == (64 + 8,)
+    assert {d.status for d in decisions_of(text)} == {"proved"}
+    rows = np.arange(256)
+    _is_scaled(text, 256, np.maximum(rows // 32 * 32 - 8, 0) + rows % 32)
 
 
 def test_a_barrier_after_a_matrix_stays() -> None:

@@ -101,7 +101,7 @@ MUTANTS = (
         "vyre_opt/analysis/dependence.py",
         "if abs(strides[name]) <= reach:",
         "if abs(strides[name]) < reach:",
-        f"{PLANTED_MISTAKES}::test_a_launch_between_makes_a_new_version",
+        f"{MATRICES}::test_a_tile_that_reaches_into_the_next_workgroups_is_refused",
     ),
     Mutant(
         "smaller strides are not added to what a larger one must exceed",
