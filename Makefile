@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install check test mutants rules maths notebook plot campaign certify fuzz lint format types docs bench ci clean
+.PHONY: help install check test mutants rules maths notebook plot campaign certify fuzz lint format types docs vscode bench ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,10 +84,15 @@ docs: install  ## Make the generated pages of docs/, and the stubs of ops
 	$(BIN)/python docs/ops_page.py > docs/ops.md
 	$(BIN)/python docs/passes_page.py > docs/passes.md
 	$(BIN)/python docs/op_stubs.py
+	$(BIN)/python docs/highlighters.py
 	$(BIN)/python test/mutants --page > docs/mutants.md
 	$(BIN)/python docs/rules_page.py > docs/rules.md
 	$(BIN)/python docs/math_functions_page.py > docs/math_functions.md
 	$(BIN)/python bench/report.py
+
+vscode:  ## Package the extension of VS Code, editors/vscode/vyre-VERSION.vsix (needs Node.js)
+	cp LICENSE editors/vscode/LICENSE
+	cd editors/vscode && npx --yes @vscode/vsce package
 
 bench: install  ## Measure calls, the front end and the CPU kernels beside their peers, where they are installed
 	$(BIN)/python bench/calls.py --quick

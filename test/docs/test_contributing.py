@@ -23,7 +23,7 @@ import pytest
 from vyre_opt.passes import registry
 
 ROOT = Path(__file__).resolve().parents[2]
-TOP = ("vyre_opt", "grammar", "test", "docs", "pyproject.toml", "Makefile", "CHANGELOG.md")
+TOP = ("vyre_opt", "grammar", "editors", "test", "docs", "pyproject.toml", "Makefile", "CHANGELOG.md")
 """What of the checkout the copy holds: all that the checklists name, and what runs the tests of it."""
 
 
@@ -162,6 +162,14 @@ def made_page(checkout: Checkout, item: Item) -> None:
     assert item.name in path.read_text(encoding="utf-8")
 
 
+def made_for_editors(checkout: Checkout, item: Item) -> None:
+    """Run the item's scripts; stubs then have what is new."""
+    for command in item.commands:
+        checkout.run(command.removeprefix("python "))
+    stubs = [path.read_text(encoding="utf-8") for path in (checkout.root / "vyre_opt").glob("*/*.pyi")]
+    assert any(item.name.rpartition(".")[2] in stub for stub in stubs)
+
+
 def named_files_exist(checkout: Checkout, item: Item) -> None:
     """For an item whose condition does not hold here."""
     assert item.paths
@@ -270,7 +278,8 @@ OP: dict[str, Sequence[Step]] = {
         ),
     ],
     "Run the tests that take each op": [queue_tests],
-    "Run `python docs/": [made_page],
+    "Run `python docs/ops_page.py": [made_page],
+    "Run `python docs/highlighters.py`": [made_for_editors],
     "Add a line to": [changelog],
 }
 NEW_FORM: dict[str, Sequence[Step]] = {
@@ -495,7 +504,8 @@ KERNEL: dict[str, Sequence[Step]] = {
         insert('"math.matvec_fixed": (Mat', '"math.offset": (OffsetSchedule,),\n'),
         queue_tests,
     ],
-    "Run `python docs/": [made_page],
+    "Run `python docs/ops_page.py": [made_page],
+    "Run `python docs/op_stubs.py`": [made_for_editors],
     "Add a line to": [changelog],
 }
 
