@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 import sys
 from collections.abc import Iterator
+from textwrap import dedent
 from typing import get_type_hints
 
 from vyre_opt.passes.pipeline_text import DEFAULT, DEFAULT_PIPELINE
@@ -21,8 +23,10 @@ _INTRO = """\
 Each pass is one file of `vyre_opt/passes`, `tune` one of `vyre_opt/tuning`.  Give passes in order, with options in
 braces; `-` and `_` in a name are the same:
 
-    vyre-opt --pass=cse --pass=dce file.vyre
-    vyre-opt --pass-pipeline='cse,NAME{option=value}' file.vyre
+```sh
+vyre-opt --pass=cse --pass=dce file.vyre
+vyre-opt --pass-pipeline='cse,unroll{factor=4}' file.vyre
+```
 
 A pass that requires others pulls them in where they have not run;
 `--dump-pass-pipeline` shows the pipeline as it will run.  After a change, the results
@@ -66,7 +70,7 @@ def _section(cls: type[Pass]) -> Iterator[str]:
     yield f"{cls.summary}\n"
     _, _, more = (inspect.getdoc(sys.modules[cls.__module__]) or "").partition("\n\n")
     if more:
-        yield f"{more}\n"
+        yield f"{_fenced(more)}\n"
     yield f"- Requires: {_names(cls.requires)}"
     yield f"- Invalidates: {_names(cls.invalidates)}"
     yield f"- Preserves: {_names(cls.preserves)}"
@@ -82,6 +86,12 @@ def _section(cls: type[Pass]) -> Iterator[str]:
     more = inspect.getdoc(cls.Options) or ""
     if not more.startswith(f"{cls.Options.__name__}("):  # the docstring that dataclass itself writes
         yield f"\n{more}"
+
+
+def _fenced(text: str) -> str:
+    """A docstring as Markdown: its indented paragraphs, which are pictures, as blocks."""
+    block = re.compile(r"(?:(?<=\n\n)|\A)((?: {4}.*\n?|\n(?= {4}))+)")
+    return block.sub(lambda match: f"```text\n{dedent(match[1]).rstrip()}\n```\n", text).rstrip()
 
 
 def _names(names: tuple[str, ...]) -> str:

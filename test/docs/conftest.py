@@ -20,7 +20,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "document" in metafunc.fixturenames:
         paths = [
             path
-            for pattern in ("*.md", "docs/*.md", "examples/*/*.md")
+            for pattern in ("*.md", "docs/*.md", "examples/*.md", "examples/*/*.md", "editors/*/*.md")
             for path in sorted(ROOT.glob(pattern))
         ]
         metafunc.parametrize("document", paths, ids=lambda path: str(path.relative_to(ROOT)))

@@ -2,26 +2,60 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shlex
 import subprocess
 import sys
+import tomllib
+from functools import cache
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
 
-from vyre_opt import parse
+from vyre_opt import PassManager, parse
+from vyre_opt.ir.parser.tables import grammar_text
 from vyre_opt.ir.verifier import verify
 
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+KINDS = ("console", "console measured", "json", "pycon", "python", "sh", "text", "vyre", "vyre fragment")
+"""What a fenced block may be marked as.  `text` is a picture or a formula; test_python.py runs pycon and python."""
+
+TOOLS = ("vyre-cache", "vyre-opt", "vyre-run", "vyre-scan")
+
 
 CODE = re.compile(r"`[^`\n]*`")
 
+MEASURED = re.compile(r"\d+\.\d+|\d+(?= ?(?:ms|s|%)\b)")
+"""Numbers in a block marked `console measured`: whatever they are, they are as on the page."""
 
-def blocks(document: Path, language: str) -> list[str]:
-    """The fenced blocks of a language."""
+
+def blocks(document: Path, kind: str) -> list[str]:
+    """The fenced blocks of a kind."""
     matches = BLOCK.findall(document.read_text(encoding="utf-8"))
-    return [text for name, text in matches if name == language]
+    return [text for name, text in matches if name == kind]
+
+
+def test_blocks_say_what_they_are(document: Path) -> None:
+    """So that each is held to it: code by the tests below, a picture by being no code that hides from them.
+
+    Indented blocks, which have no language, are not used.
+    """
+    text = document.read_text(encoding="utf-8")
+    for kind, block in BLOCK.findall(text):
+        assert kind in KINDS, f"{document.name}: a block is marked {kind!r}"
+        if kind == "text":
+            assert not re.search(r"^(\$ |vyre \d|vyre-\w+ |import |from \w+ import )", block, re.MULTILINE), (
+                block
+            )
+    lists = r"^(?:[-*+]|\d+\.) .*\n(?:(?: +.*)?\n)*"
+    rest = re.sub(lists, "", BLOCK.sub("", text), flags=re.MULTILINE)
+    assert not re.search(r"\n\n {4}\S", rest), f"{document.name} has an indented block"
 
 
 def test_programs_verify_without_a_warning(document: Path) -> None:
@@ -30,21 +64,44 @@ def test_programs_verify_without_a_warning(document: Path) -> None:
         assert verify(parse(text, document.name)) == []
 
 
+def test_fragments_are_of_the_language(document: Path) -> None:
+    """A block marked `vyre fragment` has ops, or stages of a pipeline, whose values and buffers are elsewhere."""
+    for text in blocks(document, "vyre fragment"):
+        around = ("pipeline @p" if text.startswith("launch ") else "program @p", text)
+        _grammar().parse("vyre 2 {} {{ {} }}".format(*around))
+
+
+@cache
+def _grammar() -> Any:
+    from lark import Lark
+
+    return Lark(grammar_text(), parser="lalr", lexer="basic")
+
+
+def test_objects_of_json_are_json(document: Path) -> None:
+    for text in blocks(document, "json"):
+        json.loads(text)
+
+
 def test_commands_print_what_is_shown(document: Path, root: Path, tmp_path: Path) -> None:
     """A block marked `console` is a command after `$ ` and all that it prints, both streams.
 
-    `cat FILE` in one makes that file for the commands after it.  With VYRE_BLESS=1 the
-    document is rewritten to show what the commands print now.
+    `cat FILE` in one makes that file for the commands after it.  In a block marked `console measured` times may differ.
+    With VYRE_BLESS=1 the document is rewritten to show what the commands print now.
     """
     written = document.read_text(encoding="utf-8")
     current = written
-    for text in blocks(document, "console"):
+    for kind, text in BLOCK.findall(written):
+        if not kind.startswith("console"):
+            continue
         printed = text
         for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE):
             if command.startswith("cat "):
                 (tmp_path / command[4:]).write_text(shown, encoding="utf-8")
                 continue
-            now = _run(command, root, tmp_path)
+            now = _run(command, root, tmp_path).stdout
+            if kind == "console measured" and _unmeasured(now) == _unmeasured(shown):
+                now = shown
             printed = printed.replace(f"$ {command}\n{shown}", f"$ {command}\n{now}")
         current = current.replace(text, printed)
     if os.environ.get("VYRE_BLESS"):
@@ -53,12 +110,63 @@ def test_commands_print_what_is_shown(document: Path, root: Path, tmp_path: Path
         assert current == written, "to accept the new output: VYRE_BLESS=1 pytest test/docs"
 
 
-def _run(command: str, root: Path, folder: Path) -> str:
-    """What a command prints in a folder that has the examples, with this environment's tools."""
-    if not (folder / "examples").exists():
-        (folder / "examples").symlink_to(root / "examples")
+def _unmeasured(text: str) -> list[str]:
+    """The words of a text, with one for all numbers that are measured."""
+    return MEASURED.sub("N", text).split()
+
+
+def test_commands_could_be_run(document: Path, root: Path, tmp_path: Path) -> None:
+    """A block marked `sh` has commands whose output is not shown.  Those on files of examples/ are run; of the others, which need
+    a reader's file, a GPU or an hour, each word that this project defines exists: options, passes, targets, scripts, extras.
+    """
+    for line in "".join(blocks(document, "sh")).splitlines():
+        for command in re.split(r" && | \| |; ", line.partition("  #")[0]):
+            words = [word.removeprefix(".venv/bin/") for word in shlex.split(command, comments=True)]
+            while words and re.match(r"[A-Z_]+=", words[0]):
+                del words[0]
+            if words and any(word.startswith("examples/") for word in words) and words[0] != "pip":
+                ran = _run(shlex.join(words), root, tmp_path)
+                assert ran.returncode == 0, ran.stdout
+            elif words:
+                check_command(words, root)
+
+
+def check_command(words: list[str], root: Path) -> None:
+    """Raises an error if the command names what this project does not have."""
+    tool, *args = words
+    if tool in TOOLS:
+        _check_options(tool, args)
+    elif tool == "make":
+        targets = [word for word in args if "=" not in word]
+        makefile = (root / "Makefile").read_text(encoding="utf-8")
+        assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets), words
+    elif tool in ("python", "python3"):
+        assert args[0] == "-m" or (root / args[0]).exists(), words
+    elif tool == "pip":
+        extras = set(re.findall(r"\w+", "".join(re.findall(r"\[([\w,]+)\]", " ".join(args)))))
+        project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        assert extras <= project["optional-dependencies"].keys(), words
+    else:
+        assert tool in ("cd", "code", "dask", "eval", "git", "pre-commit", "pytest"), words
+
+
+def _check_options(tool: str, args: list[str]) -> None:
+    command: click.Command = import_module(f"vyre_opt.cli.{tool.removeprefix('vyre-')}").command
+    if isinstance(command, click.Group):
+        tool, *args = args
+        command = command.commands[tool]
+    redirects = [number for number, word in enumerate(args) if word.startswith(">")]
+    with command.make_context(tool, args[: min(redirects, default=len(args))]) as context:
+        PassManager(context.params.get("passes", ()))
+
+
+def _run(command: str, root: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A command in a folder that has the examples, with this environment's tools."""
+    for name in ("examples", "README.md"):
+        if not (folder / name).exists():
+            (folder / name).symlink_to(root / name)
     search = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    ran = subprocess.run(
+    return subprocess.run(
         ["sh", "-c", command],
         cwd=folder,
         env={**os.environ, "PATH": search, "NO_COLOR": "1"},
@@ -67,7 +175,6 @@ def _run(command: str, root: Path, folder: Path) -> str:
         text=True,
         timeout=120,
     )
-    return ran.stdout
 
 
 def test_links_lead_somewhere(document: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import doctest
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from types import CodeType
 
 import pytest
 
@@ -20,13 +22,29 @@ def test_sessions_print_what_is_shown(document: Path) -> None:
     assert not failed, "".join(said)
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/python.md", "docs/search.md"])
-def test_scripts_run(root: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks marked `python` run in the checkout; those for a GPU are run by test/cuda."""
+def scripts(root: Path, document: Path, *, on_gpu: bool) -> Iterator[CodeType]:
+    """The blocks marked `python`; those that name cuda are for a GPU."""
+    for language, script in BLOCK.findall(document.read_text()):
+        if language == "python" and ("cuda" in script) == on_gpu:
+            yield compile(script, str(document.relative_to(root)), "exec")
+
+
+def test_scripts_run(document: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(root)
-    scripts = [text for language, text in BLOCK.findall((root / name).read_text()) if language == "python"]
-    assert scripts
-    for script in scripts:
-        code = compile(script, name, "exec")
-        if "cuda" not in script:
-            exec(code, {"__name__": "__main__"})
+    for script in scripts(root, document, on_gpu=False):
+        exec(script, {"__name__": "__main__"})
+
+
+@pytest.mark.gpu
+def test_scripts_run_on_a_gpu(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root)
+    for name in ("docs/gpu.md", "docs/python.md", "docs/search.md"):
+        for script in scripts(root, root / name, on_gpu=True):
+            exec(script, {"__name__": "__main__"})
+
+
+def test_scripts_for_a_gpu_are_known(document: Path, root: Path) -> None:
+    """That the test above names every document that has some."""
+    assert bool([*scripts(root, document, on_gpu=True)]) == (
+        document.name in ("gpu.md", "python.md", "search.md")
+    )

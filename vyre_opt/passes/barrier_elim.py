@@ -1,4 +1,4 @@
-"""Barrier elimination: barriers that order no memory accesses are removed.
+r"""Barrier elimination: barriers that order no memory accesses are removed.
 
 A barrier orders the memory accesses before it with those after it.  Those before it
 reach back to the last barrier of its scope or a wider one, or to the start of the
