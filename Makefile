@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install check test mutants rules maths notebook plot campaign certify fuzz lint format types docs vscode bench ci clean
+.PHONY: help install check test mutants rules maths notebook plot campaign certify fuzz lint format types docs pages vscode bench ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,7 +80,11 @@ format: install  ## Format the code and mend what ruff can mend
 types: install  ## Check the types
 	$(BIN)/mypy
 
-docs: install  ## Make the generated pages of docs/, and the stubs of ops
+docs: pages  ## Make the site of docs/ in docs/_build, with the API from docstrings
+	$(BIN)/pip install -e '.[docs]'
+	$(BIN)/sphinx-build -W -n -q docs docs/_build
+
+pages: install  ## Make what is generated: pages of docs/, stubs of ops, highlighters
 	$(BIN)/python docs/ops_page.py > docs/ops.md
 	$(BIN)/python docs/passes_page.py > docs/passes.md
 	$(BIN)/python docs/op_stubs.py

@@ -38,7 +38,7 @@ def test_scripts_run(document: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.gpu
 def test_scripts_run_on_a_gpu(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(root)
-    for name in ("docs/gpu.md", "docs/python.md", "docs/search.md"):
+    for name in ("docs/gpu.md", "docs/python.md", "docs/scanner.md"):
         for script in scripts(root, root / name, on_gpu=True):
             exec(script, {"__name__": "__main__"})
 
@@ -46,5 +46,5 @@ def test_scripts_run_on_a_gpu(root: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_scripts_for_a_gpu_are_known(document: Path, root: Path) -> None:
     """That the test above names every document that has some."""
     assert bool([*scripts(root, document, on_gpu=True)]) == (
-        document.name in ("gpu.md", "python.md", "search.md")
+        document.name in ("gpu.md", "python.md", "scanner.md")
     )

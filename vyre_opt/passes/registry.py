@@ -88,14 +88,15 @@ class NoOptions:
 class Pass:
     """Base of a pass; a subclass is one small file with one `run`.
 
-    `requires`     passes that must have run and not been invalidated since.
-    `invalidates`  passes and analyses whose results no longer hold after a change by this one.  Analyses are
-                   those of `ANALYSES` and of `register_analysis`.
-    `preserves`    analyses that stay true whatever this pass changes; all others
-                   are dropped after a change.
-    `takes_type_parameters`  whether it may run on a program that still has type parameters.
-    `Options`      a frozen dataclass of int, float, bool and str fields with defaults; a field
-                   that is None by default is `float | None`.
+    What a subclass declares:
+
+        requires       passes that must have run and not been invalidated since
+        invalidates    passes and analyses whose results no longer hold after a change by this one; analyses are
+                       those of `ANALYSES` and of `register_analysis`
+        preserves      analyses that stay true whatever this pass changes; all others are dropped after a change
+        takes_type_parameters   whether it may run on a program that still has type parameters
+        Options        a frozen dataclass of int, float, bool and str fields with defaults; a field that is None by
+                       default is `float | None`
     """
 
     name: ClassVar[str]

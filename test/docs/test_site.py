@@ -1,0 +1,48 @@
+"""The site of the documents: every page and every public name is in it."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import vyre_opt.lang
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+API = sorted((DOCS / "api").glob("*.rst"))
+
+
+def on_pages(module: str) -> set[str]:
+    """The names that the pages of the API describe of a module."""
+    names: set[str] = set()
+    for page in API:
+        current = ""
+        for directive, argument in re.findall(
+            r"^\.\. (\w+):: (\S+)", page.read_text(encoding="utf-8"), re.MULTILINE
+        ):
+            if directive == "currentmodule":
+                current = argument
+            elif directive.startswith("auto") and (current == module or argument.startswith(f"{module}.")):
+                names.add(argument.rpartition(".")[2])
+    return names
+
+
+@pytest.mark.parametrize("module", ["vyre_opt", "vyre_opt.kernels", "vyre_opt.lang", "vyre_opt.search"])
+def test_public_names_are_described(module: str) -> None:
+    public = set(import_module(module).__all__)
+    if module == "vyre_opt":
+        public -= {"__version__", "kernels", "lang", *import_module("vyre_opt.search").__all__}
+    if module == "vyre_opt.lang":  # scalar types and namespaces of kernels are described as such
+        objects = {name: getattr(vyre_opt.lang, name) for name in public}
+        scalars = {name for name, item in objects.items() if hasattr(item, "itemsize")}
+        public -= (scalars - {"Scalar"}) | {"decode", "scan", "math", "tt"}
+    assert public - on_pages(module) == set()
+
+
+def test_every_page_has_a_place_in_the_table_of_contents() -> None:
+    for index, pages in ((DOCS / "index.rst", DOCS.glob("*.md")), (DOCS / "api/index.rst", API)):
+        listed = {line.strip() for line in index.read_text(encoding="utf-8").splitlines()}
+        missing = {path.stem for path in pages} - listed - {"index"}
+        assert missing == set(), f"{index} does not list them"
