@@ -196,7 +196,7 @@ class Dropped:
 
 @click.command("tool")
 @common_options("tool")
-def tool(completion):
+def tool():
     Dropped()
     print("goes on", flush=True)
     while True:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from . import errors
-from .command import common_options, completion_script
+from .command import common_options
 
 if TYPE_CHECKING:
     from ..runtime.cache.store import Store
@@ -26,11 +26,8 @@ What is removed is compiled again when it is needed.
 )
 @common_options("vyre-cache")
 @click.pass_context
-def command(ctx: click.Context, completion: str | None) -> int:
+def command(ctx: click.Context) -> int:
     """Show, empty or check the cache of compiled programs."""
-    if completion:
-        errors.write_stdout(completion_script(command, completion))
-        ctx.exit(0)
     if ctx.invoked_subcommand is None:
         raise click.UsageError("give a command: info, clear, verify, export-tuning or import-tuning", ctx)
     return 0

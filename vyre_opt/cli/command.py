@@ -1,4 +1,4 @@
-"""What the tools add to click: options in groups, options whose value may be left out, checks, completion."""
+"""What the tools add to click: options in groups, options whose value may be left out, checks."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ __all__ = [
     "checked",
     "color_option",
     "common_options",
-    "complete_passes",
-    "completion_script",
     "default_passes",
     "flag",
     "limits_option",
@@ -177,8 +175,15 @@ def color_option(group: str) -> Callable[[FC], FC]:
 
 
 def common_options(tool: str) -> Callable[[FC], FC]:
-    """Adds --completion, which the command handles, --timeout and --version."""
+    """Adds --completion, --timeout and --version."""
     help = "Print the completion script of a shell, and exit."
+
+    def complete(ctx: click.Context, param: click.Parameter, shell: str | None) -> None:
+        if shell and not ctx.resilient_parsing:
+            from .completion import completion_script
+
+            errors.write_stdout(completion_script(ctx.command, shell))
+            ctx.exit()
 
     def add(command: FC) -> FC:
         command = option(
@@ -191,7 +196,14 @@ def common_options(tool: str) -> Callable[[FC], FC]:
             is_eager=True,
         )(command)
         command = click.version_option(__version__, prog_name=tool, message="%(prog)s %(version)s")(command)
-        return option("--completion", help, type=click.Choice(SHELLS))(command)
+        return option(
+            "--completion",
+            help,
+            type=click.Choice(SHELLS),
+            callback=complete,
+            expose_value=False,
+            is_eager=True,
+        )(command)
 
     return add
 
@@ -246,25 +258,3 @@ def default_passes(options: dict[str, Any]) -> str:
         return default_pipeline(**limits)
     except PassError as error:
         raise click.UsageError(str(error)) from None
-
-
-def completion_script(command: click.Command, shell: str) -> str:
-    """The script that makes `shell` complete the options and values of `command`."""
-    from click.shell_completion import get_completion_class
-
-    completion = get_completion_class(shell)
-    name = command.name or ""
-    assert completion is not None
-    variable = f"_{name.replace('-', '_').upper()}_COMPLETE"
-    return completion(command, {}, name, variable).source() + "\n"
-
-
-def complete_passes(ctx: click.Context, param: click.Parameter, incomplete: str) -> Sequence[str]:
-    """Completions of the last pass name in a comma-separated list."""
-    from ..passes.pipeline_text import DEFAULT
-    from ..passes.registry import pass_names
-
-    head, comma, last = incomplete.rpartition(",")
-    return [
-        f"{head}{comma}{name}" for name in [*pass_names(), DEFAULT] if name.startswith(last.replace("-", "_"))
-    ]

@@ -59,6 +59,10 @@ def run_tool(
     atexit.register(gc.freeze)  # spares the collection that the interpreter runs when it ends
     name = name or command.name or "vyre"
     try:
+        if any(variable.endswith("_COMPLETE") for variable in os.environ):  # a shell asks, see `completion`
+            from . import completion
+
+            completion.register()
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # see `start`
             signal.signal(signal.SIGINT, interrupt)
         return command.main(list(argv), prog_name=name, standalone_mode=False) or 0

@@ -18,8 +18,6 @@ from .command import (
     checked,
     color_option,
     common_options,
-    complete_passes,
-    completion_script,
     default_passes,
     flag,
     limits_option,
@@ -27,6 +25,7 @@ from .command import (
     option,
     run_under_limits,
 )
+from .completers import complete_passes, complete_vyre_files
 from .delivery import is_limited_child
 from .emit import EMIT_FORMATS, check_emit_format, join
 from .errors import ToolError
@@ -82,7 +81,7 @@ def check_target(name: str) -> str:
     epilog=EXAMPLES,
     context_settings={"show_default": True},
 )
-@click.argument("file", required=False, type=PATH)
+@click.argument("file", required=False, type=PATH, shell_complete=complete_vyre_files)
 @option(
     "--pass --pass-pipeline passes",
     "Run a pass, or several. May be repeated; passes run in the order given.",
@@ -109,6 +108,7 @@ def check_target(name: str) -> str:
     PASSES,
     metavar="NAME",
     callback=checked(check_target),
+    shell_complete=lambda ctx, param, incomplete: [name for name in TARGETS if name.startswith(incomplete)],
 )
 @option(
     "--ptx-version",
@@ -167,11 +167,7 @@ def command(ctx: click.Context, /, file: str | None, **options: Any) -> int:
         from .pass_catalog import load_plugin
 
         load_plugin(name)
-    shell, lists = options.pop("completion"), options.pop("list_passes")
-    if shell:
-        errors.write_stdout(completion_script(command, shell))
-        return 0
-    if lists:
+    if options.pop("list_passes"):
         from .pass_catalog import pass_list
 
         errors.write_stdout(pass_list())

@@ -18,7 +18,6 @@ from .command import (
     checked,
     color_option,
     common_options,
-    completion_script,
     default_passes,
     flag,
     limits_option,
@@ -26,6 +25,7 @@ from .command import (
     option,
     run_under_limits,
 )
+from .completers import complete_assigned_files, complete_files, complete_vyre_files
 from .errors import ToolError
 from .reports import Stopwatch
 from .text_files import read_text
@@ -91,14 +91,22 @@ BUFFERS, RUN = "Buffers", "Run"
 
 
 @click.command("vyre-run", cls=GroupedCommand, epilog=EXAMPLES)
-@click.argument("file", type=click.Path(allow_dash=True), required=False)
-@option("--in inputs", "The contents of a buffer.", BUFFERS, metavar="NAME=FILE", **PAIRS)
+@click.argument("file", type=click.Path(allow_dash=True), required=False, shell_complete=complete_vyre_files)
+@option(
+    "--in inputs",
+    "The contents of a buffer.",
+    BUFFERS,
+    metavar="NAME=FILE",
+    shell_complete=complete_assigned_files,
+    **PAIRS,
+)
 @option(
     "--out outputs",
     "Where to write an output; - is stdout, raw. A .npy file has the shape of the .npy inputs that are declared "
     "with as many elements, if they have one shape.",
     BUFFERS,
     metavar="NAME=FILE",
+    shell_complete=complete_assigned_files,
     **PAIRS,
 )
 @option(
@@ -154,17 +162,15 @@ BUFFERS, RUN = "Buffers", "Run"
     "With --autotune: a picture of what each configuration cost, and of what was expected.",
     RUN,
     metavar="FILE.svg",
+    shell_complete=complete_files,
 )
 @flag("--time --timing timing", "Show the time that each step took.", RUN)
 @color_option("Other")
 @limits_option()
 @common_options("vyre-run")
 @click.pass_context
-def command(ctx: click.Context, /, file: str | None, completion: str | None, **values: Any) -> int:
+def command(ctx: click.Context, /, file: str | None, **values: Any) -> int:
     """Run a program or a pipeline of FILE (- for stdin) and print or write what it computes."""
-    if completion:
-        errors.write_stdout(completion_script(command, completion))
-        return 0
     if file is None:
         raise click.UsageError("give a FILE, or - for stdin", ctx)
     if values["plot"] and not values["autotune"]:

@@ -14,7 +14,8 @@ import click
 from click.core import ParameterSource
 
 from . import errors
-from .command import GroupedCommand, common_options, completion_script, flag, option
+from .command import GroupedCommand, common_options, flag, option
+from .completers import complete_files
 from .scan_files import STDIN, Unreadable, files_of, open_parts
 from .scan_output import MatchPrinter, json_line, shown_name
 
@@ -74,13 +75,14 @@ class ScanOptions:
 
 
 @click.command("vyre-scan", cls=GroupedCommand, epilog=EPILOG)
-@click.argument("arguments", nargs=-1, metavar="[PATTERN] [FILE|FOLDER]...")
+@click.argument("arguments", nargs=-1, metavar="[PATTERN] [FILE|FOLDER]...", shell_complete=complete_files)
 @option(
     "-f --file",
     "Search for the lines of a file; empty lines are left out.",
     PATTERNS,
     metavar="FILE",
     multiple=True,
+    shell_complete=complete_files,
 )
 @option("--regexp", "Search for a pattern; may be given again.", PATTERNS, metavar="PATTERN", multiple=True)
 @option(
@@ -134,11 +136,8 @@ class ScanOptions:
 )
 @common_options("vyre-scan")
 @click.pass_context
-def command(ctx: click.Context, /, arguments: tuple[str, ...], completion: str | None, **values: Any) -> int:
+def command(ctx: click.Context, /, arguments: tuple[str, ...], **values: Any) -> int:
     """Search files (- or none for stdin) for a pattern, and for what the text in them encodes."""
-    if completion:
-        errors.write_stdout(completion_script(command, completion))
-        return 0
     options = ScanOptions(**values)
     _check(options, ctx)
     patterns, paths = _patterns(options, list(arguments), ctx)
