@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install check test mutants rules maths notebook plot campaign certify fuzz lint format types docs pages vscode bench ci clean
+.PHONY: help install check test mutants rules maths notebook plot campaign certify fuzz lint format types docs pages man vscode bench ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -89,10 +89,14 @@ pages: install  ## Make what is generated: pages of docs/, stubs of ops, highlig
 	$(BIN)/python docs/passes_page.py > docs/passes.md
 	$(BIN)/python docs/op_stubs.py
 	$(BIN)/python docs/highlighters.py
+	$(BIN)/python docs/man_pages.py
 	$(BIN)/python test/mutants --page > docs/mutants.md
 	$(BIN)/python docs/rules_page.py > docs/rules.md
 	$(BIN)/python docs/math_functions_page.py > docs/math_functions.md
 	$(BIN)/python bench/report.py
+
+man: install  ## Make the manual pages, which a wheel installs in share/man (docs/man; `man -l docs/man/vyre-opt.1`)
+	$(BIN)/python docs/man_pages.py
 
 vscode:  ## Package the extension of VS Code, editors/vscode/vyre-VERSION.vsix (needs Node.js)
 	cp LICENSE editors/vscode/LICENSE

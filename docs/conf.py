@@ -18,7 +18,7 @@ author = "the authors of vyre-opt"
 version = release = _METADATA["Version"]
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
-exclude_patterns = ["_build", "*.ipynb"]
+exclude_patterns = ["_build", "man", "*.ipynb"]
 nitpicky = True
 highlight_language = "text"
 pygments_style, pygments_dark_style = "friendly", "monokai"

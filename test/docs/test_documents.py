@@ -222,7 +222,8 @@ def test_readme_has_two_commands(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "target", ["help", "install", "check", "test", "lint", "types", "docs", "pages", "vscode", "bench", "ci"]
+    "target",
+    ["help", "install", "check", "test", "lint", "types", "docs", "pages", "man", "vscode", "bench", "ci"],
 )
 def test_makefile_explains_its_targets(root: Path, target: str) -> None:
     """`make help` prints the text after ## of each target."""
