@@ -10,6 +10,16 @@ from pathlib import Path
 
 import pytest
 
+IN_PLACE = """
+program @in_place workgroup(64) {
+  buffer @h : u32[64] read_write binding(0) live_out
+  %l = local_id x
+  store %l, @h[%l] : u32
+  %v = load @h[%l] : u32
+  store %v, @h[%l] : u32
+}
+"""
+
 PROGRAMS = """vyre 1
 
 program @decode workgroup(64) {
@@ -191,12 +201,12 @@ def test_page_without_passes_has_one_drawing(run_opt, tmp_path: Path) -> None:
 
 def test_page_without_a_pipeline_shows_the_programs(run_opt, tmp_path: Path) -> None:
     path = tmp_path / "p.vyre"
-    path.write_text(PROGRAMS)
+    path.write_text(PROGRAMS + IN_PLACE)
     page = Page(run_opt("--pass=decode_scan_fuse", path, "--emit=html").stdout)
     assert "no pipeline" in page.all
     assert page.count["svg"] == 0
     assert {"@decode", "@sums", "@gather"} <= set(page.text["td"])
-    assert "a hand-off is read_write" in page.all
+    assert "@h is live_out: the host sees it" in page.all
 
 
 def test_page_is_of_one_module(run_opt, tmp_path: Path) -> None:

@@ -195,7 +195,7 @@ def test_named_files_exist(document: Path, root: Path) -> None:
     tops = {path.name for path in root.iterdir() if path.is_dir()}
     files = [
         f"/{path.relative_to(root)}"
-        for top in ("vyre_opt", "test", "bench", "docs")
+        for top in ("vyre_opt", "test", "bench", "docs", "examples")
         for path in root.glob(f"{top}/**/*.py")
     ]
     text = document.read_text(encoding="utf-8")

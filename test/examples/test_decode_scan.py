@@ -33,7 +33,7 @@ PATTERNS = example.read_patterns(EXAMPLES / "patterns.txt")
 def _search(name: str, text: bytes, patterns: list[bytes], passes: str) -> list[tuple[int, int]]:
     encoding = example.ENCODINGS[name]
     automaton = example.build_automaton(patterns)
-    ran = example.run(encoding, encoding.encode(text), len(text), automaton, passes)
+    ran = example.run(encoding, encoding.encode(text), len(text), automaton, passes, "ref")
     matches: list[tuple[int, int]] = ran.matches
     return matches
 
@@ -93,7 +93,7 @@ class TestAgainstPyahocorasick:
 def test_hex_digits_of_either_case() -> None:
     encoding, text = example.ENCODINGS["hex"], bytes(range(256))
     automaton = example.build_automaton([bytes([byte]) for byte in range(256)])
-    ran = example.run(encoding, text.hex().upper().encode(), 256, automaton, "")
+    ran = example.run(encoding, text.hex().upper().encode(), 256, automaton, "", "ref")
     assert ran.matches == [(byte, byte) for byte in range(256)]
 
 
@@ -185,6 +185,32 @@ def test_too_many_states() -> None:
     draw = random.Random(1)
     with pytest.raises(ValueError, match="more than 65536 states"):
         example.build_automaton([draw.randbytes(65) for _ in range(1100)])
+
+
+# --- the time: what is shown as slower or faster is so in nearly every round
+
+
+def test_noise_is_no_difference() -> None:
+    """But for one case of a hundred on each side, as the sign test has it."""
+    draw = random.Random(5)
+    rounds = [[[draw.gauss(1.0, 0.2) for _ in range(21)] for _ in range(2)] for _ in range(200)]
+    alike = [
+        example.compare(*each).endswith("no difference beyond the noise of 21 rounds in turns")
+        for each in rounds
+    ]
+    assert sum(alike) >= 196
+
+
+def test_a_difference_in_every_round_is_shown() -> None:
+    before = [1.0 + drift / 10 for drift in range(21)]
+    after = [seconds * 0.9 for seconds in before]
+    assert example.compare(before, after) == "2.0000 before, 1.8000 after, 21 rounds in turns"
+    assert example.compare(after, before) == "1.8000 before, 2.0000 after, 21 rounds in turns"
+
+
+def test_a_few_rounds_show_nothing() -> None:
+    """As on the interpreter, where a round takes a second."""
+    assert "no difference" in example.compare([1.0, 1.0, 1.0], [2.0, 2.0, 2.0])
 
 
 # --- the command ---------------------------------------------------------------------------

@@ -474,10 +474,39 @@ def test_pipelines_that_use_the_buffer(flags: str, more: str, code: str) -> None
 # --- remarks
 
 
-def test_every_buffer_has_a_remark_with_its_facts() -> None:
+NO_HANDOFF = """vyre 1
+program @p workgroup(64) {
+  buffer @seen    : u32[64] read_write binding(0) live_in
+  buffer @counted : u32[64] read_write binding(1) live_in live_out
+  buffer @made    : u32[64] read_write binding(2) live_out
+  %l = local_id x
+  %a = load @seen[%l] : u32
+  store %a, @made[%l] : u32
+  %b = load @counted[%l] : u32
+  %c = add %a, %b : u32
+  store %c, @counted[%l] : u32
+}
+pipeline @main {
+  buffer @x : u32[64] live_in
+  buffer @y : u32[64] live_in live_out
+  buffer @z : u32[64] write live_out
+  launch @p grid(1) (@x, @y, @z)
+}
+"""
+
+
+def test_buffers_that_hand_nothing_over_have_no_remark() -> None:
+    """What is only read or only written is no pair of phases, whatever it is declared as; what is both is one."""
+    _, result = fuse(NO_HANDOFF)
+    assert [(r.certificate["buffer"], r.certificate["reason"]) for r in result.remarks] == [
+        ("counted", "live-in")
+    ]
+
+
+def test_every_candidate_has_a_remark_with_its_facts() -> None:
     _, result = fuse(program(PROMOTED["mirrored with a barrier"]))
     by_name = {r.certificate["buffer"]: r for r in result.remarks}
-    assert set(by_name) == {"in", "h", "out"}
+    assert set(by_name) == {"h"}
     certificate = by_name["h"].certificate
     assert certificate["base"] == "64*workgroup_id.x"
     assert certificate["tile"] == [0, 63]

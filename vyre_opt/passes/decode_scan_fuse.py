@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from ..analysis.effects import summarize
 from ..analysis.footprint import Footprints
 from ..analysis.locality import TileProof, prove_local, stores_overlap
 from ..analysis.narrowing import narrow_element
@@ -84,7 +85,10 @@ def decide(
     narrow: bool = True,
     footprints_of: Callable[[Program], Footprints] = Footprints,
 ) -> list[Decision]:
-    """A decision for every storage buffer, in the order of declaration.
+    """A decision for every buffer that may be a hand-off, in the order of declaration.
+
+    Those are the `read_write` ones, but for a buffer that the host or another launch sees and that the program does not
+    both write and read: it hands nothing over from one phase of the program to another.
 
     `budget`: the most bytes that the program's workgroup buffers may take in all; buffers
     declared first get theirs first.  `uses`: the pipelines that use the program.
@@ -92,8 +96,12 @@ def decide(
     decisions = [
         Decision(b, refusal=_declaration_refusal(b, program, uses))
         for b in program.buffers.values()
-        if not b.is_on_chip
+        if b.access is AccessMode.READ_WRITE
     ]
+    if not all(d.promoted for d in decisions):
+        effects, _ = summarize(program.body)
+        handed_over = effects.reads & effects.writes
+        decisions = [d for d in decisions if d.promoted or d.buffer.name in handed_over]
     candidates = [d for d in decisions if d.promoted]
     if not candidates:
         return decisions
@@ -121,10 +129,6 @@ def decide(
 def _declaration_refusal(buffer: Buffer, program: Program, uses: PipelineUses | None) -> Refusal | None:
     """Why a buffer is ruled out whatever its accesses: its declaration, or its use in a pipeline."""
     name = f"@{buffer.name}"
-    if buffer.access is not AccessMode.READ_WRITE:
-        return Refusal(
-            "not-a-handoff", f"{name} is {buffer.access}: a hand-off is read_write", buffer.name, buffer.loc
-        )
     if buffer.live_in or buffer.live_out:
         flag = "live_in" if buffer.live_in else "live_out"
         return Refusal(flag.replace("_", "-"), f"{name} is {flag}: the host sees it", buffer.name, buffer.loc)
