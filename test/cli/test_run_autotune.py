@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from vyre_opt.cli.errors import ToolError
+from vyre_opt.cli.run_tune import check_plot
 
 DIAMOND = Path(__file__).parents[2] / "examples" / "pipelines" / "diamond.vyre"
 
@@ -36,7 +40,7 @@ def test_a_pipeline_is_tuned_and_computes_the_same(run_run, numbers, tmp_path):
     assert heads.split() == ["cost", "of", "the", "best", "configuration"]
     assert sum("*" in row.split()[0] for row in rows) == 1
     assert "cut_1=" in rows[0]
-    assert (tmp_path / "cost.svg").read_text().startswith("<svg")
+    assert "<svg" in (tmp_path / "cost.svg").read_text()
     again = run_run(*args)
     assert "(kept from before)" in again.stderr.splitlines()[0]
 
@@ -70,3 +74,12 @@ def test_a_fault_is_shown_at_its_place(run_run, numbers):
     assert ran.returncode == 1
     assert "out of bounds" in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+def test_a_plot_that_cannot_be_drawn_is_refused_before_measuring(run_run, numbers, monkeypatch):
+    wrong = run_run(str(DIAMOND), "--in", f"in={numbers}", "--autotune", "--plot=cost.jpg2")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "'cost.jpg2' does not end in .svg, .png or .pdf" in wrong.stderr
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ToolError, match=r"plots need matplotlib: pip install 'vyre-opt\[plot\]'"):
+        check_plot("cost.svg")

@@ -162,6 +162,6 @@ def test_vyre_run_tunes_at_the_sizes_of_the_run(run_run, tmp_path) -> None:
     assert ran.stdout.startswith("@y : f32[2048] = ")
     assert "math.softmax(f32[2048], f32[2048]) columns=64 over any grid" in ran.stderr
     assert "configuration" in ran.stderr
-    assert (tmp_path / "p.svg").read_text().startswith("<svg")
+    assert "<svg" in (tmp_path / "p.svg").read_text()
     wrong = run_run(*args, "--plot=x.svg", text=text)
     assert (wrong.returncode, "--plot is of --autotune" in wrong.stderr) == (2, True)

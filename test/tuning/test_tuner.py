@@ -18,7 +18,7 @@ from vyre_opt.runtime.cache.store import Store
 from vyre_opt.tuning import surrogate
 from vyre_opt.tuning.budget import Budget
 from vyre_opt.tuning.measure import DispatchBench, FunctionBench
-from vyre_opt.tuning.plot import svg
+from vyre_opt.tuning.plot import FORMATS, picture, picture_format
 from vyre_opt.tuning.tuner import STRATEGIES, search
 
 
@@ -238,11 +238,69 @@ def test_result_as_text(bowl: Space, bowl_cost_of: Callable[[Any], float]) -> No
     lines = tuning.table(5).splitlines()
     assert len(lines) == 2 + 5
     assert lines[2].lstrip().startswith("*")
-    picture = ET.fromstring(svg([tuning, tuning]))
-    titles = [e.text for e in picture.iter() if e.tag.endswith("title")]
-    assert len(titles) == 2 * len(tuning.measured)
-    lines_drawn = [e for e in picture.iter() if e.tag.endswith("polyline")]
-    assert len(lines_drawn) == 4
+
+
+def _texts(*tunings: Tuning) -> list[str]:
+    """What a picture says."""
+    drawn = ET.fromstring(picture(tunings))
+    return ["".join(e.itertext()) for e in drawn.iter() if e.tag.endswith("text")]
+
+
+def test_a_picture_has_axes_and_a_legend(bowl: Space, bowl_cost_of: Callable[[Any], float]) -> None:
+    found = autotune("a <kernel> of $x_1$", bowl, bowl_cost_of, store=None)
+    first = found.measured[0]
+    tuning = replace(found, default=first.config, default_cost=first.cost)
+    texts = _texts(tuning, tuning)
+    assert sum("a <kernel> of $x_1$" in text for text in texts) == 2
+    for words in (
+        "measured",
+        "default",
+        "choice",
+        "cost (median)",
+        "configurations, in the order of measuring",
+    ):
+        assert texts.count(words) == 2, words
+    assert picture([tuning]) == picture([tuning])
+    for name, start in zip(FORMATS, (b"<?xml", b"\x89PNG", b"%PDF"), strict=True):
+        assert picture([tuning], name).startswith(start)
+
+
+def test_a_picture_says_what_was_not_confirmed(bowl: Space, bowl_cost_of: Callable[[Any], float]) -> None:
+    """As the table does: the fastest row is not the choice, and the default is both."""
+    tuning = autotune("k", bowl, bowl_cost_of, store=None)
+    assert not [text for text in _texts(tuning) if "confirmed" in text]
+    fastest = min(tuning.measured, key=lambda each: each.cost)
+    other = next(each for each in tuning.measured if each.config != fastest.config)
+    tested = tuple(replace(each, wins=9) if each is fastest else each for each in tuning.measured)
+    kept = replace(
+        tuning,
+        config=other.config,
+        cost=other.cost,
+        default=other.config,
+        default_cost=other.cost,
+        measured=tested,
+    )
+    texts = _texts(kept)
+    assert "fastest once, not confirmed" in texts
+    assert "default and choice" in texts
+    assert "faster than the default in 9 of 21 rounds" in " ".join(texts)
+
+
+def test_a_picture_of_failures_and_of_nothing(bowl: Space) -> None:
+    def cost(config: Any) -> float:
+        if config["lanes"] != 64:
+            raise ValueError("too wide")
+        return 1.0
+
+    assert "failed" in _texts(autotune("k", Space({"lanes": (64, 128, 256)}), cost, store=None))
+    assert picture([]).startswith(b"<?xml")
+
+
+@pytest.mark.parametrize("path", ["cost", "cost.jpeg2", "svg.", "a.svg/b"])
+def test_a_picture_has_a_format_that_is_known(path: str) -> None:
+    with pytest.raises(ValueError, match=r"does not end in \.svg, \.png or \.pdf"):
+        picture_format(path)
+    assert picture_format("A.SVG") == "svg"
 
 
 @pytest.mark.parametrize(

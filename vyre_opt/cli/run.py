@@ -159,9 +159,9 @@ BUFFERS, RUN = "Buffers", "Run"
 )
 @option(
     "--plot",
-    "With --autotune: a picture of what each configuration cost, and of what was expected.",
+    "With --autotune: a picture of what each configuration cost, and of what was expected; .svg, .png or .pdf.",
     RUN,
-    metavar="FILE.svg",
+    metavar="FILE",
     shell_complete=complete_files,
 )
 @flag("--time --timing timing", "Show the time that each step took.", RUN)
@@ -175,6 +175,10 @@ def command(ctx: click.Context, /, file: str | None, **values: Any) -> int:
         raise click.UsageError("give a FILE, or - for stdin", ctx)
     if values["plot"] and not values["autotune"]:
         raise click.UsageError("--plot is of --autotune", ctx)
+    if values["plot"]:
+        from .run_tune import check_plot
+
+        check_plot(values["plot"])
     if values["limits"] and values["target"] == "cuda":
         raise click.UsageError("--limits are for ref and cpu: they bound no GPU, and no memory of one", ctx)
     files = [path for _, path in values["outputs"]] + [values["plot"]]

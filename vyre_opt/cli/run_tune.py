@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from ..ir.diagnostics import Location
 from ..ir.program import Buffer, Module
 from ..runtime.dispatcher import OutputAlloc
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from .run import RunOptions
     from .run_buffers import AnyExecutable
 
-__all__ = ["autotune"]
+__all__ = ["autotune", "check_plot"]
 
 
 def autotune(
@@ -39,10 +41,22 @@ def autotune(
             module, options.entry, executable.dispatcher, options.spec, options.passes
         )
     if options.plot is not None:
-        from ..tuning.plot import svg
+        from ..tuning.plot import picture, picture_format
 
-        write_file(svg(tunings).encode(), options.plot)
+        write_file(picture(tunings, picture_format(options.plot)), options.plot)
     return tuned
+
+
+def check_plot(path: str) -> None:
+    """Whether a picture can be drawn in a file, which is asked before minutes of measuring.  Raises UsageError, ToolError."""
+    from ..tuning.plot import MissingMatplotlib, picture_format
+
+    try:
+        picture_format(path)
+    except ValueError as error:
+        raise click.UsageError(f"--plot: {error}") from None
+    except MissingMatplotlib as error:
+        raise errors.ToolError(str(error)) from None
 
 
 DEFAULT_PASSES = "specialize,default"

@@ -1,141 +1,178 @@
-"""A plot of a result as SVG: the cost of each configuration, and what the search expected.
+"""A picture of results: the cost of each configuration, and what the search expected.
 
-left    the cost of each measured configuration, in the order of measuring, on a logarithmic axis;
-        the result and the default are marked
+left    the cost of each measured configuration, in the order of measuring, on a logarithmic axis; the default, the choice, what
+        failed, and a configuration that was the fastest once and lost its confirmation
 right   before each choice, the cost that was predicted for it and the best cost so far, over the last best cost
+
+Drawn by matplotlib, of the extra `plot`.  The same result and the same matplotlib give the same bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from html import escape
-from math import ceil, floor, log10
+import logging
+from collections.abc import Sequence
+from importlib.util import find_spec
+from io import BytesIO
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
 
 from .measure import INFINITE
-from .result import Tuning, show_cost
+from .result import Measured, Tuning, show_cost
 from .space import show_config
 
-__all__ = ["svg"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
-WIDTH, HEIGHT = 520, 300
-LEFT, RIGHT, TOP, BOTTOM = 70, 16, 44, 36
-HEAD = 26
-COLORS = {"measured": "#8da0cb", "choice": "#1b9e77", "default": "#d95f02", "expected": "#7570b3"}
+__all__ = ["FORMATS", "MissingMatplotlib", "picture", "picture_format"]
 
-Point = tuple[float, float]
+FORMATS = ("svg", "png", "pdf")
+ROW = (11.0, 4.2)
+"""Inches of the two panels of a result."""
+
+MARKS: dict[str, dict[str, Any]] = {
+    "measured": {"color": "#8da0cb", "marker": "o", "s": 20},
+    "default": {"color": "#d95f02", "marker": "s", "s": 60},
+    "choice": {"color": "#1b9e77", "marker": "*", "s": 150},
+    "default and choice": {
+        "color": "#1b9e77",
+        "marker": "*",
+        "s": 150,
+        "edgecolor": "#d95f02",
+        "linewidth": 1.5,
+    },
+    "fastest once, not confirmed": {"color": "none", "marker": "D", "s": 60, "edgecolor": "#b3362b"},
+    "failed": {"color": "#b3362b", "marker": "x", "s": 30},
+}
 
 
-def svg(tunings: Sequence[Tuning]) -> str:
-    """A row of two panels for each tuning."""
-    rows = [_row(tuning, k * (HEIGHT + HEAD)) for k, tuning in enumerate(tunings)]
-    width, height = 2 * WIDTH, max(1, len(tunings)) * (HEIGHT + HEAD)
-    body = "\n".join(line for row in rows for line in row)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">\n'
-        f'<rect width="{width}" height="{height}" fill="white"/>\n{body}\n</svg>\n'
+class MissingMatplotlib(ImportError):
+    """There is no matplotlib here; the message says how to install it."""
+
+
+def picture_format(path: str) -> str:
+    """The format that a file's name asks for.  Raises ValueError for one that is not drawn, and MissingMatplotlib."""
+    if find_spec("matplotlib") is None:
+        raise MissingMatplotlib("plots need matplotlib: pip install 'vyre-opt[plot]'")
+    ending = path.rpartition(".")[2].lower()
+    if ending not in FORMATS:
+        raise ValueError(
+            f"{path!r} does not end in {', '.join(f'.{name}' for name in FORMATS[:-1])} or .{FORMATS[-1]}"
+        )
+    return ending
+
+
+def picture(tunings: Sequence[Tuning], format: str = "svg") -> bytes:
+    """A row of two panels for each result, as a file of one of FORMATS.  Needs matplotlib, see `picture_format`."""
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it speaks of its caches on stderr
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    # text stays text: it is small, and searchable
+    with rc_context({"svg.hashsalt": "vyre-opt", "svg.fonttype": "none", "text.parse_math": False}):
+        figure = Figure((ROW[0], ROW[1] * max(1, len(tunings))), layout="constrained")
+        rows = figure.subfigures(max(1, len(tunings)), squeeze=False)
+        for tuning, (row,) in zip(tunings, rows, strict=False):  # of no results there is an empty picture
+            row.suptitle(fill(f"{tuning.kernel} on {tuning.device}", 110), fontsize="medium")
+            left, right = row.subplots(1, 2)
+            _draw_costs(left, tuning)
+            _draw_path(right, tuning)
+        file = BytesIO()
+        # without a date, so that equal results are equal files
+        metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(format)
+        figure.savefig(file, format=format, dpi=150, metadata=metadata)
+    return file.getvalue()
+
+
+def _draw_costs(axes: Axes, tuning: Tuning) -> None:
+    axes.set_title("Cost of each configuration", fontsize="medium")
+    axes.set_xlabel("configurations, in the order of measuring")
+    axes.set_ylabel("cost (median)")
+    finite = [(n, m) for n, m in enumerate(tuning.measured, 1) if 0 < m.cost < INFINITE]
+    failed = [n for n, m in enumerate(tuning.measured, 1) if m.cost == INFINITE]
+    for name in ("measured", "default", "choice", "default and choice"):
+        own = [(n, m.cost) for n, m in finite if _kind(m, tuning) == name]
+        if own:
+            axes.scatter(*zip(*own, strict=True), label=name, zorder=2 + (name != "measured"), **MARKS[name])
+    if finite:
+        axes.set_yscale("log")
+        _label_costs(axes, [m.cost for _, m in finite])
+        _mark_unconfirmed(axes, tuning, finite)
+    if failed:  # on the upper edge, whatever the scale
+        place = axes.get_xaxis_transform()
+        axes.scatter(
+            failed, [1.0] * len(failed), transform=place, clip_on=False, label="failed", **MARKS["failed"]
+        )
+    axes.set_xlim(0, len(tuning.measured) + 1)
+    axes.grid(visible=True, axis="y", color="0.92")
+    axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3, frameon=False)
+
+
+def _kind(each: Measured, tuning: Tuning) -> str:
+    names = [
+        name
+        for name, config in (("default", tuning.default), ("choice", tuning.config))
+        if each.config == config
+    ]
+    return " and ".join(names) or "measured"
+
+
+def _mark_unconfirmed(axes: Axes, tuning: Tuning, finite: Sequence[tuple[int, Measured]]) -> None:
+    """A ring around the fastest, and a word, where it is not the choice."""
+    number, fastest = min(finite, key=lambda row: row[1].cost)
+    if fastest.config == tuning.config:
+        return
+    name = "fastest once, not confirmed"
+    axes.scatter([number], [fastest.cost], label=name, zorder=4, **MARKS[name])
+    words = [show_config(fastest.config), tuning.verdict(fastest) or "another was faster when both ran again"]
+    is_right = number > len(tuning.measured) / 2
+    axes.annotate(
+        "\n".join(fill(text, 44) for text in words),
+        (number, fastest.cost),
+        xytext=(-10 if is_right else 10, 10),
+        textcoords="offset points",
+        ha="right" if is_right else "left",
+        fontsize="x-small",
+        color=MARKS[name]["edgecolor"],
+        bbox={"boxstyle": "round", "facecolor": "white", "edgecolor": "none", "alpha": 0.8},
+        zorder=5,
     )
 
 
-def _row(tuning: Tuning, top: int) -> Iterator[str]:
-    yield _text(LEFT, top + 18, f"{tuning.kernel} on {tuning.device}", size=13)
-    yield from _costs(tuning, _Panel(0, top + HEAD, *_costs_range(tuning)))
-    yield from _path(tuning, _Panel(WIDTH, top + HEAD, *_path_range(tuning)))
+def _label_costs(axes: Axes, costs: Sequence[float]) -> None:
+    """Ticks in seconds and their parts; within a power of ten, at round values between them."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+    is_wide = max(costs) >= 10 * min(costs)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)) if is_wide else MaxNLocator(6))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda cost, _: show_cost(cost)))
 
 
-class _Panel:
-    """Axes: maps x and log10 y to coordinates of the page."""
-
-    def __init__(self, left: int, top: int, most_x: float, low: float, high: float) -> None:
-        self.left, self.top = left + LEFT, top + TOP
-        self.width, self.height = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
-        self.most_x = max(most_x, 1.0)
-        spread = max(log10(high / low), 0.02)
-        self.low, self.high = log10(low) - spread * 0.05, log10(high) + spread * 0.05
-
-    def at(self, x: float, y: float) -> Point:
-        down = (self.high - log10(y)) / (self.high - self.low)
-        return self.left + self.width * x / self.most_x, self.top + self.height * down
-
-    def frame(self, title: str, along: str, ticks: Sequence[tuple[float, str]]) -> Iterator[str]:
-        yield (
-            f'<rect x="{self.left}" y="{self.top}" width="{self.width}" height="{self.height}" '
-            'fill="none" stroke="#999"/>'
-        )
-        yield _text(self.left, self.top - 10, title)
-        yield _text(self.left + self.width, self.top + self.height + 28, along, anchor="end")
-        for value, label in ticks:
-            _, y = self.at(0, value)
-            yield f'<line x1="{self.left}" y1="{y:.1f}" x2="{self.left + self.width}" y2="{y:.1f}" stroke="#eee"/>'
-            yield _text(self.left - 6, y + 4, label, anchor="end")
-
-
-def _costs_range(tuning: Tuning) -> tuple[float, float, float]:
-    costs = [m.cost for m in tuning.measured if 0 < m.cost < INFINITE] or [1.0]
-    return len(tuning.measured), min(costs), max(costs)
-
-
-def _costs(tuning: Tuning, panel: _Panel) -> Iterator[str]:
-    _, low, high = _costs_range(tuning)
-    ticks = [(value, show_cost(value)) for value in _ticks(low, high)]
-    yield from panel.frame("cost of each configuration", "in the order of measuring", ticks)
-    for number, each in enumerate(tuning.measured):
-        if not 0 < each.cost < INFINITE:
-            continue
-        kind = "measured"
-        if each.config == tuning.default:
-            kind = "default"
-        if each.config == tuning.config:
-            kind = "choice"
-        x, y = panel.at(number + 0.5, each.cost)
-        label = escape(f"{show_config(each.config)}: {show_cost(each.cost)}")
-        radius = 3 if kind == "measured" else 5
-        yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}" fill="{COLORS[kind]}"><title>{label}</title></circle>'
-    yield from _legend(panel, ("measured", "choice", "default"))
-
-
-def _path_range(tuning: Tuning) -> tuple[float, float, float]:
-    values = [v for points in _lines(tuning).values() for _, v in points] or [1.0]
-    return max((p.measured for p in tuning.path), default=1), min(values), max(values)
-
-
-def _lines(tuning: Tuning) -> dict[str, list[Point]]:
-    """Lines of (number measured, cost): the expected and the best cost, over the last best cost."""
-    path = [p for p in tuning.path if p.best > 0 and p.expected > 0]
+def _draw_path(axes: Axes, tuning: Tuning) -> None:
+    axes.set_title("What the search expected", fontsize="medium")
+    axes.set_xlabel("configurations measured")
+    axes.set_ylabel("cost, over the last best")
+    path = [point for point in tuning.path if point.best > 0 and point.expected > 0]
     if not path:
-        return {"expected": [], "choice": []}
-    last = path[-1].best
-    return {
-        "expected": [(p.measured, p.expected * p.best / last) for p in path],
-        "choice": [(p.measured, p.best / last) for p in path],
-    }
+        axes.text(0.5, 0.5, "no predictions: all were measured", transform=axes.transAxes, ha="center")
+        axes.set_yticks([])
+        return
+    measured, last = [point.measured for point in path], path[-1].best
+    axes.plot(
+        measured,
+        [p.expected * p.best / last for p in path],
+        "o-",
+        ms=3,
+        color="#7570b3",
+        label="predicted for the next",
+    )
+    axes.plot(measured, [p.best / last for p in path], "o-", ms=3, color="#1b9e77", label="best so far")
+    axes.set_yscale("log")
+    from matplotlib.ticker import MaxNLocator, NullLocator, StrMethodFormatter
 
-
-def _path(tuning: Tuning, panel: _Panel) -> Iterator[str]:
-    _, low, high = _path_range(tuning)
-    ticks = [(value, f"{value:.2f}") for value in sorted({low, 1.0, high}) if low <= value <= high]
-    yield from panel.frame("predicted cost of the next, and the best known", "configurations measured", ticks)
-    for kind, points in _lines(tuning).items():
-        placed = [panel.at(x, y) for x, y in points]
-        shown = " ".join(f"{x:.1f},{y:.1f}" for x, y in placed)
-        if placed:
-            yield f'<polyline points="{shown}" fill="none" stroke="{COLORS[kind]}" stroke-width="2"/>'
-        yield from (f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="{COLORS[kind]}"/>' for x, y in placed)
-
-
-def _legend(panel: _Panel, kinds: Sequence[str]) -> Iterator[str]:
-    for number, kind in enumerate(kinds):
-        x, y = panel.left + 8 + 90 * number, panel.top + panel.height + 24
-        yield f'<circle cx="{x}" cy="{y - 4}" r="4" fill="{COLORS[kind]}"/>'
-        yield _text(x + 8, y, kind)
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    """1, 2 and 5 times powers of ten within the range, or its ends where there are fewer than two."""
-    powers = range(floor(log10(low)), ceil(log10(high)) + 1)
-    ticks = [m * 10.0**p for p in powers for m in (1, 2, 5) if low <= m * 10.0**p <= high]
-    return ticks if len(ticks) > 1 else sorted({low, high})
-
-
-def _text(x: float, y: float, text: str, anchor: str = "start", size: int = 12) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}">{escape(text)}</text>'
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.yaxis.set_major_locator(MaxNLocator(6))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:.3g}"))
+    axes.grid(visible=True, axis="y", color="0.92")
+    axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, frameon=False)

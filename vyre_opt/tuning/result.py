@@ -79,21 +79,25 @@ class Tuning:
                 rows.append((mark, "failed", "", f"{show_config(each.config)}: {each.failure}"))
                 continue
             over = f"{each.cost / self.cost:.2f}" if self.cost > 0 else ""
-            rows.append((mark, show_cost(each.cost), over, show_config(each.config) + self._verdict(each)))
+            rows.append((mark, show_cost(each.cost), over, show_config(each.config) + self._remark(each)))
         widths = [max(len(row[k]) for row in rows) for k in range(3)]
         lines = [
             f"  {a:<{widths[0]}} {b:>{widths[1]}}  {c:>{widths[2]}}  {d}".rstrip() for a, b, c, d in rows
         ]
         return "\n".join([self.summary(), *lines]) + "\n"
 
-    def _verdict(self, each: Measured) -> str:
-        """Why a configuration that looked faster than the default is not the choice."""
+    def _remark(self, each: Measured) -> str:
+        verdict = self.verdict(each)
+        return f"   ({verdict})" if verdict else ""
+
+    def verdict(self, each: Measured) -> str:
+        """Why a configuration that looked faster than the default is not the choice; "" for others."""
         default_cost = INFINITE if self.default_cost is None else self.default_cost
         if self.config != self.default or each.config == self.default or each.cost >= default_cost:
             return ""
         if each.wins is None:
-            return "   (not confirmed: faster once, and not among those that ran again)"
-        return f"   (not confirmed: faster than the default in {each.wins} of {ROUNDS} rounds, by {1 - each.cost / default_cost:.1%})"
+            return "not confirmed: faster once, and not among those that ran again"
+        return f"not confirmed: faster than the default in {each.wins} of {ROUNDS} rounds, by {1 - each.cost / default_cost:.1%}"
 
     def summary(self) -> str:
         """One line: the kernel, the best configuration, its cost, its gain, and how many were measured."""
