@@ -91,7 +91,7 @@ def test_windows_line_ends_and_byte_order_mark(run_opt):
         (
             ["--emit=ptx", "--target=sm_90", "--ptx-version=7.0"],
             2,
-            "sm_90 does not exist in PTX 7.0; it takes 8.0, 8.1",
+            "sm_90 does not exist in PTX 7.0; it takes 8.1, 8.2",
         ),
         (["--ptx-version=9.1"], 2, "unknown PTX version '9.1'"),
         (["--load-pass-plugin=no_such_module_here"], 1, "cannot load pass plugin"),
