@@ -129,7 +129,7 @@ class Page(HTMLParser):
 
     @property
     def all(self) -> str:
-        return " ".join(self.words)
+        return " ".join(" ".join(self.words).split())
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +157,7 @@ def test_page_has_every_launch_and_buffer_before_and_after(report: Page) -> None
 def test_page_counts_launches_and_bytes(report: Page) -> None:
     """10 launches, 3 rounds of 2 among them, become 9; @mid's KiB is neither written nor read again."""
     shown = report.all
-    assert "10 \N{RIGHTWARDS ARROW}  9 launches" in shown
+    assert "10 \N{RIGHTWARDS ARROW} 9 launches" in shown
     assert "2 KiB less through memory" in shown
     assert "tile @mid, 64 B" in shown
     assert "now in a workgroup tile of 64 bytes" in shown
@@ -207,6 +207,82 @@ def test_page_without_a_pipeline_shows_the_programs(run_opt, tmp_path: Path) -> 
     assert page.count["svg"] == 0
     assert {"@decode", "@sums", "@gather"} <= set(page.text["td"])
     assert "@h is live_out: the host sees it" in page.all
+
+
+def test_page_shows_the_ir_side_by_side(report: Page) -> None:
+    """A launch that was joined beside its parts; what did not change is not repeated."""
+    assert "program @decode, program @sums \N{RIGHTWARDS ARROW} program @decode_then_sums" in report.all
+    assert "pipeline @main" in report.text["summary"]
+    assert "program @gather" not in report.all
+    assert report.text["th"].count("before") == report.text["th"].count("after") == 2
+
+
+def test_refusals_are_at_their_places_and_need_no_mouse(run_opt) -> None:
+    """Each mark is a link to the reason in the list, with the reason as its name, and shows it when it has the focus."""
+    kept = """
+pipeline @kept {
+  buffer @h : u32[64] live_in live_out
+  launch @in_place grid(1) (@h)
+}
+"""
+    text = run_opt("-O", "--emit=html", text=TEXT + IN_PLACE + kept).stdout
+    page = Page(text)
+    named = dict(re.findall(r'<a class="mark" href="#([^"]*)" aria-label="([^"]*)"', text))
+    assert set(named) <= set(page.ids)
+    assert "1: @gather does not join @sums: load @hits" in named["p0-cut-1"]
+    assert named["p1-kept-1"] == "a: stays in memory: @h is live_out: the host sees it"
+    assert "What stayed in memory, and the fact that is missing" in page.all
+    assert ".mark:is(:hover, :focus) .tip" in text
+
+
+def test_long_names_are_broken_and_not_cut(run_opt) -> None:
+    long = "a_name_of_more_characters_than_a_line_of_a_box_holds_and_" + "x" * 60
+    text = run_opt("-O", "--emit=html", text=TEXT.replace("@gather", f"@{long}")).stdout
+    page = Page(text)
+    assert f"@{long}" in "".join(page.text["text"])
+
+
+def test_page_estimates_and_measures(run_opt) -> None:
+    """Estimates where all sizes are known; times of this CPU with --measure, or why there are none."""
+    diamond = Path(__file__).parents[2] / "examples/pipelines/diamond.vyre"
+    plain = Page(run_opt("-O", diamond, "--emit=html").stdout)
+    assert re.search(r"20 us \S 5.01 us estimated, on a GPU of 2 TB/s and 10 T ops/s", plain.all)
+    assert "measured on this CPU" not in plain.all
+    ran = run_opt("-O", diamond, "--emit=html", "--measure")
+    assert ran.returncode == 0, ran.stderr
+    assert re.search(
+        r"[\d.]+ [um]?s \S [\d.]+ [um]?s measured on this CPU: medians of \d+ rounds", Page(ran.stdout).all
+    )
+    open_size = Page(run_opt("-O", "--emit=html", "--measure", text=TEXT).stdout)
+    assert "not measured" in open_size.all
+    assert "@weights is an input of open size" in open_size.all
+    wrong = run_opt(diamond, "--measure")
+    assert (wrong.returncode, "--measure is of --emit=html" in wrong.stderr) == (2, True)
+
+
+def test_a_pipeline_that_faults_on_random_inputs_is_measured_on_zeros(run_opt) -> None:
+    program = """vyre 1
+program @p workgroup(64) {
+  buffer @i : u32[64] read binding(0)
+  buffer @x : u32[2] read binding(1)
+  buffer @y : u32[64] write binding(2) live_out
+  %l = local_id x
+  %i = load @i[%l] : u32
+  %v = load @x[%i] : u32
+  store %v, @y[%l] : u32
+}
+pipeline @main {
+  buffer @i : u32[64] read
+  buffer @x : u32[2] read
+  buffer @y : u32[64] write live_out
+  launch @p grid(1) (@i, @x, @y)
+}
+"""
+    ran = run_opt("--emit=html", "--measure", text=program)
+    assert "inputs of zeros" in Page(ran.stdout).all
+    faulty = run_opt("--emit=html", "--measure", text=program.replace("@x : u32[2] read", "@x : u32[0] read"))
+    assert faulty.returncode in (0, 1)
+    assert "Traceback" not in faulty.stderr
 
 
 def test_page_is_of_one_module(run_opt, tmp_path: Path) -> None:

@@ -11,10 +11,11 @@ from .text_files import MARKER
 
 if TYPE_CHECKING:
     from ..passes.manager import PassManager, Remark
-    from ..report.pictures import PipelinePicture
+    from ..report.measure import Measured
+    from ..report.snapshot import Snapshot
     from .session import CompileOptions
 
-__all__ = ["EMIT_FORMATS", "check_emit_format", "emit", "join", "pictures_before"]
+__all__ = ["EMIT_FORMATS", "check_emit_format", "emit", "join", "snapshot_before"]
 
 LOWERED = ("llvm", "ptx", "asm")
 REPORTS = ("html", "dot")
@@ -33,13 +34,13 @@ def check_emit_format(
         check_lowered(emit_format, target, version)
 
 
-def pictures_before(module: Module, options: CompileOptions) -> Mapping[str, PipelinePicture]:
-    """The pipelines before any pass, by name, for the formats that compare them with those after."""
+def snapshot_before(module: Module, options: CompileOptions) -> Snapshot | None:
+    """The module before any pass, for the formats that compare it with that after them."""
     if options.emit not in REPORTS:
-        return {}
-    from ..report.pictures import pictures
+        return None
+    from ..report.snapshot import snapshot
 
-    return pictures(module)
+    return snapshot(module, keeps_module=options.measure)
 
 
 def emit(
@@ -48,9 +49,9 @@ def emit(
     manager: PassManager | None,
     remarks: Sequence[Remark],
     statistics: Mapping[tuple[str, str], int],
-    before: Mapping[str, PipelinePicture],
+    before: Snapshot | None,
 ) -> str:
-    """The text of a module in the format `options.emit`; `before` is from `pictures_before`."""
+    """The text of a module in the format `options.emit`; `before` is from `snapshot_before`."""
     if options.emit in LOWERED:
         from .emit_lowered import lowered
 
@@ -59,15 +60,24 @@ def emit(
         from .emit_json import document
 
         return document(module, options.target, manager, remarks, statistics)
-    if options.emit == "dot":
+    if options.emit == "dot" and before is not None:
         from .emit_dot import graph
 
-        return graph(module, before, remarks)
-    if options.emit == "html":
+        return graph(module, before.pictures, remarks)
+    if options.emit == "html" and before is not None:
         from ..report.page import page
 
-        return page(module, before, manager, remarks)
+        return page(module, before, manager, remarks, _measured(before, module))
     return print_program(module, generic=options.print_generic)
+
+
+def _measured(before: Snapshot, module: Module) -> Mapping[str, Measured] | None:
+    """The times of --measure; None without it."""
+    if before.module is None:
+        return None
+    from ..report.measure import measure
+
+    return measure(before.module, module)
 
 
 def join(texts: Sequence[str], emit_format: str, is_split: bool) -> str:

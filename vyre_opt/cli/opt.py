@@ -126,6 +126,11 @@ def check_target(name: str) -> str:
 )
 @option("-o --output", "Write here; a failed run leaves the old file.", OUTPUT, metavar="FILE", type=PATH)
 @option("--emit", "The form of the output.", OUTPUT, type=Choice(EMIT_FORMATS, "emit"), default="vyre")
+@flag(
+    "--measure",
+    "With --emit=html: run each pipeline on this CPU before and after the passes, and show times.",
+    OUTPUT,
+)
 @flag("--print-generic", "Print every op in the generic form.", OUTPUT)
 @color_option(OUTPUT)
 @option("--verify-each/--no-verify-each", "Verify after each pass.", CHECKS, default=True)
@@ -183,6 +188,8 @@ def command(ctx: click.Context, /, file: str | None, **options: Any) -> int:
         )
     except ValueError as error:
         raise click.UsageError(str(error), ctx) from None
+    if options["measure"] and options["emit"] != "html":
+        raise click.UsageError("--measure is of --emit=html", ctx)
     text, name = read_text("-" if file is None else file)
     if is_reproducer:
         _read_reproducer_options(text, options)

@@ -38,6 +38,7 @@ class CompileOptions:
 
     passes: tuple[str, ...] = ()
     emit: str = "vyre"
+    measure: bool = False
     target: str | None = None
     ptx_version: tuple[int, int] | None = None
     bounds: str = "none"
@@ -125,7 +126,7 @@ class Session:
 
             bind(module, options.spec)
         self._roundtrip(module)
-        before = emit.pictures_before(module, options)  # the passes change the module in place
+        before = emit.snapshot_before(module, options)  # the passes change the module in place
         remarks: list[Remark] = []
         if self.manager is not None:
             remarks = self._run_passes(self.manager, module, diagnostics)

@@ -21,7 +21,16 @@ from ..ir.program import MAX_NESTING, AccessMode, Block, Program, Value
 from .halo_recompute import HaloTile
 from .pair_legality import PairAccesses, static_grid
 
-__all__ = ["LAUNCH_US", "Cost", "plan_tile", "is_profitable"]
+__all__ = [
+    "BYTES_PER_US",
+    "LAUNCH_US",
+    "OPS_PER_US",
+    "Cost",
+    "is_profitable",
+    "plan_tile",
+    "time_us",
+    "work_of",
+]
 
 LAUNCH_US = 5.0
 """Assumed cost of a launch, in microseconds."""
@@ -50,11 +59,11 @@ class Cost:
 
     @property
     def spent_us(self) -> float:
-        return self.bytes / BYTES_PER_US + self.ops / OPS_PER_US
+        return time_us(self.ops, self.bytes)
 
     @property
     def saved_us(self) -> float:
-        return LAUNCH_US + self.saved_bytes / BYTES_PER_US
+        return LAUNCH_US + time_us(0, self.saved_bytes)
 
     def facts(self) -> dict[str, Any]:
         return {
@@ -73,6 +82,11 @@ class Cost:
             f"{self.bytes} bytes in all, {self.spent_us:.2f} us, to save {self.saved_bytes} bytes and a launch, "
             f"{self.saved_us:.2f} us"
         )
+
+
+def time_us(ops: int, moved: int) -> float:
+    """Microseconds that so many ops of all invocations and bytes of memory take, without the launch."""
+    return moved / BYTES_PER_US + ops / OPS_PER_US
 
 
 def is_profitable(cost: Cost) -> bool:
@@ -265,13 +279,13 @@ def _cost(pair: PairAccesses, buffer: str, tile: HaloTile) -> Cost:
     lanes = producer.workgroup[0]
     extra = max(0, tile.count - lanes)
     groups = tile.invocations // lanes
-    ops, moved = _work(producer)
+    ops, moved = work_of(producer)
     dtype = pair.program.buffers[buffer].dtype
     whole = tile.length * (dtype.size_bytes or 0)
     return Cost(lanes, extra, groups * extra * ops, groups * extra * moved, 2 * whole)
 
 
-def _work(program: Program) -> tuple[int, int]:
+def work_of(program: Program) -> tuple[int, int]:
     """Ops and loaded bytes of one invocation; a loop of unknown trip count is taken to run once."""
 
     def block(inner: Block) -> tuple[int, int]:

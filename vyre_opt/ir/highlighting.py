@@ -10,7 +10,7 @@ from html import escape
 
 from .ops import OPS
 
-__all__ = ["highlight"]
+__all__ = ["colored", "highlight"]
 
 COLORS = {
     "comment": "#6f7a87",
@@ -38,13 +38,18 @@ _TYPES = re.compile(r"(?:[uif]\d+|bf16|bool|vec)$")
 
 def highlight(text: str) -> str:
     """The text of a module as a `pre` element."""
+    return f'<pre style="line-height: 1.35; overflow-x: auto">{colored(text)}</pre>'
+
+
+def colored(text: str) -> str:
+    """The words of a text with their colours, for the inside of an element."""
     parts, end = [], 0
     for match in _TOKEN.finditer(text):
         parts.append(escape(text[end : match.start()]))
         parts.append(_colored(match[0], match.lastgroup or ""))
         end = match.end()
     parts.append(escape(text[end:]))
-    return f'<pre style="line-height: 1.35; overflow-x: auto">{"".join(parts)}</pre>'
+    return "".join(parts)
 
 
 def _colored(word: str, kind: str) -> str:

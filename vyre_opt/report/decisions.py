@@ -16,7 +16,16 @@ from .pictures import PipelinePicture, StagePicture
 if TYPE_CHECKING:
     from ..passes.manager import Remark
 
-__all__ = ["Decisions", "FusedLaunches", "MissedFusion", "decisions", "location_text", "source_line"]
+__all__ = [
+    "Decisions",
+    "FusedLaunches",
+    "KeptBuffer",
+    "MissedFusion",
+    "decisions",
+    "location_text",
+    "sentence",
+    "source_line",
+]
 
 
 REGISTERS = "registers"
@@ -55,12 +64,24 @@ class MissedFusion:
     row: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class KeptBuffer:
+    """A hand-off within a program that stays in memory: `reason` in a word, `message` in full."""
+
+    program: str
+    buffer: str
+    reason: str
+    message: str
+    loc: Location | None
+
+
 @dataclass(slots=True)
 class Decisions:
     """The fusion decisions of one pipeline; `edges` are the certificates of the pass fusion_pressure."""
 
     fused: list[FusedLaunches] = field(default_factory=list)
     missed: list[MissedFusion] = field(default_factory=list)
+    kept: list[KeptBuffer] = field(default_factory=list)
     edges: list[Mapping[str, Any]] = field(default_factory=list)
 
     def fusion_of(self, stage: StagePicture) -> FusedLaunches | None:
@@ -69,6 +90,10 @@ class Decisions:
         # Fusions with equal bodies share a program; the location tells them apart.
         at_location = [f for f in of_program if f.loc and stage.loc and f.loc.start == stage.loc.start]
         return next(iter([*at_location, *of_program]), None)
+
+    def kept_in(self, stage: StagePicture) -> list[int]:
+        """Indices in `kept` of the buffers of a launch's program."""
+        return [i for i, b in enumerate(self.kept) if stage.kind == "launch" and b.program == stage.name]
 
     def cuts(self, picture: PipelinePicture) -> list[tuple[int, int]]:
         """Pairs (row of its second stage in `picture`, index in `missed`) of the missed fusions that `picture` shows."""
@@ -84,8 +109,13 @@ def decisions(before: PipelinePicture, after: PipelinePicture | None, remarks: S
     internal_of: dict[str, list[str]] = {}
     used = {(s.name, name) for s in (after.stages if after else ()) for name, _ in s.tiles}
     rows = _rows(before)
+    launched = {stage.name for picture in (before, after) if picture for stage in picture.stages}
     for remark in remarks:
         facts = remark.certificate
+        if remark.pass_name == "decode_scan_fuse" and remark.kind == "refused":
+            program, buffer, reason = (str(facts.get(key) or "") for key in ("program", "buffer", "reason"))
+            if program in launched:
+                result.kept.append(KeptBuffer(program, buffer, reason, remark.message, remark.loc))
         if facts.get("pipeline") != before.name:
             continue
         if remark.pass_name == "fusion_pressure" and "edges" in facts:
@@ -175,7 +205,12 @@ def _covered(stages: Sequence[StagePicture], first: int, launches: Sequence[str]
     return range(first, row)
 
 
-# --- locations
+# --- messages and locations
+
+
+def sentence(message: str) -> str:
+    """The first line of a message."""
+    return message.partition("\n")[0]
 
 
 def location_text(loc: Location | None) -> str:

@@ -1,110 +1,109 @@
-"""A pipeline as an SVG: stages as boxes, buffers as labelled wires, groups and cuts marked."""
+"""A pipeline as an SVG: stages as boxes, buffers as labelled wires, groups and refusals marked.
+
+This is the geometry; templates/drawing.svg.jinja writes it down.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from .decisions import Decisions
-from .lanes import HEADING, LINE, PAD, Box, Layout, Port, Wire, lay_out
-from .markup import Markup, concat, element
-from .pictures import BufferPicture, PipelinePicture, StagePicture
+from .decisions import Decisions, sentence
+from .lanes import HEADING, LABEL, LINE, PAD, Box, Layout, Port, Wire, lay_out
+from .pictures import PipelinePicture, StagePicture
 from .traffic import show_bytes
+from .wrapping import wrap
 
-__all__ = ["box_lines", "drawing"]
+__all__ = ["Drawing", "Mark"]
 
 CHAR = 6.7
 """The width of a character in px, in a monospace font of 11 px."""
-MAX_BOX, MAX_LABEL, MAX_PARTS = 30, 26, 6  # characters in a line of a box, characters in a label, lines
+MAX_BOX, MAX_LABEL, MAX_PARTS = 26, 16, 6  # characters in a line of a box, of a label, lines of launches
+MAX_TIP, MAX_TIP_LINES = 56, 9
 LANE, REPEAT = 16, 14
 COLORS = 8
 TURN = 6
+LEAST_SCALE = 0.8
+"""A drawing is shown that much smaller at most where there is no room; beyond that it scrolls."""
+
+Line = tuple[str, str]
+"""The CSS class of a line of text, and the text."""
 
 
-def drawing(
-    picture: PipelinePicture, fusions: Decisions, colors: Sequence[str], *, is_after: bool, key: str
-) -> Markup:
-    """The SVG; its ids begin with `key`.  The mark of a missed fusion links to `#key-cut-NUMBER`.
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A mark for a refusal, which links to `target` in the page; `tip` is shown beside it, from (`tip_x`, `tip_y`) on.
+
+    `line`: the top and the bottom of a dashed line through it.
+    """
+
+    text: str
+    target: str
+    reason: str
+    x: float
+    y: float
+    tip: tuple[str, ...]
+    tip_x: float = 0.0
+    tip_y: float = 0.0
+    line: tuple[float, float] | None = None
+
+    @property
+    def tip_width(self) -> float:
+        return max(map(len, self.tip)) * CHAR + 2 * PAD
+
+    @property
+    def tip_height(self) -> float:
+        return len(self.tip) * LINE + 2 * PAD
+
+
+class Drawing:
+    """One SVG; its ids begin with `key`.
 
     `colors`: the names of the buffers; a buffer's index gives its colour, so drawings that are passed
     the same list agree.  If `is_after`, a box lists the launches fused into it; if not, the stages
     that are going to be fused are outlined.
     """
-    return _Drawing(picture, fusions, colors, is_after, key).svg()
-
-
-def box_lines(stage: StagePicture, fusions: Decisions, is_after: bool) -> list[tuple[str, str]]:
-    """The lines of a stage's box, each as (CSS class, text)."""
-    if stage.kind == "host_read":
-        return [("title", f"host reads @{stage.name}")]
-    lines = [("title", stage.title), ("shape", stage.shape)]
-    fusion = fusions.fusion_of(stage) if is_after else None
-    if fusion is not None:
-        parts = [f"@{name}" for name in fusion.launches]
-        if len(parts) > MAX_PARTS:
-            parts[MAX_PARTS - 1 :] = [f"and {len(parts) - MAX_PARTS + 1} more"]
-        lines += [("part", f"{'= ' if i == 0 else '+ '}{part}") for i, part in enumerate(parts)]
-        names = fusion.in_registers
-        if names:
-            what = f"@{names[0]}" if len(names) == 1 else f"{len(names)} hand-offs"
-            lines.append(("tile", f"{what} in registers"))
-    return lines + [("tile", f"tile @{name}, {show_bytes(size)}") for name, size in stage.tiles]
-
-
-def _clip(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 1]}\N{HORIZONTAL ELLIPSIS}"
-
-
-class _Drawing:
-    """One SVG.  The constructor lays it out; `svg` and the methods below it yield the elements."""
 
     def __init__(
-        self, picture: PipelinePicture, fusions: Decisions, colors: Sequence[str], is_after: bool, key: str
+        self, picture: PipelinePicture, fusions: Decisions, colors: Sequence[str], *, is_after: bool, key: str
     ) -> None:
-        self.picture, self.is_after, self.key = picture, is_after, key
+        self.picture, self.fusions, self.is_after, self.key = picture, fusions, is_after, key
         self.id = f"{key}-{'after' if is_after else 'before'}"
-        self.marks = [(row, index + 1) for row, index in fusions.cuts(picture) if row > 0]
-        self.lines = [box_lines(stage, fusions, is_after) for stage in picture.stages]
+        self.lines = [_box_lines(stage, fusions, is_after) for stage in picture.stages]
         self.groups = [] if is_after else [j for j in fusions.fused if len(j.rows) > 1]
         self.headings: dict[int, list[str]] = defaultdict(list)
         for repeat in picture.repeats:
             self.headings[repeat.first].append(f"repeat {repeat.times} times")
         for group in self.groups:
             self.headings[group.rows[0]].append("becomes one launch")
+        self.labels = self._labels()
         self.layout: Layout = lay_out(
-            picture, [len(lines) for lines in self.lines], {row: len(h) for row, h in self.headings.items()}
+            picture,
+            [len(lines) for lines in self.lines],
+            {row: len(h) for row, h in self.headings.items()},
+            {place: (len(above), len(below)) for place, (above, below) in self.labels.items()},
         )
         depth = max((repeat.depth + 1 for repeat in picture.repeats), default=0)
         longest = max((len(text) for lines in self.lines for _, text in lines), default=0)
         headed = max((len(text) for texts in self.headings.values() for text in texts), default=0)
         self.left = PAD + 4 + REPEAT * depth
-        self.box = round(max(min(longest, MAX_BOX), headed, 12) * CHAR * 1.06 + 2 * PAD)
-        self.labels = {port: self.label(port) for box in self.layout.boxes for port in box.ports}
-        label = max((sum(map(len, texts)) for texts in self.labels.values()), default=0)
+        self.box = round(max(longest, headed, 12) * CHAR * 1.06 + 2 * PAD)
+        label = max((len(t) for above, below in self.labels.values() for t in (*above, *below)), default=0)
         self.label_end = self.left + self.box + round(label * CHAR) + 26
         self.width = self.label_end + LANE * self.layout.lanes + PAD
+        self.height = self.layout.height
+        self.marks = [*self._marks()]
+        # a short drawing has no room for what it says of itself
+        self.height = max([self.height, *(round(m.tip_y + m.tip_height) + 4 for m in self.marks)])
+        self.least_width = round(self.width * LEAST_SCALE)
         self.colors = {name: f"wire c{i % COLORS}" for i, name in enumerate(colors)}
 
-    def svg(self) -> Markup:
-        title = f"Pipeline @{self.picture.name} {'after' if self.is_after else 'before'} the passes"
-        if not self.picture.stages:
-            return element("p", "It has no stages.")
-        return element(
-            "svg",
-            element("title", title, id=f"{self.id}-title"),
-            element("desc", self.description(), id=f"{self.id}-text"),
-            *self.repeats(),
-            *self.outlines(),
-            *self.wires(),
-            *self.boxes(),
-            *self.cuts(),
-            role="img",
-            aria_labelledby=f"{self.id}-title {self.id}-text",
-            width=self.width,
-            height=self.layout.height,
-            viewBox=f"0 0 {self.width} {self.layout.height}",
-        )
+    @property
+    def title(self) -> str:
+        return f"Pipeline @{self.picture.name} {'after' if self.is_after else 'before'} the passes"
 
+    @property
     def description(self) -> str:
         """The drawing in words, for screen readers: the first 40 stages.  The page has a table of all."""
         sentences = []
@@ -120,11 +119,8 @@ class _Drawing:
 
     # --- around the boxes
 
-    def heading(self, row: int, number: int, x: float, kind: str) -> Markup:
-        y = self.layout.boxes[row].top + HEADING * number + 13
-        return element("text", self.headings[row][number], x=x, y=y, class_=kind)
-
-    def repeats(self) -> Iterator[Markup]:
+    def repeats(self) -> Iterator[tuple[str, str, float, float]]:
+        """(path, heading, its x, its y) of each repeat."""
         headings: dict[int, int] = defaultdict(int)  # of each row, those placed so far
         for repeat in self.picture.repeats:
             first, last = self.layout.boxes[repeat.first], self.layout.boxes[repeat.last]
@@ -132,89 +128,94 @@ class _Drawing:
             headings[repeat.first] += 1
             x, top, end = PAD + REPEAT * repeat.depth, first.top + HEADING * number + 9, last.y + last.height
             path = f"M{x + 8} {top} H{x + 4} Q{x} {top} {x} {top + 4} V{end} Q{x} {end + 4} {x + 4} {end + 4} H{x + 8}"
-            yield element("path", d=path, class_="repeat")
-            yield self.heading(repeat.first, number, x + 11, "repeat-text")
+            yield path, self.headings[repeat.first][number], x + 11, first.top + HEADING * number + 13
 
-    def outlines(self) -> Iterator[Markup]:
+    def outlines(self) -> Iterator[tuple[str, float, float]]:
+        """(program, top, height) of each group of stages that becomes one launch."""
         for group in self.groups:
             first, last = self.layout.boxes[group.rows[0]], self.layout.boxes[group.rows[-1]]
             top = first.y - HEADING
-            yield element(
-                "rect",
-                element("title", f"becomes @{group.program}"),
-                x=self.left - 6,
-                y=top,
-                width=self.box + 12,
-                height=last.y + last.height + 6 - top,
-                rx=9,
-                class_="group",
-            )
-            yield self.heading(
-                group.rows[0], len(self.headings[group.rows[0]]) - 1, self.left + 2, "group-text"
-            )
+            yield group.program, top, last.y + last.height + 6 - top
 
-    def boxes(self) -> Iterator[Markup]:
+    def boxes(self) -> Iterator[tuple[StagePicture, Box, str, list[tuple[str, str, int]]]]:
+        """(stage, box, CSS classes, lines of text with their y) of each stage."""
         for stage, box, lines in zip(self.picture.stages, self.layout.boxes, self.lines, strict=True):
-            is_fused = any(kind == "part" for kind, _ in lines)
-            radius = 13 if stage.kind == "host_read" else 6
-            yield element(
-                "g",
-                element("title", "\n".join(text for _, text in lines)),
-                element("rect", x=self.left, y=box.y, width=self.box, height=box.height, rx=radius),
-                *self.texts(lines, box),
-                class_=f"box {stage.kind}{' joined' if is_fused else ''}",
-            )
+            joined = " joined" if any(kind == "part" for kind, _ in lines) else ""
+            top = box.y + (box.height - len(lines) * LINE) // 2 + 11
+            placed = [(kind, text, top + n * LINE) for n, (kind, text) in enumerate(lines)]
+            yield stage, box, f"box {stage.kind}{joined}", placed
 
-    def texts(self, lines: Sequence[tuple[str, str]], box: Box) -> Iterator[Markup]:
-        y = box.y + (box.height - len(lines) * LINE) // 2 + 11
-        for number, (kind, text) in enumerate(lines):
-            yield element("text", _clip(text, MAX_BOX), x=self.left + PAD, y=y + number * LINE, class_=kind)
+    # --- marks: why launches stayed apart, and buffers in memory
 
-    def cuts(self) -> Iterator[Markup]:
-        """A numbered mark between two boxes for each fusion that was missed."""
+    def _marks(self) -> Iterator[Mark]:
+        yield from self._cuts()
+        for stage, box in zip(self.picture.stages, self.layout.boxes, strict=True):
+            for place, index in enumerate(self.fusions.kept_in(stage)):
+                x = self.left + self.box - 14 - 20 * place
+                if x > self.left + 40:  # the list below the drawing has all
+                    kept = self.fusions.kept[index]
+                    text = f"stays in memory: {sentence(kept.message)}"
+                    yield self._mark(letter(index), f"{self.key}-kept-{index + 1}", text, x, box.y)
+
+    def _cuts(self) -> Iterator[Mark]:
+        """Between two boxes, one for each fusion that was missed."""
         marks: dict[int, int] = defaultdict(int)
-        for row, number in self.marks:
+        for row, index in self.fusions.cuts(self.picture):
+            if not row:
+                continue
             before, after = self.layout.boxes[row - 1], self.layout.boxes[row]
             x = self.left + 16 + 22 * marks[row]
             marks[row] += 1
-            if x > self.left + self.box - 8:
-                continue  # no room; the list below the drawing has them all
-            start, end = before.y + before.height, after.top
-            yield element("path", d=f"M{x} {start} V{end}", class_="cut")
-            yield element(
-                "a",
-                element("circle", cx=x, cy=(start + end) / 2, r=8, class_="cut-mark"),
-                element("text", str(number), x=x, y=(start + end) / 2 + 3.5, class_="cut-number"),
-                href=f"#{self.key}-cut-{number}",
-                aria_label=f"why not: {number}",
-            )
+            if x <= self.left + self.box - 8:
+                line = (before.y + before.height, after.top)
+                reason = sentence(self.fusions.missed[index].message)
+                mark = self._mark(str(index + 1), f"{self.key}-cut-{index + 1}", reason, x, sum(line) / 2)
+                yield replace(mark, line=line)
+
+    def _mark(self, text: str, target: str, reason: str, x: float, y: float) -> Mark:
+        """With its tip where there is room in the drawing, below the mark or above it."""
+        limit = max(20, min(MAX_TIP, int((self.width - 4 * PAD) / CHAR)))
+        lines = wrap(reason, limit)
+        if len(lines) > MAX_TIP_LINES:
+            lines[MAX_TIP_LINES - 1 :] = ["\N{HORIZONTAL ELLIPSIS}"]
+        mark = Mark(text, target, reason, x, y, tuple(lines))
+        tip_x = max(2.0, min(x - 8, self.width - mark.tip_width - 2))
+        is_below = y + 12 + mark.tip_height <= self.height or y < self.height / 2
+        tip_y = y + 12 if is_below else max(2.0, y - 12 - mark.tip_height)
+        return replace(mark, tip_x=tip_x, tip_y=tip_y)
 
     # --- wires
 
-    def label(self, port: Port) -> tuple[str, str]:
-        """The name, and what follows it: the size at the first port, the host at the first or the last."""
-        buffer: BufferPicture = self.picture.buffers[port.buffer]
-        ports = self.layout.wires[port.buffer].ports
-        size = "? bytes" if buffer.size is None else show_bytes(buffer.size)
-        more = f" {size}" if port is ports[0] else ""
-        if buffer.from_host and port is ports[0]:
-            more += ", from host"
-        if buffer.to_host and port is ports[-1]:
-            more += ", to host"
-        return _clip(f"@{port.buffer}", MAX_LABEL), more
+    def _labels(self) -> dict[tuple[int, str], tuple[list[str], list[str]]]:
+        """By stage and buffer the lines above the wire, which are the name, and those below it.
 
-    def wires(self) -> Iterator[Markup]:
-        for name, wire in self.layout.wires.items():
+        These are the size at the first port, and the host at the first or the last.
+        """
+        places: dict[str, list[int]] = defaultdict(list)
+        for row, stage in enumerate(self.picture.stages):
+            for name in dict.fromkeys((*stage.reads, *stage.writes)):
+                places[name].append(row)
+        labels = {}
+        for name, rows in places.items():
             buffer = self.picture.buffers[name]
-            yield element(
-                "g",
-                element("title", f"@{name} : {buffer.type}"),
-                element("path", d=" ".join(self.path(wire)), class_="line"),
-                *(part for port in wire.ports for part in self.port(port, wire)),
-                class_=self.colors[name],
-            )
+            for row in rows:
+                more = []
+                if row == rows[0]:
+                    more.append("? bytes" if buffer.size is None else show_bytes(buffer.size))
+                    more += ["from host"] * buffer.from_host
+                more += ["to host"] * (buffer.to_host and row == rows[-1])
+                labels[row, name] = (
+                    wrap(f"@{name}", MAX_LABEL),
+                    wrap(", ".join(more), MAX_LABEL) if more else [],
+                )
+        return labels
 
-    def path(self, wire: Wire) -> Iterator[str]:
+    def wires(self) -> Iterator[tuple[str, Wire, str]]:
+        """(buffer, wire, path) of each buffer."""
+        for name, wire in self.layout.wires.items():
+            yield name, wire, " ".join(self._path(wire))
+
+    def _path(self, wire: Wire) -> Iterator[str]:
         start = self.left + self.box
         if wire.lane is None:
             yield f"M{start} {wire.ports[0].y} H{self.label_end - 8}"
@@ -226,16 +227,46 @@ class _Drawing:
         for port in between:
             yield f"M{start} {port.y} H{x}"
 
-    def port(self, port: Port, wire: Wire) -> Iterator[Markup]:
-        x, y = self.left + self.box, port.y
-        if port.writes:
-            yield element("circle", cx=x, cy=y, r=3.5, class_="end")
-        if port.reads:
-            at = x + (6 if port.writes else 0)
-            yield element("path", d=f"M{at} {y} l7 -4 v8 z", class_="end")
-        if wire.lane is None:
-            yield element("circle", cx=self.label_end - 8, cy=y, r=3, class_="terminal")
-        name, more = self.labels[port]
-        yield element(
-            "text", concat(name, element("tspan", more, class_="more") if more else ""), x=x + 17, y=y - 3.5
-        )
+    def texts(self, port: Port) -> Iterator[tuple[str, str, float]]:
+        """(CSS class, text, y) of the lines at a port."""
+        above, below = self.labels[port.row, port.buffer]
+        for number, text in enumerate(reversed(above)):
+            yield "", text, port.y - 3.5 - LABEL * number
+        for number, text in enumerate(below):
+            yield "more", text, port.y + LABEL - 1 + LABEL * number
+
+
+def letter(index: int) -> str:
+    """a, b, ... z, aa, ab, ..., as a list of lower-case letters counts."""
+    letters = ""
+    number = index + 1
+    while number:
+        number, digit = divmod(number - 1, 26)
+        letters = chr(ord("a") + digit) + letters
+    return letters
+
+
+def _box_lines(stage: StagePicture, fusions: Decisions, is_after: bool) -> list[Line]:
+    """The lines of a stage's box."""
+    return [
+        (kind, line) for kind, text in _box_texts(stage, fusions, is_after) for line in wrap(text, MAX_BOX)
+    ]
+
+
+def _box_texts(stage: StagePicture, fusions: Decisions, is_after: bool) -> Iterator[Line]:
+    if stage.kind == "host_read":
+        yield "title", f"host reads @{stage.name}"
+        return
+    yield from (("title", stage.title), ("shape", stage.shape))
+    fusion = fusions.fusion_of(stage) if is_after else None
+    if fusion is not None:
+        parts = [f"@{name}" for name in fusion.launches]
+        if len(parts) > MAX_PARTS:
+            parts[MAX_PARTS - 1 :] = [f"and {len(parts) - MAX_PARTS + 1} more"]
+        yield from (("part", f"{'= ' if i == 0 else '+ '}{part}") for i, part in enumerate(parts))
+        names = fusion.in_registers
+        if names:
+            what = f"@{names[0]}" if len(names) == 1 else f"{len(names)} hand-offs"
+            yield "tile", f"{what} in registers"
+    for name, size in stage.tiles:
+        yield "tile", f"tile @{name}, {show_bytes(size)}"

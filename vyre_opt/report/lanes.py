@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 
 from .pictures import PipelinePicture
 
-__all__ = ["HEADING", "LINE", "PAD", "Layout", "Port", "Box", "Wire", "lay_out"]
+__all__ = ["HEADING", "LABEL", "LINE", "PAD", "Layout", "Port", "Box", "Wire", "lay_out"]
 
-LINE, PORT, PAD, GAP, HEADING = 15, 20, 8, 26, 18
+LINE, LABEL, PAD, GAP, HEADING = 15, 12, 8, 26, 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,23 +63,33 @@ class Layout:
     height: int
 
 
-def lay_out(picture: PipelinePicture, lines: Sequence[int], headings: Mapping[int, int]) -> Layout:
-    """`lines`: of text in each stage's box; `headings`: by stage, lines of text above its box."""
+def lay_out(
+    picture: PipelinePicture,
+    lines: Sequence[int],
+    headings: Mapping[int, int],
+    labels: Mapping[tuple[int, str], tuple[int, int]],
+) -> Layout:
+    """`lines`: of text in each stage's box; `headings`: by stage, lines of text above its box.
+
+    `labels`: by stage and buffer, the lines of text above the wire of a port and below it.
+    """
     boxes: list[Box] = []
     wires: dict[str, Wire] = {}
     y = PAD
     for number, stage in enumerate(picture.stages):
         top, y = y, y + HEADING * headings.get(number, 0)
         names = dict.fromkeys((*stage.reads, *stage.writes))
-        height = max(lines[number] * LINE + 2 * PAD, len(names) * PORT + 4)
-        first = y + (height - len(names) * PORT) // 2 + PORT // 2
-        ports = tuple(
-            Port(name, number, first + i * PORT, name in stage.reads, name in stage.writes)
-            for i, name in enumerate(names)
-        )
-        for port in ports:
-            wires.setdefault(port.buffer, Wire(port.buffer)).ports.append(port)
-        boxes.append(Box(top, y, height, ports))
+        heights = [LABEL * sum(labels[number, name]) + 8 for name in names]
+        height = max(lines[number] * LINE + 2 * PAD, sum(heights) + 4)
+        at = y + (height - sum(heights)) // 2
+        ports = []
+        for name, own in zip(names, heights, strict=True):
+            above, _ = labels[number, name]
+            port = Port(name, number, at + LABEL * above + 4, name in stage.reads, name in stage.writes)
+            ports.append(port)
+            wires.setdefault(name, Wire(name)).ports.append(port)
+            at += own
+        boxes.append(Box(top, y, height, tuple(ports)))
         y += height + GAP
     # stages and ports go downwards, so `wires` is in the order of first ports
     return Layout(boxes, wires, _assign_lanes(wires.values()), max(y - GAP, PAD) + PAD)

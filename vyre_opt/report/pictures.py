@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from ..analysis.launch_flow import LaunchDataflow
+from ..fusion.halo_plan import LAUNCH_US, time_us, work_of
 from ..ir.diagnostics import Location
-from ..ir.grids import Grid, show_extent
+from ..ir.grids import Grid, GridError, evaluate, show_extent
 from ..ir.pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from ..ir.program import AccessMode, Buffer, Module, Program
 from .traffic import Traffic
@@ -35,7 +37,8 @@ class StagePicture:
     """`kind` is launch, kernel or host_read; `times`: how often it runs.
 
     `shape`: the grid and the workgroup as text; `tiles`: (name, bytes) of each workgroup buffer that
-    the program uses.
+    the program uses.  `estimated_us`: microseconds that one run of it is thought to take on a large GPU, with its launch, if
+    each buffer is moved whole (see fusion/halo_plan.py); None where sizes are open.
     """
 
     kind: str
@@ -46,6 +49,7 @@ class StagePicture:
     times: int
     tiles: tuple[tuple[str, int], ...]
     loc: Location | None
+    estimated_us: float | None = None
 
     @property
     def title(self) -> str:
@@ -78,6 +82,13 @@ class PipelinePicture:
         return sum(stage.times for stage in self.stages if stage.kind != "host_read")
 
     @property
+    def estimated_us(self) -> float | None:
+        """Microseconds of a run of all launches; None if that of one is not known."""
+        each = [(stage.estimated_us, stage.times) for stage in self.stages if stage.kind != "host_read"]
+        known = [us * times for us, times in each if us is not None]
+        return sum(known) if len(known) == len(each) and known else None
+
+    @property
     def traffic(self) -> Traffic:
         """What the launches read from memory and write to it, if each moves its buffers whole."""
         traffic = Traffic()
@@ -98,7 +109,7 @@ def _picture(pipeline: Pipeline, flows: LaunchDataflow) -> PipelinePicture:
     counts = flows.counts(pipeline)
     buffers = {name: _buffer(buffer, counts[name]) for name, buffer in pipeline.buffers.items()}
     picture = PipelinePicture(pipeline.name, pipeline.loc, buffers)
-    _add_stages(picture, pipeline.stages, flows, times=1, depth=0)
+    _add_stages(picture, pipeline.stages, _Estimator(flows, counts, buffers), times=1, depth=0)
     return picture
 
 
@@ -114,12 +125,12 @@ def _buffer(buffer: Buffer, count: int | None) -> BufferPicture:
 
 
 def _add_stages(
-    picture: PipelinePicture, stages: Sequence[Stage], flows: LaunchDataflow, times: int, depth: int
+    picture: PipelinePicture, stages: Sequence[Stage], estimator: _Estimator, times: int, depth: int
 ) -> None:
     for stage in stages:
         if isinstance(stage, Repeat):
             first, index = len(picture.stages), len(picture.repeats)
-            _add_stages(picture, stage.stages, flows, times * stage.times, depth + 1)
+            _add_stages(picture, stage.stages, estimator, times * stage.times, depth + 1)
             if len(picture.stages) > first:  # a drawing of an empty repeat would have no extent
                 repeat = RepeatPicture(first, len(picture.stages) - 1, stage.times, depth)
                 picture.repeats.insert(index, repeat)  # before those inside it
@@ -129,19 +140,52 @@ def _add_stages(
                 StagePicture("host_read", name, "the host reads", (name,), (), times, (), stage.loc)
             )
         else:
-            picture.stages.append(_stage(stage, flows, times))
+            picture.stages.append(_stage(stage, estimator, times))
 
 
-def _stage(stage: Launch | KernelStage, flows: LaunchDataflow, times: int) -> StagePicture:
+@dataclass(frozen=True, slots=True)
+class _Estimator:
+    """What the times of a pipeline's stages are estimated from; `counts`: the lengths of its buffers."""
+
+    flows: LaunchDataflow
+    counts: dict[str, int | None]
+    buffers: dict[str, BufferPicture]
+
+    def microseconds(self, stage: Launch | KernelStage) -> float | None:
+        """See `StagePicture`; the ops of a named kernel are not counted."""
+        flow = self.flows.of(stage)
+        moved = 0
+        for name in (*flow.reads, *flow.writes):
+            size = self.buffers[name].size
+            if size is None:
+                return None
+            moved += size
+        if isinstance(stage, KernelStage):
+            return LAUNCH_US + time_us(0, moved)
+        program = self.flows.module.programs[stage.program]
+        try:
+            groups = prod(evaluate(extent, self.counts) for extent in stage.grid)
+        except GridError:
+            return None
+        ops, _ = work_of(program)
+        return LAUNCH_US + time_us(ops * groups * prod(program.workgroup), moved)
+
+
+def _stage(stage: Launch | KernelStage, estimator: _Estimator, times: int) -> StagePicture:
+    flows, estimate = estimator.flows, estimator.microseconds(stage)
     flow = flows.of(stage)
     if isinstance(stage, KernelStage):
         params = ", ".join(f"{key} = {value}" for key, value in stage.attrs.items())
         shape = f"named kernel{f', {params}' if params else ''}"
-        return StagePicture("kernel", stage.kernel, shape, flow.reads, flow.writes, times, (), stage.loc)
+        return StagePicture(
+            "kernel", stage.kernel, shape, flow.reads, flow.writes, times, (), stage.loc, estimate
+        )
     program = flows.module.programs[stage.program]
     shape = f"grid {_dims(stage.grid)}, workgroup {_dims(program.workgroup)}"
     tiles = tuple(_tiles(program, flows))
-    return StagePicture("launch", stage.program, shape, flow.reads, flow.writes, times, tiles, stage.loc)
+    return StagePicture(
+        "launch", stage.program, shape, flow.reads, flow.writes, times, tiles, stage.loc, estimate
+    )
 
 
 def _tiles(program: Program, flows: LaunchDataflow) -> Iterator[tuple[str, int]]:

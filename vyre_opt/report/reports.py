@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ..ir.copies import copy_module
@@ -12,7 +12,8 @@ from ..ir.program import Module
 from ..passes.manager import PassManager, Remark
 from .decisions import decisions
 from .page import fragment, page
-from .pictures import PipelinePicture, pictures
+from .pictures import pictures
+from .snapshot import Snapshot, snapshot
 from .traffic import show_bytes
 
 __all__ = ["Report"]
@@ -28,7 +29,7 @@ class Report:
     def __init__(self, module: Module, passes: str | Sequence[str] = "default") -> None:
         """Runs the passes on a copy of the module.  Raises PassError for a wrong pipeline of passes."""
         self.module = copy_module(module)
-        self.before: Mapping[str, PipelinePicture] = pictures(self.module)
+        self.before: Snapshot = snapshot(self.module)
         self.manager = PassManager(passes)
         self.remarks: list[Remark] = self.manager.run(self.module).remarks
 
@@ -40,7 +41,7 @@ class Report:
 
     def _lines(self) -> Iterator[str]:
         after = pictures(self.module)
-        for name, before in self.before.items():
+        for name, before in self.before.pictures.items():
             now = after[name]
             old, new = before.traffic.known, now.traffic.known
             moved = f", {show_bytes(old)} -> {show_bytes(new)} through memory" if old or new else ""

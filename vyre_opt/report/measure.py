@@ -1,0 +1,130 @@
+"""How long pipelines take on this machine's CPU, before and after the passes: `vyre-opt --measure`.
+
+Both run on the same inputs, in turns, so that drift of the machine is the same for both; the medians count.  Inputs are random, or
+zeros where the pipeline faults on those, as one that takes indices from a buffer may.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from ..driver.compile import compile_module
+from ..driver.pipeline import PipelineExecutable
+from ..ir.diagnostics import DiagnosticError
+from ..ir.program import Buffer, Module
+from ..runtime.arrays import storage_type
+from ..runtime.dispatcher import BadInputs, DispatchError, ProgramError
+from ..runtime.pipelines.watch import Times, Watch
+
+__all__ = ["Measured", "measure"]
+
+ROUNDS, SECONDS = 21, 1.0
+"""Rounds that are measured of a pipeline, or as many as begin within so many seconds."""
+
+Each = Mapping[int, float]
+"""Seconds of a stage by where it starts in the text: of all its runs, and of all launches that it became."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Median seconds of a run before and after; `refusal`: why there are none.  `stages_before`, `stages_after`: of each stage."""
+
+    before: float = 0.0
+    after: float = 0.0
+    rounds: int = 0
+    inputs: str = ""
+    stages_before: Each = field(default_factory=dict)
+    stages_after: Each = field(default_factory=dict)
+    refusal: str = ""
+
+
+def measure(before: Module, after: Module) -> dict[str, Measured]:
+    """Each pipeline that both modules have, by name."""
+    return {name: _measure(name, before, after) for name in before.pipelines if name in after.pipelines}
+
+
+def _measure(name: str, before: Module, after: Module) -> Measured:
+    for inputs, kind in ((_random, "random inputs"), (_zeros, "inputs of zeros")):
+        try:
+            return _in_turns(_Run(before, name, inputs), _Run(after, name, inputs), kind)
+        except ProgramError as fault:
+            refusal = f"with {kind} the program faults: {_first_line(fault)}"
+        except (DispatchError, DiagnosticError) as error:
+            return Measured(refusal=_first_line(error))
+        except MemoryError:
+            return Measured(refusal="its buffers do not fit the memory of this machine")
+    return Measured(refusal=refusal)
+
+
+def _in_turns(before: _Run, after: _Run, inputs: str) -> Measured:
+    runs = (before, after)
+    for run in runs:
+        run()  # compiles
+        run.forget()
+    end = time.perf_counter() + SECONDS
+    while len(before.seconds) < ROUNDS and (not before.seconds or time.perf_counter() < end):
+        for run in runs:
+            run()
+    old, new = (median(run.seconds) for run in runs)
+    return Measured(old, new, len(before.seconds), inputs, before.of_stages(), after.of_stages())
+
+
+class _Run:
+    """A pipeline with its inputs.  `seconds`: of each run; `stages`: of each run, those of its stages."""
+
+    def __init__(self, module: Module, name: str, inputs: Callable[[Buffer, int], Any]) -> None:
+        executable = compile_module(module, name, "cpu", {})
+        assert isinstance(executable, PipelineExecutable)
+        self.executable = executable
+        signature = executable.signature
+        arrays = {b.name: inputs(b, number) for number, b in enumerate(signature.read)}
+        self.arguments: Sequence[Any] = executable.arguments(arrays, {}, executable.param_words({}))
+        self.forget()
+
+    def forget(self) -> None:
+        self.seconds: list[float] = []
+        self.stages: list[dict[int, float]] = []
+
+    def __call__(self) -> None:
+        times, started = Times(), time.perf_counter()
+        self.executable.run(self.arguments, watch=Watch(None, times))
+        self.seconds.append(time.perf_counter() - started)
+        stages: dict[int, float] = {}
+        for row in times.rows.values():
+            if row.loc is not None:
+                stages[row.loc.start] = stages.get(row.loc.start, 0.0) + row.seconds
+        self.stages.append(stages)
+
+    def of_stages(self) -> Each:
+        starts = self.stages[0]
+        return {start: median(stages.get(start, 0.0) for stages in self.stages) for start in starts}
+
+
+def _zeros(buffer: Buffer, number: int) -> Any:
+    dtype = storage_type(buffer.dtype.element)
+    if buffer.count is None or dtype is None:
+        raise BadInputs(f"@{buffer.name} is an input of open size, so nobody knows how much to measure with")
+    shape = [extent or 0 for extent in buffer.shape]
+    return np.zeros([*shape[:-1], shape[-1] * buffer.dtype.lanes], dtype)
+
+
+def _random(buffer: Buffer, number: int) -> Any:
+    array = _zeros(buffer, number)
+    rng = np.random.default_rng(number)
+    if array.dtype.kind == "f":
+        array[:] = rng.standard_normal(array.shape)
+    elif buffer.dtype.element.is_float:
+        array[:] = rng.integers(0x3F00, 0x3F80, array.shape)  # bf16 from 0.5 to 1
+    elif array.dtype.kind in "ui":
+        array[:] = rng.integers(0, 128, array.shape)
+    return array
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

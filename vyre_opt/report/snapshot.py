@@ -1,0 +1,36 @@
+"""A module as it was before its passes, which change it in place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..ir.copies import copy_module
+from ..ir.printer import print_program
+from ..ir.program import Module
+from .pictures import PipelinePicture, pictures
+
+__all__ = ["Snapshot", "item_texts", "snapshot"]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """`pictures`: of its pipelines, by name; `texts`: see `item_texts`; `module`: a copy, if it is to be run."""
+
+    pictures: Mapping[str, PipelinePicture]
+    texts: Mapping[str, str]
+    module: Module | None
+
+
+def snapshot(module: Module, *, keeps_module: bool = False) -> Snapshot:
+    """A module as it is now."""
+    return Snapshot(pictures(module), item_texts(module), copy_module(module) if keeps_module else None)
+
+
+def item_texts(module: Module) -> dict[str, str]:
+    """The text of each program, function and pipeline, by `program @name` and the like, without the line of the version."""
+    texts = {}
+    for item in module.order:
+        _, _, text = print_program(item).partition("\n")
+        texts[f"{type(item).__name__.lower()} @{item.name}"] = text.lstrip("\n")
+    return texts
