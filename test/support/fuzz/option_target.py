@@ -26,7 +26,7 @@ from .text_mutations import ALL_EDITS, EXTREMES, mutate
 __all__ = ["OPTIONS"]
 
 TOOLS = {"vyre-opt": opt.command, "vyre-run": run.command, "vyre-cache": cache_tool.command}
-LEFT_OUT = frozenset({"--load-pass-plugin", "--autotune", "--plot"})
+LEFT_OUT = frozenset({"--load-pass-plugin", "--autotune", "--measure", "--plot"})
 """Options that import what they name, or measure for seconds."""
 
 PROGRAM = """vyre 1
