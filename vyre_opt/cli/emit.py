@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..ir.printer import print_program
 from ..ir.program import Module
+from .errors import ToolError
 from .text_files import MARKER
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ __all__ = ["EMIT_FORMATS", "check_emit_format", "emit", "join", "snapshot_before
 
 LOWERED = ("llvm", "ptx", "asm")
 REPORTS = ("html", "dot")
-EMIT_FORMATS = ("vyre", *LOWERED, "json", *REPORTS, "smt2")
+EMIT_FORMATS = ("vyre", *LOWERED, "mlir", "json", *REPORTS, "smt2")
 
 
 def check_emit_format(
@@ -56,6 +57,12 @@ def emit(
         from .emit_lowered import lowered
 
         return lowered(module, options)
+    if options.emit == "mlir":
+        from ..mlir.emit import emit_mlir
+
+        if not module.programs:
+            raise ToolError("there is no program here to write as MLIR")
+        return emit_mlir(module, options.bare_pointers)
     if options.emit == "json":
         from .emit_json import document
 

@@ -131,6 +131,11 @@ def check_target(name: str) -> str:
     "With --emit=html: run each pipeline on this CPU before and after the passes, and show times.",
     OUTPUT,
 )
+@flag(
+    "--bare-pointers",
+    "With --emit=mlir: kernels take pointers and extents, as those of --emit=ptx do, not memrefs.",
+    OUTPUT,
+)
 @flag("--print-generic", "Print every op in the generic form.", OUTPUT)
 @color_option(OUTPUT)
 @option("--verify-each/--no-verify-each", "Verify after each pass.", CHECKS, default=True)

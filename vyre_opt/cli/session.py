@@ -42,6 +42,7 @@ class CompileOptions:
     target: str | None = None
     ptx_version: tuple[int, int] | None = None
     bounds: str = "none"
+    bare_pointers: bool = False
     spec: tuple[tuple[str, str], ...] = ()
     print_generic: bool = False
     print_ir_before: tuple[str, ...] = ()

@@ -1,0 +1,53 @@
+"""What of a program MLIR has no counterpart for that mlir-opt 16 and 19 both read."""
+
+from __future__ import annotations
+
+from ..ir.diagnostics import Diagnostic
+from ..ir.program import Buffer, Module, Op, Program
+
+__all__ = ["refusals"]
+
+_MOVED_BYTES = (1, 2, 4, 8)
+
+
+def refusals(program: Program, module: Module) -> list[Diagnostic]:
+    """An error, located at its op or buffer, for each thing that cannot be written."""
+    errors = [e for buffer in program.buffers.values() for e in _of_buffer(program, buffer)]
+    for op in program.walk():
+        reason = _reason(op)
+        if reason is not None:
+            message, help = reason
+            errors.append(Diagnostic("error", f"program @{program.name}: {message}", op.loc, help=help))
+    return errors
+
+
+def _of_buffer(program: Program, buffer: Buffer) -> list[Diagnostic]:
+    if buffer.dtype.element.size_bytes in _MOVED_BYTES:
+        return []
+    message = f"program @{program.name}: buffer @{buffer.name}: no memref has elements of {buffer.dtype}"
+    return [Diagnostic("error", message, buffer.loc)]
+
+
+def _reason(op: Op) -> tuple[str, str | None] | None:
+    """Why an op cannot be written, and what to do about it; None if it can."""
+    if op.definition.kernel is not None:
+        return (
+            f"the named kernel {op.name} is not one op of MLIR",
+            "run the pass expand_kernels first; it writes the kernel out at a schedule",
+        )
+    if any(value.type.is_matrix for value in (*op.operands, *op.results)):
+        return (
+            f"{op.name} works on a matrix, whose lanes the gpu dialect lays out otherwise",
+            "emit ptx, or write the product without matrices",
+        )
+    if op.name == "debug_print":
+        return (
+            "debug_print has no op of MLIR: gpu.printf knows neither its directives nor its order",
+            "leave it out",
+        )
+    if op.name == "barrier" and op.attrs["scope"] == "grid":
+        return (
+            "MLIR has no barrier of the whole grid",
+            "end the program there, and launch what follows as a second one",
+        )
+    return None
