@@ -204,13 +204,13 @@ def command(ctx: click.Context, /, file: str | None, **values: Any) -> int:
 
 def _load(file: str, options: RunOptions) -> Module:
     """The verified module; its warnings go to stderr.  Raises DiagnosticError."""
-    from ..ir.parser import parse_source
     from ..ir.verifier import verify
+    from ..mlir.file_kind import parse_either
     from ..runtime.limits import compiling
 
     source = Source(*read_text(file))
     with compiling():
-        module = parse_source(source)
+        module = parse_either(source)
         diagnostics = verify(module)
     if any(d.severity == "error" for d in diagnostics):
         raise DiagnosticError(diagnostics)

@@ -17,6 +17,7 @@ from ..ir.parser import parse_source
 from ..ir.printer import print_program
 from ..ir.program import Module
 from ..ir.verifier import verify
+from ..mlir.file_kind import parse_either
 from . import certify, emit, errors, ir_printing
 from .errors import ToolError
 from .reports import Stopwatch
@@ -113,7 +114,7 @@ class Session:
         """The emitted text; what is said of the input is added to `diagnostics`."""
         options, clock = self.options, self.clock
         self.step = "parsing"
-        module = parse_source(source)
+        module = parse_either(source)
         if self.certifier is not None:
             self.certifier.decisions.clear()
         clock.lap("parse")

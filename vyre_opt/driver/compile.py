@@ -127,11 +127,15 @@ def compile_module(
 
 def module_of(source: str | Path | Module | Program) -> Module:
     """The verified module of a source.  Raises DiagnosticError, OSError, BadInputs."""
-    from ..ir.parser import parse, parse_file
+    from ..ir.diagnostics import Source, decode
+    from ..ir.parser import parse
     from ..ir.verifier import check
+    from ..mlir.file_kind import parse_either
 
     if isinstance(source, Path):
-        return parse_file(source)
+        module = parse_either(Source(decode(source.read_bytes(), str(source)), str(source)))
+        check(module)
+        return module
     if isinstance(source, str):
         if source.endswith(".vyre") and "\n" not in source:
             raise BadInputs(f"{source!r} is the name of a file; pass pathlib.Path({source!r}), or its text")

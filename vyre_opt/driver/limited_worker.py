@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..ir.diagnostics import DiagnosticError, Source
-from ..ir.parser import parse_source
 from ..ir.verifier import verify
+from ..mlir.file_kind import parse_either
 from ..passes import registry
 from ..runtime.confine import Parent, confine
 from ..runtime.debug_prints import on_debug_print
@@ -84,7 +84,7 @@ class _Worker:
     ) -> tuple[dict[str, Any], list[np.ndarray]]:
         self.source = Source(text, name)
         with compiling():
-            module = parse_source(self.source)
+            module = parse_either(self.source)
             errors = [d for d in verify(module) if d.severity == "error"]
             if errors:
                 raise DiagnosticError(errors)

@@ -29,11 +29,12 @@ __all__ = ["VALUE_OPS", "call_helper"]
 def _constant(f: FunctionCode, op: Op, value: Any, more: tuple[tuple[str, str], ...] = ()) -> None:
     dtype = op.result.type
     kind = mlir_type(dtype)
-    if dtype.is_vec and not is_finite(value, dtype):
-        # no lane of a dense attribute is a bit pattern to every reader
-        words = DataType.vec(DataType.of(f"u{dtype.element.bits}"), dtype.lanes)
-        bits = tuple(arith.to_bits(lane, dtype.element) for lane in lanes_of(value, dtype))
-        raw = f.code.emit(f"arith.constant {constant(bits, words)} : {mlir_type(words)}")
+    if not is_finite(value, dtype):
+        # to some readers of MLIR a bit pattern in a dense attribute is a number, and a NaN is just any
+        words = dtype.with_element(DataType.of(f"u{dtype.element.bits}"))
+        lanes = tuple(arith.to_bits(lane, dtype.element) for lane in lanes_of(value, dtype))
+        bits = constant(lanes if dtype.is_vec else lanes[0], words)
+        raw = f.code.emit(f"arith.constant {bits} : {mlir_type(words)}")
         hint = type_hint(dtype, *more, ("vyre.op", '"const"'))
         f.set(op, f"arith.bitcast {raw}{hint} : {mlir_type(words)} to {kind}")
         return

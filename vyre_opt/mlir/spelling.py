@@ -62,7 +62,7 @@ def memref_type(buffer: Buffer, space: str = "") -> str:
 
 
 def constant(value: Any, dtype: DataType) -> str:
-    """An encoded constant, as `arith.constant` writes it before its type.  Vectors must be finite, see `is_finite`."""
+    """An encoded constant, as `arith.constant` writes it before its type.  One that is not finite is not for vectors."""
     if not dtype.is_vec:
         return _scalar(value, dtype)
     lanes = [_scalar(lane, dtype.element) for lane in lanes_of(value, dtype)]
