@@ -24,9 +24,18 @@ EMIT_FORMATS = ("vyre", *LOWERED, "mlir", "json", *REPORTS, "smt2")
 
 
 def check_emit_format(
-    emit_format: str, target: str | None, version: tuple[int, int] | None, is_split: bool
+    emit_format: str,
+    target: str | None,
+    version: tuple[int, int] | None,
+    is_split: bool,
+    bounds: str = "none",
+    bare_pointers: bool = False,
 ) -> None:
-    """Raises ValueError for a format that cannot be made for the target, or of a split input."""
+    """Raises ValueError for a format that cannot be made for the target, or of a split input, or with other options."""
+    if bare_pointers and emit_format != "mlir":
+        raise ValueError("--bare-pointers says what the arguments of --emit=mlir are")
+    if bounds != "none" and emit_format == "mlir":
+        raise ValueError("--emit=mlir writes accesses of memrefs, which check no bounds; leave --bounds out")
     if emit_format == "html" and is_split:
         raise ValueError("--emit=html makes one page of one module; run it without --split-input-file")
     if emit_format in LOWERED:

@@ -47,6 +47,7 @@ Examples:
   vyre-opt a.vyre --pass=cse | vyre-opt --pass=dce -o b.vyre
   vyre-opt --pass=decode_scan_fuse --remarks hex_count.vyre > /dev/null
   vyre-opt --emit=ptx --target=sm_90 softmax.vyre -o softmax.ptx
+  vyre-opt --emit=mlir softmax.vyre | mlir-opt --verify-each
 
 Quote a pipeline with options: shells give braces a meaning.
 Exit code: 0 done, 1 an error in the input, 2 a wrong command line.
@@ -133,7 +134,7 @@ def check_target(name: str) -> str:
 )
 @flag(
     "--bare-pointers",
-    "With --emit=mlir: kernels take pointers and extents, as those of --emit=ptx do, not memrefs.",
+    "With --emit=mlir: kernels take pointers and extents instead of memrefs.",
     OUTPUT,
 )
 @flag("--print-generic", "Print every op in the generic form.", OUTPUT)
@@ -166,7 +167,7 @@ def check_target(name: str) -> str:
 @common_options("vyre-opt")
 @click.pass_context
 def command(ctx: click.Context, /, file: str | None, **options: Any) -> int:
-    """Read a .vyre module from FILE or stdin, verify it, run passes, print it."""
+    """Read a .vyre module, or kernels in MLIR, from FILE or stdin, verify, run passes, print."""
     plugins, limits = options["load_pass_plugin"], options["limits"]
     if limits and plugins and not limits.plugins:
         raise ToolError(str(limits.error("plugins", f"--load-pass-plugin={plugins[0]}")))
@@ -188,9 +189,8 @@ def command(ctx: click.Context, /, file: str | None, **options: Any) -> int:
     default = default_passes(options)
     options["passes"] += (default,) if default else ()
     try:
-        check_emit_format(
-            options["emit"], options["target"], options["ptx_version"], options["split_input_file"]
-        )
+        names = ("emit", "target", "ptx_version", "split_input_file", "bounds", "bare_pointers")
+        check_emit_format(*(options[name] for name in names))
     except ValueError as error:
         raise click.UsageError(str(error), ctx) from None
     if options["measure"] and options["emit"] != "html":

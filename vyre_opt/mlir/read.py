@@ -387,6 +387,8 @@ def _flat(memref: str) -> str:
 
 def _buffer_of(r: Reader, kind: Any, name: str, binding: int | None) -> Buffer:
     """The buffer that a memref is; what the program may do with it is not known yet."""
+    if not hasattr(kind, "shape"):
+        raise Refusal(f"{kind} is not read; a buffer has 1 to {MAX_DIMENSIONS} dimensions")
     extents = [None if extent.data < 0 else extent.data for extent in kind.shape]
     if not 1 <= len(extents) <= MAX_DIMENSIONS:
         raise Refusal(f"{kind} is not read; a buffer has 1 to {MAX_DIMENSIONS} dimensions")

@@ -44,6 +44,7 @@ def parse_mlir(source: Source) -> ParsedModule:
     try:
         from xdsl.parser import Parser
         from xdsl.utils.exceptions import ParseError, VerifyException
+        from xdsl.utils.mlir_lexer import MLIRTokenKind
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "xdsl":
             raise
@@ -67,14 +68,26 @@ def parse_mlir(source: Source) -> ParsedModule:
             parsed.places[operation] = (start, start + len(text))
             return operation
 
+        def parse_optional_location(self) -> None:
+            """Passes over `loc(...)`: what is said of an op is located in the MLIR itself, and places may be aliases."""
+            if self.parse_optional_keyword("loc") is None:
+                return
+            self.parse_punctuation("(")
+            depth = 1
+            while depth:
+                token = self._consume_token()
+                depth += (token.text == "(") - (token.text == ")")
+                if token.kind is MLIRTokenKind.EOF:
+                    self.raise_error("a loc( that does not end")
+
     try:
-        parsed.op = LocatedParser(_context(), source.text, source.name).parse_module()
+        parsed.op = LocatedParser(_context(), _ALIAS.sub(_blank, source.text), source.name).parse_module()
     except ParseError as error:
         unknown = _UNKNOWN.match(source.text, parsed.begun)
         if unknown and any(words in error.msg for words in ("unregistered", "not registered")):
             raise _not_read(source, unknown) from None
         raise _located(source, error.span.start, error.span.end, error.msg) from None
-    except (VerifyException, ValueError, TypeError, AssertionError, IndexError, KeyError) as error:
+    except (VerifyException, LookupError, ValueError, TypeError, AssertionError, AttributeError) as error:
         # what an op's own parser or constructor says of attributes that do not fit has no place
         last = max((end for _, end in parsed.places.values()), default=0)
         what = str(error).partition("\n")[0] or type(error).__name__
@@ -91,6 +104,14 @@ def _located(source: Source, start: int, end: int, message: str, help: str | Non
     return DiagnosticError(
         [Diagnostic("error", text, Location(source, start, max(end, start + 1)), help=help)]
     )
+
+
+_ALIAS = re.compile(r"^#loc\w* = loc\(.*\)$", re.MULTILINE)
+"""The definition of a name for a place, which xdsl takes for that of another attribute."""
+
+
+def _blank(match: re.Match[str]) -> str:
+    return " " * len(match[0])
 
 
 _UNKNOWN = re.compile(r'(?:%[\w$.:, %#-]+=\s*)?"?(?P<name>[A-Za-z_][\w$.]*)')

@@ -1,0 +1,134 @@
+"""A program, as MLIR and read again, is the same program: it has the same fingerprint."""
+
+from __future__ import annotations
+
+import pytest
+from support.generator import random_program
+from support.kernel_cases import kernel_cases
+from support.mlir_texts import alone, module_of_text, texts
+from support.op_programs import op_programs
+from support.quick import quick
+
+from vyre_opt import parse
+from vyre_opt.ir.diagnostics import DiagnosticError, Source
+from vyre_opt.ir.fingerprint import fingerprint
+from vyre_opt.ir.printer import canonical_text
+from vyre_opt.ir.program import Module
+from vyre_opt.ir.verifier import check
+from vyre_opt.mlir.emit import emit_mlir
+from vyre_opt.mlir.read import read_mlir
+from vyre_opt.mlir.refusals import refusals
+
+pytest.importorskip("xdsl")
+
+OPS = quick(op_programs(), group=lambda case: case.name.split()[0], keep=2)
+SEEDS = quick(range(120), keep=12)
+KERNELS = quick(kernel_cases(), group=lambda case: case.kernel, keep=1)
+
+
+def assert_same(module: Module) -> None:
+    """Skips what MLIR has no counterpart for, which says so at its place."""
+    problems = [d for program in module.programs.values() for d in refusals(program, module)]
+    if problems:
+        pytest.skip(problems[0].message)
+    back = read_mlir(Source(emit_mlir(module), "kernel.mlir"))
+    check(back)
+    for program in module.programs.values():
+        again = back.programs[program.name]
+        assert canonical_text(again) == canonical_text(program)
+        assert fingerprint(again) == fingerprint(program)
+    for name, func in back.funcs.items():
+        assert fingerprint(func) == fingerprint(module.funcs[name])
+
+
+@pytest.mark.parametrize("case", OPS, ids=lambda case: case.name)
+def test_every_op(case) -> None:
+    assert_same(case.module)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_programs(seed: int) -> None:
+    assert_same(random_program(seed).module)
+
+
+@pytest.mark.parametrize("case", KERNELS, ids=lambda case: case.name)
+def test_kernels(case) -> None:
+    module = Module()
+    module.add(case.make().program)
+    assert_same(module)
+
+
+@pytest.mark.parametrize(("name", "text"), quick(texts(), keep=60))
+def test_texts_of_the_checkout(name: str, text: str) -> None:
+    """Each program of a text by itself, since one that is refused says nothing of the others."""
+    module = module_of_text(text)
+    skipped = 0
+    for program in module.programs.values():
+        if refusals(program, module) or None in program.spec_defaults.values():
+            skipped += 1
+        else:
+            assert_same(alone(module, program))
+    if skipped == len(module.programs):
+        pytest.skip("every program of it is refused")
+
+
+def test_a_constant_that_was_edited_is_read_as_it_is() -> None:
+    """A hint is followed only where it says what the MLIR says."""
+    text = """vyre 1
+program @p workgroup(1) {
+  buffer @y : u32[1] write binding(0)
+  spec @k : u32 = 7
+  %zero = const 0 : u32
+  %k = spec @k : u32
+  %q = div %k, %zero : u32
+  store %q, @y[%zero] : u32
+}
+"""
+    mlir = emit_mlir(parse(text))
+    changed = mlir.replace('vyre.type = "u32"} 7 : i32', 'vyre.type = "u32"} 9 : i32')
+    assert changed != mlir
+    (program,) = read_mlir(Source(changed, "kernel.mlir")).programs.values()
+    assert [op.attrs["value"] for op in program.walk() if op.name == "const"] == [0, 9]
+
+
+def test_a_helper_that_was_edited_is_a_function() -> None:
+    """The name of a helper stands for an op only with the body that is written for it."""
+    module = module_of_text(
+        """vyre 1
+program @p workgroup(1) {
+  buffer @y : u32[1] write binding(0)
+  %zero = local_id x
+  %q = div %zero, %zero : u32
+  store %q, @y[%zero] : u32
+}
+"""
+    )
+    mlir = emit_mlir(module)
+    changed = mlir.replace("arith.divui", "arith.remui")
+    assert changed != mlir
+    back = read_mlir(Source(changed, "kernel.mlir"))
+    check(back)
+    assert [op.name for op in back.programs["p"].walk() if op.name != "bitcast"] == [
+        "local_id",
+        "call",
+        "store",
+    ]
+    assert [op.name for op in back.funcs["vyre.div.u32"].walk()][-2:] == ["rem", "yield"]
+
+
+def test_bad_declarations_are_errors() -> None:
+    mlir = emit_mlir(
+        module_of_text("""vyre 1
+program @p workgroup(1) {
+  buffer @y : u32[1] write binding(0)
+  %zero = local_id x
+  store %zero, @y[%zero] : u32
+}
+""")
+    )
+    for old, new, words in (
+        ("@y : u32[1] write binding(0)", "@y : u32[1] wrote", "does not declare a buffer"),
+        ("@y : u32[1] write binding(0)", "@y : u16[1] write binding(0)", "declares a memref<1xi16>"),
+    ):
+        with pytest.raises(DiagnosticError, match=words):
+            read_mlir(Source(mlir.replace(old, new), "kernel.mlir"))

@@ -1,0 +1,55 @@
+"""Modules to write as MLIR: the texts of this checkout, with their named kernels written out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from vyre_opt.ir.diagnostics import DiagnosticError, Source
+from vyre_opt.ir.parser import parse_source
+from vyre_opt.ir.program import Module, Program
+from vyre_opt.ir.verifier import verify
+from vyre_opt.passes.manager import PassManager
+
+__all__ = ["alone", "module_of_text", "texts"]
+
+ROOT = Path(__file__).parents[2]
+MARKER = "// -----"
+
+
+@cache
+def texts() -> list[tuple[str, str]]:
+    """(name, text) of every part of every .vyre file of the examples and the tests that is a module without errors."""
+    return list(_texts())
+
+
+def _texts() -> Iterator[tuple[str, str]]:
+    for folder in ("examples", "test"):
+        for path in sorted((ROOT / folder).rglob("*.vyre")):
+            whole = path.read_text(encoding="utf-8", errors="replace")
+            for number, part in enumerate(whole.split(MARKER)):
+                try:
+                    module = parse_source(Source(part))
+                    errors = [d for d in verify(module) if d.severity == "error"]
+                except DiagnosticError:
+                    continue
+                if module.programs and not errors:
+                    yield f"{path.relative_to(ROOT)}:{number}", part
+
+
+def module_of_text(text: str) -> Module:
+    """The module, each of its named kernels as a program at its default schedule, and types in the place of parameters."""
+    module = parse_source(Source(text))
+    is_open = any(program.type_parameters for program in module.programs.values())
+    PassManager("specialize,expand_kernels" if is_open else "expand_kernels").run(module)
+    return module
+
+
+def alone(module: Module, program: Program) -> Module:
+    """A program with the functions of its module."""
+    only = Module()
+    for func in module.funcs.values():
+        only.add(func)
+    only.add(program)
+    return only
