@@ -783,7 +783,7 @@ _TABLE: dict[str, list[tuple[str, ...]]] = {
         ("", "barrier_elimination sync_elim", "barrier_elim"),
     ],
     "emit": [
-        ("", "mlir text ir source", "vyre"),
+        ("", "text ir source", "vyre"),
         ("", "ll llvm_ir llvmir llvm-ir bc", "llvm"),
         ("", "cubin sass nvptx nvvm cuda", "ptx", "the driver, or ptxas, makes the machine code"),
         ("", "s assembly assembler obj object", "asm"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ..ir.diagnostics import Diagnostic
 from ..ir.program import Buffer, Module, Op, Program
+from .helpers.arithmetic import ARITHMETIC
+from .op_map import direct_op
 
 __all__ = ["refusals"]
 
@@ -40,6 +42,11 @@ def _reason(op: Op) -> tuple[str, str | None] | None:
             f"{op.name} works on a matrix, whose lanes the gpu dialect lays out otherwise",
             "emit ptx, or write the product without matrices",
         )
+    if op.definition.format in ("unary", "binary", "ternary") and not _is_known(op):
+        return (
+            f"{op.name} of {op.result.type} has neither an op of MLIR nor a helper",
+            "see op_map.py and helpers/arithmetic.py",
+        )
     if op.name == "debug_print":
         return (
             "debug_print has no op of MLIR: gpu.printf knows neither its directives nor its order",
@@ -51,3 +58,7 @@ def _reason(op: Op) -> tuple[str, str | None] | None:
             "end the program there, and launch what follows as a second one",
         )
     return None
+
+
+def _is_known(op: Op) -> bool:
+    return op.name in ARITHMETIC or direct_op(op.name, op.result.type) is not None
