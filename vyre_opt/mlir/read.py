@@ -26,7 +26,7 @@ from .read_ops import READ_OPS, named_type
 from .reader import Callee, Reader, attribute, dictionary, text_attribute
 from .same_body import is_same_function
 from .spelling import WORKGROUP, memref_type
-from .syntax import HINTS, ParsedModule, parse_mlir
+from .syntax import HINTS, WRONG, ParsedModule, parse_mlir
 from .typed_values import Index, Memory, Missing, Plain, Refusal
 
 __all__ = ["read_mlir"]
@@ -52,6 +52,10 @@ def read_mlir(source: Source) -> Module:
     return reading.module
 
 
+def _malformed(op: Any) -> str:
+    return f"this {op.name} has other operands, results, attributes or regions than the op of that name"
+
+
 _OUTLINE = "of a gpu.launch, mlir-opt --gpu-kernel-outlining makes one"
 
 
@@ -71,9 +75,16 @@ class _Reading:
         modules = [op for op in self.parsed.op.walk() if op.name == "gpu.module"]
         for op in self.parsed.op.walk():
             if op.name == "gpu.launch_func":
-                self.launch(op)
+                self.guarded(op, self.launch)
         for op in modules:
             _GpuModule(self, op).read()
+
+    def guarded(self, op: Any, read: Callable[[Any], None]) -> None:
+        """Read an op; an error where it has not the parts that its name says."""
+        try:
+            read(op)
+        except WRONG:
+            self.error(op, _malformed(op))
 
     def launch(self, op: Any) -> None:
         reference = attribute(op, "kernel")
@@ -122,7 +133,7 @@ class _GpuModule:
             if op.name == "gpu.func" and _is_kernel(op):
                 self.callees = {}  # helpers may speak of the size of a workgroup
                 self.undeclared = set()
-                self.kernel(op)
+                self.reading.guarded(op, self.kernel)
         for block in self.op.regions[0].blocks:
             for op in block.ops:
                 if op.name in ("memref.global", "llvm.mlir.global", "llvm.func"):
@@ -436,9 +447,18 @@ def _run(r: Reader, theirs: Any, block: Block) -> None:
         except Refusal as refusal:
             r.loc = r.parsed.location(op)
             r.refuse(refusal)
-            for result in op.results:
-                r.values[result] = Missing()
+            _miss(r, op)
+        except WRONG:
+            r.loc = r.parsed.location(op)
+            r.refuse(Refusal(_malformed(op)))
+            _miss(r, op)
     r.block = outer
+
+
+def _miss(r: Reader, op: Any) -> None:
+    """Give the results of an op that was refused no value."""
+    for result in op.results:
+        r.values[result] = Missing()
 
 
 def _op(r: Reader, op: Any) -> None:

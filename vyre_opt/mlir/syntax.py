@@ -17,7 +17,10 @@ from ..ir.diagnostics import Diagnostic, DiagnosticError, Location, Source
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
-__all__ = ["ATOMIC_NUMBERS", "HINTS", "PREDICATES", "ParsedModule", "parse_mlir"]
+__all__ = ["ATOMIC_NUMBERS", "HINTS", "PREDICATES", "WRONG", "ParsedModule", "parse_mlir"]
+
+WRONG = (ArithmeticError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)
+"""What Python raises where an op has other parts than its name says: the generic form takes any for any op."""
 
 Parse = Callable[[Any, Any], Any]
 """(class of the op, parser) -> the op."""
@@ -57,6 +60,7 @@ def parse_mlir(source: Source) -> ParsedModule:
         ) from None
 
     parsed = ParsedModule(source)
+    _check_strings(source)
 
     class LocatedParser(Parser):
         """Keeps where each op begins and ends."""
@@ -87,7 +91,7 @@ def parse_mlir(source: Source) -> ParsedModule:
         if unknown and any(words in error.msg for words in ("unregistered", "not registered")):
             raise _not_read(source, unknown) from None
         raise _located(source, error.span.start, error.span.end, error.msg) from None
-    except (VerifyException, LookupError, ValueError, TypeError, AssertionError, AttributeError) as error:
+    except (VerifyException, *WRONG, AssertionError, MemoryError) as error:
         # what an op's own parser or constructor says of attributes that do not fit has no place
         last = max((end for _, end in parsed.places.values()), default=0)
         what = str(error).partition("\n")[0] or type(error).__name__
@@ -104,6 +108,16 @@ def _located(source: Source, start: int, end: int, message: str, help: str | Non
     return DiagnosticError(
         [Diagnostic("error", text, Location(source, start, max(end, start + 1)), help=help)]
     )
+
+
+_STRING = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"|(?P<open>")')
+
+
+def _check_strings(source: Source) -> None:
+    """Raises DiagnosticError for a string without an end, in which xdsl's lexer looks for it by exponentially many ways."""
+    for match in _STRING.finditer(source.text):
+        if match["open"]:
+            raise _located(source, match.start(), match.end(), "a string that does not end on its line")
 
 
 _ALIAS = re.compile(r"^#loc\w* = loc\(.*\)$", re.MULTILINE)
