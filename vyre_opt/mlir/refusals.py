@@ -15,6 +15,9 @@ _MOVED_BYTES = (1, 2, 4, 8)
 def refusals(program: Program, module: Module) -> list[Diagnostic]:
     """An error, located at its op or buffer, for each thing that cannot be written."""
     errors = [e for buffer in program.buffers.values() for e in _of_buffer(program, buffer)]
+    if program.cluster is not None:
+        message = f"program @{program.name}: the gpu dialect of LLVM 16 has no clusters of workgroups"
+        errors.append(Diagnostic("error", message, program.loc, help="emit ptx"))
     for op in program.walk():
         reason = _reason(op)
         if reason is not None:
