@@ -112,7 +112,7 @@ def _record(
     target = GPUS[chip]
     lowered = lower([Unit(program, case.module)], target)
     (entry,) = lowered.kernels
-    ours = emit_ptx(lowered, target, (8, 0))
+    ours = emit_ptx(lowered, target, (8, 1))
     by_name = dict(zip([b.name for b in program.bound_buffers], case.arrays, strict=True))
     storage, buffers = storage_buffers(program), []
     for place, buffer in enumerate(storage):
