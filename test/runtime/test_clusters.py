@@ -133,3 +133,11 @@ def test_a_grid_is_whole_clusters() -> None:
     for target in ("ref", "cpu"):
         with pytest.raises(BadInputs, match="clusters of 2 workgroups along x, of which 3 are not whole"):
             dispatcher(target).dispatch(program, arrays, 3)
+
+
+def test_a_launch_is_of_whole_clusters() -> None:
+    pipeline = "\npipeline @main {\n  buffer @s : u32[256] read_write live_in\n  buffer @y : u32[96] write\n"
+    launch = "  launch @p grid(3) (@s, @y)\n}\n"
+    text = PROGRAM.format(lines=f"{STORE}\n  barrier cluster", storage=256)
+    with pytest.raises(DiagnosticError, match="3 workgroups along x are not whole clusters of 2"):
+        parse(text + pipeline + launch)

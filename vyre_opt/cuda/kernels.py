@@ -141,12 +141,17 @@ class LoadedKernel:
         libcuda.launch(self.function, grid, block, shared, queue.handle, arguments, cooperative, symbol)
 
     def check_grid(self, grid: Dim3) -> None:
-        """Raises BackendError for a grid that is too large for the GPU.  The context must be current."""
+        """Raises BackendError for a grid that is too large for the GPU, or not whole clusters.  The context must be current."""
         for axis, extent, limit in zip("xyz", grid, MAX_GRID, strict=True):
             if extent > limit:
                 raise BackendError(
                     f"program @{self.kernel.program.name}: {extent} workgroups along {axis}; a GPU takes {limit}"
                 )
+        cluster = self.kernel.program.cluster
+        if cluster and grid[0] % cluster:
+            raise BackendError(
+                f"program @{self.kernel.program.name} runs in clusters of {cluster} workgroups along x, of which {grid[0]} are not whole"
+            )
         if self.kernel.is_cooperative:
             self._check_residents(grid)
 

@@ -175,9 +175,12 @@ class _ModuleChecker:
         if not 1 <= size <= MAX_CLUSTER:
             shown = show_number(size)
             self.error(f"a cluster has 1 to {MAX_CLUSTER} workgroups, not {shown}", program.loc)
-        elif program.grid is not None and program.grid[0] % size:
-            message = f"{program.grid[0]} workgroups along x are not whole clusters of {size}"
-            self.error(message, program.loc)
+        elif program.grid is not None:
+            self.whole_clusters(program, program.grid, program.loc)
+
+    def whole_clusters(self, program: Program, grid: tuple[int, int, int], loc: Location | None) -> None:
+        if program.cluster and grid[0] % program.cluster:
+            self.error(f"{grid[0]} workgroups along x are not whole clusters of {program.cluster}", loc)
 
     def grid(self, grid: tuple[int, int, int], program: Program, loc: Location | None) -> None:
         for axis, count, lanes, limit in zip("xyz", grid, program.workgroup, MAX_GRID, strict=True):
@@ -469,6 +472,7 @@ class _ModuleChecker:
             self.error(f"the grid has no value: {problem}", stage.loc)
             return
         self.grid(grid, program, stage.loc)
+        self.whole_clusters(program, grid, stage.loc)
         if program.grid is not None and program.grid != grid:
             shown = ", ".join(map(str, program.grid))
             error = self.error(f"program @{program.name} fixes its grid to ({shown})", stage.loc)

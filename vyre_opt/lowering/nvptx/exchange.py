@@ -12,6 +12,9 @@ So nothing waits for the loads of the workgroup, and a value is there after one 
 Barriers take the objects by turns.  A workgroup that a barrier has let go may store before the last one has come to
 others; with one object these bytes would count for the barrier where the others still wait.  It cannot be two barriers
 ahead, since the next one waits for the others.
+
+Arrivals and waits have the scope of a workgroup, which is the default: a wider one makes ptxas write a fence for all memory.  What
+crosses workgroups is ordered by the objects themselves: the bytes of a store are complete when the value is there.
 """
 
 from __future__ import annotations
