@@ -6,7 +6,18 @@ import numpy as np
 import pytest
 from support.cluster_programs import WAYS, HandOff
 
-from vyre_opt import BadInputs, DiagnosticError, PassManager, ProgramError, dispatcher, parse
+import vyre_opt
+from vyre_opt import (
+    BadInputs,
+    DiagnosticError,
+    PassManager,
+    ProgramError,
+    Write,
+    dispatcher,
+    parse,
+    program,
+    u32,
+)
 from vyre_opt.ir.program import Module
 
 SEEDS = [*range(6), *(pytest.param(n, marks=pytest.mark.slow) for n in range(6, 120))]
@@ -141,3 +152,22 @@ def test_a_launch_is_of_whole_clusters() -> None:
     text = PROGRAM.format(lines=f"{STORE}\n  barrier cluster", storage=256)
     with pytest.raises(DiagnosticError, match="3 workgroups along x are not whole clusters of 2"):
         parse(text + pipeline + launch)
+
+
+@program(workgroup=32, cluster=2)
+def mirrored(y: Write[u32]):  # type: ignore[no-untyped-def]
+    t = vyre_opt.shared(u32, 64, "cluster")
+    own = vyre_opt.workgroup_id(0) % 2 * 32 + vyre_opt.local_id(0)
+    t[own] = vyre_opt.global_id(0)
+    vyre_opt.barrier("cluster")
+    y[vyre_opt.global_id(0)] = t[63 - own]
+
+
+def test_in_python() -> None:
+    y = np.zeros(256, np.uint32)
+    for target in ("ref", "cpu"):
+        mirrored.options(target=target)[8](y)
+        np.testing.assert_array_equal(y, np.arange(256).reshape(4, 64)[:, ::-1].ravel())
+    for wrong in ("8", (2, 2), 0, 1.5, True):
+        with pytest.raises(ValueError, match="cluster is a number of workgroups"):
+            program(cluster=wrong)  # type: ignore[call-overload]

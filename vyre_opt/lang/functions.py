@@ -39,6 +39,7 @@ def program(
     workgroup: int | Sequence[int] = 256,
     grid: int | Sequence[int] | None = None,
     prefer_shared: int | None = None,
+    cluster: int | None = None,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 
 
@@ -48,24 +49,31 @@ def program(
     workgroup: int | Sequence[int] = 256,
     grid: int | Sequence[int] | None = None,
     prefer_shared: int | None = None,
+    cluster: int | None = None,
 ) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
     """A Python function as a program: `@program(workgroup=256)`, called as `name[grid](arguments)`.
 
     `workgroup`: invocations of a workgroup, one to three extents.  `grid`: workgroups, where they are fixed.
-    `prefer_shared`: percent of a multiprocessor's cache that should be workgroup memory, a hint for GPUs.
+    `prefer_shared`: percent of a multiprocessor's cache that should be workgroup memory, a hint for GPUs.  `cluster`: how many
+    workgroups, neighbours along the first axis, share memory and meet at barriers of a cluster.
     """
     dims, fixed = _dims(workgroup, "workgroup"), None if grid is None else _dims(grid, "grid")
     shared = None if prefer_shared is None else _percentage(prefer_shared)
+    together = None if cluster is None else _workgroups(cluster)
     if function is None:
-        return functools.partial(_kernel, workgroup=dims, grid=fixed, prefer_shared=shared)
-    return _kernel(function, dims, fixed, shared)
+        return functools.partial(_kernel, workgroup=dims, grid=fixed, prefer_shared=shared, cluster=together)
+    return _kernel(function, dims, fixed, shared, together)
 
 
 def _kernel(
-    function: Callable[..., Any], workgroup: Dim3, grid: Dim3 | None, prefer_shared: int | None
+    function: Callable[..., Any],
+    workgroup: Dim3,
+    grid: Dim3 | None,
+    prefer_shared: int | None,
+    cluster: int | None,
 ) -> Kernel:
     check_function(function, "@program")
-    return Kernel(function, workgroup, grid, prefer_shared)
+    return Kernel(function, workgroup, grid, prefer_shared, cluster)
 
 
 def check_function(function: Any, decorator: str) -> None:
@@ -80,6 +88,13 @@ def _dims(extents: int | Sequence[int], what: str) -> Dim3:
         raise ValueError(f"{what} is one to three whole numbers, not {extents!r}")
     x, y, z = (*dims, 1, 1)[:3]
     return x, y, z
+
+
+def _workgroups(number: int) -> int:
+    count = constant_of(number)
+    if type(count) is not int or count < 1:
+        raise ValueError(f"cluster is a number of workgroups, not {number!r}")
+    return count
 
 
 def _percentage(number: int) -> int:
@@ -132,10 +147,11 @@ class Kernel:
         workgroup: Dim3,
         grid: Dim3 | None,
         prefer_shared: int | None = None,
+        cluster: int | None = None,
     ) -> None:
         functools.update_wrapper(self, function)
         self.function, self.workgroup, self.grid = function, workgroup, grid
-        self.prefer_shared = prefer_shared
+        self.prefer_shared, self.cluster = prefer_shared, cluster
         remember_source(function)
         self._target: str | Dispatcher | None = None
         self._passes: str | None = "default"
@@ -153,7 +169,7 @@ class Kernel:
 
     def options(self, *, target: str | Dispatcher | None = None, passes: str | None = "default") -> Kernel:
         """The same kernel for a target, ref, cpu, cuda or a dispatcher, or after other passes (None: none)."""
-        other = Kernel(self.function, self.workgroup, self.grid, self.prefer_shared)
+        other = Kernel(self.function, self.workgroup, self.grid, self.prefer_shared, self.cluster)
         other.__dict__.update({k: v for k, v in self.__dict__.items() if k == "module"})
         other._target, other._passes, other._original = target, passes, self._original or self
         return other
@@ -224,7 +240,7 @@ class Kernel:
     @functools.cached_property
     def module(self) -> Module:
         """The module of the kernel, translated now if it was not.  Raises DiagnosticError."""
-        return translate_program(self.function, self.workgroup, self.grid, self.prefer_shared)
+        return translate_program(self.function, self.workgroup, self.grid, self.prefer_shared, self.cluster)
 
     @property
     def _program(self) -> Program:

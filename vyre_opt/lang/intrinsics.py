@@ -116,8 +116,8 @@ def _named(name: str) -> str:
 
 _OWN = {
     "shared": (
-        "dtype, size",
-        "shared(f32, 256), shared(f32, (16, 17)): memory that the invocations of a workgroup share.",
+        "dtype, size, scope='workgroup'",
+        "shared(f32, 256), shared(f32, (16, 17)): memory that the invocations of a workgroup share, or with 'cluster' those of a cluster.",
     ),
     "buffer": ("dtype, size", "buffer(f32, n), buffer(f32, (rows, columns)): a buffer of a pipeline."),
     "host_read": (

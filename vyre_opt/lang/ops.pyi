@@ -302,8 +302,8 @@ def trap(message: Any) -> None:
     """Stops the dispatch with a message."""
 def debug_print(format: Any, *values: Any) -> None:
     """Prints a line; each operand in the place of its directive."""
-def shared(dtype: Any, size: Any) -> Any:
-    """shared(f32, 256), shared(f32, (16, 17)): memory that the invocations of a workgroup share."""
+def shared(dtype: Any, size: Any, scope: Any = "workgroup") -> Any:
+    """shared(f32, 256), shared(f32, (16, 17)): memory that the invocations of a workgroup share, or with 'cluster' those of a cluster."""
 def buffer(dtype: Any, size: Any) -> Any:
     """buffer(f32, n), buffer(f32, (rows, columns)): a buffer of a pipeline."""
 def host_read(array: Any) -> Any:

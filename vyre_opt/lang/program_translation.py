@@ -28,7 +28,11 @@ __all__ = ["annotated_arguments", "translate_program"]
 
 
 def translate_program(
-    function: Callable[..., Any], workgroup: Dim3, grid: Dim3 | None, prefer_shared: int | None = None
+    function: Callable[..., Any],
+    workgroup: Dim3,
+    grid: Dim3 | None,
+    prefer_shared: int | None = None,
+    cluster: int | None = None,
 ) -> Module:
     """The module with the program of a function, and the functions that it calls.
 
@@ -36,7 +40,7 @@ def translate_program(
     """
     source = FunctionSource(function)
     loc = source.location(source.tree)
-    program = Program(source.name, workgroup, grid, prefer_shared=prefer_shared, loc=loc)
+    program = Program(source.name, workgroup, grid, prefer_shared=prefer_shared, cluster=cluster, loc=loc)
     module = Module(source=source.source)
     diagnostics: list[Diagnostic] = []
     emitter = Emitter(program.body)

@@ -220,8 +220,11 @@ class Statements(Expressions):
             return None
         if len(targets) != 1 or not isinstance(targets[0], ast.Name):
             raise Unsupported(node, "shared memory needs a name", "assign it: tile = vyre.shared(f32, 256)")
-        if len(node.args) != 2 or node.keywords:
+        if len(node.args) not in (2, 3) or node.keywords:
             raise Unsupported(node, "shared memory has a type and a size: vyre.shared(f32, 256)")
+        scope = self.static(node.args[2], "who shares memory") if len(node.args) == 3 else "workgroup"
+        if scope not in ("workgroup", "cluster"):
+            raise Unsupported(node.args[2], f"a workgroup or a cluster shares memory, not {scope!r}")
         dtype = scalar_type(self.static(node.args[0], "a type"))
         size = self.static(node.args[1], "the size of shared memory")
         if dtype is None:
@@ -241,7 +244,7 @@ class Statements(Expressions):
         number, fresh = 0, name
         while fresh in self.program.buffers:
             number, fresh = number + 1, f"{name}_{number + 1}"
-        buffer = Buffer(fresh, dtype, shape, AccessMode.WORKGROUP, loc=self.source.location(node))
+        buffer = Buffer(fresh, dtype, shape, AccessMode(scope), loc=self.source.location(node))
         self.program.buffers[fresh] = buffer
         return BufferView(buffer)
 
