@@ -7,7 +7,7 @@ from itertools import product
 
 import z3
 
-from ..ir.ops import SCOPES
+from ..ir.ops import BEYOND_WORKGROUP, SCOPES
 from ..ir.program import Block, Op, Program
 from .accesses import Access, accesses_of, are_apart, named
 from .in_bounds import shown_at
@@ -79,7 +79,7 @@ def _closed(barrier: Op, what: str, holds: bool) -> Obligation:
 
 def _apart(nesting: Nesting, barrier: Op, a: Access, b: Access) -> Obligation:
     program = nesting.program
-    is_grid = barrier.attrs["scope"] in ("cluster", "grid") and not program.buffers[a.buffer].is_workgroup
+    is_grid = barrier.attrs["scope"] in BEYOND_WORKGROUP and not program.buffers[a.buffer].is_workgroup
     one = Point.any(nesting, Group(program), "one")
     group = Group(program, "other") if is_grid else one.group
     other = Point.any(nesting, group, "other")

@@ -20,7 +20,7 @@ import z3
 
 from ..ir.grids import Extent, GridCall, fold, length_key
 from ..ir.loops import bounds
-from ..ir.ops import OPS
+from ..ir.ops import BEYOND_WORKGROUP, OPS
 from ..ir.pipeline import Launch
 from ..ir.program import AccessMode, Block, Op, Program, Value
 from ..ir.rewrite import clone
@@ -101,7 +101,7 @@ def _check_independence(program: Program) -> None:
             raise Mismatch(f"workgroups of @{program.name} may wait for each other", op)
         if "print" in op.definition.effects:
             raise Mismatch(f"lines of @{program.name} come in the order of its workgroups", op)
-        if op.name == "barrier" and op.attrs["scope"] in ("cluster", "grid"):
+        if op.name == "barrier" and op.attrs["scope"] in BEYOND_WORKGROUP:
             raise Mismatch(f"workgroups of @{program.name} wait for each other", op)
 
 

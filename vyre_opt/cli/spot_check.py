@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..ir.ops import BEYOND_WORKGROUP
 from ..ir.program import Dim3, Module, Op, Program
 from ..runtime.arrays import POISON
 from ..runtime.dispatcher import Dispatcher, ProgramError, Scratch
@@ -312,6 +313,5 @@ def _storage_atomics(program: Program) -> Iterator[Op]:
 
 def _waits_for_grid(program: Program) -> bool:
     return any(
-        op.definition.kernel is not None or op.attrs.get("scope") in ("cluster", "grid")
-        for op in program.walk()
+        op.definition.kernel is not None or op.attrs.get("scope") in BEYOND_WORKGROUP for op in program.walk()
     )

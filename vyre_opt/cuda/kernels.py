@@ -21,6 +21,7 @@ from ..runtime.cache.compilations import Compilation, fetch, new_log
 from ..runtime.cache.keys import called_fingerprints
 from ..runtime.cache.store import Store, default_store
 from ..runtime.dispatcher import BackendError, BadInputs
+from ..runtime.inputs import broken_cluster
 from . import libcuda, ptx_cache
 from .device import Device
 from .faults import FaultRecord, program_error
@@ -147,11 +148,9 @@ class LoadedKernel:
                 raise BackendError(
                     f"program @{self.kernel.program.name}: {extent} workgroups along {axis}; a GPU takes {limit}"
                 )
-        cluster = self.kernel.program.cluster
-        if cluster and grid[0] % cluster:
-            raise BackendError(
-                f"program @{self.kernel.program.name} runs in clusters of {cluster} workgroups along x, of which {grid[0]} are not whole"
-            )
+        broken = broken_cluster(self.kernel.program, grid)
+        if broken is not None:
+            raise BackendError(broken)
         if self.kernel.is_cooperative:
             self._check_residents(grid)
 

@@ -22,6 +22,8 @@ __all__ = ["OPS", "Attr", "KernelDef", "OpDef", "Role"]
 AXES = ("x", "y", "z")
 SCOPES = ("subgroup", "workgroup", "cluster", "grid")
 """Of barriers, each within the next."""
+BEYOND_WORKGROUP = ("cluster", "grid")
+"""Those at which workgroups wait for each other."""
 ORDERS = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
 COMBINERS = ("add", "mul", "min", "max", "and", "or", "xor")
 FASTMATH = ("contract", "reassoc", "nnan", "ninf", "nsz", "arcp", "afn")

@@ -12,8 +12,8 @@ by shuffles within a subgroup and through @partials across subgroups, and store 
 lane reads its rows of the vectors from there for the next step.
 
 @line holds each vector twice, of which a step reads one and writes the other: so one barrier a step is
-enough.  Elements of one row of all vectors are neighbours, `stride` elements from the next row.  Cores do not depend on the vectors, so a lane's part of the next
-core is loaded before the barrier, and arrives while the workgroups wait for each other.
+enough.  Elements of one row of all vectors are neighbours, `stride` elements from the next row.  Cores do not depend on the
+vectors, so a lane's part of the next core is loaded before the barrier, and arrives while the workgroups wait for each other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise, product
 from math import gcd, prod
-from typing import cast
 
 from ..ir.builder import Builder
 from ..ir.program import Buffer, Program, Value
@@ -163,7 +162,8 @@ class _Spread:
         cluster, grid = (workgroups, None) if vectors else (None, workgroups)
         self.b = b = Builder("chain", workgroup=lanes, grid=grid, cluster=cluster)
         self.scope, self.memory = ("cluster", "cluster") if vectors else ("grid", "read_write")
-        self.ranks, self.count = ranks, cast("Value | None", None)
+        self.ranks = ranks
+        self.count: Value | None = None
         longest = -(-max(ranks[1:]) // 4) * 4  # vectors of 4 begin aligned in both halves
         self.stride = self.vectors if self.vectors < 3 else -(-self.vectors // 4) * 4
         self.half = longest * self.stride

@@ -209,11 +209,20 @@ def _operands_and_types(cls: Any, parser: Any) -> Any:
 
 def _cast(cls: Any, parser: Any) -> Any:
     """`%a attr-dict : source to target`."""
+    return _converted(cls, parser, lambda: parser.parse_keyword("to"))
+
+
+def _arrow(cls: Any, parser: Any) -> Any:
+    """`%a attr-dict : type -> type`."""
+    return _converted(cls, parser, lambda: parser.parse_punctuation("->"))
+
+
+def _converted(cls: Any, parser: Any, between: Callable[[], Any]) -> Any:
     value = parser.parse_unresolved_operand()
     attributes = _attributes(parser)
     parser.parse_punctuation(":")
     source = parser.parse_type()
-    parser.parse_keyword("to")
+    between()
     target = parser.parse_type()
     operand = parser.resolve_operand(value, source)
     return _create(cls, operands=[operand], result_types=[target], attributes=attributes)
@@ -437,18 +446,6 @@ def _lane(cls: Any, parser: Any) -> Any:
     return _create(
         cls, operands=operands, result_types=[kind if len(values) > 1 else element], attributes=attributes
     )
-
-
-def _arrow(cls: Any, parser: Any) -> Any:
-    """`%a attr-dict : type -> type`."""
-    value = parser.parse_unresolved_operand()
-    attributes = _attributes(parser)
-    parser.parse_punctuation(":")
-    source = parser.parse_type()
-    parser.parse_punctuation("->")
-    target = parser.parse_type()
-    operand = parser.resolve_operand(value, source)
-    return _create(cls, operands=[operand], result_types=[target], attributes=attributes)
 
 
 def _wait_group(cls: Any, parser: Any) -> Any:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from ..analysis.effects import Effects, effects_of, summarize
-from ..ir.ops import SCOPES
+from ..ir.ops import BEYOND_WORKGROUP, SCOPES
 from ..ir.program import Block, Module, Op, Program
 from .manager import PassContext
 from .registry import Pass, register
@@ -90,7 +90,7 @@ class _Eliminator:
         self.trivial_scopes = {"subgroup", "workgroup"} if has_one_lane else set()
         """The scopes that hold a single invocation."""
         if has_one_lane and program.grid == (1, 1, 1):
-            self.trivial_scopes |= {"cluster", "grid"}
+            self.trivial_scopes |= set(BEYOND_WORKGROUP)
 
     @cached_property
     def numbers(self) -> dict[Op, int]:

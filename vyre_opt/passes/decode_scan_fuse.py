@@ -22,6 +22,7 @@ from ..analysis.pipeline_uses import PipelineUses, is_host_visible
 from ..analysis.refusal import Refusal
 from ..fusion.workgroup_memory import DEFAULT_BUDGET, workgroup_budget
 from ..fusion.workgroup_tile import promote_to_tile
+from ..ir.ops import BEYOND_WORKGROUP
 from ..ir.program import AccessMode, Buffer, Module, Op, Program
 from ..ir.types import DataType
 from .manager import PassContext
@@ -206,7 +207,7 @@ def _decide_buffer(
 
 def _grid_sync(program: Program) -> Op | None:
     return next(
-        (op for op in program.walk() if op.name == "barrier" and op.attrs["scope"] in ("cluster", "grid")),
+        (op for op in program.walk() if op.name == "barrier" and op.attrs["scope"] in BEYOND_WORKGROUP),
         None,
     )
 

@@ -277,12 +277,19 @@ def check_grid(program: Program, grid: int | Sequence[int] | None) -> Dim3:
             raise BadInputs(
                 f"{show_number(extent)} workgroups of {size} along {axis} are more than the 2^32 invocations that ids count"
             )
-    if program.cluster and result[0] % program.cluster:
-        raise BadInputs(
-            f"program @{program.name} runs in clusters of {program.cluster} workgroups along x, of which {result[0]} are not whole"
-        )
+    broken = broken_cluster(program, result)
+    if broken is not None:
+        raise BadInputs(broken)
     check_workgroups(program.name, result)
     return result
+
+
+def broken_cluster(program: Program, grid: Dim3) -> str | None:
+    """Why a grid is not one of whole clusters; None where it is."""
+    if not program.cluster or grid[0] % program.cluster == 0:
+        return None
+    what = f"clusters of {program.cluster} workgroups along x, of which {grid[0]} are not whole"
+    return f"program @{program.name} runs in {what}"
 
 
 # --- specialization constants and calls

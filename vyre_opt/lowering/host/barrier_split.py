@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ...ir.loops import bounds, inits
+from ...ir.ops import BEYOND_WORKGROUP
 from ...ir.program import Block, Op, Program, Value
 
 __all__ = [
@@ -88,9 +89,9 @@ class SegmentPlan:
 def split_at_barriers(program: Program) -> SegmentPlan:
     """The plan of a flat program."""
     ops = list(walk(program.body.ops))
-    grid = any(_is_barrier(op, _WIDE_SCOPES) for op in ops)
+    grid = any(_is_barrier(op, BEYOND_WORKGROUP) for op in ops)
     aliases: dict[Value, Value] = {}
-    items = _cut(program.body.ops, _WIDE_SCOPES if grid else _SCOPES, aliases)
+    items = _cut(program.body.ops, BEYOND_WORKGROUP if grid else _SCOPES, aliases)
     stored: set[Value] = set()
     for item in _flat(items):
         if isinstance(item, Segment):
@@ -113,9 +114,8 @@ def walk(ops: list[Op]) -> Iterator[Op]:
             yield from walk(block.ops)
 
 
-_WIDE_SCOPES = ("cluster", "grid")
-"""Of barriers at which all workgroups meet; those of one cluster could, but would gain nothing."""
-_SCOPES = ("workgroup", *_WIDE_SCOPES)
+# At a cluster barrier all workgroups meet, too: those of one cluster could, but would gain nothing
+_SCOPES = ("workgroup", *BEYOND_WORKGROUP)
 
 
 def _is_barrier(op: Op, scopes: tuple[str, ...]) -> bool:
@@ -130,7 +130,7 @@ def _cut(ops: list[Op], scopes: tuple[str, ...], aliases: dict[Value, Value]) ->
     def flush(assigns: list[tuple[Value, Value]]) -> None:
         if not run and not assigns:
             return
-        if scopes == _WIDE_SCOPES:
+        if scopes == BEYOND_WORKGROUP:
             inner = _cut(run, _SCOPES, aliases)
             _assign(inner, assigns)
             items.append(Phase(inner))
@@ -162,7 +162,7 @@ def _block(op: Op, block: Block, scopes: tuple[str, ...], aliases: dict[Value, V
     end = block.terminator
     if end is not None and end.name == "yield" and end.operands:
         assigns = list(zip(op.results, end.operands, strict=True))
-        if scopes == _WIDE_SCOPES:
+        if scopes == BEYOND_WORKGROUP:
             # Segments stand in phases here; the region may have ended in a split, or be empty
             if not items or not isinstance(items[-1], Phase):
                 items.append(Phase([]))

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ...ir.ops import SUBGROUP_SIZE
+from ...ir.ops import BEYOND_WORKGROUP, SUBGROUP_SIZE
 from ...ir.program import Op, Value
 from ...ir.uniformity import Level
 from ..common.lane_shape import CARRIER_BYTES, SCALAR, LaneShape, carrier
@@ -323,7 +323,7 @@ class SegmentEmitter:
     def _split(self, split: SplitOp) -> None:
         scopes = [op.attrs["scope"] for op in split.op.walk() if op.name == "barrier"]
         # A branch around a grid barrier is taken once for all workgroups, so all must agree
-        needed = Level.GRID if {"cluster", "grid"} & set(scopes) else Level.WORKGROUP
+        needed = Level.GRID if set(BEYOND_WORKGROUP) & set(scopes) else Level.WORKGROUP
         if any(self.builder.facts.level(value) > needed for value in control_operands(split.op)):
             raise DivergentBarrier(split.op)
         write: dict[str, Callable[[SplitOp], None]] = {"if": self._if, "for": self._for, "while": self._while}

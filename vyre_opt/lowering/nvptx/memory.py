@@ -17,7 +17,7 @@ from ..common.lane_shape import SCALAR, LaneShape
 from .abi import ALIGNMENT
 from .exchange import send
 from .function_emitter import NO_METADATA, BufferRef, FunctionEmitter
-from .values import as_vector
+from .values import as_vector, words_of
 
 __all__ = [
     "MEMORY_OPS",
@@ -136,7 +136,7 @@ def address(
 def _pieces(
     emitter: FunctionEmitter, op: Op, access: ThreadAccess, index: Value, moved: DataType
 ) -> Iterator[tuple[int, int, str]]:
-    """The accesses that together move a value of type `moved`: (first scalar, scalars, pointer operand)."""
+    """The accesses that together move a value of type `moved`: (first scalar, scalars, pointer)."""
     buffer = emitter.context.program.buffers[op.attrs["buffer"]]
     size = moved.element.size_bytes or 1
     aligned = size
@@ -145,8 +145,12 @@ def _pieces(
     # Pieces of equal width, a power of two: a vec3 moves as three scalars
     wide = min(aligned // size, moved.lanes & -moved.lanes) or 1
     for first in range(0, moved.lanes, wide):
-        pointer = address(emitter, access, moved.element, buffer.dtype.lanes, first)
-        yield first, wide, f"{access.buffer.type} {pointer}, align {wide * size}"
+        yield first, wide, address(emitter, access, moved.element, buffer.dtype.lanes, first)
+
+
+def _aligned(access: ThreadAccess, pointer: str, moved: DataType, wide: int) -> str:
+    """The operand of a load or store of so many scalars at a pointer."""
+    return f"{access.buffer.type} {pointer}, align {wide * (moved.element.size_bytes or 1)}"
 
 
 def aligned_bytes(alignment: Alignment, moved: DataType, index: Value, lanes_per_element: int) -> int:
@@ -174,7 +178,7 @@ def _load(emitter: FunctionEmitter, op: Op) -> None:
         elements: list[str] = []
         for _, wide, pointer in _pieces(emitter, op, access, index, dtype):
             kind = LaneShape(wide).of(memory)
-            raw = w.emit(f"load {kind}, {pointer}{constant}")
+            raw = w.emit(f"load {kind}, {_aligned(access, pointer, dtype, wide)}{constant}")
             lanes = (
                 [w.emit(f"extractelement {kind} {raw}, i32 {k}") for k in range(wide)] if wide > 1 else [raw]
             )
@@ -210,25 +214,15 @@ def store(emitter: FunctionEmitter, op: Op) -> None:
     def write() -> list[str]:
         for first, wide, pointer in _pieces(emitter, op, access, index, dtype):
             lanes = elements[first : first + wide]
-            raw = [conversions.store_value(emitter.w, SCALAR, dtype.element, lane) for lane in lanes]
             if access.buffer.has_replicas:
-                place = pointer.removeprefix(f"{access.buffer.type} ").split(",")[0]
-                send(emitter, place, [word for each in raw for word in _words(emitter, each, memory)])
+                send(emitter, pointer, [w for lane in lanes for w in words_of(emitter, dtype.element, lane)])
                 continue
-            emitter.w.line(f"store {LaneShape(wide).of(memory)} {as_vector(emitter, raw, memory)}, {pointer}")
+            raw = [conversions.store_value(emitter.w, SCALAR, dtype.element, lane) for lane in lanes]
+            operand = _aligned(access, pointer, dtype, wide)
+            emitter.w.line(f"store {LaneShape(wide).of(memory)} {as_vector(emitter, raw, memory)}, {operand}")
         return []
 
     guarded(emitter, access.happens, write, dtype)
-
-
-def _words(emitter: FunctionEmitter, value: str, memory: str) -> list[str]:
-    """The 32-bit words of a value of 4 or 8 bytes, the low one first."""
-    w = emitter.w
-    if memory in ("i32", "float"):
-        return [w.emit(f"bitcast {memory} {value} to i32")]
-    whole = w.emit(f"bitcast {memory} {value} to i64")
-    low = w.emit(f"trunc i64 {whole} to i32")
-    return [low, w.emit(f"trunc i64 {w.emit(f'lshr i64 {whole}, 32')} to i32")]
 
 
 MEMORY_OPS: dict[str, Callable[[FunctionEmitter, Op], None]] = {"load": _load, "store": store}

@@ -17,6 +17,7 @@ from math import prod
 
 from ...analysis.effects import effects_of
 from ...ir.loops import bounds
+from ...ir.ops import BEYOND_WORKGROUP
 from ...ir.program import Block, Buffer, Op, Program, Value
 from ...ir.rewrite import constant_value
 from .abi import ALIGNMENT
@@ -124,7 +125,7 @@ class _Walk:
         return pending
 
     def _barrier(self, op: Op, pending: int) -> int:
-        if op.attrs["scope"] not in ("cluster", "grid"):
+        if op.attrs["scope"] not in BEYOND_WORKGROUP:
             return pending
         if self.written:
             name = min(self.written)

@@ -19,7 +19,7 @@ from ...ir.types import DataType
 from ..common import conversions, elementwise
 from ..common.lane_shape import SCALAR, carrier
 from .function_emitter import FunctionEmitter
-from .values import lane, subgroup_lanes
+from .values import lane, subgroup_lanes, words_of
 
 __all__ = ["SUBGROUP_OPS", "lane_mask"]
 
@@ -42,24 +42,8 @@ def lane_mask(emitter: FunctionEmitter) -> str:
 # --- words
 
 
-def _words(emitter: FunctionEmitter, dtype: DataType, element: str) -> list[str]:
-    """The bits of a scalar as one i32 or two, the low one first."""
-    w = emitter.w
-    if carrier(dtype) == "float":  # f16 and bf16 too, which are carried as float
-        return [w.emit(f"bitcast float {element} to i32")]
-    if dtype.is_bool:
-        return [w.emit(f"zext i1 {element} to i32")]
-    bits = conversions.bits_of(w, SCALAR, dtype, element)
-    if dtype.bits == 32:
-        return [bits]
-    if dtype.bits != 64:
-        return [w.emit(f"zext i{dtype.bits} {bits} to i32")]
-    high = w.emit(f"lshr i64 {bits}, 32")
-    return [w.emit(f"trunc i64 {part} to i32") for part in (bits, high)]
-
-
 def _element(emitter: FunctionEmitter, dtype: DataType, words: list[str]) -> str:
-    """The scalar that `_words` took apart."""
+    """The scalar that `words_of` took apart."""
     w = emitter.w
     if carrier(dtype) == "float":
         return w.emit(f"bitcast i32 {words[0]} to float")
@@ -83,7 +67,7 @@ _CLAMPS = {"up": 0, "down": 31, "bfly": 31, "idx": 31}
 def _move(emitter: FunctionEmitter, dtype: DataType, element: str, mode: str, operand: str, mask: str) -> str:
     """A scalar from another lane, by shfl.sync in `mode`; the lane that `operand` (i32) leads to must exist."""
     name, clamp = f"llvm.nvvm.shfl.sync.{mode}.i32", str(_CLAMPS[mode])
-    args = [[("i32", x) for x in (mask, word, operand, clamp)] for word in _words(emitter, dtype, element)]
+    args = [[("i32", x) for x in (mask, word, operand, clamp)] for word in words_of(emitter, dtype, element)]
     return _element(emitter, dtype, [emitter.w.call(name, "i32", arg) for arg in args])
 
 

@@ -13,11 +13,11 @@ from ...ir.rewrite import constant_value
 from ...ir.types import DataType
 from ..common import conversions, elementwise
 from ..common.guards import largest_lane, needs_guard
-from ..common.lane_shape import SCALAR, LaneShape
+from ..common.lane_shape import SCALAR, LaneShape, carrier
 from .byte_permutes import permute_bytes
 from .function_emitter import Elements, FunctionEmitter
 
-__all__ = ["VALUE_OPS", "as_vector", "lane", "linear_id", "register", "subgroup_lanes"]
+__all__ = ["VALUE_OPS", "as_vector", "lane", "linear_id", "register", "subgroup_lanes", "words_of"]
 
 TARGET = "nvptx"
 
@@ -276,6 +276,22 @@ def _movemask(emitter: FunctionEmitter, op: Op) -> None:
     else:
         low, high = (w.emit(f"zext i32 {word} to i64") for word in words)
         emitter.set(op, w.emit(f"or i64 {low}, {w.emit(f'shl i64 {high}, 32')}"))
+
+
+def words_of(emitter: FunctionEmitter, dtype: DataType, element: str) -> list[str]:
+    """The bits of a scalar as one i32 or two, the low one first."""
+    w = emitter.w
+    if carrier(dtype) == "float":  # f16 and bf16 too, which are carried as float
+        return [w.emit(f"bitcast float {element} to i32")]
+    if dtype.is_bool:
+        return [w.emit(f"zext i1 {element} to i32")]
+    bits = conversions.bits_of(w, SCALAR, dtype, element)
+    if dtype.bits == 32:
+        return [bits]
+    if dtype.bits != 64:
+        return [w.emit(f"zext i{dtype.bits} {bits} to i32")]
+    high = w.emit(f"lshr i64 {bits}, 32")
+    return [w.emit(f"trunc i64 {part} to i32") for part in (bits, high)]
 
 
 VALUE_OPS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
