@@ -93,7 +93,7 @@ MUTANTS = (
     ),
     Mutant(
         "the words of 64 bits are sent the high one first",
-        "vyre_opt/lowering/nvptx/subgroup_ops.py",
+        "vyre_opt/lowering/nvptx/values.py",
         "for part in (bits, high)]",
         "for part in (high, bits)]",
         lit("lowering/ptx_subgroup_lanes"),
