@@ -22,10 +22,11 @@ from vyre_opt.kernels.matmul_program import (
     unit_schedule,
     units_take,
 )
-from vyre_opt.kernels.matmul_units import CHOICES
+from vyre_opt.kernels.matmul_units import WARPGROUP_CHOICES
 from vyre_opt.kernels.pitched_rows import pitch_of, pitched_rows, pitched_rows_grid
 from vyre_opt.lowering.nvptx.kernel import flat_program
-from vyre_opt.lowering.nvptx.targets import GPUS
+from vyre_opt.lowering.nvptx.targets import GPUS, gpu
+from vyre_opt.lowering.nvptx.warpgroups import MUL_ADD
 from vyre_opt.passes.manager import PassManager
 
 F32, F16, BF16 = DataType.F32, DataType.F16, DataType.BF16
@@ -34,6 +35,7 @@ SCHEDULES = [
     UnitSchedule(32, 64, 32, 2, 1, 1, 1),
     UnitSchedule(64, 64, 48, 4, 1, 2, 3),
     UnitSchedule(128, 64, 64, 3, 4, 1, 8),
+    UnitSchedule(64, 256, 32, 3, 4, 1, 8),
 ]
 EXTENTS = (1, 7, 8, 16, 31, 32, 40, 64, 65, 100, 130, 200)
 
@@ -86,12 +88,14 @@ def test_random_products_are_within_the_bound(seed: int, target: str) -> None:
     assert (error <= bound).all()
 
 
-@pytest.mark.parametrize("schedule", [schedule for _, schedule in CHOICES])
+@pytest.mark.parametrize("schedule", [schedule for _, schedule in WARPGROUP_CHOICES])
 def test_a_gpu_checks_no_access(schedule: UnitSchedule) -> None:
-    """All are proven, also at the edges: checks in the loop would take longer than the products."""
+    """All are proven, also at the edges: checks in the loop would take longer than the products.  And warpgroups multiply
+    where the schedule is of warpgroups."""
     for depth, columns in ((256, 256), (1000, 328), (64, 64)):
         problem = MatmulProblem(depth, columns, BF16, BF16, F32)
-        program = flat_program(matmul(problem, schedule), "trap")
+        program = flat_program(matmul(problem, schedule), gpu("sm_90a"), "trap")
+        assert any(op.definition is MUL_ADD for op in program.walk()) == schedule.is_of_warpgroups
         proven = BoundsProofs(program, {}).proven
         unproven = {
             op.attrs["buffer"]

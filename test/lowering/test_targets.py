@@ -64,7 +64,7 @@ def test_pairs_that_do_not_go_together():
 
 
 def test_devices_and_drivers():
-    assert gpu_of_device(9, 0).name == "sm_90"
+    assert gpu_of_device(9, 0).name == "sm_90a", "with instructions that later ones do not have"
     assert gpu_of_device(8, 8).name == "sm_87", "the newest that it still runs"
     assert gpu_of_device(13, 0).name == "sm_121"
     with pytest.raises(TargetError, match="too old"):

@@ -77,8 +77,13 @@ class CudaDispatcher:
         self.store = default_store() if cache else None
         self.compilations: deque[Compilation] = new_log()
         self._kernels: KernelCache | None = None
-        self.rows = RowMajorPrograms(bounds)
+        self.rows = RowMajorPrograms(bounds, self._with_warpgroups)
         self._at_levels: dict[int, CudaDispatcher] = {opt_level: self}
+
+    def _with_warpgroups(self, program: Program) -> Program:
+        from ..lowering.nvptx.warpgroups import with_warpgroups
+
+        return with_warpgroups(program, self.facts.target, self.options.bounds)
 
     @property
     def level(self) -> int:

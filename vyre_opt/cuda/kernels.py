@@ -220,7 +220,7 @@ class KernelCache:
         keys = list(map(_key, units))
         programs = [unit.program for unit in units]
         # here and not in `lower` alone: the ops of fault sites are those of these units
-        units = _as_compiled(units, options)
+        units = _as_compiled(units, facts.target, options)
         try:
             version = ptx_version(facts.target, options.ptx)
             if version > facts.ptx:
@@ -250,13 +250,15 @@ def compile_into_cache(target: GpuTarget, options: PtxOptions, module: Module) -
     """Compile the programs of a module, each for itself, so that other processes find their PTX; needs no GPU."""
     version = ptx_version(target, options.ptx)
     for program in module.programs.values():
-        units = _as_compiled([unit_of(program, module, {})], options)
+        units = _as_compiled([unit_of(program, module, {})], target, options)
         _compile(units, target, version, options, default_store(), new_log())
 
 
-def _as_compiled(units: Sequence[Unit], options: PtxOptions) -> list[Unit]:
+def _as_compiled(units: Sequence[Unit], target: GpuTarget, options: PtxOptions) -> list[Unit]:
     """The units as they are lowered, and with zeroed tiles if these are asked for."""
-    flat = [Unit(flat_program(unit.program, options.bounds), unit.module, unit.specs) for unit in units]
+    flat = [
+        Unit(flat_program(unit.program, target, options.bounds), unit.module, unit.specs) for unit in units
+    ]
     if not options.zero_memory:
         return flat
     return [Unit(with_zeroed_tiles(unit.program), unit.module, unit.specs) for unit in flat]

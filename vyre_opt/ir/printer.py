@@ -27,6 +27,15 @@ T = TypeVar("T")
 _PRINT = {name: format.print for name, format in FORMATS.items()}  # one look-up less for each op
 
 
+def _print_of_target(p: Printer, op: Op) -> str:
+    """An op that a target has for itself and no text: with all its attributes, since fingerprints are of what is printed."""
+    attrs = ", ".join(f"{name} = {value}" for name, value in sorted(op.attrs.items()))
+    return f"{op.name}<{attrs}> {p.uses(op.operands)} : {', '.join(r.type.name for r in op.results)}"
+
+
+_PRINT["target"] = _print_of_target
+
+
 def print_program(item: Module | Program | Func | Pipeline, generic: bool = False) -> str:
     """The text of a module, or of one item as a module of its own."""
     printer = Printer(generic)

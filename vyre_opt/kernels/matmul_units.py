@@ -7,7 +7,9 @@ workgroup memory, into which copies run ahead of the products:
     copied      k = 0    k = 1    k = 2    k = 3 ...
     multiplied                    k = 0    k = 1 ...        one barrier a tile: a stage is filled again when all have read it
 
-Lines of a stage are 16 bytes longer than they need be, so that 8 of them lie in different banks.  Rows and columns beyond
+Lines of a stage are 16 bytes longer than they need be, so that 8 of them lie in different banks.  Where all subgroups
+multiply by the same columns, warpgroups can do it together (see lowering/nvptx/warpgroups.py): then B lies without
+padding, and copies run while they multiply.  Rows and columns beyond
 the ends of C are computed from the last ones that there are, and not stored; beyond the depth there are zeros, which A may
 have in its own rows, too.
 Workgroups walk over C in bands of `band` tiles down, so that those that run together read few rows and columns.
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from ..ir.builder import Builder
 from ..ir.program import Value
@@ -32,6 +35,8 @@ __all__ = ["UnitSchedule", "Units", "unit_schedule", "units_take"]
 
 STEP = 16  # of the depth that a product of two matrices has
 STRIP = 16  # rows of a matrix
+WARPGROUP = 4  # subgroups that multiply together
+MOST_WIDE = 128  # columns of a matrix
 PIECE = 16  # bytes that a lane copies at a time, at most
 STRIP_PAD = 4  # elements of a line of sums, so that lines lie in different banks
 MANY = 1 << 14  # rows, where they are not known
@@ -66,11 +71,18 @@ class UnitSchedule:
         return self.down * self.beside * SUBGROUP
 
     @property
+    def is_of_warpgroups(self) -> bool:
+        """Whether subgroups, four by four, multiply by the same matrix."""
+        return self.beside == 1 and self.down % WARPGROUP == 0
+
+    @property
     def shared_bytes(self) -> int:
         """Workgroup memory, for elements of two bytes."""
         pad = PIECE // 2
-        stage = self.tall * (self.deep + pad) + self.deep * (self.wide + pad)
-        strip = STRIP * (self.wide // self.beside + STRIP_PAD)
+        stage = self.tall * (self.deep + pad) + self.deep * (
+            self.wide + (0 if self.is_of_warpgroups else pad)
+        )
+        strip = STRIP * (min(MOST_WIDE, self.wide // self.beside) + STRIP_PAD)
         return 2 * self.stages * stage + 4 * self.down * self.beside * strip
 
     def grid(self, rows: int, columns: int) -> int:
@@ -94,13 +106,14 @@ def unit_schedule(
     """The schedule of the least time for a product of `rows` (None: unknown, many) x `columns`, by rounds of tiles that a GPU of
     so many multiprocessors does, of those that its workgroups have the memory for."""
     room = gpu(target).shared_bytes
+    choices = WARPGROUP_CHOICES if gpu(target).has_warpgroups else CHOICES
 
     def cost(choice: tuple[float, UnitSchedule]) -> float:
         speed, schedule = choice
         tiles = schedule.grid(MANY if rows is None else rows, columns)
         return -(-tiles // multiprocessors) * schedule.tall * schedule.wide / speed
 
-    return min((choice for choice in CHOICES if choice[1].shared_bytes <= room), key=cost)[1]
+    return min((choice for choice in choices if choice[1].shared_bytes <= room), key=cost)[1]
 
 
 class Units:
@@ -118,10 +131,14 @@ class Units:
         self.a_piece, self.b_piece = _piece(self.a_pitch, size), _piece(self.b_pitch, size)
         pad = PIECE // size
         b.buffer("tile_a", element, (s.stages, s.tall, s.deep + pad), "workgroup")
-        b.buffer("tile_b", element, (s.stages, s.deep, s.wide + pad), "workgroup")
-        width = s.wide // s.beside
-        b.buffer("strip", DataType.F32, (s.down * s.beside, STRIP, width + STRIP_PAD), "workgroup")
-        self.accumulator = DataType.matrix(STRIP, width, DataType.F32, "acc")
+        b.buffer(
+            "tile_b", element, (s.stages, s.deep, s.wide + (0 if s.is_of_warpgroups else pad)), "workgroup"
+        )
+        self.width = min(MOST_WIDE, s.wide // s.beside)
+        b.buffer("strip", DataType.F32, (s.down * s.beside, STRIP, self.width + STRIP_PAD), "workgroup")
+        self.accumulator = DataType.matrix(STRIP, self.width, DataType.F32, "acc")
+        self.strips = range(0, s.tall // s.down, STRIP)
+        self.parts = range(0, s.wide // s.beside, self.width)
 
     def build(self) -> None:
         """Nothing is done for sizes that do not fit each other, which is also the proof that all accesses are in bounds."""
@@ -142,7 +159,7 @@ class Units:
             fits = b.and_(fits, fact)
         with b.if_(fits):
             self.lines()
-            self.store(self.sums())
+            self.store(self.sums_of_warpgroups() if self.schedule.is_of_warpgroups else self.sums())
 
     def place(self) -> None:
         """Which tile of C the workgroup has, and which part of it the subgroup."""
@@ -160,8 +177,8 @@ class Units:
         self.own_row = b.mul(b.div(self.subgroup, s.beside), s.tall // s.down, name="own_row")
         self.own_column = b.mul(b.rem(self.subgroup, s.beside), s.wide // s.beside, name="own_column")
 
-    def sums(self) -> list[Value]:
-        """The products of all tiles of the depth, strip by strip."""
+    def begin(self) -> tuple[int, int]:
+        """Begin to copy the first tiles of the depth, and wait for one; returns how many there are, and how many whole ones."""
         b, s = self.b, self.schedule
         tiles, whole = -(-self.depth // s.deep), self.depth // s.deep
         for tile in range(s.stages - 1):
@@ -169,7 +186,38 @@ class Units:
                 self.copy(b.const(tile), b.const(tile), is_last=tile >= whole)
             b.copy_wait(s.stages - 2)
         b.barrier("workgroup")
-        strips = s.tall // s.down // STRIP
+        return tiles, whole
+
+    def sums_of_warpgroups(self) -> list[Value]:
+        """The products of all tiles of the depth, strip by strip, and part by part of its columns.
+
+        The products of a tile are begun together, and the tiles to come are copied while they are under way.
+        """
+        b, s = self.b, self.schedule
+        tiles, whole = self.begin()
+        carried = [b.const(0.0, self.accumulator) for _ in self.strips for _ in self.parts]
+        with b.for_(0, tiles, 1, carry=carried, dtype=DataType.U32) as loop:
+            stage = b.rem(loop.index, s.stages, name="stage")
+            steps = range(0, s.deep, STEP)
+            lefts = [self.lefts(stage, step) for step in steps]
+            sums = list(loop.args)
+            for step, factors in zip(steps, lefts, strict=True):
+                for number, part in enumerate(self.parts):
+                    right = self.right(stage, step, b.const(part))
+                    for strip, left in enumerate(factors):
+                        at = strip * len(self.parts) + number
+                        sums[at] = b.matrix_mul_add(left, right, sums[at])
+            self.copy_ahead(loop.index, None, tiles, whole)
+            b.copy_wait(s.stages - 2)
+            b.barrier("workgroup")
+            loop.yield_(*sums)
+        return list(loop.results)
+
+    def sums(self) -> list[Value]:
+        """The products of all tiles of the depth, strip by strip."""
+        b, s = self.b, self.schedule
+        tiles, whole = self.begin()
+        strips = len(self.strips)
         carried = [b.const(0.0, self.accumulator)] * strips + self.factors(b.const(0), 0)
         with b.for_(0, tiles, 1, carry=carried, dtype=DataType.U32) as loop:
             sums, factors = list(loop.args[:strips]), list(loop.args[strips:])
@@ -189,8 +237,8 @@ class Units:
 
     # --- copies
 
-    def copy_ahead(self, tile: Value, part: int, tiles: int, whole: int) -> None:
-        """Begin to copy a part of the tile that is `stages` - 1 further, if there is one, to the stage before that of `tile`.
+    def copy_ahead(self, tile: Value, part: int | None, tiles: int, whole: int) -> None:
+        """Begin to copy a part (None: all) of the tile that is `stages` - 1 further, if there is one, to the stage before that of `tile`.
 
         Part by part between the products of a tile, so that copies never wait for each other while nothing is multiplied.
         """
@@ -251,14 +299,16 @@ class Units:
 
     def factors(self, stage: Value, k: int) -> list[Value]:
         """The matrices of a subgroup at `k` of a stage: one of B, and those of A, strip by strip."""
-        b, s = self.b, self.schedule
-        right = DataType.matrix(STEP, s.wide // s.beside, self.element, "b")
-        left = DataType.matrix(STRIP, STEP, self.element, "a")
-        rows = [b.add(self.own_row, strip) for strip in range(0, s.tall // s.down, STRIP)]
-        return [
-            b.matrix_load("tile_b", (stage, b.const(k), self.own_column), right),
-            *(b.matrix_load("tile_a", (stage, row, b.const(k)), left) for row in rows),
-        ]
+        return [self.right(stage, k, self.own_column), *self.lefts(stage, k)]
+
+    def right(self, stage: Value, k: int, column: Value) -> Value:
+        dtype = DataType.matrix(STEP, self.width, self.element, "b")
+        return self.b.matrix_load("tile_b", (stage, self.b.const(k), column), dtype)
+
+    def lefts(self, stage: Value, k: int) -> list[Value]:
+        b, dtype = self.b, DataType.matrix(STRIP, STEP, self.element, "a")
+        rows = [b.add(self.own_row, strip) for strip in self.strips]
+        return [b.matrix_load("tile_a", (stage, row, b.const(k)), dtype) for row in rows]
 
     def multiplied(self, factors: Sequence[Value], sums: Sequence[Value]) -> list[Value]:
         right, *left = factors
@@ -267,22 +317,21 @@ class Units:
     # --- results
 
     def store(self, sums: Sequence[Value]) -> None:
-        """Strip by strip through workgroup memory, so that a lane has neighbouring columns."""
-        b, s = self.b, self.schedule
-        width = s.wide // s.beside
+        """Matrix by matrix through workgroup memory, so that a lane has neighbouring columns."""
+        b, width = self.b, self.width
         piece = _piece(self.columns, self.problem.out.size_bytes or 1)
         across = width // piece
         zero = b.const(0)
-        for strip, total in enumerate(sums):
+        places = product(self.strips, self.parts)
+        for (strip, part), total in zip(places, sums, strict=True):
             b.barrier("subgroup")
             b.matrix_store(total, "strip", (self.subgroup, zero, zero))
             b.barrier("subgroup")
             for turn in range(STRIP * across // SUBGROUP):
                 number = b.add(b.lane_id(), turn * SUBGROUP)
                 line, own = b.div(number, across), b.mul(b.rem(number, across), piece)
-                inner = b.add(b.add(self.own_row, strip * STRIP), line)
-                row = b.add(self.row, inner)
-                column = b.add(b.add(self.column, self.own_column), own)
+                row = b.add(self.row, b.add(b.add(self.own_row, strip), line))
+                column = b.add(b.add(self.column, b.add(self.own_column, part)), own)
                 with b.if_(b.and_(b.lt(row, self.rows), b.le(column, self.columns - piece))):
                     values = elements(b, b.load("strip", (self.subgroup, line, own), piece))
                     if self.problem.bias is not None:
@@ -299,7 +348,7 @@ class Units:
                     b.store(whole, "c", b.add(b.mul(row, self.columns), column))
 
 
-CHOICES = (
+CHOICES: tuple[tuple[float, UnitSchedule], ...] = (
     (1.0, UnitSchedule(128, 256, 64, 3, 2, 4)),
     (0.98, UnitSchedule(256, 128, 64, 3, 4, 2)),
     (0.79, UnitSchedule(128, 128, 64, 3, 2, 4)),
@@ -308,6 +357,17 @@ CHOICES = (
     (0.43, UnitSchedule(64, 64, 64, 4, 2, 2)),
 )
 """Schedules, and how fast one is beside the first where tiles are many, on an H200."""
+
+WARPGROUP_CHOICES = (
+    (1.0, UnitSchedule(128, 256, 64, 3, 8, 1, 16)),
+    (0.94, UnitSchedule(256, 128, 64, 3, 8, 1)),
+    (0.84, UnitSchedule(128, 128, 64, 4, 8, 1)),
+    (0.73, UnitSchedule(64, 256, 64, 3, 4, 1)),
+    (0.71, UnitSchedule(64, 128, 64, 3, 4, 1)),
+    (0.46, UnitSchedule(64, 64, 64, 4, 4, 1)),
+    *((0.79 * speed, schedule) for speed, schedule in CHOICES),
+)
+"""The same where warpgroups multiply; the first one's speed is 546 TFLOP/s."""
 
 
 class _Pieces:

@@ -7,7 +7,7 @@ contiguous; their extents become the last words of a call.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,10 +25,13 @@ MAX_PROGRAMS = 256
 
 
 class RowMajorPrograms:
-    """The row-major programs of a dispatcher, made once each; `bounds`: see `row_major`."""
+    """The row-major programs of a dispatcher, made once each; `bounds`: see `row_major`.
 
-    def __init__(self, bounds: str = "trap") -> None:
-        self.bounds = bounds
+    `before`: what the target does with a program whose buffers still have their rows.
+    """
+
+    def __init__(self, bounds: str = "trap", before: Callable[[Program], Program] = lambda it: it) -> None:
+        self.bounds, self.before = bounds, before
         self._programs: OrderedDict[int, tuple[Snapshot, RowMajorProgram]] = OrderedDict()
         """By the id of a program, which its snapshot keeps alive."""
         self._made: dict[int, RowMajorProgram] = {}
@@ -39,7 +42,7 @@ class RowMajorPrograms:
         known = self._programs.get(id(program))
         if known is not None and (settled or known[0].holds()):
             return known[1]
-        made = row_major(program, self.bounds)
+        made = row_major(self.before(program), self.bounds)
         self._programs[id(program)] = Snapshot(program, None), made
         self._made[id(made.program)] = made
         if known is not None:

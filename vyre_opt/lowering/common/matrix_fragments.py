@@ -149,7 +149,7 @@ class _Expansion(Walker):
 
     def visit(self, op: Op, out: list[Op]) -> None:
         types = [self.matrices[value] for value in (*op.results, *op.operands) if value in self.matrices]
-        if not types or op.definition.is_terminator:
+        if not types or op.definition.is_terminator or op.name not in OPS:  # of the target alone
             out.append(op)
             return
         block, self.b.loc = Block(), op.loc

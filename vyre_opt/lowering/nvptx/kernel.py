@@ -36,6 +36,8 @@ from .replicas import BARRIER_BYTES, NeedsFence, Replicas, replicas
 from .subgroup_ops import SUBGROUP_OPS
 from .targets import STATIC_SHARED_BYTES, GpuTarget
 from .values import VALUE_OPS
+from .warpgroups import ATOM_BYTES, MUL_ADD, panelled, with_warpgroups
+from .wgmma import WARPGROUP_OPS
 
 __all__ = ["LoweredModule", "lower"]
 
@@ -57,8 +59,9 @@ class LoweredModule:
     is_flat: bool
 
 
-def flat_program(program: Program, bounds: str) -> Program:
+def flat_program(program: Program, target: GpuTarget, bounds: str) -> Program:
     """The program over buffers of one dimension, without matrix types, and with prints as records."""
+    program = with_warpgroups(program, target, bounds)
     rows = row_major(program, bounds).program if has_rows(program) else program
     # a clamped index is aligned no more
     return with_print_records(with_fragments(rows, MMA, by_rows=bounds != "clamp"))
@@ -70,7 +73,7 @@ def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> Low
     What prints gets a buffer for its records; see `common.print_records`.  Raises DiagnosticError for what no GPU can
     run, located at the op or buffer to blame.
     """
-    units = [replace(unit, program=flat_program(unit.program, bounds)) for unit in units]
+    units = [replace(unit, program=flat_program(unit.program, target, bounds)) for unit in units]
     text = ModuleText(TRIPLE, LAYOUT, target.rounds_to_bf16)
     text.metadata.append("!0 = !{}")
     symbols: set[str] = set()
@@ -85,7 +88,7 @@ def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> Low
 def _is_flat(block: Block, in_loop: bool = False) -> bool:
     for op in block.ops:
         is_loop = op.name in ("for", "while")
-        if op.name in ("call", "matrix_mul_add") or (is_loop and in_loop):
+        if op.name in ("call", "matrix_mul_add", MUL_ADD.name) or (is_loop and in_loop):
             return False
         if not all(_is_flat(region, in_loop or is_loop) for region in op.regions):
             return False
@@ -296,12 +299,14 @@ def _attributes(is_constant: bool, has_barrier: bool) -> str:
 
 
 def _workgroup_memory(context: KernelContext, kernel: EntryPoint, symbols: set[str]) -> None:
-    """Allocate the workgroup buffers and the replicas, 16-byte aligned: statically up to 48 KiB in all, dynamically above.
+    """Allocate the workgroup buffers and the replicas, 16-byte aligned or more: statically up to 48 KiB in all, dynamically above.
 
     Raises DiagnosticError, located at the largest one, if the GPU has less.
     """
     replicated = context.replicas.buffers if context.replicas is not None else frozenset()
     tiles = [b for b in context.program.buffers.values() if b.is_workgroup or b.name in replicated]
+    in_panels = panelled(context.program)
+    alignments = [ATOM_BYTES if tile.name in in_panels else ALIGNMENT for tile in tiles]
     if replicated:
         context.mailbox = f"@{context.symbol}.mailbox"
         kind = f"[{BARRIER_BYTES} x i8]"
@@ -310,9 +315,9 @@ def _workgroup_memory(context: KernelContext, kernel: EntryPoint, symbols: set[s
         )
     offsets: list[int] = []
     total = 0
-    for tile in tiles:
-        offsets.append(total)
-        total += -(-_bytes(tile) // ALIGNMENT) * ALIGNMENT  # each starts aligned, for wide accesses
+    for tile, alignment in zip(tiles, alignments, strict=True):
+        offsets.append(-(-total // alignment) * alignment)  # each starts aligned, for wide accesses
+        total = offsets[-1] + _bytes(tile)
     if total > context.target.shared_bytes:
         limit = f"{context.target.name} has {context.target.shared_bytes} for a workgroup"
         message = f"its workgroup buffers take {total} bytes; {limit}"
@@ -321,20 +326,22 @@ def _workgroup_memory(context: KernelContext, kernel: EntryPoint, symbols: set[s
     if total > STATIC_SHARED_BYTES:
         base = f"@{_symbol(f'{context.symbol}_shared', symbols)}"  # external: LLVM leaves the name as it is
         kernel.dynamic_shared = total
-        context.text.globals.append(f"{base} = external addrspace(3) global [0 x i8], align {ALIGNMENT}")
-    for number, (tile, offset) in enumerate(zip(tiles, offsets, strict=True)):
+        context.text.globals.append(
+            f"{base} = external addrspace(3) global [0 x i8], align {max(alignments)}"
+        )
+    for number, (tile, offset, alignment) in enumerate(zip(tiles, offsets, alignments, strict=True)):
         pointer = f"getelementptr (i8, ptr addrspace(3) {base}, i32 {offset})" if offset else base
         if not base:
             pointer = f"@{context.symbol}.tile.{number}"
-            context.text.globals.append(_tile(pointer, tile))
+            context.text.globals.append(_tile(pointer, tile, alignment))
         has_replicas = tile.name in replicated
         context.buffers[tile.name] = BufferRef(pointer, 3, str(tile.count or 0), False, has_replicas)
 
 
-def _tile(name: str, tile: Buffer) -> str:
+def _tile(name: str, tile: Buffer, alignment: int) -> str:
     scalars = (tile.count or 0) * tile.dtype.lanes
     kind = f"[{scalars} x {conversions.memory_type(tile.dtype.element)}]"
-    return f"{name} = internal addrspace(3) global {kind} undef, align {ALIGNMENT}"
+    return f"{name} = internal addrspace(3) global {kind} undef, align {alignment}"
 
 
 def _bytes(tile: Buffer) -> int:
@@ -344,7 +351,16 @@ def _bytes(tile: Buffer) -> int:
 # --- ops
 
 _OPS: dict[str, Callable[[FunctionEmitter, Op], None]]
-_OPS = {**VALUE_OPS, **MEMORY_OPS, **ATOMIC_OPS, **SUBGROUP_OPS, **BARRIER_OPS, **COPY_OPS, **MATRIX_OPS}
+_OPS = {
+    **VALUE_OPS,
+    **MEMORY_OPS,
+    **ATOMIC_OPS,
+    **SUBGROUP_OPS,
+    **BARRIER_OPS,
+    **COPY_OPS,
+    **MATRIX_OPS,
+    **WARPGROUP_OPS,
+}
 
 
 def _run_block(emitter: FunctionEmitter, block: Block) -> list[Elements]:

@@ -65,6 +65,11 @@ class GpuTarget:
         return 16 if 90 <= self.number < 120 else 1
 
     @property
+    def has_warpgroups(self) -> bool:
+        """Four subgroups multiply by a matrix in workgroup memory by one instruction, wgmma, which no other GPUs have."""
+        return self.name == "sm_90a"
+
+    @property
     def rounds_to_bf16(self) -> bool:
         """One instruction rounds a float to bf16."""
         return self.number >= 80
@@ -137,12 +142,17 @@ def gpu(name: str) -> GpuTarget:
 
 
 def gpu_of_device(major: int, minor: int) -> GpuTarget:
-    """The architecture to compile for on a device of this compute capability: the newest that it runs."""
+    """The architecture to compile for on a device of this compute capability: the newest that it runs, or its own
+    one where that has instructions for it (sm_90a)."""
     number = 10 * major + minor
-    runs = [g for g in GPUS.values() if not g.specific and g.number <= number]
+    runs = [
+        g
+        for g in GPUS.values()
+        if (g.has_warpgroups and g.number == number if g.specific else g.number <= number)
+    ]
     if not runs:
         raise TargetError(f"a device of compute capability {major}.{minor} is too old; sm_70 is the oldest")
-    return max(runs, key=lambda g: g.number)
+    return max(runs, key=lambda g: (g.number, g.specific))
 
 
 def parse_version(text: str) -> PtxVersion:

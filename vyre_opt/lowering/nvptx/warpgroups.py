@@ -1,0 +1,332 @@
+"""Products that four subgroups make together, a warpgroup: which of a program's are.
+
+The instruction wgmma (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"; sm_90a) multiplies 64 rows, 16 of
+each of four subgroups, by one right factor in workgroup memory, beside whatever else these do.  A subgroup has its rows
+and sums as for mma.sync.  So subgroups that multiply by the same matrix of a workgroup buffer need not load it:
+
+    %y = matrix_load @t[%s, %k, %n]                %p = where the matrix begins in @t, which lies in panels
+         : matrix<16x128xbf16, b>             ->
+    %z = matrix_mul_add %x, %y, %c                 %z = warpgroup_mul_add %x, %p, %c
+    if %more { copy_async %v, @t[%e, %i, %j] }     if %more { copy_async %v, @t[...] }     runs meanwhile
+    barrier workgroup                              %w = warpgroup_wait %z
+                                                   proxy_fence
+                                                   barrier workgroup
+
+A buffer lies in panels of 128 bytes of each row, in which the 8 pieces of row r are exchanged, so that lanes meet in no
+bank, neither along a row nor down a column.  Nobody sees where the elements of workgroup memory lie.
+
+    @t[r, c] of 16 bits    ->    element  (c / 64 * rows + r) * 64 + ((c / 8) ^ r) % 8 * 8 + c % 8
+
+It does for a buffer whose accesses are all products as above, at indices that are the same in the workgroup, and moves of
+at most 16 bytes that stay within a piece.  A product reads the right factor until the wait, which stands before
+
+- the first use of its sums by anything else but the next product,
+- a barrier, and the end of the block,
+- a write to the buffer, unless to another place along a dimension that is no row or column: another stage.
+
+Until a barrier other invocations do not write what is being read: that would race with the `matrix_load`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from ...analysis.alignment import Alignment
+from ...analysis.bounds import BoundsProofs
+from ...ir.access_extents import access_extents
+from ...ir.builder import Builder
+from ...ir.ops import OpDef
+from ...ir.program import Block, Buffer, Op, Program, Value
+from ...ir.rewrite import clone, substitute
+from ...ir.types import DataType
+from ...ir.uniformity import Level, Uniformity
+from .targets import GpuTarget
+
+__all__ = [
+    "ATOM_BYTES",
+    "MUL_ADD",
+    "PANEL_BYTES",
+    "PROXY_FENCE",
+    "STEP",
+    "WAIT",
+    "panelled",
+    "with_warpgroups",
+]
+
+WARPGROUP = 128
+PANEL_BYTES, PIECE_BYTES = 128, 16
+ATOM_ROWS = PANEL_BYTES // PIECE_BYTES  # in which the pieces of each row lie in another order
+ATOM_BYTES = ATOM_ROWS * PANEL_BYTES
+"""What a buffer in panels is aligned to."""
+
+ELEMENTS = {DataType.F16, DataType.BF16}
+SIZE = 2  # bytes of one
+PIECE, PANEL = PIECE_BYTES // SIZE, PANEL_BYTES // SIZE
+STEP = 16  # of the depth, of an instruction
+MOST_COLUMNS = 256
+
+_U32 = DataType.U32
+
+MUL_ADD = OpDef("warpgroup_mul_add", "target", "a * b + c, begun", effects=frozenset({"read", "subgroup"}))
+"""%a, %place, %c: `tile`, the buffer of the right factor, that begins at element `place`; `shape`, `element`: as of the
+product that it was; `is_deep_by_rows`: the depth goes along the buffer's rows, not its columns; `fence`: factors or sums
+were made since the product before."""
+WAIT = OpDef("warpgroup_wait", "target", "Wait for products", effects=frozenset({"subgroup"}))
+"""Its results are its operands, when the products that make them are done."""
+PROXY_FENCE = OpDef("proxy_fence", "target", "Show writes to products", effects=frozenset({"sync"}))
+"""What this invocation wrote to workgroup memory is there for the products of all that it meets at the next barrier."""
+
+
+def with_warpgroups(program: Program, target: GpuTarget, bounds: str) -> Program:
+    """The program, or a copy of it with products of warpgroups, whose right factors' buffers have one dimension."""
+    if not target.has_warpgroups or program.lanes % WARPGROUP:
+        return program
+    if not any(op.name == "matrix_mul_add" and op.result.type.is_matrix for op in program.walk()):
+        return program
+    copy = replace(program, body=Block((), clone(program.body.ops, {})))
+    facts = _Facts(copy, bounds)
+    tiles = {name: buffer for name, buffer in copy.buffers.items() if facts.can_be_panelled(buffer)}
+    if not tiles:
+        return program
+    _Rewrite(copy, facts, tiles).block(copy.body)
+    copy.buffers = {
+        name: replace(buffer, shape=(buffer.count,)) if name in tiles else buffer
+        for name, buffer in copy.buffers.items()
+    }
+    return copy
+
+
+def panelled(program: Program) -> set[str]:
+    """The buffers of a program that lie in panels."""
+    return {op.attrs["tile"] for op in program.walk() if op.definition is MUL_ADD}
+
+
+class _Facts:
+    """What is known of the ops of a program.  `products`: by the `matrix_load` of the right factor."""
+
+    def __init__(self, program: Program, bounds: str) -> None:
+        self.program = program
+        self.uniformity = Uniformity(program)
+        self.alignment = Alignment(program)
+        self.proofs = BoundsProofs(program)
+        self.checks = bounds != "none"
+        self.accesses: dict[str, list[Op]] = {}
+        self.uses: dict[Value, list[tuple[Op, Block]]] = {}
+        self.blocks: dict[Op, Block] = {}
+        self._block(program.body)
+
+    def _block(self, block: Block) -> None:
+        for op in block.ops:
+            self.blocks[op] = block
+            if "buffer" in op.attrs and op.operands:
+                self.accesses.setdefault(op.attrs["buffer"], []).append(op)
+            for operand in op.operands:
+                if operand.type.is_matrix:
+                    self.uses.setdefault(operand, []).append((op, block))
+            for inner in op.regions:
+                self._block(inner)
+
+    def can_be_panelled(self, buffer: Buffer) -> bool:
+        if not buffer.is_workgroup or buffer.dtype not in ELEMENTS or buffer.dimensions < 2:
+            return False
+        rows, columns = buffer.shape[-2:]
+        if rows is None or columns is None or rows % ATOM_ROWS or columns % PANEL:
+            return False
+        accesses = self.accesses.get(buffer.name, [])
+        factors = [op for op in accesses if op.name == "matrix_load"]
+        return (
+            bool(factors)
+            and all(not self.checks or op in self.proofs.proven for op in accesses)
+            and all(map(self.is_factor, factors))
+            and all(self.stays_in_piece(op, buffer) for op in accesses if op not in factors)
+        )
+
+    def is_factor(self, load: Op) -> bool:
+        """Whether products can take what is loaded from where it is."""
+        (depth, columns), uses = load.result.type.shape, self.uses.get(load.result, [])
+        indices = load.indices
+        if load.result.type.use != "b" or not uses or columns > MOST_COLUMNS:
+            return False
+        if any(self.uniformity.level(index) > Level.WORKGROUP for index in indices):
+            return False
+        if self.uniformity.control.get(load, (Level.GRID,))[0] > Level.WORKGROUP:
+            return False
+        row, column = map(self.alignment.of, indices[-2:])
+        by_rows = load.attrs["layout"] == "row_major"
+        unit = PANEL if by_rows else depth
+        if row < _log2(ATOM_ROWS) or column < _log2(unit) or (by_rows and columns % PANEL) or depth > PANEL:
+            return False
+        return all(self.is_product(op, load, block) for op, block in uses)
+
+    def is_product(self, op: Op, load: Op, block: Block) -> bool:
+        """Whether an op multiplies by a matrix loaded in its block, with nothing between that writes or waits."""
+        if op.name != "matrix_mul_add" or op.operands[1] is not load.result or self.blocks[load] is not block:
+            return False
+        if op.result.type.element is not DataType.F32:
+            return False
+        between = block.ops[block.ops.index(load) : block.ops.index(op)]
+        return not any(each.regions or each.definition.effects - {"read", "subgroup"} for each in between)
+
+    def stays_in_piece(self, op: Op, buffer: Buffer) -> bool:
+        if op.name not in ("load", "store", "copy_async"):
+            return False
+        width = access_extents(op, buffer)[-1]
+        is_power = width & (width - 1) == 0
+        return is_power and width <= PIECE and self.alignment.of(op.indices[-1]) >= _log2(width)
+
+    def are_apart(self, op: Op, load: Op) -> bool:
+        """Whether two accesses of a buffer surely differ along a dimension that is no row or column."""
+        return any(map(self._differ, op.indices[:-2], load.indices[:-2]))
+
+    def _differ(self, x: Value, y: Value) -> bool:
+        """%x and %y, or %i % 3 and (%i + 2) % 3, of numbers that do not wrap."""
+        forms = self.proofs.forms
+        if x.type.is_signed or y.type.is_signed:
+            return False
+        difference = forms.expr(x) - forms.expr(y)
+        if difference.is_const and difference.const:
+            return True
+        if not all(isinstance(each.owner, Op) and each.owner.name == "rem" for each in (x, y)):
+            return False
+        (dividend, divisor), (other, by) = x.owner.operands, y.owner.operands  # type: ignore[union-attr]
+        size, same = forms.expr(divisor), forms.expr(by)
+        if not size.is_const or size != same or size.const <= 0:
+            return False
+        difference = forms.expr(dividend) - forms.expr(other)
+        return difference.is_const and difference.const % size.const != 0
+
+
+@dataclass(slots=True)
+class _Flight:
+    """The products of a block that may not be done yet.
+
+    `sums`: their results, but for those that another one adds to; `factors`: what they read; `fresh`: the values that
+    were made since the last fence.
+    """
+
+    sums: list[Value] = field(default_factory=list)
+    factors: list[Op] = field(default_factory=list)
+    fresh: set[Value] = field(default_factory=set)
+
+
+class _Rewrite:
+    """Rewrites a program in place; `facts` are of the ops as they were."""
+
+    def __init__(self, program: Program, facts: _Facts, tiles: dict[str, Buffer]) -> None:
+        self.facts, self.tiles = facts, tiles
+        self.b = Builder.on(program)
+        self.replaced: dict[Value, Value] = {}
+        """Sums, with what they are after the wait."""
+        accesses = [op for name in tiles for op in facts.accesses[name]]
+        factors = [op for op in accesses if op.name == "matrix_load"]
+        self.apart = {(op, load) for load in factors for op in accesses if facts.are_apart(op, load)}
+
+    def block(self, block: Block) -> None:
+        out: list[Op] = []
+        flight = _Flight()
+        for op in block.ops:
+            substitute(op, self.replaced)
+            factor = self.right_factor(op)
+            if factor is not None:
+                self.multiply(op, factor, flight, out)
+                continue
+            if flight.sums and self.ends(flight, op):
+                flight = self.landed(flight, out)
+                substitute(op, self.replaced)
+            for inner in op.regions:
+                self.block(inner)
+            if op.name == "barrier" and op.attrs["scope"] != "subgroup":
+                out.append(Op(PROXY_FENCE, (), (), {}, (), op.loc))
+            if op.attrs.get("buffer") not in self.tiles or op.name == "len":
+                out.append(op)
+            elif op.name != "matrix_load":
+                self.move(op, out)
+            flight.fresh.update(op.results)
+        self.landed(flight, out)
+        block.ops = out
+
+    # --- products
+
+    def right_factor(self, op: Op) -> Op | None:
+        """Where the right factor comes from, of an op that is a product of a warpgroup."""
+        factor = op.operands[1].owner if op.name == "matrix_mul_add" else None
+        is_load = isinstance(factor, Op) and factor.name == "matrix_load"
+        return factor if is_load and factor.attrs["buffer"] in self.tiles else None  # type: ignore[union-attr, return-value]
+
+    def multiply(self, op: Op, factor: Op, flight: _Flight, out: list[Op]) -> None:
+        left, right, total = op.operands
+        is_next = total in flight.sums
+        is_fenced = bool(flight.sums) and flight.fresh.isdisjoint((left,) if is_next else (left, total))
+        if not is_fenced:
+            flight.fresh.clear()
+        attrs = {
+            "tile": factor.attrs["buffer"],
+            "shape": (left.type.shape[0], *right.type.shape),
+            "element": left.type.element,
+            "is_deep_by_rows": factor.attrs["layout"] == "row_major",
+            "rows": self.tiles[factor.attrs["buffer"]].shape[-2],
+            "fence": not is_fenced,
+        }
+        place = self.place(factor, out)
+        out.append(Op(MUL_ADD, (left, place, total), op.results, attrs, (), op.loc))
+        if is_next:
+            flight.sums.remove(total)
+        flight.sums.append(op.result)
+        flight.factors.append(factor)
+
+    def ends(self, flight: _Flight, op: Op) -> bool:
+        """Whether products have to be done before an op."""
+        return op.definition.is_terminator or any(self._ends(flight, each) for each in op.walk())
+
+    def _ends(self, flight: _Flight, op: Op) -> bool:
+        if (
+            op.name in ("barrier", "call")
+            or self.right_factor(op)
+            or not set(op.operands).isdisjoint(flight.sums)
+        ):
+            return True
+        return "write" in op.definition.effects and any(
+            op.attrs.get("buffer") == load.attrs["buffer"] and (op, load) not in self.apart
+            for load in flight.factors
+        )
+
+    def landed(self, flight: _Flight, out: list[Op]) -> _Flight:
+        """Wait for what is not done; returns that nothing is."""
+        if flight.sums:
+            results = tuple(Value(value.name, value.type) for value in flight.sums)
+            out.append(Op(WAIT, tuple(flight.sums), results, {}, (), flight.factors[-1].loc))
+            self.replaced.update(zip(flight.sums, results, strict=True))
+        return _Flight()
+
+    # --- places
+
+    def move(self, op: Op, out: list[Op]) -> None:
+        """The same access, of the place where its elements are."""
+        place = self.place(op, out)
+        op.operands = (*op.operands[: len(op.operands) - len(op.indices)], place)
+        op.attrs = {**op.attrs, "in_bounds": True}
+        out.append(op)
+
+    def place(self, op: Op, out: list[Op]) -> Value:
+        """The element where an access begins."""
+        b, shape = self.b, self.tiles[op.attrs["buffer"]].shape
+        b.loc = op.loc
+        with b.at(Block()) as block:
+            *outer, row, column = (b.cast(index, _U32) for index in op.indices)
+            line = b.add(b.mul(b.shr(column, _log2(PANEL)), shape[-2] or 0), row)
+            piece = b.shr(column, _log2(PIECE))
+            if op.name != "matrix_load":  # which begins where rows and pieces are in order
+                piece = b.xor(piece, row)
+            place = b.add(b.mul(line, PANEL), b.mul(b.and_(piece, PANEL // PIECE - 1), PIECE))
+            if self.facts.alignment.of(op.indices[-1]) < _log2(PIECE):
+                place = b.add(place, b.and_(column, PIECE - 1))
+            for number, index in enumerate(outer):
+                size = prod(extent or 0 for extent in shape[number + 1 :])
+                place = b.add(place, b.mul(index, size))
+        out += block.ops
+        return place
+
+
+def _log2(number: int) -> int:
+    return number.bit_length() - 1
