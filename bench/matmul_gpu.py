@@ -38,31 +38,30 @@ Shape = tuple[int, int, int]
 Factor = Annotated[bf16, N, N]
 
 
-@vyre.program(workgroup=256, grid=(N // 256, N // 128))
+@vyre.program(workgroup=256, grid=(N // 128, N // 256))
 def tiled(a: Read[Factor], b: Read[Factor], c: Write[Annotated[f32, N, N]]):  # type: ignore[no-untyped-def]
-    x = vyre.shared(bf16, (3, 256, 72))
-    y = vyre.shared(bf16, (3, 64, 136))
-    row, column = vyre.workgroup_id(0) * 256, vyre.workgroup_id(1) * 128
-    s = vyre.subgroup_id()
-    r, n = s // 2 * 64, s % 2 * 64
+    x = vyre.shared(bf16, (3, 128, 72))
+    y = vyre.shared(bf16, (3, 64, 256))
+    row, column = vyre.workgroup_id(0) * 128, vyre.workgroup_id(1) * 256
+    r = vyre.subgroup_id() * 16
     for t in vyre.static(range(2)):
-        vyre.copy_tile(x, (t, 0, 0), a, (row, t * 64), 256, 64)
-        vyre.copy_tile(y, (t, 0, 0), b, (t * 64, column), 64, 128)
+        vyre.copy_tile(x, (t, 0, 0), a, (row, t * 64), 128, 64)
+        vyre.copy_tile(y, (t, 0, 0), b, (t * 64, column), 64, 256)
         vyre.copy_wait(1)
-    left = vyre.matrix(64, 32, f32)
-    right = vyre.matrix(64, 32, f32)
+    left = vyre.matrix(16, 128, f32)
+    right = vyre.matrix(16, 128, f32)
     for k in range(0, N, 64):
         vyre.copy_wait(1)
         vyre.barrier()
         if k + 192 <= N:
             t = (k // 64 + 2) % 3
-            vyre.copy_tile(x, (t, 0, 0), a, (row, k + 128), 256, 64)
-            vyre.copy_tile(y, (t, 0, 0), b, (k + 128, column), 64, 128)
+            vyre.copy_tile(x, (t, 0, 0), a, (row, k + 128), 128, 64)
+            vyre.copy_tile(y, (t, 0, 0), b, (k + 128, column), 64, 256)
         t = k // 64 % 3
-        left = vyre.dot(x, (t, r, 0), y, (t, 0, n), left, 64)
-        right = vyre.dot(x, (t, r, 0), y, (t, 0, n + 32), right, 64)
-    vyre.matrix_store(c, (row + r, column + n), left)
-    vyre.matrix_store(c, (row + r, column + n + 32), right)
+        left = vyre.dot(x, (t, r, 0), y, (t, 0, 0), left, 64)
+        right = vyre.dot(x, (t, r, 0), y, (t, 0, 128), right, 64)
+    vyre.matrix_store(c, (row + r, column), left)
+    vyre.matrix_store(c, (row + r, column + 128), right)
 
 
 def drawn(count: int = 4) -> list[Shape]:

@@ -1,11 +1,14 @@
 """tt.chain over several workgroups, for cores that take one workgroup long to read.
 
 A cluster of workgroups does a vector, or several that go through the same cores.  A workgroup owns `own` neighbouring columns
-of every core.  Its lanes form a table over them, with `vector` columns and `each` neighbouring rows for each lane:
+of every core.  Its lanes form a table over them, with `vector` columns and `each` rows for each lane:
 
-    columns of a workgroup      0..3    4..7    ...       lane = slice * across + column / vector
-    slice 0, rows 0..e-1         ##      ##
-    slice 1, rows e..2e-1        ##      ##
+    columns of a workgroup                     0..3    4..7    ...       lane = slice * across + column / vector
+    slice 0, rows 0..e-1     or 0, s, 2s..      ##      ##
+    slice 1, rows e..2e-1    or 1, s+1, ..      ##      ##
+
+The rows of a lane are neighbours for one vector, whose elements it loads several at a time.  With more of them they are `slices`
+apart, so that the slices of a subgroup load from neighbouring rows of @line, which lie in different banks.
 
 In a step each lane multiplies its part; what lies beyond the core counts as zeros.  The lanes of a column add up their sums,
 by shuffles within a subgroup and through @partials across subgroups, and store them to @line.  After a barrier every
@@ -176,7 +179,7 @@ class _Spread:
         kind = zero(self.b, self.dtype).type
         self.b.buffer("line", kind, 2 * self.half, self.memory)
         most = max(_split(1, columns, self.workgroups, self.lanes).own for columns in self.ranks[1:])
-        self.b.buffer("partials", kind, self.lanes // SUBGROUP * most * self.vectors, "workgroup")
+        self.b.buffer("partials", kind, self.lanes // SUBGROUP * most * self.stride, "workgroup")
 
     def barrier(self) -> None:
         self.b.barrier(self.scope)
@@ -209,7 +212,10 @@ class _SpreadStep:
         self.cores, self.start, self.size = steps.buffer, steps.start, steps.size
         self.split = split = _split(steps.rows, steps.columns, spread.workgroups, spread.lanes)
         b, lane = self.b, spread.lane
-        self.row = b.mul(b.div(lane, split.across), split.each)
+        self.apart = 1 if spread.vectors == 1 else split.slices  # rows of a lane
+        self.row = b.div(lane, split.across)
+        if spread.vectors == 1:
+            self.row = b.mul(self.row, split.each)
         self.first = b.mul(spread.number, split.own)
         column = b.add(self.first, b.mul(b.rem(lane, split.across), split.vector))
         # What lies beyond is loaded from the last ones; the sums are not stored
@@ -221,7 +227,7 @@ class _SpreadStep:
         b, split = self.b, self.split
         if split.is_even:
             first = b.add(b.add(start, b.mul(self.row, split.columns)), self.column)
-            places = [offset(b, first, k * split.columns) for k in range(split.each)]
+            places = [offset(b, first, k * self.apart * split.columns) for k in range(split.each)]
             return [b.load(self.cores, place, lanes=split.vector) for place in places]
         first, cells = b.add(start, self.column), list[Value]()
         for place, exists in self.rows():
@@ -233,7 +239,7 @@ class _SpreadStep:
         """This lane's rows, each with whether it exists; one that does not is the last one."""
         b, last = self.b, self.split.rows - 1
         for k in range(self.split.each):
-            row = offset(b, self.row, k)
+            row = offset(b, self.row, k * self.apart)
             yield b.min(row, last), b.le(row, last)
 
     def given(self, acc: Buffer) -> Iterator[list[Value]]:
@@ -263,7 +269,7 @@ class _SpreadStep:
         place = b.add(half, self.scaled(self.row))
         together = gcd(split.each, 4) if vectors == 1 else 1  # rows that are loaded at a time
         for k in range(0, split.each, together):
-            found = self.run(line, offset(b, place, k * self.stride), together * vectors)
+            found = self.run(line, offset(b, place, k * self.apart * self.stride), together * vectors)
             yield from ([element] for element in found) if vectors == 1 else [found]
 
     def scaled(self, row: Value) -> Value:
@@ -290,20 +296,23 @@ class _SpreadStep:
 
     def share(self, totals: Sequence[Value], half: Value) -> None:
         """Store the sums of this workgroup's columns to the half of @line at `half`.  Executes a barrier."""
-        b, split, vectors = self.b, self.split, self.vectors
-        subgroups, width = self.spread.lanes // SUBGROUP, split.own * vectors
+        b, split, stride = self.b, self.split, self.stride
+        subgroups, width = self.spread.lanes // SUBGROUP, split.own * stride
         together = SUBGROUP // split.across  # lanes of a column in a subgroup
-        # as they lie in @line: for each column the sums of all vectors
-        sums = [x for column in zip(*(elements(b, total) for total in totals), strict=True) for x in column]
+        # as they lie in @line: for each column the sums of all vectors, and zeros behind them, so that what is sent to other
+        # workgroups is as wide as can be
+        padding = [zero(b, self.spread.dtype)] * (stride - self.vectors)
+        columns = zip(*(elements(b, total) for total in totals), strict=True)
+        sums = [x for column in columns for x in (*column, *padding)]
         shared = shared_sums(b, sums, b.div(b.lane_id(), split.across), together, split.across)
-        mine = b.add(b.mul(b.rem(b.lane_id(), split.across), split.vector * vectors), shared.first)
+        mine = b.add(b.mul(b.rem(b.lane_id(), split.across), split.vector * stride), shared.first)
         with b.if_(shared.writes):
             for k, value in enumerate(shared.values):
                 place = b.add(b.mul(b.subgroup_id(), width), mine)
                 b.store(value, "partials", offset(b, place, k))
         b.barrier("workgroup")
-        lanes = gcd(vectors, 4)  # sums of a column that a lane adds up at a time
-        parts = vectors // lanes
+        lanes = gcd(stride, 4)  # sums of a column that a lane adds up at a time
+        parts = stride // lanes
         with b.for_(self.spread.lane, split.own * parts, self.spread.lanes) as loop:
             own = b.mul(loop.index, lanes) if lanes > 1 else loop.index
             whole = b.load("partials", own, lanes=lanes)

@@ -363,7 +363,7 @@ WARPGROUP_CHOICES = (
     (0.94, UnitSchedule(256, 128, 64, 3, 8, 1)),
     (0.84, UnitSchedule(128, 128, 64, 4, 8, 1)),
     (0.73, UnitSchedule(64, 256, 64, 3, 4, 1)),
-    (0.71, UnitSchedule(64, 128, 64, 3, 4, 1)),
+    (0.65, UnitSchedule(64, 128, 64, 4, 4, 1)),
     (0.46, UnitSchedule(64, 64, 64, 4, 4, 1)),
     *((0.79 * speed, schedule) for speed, schedule in CHOICES),
 )
