@@ -6,6 +6,8 @@ from .mutant import Mutant, lit
 
 __all__ = ["MUTANTS"]
 
+WARPGROUPS = "test/lowering/test_warpgroups.py"
+
 MUTANTS = (
     Mutant(
         "an index equal to the count is in bounds",
@@ -216,5 +218,54 @@ MUTANTS = (
         'if "trap" in op.definition.effects:',
         'if op.name == "trap":',
         lit("lowering/ptx_assert"),
+    ),
+    Mutant(
+        "a product by columns of each subgroup's own is of the warpgroup",
+        "vyre_opt/lowering/nvptx/warpgroups.py",
+        "self.uniformity.level(index) > Level.WORKGROUP",
+        "self.uniformity.level(index) > Level.SUBGROUP",
+        WARPGROUPS,
+    ),
+    Mutant(
+        "a copy to the stage that is read runs meanwhile",
+        "vyre_opt/lowering/nvptx/warpgroups.py",
+        "difference.const % size.const != 0",
+        "difference.const != 0",
+        WARPGROUPS,
+    ),
+    Mutant(
+        "a barrier does not wait for products",
+        "vyre_opt/lowering/nvptx/warpgroups.py",
+        'op.name in ("barrier", "call")',
+        'op.name in ("call",)',
+        WARPGROUPS,
+    ),
+    Mutant(
+        "sums are used before the wait",
+        "vyre_opt/lowering/nvptx/warpgroups.py",
+        "self.replaced.update(zip(flight.sums, results, strict=True))",
+        "pass",
+        WARPGROUPS,
+    ),
+    Mutant(
+        "pieces of a panel lie in order",
+        "vyre_opt/lowering/nvptx/warpgroups.py",
+        "piece = b.xor(piece, row)",
+        "pass",
+        WARPGROUPS,
+    ),
+    Mutant(
+        "what was written is not shown to products",
+        "vyre_opt/lowering/nvptx/warpgroups.py",
+        'if op.name == "barrier" and op.attrs["scope"] != "subgroup":',
+        "if False:",
+        WARPGROUPS,
+    ),
+    Mutant(
+        "the next panel is where the next rows are",
+        "vyre_opt/lowering/nvptx/wgmma.py",
+        "PANEL_BYTES // UNIT << 16",
+        "ATOM_BYTES // UNIT << 16",
+        WARPGROUPS,
     ),
 )
