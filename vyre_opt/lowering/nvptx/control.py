@@ -80,6 +80,8 @@ def _for(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
     dtype = counter.type
     kind, sign = SCALAR.type(dtype), "s" if dtype.is_signed else "u"
     limits = bounds(op)
+    if emitter.context.runs is not None and op in emitter.context.runs.ends:
+        limits = (limits[0], emitter.context.runs.ends[op], limits[2])
     lower, upper, step = (_bound(emitter, bound, dtype) for bound in limits)
     initial = [emitter.get(value) for value in inits(op)]
     if not isinstance(limits[2], int) and emitter.context.bounds == "trap":

@@ -21,12 +21,15 @@ from ..common.matrix_fragments import MMA, with_fragments
 from ..common.print_records import with_print_records
 from ..common.row_major import has_rows, row_major
 from ..common.spec_values import spec_values
+from . import bulk_copies
 from .abi import ALIGNMENT, EntryPoint, KernelParam, Unit, storage_buffers
 from .atomics import ATOMIC_OPS
 from .barriers import BARRIER_OPS
 from .checks import check_ahead
 from .control import CONTROL_OPS
 from .copies import COPY_OPS
+from .copy_runs import FIRST as FIRST_WITH_BULK_COPIES
+from .copy_runs import copy_runs
 from .exchange import begin
 from .faults import fault_blocks
 from .function_emitter import BufferRef, Elements, FunctionEmitter, KernelContext
@@ -136,6 +139,8 @@ def _kernel(
         is_cluster=_is_cluster(program, target),
         replicas=_replicas(program, target, faulting),
     )
+    if target.number >= FIRST_WITH_BULK_COPIES and faulting is None:
+        context.runs = copy_runs(program, proofs, context.alignment, clamps=bounds == "clamp")
     # `sites` is one list for both: it fills while the ops are written
     kernel = EntryPoint(program, symbol, sites=context.sites)
     params = _declare(context, kernel)
@@ -143,7 +148,11 @@ def _kernel(
     emitter = FunctionEmitter(context)
     if context.replicas is not None:
         begin(emitter)
+    if context.runs is not None:
+        bulk_copies.begin(emitter)
     _run_block(emitter, program.body)
+    if context.runs is not None:
+        bulk_copies.drain(emitter)
     emitter.w.line("ret void")
     fault_blocks(emitter)
     x, y, z = program.workgroup
@@ -307,12 +316,12 @@ def _workgroup_memory(context: KernelContext, kernel: EntryPoint, symbols: set[s
     tiles = [b for b in context.program.buffers.values() if b.is_workgroup or b.name in replicated]
     in_panels = panelled(context.program)
     alignments = [ATOM_BYTES if tile.name in in_panels else ALIGNMENT for tile in tiles]
+    objects = 0
     if replicated:
-        context.mailbox = f"@{context.symbol}.mailbox"
-        kind = f"[{BARRIER_BYTES} x i8]"
-        context.text.globals.append(
-            f"{context.mailbox} = internal addrspace(3) global {kind} undef, align {BARRIER_BYTES}"
-        )
+        context.mailbox, objects = _objects(context, "mailbox", BARRIER_BYTES), BARRIER_BYTES
+    if context.runs is not None:
+        size = bulk_copies.ring_bytes(context.runs)
+        context.ring, objects = _objects(context, "ring", size), objects + size
     offsets: list[int] = []
     total = 0
     for tile, alignment in zip(tiles, alignments, strict=True):
@@ -323,7 +332,7 @@ def _workgroup_memory(context: KernelContext, kernel: EntryPoint, symbols: set[s
         message = f"its workgroup buffers take {total} bytes; {limit}"
         raise _error(context.program, message, max(tiles, key=_bytes))
     base = ""
-    if total > STATIC_SHARED_BYTES:
+    if total + objects > STATIC_SHARED_BYTES:
         base = f"@{_symbol(f'{context.symbol}_shared', symbols)}"  # external: LLVM leaves the name as it is
         kernel.dynamic_shared = total
         context.text.globals.append(
@@ -336,6 +345,14 @@ def _workgroup_memory(context: KernelContext, kernel: EntryPoint, symbols: set[s
             context.text.globals.append(_tile(pointer, tile, alignment))
         has_replicas = tile.name in replicated
         context.buffers[tile.name] = BufferRef(pointer, 3, str(tile.count or 0), False, has_replicas)
+
+
+def _objects(context: KernelContext, name: str, size: int) -> str:
+    """The pointer to `size` bytes of objects on which invocations wait."""
+    pointer = f"@{context.symbol}.{name}"
+    kind = f"[{size} x i8]"
+    context.text.globals.append(f"{pointer} = internal addrspace(3) global {kind} undef, align {ALIGNMENT}")
+    return pointer
 
 
 def _tile(name: str, tile: Buffer, alignment: int) -> str:
