@@ -7,7 +7,7 @@ and symbols.  The package's docstring lists the files that write the ops.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -26,7 +26,7 @@ from .abi import ALIGNMENT, EntryPoint, KernelParam, Unit, storage_buffers
 from .atomics import ATOMIC_OPS
 from .barriers import BARRIER_OPS
 from .checks import check_ahead
-from .control import CONTROL_OPS
+from .control import CONTROL_OPS, has_positive_step
 from .copies import COPY_OPS
 from .copy_runs import FIRST as FIRST_WITH_BULK_COPIES
 from .copy_runs import copy_runs
@@ -122,7 +122,7 @@ def _kernel(
     funcs = unit.module.funcs if unit.module is not None else {}
     specs = spec_values(program, unit.specs)
     proofs = BoundsProofs(program, specs, proves=bounds != "none")
-    faulting = _first_fault(program, funcs, bounds, proofs.proven)
+    faulting = _first_fault(program, funcs, bounds, proofs)
     context = KernelContext(
         program=program,
         funcs=funcs,
@@ -234,19 +234,16 @@ def _check(program: Program, target: GpuTarget) -> None:
             raise _error(program, reason, op)
 
 
-def _first_fault(
-    program: Program, funcs: Mapping[str, Func], bounds: str, proven: Container[Op]
-) -> Op | None:
+def _first_fault(program: Program, funcs: Mapping[str, Func], bounds: str, proofs: BoundsProofs) -> Op | None:
     """An op in which an invocation may end in a fault: then the kernel takes a status record."""
     checks = bounds == "trap"
     for block in (program.body, *(func.body for func in funcs.values())):
         for op in block.walk():
             if "trap" in op.definition.effects:
                 return op
-            if checks and "buffer" in op.attrs and op.operands and op not in proven:
+            if checks and "buffer" in op.attrs and op.operands and op not in proofs.proven:
                 return op
-            # A step that is not a constant may be 0 or less, which would never end
-            if checks and op.name == "for" and op.attrs["step"] is None:
+            if checks and op.name == "for" and not has_positive_step(op, proofs.forms):
                 return op
     return None
 
