@@ -313,12 +313,6 @@ def _workgroup_memory(context: KernelContext, kernel: EntryPoint, symbols: set[s
     tiles = [b for b in context.program.buffers.values() if b.is_workgroup or b.name in replicated]
     in_panels = panelled(context.program)
     alignments = [ATOM_BYTES if tile.name in in_panels else ALIGNMENT for tile in tiles]
-    objects = 0
-    if replicated:
-        context.mailbox, objects = _objects(context, "mailbox", BARRIER_BYTES), BARRIER_BYTES
-    if context.runs is not None:
-        size = bulk_copies.ring_bytes(context.runs)
-        context.ring, objects = _objects(context, "ring", size), objects + size
     offsets: list[int] = []
     total = 0
     for tile, alignment in zip(tiles, alignments, strict=True):
@@ -328,6 +322,14 @@ def _workgroup_memory(context: KernelContext, kernel: EntryPoint, symbols: set[s
         limit = f"{context.target.name} has {context.target.shared_bytes} for a workgroup"
         message = f"its workgroup buffers take {total} bytes; {limit}"
         raise _error(context.program, message, max(tiles, key=_bytes))
+    objects = 0
+    if replicated:
+        context.mailbox, objects = _objects(context, "mailbox", BARRIER_BYTES), BARRIER_BYTES
+    ring_bytes = 0 if context.runs is None else bulk_copies.ring_bytes(context.runs)
+    if total + objects + ring_bytes > context.target.shared_bytes:
+        context.runs = None
+    elif context.runs is not None:
+        context.ring, objects = _objects(context, "ring", ring_bytes), objects + ring_bytes
     base = ""
     if total + objects > STATIC_SHARED_BYTES:
         base = f"@{_symbol(f'{context.symbol}_shared', symbols)}"  # external: LLVM leaves the name as it is
