@@ -22,7 +22,7 @@ may overwrite after it; what they wrote needs a fence in front of that barrier.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...analysis.affine import AffineExpr, Symbol, SymbolKind
@@ -212,6 +212,10 @@ class _RunSearch:
         return _Numbers(self.proofs, self.uniformity, lanes, upper, loop)
 
 
+UNIFORM: Sequence[int] = ()
+"""For the values of a symbol by number: all are equal."""
+
+
 @dataclass(frozen=True)
 class _Places:
     """An index by number: `at` for each, and `uniform`, terms that are equal for all of them, on top."""
@@ -230,7 +234,6 @@ class _Numbers:
     count: int
     loop: Op | None
     known: dict[Symbol, Sequence[int] | None] = field(default_factory=dict)
-    invariant: dict[Value, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.inside = set(self.loop.regions[0].args) if self.loop else set()
@@ -246,51 +249,42 @@ class _Numbers:
         at: Sequence[int] = [expr.const] * self.count
         uniform: dict[Symbol, int] = {}
         for symbol, factor in expr.terms.items():
-            if self._is_uniform(symbol):
-                uniform[symbol] = factor
-                continue
             if symbol not in self.known:
                 self.known[symbol] = self._by_number(symbol, depth)
             own = self.known[symbol]
             if own is None:
                 return None
-            at = [a + factor * b for a, b in zip(at, own, strict=True)]
+            if own is UNIFORM:
+                uniform[symbol] = factor
+            else:
+                at = [a + factor * b for a, b in zip(at, own, strict=True)]
         return _Places(at, uniform)
 
-    def _is_uniform(self, symbol: Symbol) -> bool:
-        if symbol.by_lane is not None:
-            return False
-        if symbol.kind is SymbolKind.VALUE:
-            return isinstance(symbol.identity, Value) and self._is_invariant(symbol.identity)
-        return symbol.kind is SymbolKind.GROUP or symbol.identity is not self.loop
-
-    def _is_invariant(self, value: Value, depth: int = MAX_DEPTH) -> bool:
-        """Whether a value is the same in all invocations and all turns of the loop."""
-        if value not in self.inside or self.uniformity.level(value) > Level.WORKGROUP:
-            return self.uniformity.level(value) <= Level.WORKGROUP
-        if value not in self.invariant:
-            op = value.owner
-            is_pure = isinstance(op, Op) and op.definition.is_pure and depth > 0
-            operands = op.operands if isinstance(op, Op) and is_pure else ()
-            self.invariant[value] = is_pure and all(self._is_invariant(v, depth - 1) for v in operands)
-        return self.invariant[value]
-
     def _by_number(self, symbol: Symbol, depth: int) -> Sequence[int] | None:
-        numbers = range(self.count)
+        """The values of a symbol, or UNIFORM; None if that is not known."""
+        numbers, value = range(self.count), symbol.identity
         if symbol.by_lane is not None:
             return [symbol.by_lane[n % self.lanes] for n in numbers]
-        if symbol.kind is SymbolKind.LOOP:
-            return [n // self.lanes for n in numbers]
-        value = symbol.identity
+        if symbol.kind is not SymbolKind.VALUE:
+            return [n // self.lanes for n in numbers] if self.loop and value is self.loop else UNIFORM
         if value is self.counter:
             return numbers
-        op = value.owner if isinstance(value, Value) else None
-        if not isinstance(op, Op) or not depth or not all(operand.type.is_int for operand in op.operands):
+        if not isinstance(value, Value):
             return None
-        fold = elementwise_fold(op)
-        if fold is None:
+        if value not in self.inside and self.uniformity.level(value) <= Level.WORKGROUP:
+            return UNIFORM
+        op = value.owner
+        if not isinstance(op, Op) or not depth or not op.operands:
             return None
-        places = [self.places(self.proofs.forms.expr(operand), depth - 1) for operand in op.operands]
+        fold = elementwise_fold(op) if all(operand.type.is_int for operand in op.operands) else None
+        return None if fold is None else self._of_operands(op, fold, depth - 1)
+
+    def _of_operands(self, op: Op, fold: Callable[..., map[int]], depth: int) -> Sequence[int] | None:
+        forms = self.proofs.forms
+        places = [self.places(forms.congruent(operand), depth) for operand in op.operands]
+        if all(place is not None and place.at.count(place.at[0]) == self.count for place in places):
+            return UNIFORM
+        places = [self.places(forms.expr(operand), depth) for operand in op.operands]
         known = [place.at for place in places if place is not None and not place.uniform]
         return wrapped(tuple(fold(*known)), op.result.type) if len(known) == len(places) else None
 
