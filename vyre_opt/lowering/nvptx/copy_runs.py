@@ -89,7 +89,7 @@ def copy_runs(program: Program, proofs: BoundsProofs, alignment: Alignment, clam
     are clamped."""
     ops = list(program.walk())
     copies = [op for op in ops if op.name == "copy_async"]
-    if not copies or any(op.name == "call" for op in ops):
+    if not copies:
         return None
     uniformity = Uniformity(program)
     waits = [op for op in ops if op.name == "copy_wait"]
