@@ -67,8 +67,7 @@ CASES: dict[str, tuple[str, tuple[tuple[int, int], ...]]] = {
         (),
     ),
     "elements from a place that nobody knows": (
-        "%n = len @open : u32\n%a = add %l, %n : u32\n%b = and %a, %last : u32\n"
-        f"%v = load @x[%b] : f32\ncopy_async %v, @t[%l] : f32\n{AWAITED}",
+        f"%n = len @open : u32\n%a = add %l, %n : u32\n%v = load @x[%a] : f32\ncopy_async %v, @t[%l] : f32\n{AWAITED}",
         (),
     ),
     "elements backwards": (
