@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from support.copy_programs import StreamedTiles
 from support.quick import quick
 

@@ -13,6 +13,7 @@ no invocation can tell:
 
 - all copies to it are runs, in control flow that the workgroup goes together, as are all waits;
 - a barrier of the workgroup lies between each other access to the tile and the next copy;
+- no tile lies in panels, where rows are not in order (see warpgroups.py);
 - nothing faults: the others would wait for the copies of an invocation that has ended.
 
 The engine is another way to memory than loads and stores (PTX ISA, "Async proxy").  What they read before a barrier it
@@ -34,6 +35,7 @@ from ...ir.loops import bounds
 from ...ir.program import Block, Op, Program, Value
 from ...ir.uniformity import Level, Uniformity
 from .abi import ALIGNMENT
+from .warpgroups import panelled
 
 __all__ = ["FIRST", "CopyRuns", "Run", "copy_runs", "source"]
 
@@ -89,7 +91,7 @@ def copy_runs(program: Program, proofs: BoundsProofs, alignment: Alignment, clam
     are clamped."""
     ops = list(program.walk())
     copies = [op for op in ops if op.name == "copy_async"]
-    if not copies:
+    if not copies or panelled(program):
         return None
     uniformity = Uniformity(program)
     waits = [op for op in ops if op.name == "copy_wait"]
