@@ -17,7 +17,7 @@ from ...ir.program import Op
 from ..common.lane_shape import SCALAR
 from .copy_runs import CopyRuns, Run
 from .function_emitter import FunctionEmitter
-from .mbarriers import OBJECT_BYTES, address, inline_ptx, object_at, wait
+from .mbarriers import OBJECT_BYTES, address, initialise, inline_ptx, object_at, slots, wait
 from .memory import address as pointer_to
 from .memory import locate
 from .subgroup_ops import lane_mask
@@ -25,8 +25,9 @@ from .values import lane, linear_id
 
 __all__ = ["begin", "copy_run", "drain", "fence", "ring_bytes", "wait_for_groups"]
 
+PROXY_FENCE = "fence.proxy.async.shared::cta;"
 ENDED, WAITED = "%ended", "%waited"
-"""Slots: the groups that this invocation has ended, and those of them that it has waited for."""
+"""The groups that this invocation has ended, and those of them that it has waited for."""
 
 
 def ring_bytes(runs: CopyRuns) -> int:
@@ -40,22 +41,12 @@ def _objects(runs: CopyRuns) -> int:
 
 def begin(emitter: FunctionEmitter) -> None:
     """Set up the objects, for all to see."""
-    w, context = emitter.w, emitter.context
+    context = emitter.context
     assert context.runs is not None
-    for slot in (ENDED, WAITED):
-        w.line(f"{slot} = alloca i32")
-        w.line(f"store i32 0, ptr {slot}")
-    first, ready = w.label("first"), w.label("ready")
-    w.branch_if(w.emit(f"icmp eq i32 {linear_id(emitter)}, 0"), first, ready)
-    w.start(first)
+    slots(emitter, ENDED, WAITED)
     subgroups = -(-context.program.lanes // SUBGROUP_SIZE)
-    objects = range(0, ring_bytes(context.runs), OBJECT_BYTES)
-    inits = " ".join(f"mbarrier.init.shared::cta.b64 [$0+{at}], $1;" for at in objects)
-    fences = "fence.mbarrier_init.release.cluster; fence.proxy.async.shared::cta;"
-    values = [("i32", address(emitter, context.ring)), ("i32", str(subgroups))]
-    inline_ptx(emitter, f"{inits} {fences}", "r,n", values)
-    w.fall_into(ready)
-    w.call("llvm.nvvm.barrier.cta.sync.all", "void", [("i32", "0")])
+    initialise(emitter, context.ring, _objects(context.runs), subgroups, PROXY_FENCE)
+    emitter.w.call("llvm.nvvm.barrier.cta.sync.all", "void", [("i32", "0")])
 
 
 def copy_run(emitter: FunctionEmitter, op: Op, run: Run) -> None:
@@ -122,7 +113,7 @@ def drain(emitter: FunctionEmitter) -> None:
 
 def fence(emitter: FunctionEmitter) -> None:
     """Order this invocation's stores to workgroup memory before copies that follow a barrier."""
-    inline_ptx(emitter, "fence.proxy.async.shared::cta;", "", [])
+    inline_ptx(emitter, PROXY_FENCE, "", [])
 
 
 def _object(emitter: FunctionEmitter, group: str) -> str:

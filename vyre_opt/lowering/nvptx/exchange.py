@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from ...ir.program import Program
 from .function_emitter import FunctionEmitter
-from .mbarriers import OBJECT_BYTES, SHARED, address, inline_ptx, object_at, wait
+from .mbarriers import SHARED, address, initialise, inline_ptx, object_at, slots, wait
 from .replicas import WORD
 from .values import linear_id
 
@@ -29,27 +29,18 @@ __all__ = ["arrive_and_wait", "begin", "send"]
 
 CLUSTER = "ptr addrspace(7)"
 SENT, PASSED = "%sent", "%passed"
-"""Slots: the words that this lane has stored since the last barrier; the number of barriers before."""
+"""The words that this lane has stored since the last barrier; the number of barriers before."""
 
 
 def begin(emitter: FunctionEmitter) -> None:
     """Set up this workgroup's objects, zero its replicas, and wait until all workgroups have."""
     w, context = emitter.w, emitter.context
     assert context.replicas is not None
-    for slot in (SENT, PASSED):
-        w.line(f"{slot} = alloca i32")
-        w.line(f"store i32 0, ptr {slot}")
+    slots(emitter, SENT, PASSED)
     lane = linear_id(emitter)
     for name in sorted(context.replicas.buffers):
         _zero(emitter, context.buffers[name].pointer, _words(context.program, name), lane)
-    first, ready = w.label("first"), w.label("ready")
-    w.branch_if(w.emit(f"icmp eq i32 {lane}, 0"), first, ready)
-    w.start(first)
-    init = f"mbarrier.init.shared::cta.b64 [$0], $1; mbarrier.init.shared::cta.b64 [$0+{OBJECT_BYTES}], $1;"
-    mailbox = address(emitter, context.mailbox)
-    values = [("i32", mailbox), ("i32", str(context.replicas.workgroups))]
-    inline_ptx(emitter, f"{init} fence.mbarrier_init.release.cluster;", "r,n", values)
-    w.fall_into(ready)
+    initialise(emitter, context.mailbox, 2, context.replicas.workgroups)
     for step in ("arrive", "wait"):
         w.call(f"llvm.nvvm.barrier.cluster.{step}", "void", [])
 

@@ -9,11 +9,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .function_emitter import FunctionEmitter
+from .values import linear_id
 
-__all__ = ["OBJECT_BYTES", "SHARED", "address", "inline_ptx", "object_at", "wait"]
+__all__ = ["OBJECT_BYTES", "SHARED", "address", "initialise", "inline_ptx", "object_at", "slots", "wait"]
 
 SHARED = "ptr addrspace(3)"
 OBJECT_BYTES = 8
+
+
+def slots(emitter: FunctionEmitter, *names: str) -> None:
+    """Numbers (i32) that this invocation counts from 0, in registers once ptxas has seen them."""
+    for name in names:
+        emitter.w.line(f"{name} = alloca i32")
+        emitter.w.line(f"store i32 0, ptr {name}")
+
+
+def initialise(emitter: FunctionEmitter, objects: str, count: int, arrivals: int, fences: str = "") -> None:
+    """Set up `count` objects that wait for so many arrivals, by the first invocation; a barrier has to follow."""
+    w = emitter.w
+    first, ready = w.label("first"), w.label("ready")
+    w.branch_if(w.emit(f"icmp eq i32 {linear_id(emitter)}, 0"), first, ready)
+    w.start(first)
+    inits = (f"mbarrier.init.shared::cta.b64 [$0+{k * OBJECT_BYTES}], $1;" for k in range(count))
+    text = " ".join([*inits, "fence.mbarrier_init.release.cluster;", fences]).rstrip()
+    inline_ptx(emitter, text, "r,n", [("i32", address(emitter, objects)), ("i32", str(arrivals))])
+    w.fall_into(ready)
 
 
 def object_at(emitter: FunctionEmitter, objects: str, number: str) -> str:
