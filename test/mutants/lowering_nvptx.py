@@ -7,6 +7,13 @@ from .mutant import Mutant, lit
 __all__ = ["MUTANTS"]
 
 WARPGROUPS = "test/lowering/test_warpgroups.py"
+COPY_RUNS = "vyre_opt/lowering/nvptx/copy_runs.py"
+RUNS_TEST = "test/lowering/test_copy_runs.py"
+
+
+def _runs(case: str) -> str:
+    return f"{RUNS_TEST}::test_runs[{case}]"
+
 
 MUTANTS = (
     Mutant(
@@ -267,5 +274,82 @@ MUTANTS = (
         "PANEL_BYTES // UNIT << 16",
         "ATOM_BYTES // UNIT << 16",
         WARPGROUPS,
+    ),
+    Mutant(
+        "what is read before a barrier of the subgroup may be overwritten by a bulk copy",
+        COPY_RUNS,
+        'op.attrs["scope"] != "subgroup"',
+        "True",
+        _runs("a read and a barrier of the subgroup before"),
+    ),
+    Mutant(
+        "what is read in the turn before may be overwritten by a bulk copy",
+        COPY_RUNS,
+        "            if self.state == before:\n                return",
+        "            return",
+        _runs("a read in the turn before"),
+    ),
+    Mutant(
+        "a way without a barrier frees a tile for bulk copies",
+        COPY_RUNS,
+        'if op.name == "if" and len(op.regions) == 1:',
+        "if False:",
+        _runs("a barrier on one way"),
+    ),
+    Mutant(
+        "pieces beyond a row belong to its run",
+        COPY_RUNS,
+        "pieces = math.gcd(pieces, *parted)",
+        "pieces = max(pieces, *parted, 0)",
+        _runs("rows that are further apart in workgroup memory"),
+    ),
+    Mutant(
+        "a bulk copy begins anywhere",
+        COPY_RUNS,
+        "or not self._divides(unit, place.uniform)",
+        "or False",
+        _runs("elements from a place that nobody knows"),
+    ),
+    Mutant(
+        "a value that a loop carries is the same in all its turns",
+        COPY_RUNS,
+        "if value not in self.inside and self",
+        "if self",
+        _runs("a place that moves with the turns of the loop that hands out"),
+    ),
+    Mutant(
+        "an index of 32 bits never wraps within a bulk copy",
+        COPY_RUNS,
+        "cannot_wrap = bits == 64 or",
+        "cannot_wrap = True or",
+        _runs("an index of 32 bits that may wrap"),
+    ),
+    Mutant(
+        "some invocations may wait alone for bulk copies",
+        COPY_RUNS,
+        "if not all(_is_uniform(uniformity, op) for op in waits):",
+        "if False:",
+        _runs("a wait by some invocations"),
+    ),
+    Mutant(
+        "no fence orders stores before bulk copies",
+        COPY_RUNS,
+        "if names & tiles)",
+        "if not names)",
+        f"{RUNS_TEST}::test_a_fence_stands_where_stores_come_before",
+    ),
+    Mutant(
+        "a wait for some groups is one for all at the end",
+        COPY_RUNS,
+        'if op.attrs["pending"] == 0:',
+        "if True:",
+        f"{RUNS_TEST}::test_what_is_under_way_at_the_end_is_waited_for",
+    ),
+    Mutant(
+        "invocations may fault beside bulk copies",
+        "vyre_opt/lowering/nvptx/kernel.py",
+        "FIRST_WITH_BULK_COPIES and faulting is None:",
+        "FIRST_WITH_BULK_COPIES:",
+        f"{RUNS_TEST}::test_nothing_faults_beside_them",
     ),
 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.copy_programs import StreamedTiles
+from support.quick import quick
 
-from vyre_opt import ProgramError, run
+from vyre_opt import ProgramError, dispatcher, run
 
 TARGETS = ["ref", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
@@ -73,6 +75,16 @@ def test_a_pipeline_may_launch_one(target: str) -> None:
     )
     y = run(text, [X], target=target, lengths={"y": len(X)})["y"]
     np.testing.assert_array_equal(y.reshape(4, 64), X.reshape(4, 64)[:, ::-1])
+
+
+@pytest.mark.parametrize("target", ["ref", "cpu"])
+@pytest.mark.parametrize("seed", quick(range(60), keep=8))
+def test_tiles_come_through_a_ring_of_stages(seed: int, target: str) -> None:
+    """Waits that leave 0 to 3 groups, rings of 2 to 4 stages; NumPy says what is expected."""
+    case = StreamedTiles(seed)
+    outputs = dispatcher(target).dispatch(case.program(), case.arrays(), (case.groups, 1, 1))
+    for output, expected in zip(outputs, case.expected(), strict=True):
+        np.testing.assert_array_equal(np.asarray(output).view(expected.dtype).ravel(), expected)
 
 
 WRONG = [

@@ -119,7 +119,8 @@ def _check_dot(t: Expressions, given: dict[str, ast.expr]) -> None:
 def copy_tile(tile: Any, at: Any, array: Any, start: Any, rows: Any, columns: Any) -> None:
     """Begin to copy rows x columns elements of `array`, from index `start` on, to shared memory from index `at` on.
 
-    All invocations of the workgroup copy some of them, in pieces of up to 16 bytes.  `rows`, `columns`: numbers that are
+    All invocations of the workgroup copy some of them, in pieces of up to 16 bytes, or one of them long rows for all (see
+    docs/gpu.md, "Asynchronous copies").  `rows`, `columns`: numbers that are
     known; the elements are along the last two dimensions.
     """
     piece = static(math.gcd(columns, PIECE_BYTES // tile.dtype.itemsize))

@@ -12,7 +12,10 @@ memory             loads and stores
 atomics            atomic ops
 subgroup_ops       reduce, scan, ballot and shuffle
 matrices           products of matrices, by mma.sync
+copies             asynchronous copies; copy_runs finds those that bulk_copies does by one instruction for many
 barriers           barriers of a subgroup, a workgroup and a grid
+replicas           which buffers a cluster has in the memory of each workgroup, and exchange how it hands them on
+mbarriers          the objects on which invocations wait for bytes
 faults             what a faulting invocation does
 ptx                optimises a module and emits PTX
 """

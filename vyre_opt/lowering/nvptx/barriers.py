@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...ir.program import Op
+from .bulk_copies import fence
 from .exchange import arrive_and_wait
 from .faults import poll
 from .function_emitter import FunctionEmitter
@@ -27,6 +28,9 @@ def _barrier(emitter: FunctionEmitter, op: Op) -> None:
     if scope == "subgroup":
         emitter.w.call("llvm.nvvm.bar.warp.sync", "void", [("i32", lane_mask(emitter))])
         return
+    runs = emitter.context.runs
+    if runs is not None and op in runs.fences:
+        fence(emitter)
     is_of_cluster = scope == "cluster" or (scope == "grid" and emitter.context.is_cluster)
     if is_of_cluster and emitter.context.replicas is not None:
         arrive_and_wait(emitter)

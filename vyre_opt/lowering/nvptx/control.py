@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ...analysis.value_forms import ValueForms
 from ...ir import arith
 from ...ir.loops import Bound, bounds, inits
 from ...ir.program import Op, Value
@@ -20,7 +21,7 @@ from .calls import call
 from .faults import poll
 from .function_emitter import Elements, FunctionEmitter, RunBlock
 
-__all__ = ["CONTROL_OPS"]
+__all__ = ["CONTROL_OPS", "has_positive_step"]
 
 
 def _if(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
@@ -80,9 +81,11 @@ def _for(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
     dtype = counter.type
     kind, sign = SCALAR.type(dtype), "s" if dtype.is_signed else "u"
     limits = bounds(op)
+    if emitter.context.runs is not None and op in emitter.context.runs.ends:
+        limits = (limits[0], emitter.context.runs.ends[op], limits[2])
     lower, upper, step = (_bound(emitter, bound, dtype) for bound in limits)
     initial = [emitter.get(value) for value in inits(op)]
-    if not isinstance(limits[2], int) and emitter.context.bounds == "trap":
+    if emitter.context.bounds == "trap" and not has_positive_step(op, emitter.context.forms):
         _check_step(emitter, op, limits[2], step)
     before, start, after = w.block, w.label("loop"), w.label("after")
     w.branch_if(w.emit(f"icmp {sign}lt {kind} {lower}, {upper}"), start, after)
@@ -107,6 +110,12 @@ def _for(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
     emitter.merge(op.results, [(initial, before), (yielded, latch)])
 
 
+def has_positive_step(loop: Op, forms: ValueForms) -> bool:
+    """Whether a `for` surely ends: with a step of 0 or less it never would."""
+    step = bounds(loop)[2]
+    return isinstance(step, int) or forms.expr(step).range()[0] > 0
+
+
 def _bound(emitter: FunctionEmitter, bound: Bound, dtype: DataType) -> str:
     return str(arith.wrap(bound, dtype)) if isinstance(bound, int) else emitter.scalar(bound)
 
@@ -120,7 +129,8 @@ def _cannot_wrap(limits: tuple[Bound, Bound, Bound], dtype: DataType) -> bool:
     return step == 1 or (isinstance(upper, int) and upper - 1 + step <= highest)
 
 
-def _check_step(emitter: FunctionEmitter, op: Op, value: Value, step: str) -> None:
+def _check_step(emitter: FunctionEmitter, op: Op, value: Bound, step: str) -> None:
+    assert isinstance(value, Value)
     w, dtype = emitter.w, value.type
     stuck = w.emit(f"icmp {'sle' if dtype.is_signed else 'eq'} {SCALAR.type(dtype)} {step}, 0")
     emitter.fault_if(stuck, op, "step", conversions.to_word(w, dtype, step), "0")

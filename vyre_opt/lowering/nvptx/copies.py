@@ -1,4 +1,5 @@
-"""Copies from storage to workgroup memory that run beside the arithmetic: cp.async, from sm_80 on.
+"""Copies from storage to workgroup memory that run beside the arithmetic: cp.async, from sm_80 on, and runs of many from
+sm_90 on (see copy_runs.py).
 
     %v = load @x[%i] : vec<8 x bf16>             cp.async.cg.shared.global [t], [x], 16
     copy_async %v, @t[%j] : vec<8 x bf16>
@@ -13,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...ir.program import Op, Value
+from .bulk_copies import copy_run, wait_for_groups
+from .copy_runs import source
 from .function_emitter import FunctionEmitter
 from .memory import ThreadAccess, address, aligned_bytes, locate, store
 
@@ -23,19 +26,23 @@ SIZES = (16, 8, 4)
 
 
 def _copy_async(emitter: FunctionEmitter, op: Op) -> None:
+    runs = emitter.context.runs
+    if runs is not None and (run := runs.runs.get(op)):
+        copy_run(emitter, op, run)
+        return
     value, index = op.operands
-    source = _source(emitter, value)
+    load = _constant_source(emitter, value)
     size = (value.type.element.size_bytes or 1) * value.type.lanes
     piece = 0
-    if source is not None:
+    if load is not None:
         alignment = emitter.context.alignment
-        aligned = min(aligned_bytes(alignment, value.type, at, 1) for at in (index, source.index))
+        aligned = min(aligned_bytes(alignment, value.type, at, 1) for at in (index, load.index))
         piece = next((s for s in SIZES if s <= aligned and size % s == 0), 0)
-    if source is None or not piece:
+    if load is None or not piece:
         store(emitter, op)
         return
     target = locate(emitter, op, index, value.type)
-    origin = _found(emitter, source)
+    origin = _found(emitter, load)
     element, w = value.type.element, emitter.w
     lanes = piece // (element.size_bytes or 1)
     name = f"llvm.nvvm.cp.async.{'cg' if piece == SIZES[0] else 'ca'}.shared.global.{piece}"
@@ -44,20 +51,12 @@ def _copy_async(emitter: FunctionEmitter, op: Op) -> None:
         w.call(name, "void", [("ptr addrspace(3)", to), ("ptr addrspace(1)", start)])
 
 
-def _source(emitter: FunctionEmitter, value: Value) -> Op | None:
-    """The load that a copy can do itself: of a buffer in storage that nobody writes meanwhile, and of its elements' bits."""
-    op, context = value.owner, emitter.context
-    if (
-        context.target.number < FIRST
-        or context.bounds == "clamp"
-        or not isinstance(op, Op)
-        or op.name != "load"
-    ):
+def _constant_source(emitter: FunctionEmitter, value: Value) -> Op | None:
+    """The load that a copy can do itself, of a buffer that nobody writes meanwhile."""
+    context, load = emitter.context, source(emitter.context.program, value)
+    if load is None or context.target.number < FIRST or context.bounds == "clamp":
         return None
-    buffer = context.buffers[op.attrs["buffer"]]
-    declared = context.program.buffers[op.attrs["buffer"]].dtype
-    is_plain = declared.lanes == 1 and not declared.is_bool
-    return op if buffer.space == 1 and buffer.is_constant and is_plain else None
+    return load if context.buffers[load.attrs["buffer"]].is_constant else None
 
 
 def _found(emitter: FunctionEmitter, load: Op) -> ThreadAccess:
@@ -67,9 +66,12 @@ def _found(emitter: FunctionEmitter, load: Op) -> ThreadAccess:
 
 
 def _copy_wait(emitter: FunctionEmitter, op: Op) -> None:
-    if emitter.context.target.number >= FIRST:
+    context, pending = emitter.context, op.attrs["pending"]
+    if context.target.number >= FIRST and (context.runs is None or not context.runs.are_all):
         emitter.w.call("llvm.nvvm.cp.async.commit.group", "void", [])
-        emitter.w.call("llvm.nvvm.cp.async.wait.group", "void", [("i32", str(op.attrs["pending"]))])
+        emitter.w.call("llvm.nvvm.cp.async.wait.group", "void", [("i32", str(pending))])
+    if context.runs is not None:
+        wait_for_groups(emitter, pending)
 
 
 COPY_OPS: dict[str, Callable[[FunctionEmitter, Op], None]] = {

@@ -1,7 +1,7 @@
 """Hand-offs within a cluster by replicas of a buffer, without a fence.
 
-Each workgroup has two mbarrier objects (PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier"): such an
-object lets go when every workgroup of the cluster has arrived and all announced bytes have come.
+Each workgroup has two mbarrier objects (see mbarriers.py): such an object lets go when every workgroup of the cluster has
+arrived and all announced bytes have come.
 
     store            st.async to each replica, which tells the object there of its bytes; the lane counts its words
     barrier          all lanes add up their words; lane r arrives at the object of workgroup r and announces the bytes;
@@ -21,35 +21,26 @@ from __future__ import annotations
 
 from ...ir.program import Program
 from .function_emitter import FunctionEmitter
+from .mbarriers import SHARED, address, initialise, inline_ptx, object_at, slots, wait
 from .replicas import WORD
 from .values import linear_id
 
 __all__ = ["arrive_and_wait", "begin", "send"]
 
-SHARED, CLUSTER = "ptr addrspace(3)", "ptr addrspace(7)"
+CLUSTER = "ptr addrspace(7)"
 SENT, PASSED = "%sent", "%passed"
-"""Slots: the words that this lane has stored since the last barrier; the number of barriers before."""
-OBJECT_BYTES = 8
+"""The words that this lane has stored since the last barrier; the number of barriers before."""
 
 
 def begin(emitter: FunctionEmitter) -> None:
     """Set up this workgroup's objects, zero its replicas, and wait until all workgroups have."""
     w, context = emitter.w, emitter.context
     assert context.replicas is not None
-    for slot in (SENT, PASSED):
-        w.line(f"{slot} = alloca i32")
-        w.line(f"store i32 0, ptr {slot}")
+    slots(emitter, SENT, PASSED)
     lane = linear_id(emitter)
     for name in sorted(context.replicas.buffers):
         _zero(emitter, context.buffers[name].pointer, _words(context.program, name), lane)
-    first, ready = w.label("first"), w.label("ready")
-    w.branch_if(w.emit(f"icmp eq i32 {lane}, 0"), first, ready)
-    w.start(first)
-    init = f"mbarrier.init.shared::cta.b64 [$0], $1; mbarrier.init.shared::cta.b64 [$0+{OBJECT_BYTES}], $1;"
-    mailbox = _number(emitter, SHARED, context.mailbox)
-    values = [("i32", mailbox), ("i32", str(context.replicas.workgroups))]
-    _asm(emitter, f"{init} fence.mbarrier_init.release.cluster;", "r,n", values)
-    w.fall_into(ready)
+    initialise(emitter, context.mailbox, 2, context.replicas.workgroups)
     for step in ("arrive", "wait"):
         w.call(f"llvm.nvvm.barrier.cluster.{step}", "void", [])
 
@@ -87,7 +78,7 @@ def send(emitter: FunctionEmitter, pointer: str, words: list[str]) -> None:
     for workgroup in range(context.replicas.workgroups):
         there, object_ = (_in_workgroup(emitter, at, str(workgroup)) for at in (pointer, own))
         values = [("i32", word) for word in words]
-        _asm(emitter, text, ",".join("r" * (count + 2)), [("i32", there), *values, ("i32", object_)])
+        inline_ptx(emitter, text, ",".join("r" * (count + 2)), [("i32", there), *values, ("i32", object_)])
     sent = w.emit(f"load i32, ptr {SENT}")
     w.line(f"store i32 {w.emit(f'add i32 {sent}, {count}')}, ptr {SENT}")
 
@@ -106,50 +97,24 @@ def arrive_and_wait(emitter: FunctionEmitter) -> None:
         total = w.emit(f"add i32 {total}, {w.emit(f'shl i32 {lanes}, {bit}')}")
     w.line(f"store i32 0, ptr {SENT}")
     lane = linear_id(emitter)
-    arriving, waiting, done = w.label("arriving"), w.label("waiting"), w.label("together")
+    arriving, waiting = w.label("arriving"), w.label("waiting")
     w.branch_if(w.emit(f"icmp ult i32 {lane}, {replicas.workgroups}"), arriving, waiting)
     w.start(arriving)
     announced = w.emit(f"mul i32 {total}, {WORD}")
     text = "mbarrier.arrive.expect_tx.shared::cluster.b64 _, [$0], $1;"
-    _asm(emitter, text, "r,r", [("i32", _in_workgroup(emitter, own, lane)), ("i32", announced)])
+    inline_ptx(emitter, text, "r,r", [("i32", _in_workgroup(emitter, own, lane)), ("i32", announced)])
     w.fall_into(waiting)
     parity = w.emit(f"and i32 {w.emit(f'lshr i32 {passed}, 1')}, 1")
-    turn = w.label("turn")
-    w.fall_into(turn)
-    text = (
-        "{ .reg .pred done; mbarrier.try_wait.parity.shared::cta.b64 done, [$1], $2; "
-        "selp.u32 $0, 1, 0, done; }"
-    )
-    has_come = _asm(emitter, text, "=r,r,r", [("i32", _number(emitter, SHARED, own)), ("i32", parity)], "i32")
-    w.branch_if(w.emit(f"icmp ne i32 {has_come}, 0"), done, turn)
-    w.start(done)
+    wait(emitter, own, parity)
     w.line(f"store i32 {w.emit(f'add i32 {passed}, 1')}, ptr {PASSED}")
 
 
 def _object(emitter: FunctionEmitter, passed: str) -> str:
     """The pointer to this workgroup's object of the barrier after so many."""
-    w = emitter.w
-    at = w.emit(f"mul i32 {w.emit(f'and i32 {passed}, 1')}, {OBJECT_BYTES}")
-    return w.emit(f"getelementptr i8, {SHARED} {emitter.context.mailbox}, i32 {at}")
+    return object_at(emitter, emitter.context.mailbox, emitter.w.emit(f"and i32 {passed}, 1"))
 
 
 def _in_workgroup(emitter: FunctionEmitter, pointer: str, workgroup: str) -> str:
     """The address, in the memory of a workgroup of the cluster, of the place that `pointer` is in this one's."""
     there = emitter.w.call("llvm.nvvm.mapa.shared.cluster", CLUSTER, [(SHARED, pointer), ("i32", workgroup)])
-    return _number(emitter, CLUSTER, there)
-
-
-def _number(emitter: FunctionEmitter, kind: str, pointer: str) -> str:
-    return emitter.w.emit(f"ptrtoint {kind} {pointer} to i32")
-
-
-def _asm(
-    emitter: FunctionEmitter, text: str, constraints: str, args: list[tuple[str, str]], result: str = "void"
-) -> str:
-    """PTX that LLVM has no intrinsic for; it may touch any memory."""
-    given = ", ".join(f"{kind} {value}" for kind, value in args)
-    call = f'call {result} asm sideeffect "{text}", "{constraints},~{{memory}}"({given})'
-    if result == "void":
-        emitter.w.line(call)
-        return ""
-    return emitter.w.emit(call)
+    return address(emitter, there, CLUSTER)

@@ -17,6 +17,7 @@ from ...ir.types import DataType
 from ..common.lane_shape import carrier
 from ..common.llvm_text import ModuleText, Writer
 from .abi import FaultSite
+from .copy_runs import CopyRuns
 from .replicas import Replicas
 from .targets import GpuTarget
 
@@ -58,7 +59,8 @@ class KernelContext:
 
     `specs`: the encoded values of the specialization constants.  `proven`: the accesses that are
     known to be in bounds.  `bases`: see BoundsProofs.  `is_cluster`: the whole grid is one cluster of workgroups.  `replicas`: see
-    replicas.py; `mailbox` is then the pointer to the object that their barrier waits on.  `buffers`, `params` (the LLVM name of each runtime scalar's word) and `sites` are filled in while the kernel is written.
+    replicas.py; `mailbox` is then the pointer to the object that their barrier waits on.  `runs`: copies by the engine for bulk copies, and
+    `ring` the pointer to their objects (see bulk_copies.py).  `buffers`, `params` (the LLVM name of each runtime scalar's word) and `sites` are filled in while the kernel is written.
     """
 
     program: Program
@@ -76,6 +78,8 @@ class KernelContext:
     is_cluster: bool
     replicas: Replicas | None
     mailbox: str = ""
+    runs: CopyRuns | None = None
+    ring: str = ""
     buffers: dict[str, BufferRef] = field(default_factory=dict)
     params: dict[str, str] = field(default_factory=dict)
     sites: list[FaultSite] = field(default_factory=list)

@@ -7,7 +7,7 @@ and symbols.  The package's docstring lists the files that write the ops.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -21,12 +21,15 @@ from ..common.matrix_fragments import MMA, with_fragments
 from ..common.print_records import with_print_records
 from ..common.row_major import has_rows, row_major
 from ..common.spec_values import spec_values
+from . import bulk_copies
 from .abi import ALIGNMENT, EntryPoint, KernelParam, Unit, storage_buffers
 from .atomics import ATOMIC_OPS
 from .barriers import BARRIER_OPS
 from .checks import check_ahead
-from .control import CONTROL_OPS
+from .control import CONTROL_OPS, has_positive_step
 from .copies import COPY_OPS
+from .copy_runs import FIRST as FIRST_WITH_BULK_COPIES
+from .copy_runs import copy_runs
 from .exchange import begin
 from .faults import fault_blocks
 from .function_emitter import BufferRef, Elements, FunctionEmitter, KernelContext
@@ -119,7 +122,7 @@ def _kernel(
     funcs = unit.module.funcs if unit.module is not None else {}
     specs = spec_values(program, unit.specs)
     proofs = BoundsProofs(program, specs, proves=bounds != "none")
-    faulting = _first_fault(program, funcs, bounds, proofs.proven)
+    faulting = _first_fault(program, funcs, bounds, proofs)
     context = KernelContext(
         program=program,
         funcs=funcs,
@@ -136,6 +139,8 @@ def _kernel(
         is_cluster=_is_cluster(program, target),
         replicas=_replicas(program, target, faulting),
     )
+    if target.number >= FIRST_WITH_BULK_COPIES and faulting is None:
+        context.runs = copy_runs(program, proofs, context.alignment, clamps=bounds == "clamp")
     # `sites` is one list for both: it fills while the ops are written
     kernel = EntryPoint(program, symbol, sites=context.sites)
     params = _declare(context, kernel)
@@ -143,7 +148,11 @@ def _kernel(
     emitter = FunctionEmitter(context)
     if context.replicas is not None:
         begin(emitter)
+    if context.runs is not None:
+        bulk_copies.begin(emitter)
     _run_block(emitter, program.body)
+    if context.runs is not None:
+        bulk_copies.drain(emitter)
     emitter.w.line("ret void")
     fault_blocks(emitter)
     x, y, z = program.workgroup
@@ -225,19 +234,16 @@ def _check(program: Program, target: GpuTarget) -> None:
             raise _error(program, reason, op)
 
 
-def _first_fault(
-    program: Program, funcs: Mapping[str, Func], bounds: str, proven: Container[Op]
-) -> Op | None:
+def _first_fault(program: Program, funcs: Mapping[str, Func], bounds: str, proofs: BoundsProofs) -> Op | None:
     """An op in which an invocation may end in a fault: then the kernel takes a status record."""
     checks = bounds == "trap"
     for block in (program.body, *(func.body for func in funcs.values())):
         for op in block.walk():
             if "trap" in op.definition.effects:
                 return op
-            if checks and "buffer" in op.attrs and op.operands and op not in proven:
+            if checks and "buffer" in op.attrs and op.operands and op not in proofs.proven:
                 return op
-            # A step that is not a constant may be 0 or less, which would never end
-            if checks and op.name == "for" and op.attrs["step"] is None:
+            if checks and op.name == "for" and not has_positive_step(op, proofs.forms):
                 return op
     return None
 
@@ -307,12 +313,6 @@ def _workgroup_memory(context: KernelContext, kernel: EntryPoint, symbols: set[s
     tiles = [b for b in context.program.buffers.values() if b.is_workgroup or b.name in replicated]
     in_panels = panelled(context.program)
     alignments = [ATOM_BYTES if tile.name in in_panels else ALIGNMENT for tile in tiles]
-    if replicated:
-        context.mailbox = f"@{context.symbol}.mailbox"
-        kind = f"[{BARRIER_BYTES} x i8]"
-        context.text.globals.append(
-            f"{context.mailbox} = internal addrspace(3) global {kind} undef, align {BARRIER_BYTES}"
-        )
     offsets: list[int] = []
     total = 0
     for tile, alignment in zip(tiles, alignments, strict=True):
@@ -322,8 +322,16 @@ def _workgroup_memory(context: KernelContext, kernel: EntryPoint, symbols: set[s
         limit = f"{context.target.name} has {context.target.shared_bytes} for a workgroup"
         message = f"its workgroup buffers take {total} bytes; {limit}"
         raise _error(context.program, message, max(tiles, key=_bytes))
+    objects = 0
+    if replicated:
+        context.mailbox, objects = _objects(context, "mailbox", BARRIER_BYTES), BARRIER_BYTES
+    ring_bytes = 0 if context.runs is None else bulk_copies.ring_bytes(context.runs)
+    if total + objects + ring_bytes > context.target.shared_bytes:
+        context.runs = None
+    elif context.runs is not None:
+        context.ring, objects = _objects(context, "ring", ring_bytes), objects + ring_bytes
     base = ""
-    if total > STATIC_SHARED_BYTES:
+    if total + objects > STATIC_SHARED_BYTES:
         base = f"@{_symbol(f'{context.symbol}_shared', symbols)}"  # external: LLVM leaves the name as it is
         kernel.dynamic_shared = total
         context.text.globals.append(
@@ -336,6 +344,14 @@ def _workgroup_memory(context: KernelContext, kernel: EntryPoint, symbols: set[s
             context.text.globals.append(_tile(pointer, tile, alignment))
         has_replicas = tile.name in replicated
         context.buffers[tile.name] = BufferRef(pointer, 3, str(tile.count or 0), False, has_replicas)
+
+
+def _objects(context: KernelContext, name: str, size: int) -> str:
+    """The pointer to `size` bytes of objects on which invocations wait."""
+    pointer = f"@{context.symbol}.{name}"
+    kind = f"[{size} x i8]"
+    context.text.globals.append(f"{pointer} = internal addrspace(3) global {kind} undef, align {ALIGNMENT}")
+    return pointer
 
 
 def _tile(name: str, tile: Buffer, alignment: int) -> str:
