@@ -77,7 +77,9 @@ class _Canonicalizer(Walker):
         for rule in RULES.get(name, ()):
             if (result := rule(op, self.site)) is not None:
                 becomes = result if isinstance(result, Value) else op
-                self.ctx.debug("rule {} matches this {}: now {}", rule.__name__, name, becomes, loc=op.loc)
+                self.ctx.debug(
+                    "{} matches this {}: now {}", rule.__name__.lstrip("_"), name, becomes, loc=op.loc
+                )
                 return result
         return None
 

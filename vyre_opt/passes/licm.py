@@ -95,14 +95,16 @@ class _Hoister(Walker):
                 levels[result] = level
 
     def explain(self, op: Op, here: int) -> None:
-        """Say in the debug output what keeps an op in its loop."""
+        """Say in the debug output what keeps an op in its loop that could move."""
+        if not op.definition.is_pure and not self.is_constant_load(op):
+            return
         varying = next((v for v in op.operands if self.levels.get(v, 0) == here), None)
         if varying is not None:
             reason = f"%{varying.name} is computed in this loop"
         elif self.is_constant_load(op):
             reason = "the load may fault where the loop would not run it"
         else:
-            reason = "it is in an if" if op.definition.is_pure else "it has effects"
+            reason = "it is in an if"
         self.ctx.debug("{} stays at level {}: {}", op, here, reason, loc=op.loc)
 
     def is_constant_load(self, op: Op) -> bool:

@@ -116,7 +116,7 @@ class PassManager:
                 size, before = _size_and_fingerprint(module, before)
             earlier, started = len(ctx.remarks), time.perf_counter()
             changed = (
-                not _is_settled(running, settled) and self._may_run(running) and running.run(module, ctx)
+                not _is_settled(running, settled) and self._may_run(running, ctx) and running.run(module, ctx)
             )
             seconds.append((running.name, time.perf_counter() - started))
             if not isinstance(changed, bool):
@@ -139,9 +139,12 @@ class PassManager:
         ctx.bisect = self.bisect if running.per_item and not running.is_required else None
         ctx.debugs = self.debug.write if self.debug and self.debug.includes(running.name) else None
 
-    def _may_run(self, running: Pass) -> bool:
+    def _may_run(self, running: Pass, ctx: PassContext) -> bool:
         """Whether to run a pass; one that works `per_item` is asked about at each item."""
-        if self.bisect is None or running.is_required or running.per_item:
+        if running.per_item:
+            return True
+        ctx.debug("on module")
+        if self.bisect is None or running.is_required:
             return True
         return self.bisect.may_run(running.name, "module")
 

@@ -12,7 +12,7 @@ from .parse_loop import MAX_ERRORS, run
 from .recovery import OtherLanguage, RecoveringActions
 from .scopes import TooDeep
 
-__all__ = ["parse", "parse_file", "parse_source"]
+__all__ = ["ReadOriginal", "parse", "parse_file", "parse_source"]
 
 # The terminals that can start a statement or an item: there parsing goes on after an error.
 _STARTERS = (
