@@ -174,6 +174,8 @@ class _Expander:
         program.loc = stage.loc
         for op in program.walk():
             op.loc = stage.loc
+        for buffer in program.buffers.values():
+            buffer.loc = stage.loc
         if self.counts:
             for formal, actual in zip(program.bound_buffers, buffers, strict=False):
                 formal.shape = actual.shape

@@ -85,7 +85,7 @@ _EXAMPLES: list[tuple[str, str | None, list[str]]] = [
      [_P + "barrier workgroup loc %x", _P + "barrier workgroup loc(", _P + "barrier workgroup loc(7", _P + 'barrier workgroup loc("f"',
       _P + 'barrier workgroup loc("f")', _P + 'barrier workgroup loc("f" 7', _P + 'barrier workgroup loc("f":x',
       _P + 'barrier workgroup loc("f":7)', _P + 'barrier workgroup loc("f":7:x', _P + 'barrier workgroup loc("f":7:3 }',
-      _P + 'barrier workgroup loc("f":7:3 %x =', _P + "barrier workgroup loc()"]),
+      _P + 'barrier workgroup loc("f":7:3 %x =', _P + "barrier workgroup loc()", _P + "barrier workgroup loc(f:"]),
     (CLOSING_BRACE, None,
      [_P, _P + "%x = lane_id", _P + "if %c {", "vyre 1 pipeline @m {",
       "vyre 1 func @f() { yield %x", _P + "%x = lane_id program", _P + "%x = lane_id pipeline",
