@@ -300,7 +300,10 @@ class _Simplifier(Walker):
             )
             return False
         self.ctx.debug(
-            "this if becomes {} selects, its {} ops run always", len(op.results), len(inner), loc=op.loc
+            "this if becomes selects; its results: {}, ops that run always now: {}",
+            len(op.results),
+            len(inner),
+            loc=op.loc,
         )
         out += inner
         for result, a, b in zip(op.results, then_yields, else_yields, strict=True):
