@@ -120,7 +120,7 @@ SAYS = {
     "store_forward": (BARRIERS, r"p\.vyre:19:3: %c = load %o stays: nothing is known of this element of @t"),
     "tune": (PIPELINE, r"on module"),
     "unroll": (BARRIERS, r"p\.vyre:20:3: this loop has 4 iterations of 5 ops"),
-    "vectorize_access": (VECTORS, r"no vector of 2 lanes of @x here: its index is known to be a multiple of 1"),
+    "vectorize_access": (VECTORS, r"no vector of 2 lanes of @x here: its index is known to be a multiple of 2\^0"),
     "verify": (BARRIERS, r"on module"),
 }  # fmt: skip
 

@@ -227,13 +227,12 @@ class _Vectorizer:
     def fits(self, group: _Group, offset: int, lanes: int) -> bool:
         """Whether a vector of `lanes` may start at `offset`: aligned, and its index known in time."""
         first = group.by_offset[offset][0]
-        multiple = 1 << self.linear.zeros(first.op.indices[-1])
-        if lanes > multiple or not _rows_are_aligned(group.base, lanes):
+        if lanes > 1 << self.linear.zeros(first.op.indices[-1]) or not _rows_are_aligned(group.base, lanes):
             self.ctx.debug(
-                "no vector of {} lanes of @{} here: its index is known to be a multiple of {}",
+                "no vector of {} lanes of @{} here: its index is known to be a multiple of 2^{}",
                 lanes,
                 group.base.buffer,
-                multiple,
+                self.linear.zeros(first.op.indices[-1]),
                 loc=first.op.loc,
             )
             return False
