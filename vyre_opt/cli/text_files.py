@@ -48,7 +48,12 @@ def read_text(path: str) -> tuple[str, str]:
 
 
 def read_original(path: str) -> str | None:
-    """The text of a file that a location names, for a message to quote; None if there is none, or none to be read."""
+    """The text of a file that a location names, for a message to quote; None if there is none, or none to be read.
+
+    Under --limits none is: what is compiled there may be of somebody who has no business with the file.
+    """
+    if delivery.is_limited_child():
+        return None
     try:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_QUOTED_BYTES:
