@@ -64,6 +64,6 @@ def test_a_message_without_a_place_is_expected_as_unknown(run_opt):
 
 def test_a_message_about_another_text_is_expected_as_unknown(run_opt):
     """Its line says nothing of this one."""
-    text = f'vyre 2\n// expected-error @unknown {{{{%c is u32, not bool}}}}\nprogram @p workgroup(64) {{\n  %c = const 1 : u32 loc("other.vyre":4:3)\n  if %c {{\n    barrier subgroup\n  }} loc("other.vyre":5:3)\n}} loc("other.vyre":3:9)\n// expected-note @unknown {{{{%c is defined here}}}}\n'
+    text = 'vyre 2\n// expected-error @unknown {{%c is u32, not bool}}\nprogram @p workgroup(64) {\n  %c = const 1 : u32 loc("other.vyre":4:3)\n  if %c {\n    barrier subgroup\n  } loc("other.vyre":5:3)\n} loc("other.vyre":3:9)\n// expected-note @unknown {{%c is defined here}}\n'
     ran = run_opt("--verify-diagnostics", text=text)
     assert (ran.returncode, ran.stderr) == (0, "")
