@@ -168,12 +168,12 @@ def test_a_message_that_nobody_reads_is_not_put_together() -> None:
     assert not ctx.is_debugging
     ctx.debug("{}", Costly())
     with pytest.raises(AssertionError, match="formatted"):
-        PassContext(debugs=lambda line: None).debug("{}", Costly())
+        PassContext(debug_sink=lambda line: None).debug("{}", Costly())
 
 
 def test_braces_in_values_are_text() -> None:
     """A remark's message is a value: what a program's names hold is no format."""
     lines: list[str] = []
-    ctx = PassContext(running="p", debugs=lines.append)
+    ctx = PassContext(running="p", debug_sink=lines.append)
     ctx.remark("note", "a {brace} and {0}")
     assert lines == ["[p] note: a {brace} and {0}\n"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from ..ir.diagnostics import Diagnostic, Location, render
+from ..ir.diagnostics import Diagnostic, Location, printable, render
 from ..ir.program import Func, Module, Op, Program, Value
 from .bisect import BisectLimit
 
@@ -97,7 +97,7 @@ class PassContext:
     """The argument of a pass besides the module: analyses, the target, remarks, statistics and debug output.
 
     `running`: the name of the pass.  `item`: that of the program or function which it has from `items`, if any.
-    `bisect`: what decides on the executions that are left out; None where all run.  `debugs`: takes a line of the
+    `bisect`: what decides on the executions that are left out; None where all run.  `debug_sink`: takes a line of the
     debug output; None where nobody wants any.
     """
 
@@ -108,7 +108,7 @@ class PassContext:
     target: str = ""
     item: str = ""
     bisect: BisectLimit | None = None
-    debugs: Callable[[str], None] | None = None
+    debug_sink: Callable[[str], None] | None = None
 
     def items(self, module: Module) -> Iterator[Program | Func]:
         """The programs and functions, in the order of the text, that a pass which works `per_item` is to rewrite.
@@ -145,16 +145,17 @@ class PassContext:
     @property
     def is_debugging(self) -> bool:
         """Whether debug output is shown: to be asked before what takes time to find out for it."""
-        return self.debugs is not None
+        return self.debug_sink is not None
 
     def debug(self, message: str, *values: object, loc: Location | None = None) -> None:
         """Write a line of debug output, which --debug-only=PASS shows: what was tried, what matched, and where.
 
         `values`, ops and SSA values among them, take the places of `{}` in the message, where it is shown.
         """
-        if self.debugs is not None:
+        if self.debug_sink is not None:
             text = message.format(*map(_shown, values))
-            self.debugs(f"[{self.running}] {f'{loc}: ' if loc is not None else ''}{text}\n")
+            line = f"[{self.running}] {f'{loc}: ' if loc is not None else ''}{text}"
+            self.debug_sink(f"{printable(line)}\n")
 
     def dispatcher(self, name: str) -> Dispatcher:
         """The dispatcher of a target, for a pass that runs programs.

@@ -137,7 +137,7 @@ class PassManager:
     def _begin(self, running: Pass, ctx: PassContext) -> None:
         ctx.running, ctx.item = running.name, ""
         ctx.bisect = self.bisect if running.per_item and not running.is_required else None
-        ctx.debugs = self.debug.write if self.debug and self.debug.includes(running.name) else None
+        ctx.debug_sink = self.debug.write if self.debug and self.debug.includes(running.name) else None
 
     def _may_run(self, running: Pass, ctx: PassContext) -> bool:
         """Whether to run a pass; one that works `per_item` is asked about at each item."""
