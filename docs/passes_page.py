@@ -32,7 +32,8 @@ A pass that requires others pulls them in where they have not run;
 `--dump-pass-pipeline` shows the pipeline as it will run.  After a change, the results
 of the passes and analyses that a pass **invalidates** are void and computed again when
 they are next needed; all analyses but those it **preserves** are dropped.
-`--remarks` shows what the passes decided and why, `--stats` what they counted.
+`--remarks` shows what the passes decided and why, `--stats` what they counted; [debugging.md](debugging.md) has
+what else can be seen of them, and how to find the one that is wrong.
 
 Other packages add passes through the entry point group `vyre_opt.passes`, and analyses that passes may name by
 `register_analysis` of `vyre_opt.passes.registry`; a name that is of neither is an error.

@@ -2,8 +2,13 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
+
+from vyre_opt.cli import run
+from vyre_opt.ir.diagnostics import DiagnosticError
+from vyre_opt.passes.cse import Cse
 
 PLUGIN = """
 from dataclasses import dataclass
@@ -59,6 +64,27 @@ class Wrecker(Pass):
 
 
 @register
+class Counter(Pass):
+    name = "counter"
+    summary = "Leaves something in the context."
+
+    def run(self, module, ctx):
+        ctx.count("programs")
+        return False
+
+
+@register
+class Dependent(Pass):
+    name = "dependent"
+    summary = "Fails by what an earlier pass left in the context."
+
+    def run(self, module, ctx):
+        if ("counter", "programs") in ctx.statistics:
+            raise KeyError("counted")
+        return False
+
+
+@register
 class Certifier(Pass):
     name = "certifier"
     summary = "Makes a remark."
@@ -71,6 +97,31 @@ class Certifier(Pass):
 """
 BOOM = "vyre 1\n\nprogram @boom workgroup(1) {\n}\n"
 FINE = "vyre 1\n\nprogram @fine workgroup(1) {\n}\n"
+
+
+TWICE = """vyre 1
+
+program @boom workgroup(64) {
+  buffer @y : u32[64] write binding(0) live_out
+  spec @k : u32 = 1
+
+  %l = local_id x
+  %k = spec @k : u32
+  %a = add %l, %k : u32
+  %b = add %l, %k : u32
+  %c = mul %a, %b : u32
+  store %c, @y[%l] : u32
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Reproducers go to the folder that a test works in."""
+    working = tmp_path / "working"
+    working.mkdir()
+    monkeypatch.chdir(working)
+    return working
 
 
 @pytest.fixture
@@ -91,7 +142,8 @@ def test_crash_report(plugin, run_opt, tmp_path):
     path.write_text(BOOM)
     ran = run_opt(plugin, "--pass=cse,crash{depth=2}", path)
     assert (ran.returncode, ran.stdout) == (1, "")
-    lines = ran.stderr.splitlines()
+    note, *lines = ran.stderr.splitlines()
+    assert note.startswith("note: see this again with vyre-opt ")
     assert lines[0] == "internal error: ZeroDivisionError: integer division or modulo by zero"
     assert lines[1] == "  while running pass crash"
     assert lines[2].endswith("in Crash.run")
@@ -108,9 +160,12 @@ def test_reproducer_round_trip(plugin, run_opt, tmp_path):
     args = ["--split-input-file", "--spec=k=3", "--pass=cse,crash", "--crash-reproducer", reproducer]
     first = run_opt(plugin, *args, text=text)
     assert first.returncode == 1
-    assert first.stderr.startswith(f"note: see this again with vyre-opt --run-reproducer {reproducer}\n")
+    note = f"note: see this again with vyre-opt {plugin} --run-reproducer {reproducer}\n"
+    assert first.stderr.startswith(note)
     written = reproducer.read_text()
-    assert written.startswith("// vyre-opt --pass-pipeline=cse,crash --spec=k=3\nvyre 1\n")
+    assert written.startswith("// vyre-opt --pass-pipeline=crash\n// vyre-opt 0.1.0: an internal error while")
+    assert "// ZeroDivisionError: integer division or modulo by zero\n" in written
+    assert "spec @k : u32 = 3" in written
     assert "@fine" not in written
     again = run_opt(plugin, "--run-reproducer", reproducer)
     assert again.returncode == 1
@@ -121,6 +176,106 @@ def test_no_reproducer_without_a_crash(plugin, run_opt, tmp_path):
     reproducer = tmp_path / "crash.vyre"
     assert run_opt(plugin, "--pass=crash", "--crash-reproducer", reproducer, text=FINE).returncode == 0
     assert not reproducer.exists()
+
+
+def only_file(folder: Path) -> Path:
+    (path,) = folder.iterdir()
+    return path
+
+
+def test_a_crash_leaves_a_reproducer_without_being_asked(plugin, run_opt, folder):
+    """It has the module as the pass found it, and this pass alone; a second crash of the kind leaves no second file."""
+    for _ in range(2):
+        ran = run_opt(plugin, "--pass=cse,dce,crash,fold", "--spec=k=7", text=TWICE)
+        assert ran.returncode == 1
+    path = only_file(folder)
+    assert path.name.startswith("vyre-opt-crash-")
+    assert ran.stderr.splitlines()[0].endswith(f"--run-reproducer {path.name}")
+    text = path.read_text()
+    assert text.startswith("// vyre-opt --pass-pipeline=crash\n")
+    assert "running pass crash, of the pipeline cse,dce,crash,fold" in text
+    assert "%c = mul %a, %a : u32" in text
+    assert "spec @k : u32 = 7" in text
+    again = run_opt(plugin, "--run-reproducer", path)
+    assert again.returncode == 1
+    assert again.stderr.splitlines()[:2] == ran.stderr.splitlines()[1:3]
+    assert only_file(folder) == path
+
+
+def test_what_fails_only_behind_other_passes_keeps_them(plugin, run_opt, folder):
+    ran = run_opt(plugin, "--pass=counter,dependent", text=FINE)
+    assert "KeyError" in ran.stderr
+    text = only_file(folder).read_text()
+    assert text.startswith("// vyre-opt --pass-pipeline=counter,dependent\n")
+    assert text.endswith(FINE)
+    assert "KeyError" in run_opt(plugin, "--run-reproducer", only_file(folder)).stderr
+
+
+def test_an_execution_beyond_the_limit_is_in_the_command(plugin, run_opt, folder):
+    ran = run_opt(plugin, "--pass=cse,crash", "--opt-bisect-limit=2", text=TWICE)
+    assert ran.returncode == 1
+    assert (
+        only_file(folder)
+        .read_text()
+        .startswith("// vyre-opt --pass-pipeline=cse,crash --opt-bisect-limit=2\n")
+    )
+    assert run_opt(plugin, "--run-reproducer", only_file(folder)).returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (["--pass=cse"], "vyre 1\n\nprogram @p workgroup(64) {\n  %x = nonsense\n}\n"),
+        (["--pass=cse"], FINE.replace("(1)", "(0)")),
+        (["--pass=specialize"], TWICE.replace(" = 1", "")),
+        (["--pass=unknown"], FINE),
+        (["--pass=crash"], FINE),
+        (["--pass=crash", "--no-crash-reproducer"], BOOM),
+        (["--pass=crash", "--limits=time=60,plugins=true"], BOOM),
+    ],
+    ids=["syntax", "verifier", "diagnosed by a pass", "usage", "no crash", "unwanted", "limits"],
+)
+def test_no_reproducer_of_what_is_no_bug_or_is_not_wanted(args, text, plugin, run_opt, folder):
+    run_opt(plugin, *args, text=text)
+    assert list(folder.iterdir()) == []
+
+
+def test_where_nothing_can_be_written_it_goes_to_the_temporary_files(plugin, run_opt, folder, tmp_path):
+    """A folder in which no file can be made: one that is gone."""
+    gone, temporary = folder / "gone", tmp_path / "temporary"
+    gone.mkdir()
+    temporary.mkdir()
+    remover = tmp_path / "remover.py"
+    remover.write_text(f"import os\nos.rmdir({str(gone)!r})\n")
+    loads = [plugin, f"--load-pass-plugin={remover}"]
+    ran = run_opt(*loads, "--pass=crash", text=BOOM, cwd=gone, env={**os.environ, "TMPDIR": str(temporary)})
+    assert ran.stderr.splitlines()[0].endswith(str(only_file(temporary)))
+
+
+def test_an_error_while_the_reproducer_is_written_hides_nothing(plugin, run_opt, folder):
+    ran = run_opt(plugin, "--pass=crash", "--crash-reproducer", folder / "no" / "file", text=BOOM)
+    lines = ran.stderr.splitlines()
+    assert lines[0].startswith("note: no reproducer: cannot write ")
+    assert lines[1].startswith("internal error: ZeroDivisionError")
+
+
+def test_a_crash_of_a_pass_in_vyre_run_leaves_a_reproducer_for_vyre_opt(folder, monkeypatch, capsys):
+    def crash(self, module, ctx):
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr(Cse, "run", crash)
+    source = folder / "boom.vyre"
+    source.write_text(TWICE)
+    with pytest.raises(ZeroDivisionError, match="planted"):
+        run.command.main(["-O", "--grid=1", str(source)], standalone_mode=False)
+    note = "note: see this again with vyre-opt --run-reproducer vyre-opt-crash-"
+    assert capsys.readouterr().err.startswith(note)
+    (path,) = folder.glob("vyre-opt-crash-*.vyre")
+    assert path.read_text().startswith("// vyre-opt --pass-pipeline=cse\n")
+    source.write_text(TWICE.replace("store %c", "store %d"))
+    with pytest.raises(DiagnosticError):
+        run.command.main(["-O", "--grid=1", str(source)], standalone_mode=False)
+    assert len(list(folder.glob("vyre-opt-crash-*"))) == 1
 
 
 @pytest.mark.parametrize(
@@ -136,14 +291,16 @@ def test_pass_failure(name, message, plugin, run_opt, tmp_path):
     ran = run_opt(plugin, f"--pass={name}", "--crash-reproducer", reproducer, text=FINE)
     assert (ran.returncode, ran.stdout) == (1, "")
     assert message in ran.stderr.splitlines()
-    assert reproducer.read_text() == f"// vyre-opt --pass-pipeline={name}\n{FINE}"
+    first, *comments = reproducer.read_text().removesuffix(FINE).splitlines()
+    assert first == f"// vyre-opt --pass-pipeline={name}"
+    assert all(line.startswith("//") for line in comments)
     assert run_opt(plugin, "--run-reproducer", reproducer).stderr.splitlines()[0] == message
     if name != "wrecker":
         assert run_opt(plugin, f"--pass={name}", "--no-verify-each", text=FINE).returncode == 0
 
 
 def test_what_no_text_can_say_has_a_place(plugin, run_opt):
-    ran = run_opt(plugin, "--pass=wrecker", text=FINE)
+    ran = run_opt(plugin, "--pass=wrecker", "--no-crash-reproducer", text=FINE)
     assert ran.stderr.splitlines()[1] == "<stdin>:3:9: error: program @fine: an op is an Op, not None"
 
 

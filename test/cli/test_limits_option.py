@@ -247,3 +247,43 @@ def test_a_timeout_ends_the_tool_and_its_child(folder: Path) -> None:
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (1, "", "error: not done after 2 s\n")
     assert (folder / "y.npy").read_bytes() == b"what was there"
+
+
+@pytest.mark.parametrize(
+    ("path", "is_below"),
+    [
+        ("tree/module/00_cse_after.vyre", True),
+        ("tree", False),
+        ("tree2/file", False),
+        ("tree/../file", False),
+        ("tree/module/../../../file", False),
+        ("tree//etc/passwd", False),
+        ("/etc/passwd", False),
+    ],
+)
+def test_a_child_writes_files_of_a_tree_below_its_folder_alone(path: str, is_below: bool) -> None:
+    assert limited._is_below(path, "tree") == is_below
+    assert limited._is_below(path, "tree/") == is_below
+
+
+def test_the_files_that_options_name_are_written(
+    folder: Path, run_opt: Callable[..., subprocess.CompletedProcess]
+) -> None:
+    arguments = ["work.vyre", "-O", "--remarks-file=r.yaml", "--print-ir-tree-dir=tree", "-o", "out.vyre"]
+    ran = run_opt(*arguments, "--limits=time=60", cwd=folder)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+    written = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert run_opt(*arguments, cwd=folder).returncode == 0
+    assert {name: (folder / name).read_bytes() for name in written} == written
+    assert Path("tree/module/00_expand_kernels_after.vyre") in written
+
+
+def test_a_text_has_no_line_of_a_file_quoted(
+    folder: Path, run_opt: Callable[..., subprocess.CompletedProcess]
+) -> None:
+    """It may be of somebody who has no business with the file that its locations name."""
+    text = 'vyre 2\nprogram @p workgroup(0) {\n} loc("work.vyre":1:1)\n'
+    assert "\n  vyre 1\n" in run_opt(text=text, cwd=folder).stderr
+    ran = run_opt("--limits=time=60", text=text, cwd=folder)
+    assert ran.stderr.startswith("work.vyre:1:1: error: ")
+    assert "vyre 1" not in ran.stderr

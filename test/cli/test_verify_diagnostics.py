@@ -60,3 +60,10 @@ def test_a_message_without_a_place_is_expected_as_unknown(run_opt):
     text = "vyre 1\n// expected-error @unknown {{no program has a spec @k}}\n"
     assert run_opt("--verify-diagnostics", "--spec=k=1", text=text).returncode == 0
     assert run_opt("--verify-diagnostics", text=text).returncode == 1
+
+
+def test_a_message_about_another_text_is_expected_as_unknown(run_opt):
+    """Its line says nothing of this one."""
+    text = 'vyre 2\n// expected-error @unknown {{%c is u32, not bool}}\nprogram @p workgroup(64) {\n  %c = const 1 : u32 loc("other.vyre":4:3)\n  if %c {\n    barrier subgroup\n  } loc("other.vyre":5:3)\n} loc("other.vyre":3:9)\n// expected-note @unknown {{%c is defined here}}\n'
+    ran = run_opt("--verify-diagnostics", text=text)
+    assert (ran.returncode, ran.stderr) == (0, "")

@@ -306,7 +306,7 @@ PASS: dict[str, Sequence[Step]] = {
 
             from dataclasses import dataclass
 
-            from ..ir.program import Func, Module, Program
+            from ..ir.program import Module
             from .manager import PassContext
             from .registry import Pass, register
 
@@ -316,6 +316,7 @@ PASS: dict[str, Sequence[Step]] = {
                 name = "strip_fastmath"
                 summary = "Take the fastmath flags off every op."
                 takes_type_parameters = True
+                per_item = True
 
                 @dataclass(frozen=True)
                 class Options:
@@ -323,8 +324,8 @@ PASS: dict[str, Sequence[Step]] = {
 
                 def run(self, module: Module, ctx: PassContext) -> bool:
                     changed = False
-                    for item in module.order:
-                        for op in item.walk() if isinstance(item, Program | Func) else ():
+                    for item in ctx.items(module):
+                        for op in item.walk():
                             flags = op.attrs.get("fastmath", ())
                             rest = tuple(flag for flag in flags if flag == self.options.keep)
                             if rest != flags:
@@ -340,7 +341,12 @@ PASS: dict[str, Sequence[Step]] = {
         insert(
             "changed = True",
             'ctx.remark("applied", f"{op.name} is without {flags[0]}", op.loc, flags=flags)\n',
-        )
+        ),
+        insert("rest = tuple", 'ctx.debug("{} has {} flags", op, len(flags), loc=op.loc)\n'),
+    ],
+    "Add a row to `SAYS`": [
+        insert('"unroll": (BARRIERS', '"strip_fastmath": (VECTORS, r"%s = add %a, %b has 0 flags"),\n'),
+        queue_tests,
     ],
     "Write `test/lit/passes/": [
         new_file(

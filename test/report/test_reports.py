@@ -117,3 +117,18 @@ def test_a_report_leaves_its_module_alone() -> None:
     before = decoded_tally.text()
     decoded_tally.report()
     assert decoded_tally.text() == before
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_a_text_with_locations_alone_has_the_same_report(path: Path, run_opt) -> None:
+    """Stages are told apart by where they were written, although none of that can be quoted."""
+
+    def page(text: str) -> str:
+        """Without the lines of the text."""
+        ran = run_opt("-O", "--emit=html", text=text)
+        assert ran.returncode == 0, ran.stderr
+        return re.sub(r"<pre.*?</pre>", "", ran.stdout, flags=re.DOTALL)
+
+    text = path.read_text(encoding="utf-8")
+    located = vyre.print_program(vyre.parse(text, "<stdin>"), locations=True)
+    assert page(located) == page(text)

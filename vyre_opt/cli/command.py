@@ -226,11 +226,15 @@ def limits_option() -> Callable[[FC], FC]:
 
 
 def run_under_limits(
-    ctx: click.Context, tool: str, values: dict[str, Any], files: Sequence[str | None]
+    ctx: click.Context,
+    tool: str,
+    values: dict[str, Any],
+    files: Sequence[str | None],
+    folder: str | None = None,
 ) -> int | None:
     """The exit code of the tool in a process of its own; None without --limits, and in that process.
 
-    Removes the limits from `values`.  `tool`, `files`: see `run_limited`.
+    Removes the limits from `values`.  `tool`, `files`, `folder`: see `run_limited`.
     """
     limits = values.pop("limits")
     if limits is None or delivery.is_limited_child():
@@ -240,7 +244,7 @@ def run_under_limits(
     arguments = [*ctx.meta[ARGUMENTS]]
     color = f"--color={'always' if values['color'] else 'never'}"  # its stderr is a pipe
     arguments.insert(arguments.index("--") if "--" in arguments else len(arguments), color)
-    return run_limited(tool, ctx.info_name or tool, arguments, limits, files)
+    return run_limited(tool, ctx.info_name or tool, arguments, limits, files, folder)
 
 
 def default_passes(options: dict[str, Any]) -> str:

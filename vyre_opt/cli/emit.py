@@ -84,7 +84,7 @@ def emit(
         from ..report.page import page
 
         return page(module, before, manager, remarks, _measured(before, module))
-    return print_program(module, generic=options.print_generic)
+    return print_program(module, options.print_generic, options.print_locations)
 
 
 def _measured(before: Snapshot, module: Module) -> Mapping[str, Measured] | None:

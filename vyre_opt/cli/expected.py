@@ -5,7 +5,7 @@
     // expected-warning @below 2 {{nobody can observe it}}
 
 The kind is error, warning, remark or note.  The place is this line, `@+N`, `@-N`,
-`@above`, `@below`, or `@unknown` for a message without one.  The number says how
+`@above`, `@below`, or `@unknown` for a message without one or about another text.  The number says how
 often (once; `2+` is twice or more).  The text between the braces is a part of the
 message.  Every message must be expected, and every expectation met.
 """
@@ -32,7 +32,7 @@ _DESIGNATOR = re.compile(
 _NEARBY = {"above": -1, "below": 1}
 
 NO_LINE = 0
-"""The line of a message without a location; lines count from 1."""
+"""The line of a message without a location, or about another text; lines count from 1."""
 
 
 Place = tuple[str, int]
@@ -56,7 +56,10 @@ def compare(source: Source, produced: list[Diagnostic]) -> list[Diagnostic]:
         expected.setdefault(expectation.place, []).append(expectation)
     messages: dict[Place, list[tuple[str, Location | None]]] = {}
     for kind, message, loc in _flat(produced):
-        messages.setdefault((kind, NO_LINE if loc is None else loc.line), []).append((message, loc))
+        is_here = loc is not None and loc.source.name == source.name
+        messages.setdefault((kind, loc.line if loc is not None and is_here else NO_LINE), []).append(
+            (message, loc)
+        )
     for place in {**messages, **expected}:
         errors += _differences(place[0], messages.get(place, []), expected.get(place, []))
     return sorted(errors, key=lambda d: d.loc.start if d.loc else -1)

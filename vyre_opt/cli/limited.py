@@ -6,6 +6,7 @@ prints no part of a result.  What the child says on stderr is passed on at once.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from ..ir.parser import tables
 from ..runtime.dispatcher import BackendError
 from .errors import ToolError, write_stdout_bytes
-from .text_files import write_file
+from .text_files import make_folder, write_file
 
 if TYPE_CHECKING:
     from ..runtime.child_process import ChildProcess
@@ -26,12 +27,17 @@ _MODULE = "vyre_opt.cli.limited_tool"
 
 
 def run_limited(
-    tool: str, name: str, arguments: Sequence[str], limits: Limits, files: Collection[str | None]
+    tool: str,
+    name: str,
+    arguments: Sequence[str],
+    limits: Limits,
+    files: Collection[str | None],
+    folder: str | None = None,
 ) -> int:
     """Run a tool on its arguments under limits; gives its exit code.
 
-    `tool`: its module; `name`: what its messages call it.  `files`: the paths that it may have written.  Raises
-    ToolError for a limit that was broken.
+    `tool`: its module; `name`: what its messages call it.  `files`: the paths that it may have written, and `folder`:
+    one below which it may have written any.  Raises ToolError for a limit that was broken.
     """
     if sys.platform != "linux":
         raise ToolError("--limits needs Linux")
@@ -44,13 +50,15 @@ def run_limited(
         try:
             child.begin()
             child.send((tool, list(arguments), name))
-            code = _receive(child, output, files)
+            code = _receive(child, output, files, folder)
         finally:
             child.kill()
     except BackendError as error:
         raise ToolError(str(error)) from None
     for path, content in output.results:
         if path:
+            if folder is not None and _is_below(path, folder):
+                make_folder(os.path.dirname(path))
             write_file(content, path)
         else:
             write_stdout_bytes(content)
@@ -82,13 +90,19 @@ class _Output:
                 pass
 
 
-def _receive(child: ChildProcess, output: _Output, files: Collection[str | None]) -> int:
+def _is_below(path: str, folder: str) -> bool:
+    """Whether a path is that of a file in a folder or in one of its own, as written: without a way out of it."""
+    inside = path.removeprefix(os.path.join(folder, ""))
+    return inside != path and not os.path.isabs(inside) and ".." not in inside.split(os.sep)
+
+
+def _receive(child: ChildProcess, output: _Output, files: Collection[str | None], folder: str | None) -> int:
     """Take results until the child ends; gives its exit code."""
     while True:
         raw = child.receive_or_end(b"p", MAX_PATH_BYTES)
         if isinstance(raw, int):
             return raw
         path = bytes(raw).decode("utf-8", "surrogateescape")
-        if path and path not in files:
+        if path and path not in files and not (folder is not None and _is_below(path, folder)):
             raise child.nonsense("a file that is no output")
         output.results.append((path, child.receive(b"d", output.add)))

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from ..lowering.nvptx.targets import GPUS, parse_version
 from . import errors
@@ -46,6 +47,8 @@ Examples:
   vyre-opt -O pipeline.vyre --emit=html -o report.html
   vyre-opt a.vyre --pass=cse | vyre-opt --pass=dce -o b.vyre
   vyre-opt --pass=decode_scan_fuse --remarks hex_count.vyre > /dev/null
+  vyre-opt --pass=cse --print-locations a.vyre | vyre-opt --pass=licm --debug-only=licm -
+  vyre-opt -O a.vyre --opt-bisect-limit=12 -o b.vyre
   vyre-opt --emit=ptx --target=sm_90 softmax.vyre -o softmax.ptx
   vyre-opt --emit=mlir softmax.vyre | mlir-opt --verify-each
 
@@ -78,7 +81,7 @@ def check_target(name: str) -> str:
 @click.command(
     "vyre-opt",
     cls=GroupedCommand,
-    bare={"--remarks": "*"},
+    bare={"--remarks": "*", "--debug-only": "*", "--print-op-stats": "table"},
     epilog=EXAMPLES,
     context_settings={"show_default": True},
 )
@@ -138,6 +141,11 @@ def check_target(name: str) -> str:
     OUTPUT,
 )
 @flag("--print-generic", "Print every op in the generic form.", OUTPUT)
+@flag(
+    "--print-locations",
+    'Print where each op was written, as loc("file":line:column), which survives a pipe.',
+    OUTPUT,
+)
 @color_option(OUTPUT)
 @option("--verify-each/--no-verify-each", "Verify after each pass.", CHECKS, default=True)
 @flag(
@@ -149,19 +157,57 @@ def check_target(name: str) -> str:
 @flag("--verify-roundtrip", "Check that the printed text reads back as the same bytes.", CHECKS)
 @flag("--split-input-file", "Treat the parts between lines `// -----` as files of their own.", CHECKS)
 @option("--print-ir-before", "Print the IR before a pass.", DEBUG, metavar="PASS", **NAMES)
+@flag("--print-ir-before-all", "Print the IR before every pass.", DEBUG)
 @option("--print-ir-after", "Print the IR after a pass.", DEBUG, metavar="PASS", **NAMES)
 @flag("--print-ir-after-all", "Print the IR after every pass.", DEBUG)
 @flag("--print-ir-after-change", "Print what each pass changed, as a diff.", DEBUG)
-@option("--remarks", "Show what passes did and why not, of all or of one.", DEBUG, metavar="[=PASS]", **NAMES)
-@flag("--timing", "Show the time that each step took.", DEBUG)
-@flag("--stats", "Show what passes counted.", DEBUG)
+@flag("--print-ir-after-failure", "Print the IR after a pass that failed.", DEBUG)
 @option(
-    "--crash-reproducer",
-    "If a pass crashes, write the input and the pipeline here.",
+    "--print-ir-tree-dir",
+    "Write what --print-ir-* print to files in this folder, numbered by pass; after every pass if none is given.",
+    DEBUG,
+    metavar="DIR",
+    type=click.Path(),
+)
+@option(
+    "--print-op-stats",
+    "Show how many ops of each name every program holds after the passes.",
+    DEBUG,
+    type=click.Choice(("table", "json")),
+    metavar="[=table|json]",
+)
+@option(
+    "--debug-only",
+    "Show what passes try, match and refuse, of some passes or of all.",
+    DEBUG,
+    metavar="[=PASS,...]",
+    **NAMES,
+)
+@option(
+    "--opt-bisect-limit",
+    "Run only the first N executions of passes on programs, and number all; -1 runs all.",
+    DEBUG,
+    metavar="N",
+    type=click.IntRange(min=-1),
+)
+@option("--remarks", "Show what passes did and why not, of all or of one.", DEBUG, metavar="[=PASS]", **NAMES)
+@option(
+    "--remarks-file",
+    "Write all remarks to this file, as YAML that LLVM's opt-viewer and llvm-remarkutil read.",
     DEBUG,
     metavar="FILE",
     type=click.Path(),
 )
+@flag("--timing", "Show the time that each step took.", DEBUG)
+@flag("--stats", "Show what passes counted.", DEBUG)
+@option(
+    "--crash-reproducer",
+    "If a pass crashes, write what brings it back here, not to vyre-opt-crash-*.vyre in this folder.",
+    DEBUG,
+    metavar="FILE",
+    type=click.Path(),
+)
+@flag("--no-crash-reproducer", "If a pass crashes, write nothing.", DEBUG)
 @flag("--run-reproducer", "Run with the options in the first line of the input.", DEBUG)
 @limits_option()
 @common_options("vyre-opt")
@@ -171,10 +217,12 @@ def command(ctx: click.Context, /, file: str | None, **options: Any) -> int:
     plugins, limits = options["load_pass_plugin"], options["limits"]
     if limits and plugins and not limits.plugins:
         raise ToolError(str(limits.error("plugins", f"--load-pass-plugin={plugins[0]}")))
-    code = run_under_limits(ctx, "opt", options, [options["output"], options["crash_reproducer"]])
+    files = [options[name] for name in ("output", "crash_reproducer", "remarks_file")]
+    code = run_under_limits(ctx, "opt", options, files, options["print_ir_tree_dir"])
     if code is not None:
         return code
-    for name in options.pop("load_pass_plugin"):
+    del options["load_pass_plugin"]
+    for name in plugins:
         from .pass_catalog import load_plugin
 
         load_plugin(name)
@@ -188,6 +236,16 @@ def command(ctx: click.Context, /, file: str | None, **options: Any) -> int:
     output, is_reproducer = options.pop("output"), options.pop("run_reproducer")
     default = default_passes(options)
     options["passes"] += (default,) if default else ()
+    _check_output(ctx, options)
+    text, name = read_text("-" if file is None else file)
+    if is_reproducer:
+        _read_reproducer_options(text, options)
+        _check_output(ctx, options)
+    return _compile(options, text, name, output, plugins)
+
+
+def _check_output(ctx: click.Context, options: dict[str, Any]) -> None:
+    """Raises UsageError for options of the output that do not fit each other."""
     try:
         names = ("emit", "target", "ptx_version", "split_input_file", "bounds", "bare_pointers")
         check_emit_format(*(options[name] for name in names))
@@ -195,10 +253,6 @@ def command(ctx: click.Context, /, file: str | None, **options: Any) -> int:
         raise click.UsageError(str(error), ctx) from None
     if options["measure"] and options["emit"] != "html":
         raise click.UsageError("--measure is of --emit=html", ctx)
-    text, name = read_text("-" if file is None else file)
-    if is_reproducer:
-        _read_reproducer_options(text, options)
-    return _compile(options, text, name, output)
 
 
 def _read_reproducer_options(text: str, options: dict[str, Any]) -> None:
@@ -208,9 +262,14 @@ def _read_reproducer_options(text: str, options: dict[str, Any]) -> None:
     with command.make_context("vyre-opt", reproducer.read(text)) as ctx:
         for name in ("passes", "spec", "verify_each", "target"):
             options[name] = ctx.params[name]
+        for name in ("emit", "opt_bisect_limit"):
+            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                options[name] = ctx.params[name]
+    # the reproducer of a reproducer is the same
+    options["no_crash_reproducer"] = True
 
 
-def _compile(values: dict[str, Any], text: str, name: str, output: str | None) -> int:
+def _compile(values: dict[str, Any], text: str, name: str, output: str | None, plugins: Sequence[str]) -> int:
     from .session import CompileOptions, InternalError, Session
 
     options = CompileOptions(**values)
@@ -221,10 +280,14 @@ def _compile(values: dict[str, Any], text: str, name: str, output: str | None) -
         with _compiling():
             texts = [session.compile(source) for source in sources]
     except InternalError as error:
-        return _report_internal_error(error, options, manager)
+        return _report_internal_error(error, options, manager, plugins)
     joined = join([part for part in texts if part is not None], options.emit, options.split_input_file)
     if not session.failed or output is None:
         write_text(joined, output)
+    if not session.failed and options.remarks_file is not None:
+        from .remarks_file import yaml_text
+
+        write_text(yaml_text(session.remarks), options.remarks_file)
     session.clock.lap("write")
     _print_reports(session)
     return int(session.failed)
@@ -241,48 +304,28 @@ def _compiling() -> AbstractContextManager[None]:
 
 def _manager(options: CompileOptions) -> PassManager | None:
     """The pipeline of passes; None if no option needs one, so that the pass manager is not imported."""
-    named = (*options.print_ir_before, *options.print_ir_after, *options.remarks)
+    named = (*options.print_ir_before, *options.print_ir_after, *options.remarks, *options.debug_only)
     if not (options.passes or named or options.dump_pass_pipeline):
         return None
-    from ..passes.manager import PassManager
-    from ..passes.pipeline_text import format_pipeline
-    from ..passes.registry import PassError, PluginRefused, find_pass
-    from .session import ALL_REMARKS
+    from .pass_manager import make_manager
+
+    return make_manager(options)
+
+
+def _report_internal_error(
+    error: InternalError, options: CompileOptions, manager: PassManager | None, plugins: Sequence[str]
+) -> int:
+    """Write a reproducer, and print the error.  Raises a bug that is not a PassFailure."""
+    from ..passes.manager import PassFailure
+    from . import reproducer
 
     try:
-        manager = PassManager(options.passes, verify_each=options.verify_each, target=options.target or "")
-        for option in ("print_ir_before", "print_ir_after", "remarks"):
-            names = getattr(options, option)
-            setattr(options, option, tuple(n if n == ALL_REMARKS else find_pass(n).name for n in names))
-    except PluginRefused as error:
-        raise ToolError(f"plugins=false: {error}") from None
-    except PassError as error:
-        raise click.UsageError(str(error)) from None
-    _warn_of_absent_passes(options, manager)
-    if options.dump_pass_pipeline:
-        errors.write_stderr(format_pipeline(manager.passes) + "\n")
-    return manager
-
-
-def _warn_of_absent_passes(options: CompileOptions, manager: PassManager) -> None:
-    """Warn of passes whose IR is to be printed, but which do not run."""
-    running = {p.name for p in manager.passes}
-    for name in sorted({*options.print_ir_before, *options.print_ir_after} - running):
-        errors.write_stderr(f"warning: pass {name} does not run here, so its IR is not printed\n")
-
-
-def _report_internal_error(error: InternalError, options: CompileOptions, manager: PassManager | None) -> int:
-    """Write the reproducer if there is to be one, and print the error.  Raises a bug that is not a PassFailure."""
-    from ..passes.manager import PassFailure
-
-    path = options.crash_reproducer
-    if path:
-        from ..passes.pipeline_text import format_pipeline
-        from . import reproducer
-
-        pipeline = format_pipeline(manager.passes) if manager is not None else ""
-        write_text(reproducer.text(options, pipeline, error.source.text), path)
-        errors.write_stderr(f"note: see this again with vyre-opt --run-reproducer {path}\n")
+        path = reproducer.write(options, manager, error)
+    except Exception as failed:  # the error itself matters more
+        errors.write_stderr(f"note: no reproducer: {failed}\n")
+    else:
+        if path is not None:
+            errors.write_stderr(f"note: see this again with {reproducer.run_again(path, plugins)}\n")
     if not isinstance(error.bug, PassFailure):
         raise error.bug
     errors.print_error(f"{error.bug}; this is a bug of the pass")

@@ -28,7 +28,7 @@ from .command import (
 from .completers import complete_assigned_files, complete_files, complete_vyre_files
 from .errors import ToolError
 from .reports import Stopwatch
-from .text_files import read_text
+from .text_files import read_original, read_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,6 +69,8 @@ class RunOptions:
     spec: Pairs
     param: Pairs
     passes: str
+    opt_bisect_limit: int | None
+    no_crash_reproducer: bool
     check: bool
     check_against: str | None
     tolerance: float
@@ -132,6 +134,14 @@ BUFFERS, RUN = "Buffers", "Run"
     "Run the default passes first, as vyre-opt -O does. Without it, all runs as it is written.", RUN
 )
 @option(
+    "--opt-bisect-limit",
+    "With -O: run only the first N executions of passes on programs, and number all; -1 runs all.",
+    RUN,
+    metavar="N",
+    type=click.IntRange(min=-1),
+)
+@flag("--no-crash-reproducer", "If a pass of -O crashes, write no vyre-opt-crash-*.vyre.", RUN)
+@option(
     "--check-against",
     "Run again there, without -O, and compare the outputs.",
     RUN,
@@ -186,6 +196,8 @@ def command(ctx: click.Context, /, file: str | None, **values: Any) -> int:
     if code is not None:
         return code
     default = default_passes(values)
+    if values["opt_bisect_limit"] is not None and not default:
+        raise click.UsageError("--opt-bisect-limit is of -O", ctx)
     # here specialization constants have their values, so -O begins with `specialize`
     options = RunOptions(**values, passes=f"specialize,{default}" if default else "")
     clock = Stopwatch()
@@ -210,7 +222,7 @@ def _load(file: str, options: RunOptions) -> Module:
 
     source = Source(*read_text(file))
     with compiling():
-        module = parse_either(source)
+        module = parse_either(source, read_original)
         diagnostics = verify(module)
     if any(d.severity == "error" for d in diagnostics):
         raise DiagnosticError(diagnostics)
@@ -225,8 +237,8 @@ def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
     try:
         if options.no_cache:
             run_buffers.disable_cache()
-        target, passes = options.target, options.passes
-        executable = run_buffers.compile_entry(module, options.entry, target, options.spec, passes)
+        target = options.target
+        executable = _compile(module, options)
         if _has_useless_grid(executable, options):
             return 2
         words = executable.param_words(dict(options.param))
@@ -262,6 +274,29 @@ def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
     _write_outputs(executable.signature, executable.outputs(outputs), files, options)
     clock.lap("write")
     return 0
+
+
+def _compile(module: Module, options: RunOptions) -> AnyExecutable:
+    """What --entry names, after the passes of -O; a reproducer is written where a pass crashes."""
+    from . import run_buffers
+
+    bisect = None
+    if options.opt_bisect_limit is not None:
+        from ..passes.bisect import BisectLimit
+
+        bisect = BisectLimit(options.opt_bisect_limit, errors.write_stderr)
+    try:
+        return run_buffers.compile_entry(
+            module, options.entry, options.target, options.spec, options.passes, bisect
+        )
+    except (DiagnosticError, ValueError, MemoryError):  # of the input, BadInputs among them
+        raise
+    except Exception:
+        if options.passes and module.source is not None:
+            from .reproducer import note_failure
+
+            note_failure(module.source, options)
+        raise
 
 
 def _has_useless_grid(executable: AnyExecutable, options: RunOptions) -> bool:

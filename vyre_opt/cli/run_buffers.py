@@ -6,7 +6,7 @@ import io
 import os
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from ..runtime.params import NO_PARAMS
 from ..runtime.shapes import argument_shape, array_of
 from .errors import ToolError, write_stdout_bytes
 from .text_files import read_bytes, write_file
+
+if TYPE_CHECKING:
+    from ..passes.bisect import BisectLimit
 
 __all__ = [
     "SHELL",
@@ -59,14 +62,19 @@ def disable_cache() -> None:
 
 
 def compile_entry(
-    module: Module, entry: str | None, target: str | Dispatcher, specs: Pairs, passes: str = ""
+    module: Module,
+    entry: str | None,
+    target: str | Dispatcher,
+    specs: Pairs,
+    passes: str = "",
+    bisect: BisectLimit | None = None,
 ) -> AnyExecutable:
     """The program or pipeline that --entry names, with messages in terms of the command line.
 
     Raises BadInputs, DiagnosticError.
     """
     with compiling():
-        return compile_module(module, entry, target, dict(specs), passes, SHELL)
+        return compile_module(module, entry, target, dict(specs), passes, SHELL, bisect)
 
 
 def read_inputs(executable: AnyExecutable, inputs: Pairs) -> dict[str, np.ndarray]:

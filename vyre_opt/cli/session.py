@@ -20,16 +20,18 @@ from ..ir.verifier import verify
 from ..mlir.file_kind import parse_either
 from . import certify, emit, errors, ir_printing
 from .errors import ToolError
-from .reports import Stopwatch
+from .reports import Stopwatch, op_statistics
+from .text_files import read_original
 
 if TYPE_CHECKING:
     from ..certify.certifier import Certifier
     from ..passes.manager import PassManager, Remark
     from ..passes.registry import Pass
 
-__all__ = ["ALL_REMARKS", "CompileOptions", "InternalError", "Session"]
+__all__ = ["ALL", "CompileOptions", "InternalError", "Session"]
 
-ALL_REMARKS = "*"
+ALL = "*"
+"""All passes, among the names of them that an option takes."""
 MAX_DIFF_LINES = 20
 
 
@@ -46,10 +48,15 @@ class CompileOptions:
     bare_pointers: bool = False
     spec: tuple[tuple[str, str], ...] = ()
     print_generic: bool = False
+    print_locations: bool = False
     print_ir_before: tuple[str, ...] = ()
+    print_ir_before_all: bool = False
     print_ir_after: tuple[str, ...] = ()
     print_ir_after_all: bool = False
     print_ir_after_change: bool = False
+    print_ir_after_failure: bool = False
+    print_ir_tree_dir: str | None = None
+    print_op_stats: str | None = None
     verify_each: bool = True
     verify_diagnostics: bool = False
     verify_roundtrip: bool = False
@@ -57,19 +64,29 @@ class CompileOptions:
     timing: bool = False
     stats: bool = False
     remarks: tuple[str, ...] = ()
+    remarks_file: str | None = None
+    debug_only: tuple[str, ...] = ()
+    opt_bisect_limit: int | None = None
     dump_pass_pipeline: bool = False
     crash_reproducer: str | None = None
+    no_crash_reproducer: bool = False
     certify: bool = False
     color: bool = False
 
 
 class InternalError(Exception):
-    """A bug of the compiler.  `bug`: the exception; `source`: the text that was compiled."""
+    """A bug of the compiler.
 
-    def __init__(self, bug: Exception, source: Source) -> None:
+    `bug`: the exception; `source`: the text that was compiled; `step`: what was being done; `failing`: the number of
+    the pass in the pipeline, None if no pass ran.
+    """
+
+    def __init__(self, bug: Exception, source: Source, step: str, failing: int | None) -> None:
         super().__init__(str(bug))
         self.bug = bug
         self.source = source
+        self.step = step
+        self.failing = failing
 
 
 class Session:
@@ -80,12 +97,14 @@ class Session:
         self.manager = manager
         self.clock = Stopwatch()
         self.statistics: dict[tuple[str, str], int] = {}
+        self.remarks: list[Remark] = []
         self.failed = False
         self.step = ""
         self.certifier = certify.certifier() if options.certify or options.emit == "smt2" else None
+        self.tracker = _PassTracker(self)
         if manager is not None:
             # the tracker comes first, so that it names the pass if a printer fails
-            manager.observers = [_StepTracker(self), *ir_printing.observers(options)]
+            manager.observers = [self.tracker, *ir_printing.observers(options)]
             if self.certifier is not None:
                 manager.observers.append(self.certifier)
 
@@ -96,17 +115,21 @@ class Session:
         """
         diagnostics: list[Diagnostic] = []
         text: str | None = None
+        self.tracker.reset()
         try:
             text = self._compile(source, diagnostics)
         except DiagnosticError as error:
             diagnostics += error.diagnostics
+            self._print_failure()
         except ToolError as error:
             diagnostics.append(Diagnostic("error", str(error)))
         except MemoryError:  # not a bug, so there is nothing to reproduce
             raise
         except Exception as bug:
             bug.add_note(f"while {self.step}")
-            raise InternalError(bug, source) from bug
+            self._print_failure()
+            failing = None if self.tracker.running is None else self.tracker.number
+            raise InternalError(bug, source, self.step, failing) from bug
         self._report(source, diagnostics)
         return text
 
@@ -114,7 +137,7 @@ class Session:
         """The emitted text; what is said of the input is added to `diagnostics`."""
         options, clock = self.options, self.clock
         self.step = "parsing"
-        module = parse_either(source)
+        module = parse_either(source, read_original)
         if self.certifier is not None:
             self.certifier.decisions.clear()
         clock.lap("parse")
@@ -132,6 +155,8 @@ class Session:
         remarks: list[Remark] = []
         if self.manager is not None:
             remarks = self._run_passes(self.manager, module, diagnostics)
+        if options.print_op_stats is not None:
+            errors.write_stderr(op_statistics(module, as_json=options.print_op_stats == "json"))
         if self.certifier is not None:
             self._certify(self.certifier, module, diagnostics)
         self.step = f"emitting {options.emit}"
@@ -150,6 +175,7 @@ class Session:
         self.clock.lap("checks between passes", less=sum(seconds for _, seconds in result.seconds))
         for key, number in result.statistics.items():
             self.statistics[key] = self.statistics.get(key, 0) + number
+        self.remarks += result.remarks
         diagnostics += [
             r.diagnostic() for r in result.remarks if r.kind == "warning" or self._is_shown(r.pass_name)
         ]
@@ -167,12 +193,17 @@ class Session:
 
     def _is_shown(self, pass_name: str) -> bool:
         """Whether --remarks names the pass."""
-        return ALL_REMARKS in self.options.remarks or pass_name in self.options.remarks
+        return ALL in self.options.remarks or pass_name in self.options.remarks
 
     def _roundtrip(self, module: Module) -> None:
         if self.options.verify_roundtrip:
-            check_roundtrip(module)
+            check_roundtrip(module, self.options.print_locations)
             self.clock.lap("round trip")
+
+    def _print_failure(self) -> None:
+        """`--print-ir-after-failure`, if a pass has failed."""
+        if self.options.print_ir_after_failure and self.tracker.running is not None:
+            ir_printing.print_failure(*self.tracker.running, self.options)
 
     def _report(self, source: Source, diagnostics: list[Diagnostic]) -> None:
         if self.options.verify_diagnostics:
@@ -184,32 +215,40 @@ class Session:
             self.failed |= any(d.severity == "error" for d in diagnostics)
 
 
-class _StepTracker:
-    """Keeps `Session.step` at the pass that runs, for the report of an internal error."""
+class _PassTracker:
+    """Knows which pass runs, on which module, and its `number` in the pipeline; keeps `Session.step` at it."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
+        self.reset()
+
+    def reset(self) -> None:
+        self.running: tuple[Pass, Module] | None = None
+        self.number = -1
 
     def before(self, running: Pass, module: Module) -> None:
+        self.running = running, module
+        self.number += 1
         self.session.step = f"running pass {running.name}"
 
     def after(self, running: Pass, module: Module, changed: bool, remarks: Sequence[Remark]) -> None:
-        pass
+        self.running = None
 
 
-def check_roundtrip(module: Module) -> None:
-    """--verify-roundtrip: print a module in both forms, parse each and print it again.
+def check_roundtrip(module: Module, locations: bool = False) -> None:
+    """--verify-roundtrip: print a module in both forms, with its locations or not, parse each and print it again.
 
     Raises ToolError with a diff where the text is not the same.
     """
-    short, generic = print_program(module), print_program(module, generic=True)
+    short = print_program(module, locations=locations)
+    generic = print_program(module, generic=True, locations=locations)
     for form, text in (("short", short), ("generic", generic)):
         try:
             reparsed = parse_source(Source(text, f"<{form} form>"))
         except DiagnosticError as error:
             raise ToolError(f"round trip: the {form} form does not parse\n{error}") from None
-        _compare_texts(short, print_program(reparsed), form, "short")
-        _compare_texts(generic, print_program(reparsed, generic=True), form, "generic")
+        _compare_texts(short, print_program(reparsed, locations=locations), form, "short")
+        _compare_texts(generic, print_program(reparsed, generic=True, locations=locations), form, "generic")
 
 
 def _compare_texts(first: str, second: str, parsed_form: str, form: str) -> None:

@@ -12,9 +12,21 @@ from ..ir.diagnostics import Source, decode
 from . import delivery
 from .errors import ToolError, write_stdout
 
-__all__ = ["MARKER", "read_bytes", "read_stdin", "read_text", "split", "write_file", "write_text"]
+__all__ = [
+    "MARKER",
+    "read_bytes",
+    "read_original",
+    "read_stdin",
+    "read_text",
+    "split",
+    "write_file",
+    "write_in_folder",
+    "write_text",
+]
 
 STDIN_NAME = "<stdin>"
+MAX_QUOTED_BYTES = 1 << 26
+"""Of a file that is read for messages alone."""
 MARKER = "// -----"
 """A line of this separates modules, with --split-input-file."""
 _MARKER_LINE = re.compile(rf"^{MARKER}[ \t]*(?:\n|\Z)", re.MULTILINE)
@@ -33,6 +45,23 @@ def read_text(path: str) -> tuple[str, str]:
     if "\r" in text:
         text = text.replace("\r\n", "\n")
     return text, name
+
+
+def read_original(path: str) -> str | None:
+    """The text of a file that a location names, for a message to quote; None if there is none, or none to be read.
+
+    Under --limits none is: what is compiled there may be of somebody who has no business with the file.
+    """
+    if delivery.is_limited_child():
+        return None
+    try:
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_QUOTED_BYTES:
+            return None
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, ValueError):
+        return None
 
 
 def split(text: str, name: str, at_markers: bool) -> list[Source]:
@@ -87,6 +116,24 @@ def write_text(text: str, path: str | None) -> None:
         write_stdout(text)
     else:
         write_file(text.encode("utf-8", "surrogateescape"), path)
+
+
+def write_in_folder(text: str, folder: str, place: str) -> None:
+    """Write a file at a place in a folder; makes what folders there are not.  Raises ToolError."""
+    path = os.path.join(folder, place)
+    content = text.encode("utf-8", "surrogateescape")
+    if delivery.deliver(path, content):
+        return
+    make_folder(os.path.dirname(path))
+    write_file(content, path)
+
+
+def make_folder(path: str) -> None:
+    """Make a folder and those around it where they are missing.  Raises ToolError."""
+    try:
+        os.makedirs(path, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise ToolError(f"cannot make the folder {path}: {getattr(error, 'strerror', error)}") from None
 
 
 def write_file(content: bytes | memoryview, path: str) -> None:

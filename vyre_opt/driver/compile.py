@@ -23,6 +23,7 @@ from .pipeline import PipelineExecutable
 from .program import ProgramExecutable
 
 if TYPE_CHECKING:
+    from ..passes.bisect import BisectLimit
     from ..runtime.limits import Limits
     from .limited import LimitedExecutable
 
@@ -113,15 +114,19 @@ def compile_module(
     specs: Mapping[str, Any],
     passes: Passes = None,
     syntax: CallSyntax = PYTHON,
+    bisect: BisectLimit | None = None,
 ) -> ProgramExecutable | PipelineExecutable:
-    """`compile` for a module that verifies, with messages in the syntax of the caller."""
+    """`compile` for a module that verifies, with messages in the syntax of the caller.
+
+    `bisect`: leaves out executions of passes.
+    """
     item = find_entry(module, entry, syntax)
     copy = copy_for(module, item)
     values = fix_types(copy, specs)
     set_specs(list(copy.programs.values()), values, Signature.of(item).title, syntax)
     kind = PipelineExecutable if isinstance(item, Pipeline) else ProgramExecutable
     executable = kind(copy, item.name, target, syntax)
-    executable.transform(passes)
+    executable.transform(passes, bisect)
     return executable
 
 

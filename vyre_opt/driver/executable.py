@@ -28,6 +28,7 @@ from .binding import PYTHON, CallSyntax, Signature, bind
 from .placement import architecture_of
 
 if TYPE_CHECKING:
+    from ..passes.bisect import BisectLimit
     from ..passes.registry import Pass
 
 __all__ = ["Executable", "Grid", "Inputs", "Passes", "output_like", "take_argument"]
@@ -140,10 +141,10 @@ class Executable:
     def _output_names(self) -> tuple[str, ...]:
         return tuple(buffer.name for buffer in self.signature.outputs)
 
-    def transform(self, passes: Passes) -> None:
+    def transform(self, passes: Passes, bisect: BisectLimit | None = None) -> None:
         """Run a pipeline of passes, and expand the kernels that are programs, unless ref is to run them.
 
-        Before the first call only.
+        Before the first call only.  `bisect`: leaves out executions of passes.
         Raises BadInputs for a wrong pipeline, DiagnosticError for a kernel that has no program.
         """
         from ..ir.verifier import check
@@ -152,7 +153,7 @@ class Executable:
 
         if passes:
             try:
-                manager = PassManager(passes, target=self.schedules_for)
+                manager = PassManager(passes, target=self.schedules_for, bisect=bisect)
             except PluginRefused as error:
                 raise LimitError("plugins", False, str(error)) from None
             except PassError as error:

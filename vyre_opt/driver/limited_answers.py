@@ -114,7 +114,7 @@ def write_error(error: Exception, source: Source) -> dict[str, Any]:
         return {"error": "BackendError", "message": f"internal error: {answer['error']}: {error}"}
     sources: list[Source] = [source]
     answer["diagnostics"] = [_write_diagnostic(d, sources) for d in diagnostics[:MAX_DIAGNOSTICS]]
-    answer["sources"] = [[s.name, s.text, s.first_line] for s in sources[1:]]
+    answer["sources"] = [[s.name, s.text, s.first_line, s.first_column] for s in sources[1:]]
     return answer
 
 
@@ -157,8 +157,8 @@ def read_error(answer: Mapping[str, Any], source: Source, limits: Limits) -> Exc
 
 
 def _read_source(item: Any) -> Source:
-    name, content, first_line = _items(item, 3)
-    return Source(text(content), text(name), _number(first_line))
+    name, content, line, column = _items(item, 4)
+    return Source(text(content), text(name), _number(line), first_column=_number(column))
 
 
 def _read_diagnostic(item: Any, sources: list[Source]) -> Diagnostic:

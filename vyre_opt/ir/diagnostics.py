@@ -36,34 +36,54 @@ MOST_SHOWN = 100
 class Source:
     """A text with a name.  Line starts are computed on first use.
 
-    `first_line` is the number of its first line, for a text that is a part of a file.  `spelling`: that of messages.
+    `first_line` and `first_column` are where it begins, for a text that is a part of a file; an empty text stands for
+    one that is not at hand.  `spelling`: that of messages.
     """
 
-    __slots__ = ("name", "text", "first_line", "spelling", "_starts")
+    __slots__ = ("name", "text", "first_line", "first_column", "spelling", "_starts")
 
     def __init__(
-        self, text: str, name: str = "<string>", first_line: int = 1, spelling: Spelling = VYRE
+        self,
+        text: str,
+        name: str = "<string>",
+        first_line: int = 1,
+        spelling: Spelling = VYRE,
+        first_column: int = 1,
     ) -> None:
         self.name = name
         self.text = text
         self.first_line = first_line
+        self.first_column = first_column
         self.spelling = spelling
         self._starts: list[int] | None = None
 
     def line_column(self, offset: int) -> tuple[int, int]:
         """The line and the 1-based column of a character offset."""
+        starts = self._line_starts()
+        line = bisect_right(starts, offset)
+        column = offset - starts[line - 1] + (self.first_column if line == 1 else 1)
+        return line + self.first_line - 1, column
+
+    def offset(self, line: int, column: int) -> int | None:
+        """The offset of a character by its line and column in a whole file; None where there is none."""
+        starts = self._line_starts()
+        if not 1 <= line <= len(starts):
+            return None
+        offset = starts[line - 1] + column - 1
+        end = starts[line] if line < len(starts) else len(self.text)
+        return offset if starts[line - 1] <= offset < end else None
+
+    def _line_starts(self) -> list[int]:
         if self._starts is None:
             starts = [0]
             find, at = self.text.find, -1
             while (at := find("\n", at + 1)) >= 0:
                 starts.append(at + 1)
             self._starts = starts
-        line = bisect_right(self._starts, offset)
-        return line + self.first_line - 1, offset - self._starts[line - 1] + 1
+        return self._starts
 
     def line_text(self, line: int) -> str:
-        assert self._starts is not None
-        start = self._starts[line - self.first_line]
+        start = self._line_starts()[line - self.first_line]
         end = self.text.find("\n", start)
         return (self.text[start:] if end < 0 else self.text[start:end]).removesuffix("\r")
 
@@ -190,6 +210,9 @@ def _headed(severity: str, message: str, loc: Location | None, color: bool) -> l
     if loc is None:
         return [head]
     line, column = loc.source.line_column(loc.start)
+    head = f"{printable(loc.source.name)}:{line}:{column}: {head}"
+    if not loc.source.text:
+        return [head]
     text = loc.source.line_text(line)
     width = max(1, min(loc.end - loc.start, len(text) - column + 1))
     first = 0
@@ -199,7 +222,7 @@ def _headed(severity: str, message: str, loc: Location | None, color: bool) -> l
     shown = printable(text[first : first + MAX_SHOWN_LINE])
     pad = "".join("\t" if c == "\t" else " " for c in shown[: column - 1 - first])
     carets = _paint("^" + "~" * (width - 1), severity, color)
-    return [f"{printable(loc.source.name)}:{line}:{column}: {head}", f"  {shown}", f"  {pad}{carets}"]
+    return [head, f"  {shown}", f"  {pad}{carets}"]
 
 
 def printable(text: str) -> str:

@@ -11,7 +11,7 @@ ops after which a new version begins.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from .program import NO_ATTRS, AccessMode, Func, Op, Program
@@ -20,19 +20,27 @@ from .walker import Walker
 __all__ = ["merge_equal"]
 
 
-def merge_equal(item: Program | Func, renewed: Mapping[Op, Collection[str]] | None = None) -> int:
+def merge_equal(
+    item: Program | Func,
+    renewed: Mapping[Op, Collection[str]] | None = None,
+    on_merge: Callable[[Op, Op], None] = lambda op, first: None,
+) -> int:
     """Remove the ops of `item` that compute a value a second time, and return their number.
 
-    `renewed`: ops after which the named buffers, which `item` only reads, hold other values.
+    `renewed`: ops after which the named buffers, which `item` only reads, hold other values.  `on_merge`: called
+    with each op that goes and the one that stands for it.
     """
-    merger = _Merger(item, renewed or {})
+    merger = _Merger(item, renewed or {}, on_merge)
     merger.walk_block(item.body)
     return merger.changes
 
 
 class _Merger(Walker):
-    def __init__(self, item: Program | Func, renewed: Mapping[Op, Collection[str]]) -> None:
+    def __init__(
+        self, item: Program | Func, renewed: Mapping[Op, Collection[str]], on_merge: Callable[[Op, Op], None]
+    ) -> None:
         super().__init__()
+        self.on_merge = on_merge
         buffers = item.buffers if isinstance(item, Program) else {}
         self.constant_buffers = {b.name for b in buffers.values() if b.access is AccessMode.READ}
         self.renewed = renewed
@@ -57,6 +65,7 @@ class _Merger(Walker):
             self.added.append(key)
             out.append(op)
         else:
+            self.on_merge(op, first)
             self.replaced.update(zip(op.results, first.results, strict=True))
             self.changes += 1
 

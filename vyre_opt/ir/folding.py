@@ -30,25 +30,28 @@ def fold(op: Op, item: Program | Func) -> Any:
     return rule(op, item) if rule is not None else None
 
 
-def fold_body(item: Program | Func) -> int:
-    """Replace every op that folds by a constant, in place, and return their number."""
-    folder = _Folder(item)
+def fold_body(item: Program | Func, on_fold: Callable[[Op], None] = lambda op: None) -> int:
+    """Replace every op that folds by a constant, in place, and return their number; `on_fold` gets each before."""
+    folder = _Folder(item, on_fold)
     folder.walk_block(item.body)
     return folder.changes
 
 
 class _Folder(Walker):
-    def __init__(self, item: Program | Func) -> None:
+    def __init__(self, item: Program | Func, on_fold: Callable[[Op], None]) -> None:
         super().__init__()
         self.item = item
+        self.on_fold = on_fold
 
     def visit(self, op: Op, out: list[Op]) -> None:
         if op.definition.is_pure and op.definition.format != "const":
             value = fold(op, self.item)
             if value is not None:
+                self.on_fold(op)
                 become(op, "const", (), {"value": value})
                 self.changes += 1
             elif op.definition.format == "select" and (arm := chosen_arm(op)) is not None:
+                self.on_fold(op)
                 self.replaced[op.result] = arm
                 self.changes += 1
                 return

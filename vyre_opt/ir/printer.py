@@ -2,7 +2,8 @@
 
 Value names are preserved.  A pass may leave two visible values with one name; the
 second is then printed with a number.  There are two forms: the short one, by the op's format,
-and the generic one, which spells every op alike.
+and the generic one, which spells every op alike.  Either may have the locations of all that is
+printed, so that they survive where the text is read again.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
+from .diagnostics import Location
 from .formats import FORMATS, kernel_text, symbol_list, type_list, types_text
 from .grids import Grid, params_of, show_extent
 from .literals import quote, show
@@ -36,9 +38,14 @@ def _print_of_target(p: Printer, op: Op) -> str:
 _PRINT["target"] = _print_of_target
 
 
-def print_program(item: Module | Program | Func | Pipeline, generic: bool = False) -> str:
-    """The text of a module, or of one item as a module of its own."""
-    printer = Printer(generic)
+def print_program(
+    item: Module | Program | Func | Pipeline, generic: bool = False, locations: bool = False
+) -> str:
+    """The text of a module, or of one item as a module of its own.
+
+    `generic`: every op in the generic form.  `locations`: with where each op, declaration, stage and item was written.
+    """
+    printer = Printer(generic, locations=locations)
     for part in item.order if isinstance(item, Module) else [item]:
         printer.item(part)
     return f"vyre {printer.version}\n" + "".join(printer.lines)
@@ -55,10 +62,11 @@ def canonical_text(item: Program | Func | Pipeline) -> str:
 
 
 class Printer:
-    def __init__(self, generic: bool, numbered: bool = False) -> None:
+    def __init__(self, generic: bool, numbered: bool = False, locations: bool = False) -> None:
         self.lines: list[str] = []
         self.generic = generic
-        self.version = 1  # of the format: the first that has all that was printed
+        self.locations = locations
+        self.version = 2 if locations else 1  # of the format: the first that has all that was printed
         self.numbered = numbered
         self.names: dict[Value, str] = {}
         self.visible: set[str] = set()
@@ -118,21 +126,22 @@ class Printer:
         head = f"workgroup({_dims(program.workgroup)}){cluster}{grid}{prefer}"
         self.lines.append(f"program @{program.name} {head} {{\n")
         # type parameters first: buffers may be of them
-        self.lines += [_spec(s) for s in self.declared(program.specs) if s.dtype is DTYPE]
+        specs = self.declared(program.specs)
+        self.lines += [self.located(_spec(s), s.loc) for s in specs if s.dtype is DTYPE]
         self.buffers(self.declared(program.buffers))
-        self.lines += [_spec(s) for s in self.declared(program.specs) if s.dtype is not DTYPE]
+        self.lines += [self.located(_spec(s), s.loc) for s in specs if s.dtype is not DTYPE]
         self.params(program.params)
         if program.body.ops and (program.buffers or program.specs or program.params):
             self.lines.append("\n")
         self.ops(program.body.ops)
-        self.lines.append("}\n")
+        self.lines.append(self.located("}\n", program.loc))
 
     def func(self, func: Func) -> None:
         params = ", ".join(f"{self.define(arg)} : {arg.type}" for arg in func.params)
         results = f" -> {types_text(func.results)}" if func.results else ""
         self.lines.append(f"func @{func.name}({params}){results} {{\n")
         self.ops(func.body.ops)
-        self.lines.append("}\n")
+        self.lines.append(self.located("}\n", func.loc))
 
     def pipeline(self, pipeline: Pipeline) -> None:
         self.lines.append(f"pipeline @{pipeline.name} {{\n")
@@ -146,18 +155,19 @@ class Printer:
         if (pipeline.buffers or pipeline.params) and pipeline.stages:
             self.lines.append("\n")
         self.stages(pipeline.stages, "  ")
-        self.lines.append("}\n")
+        self.lines.append(self.located("}\n", pipeline.loc))
 
     def buffers(self, buffers: Iterable[Buffer]) -> None:
         for buffer in buffers:
-            self.lines.append(_buffer(buffer))
+            self.lines.append(self.located(_buffer(buffer), buffer.loc))
             if buffer.dimensions > 1:
                 self.version = max(self.version, 2)
 
     def params(self, params: Mapping[str, Param]) -> None:
         for param in self.declared(params):
             default = "" if param.default is None else f" = {show(param.default, param.dtype)}"
-            self.lines.append(f"  param @{param.name} : {param.dtype}{default}\n")
+            line = f"  param @{param.name} : {param.dtype}{default}\n"
+            self.lines.append(self.located(line, param.loc))
             self.version = max(self.version, 2)
 
     def declared(self, table: Mapping[str, T]) -> list[T]:
@@ -173,15 +183,23 @@ class Printer:
             if isinstance(stage, Repeat):
                 self.lines.append(f"{indent}repeat {stage.times} {{\n")
                 self.stages(stage.stages, indent + "  ")
-                self.lines.append(f"{indent}}}\n")
+                self.lines.append(self.located(f"{indent}}}\n", stage.loc))
             else:
-                self.lines.append(f"{indent}{_stage(self, stage)}\n")
+                self.lines.append(self.located(f"{indent}{_stage(self, stage)}\n", stage.loc))
+
+    def located(self, line: str, loc: Location | None) -> str:
+        """A line, or the last of several, with the location of what it is if locations are printed."""
+        if not self.locations:
+            return line
+        if loc is None:
+            return f"{line[:-1]} loc(unknown)\n"
+        return f"{line[:-1]} loc({quote(loc.source.name)}:{loc.line}:{loc.column})\n"
 
     # --- ops ----------------------------------------------------------------------
 
     def ops(self, ops: list[Op]) -> None:
         lines, names, visible, numbered = self.lines, self.names, self.visible, self.numbered
-        indent = self.indent
+        indent, locations = self.indent, self.locations
         for op in ops:
             if op.definition.since > self.version:
                 self.version = op.definition.since
@@ -203,6 +221,8 @@ class Printer:
                 lines.append(f"{indent}{name} = {body}\n")
             else:
                 lines.append(f"{indent}{self.results(op)}{body}\n")
+            if locations:
+                lines[-1] = self.located(lines[-1], op.loc)
 
     def results(self, op: Op) -> str:
         return f"{', '.join([self.define(v) for v in op.results])} = " if op.results else ""
@@ -217,7 +237,7 @@ class Printer:
         else:
             head, tail = FORMATS[op.definition.format].print(self, op), f"{self.indent}}}\n"
         self.lines[start] = f"{self.indent}{self.results(op)}{head}"
-        self.lines.append(tail)
+        self.lines.append(self.located(tail, op.loc))
 
     def block(self, block: Block, head: Callable[[], str] | None = None) -> str:
         """Print the block's ops one level in; names it defines are free again after it."""

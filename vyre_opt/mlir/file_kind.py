@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..ir.diagnostics import Source
-from ..ir.parser import parse_source
+from ..ir.parser import ReadOriginal, parse_source
 from ..ir.program import Module
 
 __all__ = ["is_mlir", "parse_either"]
@@ -22,10 +22,13 @@ def is_mlir(source: Source) -> bool:
     return first.startswith(_OPENINGS)
 
 
-def parse_either(source: Source) -> Module:
-    """The module of a text of ours or of MLIR, not yet verified.  Raises DiagnosticError."""
+def parse_either(source: Source, read_original: ReadOriginal = lambda name: None) -> Module:
+    """The module of a text of ours or of MLIR, not yet verified.  Raises DiagnosticError.
+
+    `read_original`: see `parse_source`.
+    """
     if not is_mlir(source):
-        return parse_source(source)
+        return parse_source(source, read_original)
     from .read import read_mlir
 
     return read_mlir(source)

@@ -30,10 +30,11 @@ from .registry import Pass, register
 class BarrierElim(Pass):
     name = "barrier_elim"
     summary = "Remove barriers that order no memory accesses."
+    per_item = True
 
     def run(self, module: Module, ctx: PassContext) -> bool:
         removed = 0
-        for program in module.programs.values():
+        for program in ctx.programs(module):
             total, by_op = summarize(program.body)
             if total.orders:
                 eliminator = _Eliminator(program, total, by_op, ctx)
@@ -147,7 +148,17 @@ class _Eliminator:
                 reasons[barrier] = _reason(before, after, first, following)
                 before.merge(after)  # without the barrier the two are one segment
             else:
+                if self.ctx.is_debugging and barrier.attrs["scope"] == scope:
+                    self.ctx.debug("stays: {}", _conflict(before, after), loc=barrier.loc)
                 before, first = after, barrier
+
+
+def _conflict(before: _Segment, after: _Segment) -> str:
+    """What a barrier orders, for the debug output."""
+    if before.is_open or after.is_open:
+        return f"what is {'before' if before.is_open else 'after'} it goes beyond this block, or is atomic"
+    shared = sorted(before.accesses.keys() & after.accesses.keys())
+    return f"it orders accesses of {', '.join(f'@{name}' for name in shared)}"
 
 
 def _reason(before: _Segment, after: _Segment, first: Op | None, following: Op | None) -> str:

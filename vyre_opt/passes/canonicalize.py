@@ -20,22 +20,23 @@ from .registry import Pass, register
 class Canonicalize(Pass):
     name = "canonicalize"
     summary = "Fold constants and rewrite ops to simpler equal ones."
+    per_item = True
 
     def run(self, module: Module, ctx: PassContext) -> bool:
         changes = 0
-        for item in module.order:
-            if isinstance(item, Program | Func):
-                canonicalizer = _Canonicalizer(item)
-                canonicalizer.walk_block(item.body)
-                changes += canonicalizer.changes
+        for item in ctx.items(module):
+            canonicalizer = _Canonicalizer(item, ctx)
+            canonicalizer.walk_block(item.body)
+            changes += canonicalizer.changes
         ctx.count("ops rewritten", changes)
         return changes > 0
 
 
 class _Canonicalizer(Walker):
-    def __init__(self, item: Program | Func) -> None:
+    def __init__(self, item: Program | Func, ctx: PassContext) -> None:
         super().__init__()
         self.item = item
+        self.ctx = ctx
         self.site = Site()
         self.site.program = item if isinstance(item, Program) else None
 
@@ -56,6 +57,7 @@ class _Canonicalizer(Walker):
         while op.definition.format != "const":
             constant = fold(op, self.item)
             if constant is not None:
+                self.ctx.debug("folds: {}", op, loc=op.loc)
                 become(op, "const", (), {"value": constant})
                 self.changes += 1
                 return None
@@ -71,8 +73,13 @@ class _Canonicalizer(Walker):
         """Apply the first rule that matches: returns a value equal to `op`, True if `op` was rewritten, else None."""
         if op.definition.format == "select" and (arm := chosen_arm(op)) is not None:
             return arm
-        for rule in RULES.get(op.name, ()):
+        name = op.name
+        for rule in RULES.get(name, ()):
             if (result := rule(op, self.site)) is not None:
+                becomes = result if isinstance(result, Value) else op
+                self.ctx.debug(
+                    "{} matches this {}: now {}", rule.__name__.lstrip("_"), name, becomes, loc=op.loc
+                )
                 return result
         return None
 

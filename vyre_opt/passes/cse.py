@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..ir.equal_values import merge_equal
-from ..ir.program import Func, Module, Program
+from ..ir.program import Module, Op
 from .manager import PassContext
 from .registry import Pass, register
 
@@ -12,8 +12,12 @@ from .registry import Pass, register
 class Cse(Pass):
     name = "cse"
     summary = "Replace a pure op by an equal one that dominates it."
+    per_item = True
 
     def run(self, module: Module, ctx: PassContext) -> bool:
-        removed = sum(merge_equal(item) for item in module.order if isinstance(item, Program | Func))
+        def on_merge(op: Op, first: Op) -> None:
+            ctx.debug("{} equals {} of {}, which dominates it", op, first, first.loc, loc=op.loc)
+
+        removed = sum(merge_equal(item, on_merge=on_merge) for item in ctx.items(module))
         ctx.count("ops removed", removed)
         return removed > 0

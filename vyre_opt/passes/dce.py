@@ -19,29 +19,29 @@ from .registry import Pass, register
 class Dce(Pass):
     name = "dce"
     summary = "Remove ops without uses or effects, stores to buffers that nobody reads, and unused memory."
+    per_item = True
 
     def run(self, module: Module, ctx: PassContext) -> bool:
         changed = 0
         uses = PipelineUses(module)
-        for item in module.order:
-            if isinstance(item, Program | Func):
-                marks = _Marks(item)
-                marks.spread()
-                sweep = _Sweep(marks.live)
-                sweep.block(item.body)
-                ctx.count("ops removed", sweep.ops)
-                ctx.count("results removed", sweep.results)
-                buffers = _drop_buffers(item, sweep.named, uses) if isinstance(item, Program) else 0
-                ctx.count("buffers removed", buffers)
-                changed += sweep.ops + sweep.results + buffers
-                for name, stores in marks.unread.items():
-                    ctx.remark(
-                        "applied",
-                        f"the stores to @{name} are removed: nothing reads it, and nobody can after the program",
-                        stores[0].loc,
-                        buffer=name,
-                        stores=len(stores),
-                    )
+        for item in ctx.items(module):
+            marks = _Marks(item)
+            marks.spread()
+            sweep = _Sweep(marks.live, ctx)
+            sweep.block(item.body)
+            ctx.count("ops removed", sweep.ops)
+            ctx.count("results removed", sweep.results)
+            buffers = _drop_buffers(item, sweep.named, uses, ctx) if isinstance(item, Program) else 0
+            ctx.count("buffers removed", buffers)
+            changed += sweep.ops + sweep.results + buffers
+            for name, stores in marks.unread.items():
+                ctx.remark(
+                    "applied",
+                    f"the stores to @{name} are removed: nothing reads it, and nobody can after the program",
+                    stores[0].loc,
+                    buffer=name,
+                    stores=len(stores),
+                )
         return changed > 0
 
 
@@ -51,7 +51,7 @@ def _is_unobservable(buffer: Buffer) -> bool:
     return buffer.is_on_chip or buffer.is_transient or hidden
 
 
-def _drop_buffers(program: Program, named: set[str], uses: PipelineUses) -> int:
+def _drop_buffers(program: Program, named: set[str], uses: PipelineUses, ctx: PassContext) -> int:
     """Remove memory that is not in `named` and that nobody else sees; how many buffers there were.
 
     An argument goes only if pipelines pass it: else its place is known to who calls the program.
@@ -59,6 +59,7 @@ def _drop_buffers(program: Program, named: set[str], uses: PipelineUses) -> int:
     unused = [b for b in program.buffers.values() if b.name not in named and _is_unobservable(b)]
     unused = [b for b in unused if b.binding is None or uses.is_own_scratch(program, b)]
     for buffer in unused:
+        ctx.debug("no op uses @{}, and nobody else sees it", buffer.name, loc=buffer.loc)
         if buffer.binding is not None:
             uses.drop(program, buffer)
         del program.buffers[buffer.name]
@@ -144,8 +145,9 @@ class _Marks:
 
 
 class _Sweep:
-    def __init__(self, live: set[Op | Value]) -> None:
+    def __init__(self, live: set[Op | Value], ctx: PassContext) -> None:
         self.live = live
+        self.ctx = ctx
         self.named: set[str] = set()
         """The buffers that the ops that stay use."""
         self.ops = 0
@@ -156,6 +158,11 @@ class _Sweep:
         ops = [op for op in block.ops if op in live or op.definition.is_terminator]
         if len(ops) < len(block.ops):
             self.ops += len(block.ops) - len(ops)
+            if self.ctx.is_debugging:
+                remaining = set(ops)
+                for op in block.ops:
+                    if op not in remaining:
+                        self.ctx.debug("nothing needs {}", op, loc=op.loc)
             block.ops = ops
         for op in ops:
             if "buffer" in op.attrs:
@@ -167,6 +174,9 @@ class _Sweep:
             keep = [result in live for result in op.results]
             if not all(keep):
                 self.results += keep.count(False)
+                for result in op.results:
+                    if result not in live:
+                        self.ctx.debug("nothing needs the result {} of this {}", result, op.name, loc=op.loc)
                 keep_results(op, keep)
             for inner in op.regions:
                 self.block(inner)

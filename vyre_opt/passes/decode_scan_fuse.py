@@ -216,6 +216,7 @@ def _grid_sync(program: Program) -> Op | None:
 class DecodeScanFuse(Pass):
     name = "decode_scan_fuse"
     summary = "Move a hand-off that stays within each workgroup from storage to a workgroup tile."
+    per_item = True
     invalidates = ("buffer_layout", "fusion")
     Options = FuseOptions
 
@@ -223,10 +224,14 @@ class DecodeScanFuse(Pass):
         budget = self.options.budget or workgroup_budget(ctx.target)
         changed = False
         uses = PipelineUses(module)
-        for program in module.programs.values():
+        for program in ctx.programs(module):
             footprints_of = partial(ctx.analyses.get, Footprints)
             decisions = decide(program, uses, budget, self.options.narrow, footprints_of)
             promoted = [d for d in decisions if d.promoted]
+            names = ", ".join(f"@{d.buffer.name}" for d in decisions) or "none"
+            ctx.debug(
+                "buffers that may hand over: {}; {} bytes of tiles allowed", names, budget, loc=program.loc
+            )
             for decision in decisions:
                 _remark(ctx, program, decision)
             for decision in promoted:

@@ -46,13 +46,16 @@ class ExpandKernels(Pass):
     name = "expand_kernels"
     summary = "Replace named kernels by the programs that do them, at a schedule."
     invalidates = ("decode_scan_fuse", "inline")
+    is_required = True
     Options = ExpandOptions
 
     def run(self, module: Module, ctx: PassContext) -> bool:
         expander = _Expander(module, ctx, self.options.target or ctx.target, self.options.counts)
         for program in list(module.programs.values()):
+            ctx.item = program.name
             expander.program(program)
         for pipeline in module.pipelines.values():
+            ctx.item = pipeline.name
             pipeline.stages = expander.stages(pipeline, pipeline.stages)
         ctx.count("kernels expanded", expander.expanded)
         return expander.expanded > 0
@@ -171,6 +174,8 @@ class _Expander:
         program.loc = stage.loc
         for op in program.walk():
             op.loc = stage.loc
+        for buffer in program.buffers.values():
+            buffer.loc = stage.loc
         if self.counts:
             for formal, actual in zip(program.bound_buffers, buffers, strict=False):
                 formal.shape = actual.shape

@@ -6,7 +6,7 @@ No op is folded unless every backend gives the same bits for it (see folding).
 from __future__ import annotations
 
 from ..ir.folding import fold_body
-from ..ir.program import Func, Module, Program
+from ..ir.program import Module, Op
 from .manager import PassContext
 from .registry import Pass, register
 
@@ -15,8 +15,12 @@ from .registry import Pass, register
 class Fold(Pass):
     name = "fold"
     summary = "Replace ops on constants by their results."
+    per_item = True
 
     def run(self, module: Module, ctx: PassContext) -> bool:
-        folded = sum(fold_body(item) for item in module.order if isinstance(item, Program | Func))
+        def on_fold(op: Op) -> None:
+            ctx.debug("folds: {}", op, loc=op.loc)
+
+        folded = sum(fold_body(item, on_fold) for item in ctx.items(module))
         ctx.count("ops folded", folded)
         return folded > 0

@@ -59,6 +59,7 @@ class _Inliner(Walker):
         """The number of blocks around the op that is visited."""
 
     def inline_into(self, item: Program | Func) -> None:
+        self.ctx.item = item.name
         self.size = sum(1 for _ in every_op(item.body))
         self.height = 1
         self.replaced = {}

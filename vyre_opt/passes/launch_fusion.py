@@ -164,6 +164,14 @@ class _Fuser:
 
         windows = windows_of(run)
         cuts = self.plan(uses, run, windows)
+        self.ctx.debug(
+            "in @{}, {} launches in a row: {}; groups begin at numbers {}",
+            pipeline.name,
+            len(run),
+            ", ".join(f"@{node.launch.program}" for node in run),
+            cuts,
+            loc=run[0].launch.loc,
+        )
         stretches = [
             Stretch(run[start:end], [1] * (end - start), windows, start, end)
             for start, end in pairwise([*cuts, len(run)])

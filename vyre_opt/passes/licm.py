@@ -33,14 +33,14 @@ _STOPPED = 1 << 30
 class Licm(Pass):
     name = "licm"
     summary = "Move loop-invariant pure ops and loads of read-only buffers in front of their loops."
+    per_item = True
 
     def run(self, module: Module, ctx: PassContext) -> bool:
         moved = 0
-        for item in module.order:
-            if isinstance(item, Program | Func):
-                hoister = _Hoister(item)
-                hoister.walk_block(item.body)
-                moved += hoister.changes
+        for item in ctx.items(module):
+            hoister = _Hoister(item, ctx)
+            hoister.walk_block(item.body)
+            moved += hoister.changes
         ctx.count("ops moved", moved)
         return moved > 0
 
@@ -56,8 +56,10 @@ class _Loop:
 class _Hoister(Walker):
     """`floor`: the outermost level that ops of the current block may move to."""
 
-    def __init__(self, item: Program | Func) -> None:
+    def __init__(self, item: Program | Func, ctx: PassContext) -> None:
         super().__init__()
+        self.ctx = ctx
+        self.is_debugging = ctx.is_debugging
         buffers = item.buffers.values() if isinstance(item, Program) else ()
         self.constant_buffers = {b.name for b in buffers if b.access is AccessMode.READ}
         self.levels: dict[Value, int] = {}
@@ -78,9 +80,12 @@ class _Hoister(Walker):
             if operand in levels and levels[operand] > level:
                 level = levels[operand]
         if level < here:
+            self.ctx.debug("{} moves from level {} to level {}", op, here, level, loc=op.loc)
             self.loops[level].moved.append(op)
             self.changes += 1
         else:
+            if self.is_debugging:
+                self.explain(op, here)
             out.append(op)
             # `is_pure` first: the effects are looked at only where they may matter
             if not is_pure and "trap" in op.definition.effects:
@@ -88,6 +93,19 @@ class _Hoister(Walker):
         if level:  # without an entry the level is 0
             for result in op.results:
                 levels[result] = level
+
+    def explain(self, op: Op, here: int) -> None:
+        """Say in the debug output what keeps an op in its loop that could move."""
+        if not op.definition.is_pure and not self.is_constant_load(op):
+            return
+        varying = next((v for v in op.operands if self.levels.get(v, 0) == here), None)
+        if varying is not None:
+            reason = f"%{varying.name} is computed in this loop"
+        elif self.is_constant_load(op):
+            reason = "the load may fault where the loop would not run it"
+        else:
+            reason = "it is in an if"
+        self.ctx.debug("{} stays at level {}: {}", op, here, reason, loc=op.loc)
 
     def is_constant_load(self, op: Op) -> bool:
         return op.name == "load" and op.attrs["buffer"] in self.constant_buffers

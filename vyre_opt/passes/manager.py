@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from html import escape
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-from ..ir.diagnostics import Diagnostic, DiagnosticError, Location, render, render_all
+from ..ir.diagnostics import Diagnostic, DiagnosticError, render_all
 from ..ir.fingerprint import fingerprint
-from ..ir.program import Module, Program
+from ..ir.program import Module
 from ..ir.structure import check_structure
 from ..ir.verifier import verify
+from .bisect import BisectLimit
+from .context import Analyses, DebugOutput, PassContext, Remark
 from .pipeline_text import parse_pipeline
 from .registry import BUILTIN, Pass, PassError, check_declarations, find_pass, make_pass
 
-if TYPE_CHECKING:
-    from ..runtime.dispatcher import Dispatcher
-
 __all__ = [
     "Analyses",
+    "DebugOutput",
     "PassContext",
     "Observer",
     "PassFailure",
@@ -29,97 +28,6 @@ __all__ = [
     "Result",
     "schedule_passes",
 ]
-
-
-class Analysis(Protocol):
-    """A result about a program: computed from it, never changed, dropped when it may no longer hold."""
-
-    name: str
-
-
-A = TypeVar("A")
-
-
-class Analyses:
-    """A cache of analyses by program: each is computed at the first `get` and stays until dropped."""
-
-    def __init__(self) -> None:
-        self._cache: dict[tuple[str, int], tuple[Program, Any]] = {}
-
-    def get(self, analysis: Callable[[Program], A], program: Program) -> A:
-        """`analysis(program)`, computed now or cached."""
-        key = (analysis.name, id(program))  # type: ignore[attr-defined]
-        entry = self._cache.get(key)
-        if entry is not None and entry[0] is program:  # the id may be that of a program that is no more
-            cached: A = entry[1]
-            return cached
-        result = analysis(program)
-        self._cache[key] = (program, result)
-        return result
-
-    def drop(self, preserves: Iterable[str] = (), invalidates: Iterable[str] = ()) -> None:
-        """Drop all analyses but those in `preserves`; those in `invalidates` in any case."""
-        valid = set(preserves) - set(invalidates)
-        self._cache = {key: entry for key, entry in self._cache.items() if key[0] in valid}
-
-    @property
-    def names(self) -> set[str]:
-        """The names of the analyses in the cache."""
-        return {name for name, _ in self._cache}
-
-
-@dataclass(frozen=True, slots=True)
-class Remark:
-    """A decision of a pass: `kind` is applied, refused or note; or a warning, which is always shown.
-
-    `certificate`: the facts that justify it, as JSON values.
-    """
-
-    pass_name: str
-    kind: str
-    message: str
-    loc: Location | None = None
-    certificate: dict[str, Any] = field(default_factory=dict)
-
-    def diagnostic(self) -> Diagnostic:
-        if self.kind == "warning":
-            return Diagnostic("warning", f"[{self.pass_name}] {self.message}", self.loc)
-        return Diagnostic("remark", f"[{self.pass_name}] {self.kind}: {self.message}", self.loc)
-
-    def __str__(self) -> str:
-        return render(self.diagnostic())
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
-
-
-@dataclass(slots=True)
-class PassContext:
-    """The argument of a pass besides the module: analyses, the target, remarks and statistics."""
-
-    analyses: Analyses = field(default_factory=Analyses)
-    remarks: list[Remark] = field(default_factory=list)
-    statistics: dict[tuple[str, str], int] = field(default_factory=dict)
-    running: str = ""
-    target: str = ""
-
-    def remark(self, kind: str, message: str, loc: Location | None = None, **certificate: Any) -> None:
-        """Report what was done (applied), was not done (refused), or deserves a warning, with its reasons."""
-        self.remarks.append(Remark(self.running, kind, message, loc, certificate))
-
-    def dispatcher(self, name: str) -> Dispatcher:
-        """The dispatcher of a target, for a pass that runs programs.
-
-        Raises BackendError for a target that is not available on this machine.
-        """
-        from ..runtime.dispatcher import shared_dispatcher
-
-        return shared_dispatcher(name)
-
-    def count(self, what: str, number: int = 1) -> None:
-        """Add to a statistic of the running pass, shown by --stats."""
-        key = (self.running, what)
-        self.statistics[key] = self.statistics.get(key, 0) + number
 
 
 class PassFailure(Exception):
@@ -158,8 +66,9 @@ class PassManager:
 
     `verify_each` verifies the module after each pass, and checks that the pass reported
     rightly whether it changed anything.  `target` (`sm_90`, say) sets the limits that
-    passes work with; without one, they are those that every target has.  Raises PassError
-    for a wrong pipeline.
+    passes work with; without one, they are those that every target has.  `bisect` counts the executions
+    of passes and leaves out those beyond its limit, and `debug` takes what passes say of their work, through all runs.
+    Raises PassError for a wrong pipeline.
     """
 
     def __init__(
@@ -168,6 +77,9 @@ class PassManager:
         verify_each: bool = True,
         observers: Sequence[Observer] = (),
         target: str = "",
+        *,
+        bisect: BisectLimit | None = None,
+        debug: DebugOutput | None = None,
     ) -> None:
         is_list = isinstance(passes, Sequence) and not isinstance(passes, str)
         items: Sequence[Any] = passes if is_list else [passes]
@@ -179,6 +91,8 @@ class PassManager:
         self.verify_each = verify_each
         self.observers = list(observers)
         self.target = target
+        self.bisect = bisect
+        self.debug = debug
 
     def run(self, module: Module) -> Result:
         """Run every pass on `module`, in place.
@@ -192,7 +106,7 @@ class PassManager:
         settled: list[Pass] = []
         """Passes that have changed nothing since the last change."""
         for running in self.passes:
-            ctx.running = running.name
+            self._begin(running, ctx)
             if not running.takes_type_parameters:
                 _check_types(running, module)
             for observer in self.observers:
@@ -201,7 +115,9 @@ class PassManager:
                 # after a pass the fingerprint is known, unless it was enough to count ops
                 size, before = _size_and_fingerprint(module, before)
             earlier, started = len(ctx.remarks), time.perf_counter()
-            changed = not _is_settled(running, settled) and running.run(module, ctx)
+            changed = (
+                not _is_settled(running, settled) and self._may_run(running, ctx) and running.run(module, ctx)
+            )
             seconds.append((running.name, time.perf_counter() - started))
             if not isinstance(changed, bool):
                 raise PassFailure(running.name, f"returned {changed!r}, not whether anything changed")
@@ -217,6 +133,20 @@ class PassManager:
             for observer in self.observers:
                 observer.after(running, module, changed, ctx.remarks[earlier:])
         return Result(changed_any, ctx.remarks, ctx.statistics, seconds)
+
+    def _begin(self, running: Pass, ctx: PassContext) -> None:
+        ctx.running, ctx.item = running.name, ""
+        ctx.bisect = self.bisect if running.per_item and not running.is_required else None
+        ctx.debug_sink = self.debug.write if self.debug and self.debug.includes(running.name) else None
+
+    def _may_run(self, running: Pass, ctx: PassContext) -> bool:
+        """Whether to run a pass; one that works `per_item` is asked about at each item."""
+        if running.per_item:
+            return True
+        ctx.debug("on module")
+        if self.bisect is None or running.is_required:
+            return True
+        return self.bisect.may_run(running.name, "module")
 
 
 def _is_settled(running: Pass, settled: Sequence[Pass]) -> bool:

@@ -18,7 +18,7 @@ from ..ir.diagnostics import suggest
 from ..ir.program import Module
 
 if TYPE_CHECKING:
-    from .manager import PassContext
+    from .context import PassContext
 
 __all__ = [
     "NoOptions",
@@ -95,6 +95,9 @@ class Pass:
                        those of `ANALYSES` and of `register_analysis`
         preserves      analyses that stay true whatever this pass changes; all others are dropped after a change
         takes_type_parameters   whether it may run on a program that still has type parameters
+        per_item       whether it works on each program and function by itself, on those that `ctx.items` or
+                       `ctx.programs` gives, so that --opt-bisect-limit can leave out single ones
+        is_required    whether what follows cannot do without it, so that --opt-bisect-limit never leaves it out
         Options        a frozen dataclass of int, float, bool and str fields with defaults; a field that is None by
                        default is `float | None`
     """
@@ -105,6 +108,8 @@ class Pass:
     invalidates: ClassVar[tuple[str, ...]] = ()
     preserves: ClassVar[tuple[str, ...]] = ()
     takes_type_parameters: ClassVar[bool] = False
+    per_item: ClassVar[bool] = False
+    is_required: ClassVar[bool] = False
     Options: ClassVar[type[Any]] = NoOptions
 
     def __init__(self, options: Any = None) -> None:

@@ -21,7 +21,7 @@ from ..analysis.effects import Effects, effects_of, summarize
 from ..ir.loops import bounds, inits
 from ..ir.ops import OPS
 from ..ir.program import AccessMode, Block, Module, Op, Program, Value
-from ..ir.rewrite import bodies, constant, constant_value, keep_results, splittable
+from ..ir.rewrite import constant, constant_value, keep_results, splittable
 from ..ir.types import DataType
 from ..ir.walker import Walker
 from .manager import PassContext
@@ -41,17 +41,18 @@ class SimplifyCfOptions:
 class SimplifyCf(Pass):
     name = "simplify_cf"
     summary = "Resolve control flow that is known before the program runs."
+    per_item = True
     Options = SimplifyCfOptions
 
     def run(self, module: Module, ctx: PassContext) -> bool:
         merged = 0
-        for program in module.programs.values():
-            merger = _IfMerger(program, ctx)
-            merger.merge_in(program.body)
-            merged += merger.merged
         simplifier = _Simplifier(ctx, self.options)
-        for body in bodies(module):
-            simplifier.walk_block(body)
+        for item in ctx.items(module):
+            if isinstance(item, Program):
+                merger = _IfMerger(item, ctx)
+                merger.merge_in(item.body)
+                merged += merger.merged
+            simplifier.walk_block(item.body)
         ctx.count("ifs merged", merged)
         ctx.count("ops simplified", simplifier.changes)
         return simplifier.changes + merged > 0
@@ -278,6 +279,8 @@ class _Simplifier(Walker):
 
     def keep(self, op: Op, keep: list[bool]) -> None:
         if not all(keep):
+            known = ", ".join(f"%{r.name}" for r, stays in zip(op.results, keep, strict=True) if not stays)
+            self.ctx.debug("known before this {}: {}", op.name, known, loc=op.loc)
             keep_results(op, keep)
             self.changes += 1
 
@@ -289,7 +292,19 @@ class _Simplifier(Walker):
             o.definition.is_pure and o.name != "call" for o in inner
         )
         if not is_small or not all(r.type.has_arithmetic for r in op.results):
+            self.ctx.debug(
+                "this if becomes no selects: it holds {} ops, and speculate={} pure ones may run",
+                len(inner),
+                self.options.speculate,
+                loc=op.loc,
+            )
             return False
+        self.ctx.debug(
+            "this if becomes selects; its results: {}, ops that run always now: {}",
+            len(op.results),
+            len(inner),
+            loc=op.loc,
+        )
         out += inner
         for result, a, b in zip(op.results, then_yields, else_yields, strict=True):
             out.append(Op(OPS["select"], (op.operands[0], a, b), (result,), loc=op.loc))
@@ -303,6 +318,7 @@ class _Simplifier(Walker):
             self.changes += 1
         if op.regions[0].ops:
             return False
+        self.ctx.debug("the first side of this if is empty", loc=op.loc)
         self.changes += 1
         if len(op.regions) == 1:
             return True

@@ -35,13 +35,14 @@ class Specialize(Pass):
     name = "specialize"
     summary = "Replace specialization constants and type parameters by what they are bound to."
     takes_type_parameters = True
+    per_item = True
+    is_required = True
     Options = SpecializeOptions
 
     def run(self, module: Module, ctx: PassContext) -> bool:
-        programs = list(module.programs.values())
-        names = self.selected_names(programs)
+        names = self.selected_names(list(module.programs.values()))
         changed = False
-        for program in programs:
+        for program in ctx.programs(module):
             specs = [s for s in program.specs.values() if names is None or s.name in names]
             _check_bound(specs)
             if specs:

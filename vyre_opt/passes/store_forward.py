@@ -29,10 +29,11 @@ from .registry import Pass, register
 class StoreForward(Pass):
     name = "store_forward"
     summary = "Replace loads of known elements, and remove stores that are overwritten."
+    per_item = True
 
     def run(self, module: Module, ctx: PassContext) -> bool:
         changed = 0
-        for program in module.programs.values():
+        for program in ctx.programs(module):
             forwarder = _Forwarder(program, ctx)
             forwarder.walk_block(program.body)
             ctx.count("loads replaced", forwarder.loads)
@@ -170,6 +171,13 @@ class _Forwarder(Walker):
             message = f"this load of @{buffer} gives a value that is known here"
             self.remark(message, op, "forward", source=known.source)
             return True
+        if self.ctx.is_debugging:
+            problem = (
+                f"of %{known.value.name} it is not known that it is as uniform, or its type is another"
+                if known is not None
+                else f"nothing is known of this element of @{buffer}"
+            )
+            self.ctx.debug("{} stays: {}", op, problem, loc=op.loc)
         if buffer in self.unread:
             self.unread[buffer].touch(place)
         if known is None:

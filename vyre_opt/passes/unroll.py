@@ -18,7 +18,7 @@ from ..ir import arith
 from ..ir.loops import Bound, bounds, inits, trip_count, with_bounds
 from ..ir.ops import OPS
 from ..ir.program import Block, Module, Op, Value
-from ..ir.rewrite import bodies, clone, constant, splittable
+from ..ir.rewrite import clone, constant, splittable
 from ..ir.walker import Walker
 from .manager import PassContext
 from .registry import Pass, register
@@ -43,12 +43,13 @@ class UnrollOptions:
 class Unroll(Pass):
     name = "unroll"
     summary = "Unroll loops, whole or by a factor with a loop for the rest."
+    per_item = True
     Options = UnrollOptions
 
     def run(self, module: Module, ctx: PassContext) -> bool:
         unroller = _Unroller(ctx, self.options)
-        for body in bodies(module):
-            unroller.walk_block(body)
+        for item in ctx.items(module):
+            unroller.walk_block(item.body)
         ctx.count("loops unrolled", unroller.changes)
         return unroller.changes > 0
 
@@ -95,6 +96,8 @@ class _Unroller(Walker):
         None, after a remark, if the loop is to stay.
         """
         options, trips = self.options, trip_count(loop)
+        count = "an unknown number of" if trips is None else trips
+        self.ctx.debug("this loop has {} iterations of {} ops", count, size, loc=loop.loc)
         problem = None
         if trips is not None and (options.full or (trips <= options.factor and not has_loop)):
             copies, max_size = trips, (size + 1) * trips

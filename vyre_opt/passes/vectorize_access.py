@@ -49,11 +49,12 @@ class VectorizeOptions:
 class VectorizeAccess(Pass):
     name = "vectorize_access"
     summary = "Join loads and stores of neighbouring elements into accesses of vectors."
+    per_item = True
     Options = VectorizeOptions
 
     def run(self, module: Module, ctx: PassContext) -> bool:
         vectors = 0
-        for program in module.programs.values():
+        for program in ctx.programs(module):
             vectorizer = _Vectorizer(program, ctx, self.options.width)
             vectorizer.block(program.body)
             vectorizer.remark_missing()
@@ -183,6 +184,9 @@ class _Vectorizer:
                 self.end(group, f"{_named(op)} between them may be of the same element of @{base.buffer}")
 
     def end(self, group: _Group, why: str) -> None:
+        base = group.base
+        verb = "stores" if base.is_store else "loads"
+        self.ctx.debug("{} {} of @{} are together: {}", len(group.by_offset), verb, base.buffer, why)
         group.ended = why
         del self.open[group.base]
 
@@ -224,6 +228,13 @@ class _Vectorizer:
         """Whether a vector of `lanes` may start at `offset`: aligned, and its index known in time."""
         first = group.by_offset[offset][0]
         if lanes > 1 << self.linear.zeros(first.op.indices[-1]) or not _rows_are_aligned(group.base, lanes):
+            self.ctx.debug(
+                "no vector of {} lanes of @{} here: its index is known to be a multiple of 2^{}",
+                lanes,
+                group.base.buffer,
+                self.linear.zeros(first.op.indices[-1]),
+                loc=first.op.loc,
+            )
             return False
         if group.base.is_store:  # goes down to the last store, where all indices are known
             return True

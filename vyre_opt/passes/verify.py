@@ -19,6 +19,7 @@ from .registry import Pass, register
 class Verify(Pass):
     name = "verify"
     takes_type_parameters = True
+    is_required = True
     summary = "Check the module; stop with its errors if it has any, and warn of a barrier that may lack."
 
     def run(self, module: Module, ctx: PassContext) -> bool:

@@ -88,7 +88,7 @@ class Decisions:
         """The fusion that made a stage of the picture after the passes, if one did."""
         of_program = [f for f in self.fused if f.program == stage.name and stage.kind == "launch"]
         # Fusions with equal bodies share a program; the location tells them apart.
-        at_location = [f for f in of_program if f.loc and stage.loc and f.loc.start == stage.loc.start]
+        at_location = [f for f in of_program if f.loc and stage.loc and str(f.loc) == str(stage.loc)]
         return next(iter([*at_location, *of_program]), None)
 
     def kept_in(self, stage: StagePicture) -> list[int]:
@@ -132,17 +132,17 @@ def decisions(before: PipelinePicture, after: PipelinePicture | None, remarks: S
     return result
 
 
-def _rows(picture: PipelinePicture) -> dict[int, int]:
-    """Rows by where the stage starts in the text; the first, if repeated stages share a start."""
-    rows: dict[int, int] = {}
+def _rows(picture: PipelinePicture) -> dict[str, int]:
+    """Rows by where the stage was written; the first, if stages share a place."""
+    rows: dict[str, int] = {}
     for row, stage in enumerate(picture.stages):
         if stage.loc is not None:
-            rows.setdefault(stage.loc.start, row)
+            rows.setdefault(str(stage.loc), row)
     return rows
 
 
-def _row(loc: Location | None, rows: Mapping[int, int]) -> int | None:
-    return None if loc is None else rows.get(loc.start)
+def _row(loc: Location | None, rows: Mapping[str, int]) -> int | None:
+    return None if loc is None else rows.get(str(loc))
 
 
 def _tiles(remarks: Iterable[Remark]) -> dict[tuple[str, str], int]:
@@ -159,7 +159,7 @@ def _tiles(remarks: Iterable[Remark]) -> dict[tuple[str, str], int]:
 def _fused(
     remark: Remark,
     before: PipelinePicture,
-    rows: Mapping[int, int],
+    rows: Mapping[str, int],
     tiles: Mapping[tuple[str, str], int],
     used: set[tuple[str, str]],
     internal_of: dict[str, list[str]],

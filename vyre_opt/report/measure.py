@@ -27,8 +27,8 @@ __all__ = ["Measured", "measure"]
 ROUNDS, SECONDS = 21, 1.0
 """Rounds that are measured of a pipeline, or as many as begin within so many seconds."""
 
-Each = Mapping[int, float]
-"""Seconds of a stage by where it starts in the text: of all its runs, and of all launches that it became."""
+Each = Mapping[str, float]
+"""Seconds of a stage by where it was written: of all its runs, and of all launches that it became."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,21 +89,21 @@ class _Run:
 
     def forget(self) -> None:
         self.seconds: list[float] = []
-        self.stages: list[dict[int, float]] = []
+        self.stages: list[dict[str, float]] = []
 
     def __call__(self) -> None:
         times, started = Times(), time.perf_counter()
         self.executable.run(self.arguments, watch=Watch(None, times))
         self.seconds.append(time.perf_counter() - started)
-        stages: dict[int, float] = {}
+        stages: dict[str, float] = {}
         for row in times.rows.values():
             if row.loc is not None:
-                stages[row.loc.start] = stages.get(row.loc.start, 0.0) + row.seconds
+                stages[str(row.loc)] = stages.get(str(row.loc), 0.0) + row.seconds
         self.stages.append(stages)
 
     def of_stages(self) -> Each:
-        starts = self.stages[0]
-        return {start: median(stages.get(start, 0.0) for stages in self.stages) for start in starts}
+        places = self.stages[0]
+        return {place: median(stages.get(place, 0.0) for stages in self.stages) for place in places}
 
 
 def _zeros(buffer: Buffer, number: int) -> Any:

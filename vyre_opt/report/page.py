@@ -182,7 +182,7 @@ class _Pipeline:
         if self.measured is None or stage.loc is None:
             return ""
         stages = self.measured.stages_after if is_after else self.measured.stages_before
-        seconds = stages.get(stage.loc.start)
+        seconds = stages.get(str(stage.loc))
         return "" if seconds is None else show_us(1e6 * seconds / stage.times)
 
     @staticmethod

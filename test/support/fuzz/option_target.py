@@ -71,6 +71,9 @@ SEEDS = """
 vyre-opt p.vyre --pass=cse --pass=dce --remarks=cse
 vyre-opt p.vyre --pass-pipeline=unroll{factor=4},cse --print-ir-after=cse --print-ir-before=unroll
 vyre-opt pipe.vyre -O --fusion-threshold=64 --max-group-bytes=1000000 --remarks
+vyre-opt pipe.vyre -O --opt-bisect-limit=7 --debug-only --print-locations --print-op-stats=json
+vyre-opt p.vyre --pass=cse,licm --debug-only=cse,licm --remarks-file=remarks.yaml --print-ir-before-all
+vyre-opt p.vyre --pass=cse --print-ir-tree-dir=tree --print-ir-after-failure --no-crash-reproducer
 vyre-opt p.vyre --spec factor=0.5 --spec @needle=0x1f --pass=specialize
 vyre-opt stop.vyre --spec T=f16 --print-generic -o out.vyre
 vyre-opt p.vyre --emit=json --timing --stats

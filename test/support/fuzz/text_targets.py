@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import product
 
 from vyre_opt.ir.diagnostics import DiagnosticError, Source, decode, render_all
 from vyre_opt.ir.parser import parse_source
@@ -28,7 +29,16 @@ LONGEST_MESSAGES = 200_000
 
 
 def _text_seeds() -> list[bytes]:
-    return [bytes_of(text) for text in any_texts()]
+    """Every text, and some with locations, which few have."""
+    texts = list(any_texts())
+    return [bytes_of(text) for text in (*texts, *filter(None, map(_located, texts[::8])))]
+
+
+def _located(text: str) -> str | None:
+    try:
+        return print_program(parse_source(Source(text, "seed.vyre")), locations=True)
+    except DiagnosticError:
+        return None
 
 
 def _mutate_text(case: bytes, other: bytes, rng: random.Random) -> bytes:
@@ -37,7 +47,7 @@ def _mutate_text(case: bytes, other: bytes, rng: random.Random) -> bytes:
 
 
 def _run_text(case: bytes) -> str:
-    """Messages render; a right text prints in both forms, and what is printed parses to the same text."""
+    """Messages render; a right text prints in both forms and with locations, and what is printed parses to the same text."""
     try:
         module = parse_source(Source(decode(case, "case.vyre"), "case.vyre"))
         diagnostics = verify(module)
@@ -45,10 +55,11 @@ def _run_text(case: bytes) -> str:
         return _rendered(error)
     if any(d.severity == "error" for d in diagnostics):
         return _rendered(DiagnosticError(diagnostics))
-    for generic in (False, True):
-        printed = print_program(module, generic=generic)
-        if print_program(_reparsed(printed), generic=generic) != printed:
-            raise Wrong(f"the {'generic' if generic else 'short'} form reads back as another text")
+    for generic, locations in product((False, True), repeat=2):
+        printed = print_program(module, generic, locations)
+        if print_program(_reparsed(printed), generic, locations) != printed:
+            located = " with locations" * locations
+            raise Wrong(f"the {'generic' if generic else 'short'} form{located} reads back as another text")
     return "right"
 
 

@@ -7,11 +7,12 @@ from pathlib import Path
 from ..diagnostics import Diagnostic, DiagnosticError, Location, Source, decode
 from ..program import Module
 from . import tables
+from .locations import ReadOriginal, place_locations
 from .parse_loop import MAX_ERRORS, run
 from .recovery import OtherLanguage, RecoveringActions
 from .scopes import TooDeep
 
-__all__ = ["parse", "parse_file", "parse_source"]
+__all__ = ["ReadOriginal", "parse", "parse_file", "parse_source"]
 
 # The terminals that can start a statement or an item: there parsing goes on after an error.
 _STARTERS = (
@@ -20,9 +21,11 @@ _STARTERS = (
 ).split()
 
 
-def parse_source(source: Source) -> Module:
+def parse_source(source: Source, read_original: ReadOriginal = lambda name: None) -> Module:
     """The module of a text, not yet verified.
 
+    `read_original`: reads the files that locations in the text name.  Without it none is read, since a text from
+    anywhere may name any file.
     Raises DiagnosticError with the syntax errors and those that the verifier finds in what could be
     built in spite of them, at most 20 in all.  A text without syntax errors is not verified.
     """
@@ -40,6 +43,8 @@ def parse_source(source: Source) -> Module:
     assert actions.diagnostics or not actions.is_incomplete, "text was discarded without an error"
     if actions.diagnostics:
         raise DiagnosticError(_all_errors(actions))
+    if actions.placed:
+        place_locations(actions.placed, read_original)
     return actions.module
 
 

@@ -8,7 +8,7 @@ built is left out, and `holes` tells the verifier.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from ..diagnostics import Diagnostic, Location, Source, suggest
 from ..grids import Extent, GridCall
@@ -28,6 +28,7 @@ from ..program import (
     Value,
 )
 from ..types import DTYPE, MAX_VECTOR_LANES, MIN_VECTOR_LANES, UNKNOWN, DataType, TypeNameError, vector_lanes
+from .locations import WrittenLocation
 from .scopes import Symbol
 from .stage_actions import StageActions
 
@@ -35,6 +36,7 @@ FORMAT_VERSIONS = ("1", "2")
 """2 has runtime scalars, preferences, clusters and buffers of several dimensions; a text of either version may use what both have."""
 
 Item = Program | Func | Pipeline
+D = TypeVar("D", Spec, Param)
 
 
 class ModuleActions(StageActions):
@@ -49,6 +51,7 @@ class ModuleActions(StageActions):
     # --- the module ---------------------------------------------------------------
 
     def start(self, place: int, end: int, version: Any, items: list[Any] | None = None) -> Module:
+        self.located(items or [])
         return self.module
 
     def version(self, place: int, end: int, number: str) -> None:
@@ -126,7 +129,7 @@ class ModuleActions(StageActions):
     def complete(self, head: Item, statements: list[Any]) -> None:
         """Add `statements` to an item, after those that error recovery saved for it, and the item to the module."""
         ops: list[Op | None] = []
-        for item in [*self.salvaged.pop(id(head), ()), *statements]:
+        for item in self.located([*self.salvaged.pop(id(head), ()), *statements]):
             if item is None or isinstance(item, Op):
                 ops.append(item)
             elif isinstance(item, Buffer) and not isinstance(head, Func):
@@ -208,7 +211,10 @@ class ModuleActions(StageActions):
                 what = "an access" if flag == "access" else flag
                 self.error(f"buffer @{symbol[0]} is given {what} twice", at, stop)
             seen.add(flag)
-            setattr(buffer, flag, argument)
+            if flag == "loc":
+                self.placed.append((buffer, argument))
+            else:
+                setattr(buffer, flag, argument)
         if self.has_error(place, end):
             self.holes.mark_invalid(buffer)
         self.last_buffer = self.declared[symbol[0]] = buffer
@@ -241,37 +247,62 @@ class ModuleActions(StageActions):
             self.error("a binding is 0 to 65535", place, end)
         return "binding", number, place, end
 
-    def spec_unset(self, place: int, end: int, symbol: Symbol, dtype: DataType) -> Spec:
-        spec = Spec(symbol[0], dtype, None, symbol[1])
-        if dtype is UNKNOWN:
-            self.holes.mark_invalid(spec)
-        return spec
+    def flag_location(
+        self, place: int, end: int, written: WrittenLocation
+    ) -> tuple[str, WrittenLocation, int, int]:
+        return "loc", written, place, end
 
-    def spec(self, place: int, end: int, symbol: Symbol, dtype: DataType, value: Literal) -> Spec:
+    def declaration(self, item: D, is_valid: bool, written: WrittenLocation | None) -> D:
+        """`item`, located where its text says."""
+        if written is not None:
+            self.placed.append((item, written))
+        if not is_valid:
+            self.holes.mark_invalid(item)
+        return item
+
+    def spec_unset(
+        self, place: int, end: int, symbol: Symbol, dtype: DataType, written: WrittenLocation | None
+    ) -> Spec:
+        return self.declaration(Spec(symbol[0], dtype, None, symbol[1]), dtype is not UNKNOWN, written)
+
+    def spec(
+        self,
+        place: int,
+        end: int,
+        symbol: Symbol,
+        dtype: DataType,
+        value: Literal,
+        written: WrittenLocation | None,
+    ) -> Spec:
         spec = Spec(symbol[0], dtype, self.encoded(value, dtype, place, end), symbol[1])
-        if self.has_error(place, end):
-            self.holes.mark_invalid(spec)
-        return spec
+        return self.declaration(spec, not self.has_error(place, end), written)
 
-    def param_unset(self, place: int, end: int, symbol: Symbol, dtype: DataType) -> Param:
-        param = Param(symbol[0], dtype, None, symbol[1])
-        if dtype is UNKNOWN:
-            self.holes.mark_invalid(param)
-        return param
+    def param_unset(
+        self, place: int, end: int, symbol: Symbol, dtype: DataType, written: WrittenLocation | None
+    ) -> Param:
+        return self.declaration(Param(symbol[0], dtype, None, symbol[1]), dtype is not UNKNOWN, written)
 
-    def param(self, place: int, end: int, symbol: Symbol, dtype: DataType, value: Literal) -> Param:
+    def param(
+        self,
+        place: int,
+        end: int,
+        symbol: Symbol,
+        dtype: DataType,
+        value: Literal,
+        written: WrittenLocation | None,
+    ) -> Param:
         param = Param(symbol[0], dtype, self.encoded(value, dtype, place, end), symbol[1])
-        if self.has_error(place, end):
-            self.holes.mark_invalid(param)
-        return param
+        return self.declaration(param, not self.has_error(place, end), written)
 
-    def parameter_unset(self, place: int, end: int, symbol: Symbol) -> Spec:
+    def parameter_unset(self, place: int, end: int, symbol: Symbol, written: WrittenLocation | None) -> Spec:
         name, loc = symbol
         help = f"write spec @{name} : dtype = f32; the program is checked with that, and --spec changes it"
         self.error(f"the type parameter @{name} stands for no type", loc.start, loc.end, help)
-        return self.parameter(place, end, symbol, UNKNOWN)
+        return self.parameter(place, end, symbol, UNKNOWN, written)
 
-    def parameter(self, place: int, end: int, symbol: Symbol, dtype: DataType) -> Spec:
+    def parameter(
+        self, place: int, end: int, symbol: Symbol, dtype: DataType, written: WrittenLocation | None
+    ) -> Spec:
         parameter = UNKNOWN
         if dtype is not UNKNOWN:
             try:
@@ -280,9 +311,7 @@ class ModuleActions(StageActions):
                 self.error(str(error), place, end)
         self.parameters[symbol[0]] = parameter
         spec = Spec(symbol[0], DTYPE, parameter.bound, symbol[1])
-        if parameter is UNKNOWN:
-            self.holes.mark_invalid(spec)
-        return spec
+        return self.declaration(spec, parameter is not UNKNOWN, written)
 
     # --- pipelines ------------------------------------------------------------------
 

@@ -40,6 +40,7 @@ class ControlActions(OpActions):
 
     def fill(self, block: Block, ops: list[Op | None]) -> None:
         """Set the ops of a block; None is an op that could not be built, perhaps the terminator."""
+        ops = self.located(ops)
         block.ops = [op for op in ops if op is not None]
         if len(block.ops) < len(ops):
             self.holes.mark_invalid(block)

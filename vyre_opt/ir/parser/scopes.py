@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..diagnostics import Diagnostic, Location, Source
-from ..literals import LiteralError, read_int
+from ..literals import LiteralError, read_int, unquote
 from ..parse_holes import ParseHoles
 from ..program import Buffer, Op, Value
 from ..types import UNKNOWN, DataType
+from .locations import MAX_NUMBER, WrittenLocation
 
 Symbol = tuple[str, Location]
 """The name of a `@name` and its place."""
@@ -43,6 +44,8 @@ class Scopes:
         self.holes = ParseHoles()
         # by id of the owner: statements that an error cut off from it
         self.salvaged: dict[int, list[Any]] = {}
+        self.has_locations = False
+        self.placed: list[tuple[Any, WrittenLocation]] = []  # what a `loc(...)` stands behind
         self.last_buffer: Buffer | None = None
         self.declared: dict[str, Buffer] = {}  # the buffers of the item that is being read, for suggestions
         self.reported_until = 0  # syntax errors before this offset have been reported in other words
@@ -176,6 +179,41 @@ class Scopes:
     words = modifier = block_args = launch_params = iter = extents = type_args = type_list = types_one = (
         listed
     )
+
+    # --- locations --------------------------------------------------------------------
+
+    def location(self, place: int, end: int, name: str, line: str, column: str) -> WrittenLocation:
+        numbers = [self.integer(place, end, text) for text in (line, column)]
+        if not all(1 <= number <= MAX_NUMBER for number in numbers):
+            self.error("lines and columns count from 1", place, end)
+        self.has_locations = True
+        return WrittenLocation(place, end, unquote(name), *numbers)
+
+    def location_unknown(self, place: int, end: int, word: str) -> WrittenLocation:
+        if word != "unknown":
+            self.error(
+                f"no location is called {word}", place, end, 'write loc("file":line:column), or loc(unknown)'
+            )
+        self.has_locations = True
+        return WrittenLocation(place, end)
+
+    def located(self, statements: list[Any]) -> list[Any]:
+        """`statements` without the locations among them, which are noted for what stands before each."""
+        if not self.has_locations:
+            return statements
+        result: list[Any] = []
+        previous: Any = WrittenLocation
+        for item in statements:
+            if not isinstance(item, WrittenLocation):
+                result.append(item)
+                previous = item
+            elif previous is WrittenLocation:
+                self.error("a location stands behind what it locates", item.start, item.end)
+            else:
+                if previous is not None:  # an op that could not be built
+                    self.placed.append((previous, item))
+                previous = WrittenLocation
+        return result
 
     def absent(self, place: int, end: int) -> None:
         return None

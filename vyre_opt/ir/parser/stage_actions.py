@@ -56,7 +56,8 @@ class StageActions(GenericActions):
         return str(text)
 
     def repeat(self, place: int, end: int, times: str, stages: list[Stage] | None = None) -> Repeat:
-        stage = Repeat(self.integer(place, end, times), stages or [], Location(self.source, place, end))
+        inner = self.located(stages or [])
+        stage = Repeat(self.integer(place, end, times), inner, Location(self.source, place, end))
         if stage.depth > MAX_REPEATS:
             self.error(f"repeats nest deeper than {MAX_REPEATS}", place, place + len("repeat"))
             stage.stages = []

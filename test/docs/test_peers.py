@@ -1,0 +1,78 @@
+"""The table of docs/peers.md names options that exist: ours always, those of the others where they are installed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vyre_opt.cli import opt
+from vyre_opt.cli.emit import EMIT_FORMATS
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "peers.md").read_text(encoding="utf-8")
+MLIR_OPT = shutil.which("mlir-opt-22") or shutil.which("mlir-opt")
+XDSL_OPT = Path(sys.executable).parent / "xdsl-opt"
+OF_OTHER_BUILDS = {"--debug-only"}
+"""Options that a build of mlir-opt without assertions has not, as the page says."""
+
+
+def column(name: str) -> list[str]:
+    """The cells of a column, without its head."""
+    rows = [line.strip("|").split(" | ") for line in PAGE.splitlines() if line.startswith("| ")]
+    (index,) = [i for i, cell in enumerate(rows[0]) if name in cell]
+    assert {len(row) for row in rows} == {4}
+    return [row[index] for row in rows[1:]]
+
+
+def options(name: str) -> set[str]:
+    """The options that a column names, without their values."""
+    spans = [span for cell in column(name) for span in re.findall(r"`([^`]+)`", cell)]
+    words = [word for span in spans for word in span.split()]
+    return {word.partition("=")[0] for word in words if word.startswith("-")}
+
+
+def test_our_options_exist() -> None:
+    ours = {name for param in opt.command.params for name in (*param.opts, *param.secondary_opts)}
+    assert len(options("vyre-opt")) > 30
+    assert options("vyre-opt") <= ours
+
+
+def test_our_values_are_taken() -> None:
+    """The examples in the cells: a pipeline, and the forms of --emit."""
+    (emits,) = [cell for cell in column("vyre-opt") if "--emit" in cell]
+    assert set(re.findall(r"`(?:--emit=)?(\w+)`", emits)) <= set(EMIT_FORMATS)
+    (passes,) = [cell for cell in column("vyre-opt") if "--pass=" in cell]
+    (pipeline,) = re.findall(r"`(--pass=[^`]+)`", passes)
+    with opt.command.make_context("vyre-opt", [pipeline, "-"]) as ctx:
+        from vyre_opt import PassManager
+
+        assert len(PassManager(ctx.params["passes"]).passes) == 2
+
+
+def test_what_we_lack_is_said() -> None:
+    """Where the column says no, no option of such a name came in since."""
+    lacks = [
+        row for row, cell in zip(column("For"), column("vyre-opt"), strict=True) if cell.startswith("no")
+    ]
+    assert len(lacks) >= 8
+    ours = {name for param in opt.command.params for name in param.opts}
+    assert not {"--emit-bytecode", "--debug-counter", "--print-value-users", "--threads"} & ours
+
+
+@pytest.mark.skipif(not XDSL_OPT.exists(), reason="xdsl is not installed")
+def test_options_of_xdsl_opt_exist() -> None:
+    ran = subprocess.run([XDSL_OPT, "--help"], capture_output=True, text=True, check=True)
+    assert options("xdsl-opt") <= set(re.findall(r"--[\w-]+", ran.stdout))
+
+
+@pytest.mark.skipif(MLIR_OPT is None, reason="mlir-opt is not installed")
+def test_options_of_mlir_opt_exist() -> None:
+    version = subprocess.run([str(MLIR_OPT), "--version"], capture_output=True, text=True, check=True).stdout
+    if "version 22." not in version:
+        pytest.skip(f"the page is about version 22, not {version.splitlines()[0]}")
+    ran = subprocess.run([str(MLIR_OPT), "--help-hidden"], capture_output=True, text=True, check=True)
+    assert options("mlir-opt") - OF_OTHER_BUILDS <= set(re.findall(r"--?[\w-]+", ran.stdout))

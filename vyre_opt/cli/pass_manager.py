@@ -1,0 +1,58 @@
+"""The pass manager of a run of vyre-opt: the passes that its options name, watched as they say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import click
+
+from ..passes.bisect import BisectLimit
+from ..passes.manager import DebugOutput, PassManager
+from ..passes.pipeline_text import format_pipeline
+from ..passes.registry import PassError, PluginRefused, find_pass
+from .errors import ToolError, write_stderr
+from .session import ALL, CompileOptions
+
+__all__ = ["make_manager"]
+
+NAMING = ("print_ir_before", "print_ir_after", "remarks", "debug_only")
+"""The options whose values are names of passes."""
+
+
+def make_manager(options: CompileOptions) -> PassManager:
+    """The pipeline of passes; the names of passes in `options` become those of the registry.
+
+    Raises UsageError for a pass that there is not, and ToolError for one that --limits refuse.
+    """
+    try:
+        manager = PassManager(options.passes, verify_each=options.verify_each, target=options.target or "")
+        for option in NAMING:
+            setattr(options, option, tuple(_names(getattr(options, option))))
+    except PluginRefused as error:
+        raise ToolError(f"plugins=false: {error}") from None
+    except PassError as error:
+        raise click.UsageError(str(error)) from None
+    _warn_of_absent_passes(options, manager)
+    if options.dump_pass_pipeline:
+        write_stderr(format_pipeline(manager.passes) + "\n")
+    if options.opt_bisect_limit is not None:
+        manager.bisect = BisectLimit(options.opt_bisect_limit, write_stderr)
+    if options.debug_only:
+        passes = None if ALL in options.debug_only else frozenset(options.debug_only)
+        manager.debug = DebugOutput(passes, write_stderr)
+    return manager
+
+
+def _names(values: Iterable[str]) -> Iterable[str]:
+    """The names in lists of them, as the registry has them.  Raises PassError."""
+    for name in (name.strip() for value in values for name in value.split(",")):
+        yield name if name == ALL else find_pass(name).name
+
+
+def _warn_of_absent_passes(options: CompileOptions, manager: PassManager) -> None:
+    """Warn of passes of which something is to be printed, but which do not run."""
+    running = {ALL, *(p.name for p in manager.passes)}
+    for name in sorted({*options.print_ir_before, *options.print_ir_after} - running):
+        write_stderr(f"warning: pass {name} does not run here, so its IR is not printed\n")
+    for name in sorted({*options.debug_only} - running):
+        write_stderr(f"warning: pass {name} does not run here, so it has no debug output\n")

@@ -1,0 +1,183 @@
+"""What a pass has besides the module: analyses, the target, and where it says what it did and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from html import escape
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from ..ir.diagnostics import Diagnostic, Location, printable, render
+from ..ir.program import Func, Module, Op, Program, Value
+from .bisect import BisectLimit
+
+if TYPE_CHECKING:
+    from ..runtime.dispatcher import Dispatcher
+
+__all__ = ["Analyses", "DebugOutput", "PassContext", "Remark"]
+
+
+class Analysis(Protocol):
+    """A result about a program: computed from it, never changed, dropped when it may no longer hold."""
+
+    name: str
+
+
+A = TypeVar("A")
+
+
+class Analyses:
+    """A cache of analyses by program: each is computed at the first `get` and stays until dropped."""
+
+    def __init__(self) -> None:
+        self._cache: dict[tuple[str, int], tuple[Program, Any]] = {}
+
+    def get(self, analysis: Callable[[Program], A], program: Program) -> A:
+        """`analysis(program)`, computed now or cached."""
+        key = (analysis.name, id(program))  # type: ignore[attr-defined]
+        entry = self._cache.get(key)
+        if entry is not None and entry[0] is program:  # the id may be that of a program that is no more
+            cached: A = entry[1]
+            return cached
+        result = analysis(program)
+        self._cache[key] = (program, result)
+        return result
+
+    def drop(self, preserves: Iterable[str] = (), invalidates: Iterable[str] = ()) -> None:
+        """Drop all analyses but those in `preserves`; those in `invalidates` in any case."""
+        valid = set(preserves) - set(invalidates)
+        self._cache = {key: entry for key, entry in self._cache.items() if key[0] in valid}
+
+    @property
+    def names(self) -> set[str]:
+        """The names of the analyses in the cache."""
+        return {name for name, _ in self._cache}
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A decision of a pass: `kind` is applied, refused or note; or a warning, which is always shown.
+
+    `certificate`: the facts that justify it, as JSON values.  `item`: the name of the program, function or pipeline
+    that it is about, empty where that is the module.
+    """
+
+    pass_name: str
+    kind: str
+    message: str
+    loc: Location | None = None
+    certificate: dict[str, Any] = field(default_factory=dict)
+    item: str = ""
+
+    def diagnostic(self) -> Diagnostic:
+        if self.kind == "warning":
+            return Diagnostic("warning", f"[{self.pass_name}] {self.message}", self.loc)
+        return Diagnostic("remark", f"[{self.pass_name}] {self.kind}: {self.message}", self.loc)
+
+    def __str__(self) -> str:
+        return render(self.diagnostic())
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+@dataclass(frozen=True, slots=True)
+class DebugOutput:
+    """Where the debug output of passes goes.  `passes`: those whose it is; None for all."""
+
+    passes: frozenset[str] | None
+    write: Callable[[str], None]
+
+    def includes(self, name: str) -> bool:
+        return self.passes is None or name in self.passes
+
+
+@dataclass(slots=True)
+class PassContext:
+    """The argument of a pass besides the module: analyses, the target, remarks, statistics and debug output.
+
+    `running`: the name of the pass.  `item`: that of the program or function which it has from `items`, if any.
+    `bisect`: what decides on the executions that are left out; None where all run.  `debug_sink`: takes a line of the
+    debug output; None where nobody wants any.
+    """
+
+    analyses: Analyses = field(default_factory=Analyses)
+    remarks: list[Remark] = field(default_factory=list)
+    statistics: dict[tuple[str, str], int] = field(default_factory=dict)
+    running: str = ""
+    target: str = ""
+    item: str = ""
+    bisect: BisectLimit | None = None
+    debug_sink: Callable[[str], None] | None = None
+
+    def items(self, module: Module) -> Iterator[Program | Func]:
+        """The programs and functions, in the order of the text, that a pass which works `per_item` is to rewrite.
+
+        Each is an execution of the pass of its own to --opt-bisect-limit.
+        """
+        for item in list(module.order):
+            if isinstance(item, Program | Func) and self._may_run(item):
+                self.item = item.name
+                yield item
+        self.item = ""
+
+    def programs(self, module: Module) -> Iterator[Program]:
+        """As `items`, for a pass that leaves functions alone."""
+        for program in list(module.programs.values()):
+            if self._may_run(program):
+                self.item = program.name
+                yield program
+        self.item = ""
+
+    def _may_run(self, item: Program | Func) -> bool:
+        where = f"{type(item).__name__.lower()} @{item.name}"
+        runs = self.bisect is None or self.bisect.may_run(self.running, where)
+        if runs:
+            self.debug("on {}", where, loc=item.loc)
+        return runs
+
+    def remark(self, kind: str, message: str, loc: Location | None = None, **certificate: Any) -> None:
+        """Report what was done (applied), was not done (refused), or deserves a warning, with its reasons."""
+        item = self.item or certificate.get("program") or certificate.get("pipeline") or ""
+        self.remarks.append(Remark(self.running, kind, message, loc, certificate, item))
+        self.debug("{}: {}", kind, message, loc=loc)
+
+    @property
+    def is_debugging(self) -> bool:
+        """Whether debug output is shown: to be asked before what takes time to find out for it."""
+        return self.debug_sink is not None
+
+    def debug(self, message: str, *values: object, loc: Location | None = None) -> None:
+        """Write a line of debug output, which --debug-only=PASS shows: what was tried, what matched, and where.
+
+        `values`, ops and SSA values among them, take the places of `{}` in the message, where it is shown.
+        """
+        if self.debug_sink is not None:
+            text = message.format(*map(_shown, values))
+            line = f"[{self.running}] {f'{loc}: ' if loc is not None else ''}{text}"
+            self.debug_sink(f"{printable(line)}\n")
+
+    def dispatcher(self, name: str) -> Dispatcher:
+        """The dispatcher of a target, for a pass that runs programs.
+
+        Raises BackendError for a target that is not available on this machine.
+        """
+        from ..runtime.dispatcher import shared_dispatcher
+
+        return shared_dispatcher(name)
+
+    def count(self, what: str, number: int = 1) -> None:
+        """Add to a statistic of the running pass, shown by --stats."""
+        key = (self.running, what)
+        self.statistics[key] = self.statistics.get(key, 0) + number
+
+
+def _shown(value: object) -> object:
+    """An op with its results and operands, a value by its name, anything else as it is; None is no location."""
+    if isinstance(value, Value):
+        return f"%{value.name}"
+    if not isinstance(value, Op):
+        return "an unknown place" if value is None else value
+    results = ", ".join([f"%{v.name}" for v in value.results])
+    operands = ", ".join([f"%{v.name}" for v in value.operands])
+    return f"{results}{' = ' if results else ''}{value.name}{' ' if operands else ''}{operands}"
