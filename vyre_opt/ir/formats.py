@@ -128,6 +128,11 @@ class OpFormat:
     has_type: bool = True  # the text has a T, which `OpDef.types` restricts
     needs_names: bool = True  # each result is named where the op is written
 
+    @property
+    def has_own_rule(self) -> bool:
+        """Whether a rule of the grammar is for this format alone, so that `parse` reads no `Tail` of it."""
+        return self.parse is _own_rule
+
 
 # --- what several formats share -----------------------------------------------------------
 

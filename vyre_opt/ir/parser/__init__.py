@@ -7,7 +7,7 @@ from pathlib import Path
 from ..diagnostics import Diagnostic, DiagnosticError, Location, Source, decode
 from ..program import Module
 from . import tables
-from .parse_loop import MAX_ERRORS, run
+from .parse_loop import MAX_ERRORS, Shortcut, run
 from .recovery import OtherLanguage, RecoveringActions
 from .scopes import TooDeep
 
@@ -18,6 +18,9 @@ _STARTERS = (
     "RESULTS NAME KERNEL STRING BUFFER SPEC LAUNCH HOST_READ REPEAT PROGRAM FUNC PIPELINE "
     "FOR WHILE IF REGION CALL TRAP ASSERT DEBUG_PRINT"
 ).split()
+
+LONG_TEXT = 8192
+"""Characters from which on the fast path pays: some 200 ops, which the tables take longer for than it takes to begin."""
 
 
 def parse_source(source: Source) -> Module:
@@ -34,13 +37,22 @@ def parse_source(source: Source) -> Module:
         message = "a NUL byte; this is not a text"
         raise DiagnosticError([Diagnostic("error", message, Location(source, at, at + 1))])
     try:
-        run(source.text, loaded, actions, starters)
+        run(source.text, loaded, actions, starters, _shortcut(loaded, actions))
     except (TooDeep, OtherLanguage):
         actions.aborted([])
     assert actions.diagnostics or not actions.is_incomplete, "text was discarded without an error"
     if actions.diagnostics:
         raise DiagnosticError(_all_errors(actions))
     return actions.module
+
+
+def _shortcut(loaded: tables.Tables, actions: RecoveringActions) -> Shortcut | None:
+    """What reads the common ops of a text that is worth its import and its pattern."""
+    if len(actions.source.text) < LONG_TEXT:
+        return None
+    from .fast_path import FastPath
+
+    return FastPath(loaded, actions)
 
 
 def _all_errors(actions: RecoveringActions) -> list[Diagnostic]:
