@@ -106,36 +106,40 @@ class FastPath:
         source, scope, names = self.actions.source, self.actions.scope, self.actions.scopes[-1]
         types, forms, elementwise = self._types, self._forms.by_last_group, self._forms.elementwise
         groups = RESULT, NAME, elementwise.operands, elementwise.fastmath, elementwise.type
-        end = start
+        place = start
         for match, after in pairwise(self._forms.pattern.finditer(source.text, start)):
             last = match.lastindex
             if last is None or (after.lastindex is None and self._terminal(after.start()) not in following):
                 break
             try:
                 result, name, text, flags, type_text = match.group(*groups)
-                if last == elementwise.type and name in _ELEMENTWISE:
-                    # written out for speed: what `parse` of these formats does with a Tail, and `op_results`
-                    row, count, compares = _ELEMENTWISE[name]
-                    operands = tuple([scope[operand] for operand in text.split(", ")])
-                    dtype = types[type_text]
-                    if len(operands) != count or result in scope:
-                        break
-                    if compares:
-                        if dtype is not operands[0].type or dtype.is_matrix:
-                            break
-                        dtype = dtype.with_element(_BOOL)
-                    attrs = NO_ATTRS if flags is None else {"fastmath": fastmath_flags(_words(flags))}
-                    value = Value(result[1:], dtype)
-                    scope[result] = value
-                    names.append(result)
-                    loc = Location(source, match.start(), match.end(last))
-                    ops.append(Op(row, operands, (value,), attrs, (), loc))
-                else:
+                if last != elementwise.type or name not in _ELEMENTWISE:
                     ops.append(self._op(match, forms[last]))
+                    place = match.end()
+                    continue
+                # What `parse` of these formats does with a Tail, and then `op_results`, written out for speed
+                row, count, compares = _ELEMENTWISE[name]
+                if count == 2:
+                    left, _, right = text.partition(", ")
+                    operands: tuple[Value, ...] = scope[left], scope[right]
+                else:
+                    operands = tuple(map(scope.__getitem__, text.split(", ")))
+                dtype = types[type_text]
+                if len(operands) != count or result in scope:
+                    break
+                if compares:
+                    if dtype is not operands[0].type or dtype.is_matrix:
+                        break
+                    dtype = dtype.with_element(_BOOL)
+                attrs = NO_ATTRS if flags is None else {"fastmath": fastmath_flags(_words(flags))}
             except (KeyError, _Surprise, Malformed, LiteralError):
                 break
-            end = after.start()
-        return end
+            value = Value(result[1:], dtype)
+            scope[result] = value
+            names.append(result)
+            ops.append(Op(row, operands, (value,), attrs, (), Location(source, place, match.end(last))))
+            place = match.end()
+        return place
 
     def _terminal(self, start: int) -> int:
         """The terminal of the token at an offset, which the parse loop reads next."""

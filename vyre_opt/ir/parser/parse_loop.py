@@ -140,7 +140,9 @@ def run(
     deferred: Token | None = None
     end = 0  # where the last token shifted ends
     while True:
-        match = next(recoverer.matches)  # of the recoverer, so that after a recovery skipped text is behind it
+        match = next(
+            recoverer.matches
+        )  # of the recoverer, so that after a recovery skipped text is behind it
         terminal: int = match.lastindex  # type: ignore[assignment]  # a group always matches
         start, stop = match.span(terminal)
         token = text[start:stop]

@@ -158,10 +158,14 @@ def _parts(format: OpFormat) -> list[str] | None:
 def _tail(node: _Node, groups: dict[str, int], numbers: Iterator[int], forms: dict[int, ShortForm]) -> str:
     """The regular expression of what follows the parts that `groups` has.  Enters the forms that end in it in `forms`."""
     alternatives = []
-    for part, following in node.next.items():
+    for part, following in sorted(
+        node.next.items(), key=lambda item: item[0] != "operands"
+    ):  # most ops first
         known = groups if part not in _SYNTAX else {**groups, part: next(numbers)}
-        alternatives.append(_SPACE + _SYNTAX.get(part, part) + _tail(following, known, numbers, forms))
+        alternatives.append(_SYNTAX.get(part, part) + _tail(following, known, numbers, forms))
     if node.is_end:
-        forms[max((n for part, n in groups.items() if part != "fastmath"), default=NAME)] = ShortForm(**groups)
+        forms[max((n for part, n in groups.items() if part != "fastmath"), default=NAME)] = ShortForm(
+            **groups
+        )
         alternatives.append("")
-    return alternatives[0] if len(alternatives) == 1 else f"(?:{'|'.join(alternatives)})"
+    return "" if not node.next else f"{_SPACE}(?:{'|'.join(alternatives)})"
