@@ -43,17 +43,6 @@ class _Surprise(Exception):
     """The tables must read this op."""
 
 
-class _Types(dict[str, DataType]):
-    """Types by their text.  Raises KeyError for what the grammar has to be asked about."""
-
-    def __missing__(self, text: str) -> DataType:
-        dtype = DataType._interned[text]
-        if dtype.is_vec and dtype.lanes < MIN_VECTOR_LANES:
-            raise KeyError(text)  # Python can build it, but no text has it
-        self[text] = dtype
-        return dtype
-
-
 @cache
 def _op_lists(tables: Tables) -> dict[int, int]:
     """The states in which an op may begin, each with the state behind the list that the op is the first or next of."""
@@ -82,7 +71,7 @@ class FastPath:
         self.actions = actions
         self.before = _before_ops(tables)
         self._lists = _op_lists(tables)
-        self._types = _Types()
+        self._types: dict[str, DataType] = {}
         self._forms = short_forms()
 
     def read(self, stack: ParserStack, start: int) -> int:
@@ -105,6 +94,7 @@ class FastPath:
         """Append the ops from `start` on to `ops`.  `following`: the terminals that may stand behind an op."""
         source, scope, names = self.actions.source, self.actions.scope, self.actions.scopes[-1]
         types, forms, elementwise = self._types, self._forms.by_last_group, self._forms.elementwise
+        new, last_elementwise = object.__new__, elementwise.type
         groups = RESULT, NAME, elementwise.operands, elementwise.fastmath, elementwise.type
         place = start
         for match, after in pairwise(self._forms.pattern.finditer(source.text, start)):
@@ -113,18 +103,19 @@ class FastPath:
                 break
             try:
                 result, name, text, flags, type_text = match.group(*groups)
-                if last != elementwise.type or name not in _ELEMENTWISE:
+                entry = _ELEMENTWISE.get(name) if last == last_elementwise else None
+                if entry is None:
                     ops.append(self._op(match, forms[last]))
                     place = match.end()
                     continue
                 # What `parse` of these formats does with a Tail, and then `op_results`, written out for speed
-                row, count, compares = _ELEMENTWISE[name]
+                row, count, compares = entry
                 if count == 2:
                     left, _, right = text.partition(", ")
                     operands: tuple[Value, ...] = scope[left], scope[right]
                 else:
                     operands = tuple(map(scope.__getitem__, text.split(", ")))
-                dtype = types[type_text]
+                dtype = types.get(type_text) or self._type(type_text)
                 if len(operands) != count or result in scope:
                     break
                 if compares:
@@ -134,10 +125,15 @@ class FastPath:
                 attrs = NO_ATTRS if flags is None else {"fastmath": fastmath_flags(_words(flags))}
             except (KeyError, _Surprise, Malformed, LiteralError):
                 break
-            value = Value(result[1:], dtype)
+            # the constructors would take a third of the time of all this
+            value, op, loc = new(Value), new(Op), new(Location)
+            loc.source, loc.start, loc.end = source, place, match.end(last)
+            value.name, value.type, value.owner = result[1:], dtype, op
+            op.definition, op.operands, op.results, op.attrs = row, operands, (value,), attrs
+            op.regions, op.loc = (), loc
             scope[result] = value
             names.append(result)
-            ops.append(Op(row, operands, (value,), attrs, (), Location(source, place, match.end(last))))
+            ops.append(op)
             place = match.end()
         return place
 
@@ -186,9 +182,17 @@ class FastPath:
             access = "atomic", [*indices, *self._values(match, form.values)], match[form.symbol], len(indices)
         elif form.symbol:
             access = "load", indices, match[form.symbol]
-        dtype = self._types[match[form.type]] if form.type else None
-        target = self._types[match[form.target]] if form.target else None
+        dtype = self._type(match[form.type]) if form.type else None
+        target = self._type(match[form.target]) if form.target else None
         return Tail(words, access[1] if access else operands, access, None, dtype, target)
+
+    def _type(self, text: str) -> DataType:
+        """A type that has been made before.  Raises KeyError."""
+        dtype = DataType._interned[text]
+        if dtype.is_vec and dtype.lanes < MIN_VECTOR_LANES:
+            raise _Surprise  # Python can make it, but no text has it
+        self._types[text] = dtype
+        return dtype
 
     def _values(self, match: re.Match[str], group: int) -> list[Value]:
         """The visible values in a group of the pattern.  Raises KeyError."""
