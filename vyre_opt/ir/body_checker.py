@@ -12,7 +12,6 @@ from .parse_holes import NO_HOLES, ParseHoles
 from .program import NO_ATTRS, AccessMode, Block, Buffer, Func, Module, Op, Program, Value
 from .types import UNKNOWN, DataType
 
-
 _BY_TYPES = ("binary", "compare")
 """Formats of two operands whose `check` looks at types only."""
 
@@ -88,7 +87,13 @@ class BodyChecker:
         right_types = self.right_types
         for place, op in enumerate(block.ops):
             operands, results = op.operands, op.results
-            if len(operands) == 2 and len(results) == 1 and not op.regions and op.attrs is NO_ATTRS and is_whole:
+            if (
+                len(operands) == 2
+                and len(results) == 1
+                and not op.regions
+                and op.attrs is NO_ATTRS
+                and is_whole
+            ):
                 a, b = operands
                 result = results[0]
                 signature = id(op.definition), a.type, b.type, result.type

@@ -12,5 +12,6 @@ from .text_targets import FAST_PATH, PASS_TEXT, PASSES, TEXT
 __all__ = ["TARGETS"]
 
 TARGETS: dict[str, Target] = {
-    target.name: target for target in (TEXT, FAST_PATH, PASSES, PASS_TEXT, OPTIONS, NPY, CACHE, TABLES, EMIT, RUN)
+    target.name: target
+    for target in (TEXT, FAST_PATH, PASSES, PASS_TEXT, OPTIONS, NPY, CACHE, TABLES, EMIT, RUN)
 }

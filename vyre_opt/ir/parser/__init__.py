@@ -20,7 +20,7 @@ _STARTERS = (
 ).split()
 
 LONG_TEXT = 8192
-"""Characters from which on the fast path pays: some 200 ops, which the tables take longer for than it takes to begin."""
+"""Characters from which on a text is read by the fast path: some 200 ops, which take longer than to make its pattern."""
 
 
 def parse_source(source: Source) -> Module:
@@ -47,7 +47,7 @@ def parse_source(source: Source) -> Module:
 
 
 def _shortcut(loaded: tables.Tables, actions: RecoveringActions) -> Shortcut | None:
-    """What reads the common ops of a text that is worth its import and its pattern."""
+    """The fast path, for a text that is worth its import and its pattern."""
     if len(actions.source.text) < LONG_TEXT:
         return None
     from .fast_path import FastPath
