@@ -2,7 +2,7 @@
 
     a list of ops --pattern--> the parts of an op --its format's parse--> Op, and on to the next
                         |                                |
-                        +------------ any surprise ------+--> the parse loop reads it by the tables
+                        +------- anything else ----------+--> the parse loop reads it by the tables
 
 Only what is surely well-formed is taken: an op has the parts of its format, its operands are visible, its result
 is new, and behind it stands what may follow an op.  All else is read by the tables, so every diagnostic is
@@ -39,8 +39,8 @@ _ELEMENTWISE = {
 """Most ops of most texts: the row, the number of operands, and whether it compares them."""
 
 
-class _Surprise(Exception):
-    """The tables must read this op."""
+class _Unsupported(Exception):
+    """An op that the tables read."""
 
 
 @cache
@@ -64,12 +64,12 @@ def _before_ops(tables: Tables) -> frozenset[int]:
 
 
 class FastPath:
-    """Reads ops of one text.  `before`: the symbols after whose reduction `read` may find some."""
+    """Reads ops of one text.  `follows`: the symbols of the grammar behind which there may be some to read."""
 
     def __init__(self, tables: Tables, actions: OpActions) -> None:
         self.tables = tables
         self.actions = actions
-        self.before = _before_ops(tables)
+        self.follows = _before_ops(tables)
         self._lists = _op_lists(tables)
         self._types: dict[str, DataType] = {}
         self._forms = short_forms()
@@ -123,7 +123,7 @@ class FastPath:
                         break
                     dtype = dtype.with_element(_BOOL)
                 attrs = NO_ATTRS if flags is None else {"fastmath": fastmath_flags(_words(flags))}
-            except (KeyError, _Surprise, Malformed, LiteralError):
+            except (KeyError, _Unsupported, Malformed, LiteralError):
                 break
             # the constructors would take a third of the time of all this
             value, op, loc = new(Value), new(Op), new(Location)
@@ -144,7 +144,7 @@ class FastPath:
         return self.tables.keywords.get(match[match.lastindex], match.lastindex)
 
     def _op(self, match: re.Match[str], form: ShortForm) -> Op:
-        """The op of a match, by the `parse` of its format.  Raises _Surprise, KeyError, Malformed or LiteralError."""
+        """The op of a match, by the `parse` of its format.  Raises _Unsupported, KeyError, Malformed or LiteralError."""
         actions = self.actions
         result, name, unnamed = match.group(RESULT, NAME, UNNAMED)
         row = _ROWS[name or unnamed]
@@ -153,7 +153,7 @@ class FastPath:
         if result is None:
             return actions.finish(row, operands, types, attrs, (), None, loc)
         if len(types) != 1 or result in actions.scope:
-            raise _Surprise
+            raise _Unsupported
         value = Value(result[1:], types[0])
         actions.define(result, value, match.start())
         return Op(row, operands, (value,), attrs, (), loc)
@@ -164,9 +164,9 @@ class FastPath:
         if form.word:
             words = [match[form.word]]
             if words[0] not in self.tables.keywords:  # the only words that may stand there
-                raise _Surprise
+                raise _Unsupported
         if form.fastmath and match[form.fastmath] is not None:
-            raise _Surprise
+            raise _Unsupported
         operands = self._values(match, form.operands)
         indices = self._values(match, form.indices)
         access: tuple[Any, ...] | None = None
@@ -190,7 +190,7 @@ class FastPath:
         """A type that has been made before.  Raises KeyError."""
         dtype = DataType._interned[text]
         if dtype.is_vec and dtype.lanes < MIN_VECTOR_LANES:
-            raise _Surprise  # Python can make it, but no text has it
+            raise _Unsupported  # Python can make it, but no text has it
         self._types[text] = dtype
         return dtype
 
@@ -203,12 +203,12 @@ class FastPath:
         """A number or a bool, if the lexer takes the whole text for one."""
         match = self.tables.pattern.match(text)
         if match is None or match.lastindex is None or match.end() < len(text):
-            raise _Surprise
+            raise _Unsupported
         kind = self.tables.terminals[match.lastindex]
         if kind in ("INT", "FLOAT"):
             return kind.lower(), text
         if text not in ("true", "false"):
-            raise _Surprise
+            raise _Unsupported
         return "bool", text
 
 

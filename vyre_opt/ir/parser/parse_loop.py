@@ -115,9 +115,9 @@ def _reductions(tables: Tables, actions: Actions) -> list[Reduction]:
 
 
 class Shortcut(Protocol):
-    """Reads statements in place of the loop.  `before`: the symbols after whose reduction there may be some to read."""
+    """Reads statements in place of the loop.  `follows`: the symbols behind which there may be some to read."""
 
-    before: frozenset[int]
+    follows: frozenset[int]
 
     def read(self, stack: ParserStack, start: int) -> int:
         """Do to the stack what the loop would with the statements from `start` on.  Returns the offset behind them."""
@@ -136,13 +136,11 @@ def run(
     # The hot loop works on the stack's lists themselves, and keeps the top state in a local.
     states, values, offsets, state = stack.states, stack.values, stack.offsets, tables.start
     recoverer = _Recoverer(text, tables, stack, actions, starters, tables.pattern.finditer(text))
-    before_shortcut = shortcut.before if shortcut else frozenset()
+    before_shortcut = shortcut.follows if shortcut else ()
     deferred: Token | None = None
     end = 0  # where the last token shifted ends
     while True:
-        match = next(
-            recoverer.matches
-        )  # of the recoverer, so that after a recovery skipped text is behind it
+        match = next(recoverer.matches)  # which a recovery has moved beyond what it skipped
         terminal: int = match.lastindex  # type: ignore[assignment]  # a group always matches
         start, stop = match.span(terminal)
         token = text[start:stop]
