@@ -1,9 +1,9 @@
-"""Whole processes: parse, verify, cse and print, beside xdsl-opt and mlir-opt.
+"""Whole processes: parse, verify, cse and print, beside xdsl-opt and mlir-opt; and what of it is parsing.
 
-    python bench/frontend.py [--repetitions N] [--out FILE]
+    python bench/frontend.py [--repetitions N] [--mlir-opt NAME] [--out FILE]
 
 Each tool reads a file with the same ops in its own language and writes to nowhere.
-The runs of all tools interleave.  A peer that is not installed is reported as absent:
+The runs of all tools interleave.  How long parsing took, the tools say themselves, in runs of their own.  A peer that is not installed is reported as absent:
 `pip install xdsl` gives xdsl-opt; mlir-opt comes with an LLVM built with MLIR.
 """
 
@@ -15,9 +15,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from frontend_inputs import CASES, write
@@ -26,6 +27,12 @@ from measure import ProcessCost, interleaved, machine, medians, save, today
 RESULT = Path(__file__).parent / "results" / "frontend.json"
 MLIR_NAMES = ("mlir-opt", *(f"mlir-opt-{n}" for n in range(24, 14, -1)))
 LARGEST, LARGE, SMALL = "straight 50k", "straight 10k", "five lines"
+PARSE_TIMES = {
+    "vyre-opt": ("--timing", re.compile(r"([\d.]+) +[\d.]+%  parse")),
+    "mlir-opt": ("--mlir-timing", re.compile(r"([\d.]+) \( *[\d.]+%\)  +Parser")),
+}
+"""The option with which a tool says how long its steps take, and what it says of parsing, in seconds.  mlir-opt counts
+its first verification as parsing; xdsl-opt times passes only."""
 
 
 def find_tool(*names: str) -> str | None:
@@ -40,9 +47,9 @@ def find_tool(*names: str) -> str | None:
     return None
 
 
-def tools() -> dict[str, list[str] | None]:
+def tools(mlir_names: Sequence[str]) -> dict[str, list[str] | None]:
     """Tool -> the start of its command, None if it is absent."""
-    vyre, xdsl, mlir = find_tool("vyre-opt"), find_tool("xdsl-opt"), find_tool(*MLIR_NAMES)
+    vyre, xdsl, mlir = find_tool("vyre-opt"), find_tool("xdsl-opt"), find_tool(*mlir_names)
     if vyre is None:
         sys.exit("vyre-opt is not installed beside this Python: pip install .")
     return {
@@ -67,11 +74,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--repetitions", type=int, default=5, help="counted rounds of each case (5)")
     parser.add_argument("--out", type=Path, default=RESULT, help="the JSON file to write")
+    parser.add_argument("--mlir-opt", metavar="NAME", help="which mlir-opt; the newest if not given")
     args = parser.parse_args(arguments)
-    by_tool = tools()
+    by_tool = tools([args.mlir_opt] if args.mlir_opt else MLIR_NAMES)
     present = {name: command for name, command in by_tool.items() if command}
     samples: dict[str, dict[str, list[ProcessCost]]] = {}
     left: dict[str, dict[str, int]] = {}
+    parsing: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder))
         for case in CASES:
@@ -82,6 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             left[case] = {name: values_printed(command) for name, command in commands.items()}
             print(case, file=sys.stderr)
             samples[case] = interleaved(commands, args.repetitions, say)
+            parsing[case] = parse_seconds(commands, args.repetitions)
     result: dict[str, Any] = {
         "name": "frontend",
         "title": "Front end: parse, verify, cse, print",
@@ -95,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "machine": machine(),
         "versions": versions(by_tool),
         "absent": [name for name, command in by_tool.items() if not command],
-        "tables": tables(samples, left, list(present)),
+        "tables": tables(samples, left, parsing, list(present)),
         "targets": targets(samples),
         "samples": {
             case: {
@@ -121,6 +131,23 @@ def values_printed(command: Sequence[str]) -> int:
         return sum(" = " in line and line.lstrip().startswith("%") for line in child.stdout)
 
 
+def parse_seconds(commands: Mapping[str, Sequence[str]], repetitions: int) -> dict[str, float]:
+    """Wall time of parsing alone, the median of what each tool says of it; without the tools that do not."""
+    said: dict[str, list[float]] = {name: [] for name in commands if name in PARSE_TIMES}
+    for _ in range(repetitions):
+        for name, times in said.items():
+            option, line = PARSE_TIMES[name]
+            ran = subprocess.run(
+                [*commands[name], option],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=True,
+            )
+            times += [float(match[1]) for match in line.finditer(ran.stderr)]
+    return {name: median(times) for name, times in said.items()}
+
+
 Runs = dict[str, dict[str, list[ProcessCost]]]
 
 
@@ -136,7 +163,9 @@ def growth(samples: Runs, tool: str) -> float:
     return (medians(samples[LARGEST][tool]).cpu - base) / (medians(samples[LARGE][tool]).cpu - base)
 
 
-def tables(samples: Runs, left: dict[str, dict[str, int]], names: list[str]) -> list[dict[str, Any]]:
+def tables(
+    samples: Runs, left: dict[str, dict[str, int]], parsing: dict[str, dict[str, float]], names: list[str]
+) -> list[dict[str, Any]]:
     peers = [name for name in names if name != "vyre-opt"]
     time_rows, memory_rows = [], []
     for case, by_tool in samples.items():
@@ -154,6 +183,13 @@ def tables(samples: Runs, left: dict[str, dict[str, int]], names: list[str]) -> 
             "caption": "Wall time in seconds, and each peer's time over vyre-opt's",
             "columns": ["Case", "Ops", *names, *(f"{name} / vyre-opt" for name in peers)],
             "rows": time_rows,
+        },
+        {
+            "caption": "Parsing alone, in seconds of wall time, as the tools time it; mlir-opt's has its first verification",
+            "columns": ["Case", *(name for name in names if name in PARSE_TIMES)],
+            "rows": [
+                [case, *(f"{seconds:.4f}" for seconds in row.values())] for case, row in parsing.items()
+            ],
         },
         {
             "caption": "Peak memory of the process in MiB, and what an op adds to it",
@@ -191,6 +227,9 @@ def targets(samples: Runs) -> list[dict[str, Any]]:
         rows.append(
             ("start-up less than half of xdsl-opt's", f"{1 / ratio[SMALL]:.2f} of it", ratio[SMALL] > 2)
         )
+    if "mlir-opt" in samples[LARGEST]:
+        over = medians(samples[LARGEST]["vyre-opt"]).seconds / medians(samples[LARGEST]["mlir-opt"]).seconds
+        rows.append(("50k ops in at most 2.8 times the time of mlir-opt", f"{over:.2f} times", over <= 2.8))
     grown, memory = growth(samples, "vyre-opt"), memory_per_op(samples, "vyre-opt")
     rows.append(
         ("time grows linearly: at most 6 times from 10k to 50k ops", f"{grown:.2f} times", grown <= 6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pytest
@@ -11,7 +12,7 @@ from vyre_opt.ir.diagnostics import Source
 from vyre_opt.ir.ops import OPS
 from vyre_opt.ir.parser import parse_source
 from vyre_opt.ir.pipeline import KernelStage
-from vyre_opt.ir.program import Op, Value
+from vyre_opt.ir.program import Block, Op, Value
 
 DECLARATIONS = """
   buffer @r : u32[8] read binding(0)
@@ -323,3 +324,31 @@ pipeline @p {
     pipeline.stages = [replace(stage, kernel="math.softmaxx")]
     (error,) = verify(module)
     assert (error.message, error.help) == ("unknown kernel math.softmaxx", "did you mean math.softmax?")
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "message"),
+    [
+        (
+            "operands",
+            lambda first: (first.operands[0], Value("lost", DataType.U32)),
+            "%lost does not dominate",
+        ),
+        ("operands", lambda first: (first.operands[0], Value("real", DataType.F32)), "%real is f32, not u32"),
+        ("operands", lambda first: first.operands[:1], "takes 2 operands, 1 given"),
+        ("results", lambda first: first.results, "%x is defined twice"),
+        ("results", lambda first: (Value("y", DataType.F32),), "%l is u32, not f32"),
+        ("regions", lambda first: (Block(),), "has 0 blocks, not 1"),
+        ("attrs", lambda first: {"fastmath": ("nnan",)}, "takes no fastmath flags"),
+        ("attrs", lambda first: {"lanes": 4}, "has no attribute lanes"),
+        ("definition", lambda first: OPS["fma"], "takes 3 operands, 2 given"),
+    ],
+)
+def test_an_op_like_a_right_one_is_checked_all_the_same(
+    part: str, value: Callable[[Op], object], message: str
+) -> None:
+    """The verifier remembers which types were right for an op, so that it need not look twice, and nothing else."""
+    module = parse(body("%x = add %l, %w : u32 %y = add %l, %w : u32"))
+    first, second = module.programs["p"].body.ops[-2:]
+    setattr(second, part, value(first))
+    assert message in " ".join(d.message for d in verify(module))

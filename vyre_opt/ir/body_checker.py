@@ -9,8 +9,11 @@ from .diagnostics import Diagnostic, Location, suggest
 from .formats import FORMATS, Problem, lacks_else
 from .ops import FASTMATH, OpDef
 from .parse_holes import NO_HOLES, ParseHoles
-from .program import AccessMode, Block, Buffer, Func, Module, Op, Program, Value
+from .program import NO_ATTRS, AccessMode, Block, Buffer, Func, Module, Op, Program, Value
 from .types import UNKNOWN, DataType
+
+_BY_TYPES = ("binary", "compare")
+"""Formats of two operands whose `check` looks at types only."""
 
 
 class BodyChecker:
@@ -38,6 +41,8 @@ class BodyChecker:
         self.has_sync = False
         self.is_well_formed = True  # every op has the parts of its format, so an analysis can walk the body
         self.visible: set[Value] = set()
+        self.right_types: set[tuple[object, ...]] = set()
+        """Of ops checked by types alone: the row with the types of two operands and of the result that were right."""
 
     def error(self, op: Op, message: str, loc: Location | None = None, help: str | None = None) -> Diagnostic:
         diagnostic = Diagnostic("error", message, loc or op.loc, help=help)
@@ -79,36 +84,33 @@ class BodyChecker:
         visible.update(block.args)
         last = len(block.ops) - 1
         is_whole, is_broken = self.holes is NO_HOLES, self.holes.is_invalid(block)
+        right_types = self.right_types
         for place, op in enumerate(block.ops):
-            for operand in op.operands:
+            operands, results = op.operands, op.results
+            if (
+                len(operands) == 2
+                and len(results) == 1
+                and not op.regions
+                and op.attrs is NO_ATTRS
+                and is_whole
+            ):
+                a, b = operands
+                result = results[0]
+                signature = id(op.definition), a.type, b.type, result.type
+                if signature in right_types and a in visible and b in visible and result not in visible:
+                    visible.add(result)
+                    continue
+            for operand in operands:
                 # the parser has reported the undefined names of a text with errors already
                 if operand not in visible and is_whole:
                     self.undefined(op, operand)
-            row = op.definition
-            if row.is_terminator and place != last and not (is_broken or lacks_else(owner)):
+            if op.definition.is_terminator and place != last and not (is_broken or lacks_else(owner)):
                 self.error(op, f"{op.name} ends a block, but ops follow it")
-            problem: Problem = _misshapen(op)
-            if problem is None and (is_whole or not self.holes.is_invalid(op)):
-                problem = FORMATS[row.format].check(self, op)
-            else:
-                self.is_well_formed &= problem is None
-                self.check_rest(op)
-            if op.results and op.results[0].type.is_matrix:
-                self.has_sync = True  # a subgroup has to be together for it, see `check_sync`
-                if problem is None and isinstance(self.owner, Func):
-                    problem = "makes a matrix; matrices are in programs only"
-            if problem is not None and not self.is_consequence(op):
-                self.report(op, problem)
-            if op.attrs and "fastmath" in op.attrs and not set(op.attrs["fastmath"]) <= set(FASTMATH):
-                self.error(op, f"{op.name}: unknown fastmath flag")
-            results = op.results
-            if len(results) == 1 and results[0] not in visible:  # the usual case, without a loop
-                visible.add(results[0])
-            else:
-                for result in results:
-                    if result in visible:
-                        self.error(op, f"%{result.name} is defined twice")
-                    visible.add(result)
+            self.op(op)
+            for result in results:
+                if result in visible:
+                    self.error(op, f"%{result.name} is defined twice")
+                visible.add(result)
         if is_broken:  # its end may be missing, and an analysis needs a while's condition
             self.is_well_formed &= owner is None or owner.name != "while"
         elif types is not None:
@@ -117,6 +119,26 @@ class BodyChecker:
             visible.difference_update(block.args)
             for op in block.ops:
                 visible.difference_update(op.results)
+
+    def op(self, op: Op) -> None:
+        """Check the parts of an op, but for whether its operands and results may be visible."""
+        row, results = op.definition, op.results
+        problem: Problem = _misshapen(op)
+        if problem is None and (self.holes is NO_HOLES or not self.holes.is_invalid(op)):
+            problem = FORMATS[row.format].check(self, op)
+        else:
+            self.is_well_formed &= problem is None
+            self.check_rest(op)
+        if results and results[0].type.is_matrix:
+            self.has_sync = True  # a subgroup has to be together for it, see `check_sync`
+            if problem is None and isinstance(self.owner, Func):
+                problem = "makes a matrix; matrices are in programs only"
+        elif problem is None and row.format in _BY_TYPES:
+            self.right_types.add((id(row), *[v.type for v in op.operands], results[0].type))
+        if problem is not None and not self.is_consequence(op):
+            self.report(op, problem)
+        if op.attrs and "fastmath" in op.attrs and not set(op.attrs["fastmath"]) <= set(FASTMATH):
+            self.error(op, f"{op.name}: unknown fastmath flag")
 
     def check_rest(self, op: Op) -> None:
         """Check the blocks and the buffer of an op whose own parts are wrong."""

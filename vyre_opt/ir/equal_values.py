@@ -52,7 +52,13 @@ class _Merger(Walker):
 
     def visit(self, op: Op, out: list[Op]) -> None:
         key: Any
-        if op.definition.is_pure:
+        row, operands, results = op.definition, op.operands, op.results
+        if len(operands) == 2 and len(results) == 1 and op.attrs is NO_ATTRS and row.is_pure:
+            a, b = operands  # as `_key` does, without its call: most ops are such
+            if row.commutative and id(b) < id(a):
+                a, b = b, a
+            key = row.name, a, b, results[0].type
+        elif row.is_pure:
             key = _key(op)
         elif op.name == "load" and (buffer := op.attrs["buffer"]) in self.constant_buffers:
             key = _key(op), self.versions[buffer]

@@ -108,7 +108,7 @@ class OpFormat:
     `check` gives the first problem of an op of the right shape; it checks the op's blocks too.
     `print` gives the op's text after its results.  Of an op with blocks it prints them,
     and gives the text before the first one.
-    `example` is text for docs/ops.md, with {name} and {type} to fill in.
+    `example` is text for docs/ops.md, with {name} and {type} to fill in, and the form that the parser reads fastest.
     `parse` reads a `Tail`; a format with a rule of its own in the grammar has none.
     `build` is the builder's method; a format for which `Builder` has its own method has none.
     `shape` gives what is wrong with the number of parts beyond the three counts.
@@ -127,6 +127,11 @@ class OpFormat:
     takes_fastmath: bool = False
     has_type: bool = True  # the text has a T, which `OpDef.types` restricts
     needs_names: bool = True  # each result is named where the op is written
+
+    @property
+    def has_own_rule(self) -> bool:
+        """Whether a rule of the grammar is for this format alone, so that `parse` reads no `Tail` of it."""
+        return self.parse is _own_rule
 
 
 # --- what several formats share -----------------------------------------------------------

@@ -18,7 +18,7 @@ from .grids import Grid, params_of, show_extent
 from .literals import quote, show
 from .ops import OPS
 from .pipeline import HostRead, KernelStage, Launch, LaunchParam, Note, Pipeline, Repeat, Stage
-from .program import Block, Buffer, Func, Module, Op, Param, Program, Spec, Value
+from .program import NO_ATTRS, Block, Buffer, Func, Module, Op, Param, Program, Spec, Value
 from .shapes import declared_shape
 from .types import DTYPE
 
@@ -27,6 +27,8 @@ __all__ = ["canonical_text", "print_program"]
 T = TypeVar("T")
 
 _PRINT = {name: format.print for name, format in FORMATS.items()}  # one look-up less for each op
+_BINARY = frozenset(name for name, print in _PRINT.items() if print is _PRINT["binary"])
+"""The formats of ops that are printed as `add` is, if they have two operands."""
 
 
 def _print_of_target(p: Printer, op: Op) -> str:
@@ -201,16 +203,21 @@ class Printer:
         lines, names, visible, numbered = self.lines, self.names, self.visible, self.numbered
         indent, locations = self.indent, self.locations
         for op in ops:
-            if op.definition.since > self.version:
-                self.version = op.definition.since
-            if op.definition.name == "len" and "dimension" in op.attrs:
+            row, operands = op.definition, op.operands
+            has_attrs = op.attrs is not NO_ATTRS
+            if row.since > self.version:
+                self.version = row.since
+            if has_attrs and row.name == "len" and "dimension" in op.attrs:
                 self.version = max(self.version, 2)
             if op.regions or self.generic:
                 self.nested(op)
                 continue
-            body = _PRINT[op.definition.format](self, op)
+            is_binary = not has_attrs and len(operands) == 2 and row.format in _BINARY
+            body = "" if is_binary else _PRINT[row.format](self, op)
             results = op.results
-            if len(results) == 1:
+            if len(results) != 1:
+                lines.append(f"{indent}{self.results(op)}{body}\n")
+            else:
                 value = results[0]
                 name = "%" + value.name
                 if numbered or name in visible:
@@ -218,9 +225,10 @@ class Printer:
                 else:
                     visible.add(name)
                     names[value] = name
+                if is_binary:  # most ops of most programs, so the call of `print` is spared
+                    a, b = operands
+                    body = f"{row.name} {names[a]}, {names[b]} : {b.type.name}"
                 lines.append(f"{indent}{name} = {body}\n")
-            else:
-                lines.append(f"{indent}{self.results(op)}{body}\n")
             if locations:
                 lines[-1] = self.located(lines[-1], op.loc)
 

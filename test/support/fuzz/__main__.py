@@ -1,6 +1,7 @@
 """`PYTHONPATH=test python -m support.fuzz --seconds 600 --seed 1`: fuzz all targets, with a summary on stdout.
 
     text, passes     a text through parser and verifier; through passes
+    fast-path        a text by the parser's fast path and by its tables
     pass-text        the text of a pipeline of passes
     options          command lines of the three tools
     npy              .npy files

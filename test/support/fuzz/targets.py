@@ -7,10 +7,11 @@ from .file_targets import CACHE, NPY, TABLES
 from .option_target import OPTIONS
 from .run_target import RUN
 from .target import Target
-from .text_targets import PASS_TEXT, PASSES, TEXT
+from .text_targets import FAST_PATH, PASS_TEXT, PASSES, TEXT
 
 __all__ = ["TARGETS"]
 
 TARGETS: dict[str, Target] = {
-    target.name: target for target in (TEXT, PASSES, PASS_TEXT, OPTIONS, NPY, CACHE, TABLES, EMIT, RUN)
+    target.name: target
+    for target in (TEXT, FAST_PATH, PASSES, PASS_TEXT, OPTIONS, NPY, CACHE, TABLES, EMIT, RUN)
 }

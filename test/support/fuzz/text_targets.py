@@ -1,4 +1,4 @@
-"""The parser and the verifier, the passes, and texts of pass pipelines."""
+"""The parser and the verifier, the parser's two ways to read, the passes, and texts of pass pipelines."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from vyre_opt.passes.manager import PassManager
 from vyre_opt.passes.pipeline_text import DEFAULT, format_pipeline, parse_pipeline
 from vyre_opt.passes.registry import BUILTIN, PassError
 
+from ..parser_paths import difference, respaced
 from ..properties import random_pipeline
 from .header import UNTIMED_PASSES, bytes_of, mutate_with_header, split_header, text_of, with_header
 from .seed_texts import any_texts
 from .target import Target, Wrong, shape_of
 from .text_mutations import ALL_EDITS, OTHER_LANGUAGES, SMALL_EDITS, mutate
 
-__all__ = ["PASSES", "PASS_TEXT", "TEXT"]
+__all__ = ["FAST_PATH", "PASSES", "PASS_TEXT", "TEXT"]
 
 LONGEST_MESSAGES = 200_000
 
@@ -86,6 +87,35 @@ def _reparsed(printed: str) -> Module:
 
 TEXT = Target(
     "text", ".vyre", "a text through parser, verifier and printer", _text_seeds, _mutate_text, _run_text
+)
+
+
+# --- a text by the fast path and by the tables
+
+
+def _mutate_spaces(case: bytes, other: bytes, rng: random.Random) -> bytes:
+    return bytes_of(respaced(text_of(_mutate_text(case, other, rng)), rng))
+
+
+def _run_fast_path(case: bytes) -> str:
+    """Both give the same module, or the same errors."""
+    try:
+        text = decode(case, "case.vyre")
+    except DiagnosticError as error:
+        return _rendered(error)
+    different = difference(text)
+    if different is not None:
+        raise Wrong(different)
+    return "alike"
+
+
+FAST_PATH = Target(
+    "fast-path",
+    ".vyre",
+    "a text by the parser's fast path and by its tables",
+    _text_seeds,
+    _mutate_spaces,
+    _run_fast_path,
 )
 
 

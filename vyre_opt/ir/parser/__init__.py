@@ -8,7 +8,7 @@ from ..diagnostics import Diagnostic, DiagnosticError, Location, Source, decode
 from ..program import Module
 from . import tables
 from .locations import ReadOriginal, place_locations
-from .parse_loop import MAX_ERRORS, run
+from .parse_loop import MAX_ERRORS, Shortcut, run
 from .recovery import OtherLanguage, RecoveringActions
 from .scopes import TooDeep
 
@@ -19,6 +19,9 @@ _STARTERS = (
     "RESULTS NAME KERNEL STRING BUFFER SPEC LAUNCH HOST_READ REPEAT PROGRAM FUNC PIPELINE "
     "FOR WHILE IF REGION CALL TRAP ASSERT DEBUG_PRINT"
 ).split()
+
+LONG_TEXT = 8192
+"""Characters from which on a text is read by the fast path: some 200 ops, which take longer than to make its pattern."""
 
 
 def parse_source(source: Source, read_original: ReadOriginal = lambda name: None) -> Module:
@@ -37,7 +40,7 @@ def parse_source(source: Source, read_original: ReadOriginal = lambda name: None
         message = "a NUL byte; this is not a text"
         raise DiagnosticError([Diagnostic("error", message, Location(source, at, at + 1))])
     try:
-        run(source.text, loaded, actions, starters)
+        run(source.text, loaded, actions, starters, _shortcut(loaded, actions))
     except (TooDeep, OtherLanguage):
         actions.aborted([])
     assert actions.diagnostics or not actions.is_incomplete, "text was discarded without an error"
@@ -46,6 +49,15 @@ def parse_source(source: Source, read_original: ReadOriginal = lambda name: None
     if actions.placed:
         place_locations(actions.placed, read_original)
     return actions.module
+
+
+def _shortcut(loaded: tables.Tables, actions: RecoveringActions) -> Shortcut | None:
+    """The fast path, for a text that is worth its import and its pattern."""
+    if len(actions.source.text) < LONG_TEXT:
+        return None
+    from .fast_path import FastPath
+
+    return FastPath(loaded, actions)
 
 
 def _all_errors(actions: RecoveringActions) -> list[Diagnostic]:

@@ -114,7 +114,18 @@ def _reductions(tables: Tables, actions: Actions) -> list[Reduction]:
     return bound
 
 
-def run(text: str, tables: Tables, actions: Actions, starters: frozenset[int]) -> Any:
+class Shortcut(Protocol):
+    """Reads statements in place of the loop.  `follows`: the symbols behind which there may be some to read."""
+
+    follows: frozenset[int]
+
+    def read(self, stack: ParserStack, start: int) -> int:
+        """Do to the stack what the loop would with the statements from `start` on.  Returns the offset behind them."""
+
+
+def run(
+    text: str, tables: Tables, actions: Actions, starters: frozenset[int], shortcut: Shortcut | None = None
+) -> Any:
     """Parse `text`.  Returns the start rule's value, or None if parsing was aborted.
 
     `starters` are the terminals that can start a statement or an item; panic mode stops at them.
@@ -125,9 +136,11 @@ def run(text: str, tables: Tables, actions: Actions, starters: frozenset[int]) -
     # The hot loop works on the stack's lists themselves, and keeps the top state in a local.
     states, values, offsets, state = stack.states, stack.values, stack.offsets, tables.start
     recoverer = _Recoverer(text, tables, stack, actions, starters, tables.pattern.finditer(text))
+    before_shortcut = shortcut.follows if shortcut else ()
     deferred: Token | None = None
     end = 0  # where the last token shifted ends
-    for match in recoverer.matches:  # the same iterator, so that after a recovery skipped text is behind it
+    while True:
+        match = next(recoverer.matches)  # which a recovery has moved beyond what it skipped
         terminal: int = match.lastindex  # type: ignore[assignment]  # a group always matches
         start, stop = match.span(terminal)
         token = text[start:stop]
@@ -172,7 +185,9 @@ def run(text: str, tables: Tables, actions: Actions, starters: frozenset[int]) -
             offsets.append(offset)
             if terminal == end_of_text and state == tables.accept:
                 return value
-    raise AssertionError("the token pattern ends with the end of the text")
+            if lhs in before_shortcut and shortcut and (resumed := shortcut.read(stack, start)) > start:
+                recoverer.matches, state = tables.pattern.finditer(text, resumed), states[-1]
+                break
 
 
 def _default_reduction(row: dict[int, int]) -> int:

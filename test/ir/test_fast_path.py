@@ -1,0 +1,240 @@
+"""The parser's fast path gives what the tables give: the same IR, names, places and attributes, or the same errors."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from support.fuzz.seed_texts import any_texts
+from support.fuzz.text_mutations import ALL_EDITS, SMALL_EDITS, WELL_TYPED, mutate
+from support.op_samples import op_samples
+from support.parser_paths import difference, respaced
+
+from vyre_opt import print_program
+from vyre_opt.ir import parser
+from vyre_opt.ir.diagnostics import Source
+from vyre_opt.ir.formats import Tail
+from vyre_opt.ir.ops import OPS
+from vyre_opt.ir.parser.recovery import RecoveringActions
+from vyre_opt.ir.program import Op
+
+ROOT = Path(__file__).parents[2]
+SLOW_TEXTS, SHARES = 100_000, 50
+HEAD = "vyre 1\nprogram @p workgroup(4) {\n  buffer @b : u32[4] read_write binding(0) live_out\n"
+OPENING = "  %a = lane_id\n  %x = const 1.5 : f32\n  %p = const true : bool\n"
+
+
+def repository_texts() -> list[str]:
+    """Every text of ours in a file or in a block of a document, and its parts."""
+    paths = [path for folder in ("examples", "test", "docs") for path in (ROOT / folder).rglob("*.vyre")]
+    texts = [path.read_text("utf-8") for path in sorted(paths)]
+    for page in [*sorted((ROOT / "docs").glob("*.md")), *ROOT.glob("*.md")]:
+        texts += re.findall(r"^```vyre[^\n]*\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    texts += [part for text in texts for part in text.split("// -----\n")]
+    return list(dict.fromkeys(texts))
+
+
+def random_text(seed: int, texts: Sequence[str]) -> str:
+    """One of `texts` with some slips, or with none but odd spaces."""
+    rng = random.Random(seed)
+    text, other = rng.choice(texts), rng.choice(texts)
+    if rng.random() < 0.7:
+        text = mutate(text, other, rng, rng.choice((ALL_EDITS, SMALL_EDITS, WELL_TYPED, WELL_TYPED)))
+    return respaced(text, rng) if rng.random() < 0.5 else text
+
+
+def check(texts: list[str]) -> None:
+    for text in texts:
+        different = difference(text)
+        assert different is None, f"{different}\n{text}"
+
+
+def test_texts_of_the_repository() -> None:
+    texts = repository_texts()
+    assert len(texts) > 200
+    check(texts)
+
+
+def test_every_op() -> None:
+    """Each sample of each row of the op table, in both forms."""
+    check(
+        [
+            print_program(m, generic=generic)
+            for r in OPS.values()
+            for m in op_samples(r)
+            for generic in (False, True)
+        ]
+    )
+
+
+def test_random_texts() -> None:
+    texts = [text for text in repository_texts() if len(text) < 2000]
+    check([random_text(seed, texts) for seed in range(120)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", range(SHARES))
+def test_random_texts_at_length(share: int) -> None:
+    check([random_text(seed, any_texts()) for seed in range(share, SLOW_TEXTS, SHARES)])
+
+
+# Each line stands alone in a body, before an op of the usual form.
+LINES = """
+%r = add %a, %a : u32 // what follows is no part of it
+%r=add %a, %a:u32
+%r = add %a,%a : u32
+%r = add %a, %a
+%r = add %a, %a : u32 -> u32
+%r = add %a, %a : u32 : u32
+%r = add %a, %a : u32 %a
+%r = add %a, %a : u32 x
+%r = add %a, %a : u32 foo
+%r = add %a, %a : u32, %a
+%r = add %a, %a : u32<4>
+%r = add %a, %a : vec<1 x u32>
+%r = add %a, %a : vec<2 x u32>
+%r = add %a, %a : u32.x
+%r = add %a, %a : @T
+%r = add %a, %a : u33
+%r = add %a, %a : dtype
+%r = add %a, %a = : u32
+%r = add %a, %b : u32
+%r = add %a : u32
+%r = add %a, %a, %a : u32
+%r = add<x> %a, %a : u32
+%r = add[0] %a, %a : u32
+%r = add @b, %a : u32
+%r = add 1, %a : u32
+%r = add.x %a, %a : u32
+%a = add %a, %a : u32
+%r, %s = add %a, %a : u32
+%r = add %x, %x fastmath<nnan> : f32
+%r = add %x, %x fastmath<nnan, nsz,ninf> : f32
+%r = add %x, %x fastmath<nan> : f32
+%r = add %x, %x fastmath<> : f32
+%r = cast %x fastmath<nnan> : f32 -> u32
+%r = splat %x fastmath<nnan> : vec<2 x f32>
+%r = cast %x : u32 -> u32
+%r = cast %x : f32 -> u32 -> u32
+%r = lt %x, %x : u32
+%r = lt %a, %a : u32
+%r = select %p, %a, %a : u32
+%r = const 0x1F : u32
+%r = const 1.5 : u32
+%r = const -1 : u32
+%r = const inf : f32
+%r = const infinity : f32
+%r = const 1e5 : f32
+%r = const 1e : f32
+%r = const 1_0 : u32
+%r = const 2x3xf32 : u32
+%r = const true : bool
+%r = const x : u32
+%r = const 7 : vec<2 x u32>
+%r = const [7, 8] : vec<2 x u32>
+%r = const-1:i32
+%r = global_id x
+%r = global_id x : u32
+%r = global_id w
+%r = global_id add
+%r = global_id
+%r = lane_id x
+%r = lane_id %a
+%r = lane_id = lane_id
+%r = len @b
+%r = len @b, 0
+%r = len @b : u64
+%r = load @b[%a] : u32
+%r = load @b[%a, %a] : u32
+%r = load @b[%a] : u32[4]
+%r = load @c[%a] : u32
+%r = load %a, @b[%a] : u32
+store %a, @b[%a] : u32
+store %a, @b[%a] : f32
+store %a, %a, @b[%a] : u32
+store %a, @b[%a]
+store%a, @b[%a] : u32
+store.x %a, @b[%a] : u32
+stores %a, @b[%a] : u32
+%r = store %a, @b[%a] : u32
+atomic_add<relaxed> @b[%a], %a : u32
+%r = atomic_add<relaxed> @b[%a], %a : u32
+%r = atomic_add< relaxed > @b[%a], %a : u32
+%r = atomic_add<eventual> @b[%a], %a : u32
+%r = atomic_add<> @b[%a], %a : u32
+%r = subgroup_reduce<add> %a : u32
+%r = subgroup_reduce<add, add> %a : u32
+%r = subgroup_scan<inclusive,add> %a : u32
+%r = subgroup_ballot %p
+barrier workgroup
+barrier.workgroup
+barrier
+barrier workgroup x
+yield
+yield %a
+yield %a, %a
+yield %a = add %a, %a : u32
+condition %p
+%r = for %i = 0 to 4 step 1 iter(%s = %a : u32) { yield %s }
+%r = if %p -> u32 { yield %a } else { %q = add %a, %a : u32 yield %q }
+if %p { store %a, @b[%a] : u32 %q = add %a, %a : u32 }
+%r = spec @s : u32
+%r = region @r -> u32 { yield %a }
+%r = "add"(%a, %a) : (u32, u32) -> (u32)
+trap "add %a, %a : u32"
+buffer @c : u32[4] read binding(1)
+x
+loc
+fastmath<nnan>
+}
+%
+= add %a, %a : u32
+""".strip().split("\n")
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_lines_that_are_nearly_of_the_usual_form(line: str) -> None:
+    """Before and behind ops of the usual form, at the end of a block, and in pieces on several lines."""
+    behind = "  %z = add %a, %a : u32\n"
+    for body in (
+        f"{line}\n{behind}",
+        f"{behind}{line}",
+        f"if %p {{\n{line}\n}}\n{behind}",
+        line.replace(" ", "\n"),
+    ):
+        check([f"{HEAD}{OPENING}{body}\n}}\n", f"{HEAD}{OPENING}{behind}{body}", f"{HEAD}{body}\n}}\n"])
+
+
+LEFT = {
+    "const": "a list of lanes",
+    "len": "a type, or a dimension",
+    "copy_wait": "a number at the end",
+    "matrix_load": "a layout",
+    "matrix_store": "a layout",
+    "add": "the first op of a function",
+}
+"""What only the tables read of what is printed in short form, but for ops whose format has a rule of its own."""
+
+
+def test_the_fast_path_reads_nearly_all_that_is_printed() -> None:
+    """It would be right and useless if it left every op to the tables."""
+    left: set[str] = set()
+
+    class Recorder(RecoveringActions):
+        def op_results(self, place: int, end: int, results: str, name: str, tail: Tail) -> Op | None:
+            left.add(name)
+            return super().op_results(place, end, results, name, tail)
+
+        def op_bare(self, place: int, end: int, name: str, tail: Tail) -> Op | None:
+            left.add(name)
+            return super().op_bare(place, end, name, tail)
+
+    with patch.object(parser, "LONG_TEXT", 0), patch.object(parser, "RecoveringActions", Recorder):
+        for row in OPS.values():
+            for module in op_samples(row):
+                parser.parse_source(Source(print_program(module)))
+    assert left == LEFT.keys()
