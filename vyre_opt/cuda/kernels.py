@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 
 from ..ir.diagnostics import DiagnosticError
-from ..ir.fingerprint import fingerprint
+from ..ir.fingerprint import exact_fingerprint
 from ..ir.program import MAX_GRID, Dim3, Module, Program
 from ..ir.snapshot import Snapshot
 from ..lowering.common.print_records import RECORDS
@@ -296,7 +296,7 @@ def _compile(
 
 def _key(unit: Unit) -> tuple[Any, ...]:
     specs = tuple(sorted((name, repr(value)) for name, value in unit.specs.items()))
-    return (fingerprint(unit.program), *called_fingerprints(unit.program, unit.module), specs)
+    return (exact_fingerprint(unit.program), *called_fingerprints(unit.program, unit.module), specs)
 
 
 def unit_of(program: Program, module: Module | None, specs: Mapping[str, Any]) -> Unit:

@@ -41,7 +41,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import arith
-from .literals import Written, encode, quote, show
+from .literals import Written, encode_constant, quote, show
 from .loops import BOUND_NAMES, bounds, inits
 from .ops import AXES, FASTMATH, NAMED_KERNELS, OPS, SCOPES, SUBGROUP_SIZE, OpDef
 from .print_format import MAX_OPERANDS, Directive, FormatError, parse_format, why_not, wrong_count
@@ -112,6 +112,8 @@ class OpFormat:
     `parse` reads a `Tail`; a format with a rule of its own in the grammar has none.
     `build` is the builder's method; a format for which `Builder` has its own method has none.
     `shape` gives what is wrong with the number of parts beyond the three counts.
+    `constants` gives the type of a constant in the place of each operand: T; element, that of T's lanes; u32; bool;
+    result, that of what gets it; - where none can stand.  With ..., it is that of the operands between the others.
     """
 
     name: str
@@ -127,6 +129,7 @@ class OpFormat:
     takes_fastmath: bool = False
     has_type: bool = True  # the text has a T, which `OpDef.types` restricts
     needs_names: bool = True  # each result is named where the op is written
+    constants: str = ""
 
     @property
     def has_own_rule(self) -> bool:
@@ -157,14 +160,14 @@ def _need_operands(row: OpDef, tail: Tail, count: int) -> None:
 def _need_type(value: Value, dtype: DataType | None) -> None:
     """A type written for an operand is the operand's; an unknown one follows from another error."""
     if dtype not in (None, UNKNOWN, value.type) and value.type is not UNKNOWN:
-        raise Malformed(f"%{value.name} is {value.type}, not {dtype}")
+        raise Malformed(f"{value} is {value.type}, not {dtype}")
 
 
 def _mismatch(values: Iterable[Value], dtype: DataType) -> Problem:
     """The first of `values` that is not of type `dtype`."""
     for value in values:
         if value.type is not dtype:
-            return value, f"%{value.name} is {value.type}, not {dtype}"
+            return value, f"{value} is {value.type}, not {dtype}"
     return None
 
 
@@ -224,23 +227,13 @@ def _build_alike(b: Builder, row: OpDef, operands: tuple[Operand, ...], count: i
 
 
 def _parse_const(row: OpDef, tail: Tail) -> Parsed:
-    if tail.access is None or tail.access[0] not in ("literal", "literals"):
+    if tail.access is None or tail.access[0] != "literal":
         raise Malformed("is written const 2 : u32")
     if tail.dtype is None:
         raise Malformed("needs a type: const 2 : u32")
     if tail.dtype is UNKNOWN:
         return (), (UNKNOWN,), {"value": 0}
-    element = tail.dtype.element
-    if not element.has_arithmetic:
-        raise Malformed(f"no constant of {tail.dtype} exists")
-    if tail.access[0] == "literal":
-        return (), (tail.dtype,), {"value": encode(tail.access[2], element)}
-    if tail.dtype.is_matrix:
-        raise Malformed(f"of {tail.dtype} is one value for all elements")
-    lanes = tuple(encode(lane, element) for lane in tail.access[2])
-    if len(lanes) != tail.dtype.lanes:
-        raise Malformed(f"{tail.dtype} has {tail.dtype.lanes} lanes, {len(lanes)} given")
-    return (), (tail.dtype,), {"value": lanes[0] if len(set(lanes)) == 1 else lanes}
+    return (), (tail.dtype,), {"value": encode_constant(tail.access[2], tail.dtype)}
 
 
 def _check_const(checker: BodyChecker, op: Op) -> Problem:
@@ -384,7 +377,7 @@ def _check_same_type(checker: BodyChecker, op: Op) -> Problem:
     dtype = result.type
     for operand in operands:
         if operand.type is not dtype:
-            return operand, f"%{operand.name} is {operand.type}, not {dtype}"
+            return operand, f"{operand} is {operand.type}, not {dtype}"
     if not op.definition.accepts(dtype):
         return f"does not take {dtype}"
     return None
@@ -393,11 +386,11 @@ def _check_same_type(checker: BodyChecker, op: Op) -> Problem:
 def _check_compare(checker: BodyChecker, op: Op) -> Problem:
     a, b = op.operands
     if a.type is not b.type:
-        return a, f"%{a.name} is {a.type}, %{b.name} is {b.type}"
+        return a, f"{a} is {a.type}, {b} is {b.type}"
     if not op.definition.accepts(a.type):
         return f"does not take {a.type}"
     if a.type.is_matrix:
-        return a, f"%{a.name} is {a.type}, and there are no matrices of bools"
+        return a, f"{a} is {a.type}, and there are no matrices of bools"
     dtype = a.type.with_element(_BOOL)
     return None if op.results[0].type is dtype else f"gives {dtype}, not {op.results[0].type}"
 
@@ -406,9 +399,9 @@ def _check_select(checker: BodyChecker, op: Op) -> Problem:
     predicate, a, b = op.operands
     dtype = op.results[0].type
     if a.type is not dtype or b.type is not dtype:
-        return a, f"%{a.name} is {a.type} and %{b.name} is {b.type}, where both are {dtype}"
+        return a, f"{a} is {a.type} and {b} is {b.type}, where both are {dtype}"
     if predicate.type is not _BOOL and (dtype.is_matrix or predicate.type is not dtype.with_element(_BOOL)):
-        return predicate, f"%{predicate.name} is {predicate.type}, not bool"
+        return predicate, f"{predicate} is {predicate.type}, not bool"
     return None
 
 
@@ -572,7 +565,7 @@ def _check_permute(checker: BodyChecker, op: Op) -> Problem:
     """The table may have another number of lanes than the index, whose type is that of the result."""
     for value in op.operands:
         if not value.type.is_vec or value.type.element is not DataType.U8:
-            return value, f"%{value.name} is {value.type}, not a vector of u8"
+            return value, f"{value} is {value.type}, not a vector of u8"
     dtype = op.operands[1].type
     return None if op.results[0].type is dtype else f"gives {dtype}, not {op.results[0].type}"
 
@@ -729,7 +722,8 @@ MAX_PENDING = 64
 
 def _parse_copy_wait(row: OpDef, tail: Tail) -> Parsed:
     access = tail.access or ("literal", (), ("int", "0"))
-    if tail.operands or tail.words or tail.dtype or access[0] != "literal" or access[2][0] != "int":
+    is_int = access[0] == "literal" and access[2][0] == "int"
+    if tail.operands or tail.words or tail.dtype or not is_int:
         raise Malformed("is written copy_wait, or copy_wait 2 for all but the copies of the last two")
     return (), (), {"pending": int(access[2][1], 0)}
 
@@ -882,14 +876,12 @@ def _parse_matrix_mul_add(row: OpDef, tail: Tail) -> Parsed:
 def _check_matrix_mul_add(checker: BodyChecker, op: Op) -> Problem:
     for value, use in zip(op.operands, MATRIX_USES, strict=True):
         if not value.type.is_matrix or value.type.use != use:
-            return value, f"%{value.name} is {value.type}, not a matrix of use {use}"
+            return value, f"{value} is {value.type}, not a matrix of use {use}"
     a, b, c = (value.type for value in op.operands)
     if op.results[0].type is not c:
         return f"gives {c}, not {op.results[0].type}"
     if a.element is not b.element:
-        return op.operands[
-            1
-        ], f"%{op.operands[1].name} is of {b.element}, %{op.operands[0].name} of {a.element}"
+        return op.operands[1], f"{op.operands[1]} is of {b.element}, {op.operands[0]} of {a.element}"
     total = DataType.I32 if a.element.is_int else DataType.F32
     if c.element is not total:
         return op.operands[2], f"products of {a.element} are added in {total}, not {c.element}"
@@ -937,12 +929,12 @@ def _check_for(checker: BodyChecker, op: Op) -> Problem:
 
 def _check_bounds(op: Op, counter: Value) -> Problem:
     if not counter.type.is_int:
-        return f"the counter %{counter.name} is {counter.type}, not an integer"
+        return f"the counter {counter} is {counter.type}, not an integer"
     low, high = arith.int_range(counter.type)
     for bound, name in zip(bounds(op), ("lower bound", "upper bound", "step"), strict=True):
         if isinstance(bound, Value):
             if bound.type is not counter.type:
-                return bound, f"the {name} %{bound.name} is {bound.type}, the counter {counter.type}"
+                return bound, f"the {name} {bound} is {bound.type}, the counter {counter.type}"
         elif not low <= bound <= high:
             return f"the {name} {bound} does not fit in {counter.type}"
     step = bounds(op)[2]
@@ -956,9 +948,9 @@ def _check_iteration(op: Op, args: tuple[Value, ...], initial: tuple[Value, ...]
         return f"{len(initial)} initial values, {len(args)} arguments and {len(op.results)} results"
     for arg, value, result in zip(args, initial, op.results, strict=True):
         if value.type is not arg.type:
-            return value, f"%{arg.name} starts as {value.type}, but is {arg.type}"
+            return value, f"{arg} starts as {value.type}, but is {arg.type}"
         if result.type is not arg.type:
-            return result, f"%{result.name} is {result.type}, but %{arg.name} is {arg.type}"
+            return result, f"{result} is {result.type}, but {arg} is {arg.type}"
     return None
 
 
@@ -998,8 +990,7 @@ def _print_while(p: Printer, op: Op) -> str:
     p.lines.append(f"{p.indent}}} do {{\n")
     # the text has one list of arguments, so those of the body have the names of the condition's
     for arg, named in zip(body.args, condition.args, strict=True):
-        p.names[arg] = f"%{len(p.names)}" if p.numbered else p.names[named]
-        p.visible.add(p.names[arg])
+        p.rename(arg, p.names[named])
     p.block(body)
     return head
 
@@ -1126,8 +1117,8 @@ def _check_debug_print(checker: BodyChecker, op: Op) -> Problem:
         problem = None if checker.poisoned(value.type) else why_not(directive, value.type)
         if problem is not None:
             message, help = problem
-            where = op.loc.find(f"%{value.name}") if op.loc else None
-            checker.error(op, f"debug_print: {message}, and %{value.name} is {value.type}", where, help)
+            where = op.loc.find(f"{value}") if op.loc else None
+            checker.error(op, f"debug_print: {message}, and {value} is {value.type}", where, help)
     return None
 
 
@@ -1182,72 +1173,72 @@ FORMATS: dict[str, OpFormat] = {row.name: row for row in (
     OpFormat("size", 0, 1, 0, _check_id, _print_operands, "%r = {name}", _parse_id, _build_size, has_type=False),
     OpFormat("len", 0, 1, 0, _check_len, _print_len, "%r = len @b", _parse_len, _build_len, has_type=False),
     OpFormat("unary", 1, 1, 0, _check_same_type, _print_elementwise, "%r = {name} %a : {type}",
-             _parse_elementwise, _build_elementwise, takes_fastmath=True),
+             _parse_elementwise, _build_elementwise, takes_fastmath=True, constants="T"),
     OpFormat("binary", 2, 1, 0, _check_same_type, _print_elementwise, "%r = {name} %a, %b : {type}",
-             _parse_elementwise, _build_elementwise, takes_fastmath=True),
+             _parse_elementwise, _build_elementwise, takes_fastmath=True, constants="T T"),
     OpFormat("ternary", 3, 1, 0, _check_same_type, _print_elementwise, "%r = {name} %a, %b, %c : {type}",
-             _parse_elementwise, _build_elementwise, takes_fastmath=True),
+             _parse_elementwise, _build_elementwise, takes_fastmath=True, constants="T T T"),
     OpFormat("compare", 2, 1, 0, _check_compare, _print_elementwise, "%r = {name} %a, %b : {type}",
-             _parse_elementwise, _build_elementwise, takes_fastmath=True),
+             _parse_elementwise, _build_elementwise, takes_fastmath=True, constants="T T"),
     OpFormat("select", 3, 1, 0, _check_select, _print_elementwise, "%r = {name} %p, %a, %b : {type}",
-             _parse_elementwise, _build_select, takes_fastmath=True),
+             _parse_elementwise, _build_select, takes_fastmath=True, constants="bool T T"),
     OpFormat("convert", 1, 1, 0, _check_convert, _print_convert, "%r = {name} %a : u32 -> f32",
-             _parse_convert, _build_convert),
+             _parse_convert, _build_convert, constants="T"),
     OpFormat("splat", 1, 1, 0, _check_vector, _print_typed, "%r = splat %a : vec<4 x {type}>",
-             _parse_elementwise, _build_splat),
+             _parse_elementwise, _build_splat, constants="element"),
     OpFormat("vector", None, 1, 0, _check_vector, _print_typed, "%r = vector %a, %b : vec<2 x {type}>",
-             _parse_vector, _build_vector),
+             _parse_vector, _build_vector, constants="element..."),
     OpFormat("extract", 1, 1, 0, _check_lane, _print_lane, "%r = extract %v[0] : vec<4 x {type}>",
-             _parse_lane, _build_extract),
+             _parse_lane, _build_extract, constants="T"),
     OpFormat("insert", 2, 1, 0, _check_lane, _print_lane, "%r = insert %a, %v[0] : vec<4 x {type}>",
-             _parse_lane, _build_insert),
+             _parse_lane, _build_insert, constants="element T"),
     OpFormat("permute", 2, 1, 0, _check_permute, _print_typed, "%r = {name} %table, %index : vec<16 x u8>",
-             _parse_permute, _build_permute, has_type=False),
+             _parse_permute, _build_permute, has_type=False, constants="- T"),
     OpFormat("movemask", 1, 1, 0, _check_movemask, _print_movemask, "%r = {name} %m : vec<32 x bool>",
-             _parse_movemask, _build_movemask, has_type=False),
+             _parse_movemask, _build_movemask, has_type=False, constants="T"),
     OpFormat("load", None, 1, 0, _check_load, _print_load, "%r = load @b[%i] : {type}", _parse_load, _build_load,
-             shape=_shape_load),
+             shape=_shape_load, constants="u32..."),
     OpFormat("store", None, 0, 0, _check_store, _print_store, "{name} %a, @b[%i] : {type}", _parse_store,
-             shape=_shape_store),
+             shape=_shape_store, constants="T u32..."),
     OpFormat("copy_wait", 0, 0, 0, _check_copy_wait, _print_copy_wait, "copy_wait 1", _parse_copy_wait, has_type=False),
     OpFormat("atomic", None, 1, 0, _check_atomic, _print_atomic, "%r = {name}<relaxed> @b[%i], %a : {type}",
-             _parse_atomic, _build_atomic, shape=_shape_atomic, needs_names=False),
+             _parse_atomic, _build_atomic, shape=_shape_atomic, needs_names=False, constants="u32... T"),
     OpFormat("barrier", 0, 0, 0, _check_sync, _print_barrier, "barrier workgroup", _parse_barrier, has_type=False),
     OpFormat("shuffle", 2, 1, 0, _check_subgroup, _print_typed, "%r = {name}<idx> %a, %i : {type}",
-             _parse_subgroup, _build_shuffle),
+             _parse_subgroup, _build_shuffle, constants="T u32"),
     OpFormat("reduce", 1, 1, 0, _check_subgroup, _print_typed, "%r = {name}<add> %a : {type}",
-             _parse_subgroup, _build_reduce),
+             _parse_subgroup, _build_reduce, constants="T"),
     OpFormat("scan", 1, 1, 0, _check_subgroup, _print_typed, "%r = {name}<inclusive, add> %a : {type}",
-             _parse_subgroup, _build_scan),
+             _parse_subgroup, _build_scan, constants="T"),
     OpFormat("ballot", 1, 1, 0, _check_subgroup, _print_operands, "%r = {name} %p",
-             _parse_subgroup, _build_ballot, has_type=False),
+             _parse_subgroup, _build_ballot, has_type=False, constants="bool"),
     OpFormat("matrix_load", None, 1, 0, _check_matrix_load, _print_matrix_load,
              "%r = {name} @b[%i, %j] : matrix<16x16xf16, a>", _parse_matrix_load, _build_matrix_load, shape=_shape_load,
-             has_type=False),
+             has_type=False, constants="u32..."),
     OpFormat("matrix_store", None, 0, 0, _check_matrix_store, _print_matrix_store,
-             "{name} %m, @b[%i, %j] : matrix<16x16xf32, acc>", _parse_matrix_store, shape=_shape_store, has_type=False),
+             "{name} %m, @b[%i, %j] : matrix<16x16xf32, acc>", _parse_matrix_store, shape=_shape_store, has_type=False, constants="T u32..."),
     OpFormat("matrix_mul_add", 3, 1, 0, _check_matrix_mul_add, _print_typed,
              "%r = {name} %a, %b, %c : matrix<16x16xf32, acc>", _parse_matrix_mul_add, _build_matrix_mul_add,
-             has_type=False),
+             has_type=False, constants="- - T"),
     OpFormat("for", None, None, 1, _check_for, _print_for,
              "%r = for %k = 0 to 8 step 1 iter(%s = %a : {type}) {{ yield %s }}",
-             shape=_shape_for, has_type=False, needs_names=False),
+             shape=_shape_for, has_type=False, needs_names=False, constants="result..."),
     OpFormat("while", None, None, 2, _check_while, _print_while,
              "%r = while iter(%s = %a : {type}) {{ condition %p }} do {{ yield %s }}",
-             has_type=False, needs_names=False),
+             has_type=False, needs_names=False, constants="result..."),
     OpFormat("if", 1, None, None, _check_if, _print_if, "%r = if %p -> {type} {{ yield %a }} else {{ yield %b }}",
-             shape=_shape_if, has_type=False, needs_names=False),
+             shape=_shape_if, has_type=False, needs_names=False, constants="bool"),
     OpFormat("region", 0, None, 1, _check_region, _print_region, "%r = region @name -> {type} {{ yield %a }}",
              shape=_shape_region, has_type=False, needs_names=False),
-    OpFormat("yield", None, 0, 0, _check_terminator, _print_operands, "yield %a", _parse_terminator, has_type=False),
+    OpFormat("yield", None, 0, 0, _check_terminator, _print_operands, "yield %a", _parse_terminator, has_type=False, constants="result..."),
     OpFormat("condition", None, 0, 0, _check_terminator, _print_operands, "condition %p",
-             _parse_terminator, has_type=False),
+             _parse_terminator, has_type=False, constants="bool"),
     OpFormat("call", None, None, 0, _check_call, _print_call, "%r = call @f(%a) : ({type}) -> {type}",
-             has_type=False, needs_names=False),
+             has_type=False, needs_names=False, constants="result..."),
     OpFormat("trap", 0, 0, 0, _check_trap, _print_trap, 'trap "message"', has_type=False),
-    OpFormat("assert", 1, 0, 0, _check_assert, _print_assert, 'assert %p, "message"', has_type=False),
+    OpFormat("assert", 1, 0, 0, _check_assert, _print_assert, 'assert %p, "message"', has_type=False, constants="bool"),
     OpFormat("debug_print", None, 0, 0, _check_debug_print, _print_debug_print, 'debug_print "i=%u" %i',
-             has_type=False),
+             has_type=False, constants="-..."),
     # its buffers and parameters differ by row, and so does its example
     OpFormat("kernel", 0, 0, 0, _check_kernel, _print_kernel, ""),
 )}

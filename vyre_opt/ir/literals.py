@@ -109,6 +109,21 @@ def encode(literal: Literal, dtype: DataType) -> int:
     return arith.wrap(number, dtype)
 
 
+def encode_constant(written: Literal | list[Literal], dtype: DataType) -> Any:
+    """The value of a `const`: a literal stands for all lanes, a list has one for each.  Raises LiteralError."""
+    element = dtype.element
+    if not element.has_arithmetic:
+        raise LiteralError(f"no constant of {dtype} exists")
+    if not isinstance(written, list):
+        return encode(written, element)
+    if dtype.is_matrix:
+        raise LiteralError(f"a constant of {dtype} is one value for all elements")
+    if len(written) != dtype.lanes:
+        raise LiteralError(f"{dtype} has {dtype.lanes} lanes, {len(written)} given")
+    lanes = tuple(encode(lane, element) for lane in written)
+    return lanes[0] if len(set(lanes)) == 1 else lanes
+
+
 def show(value: Any, dtype: DataType) -> str:
     """The text of an encoded constant; `encode` reads it back bit for bit."""
     if isinstance(value, DataType):  # a type parameter

@@ -2,7 +2,8 @@
 
 Value names are preserved.  A pass may leave two visible values with one name; the
 second is then printed with a number.  There are two forms: the short one, by the op's format,
-and the generic one, which spells every op alike.  Either may have the locations of all that is
+and the generic one, which spells every op alike.  In version 2 of the text, constants without a name
+of their own are printed in place, in both forms.  Either may have the locations of all that is
 printed, so that they survive where the text is read again.
 """
 
@@ -12,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
+from .constants_in_place import constants_in_place, used_constants
 from .diagnostics import Location
 from .formats import FORMATS, kernel_text, symbol_list, type_list, types_text
 from .grids import Grid, params_of, show_extent
@@ -19,6 +21,7 @@ from .literals import quote, show
 from .ops import OPS
 from .pipeline import HostRead, KernelStage, Launch, LaunchParam, Note, Pipeline, Repeat, Stage
 from .program import NO_ATTRS, Block, Buffer, Func, Module, Op, Param, Program, Spec, Value
+from .rewrite import constant_value
 from .shapes import declared_shape
 from .types import DTYPE
 
@@ -41,35 +44,53 @@ _PRINT["target"] = _print_of_target
 
 
 def print_program(
-    item: Module | Program | Func | Pipeline, generic: bool = False, locations: bool = False
+    item: Module | Program | Func | Pipeline,
+    generic: bool = False,
+    locations: bool = False,
+    version: int | None = None,
 ) -> str:
     """The text of a module, or of one item as a module of its own.
 
-    `generic`: every op in the generic form.  `locations`: with where each op, declaration, stage and item was written.
+    `generic`: every op in the generic form.  `locations`: with where each op, declaration, stage and item was written;
+    constants are ops of their own then.  `version`: of the format, 1 or 2; None is that of the module, and 1 for an item.
+    A text has version 2 where it needs it.
     """
-    printer = Printer(generic, locations=locations)
+    if version is None:
+        version = item.version if isinstance(item, Module) else 1
+    printer = Printer(generic, locations=locations, version=version)
     for part in item.order if isinstance(item, Module) else [item]:
         printer.item(part)
     return f"vyre {printer.version}\n" + "".join(printer.lines)
 
 
-def canonical_text(item: Program | Func | Pipeline) -> str:
+def canonical_text(item: Program | Func | Pipeline, exact: bool = False) -> str:
     """The text of an item with values numbered in order, and unordered things sorted by name.
 
-    Equal for items that differ in value names only, or in the order of declarations, parameters and flags.
+    Equal for items that differ in value names only, in the order of declarations, parameters and flags, or, unless it
+    is to be `exact`, in where constants are defined and how often.
     """
-    printer = Printer(generic=False, numbered=True)
+    printer = Printer(generic=False, numbered=True, exact=exact)
     printer.item(item)
     return "".join(printer.lines)
 
 
 class Printer:
-    def __init__(self, generic: bool, numbered: bool = False, locations: bool = False) -> None:
+    def __init__(
+        self,
+        generic: bool,
+        numbered: bool = False,
+        exact: bool = False,
+        locations: bool = False,
+        version: int = 1,
+    ) -> None:
         self.lines: list[str] = []
         self.generic = generic
         self.locations = locations
-        self.version = 2 if locations else 1  # of the format: the first that has all that was printed
+        self.version = 2 if locations else version  # of the format: raised to the first that has all that was printed
+        self.has_constants_in_place = version >= 2 and not locations
         self.numbered = numbered
+        self.exact = exact
+        self.count = 0
         self.names: dict[Value, str] = {}
         self.visible: set[str] = set()
         self.suffixes: dict[str, int] = {}
@@ -80,7 +101,8 @@ class Printer:
     def define(self, value: Value) -> str:
         """A name for `value` that no visible value has."""
         if self.numbered:
-            name = f"%{len(self.names)}"
+            name = f"%{self.count}"
+            self.count += 1
         else:
             name = "%" + value.name
             if name in self.visible:
@@ -88,6 +110,14 @@ class Printer:
             self.visible.add(name)
         self.names[value] = name
         return name
+
+    def rename(self, value: Value, name: str) -> None:
+        """Let `value` have a name that is visible, or the next number."""
+        if self.numbered:
+            self.define(value)
+        else:
+            self.names[value] = name
+            self.visible.add(name)
 
     def fresh(self, name: str) -> str:
         base = re.sub(r"_\d+$", "", name)
@@ -107,13 +137,22 @@ class Printer:
 
     def item(self, item: Program | Func | Pipeline) -> None:
         self.lines.append("\n")
-        self.names, self.visible, self.suffixes = {}, set(), {}
+        self.names, self.visible, self.suffixes, self.count = {}, set(), {}, 0
+        if not isinstance(item, Pipeline):
+            self.constants(item.body)
         if isinstance(item, Program):
             self.program(item)
         elif isinstance(item, Func):
             self.func(item)
         else:
             self.pipeline(item)
+
+    def constants(self, body: Block) -> None:
+        """Let the constants that are printed in place be their text wherever they are used."""
+        if self.numbered and not self.exact:
+            self.names = {v: f"{_constant(v)}:{v.type}" for v in used_constants(body)}
+        elif self.has_constants_in_place:
+            self.names = {v: _constant(v) for v in constants_in_place(body)}
 
     def program(self, program: Program) -> None:
         grid = f" grid({_dims(program.grid)})" if program.grid else ""
@@ -209,6 +248,8 @@ class Printer:
                 self.version = row.since
             if has_attrs and row.name == "len" and "dimension" in op.attrs:
                 self.version = max(self.version, 2)
+            if op.definition.format == "const" and op.results and op.results[0] in names:
+                continue  # it is printed in place
             if op.regions or self.generic:
                 self.nested(op)
                 continue
@@ -289,6 +330,10 @@ def _buffer(buffer: Buffer) -> str:
 def _spec(spec: Spec) -> str:
     default = "" if spec.default is None else f" = {show(spec.default, spec.dtype)}"
     return f"  spec @{spec.name} : {spec.dtype}{default}\n"
+
+
+def _constant(value: Value) -> str:
+    return show(constant_value(value), value.type)
 
 
 def _stage(p: Printer, stage: Launch | HostRead | KernelStage) -> str:

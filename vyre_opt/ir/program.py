@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from .literals import show
 from .pipeline import Pipeline
 from .text_form import TextForm
 from .types import DTYPE, DataType
@@ -48,6 +49,12 @@ class AccessMode(StrEnum):
     CLUSTER = "cluster"
 
 
+class Unnamed(str):
+    """The name of a constant that no author named: it is written in place, and has the name where it has to have one."""
+
+    __slots__ = ()
+
+
 class Value:
     """An SSA value: the result of an op, or an argument of a block.  Identity is equality."""
 
@@ -57,6 +64,18 @@ class Value:
         self.name = name
         self.type = type
         self.owner = owner
+
+    @property
+    def is_unnamed_constant(self) -> bool:
+        """Whether a `const` defines it that no author named."""
+        owner = self.owner
+        return type(self.name) is Unnamed and isinstance(owner, Op) and owner.definition.format == "const"
+
+    def __str__(self) -> str:
+        """What a message calls it."""
+        if self.is_unnamed_constant:
+            return show(cast(Op, self.owner).attrs["value"], self.type)
+        return f"%{self.name}"
 
     def __repr__(self) -> str:
         return f"%{self.name}: {self.type}"
@@ -347,13 +366,17 @@ class Func(TextForm):
 
 @dataclass(slots=True, eq=False)
 class Module(TextForm):
-    """The contents of one `.vyre` text.  `order` keeps the items as they were written."""
+    """The contents of one `.vyre` text.  `order` keeps the items as they were written.
+
+    `version`: of the text's format.  In version 2, constants without a name are printed in place.
+    """
 
     programs: dict[str, Program] = field(default_factory=dict)
     funcs: dict[str, Func] = field(default_factory=dict)
     pipelines: dict[str, Pipeline] = field(default_factory=dict)
     order: list[Program | Func | Pipeline] = field(default_factory=list)
     source: Source | None = None
+    version: int = 1
 
     def add(self, item: Program | Func | Pipeline) -> None:
         """Append `item`; a later item of the same kind and name does not replace the first."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, render_all
-from ..ir.fingerprint import fingerprint
+from ..ir.fingerprint import exact_fingerprint
 from ..ir.program import Module
 from ..ir.structure import check_structure
 from ..ir.verifier import verify
@@ -191,7 +191,7 @@ def _check(running: Pass, module: Module, changed: bool, before: bytes, size: in
             raise PassFailure(running.name, "left a module that does not verify", errors)
     if changed and _count_ops(module) != size:
         return None  # it has changed indeed, and counting is far cheaper than a fingerprint
-    after = fingerprint(module)
+    after = exact_fingerprint(module)
     if changed != (after != before):
         claimed, actual = ("a change", "nothing changed") if changed else ("no change", "something changed")
         raise PassFailure(running.name, f"reported {claimed}, but {actual}")
@@ -201,7 +201,7 @@ def _check(running: Pass, module: Module, changed: bool, before: bytes, size: in
 def _size_and_fingerprint(module: Module, known: bytes | None) -> tuple[int, bytes]:
     """The count of ops, and the fingerprint if it is not known.  Raises DiagnosticError for a module without one."""
     try:
-        return _count_ops(module), known or fingerprint(module)
+        return _count_ops(module), known or exact_fingerprint(module)
     except Exception:
         errors = _errors(module)
         if errors:

@@ -33,7 +33,8 @@ from .scopes import Symbol
 from .stage_actions import StageActions
 
 FORMAT_VERSIONS = ("1", "2")
-"""2 has runtime scalars, preferences, clusters and buffers of several dimensions; a text of either version may use what both have."""
+"""2 has runtime scalars, preferences, clusters, buffers of several dimensions and constants in place, and may leave types out.
+But for the last two, a text of either version may use what both have."""
 
 Item = Program | Func | Pipeline
 D = TypeVar("D", Spec, Param)
@@ -44,7 +45,6 @@ class ModuleActions(StageActions):
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
-        self.module = Module(source=source)
         self.parameters: dict[str, DataType] = {}  # type parameters of the program that is being read
         self.broken_heads: set[int] = set()  # offsets of items whose first line has a syntax error
 
@@ -55,7 +55,9 @@ class ModuleActions(StageActions):
         return self.module
 
     def version(self, place: int, end: int, number: str) -> None:
-        if number not in FORMAT_VERSIONS:
+        if number in FORMAT_VERSIONS:
+            self.module.version = int(number)
+        else:
             help = f"this vyre-opt reads {' and '.join(f'`vyre {v}`' for v in FORMAT_VERSIONS)}"
             self.error(f"this text is in format version {number[:20]}", place, end, help)
 
@@ -142,6 +144,8 @@ class ModuleActions(StageActions):
                 head.stages.append(item)
         if not isinstance(head, Pipeline):
             self.fill(head.body, ops)
+            if self.has_open_yields:
+                self.type_yields(head.body, head.results if isinstance(head, Func) else ())
             if self.unbalanced:
                 self.unbalance(head)
         if isinstance(head, Func):
@@ -254,6 +258,7 @@ class ModuleActions(StageActions):
 
     def declaration(self, item: D, is_valid: bool, written: WrittenLocation | None) -> D:
         """`item`, located where its text says."""
+        self.scalars[item.name] = item.dtype
         if written is not None:
             self.placed.append((item, written))
         if not is_valid:

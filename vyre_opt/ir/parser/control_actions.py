@@ -44,6 +44,7 @@ class ControlActions(OpActions):
         block.ops = [op for op in ops if op is not None]
         if len(block.ops) < len(ops):
             self.holes.mark_invalid(block)
+        block.ops = self.with_constants(block.ops)
 
     def drop_bare_yield(self, block: Block) -> None:
         """Remove a yield without operands, which the text may have and the IR has not."""
@@ -56,9 +57,8 @@ class ControlActions(OpActions):
     def step(self, place: int, end: int, bound: int | Value) -> int | Value:
         return bound
 
-    def iter_arg(self, place: int, end: int, name: str, init: str, dtype: DataType) -> tuple[Any, ...]:
-        at = Location(self.source, place, end).find(init)
-        return result_names(name)[0], self.use(init, at.start), dtype
+    def iter_arg(self, place: int, end: int, name: str, init: Value, dtype: DataType) -> tuple[Any, ...]:
+        return result_names(name)[0], self.typed(init, dtype), dtype
 
     def for_head(
         self,
@@ -85,6 +85,9 @@ class ControlActions(OpActions):
 
     def structured(self, place: int, end: int, head: tuple[Any, ...], *blocks: Block) -> Op:
         row, operands, types, attrs, results, loc = head
+        if self.has_open_yields:
+            for block in blocks:
+                self.type_yields(block, types)
         return self.finish(row, operands, types, attrs, blocks, results, loc)
 
     def while_head(
@@ -104,10 +107,10 @@ class ControlActions(OpActions):
         return self.structured(place, end, head[:-1], head[-1], body)
 
     def if_head(
-        self, place: int, end: int, results: str | None, condition: str, types: list[DataType] | None
+        self, place: int, end: int, results: str | None, condition: Value, types: list[DataType] | None
     ) -> tuple[Any, ...]:
         loc = Location(self.source, place, end)
-        value = self.use(condition, loc.find(condition).start)
+        value = self.typed(condition, DataType.BOOL)
         return OPS["if"], (value,), types or (), NO_ATTRS, results, loc
 
     def region_head(
@@ -129,12 +132,22 @@ class ControlActions(OpActions):
         loc = Location(self.source, place, end)
         attrs = {"callee": symbol[0]}
         errors = self.error_count
+        operands = operands or []
+        callee = self.module.funcs.get(symbol[0])
+        if types is None and callee is not None and (self.has_pending or self.module.version > 1):
+            # the types that it was declared with
+            self.type_operands(operands, [param.type for param in callee.params])
+            types = list(callee.results)
+        elif types is not None:
+            self.written_types("call", operands, params or (), loc)
+        else:
+            self.type_operands(
+                operands, [None] * len(operands), "write `: (u32) -> ()`, or the like, behind it"
+            )
         if types is None and results:
             self.error("a call that gives results needs their types", place, end)
             types = [UNKNOWN] * len(result_names(results))  # so that their uses are no errors
-        if types is not None:
-            self.written_types("call", operands or (), params or (), loc)
-        op = self.finish(OPS["call"], tuple(operands or ()), types or [], attrs, (), results, loc)
+        op = self.finish(OPS["call"], tuple(operands), types or [], attrs, (), results, loc)
         if self.error_count > errors:
             self.holes.mark_invalid(op)
         return op
@@ -143,15 +156,17 @@ class ControlActions(OpActions):
         attrs = {"message": unquote(message)}
         return self.finish(OPS["trap"], (), (), attrs, (), None, Location(self.source, place, end))
 
-    def assert_op(self, place: int, end: int, condition: str, message: str) -> Op:
+    def assert_op(self, place: int, end: int, condition: Value, message: str) -> Op:
         loc = Location(self.source, place, end)
-        value = self.use(condition, loc.find(condition).start)
+        value = self.typed(condition, DataType.BOOL)
         return self.finish(OPS["assert"], (value,), (), {"message": unquote(message)}, (), None, loc)
 
     def debug_print(self, place: int, end: int, format: str, operands: list[Value] | None = None) -> Op:
         attrs = {"format": unquote(format)}
         loc = Location(self.source, place, end)
-        return self.finish(OPS["debug_print"], tuple(operands or ()), (), attrs, (), None, loc)
+        operands = operands or []
+        self.type_operands(operands, [None] * len(operands), "write it into the format")
+        return self.finish(OPS["debug_print"], tuple(operands), (), attrs, (), None, loc)
 
     # --- named kernels ----------------------------------------------------------------
 

@@ -11,7 +11,8 @@ from ..literals import Literal, LiteralError
 from ..ops import OPS, OpDef
 from ..program import Block, Op, Value
 from ..types import UNKNOWN, DataType
-from .scopes import Scopes, Symbol, result_names
+from .constant_actions import ConstantActions
+from .scopes import Symbol, result_names
 
 _EMPTY_TAIL = Tail()
 _PARTS_BEHIND = re.compile(r"[ \t]*(?:<[^>\n]*>|\w+)", re.ASCII)
@@ -20,7 +21,7 @@ _WORD = re.compile(r"\w+", re.ASCII)
 BUFFER_FLAGS = ("read", "write", "read_write", "workgroup", "live_in", "live_out", "binding")
 
 
-class OpActions(Scopes):
+class OpActions(ConstantActions):
     """The parts of such an op, then the op."""
 
     # --- the parts of a simple op -----------------------------------------------------
@@ -55,27 +56,11 @@ class OpActions(Scopes):
     def modifiers(self, place: int, end: int, words: list[str]) -> list[str]:
         return words
 
-    def access_literal(self, place: int, end: int, literal: Literal) -> tuple[Any, ...]:
-        return "literal", (), literal
-
-    def access_literals(
-        self, place: int, end: int, first: Literal, rest: list[Literal] | None = None
-    ) -> tuple[Any, ...]:
-        return "literals", (), [first, *(rest or ())]
-
     def access_symbol(self, place: int, end: int, symbol: Symbol) -> tuple[Any, ...]:
         return "symbol", (), symbol[0]
 
     def access_dimension(self, place: int, end: int, symbol: Symbol, number: str) -> tuple[Any, ...]:
         return "dimension", (), symbol[0], self.integer(place, end, number)
-
-    def indices(self, place: int, end: int, first: str, rest: list[str] | None = None) -> list[Value]:
-        names, at, values = (first, *(rest or ())), place, []
-        for name in names:
-            at = self.source.text.find(name, at)
-            values.append(self.use(name, at))
-            at += len(name)
-        return values
 
     def access_load(self, place: int, end: int, symbol: Symbol, indices: list[Value]) -> tuple[Any, ...]:
         return "load", indices, symbol[0]
@@ -113,6 +98,8 @@ class OpActions(Scopes):
         if row is None:
             self.unknown_word(name, self.source.text.find(name, place + len(results)))
         else:
+            if self.has_pending or (tail.dtype is None and name == "load"):
+                tail = self.typed_tail(row, tail, place, end)
             try:
                 operands, types, attrs = FORMATS[row.format].parse(row, tail)
             except (Malformed, LiteralError) as error:
@@ -141,6 +128,8 @@ class OpActions(Scopes):
                 self.holes.add_lost_names(self.owners[0], (tail.access[2],))
                 self.holes.mark_invalid(self.owners[0])
             return None
+        if self.has_pending:
+            tail = self.typed_tail(row, tail, place, end)
         try:
             operands, types, attrs = FORMATS[row.format].parse(row, tail)
         except (Malformed, LiteralError) as error:
@@ -157,15 +146,8 @@ class OpActions(Scopes):
         `start`: of the statement; `place`: of the op's name.
         """
         from ..synonyms import lookup
-        from .literal_operands import literal_operand
 
         text, behind = self.source.text, place + len(row.name)
-        is_literal = tail.access is not None and tail.access[0] in ("literal", "literals")
-        if is_literal and row.format != "id":
-            number = literal_operand(text[start:end], start, self.scope, self.declared)
-            if number is not None:
-                self.error(number.message, number.start, number.end, number.help)
-                return
         if (
             tail is _EMPTY_TAIL
         ):  # what follows the name is none of its parts, and would only be wrong once more
@@ -185,15 +167,21 @@ class OpActions(Scopes):
 
     def op_spec(self, place: int, end: int, results: str, symbol: Symbol, dtype: DataType | None) -> Op:
         loc = Location(self.source, place, end)
+        dtype = dtype or self._declared_type(symbol[0])
         if dtype is None:
             self.error("spec: needs its type: spec @name : u32", place, end)
         return self.finish(OPS["spec"], (), (dtype or UNKNOWN,), {"spec": symbol[0]}, (), results, loc)
 
     def op_param(self, place: int, end: int, results: str, symbol: Symbol, dtype: DataType | None) -> Op:
         loc = Location(self.source, place, end)
+        dtype = dtype or self._declared_type(symbol[0])
         if dtype is None:
             self.error("param: needs its type: param @name : u32", place, end)
         return self.finish(OPS["param"], (), (dtype or UNKNOWN,), {"param": symbol[0]}, (), results, loc)
+
+    def _declared_type(self, name: str) -> DataType | None:
+        """That of a spec constant or param, which version 2 may leave out where it is read."""
+        return self.scalars.get(name) if self.module.version > 1 else None
 
     def unknown_word(self, name: str, place: int, is_bare: bool = False) -> None:
         """Report a word in the place of an op's name, and suppress syntax errors in the rest of its line.

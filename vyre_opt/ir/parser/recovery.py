@@ -160,7 +160,6 @@ class RecoveringActions(ModuleActions):
     def _foreign_in(self, span: tuple[int, int], state: int, token: Token) -> bool:
         """`_foreign` in a part of a line."""
         from .foreign_syntax import Statement, foreign_construct, foreign_word
-        from .literal_operands import literal_operand
 
         start, line_end = span
         owner = self.owners[0] if self.owners else None
@@ -172,15 +171,12 @@ class RecoveringActions(ModuleActions):
         line = self.source.text[start:line_end].partition("//")[0]
         at, end = (min(max(offset - start, 0), len(line)) for offset in (token.start, token.end))
         statement = Statement(line, start, at, end, place, self.scope, self.declared)
-        number = literal_operand(line, start, self.scope, self.declared) if place == "op" else None
         if (word := foreign_word(statement)) is not None:
             name, offset, row = word
             message = _UNKNOWN[row.place if row.place in ("type", "flag") else place]
             self.name_error(message.format(name), start + offset, start + offset + len(name), row.help)
             if row.place == "flag" and self.last_buffer is not None:
                 self.holes.mark_invalid(self.last_buffer)
-        elif number is not None and number.start <= token.start:
-            self.error(number.message, number.start, number.end, number.help)
         elif place != "flag" and (advice := foreign_construct(statement)) is not None:
             self._withdraw(advice.start)
             self.name_error(advice.message, advice.start, advice.end, advice.help)

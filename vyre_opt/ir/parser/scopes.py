@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from ..diagnostics import Diagnostic, Location, Source
 from ..literals import LiteralError, read_int, unquote
 from ..parse_holes import ParseHoles
-from ..program import Buffer, Op, Value
+from ..program import Buffer, Module, Op, Value
 from ..types import UNKNOWN, DataType
 from .locations import MAX_NUMBER, WrittenLocation
 
@@ -33,6 +33,7 @@ class Scopes:
 
     def __init__(self, source: Source) -> None:
         self.source = source
+        self.module = Module(source=source)
         self.diagnostics: list[Diagnostic] = []
         # by message and text: the first of those that a text may make again and again
         self.first_errors: dict[tuple[str, str], Diagnostic] = {}
@@ -47,7 +48,9 @@ class Scopes:
         self.has_locations = False
         self.placed: list[tuple[Any, WrittenLocation]] = []  # what a `loc(...)` stands behind
         self.last_buffer: Buffer | None = None
-        self.declared: dict[str, Buffer] = {}  # the buffers of the item that is being read, for suggestions
+        # what the item that is being read declares: its buffers, and the types of its spec constants and params
+        self.declared: dict[str, Buffer] = {}
+        self.scalars: dict[str, DataType] = {}
         self.reported_until = 0  # syntax errors before this offset have been reported in other words
         # Of the item that is being read:
         self.undefined: dict[str, Diagnostic] = {}  # errors about undefined values, one per name
@@ -100,7 +103,7 @@ class Scopes:
     def open_scope(self, owner: Any) -> None:
         if not self.scopes:
             self.undefined, self.redefinitions, self.poisoned, self.unbalanced = {}, [], set(), False
-            self.declared = {}
+            self.declared, self.scalars = {}, {}
         self.scopes.append([])
         self.owners.append(owner)
 
@@ -149,18 +152,6 @@ class Scopes:
         if value is None or not value.type.is_vec or lane not in _LANES:
             return None
         return f"a lane is extracted: extract {vector}[{_LANES[lane]}] : {value.type}"
-
-    def written_types(
-        self, name: str, operands: Sequence[Value], types: Sequence[DataType], loc: Location
-    ) -> None:
-        """Report where the types written in parentheses are not those of the operands."""
-        if len(types) != len(operands):
-            self.error(f"{name}: {len(types)} types for {len(operands)} operands", loc.start, loc.end)
-            return
-        for value, dtype in zip(operands, types, strict=True):
-            if dtype is not value.type and UNKNOWN not in (dtype, value.type):
-                at = loc.find(f"%{value.name}")
-                self.error(f"{name}: %{value.name} is {value.type}, not {dtype}", at.start, at.end)
 
     def integer(self, place: int, end: int, text: str) -> int:
         try:

@@ -5,7 +5,7 @@ BLAKE3 over typed, length-prefixed parts (see `specialization.digest.digest_of`)
     compiler   this version, and a hash of the sources that lower programs
     llvm       the build of LLVM
     target     the machine: its name, features and every option of the compilation
-    program    the fingerprint, and those of the functions that it calls, by name
+    program    the exact fingerprint, since code numbers ops, and those of the functions that it calls, by name
     spec       each constant with its type and bits
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import __version__
-from ...ir.fingerprint import fingerprint
+from ...ir.fingerprint import exact_fingerprint
 from ...ir.program import Module, Program
 from ...specialization.digest import Entry, constant_entry, digest_of
 
@@ -34,7 +34,7 @@ def compile_key(
     return digest_of(
         [
             *_environment(target),
-            ("program", "fingerprint", fingerprint(program)),
+            ("program", "fingerprint", exact_fingerprint(program)),
             *(
                 ("func " + name, "fingerprint", print_)
                 for name, print_ in called_fingerprints(program, module)
@@ -67,7 +67,7 @@ def called_fingerprints(program: Program, module: Module | None) -> list[tuple[s
         if name not in called and name in funcs:  # the lowering reports missing ones
             called.add(name)
             worklist += [op.attrs["callee"] for op in funcs[name].walk() if op.name == "call"]
-    return [(name, fingerprint(funcs[name])) for name in sorted(called)]
+    return [(name, exact_fingerprint(funcs[name])) for name in sorted(called)]
 
 
 def _spec_entry(program: Program, name: str, value: Any) -> Entry:

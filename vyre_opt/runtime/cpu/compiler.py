@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...ir.diagnostics import spelling_at
-from ...ir.fingerprint import fingerprint
+from ...ir.fingerprint import exact_fingerprint
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Module, Program
 from ...lowering.common.matrix_fragments import ROWS, with_fragments
@@ -114,7 +114,7 @@ def compile_program(
     `log`: gets an entry unless the code was in the process.
     """
     values = tuple(sorted(specs.items()))
-    key = (fingerprint(program), *called_fingerprints(program, module), values, host)
+    key = (exact_fingerprint(program), *called_fingerprints(program, module), values, host)
     with _LOCK:
         own = _COMPILING.setdefault(key, threading.Lock())
     with own:
