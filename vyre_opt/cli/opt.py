@@ -51,6 +51,7 @@ Examples:
   vyre-opt -O a.vyre --opt-bisect-limit=12 -o b.vyre
   vyre-opt --emit=ptx --target=sm_90 softmax.vyre -o softmax.ptx
   vyre-opt --emit=mlir softmax.vyre | mlir-opt --verify-each
+  vyre-opt --upgrade softmax.vyre -o softmax.vyre
 
 Quote a pipeline with options: shells give braces a meaning.
 Exit code: 0 done, 1 an error in the input, 2 a wrong command line.
@@ -146,6 +147,11 @@ def check_target(name: str) -> str:
     'Print where each op was written, as loc("file":line:column), which survives a pipe.',
     OUTPUT,
 )
+@flag(
+    "--upgrade",
+    "Write a text of `vyre 1` as `vyre 2`: constants in place, all else as it is written, comments too.",
+    OUTPUT,
+)
 @color_option(OUTPUT)
 @option("--verify-each/--no-verify-each", "Verify after each pass.", CHECKS, default=True)
 @flag(
@@ -237,7 +243,13 @@ def command(ctx: click.Context, /, file: str | None, **options: Any) -> int:
     default = default_passes(options)
     options["passes"] += (default,) if default else ()
     _check_output(ctx, options)
+    is_upgrade = options.pop("upgrade")
+    if is_upgrade:
+        _check_upgrade(ctx, {**options, "run_reproducer": is_reproducer})
     text, name = read_text("-" if file is None else file)
+    if is_upgrade:
+        write_text(_upgraded(text, name, options["split_input_file"]), output)
+        return 0
     if is_reproducer:
         _read_reproducer_options(text, options)
         _check_output(ctx, options)
@@ -253,6 +265,30 @@ def _check_output(ctx: click.Context, options: dict[str, Any]) -> None:
         raise click.UsageError(str(error), ctx) from None
     if options["measure"] and options["emit"] != "html":
         raise click.UsageError("--measure is of --emit=html", ctx)
+
+
+_BESIDE_UPGRADE = ("color", "split_input_file", "verify_each")
+
+
+def _check_upgrade(ctx: click.Context, options: dict[str, Any]) -> None:
+    """Raises UsageError for what has no meaning beside --upgrade, which changes a text and no module."""
+    defaults = {param.name: param.get_default(ctx) for param in command.params}
+    for name, value in options.items():
+        if value and value != defaults.get(name) and name not in _BESIDE_UPGRADE:
+            option = "-O or --pass" if name == "passes" else f"--{name.replace('_', '-')}"
+            raise click.UsageError(f"--upgrade changes the text alone; leave out {option}", ctx)
+
+
+def _upgraded(text: str, name: str, is_split: bool) -> str:
+    """The text in version 2.  Raises DiagnosticError."""
+    from ..ir.upgrade import upgrade
+
+    parts, at = [], 0
+    for source in split(text, name, is_split):
+        start = text.index(source.text, at)
+        parts += [text[at:start], upgrade(source)]
+        at = start + len(source.text)
+    return "".join([*parts, text[at:]])
 
 
 def _read_reproducer_options(text: str, options: dict[str, Any]) -> None:

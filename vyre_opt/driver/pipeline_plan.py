@@ -91,7 +91,7 @@ def _with_counts(module: Module, pipeline: Pipeline, lengths: Mapping[str, int])
             raise BadInputs(f"pipeline @{pipeline.name}: nothing says how long @{name} is")
         buffers[name] = replace(buffer, shape=shape, sizes=())
     copy = replace(pipeline, buffers=buffers, stages=_copy_stages(pipeline.stages))
-    result = Module(source=module.source)
+    result = Module(source=module.source, version=module.version)
     for item in module.order:
         result.add(copy if item is pipeline else item)
     return result

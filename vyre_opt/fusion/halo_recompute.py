@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from ..ir.arith import wrap
 from ..ir.diagnostics import Location
 from ..ir.ops import OPS, SUBGROUP_SIZE
-from ..ir.program import Block, Op, Program, Value
-from ..ir.rewrite import substitute
+from ..ir.program import Block, Op, Program, Unnamed, Value
+from ..ir.rewrite import become, substitute
 from ..ir.types import DataType
 
 __all__ = ["Emitter", "HaloTile", "rebase", "recompute"]
@@ -61,9 +61,8 @@ class Emitter:
 
     def const(self, number: int, dtype: DataType = DataType.U32) -> Value:
         encoded = wrap(number, dtype)
-        new_op = Op(
-            OPS["const"], (), (Value(f"c{encoded % 2**64}", dtype),), {"value": encoded}, (), self.loc
-        )
+        value = Value(Unnamed(f"c{encoded % 2**64}"), dtype)
+        new_op = Op(OPS["const"], (), (value,), {"value": encoded}, (), self.loc)
         self.ops.append(new_op)
         return new_op.result
 
@@ -93,7 +92,8 @@ def rebase(ops: list[Op], tile: HaloTile) -> list[Op]:
             rebased.append(op)
         elif op.name == "len":
             count = wrap(tile.length, op.result.type)
-            rebased.append(Op(OPS["const"], (), op.results, {"value": count}, (), op.loc))
+            become(op, "const", (), {"value": count})
+            rebased.append(op)
         else:
             index = _rebased_index(op.index, tile, rebased, op.loc)
             op.operands = (*op.operands[:-1], index)

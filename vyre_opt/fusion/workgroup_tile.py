@@ -13,6 +13,7 @@ from ..analysis.locality import TileProof
 from ..ir.arith import wrap
 from ..ir.ops import AXES, OPS, SUBGROUP_SIZE
 from ..ir.program import AccessMode, Block, Buffer, Op, Program, Value
+from ..ir.rewrite import become
 from ..ir.types import DataType
 from .halo_recompute import Emitter
 
@@ -63,7 +64,8 @@ class _Rewrite:
                 self.access(op, ops)
             elif op.name == "len" and op.attrs["buffer"] in self.counts:
                 count = wrap(self.counts[op.attrs["buffer"]], op.result.type)
-                ops.append(Op(OPS["const"], (), op.results, {"value": count}, loc=op.loc))
+                become(op, "const", (), {"value": count})
+                ops.append(op)
             else:
                 ops.append(op)
         block.ops = ops

@@ -29,7 +29,21 @@ from .formats import Number, Operand
 from .loops import BOUND_NAMES, Bound
 from .op_methods import OpMethods
 from .ops import OPS, OpDef
-from .program import NO_ATTRS, AccessMode, Block, Buffer, Dim3, Func, Module, Op, Param, Program, Spec, Value
+from .program import (
+    NO_ATTRS,
+    AccessMode,
+    Block,
+    Buffer,
+    Dim3,
+    Func,
+    Module,
+    Op,
+    Param,
+    Program,
+    Spec,
+    Unnamed,
+    Value,
+)
 from .types import DataType, as_type
 
 __all__ = ["Branch", "Builder", "Function", "Loop", "Nest", "Operand"]
@@ -225,6 +239,8 @@ class Builder(OpMethods):
         results = tuple(self.fresh(dtype) for dtype in types)
         if name is not None and results:
             results[0].name = name
+        elif row.format == "const":
+            results[0].name = Unnamed(results[0].name)
         op = Op(row, operands, results, attrs, regions, self._location())
         if self._place is None:
             self._block.ops.append(op)

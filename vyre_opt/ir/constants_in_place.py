@@ -5,17 +5,22 @@ The parser reads what the printer writes: both ask `constant_roles`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 
 from .formats import FORMATS
 from .ops import OpDef
 from .program import Block, Op, Value
-from .rewrite import every_op
+from .rewrite import constant_value, every_op
 from .types import DataType
 
-__all__ = ["constant_roles", "constants_in_place", "used_constants"]
+__all__ = ["constant_roles", "constants_in_place", "fixed_type", "used_constants"]
 
 _FIXED = {"u32": DataType.U32, "bool": DataType.BOOL}
+
+
+def _is_unnamed(value: Value) -> bool:
+    return value.is_unnamed_constant
 
 
 def constant_roles(row: OpDef, count: int) -> list[str]:
@@ -35,17 +40,20 @@ def fixed_type(role: str) -> DataType | None:
     return _FIXED.get(role)
 
 
-def constants_in_place(body: Block) -> set[Value]:
-    """The constants without a name that can stand in place wherever they are used, and are used."""
-    used: set[Value] = set()
+def constants_in_place(body: Block, is_candidate: Callable[[Value], bool] = _is_unnamed) -> set[Value]:
+    """The constants, of the candidates, that are used, and can stand in place wherever they are.
+
+    Those without a name are the candidates if no others are given.  A list of lanes stands in one place only.
+    """
+    uses: Counter[Value] = Counter()
     refused: set[Value] = set()
     for op, place, value in _uses(body):
-        if not value.is_unnamed_constant:
-            continue
-        used.add(value)
-        if value not in refused and not _may_stand(op, place, value):
-            refused.add(value)
-    return used - refused
+        if is_candidate(value):
+            uses[value] += 1
+            is_list = isinstance(constant_value(value), tuple)
+            if (is_list and uses[value] > 1) or not _may_stand(op, place, value):
+                refused.add(value)
+    return uses.keys() - refused
 
 
 def used_constants(body: Block) -> set[Value]:
@@ -62,10 +70,15 @@ def _uses(body: Block) -> Iterator[tuple[Op, int, Value]]:
                 yield op, place, operand
 
 
-def _may_stand(op: Op, place: int, value: Value) -> bool:
-    """Whether the text of `op` says that a literal in this place has the type of `value`."""
+def role_in(op: Op, place: int) -> str:
+    """The role of an operand; see `constant_roles`."""
     roles = constant_roles(op.definition, len(op.operands))
     if op.name == "for":  # numbers among the bounds are attributes, and no constants
         roles = ["-"] * (len(op.operands) - len(op.results)) + roles
-    role = roles[place] if place < len(roles) else "-"
+    return roles[place] if place < len(roles) else "-"
+
+
+def _may_stand(op: Op, place: int, value: Value) -> bool:
+    """Whether the text of `op`, as it is printed, says that a literal in this place has the type of `value`."""
+    role = role_in(op, place)
     return role != "-" and fixed_type(role) in (None, value.type)

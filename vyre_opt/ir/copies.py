@@ -16,7 +16,7 @@ def copy_for(module: Module, entry: Program | Pipeline) -> Module:
     launched: set[str] = set()
     if isinstance(entry, Pipeline):
         launched = {stage.program for stage in entry.walk() if isinstance(stage, Launch)}
-    copied = Module(source=module.source)
+    copied = Module(source=module.source, version=module.version)
     for item in module.order:
         is_launched = isinstance(item, Program) and item.name in launched
         if isinstance(item, Func) or item is entry or is_launched:
@@ -26,7 +26,7 @@ def copy_for(module: Module, entry: Program | Pipeline) -> Module:
 
 def copy_module(module: Module) -> Module:
     """A module with copies of all that is in this one."""
-    copied = Module(source=module.source)
+    copied = Module(source=module.source, version=module.version)
     for item in module.order:
         copied.add(_copy(item))
     return copied

@@ -7,7 +7,7 @@ from typing import Any
 
 from .loops import inits
 from .ops import OPS
-from .program import NO_ATTRS, Block, Func, Module, Op, Program, Value
+from .program import NO_ATTRS, Block, Func, Module, Op, Program, Unnamed, Value
 from .types import DataType
 
 
@@ -38,7 +38,7 @@ def substitute(op: Op, replaced: Mapping[Value, Value]) -> None:
 
 def constant(value: Any, dtype: DataType, name: str, like: Op) -> Op:
     """A `const` of an encoded value, located at `like`."""
-    return Op(OPS["const"], (), (Value(name, dtype),), {"value": value}, (), like.loc)
+    return Op(OPS["const"], (), (Value(Unnamed(name), dtype),), {"value": value}, (), like.loc)
 
 
 def constant_value(value: Value) -> Any:
@@ -50,9 +50,12 @@ def constant_value(value: Value) -> Any:
 def become(op: Op, name: str, operands: tuple[Value, ...], attrs: dict[str, Any] = NO_ATTRS) -> bool:
     """Turn `op` into another op without regions, in place; it keeps its results and its location.
 
-    Returns True, so that a rewrite rule can end with it.
+    A constant is one without a name: what the author named was the computation.  Returns True, so that a rewrite rule
+    can end with it.
     """
     op.definition, op.operands, op.attrs = OPS[name], operands, attrs
+    if name == "const":
+        op.result.name = Unnamed(op.result.name)
     return True
 
 

@@ -16,7 +16,7 @@ from ..ir import arith
 from ..ir.diagnostics import Location
 from ..ir.literals import show_number
 from ..ir.ops import OPS
-from ..ir.program import NO_ATTRS, Block, Op, Value
+from ..ir.program import NO_ATTRS, Block, Op, Unnamed, Value
 from ..ir.types import DataType
 from .bindings import Static
 from .inference import AnyType, OpenType, bind, known, settled, unify
@@ -86,6 +86,8 @@ class Emitter:
         regions: tuple[Block, ...] = (),
     ) -> Op:
         results = tuple([self.fresh(dtype) for dtype in types])
+        if name == "const":
+            results[0].name = Unnamed(results[0].name)
         op = Op(OPS[name], tuple(operands), results, attrs, regions, self.pinned or self.loc)
         self.block.ops.append(op)
         return op

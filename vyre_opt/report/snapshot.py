@@ -31,6 +31,6 @@ def item_texts(module: Module) -> dict[str, str]:
     """The text of each program, function and pipeline, by `program @name` and the like, without the line of the version."""
     texts = {}
     for item in module.order:
-        _, _, text = print_program(item).partition("\n")
+        _, _, text = print_program(item, version=module.version).partition("\n")
         texts[f"{type(item).__name__.lower()} @{item.name}"] = text.lstrip("\n")
     return texts

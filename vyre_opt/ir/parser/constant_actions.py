@@ -9,13 +9,14 @@ A literal is read before what says its type: the type behind the operands, or th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from ..constants_in_place import constant_roles, fixed_type
 from ..diagnostics import Location, suggest
 from ..formats import Tail
-from ..literals import Literal, LiteralError, encode_constant
+from ..literals import Literal, LiteralError, encode_constant, show
 from ..ops import OPS, OpDef
 from ..program import Block, Op, Program, Unnamed, Value
 from ..types import UNKNOWN, DataType
@@ -24,6 +25,8 @@ from .scopes import Scopes
 __all__ = ["ConstantActions", "PendingConstant"]
 
 _DEFAULTS = {"int": DataType.U32, "float": DataType.F32, "bool": DataType.BOOL}
+_SUFFIX = re.compile(r"[fFhuUlL]+\b", re.ASCII)
+"""What other languages write behind a number."""
 _BUFFER_FORMATS = ("load", "store", "atomic")
 """Whose T is that of the buffer's elements if none is written."""
 
@@ -86,30 +89,46 @@ class ConstantActions(Scopes):
     def typed(self, value: Value, dtype: DataType | None, help: str | None = None) -> Value:
         """A constant in place with its type; any other value as it is.
 
-        None: nothing says the type, which is an error; `help`: where to write it.
+        None: nothing says the type, which is an error; `help`: where to write it, if that can be.
         """
         if not isinstance(value, PendingConstant):
             return value
-        loc = value.loc
-        if dtype is None:
-            shown, usual = value.text, value.usual_type
-            where = help or f"write it behind the operands, as in `: {usual}`"
-            help = f"{where}, or name the constant: %c = const {shown} : {usual}"
-            self.error(f"nothing says of which type {shown} is", loc.start, loc.end, help)
-            dtype = UNKNOWN
-        elif self.module.version < 2 and dtype is not UNKNOWN:
-            help = f"write vyre 2 as the first line, or name the constant: %c = const {value.text} : {dtype}"
-            self.error("an operand is a value in `vyre 1`", loc.start, loc.end, help)
-        encoded: Any = 0
-        try:
-            encoded = 0 if dtype is UNKNOWN else encode_constant(value.written, dtype)
-        except LiteralError as error:
-            self.error(str(error), loc.start, loc.end)
-            dtype = UNKNOWN
+        encoded = self._encoded(value, dtype, help)
+        if encoded is None:
+            encoded, dtype = 0, UNKNOWN
         self.has_placed = True
-        constant = Value(Unnamed("c"), dtype)
-        Op(OPS["const"], (), (constant,), {"value": encoded}, (), loc)
+        constant = Value(Unnamed("c"), dtype or UNKNOWN)
+        Op(OPS["const"], (), (constant,), {"value": encoded}, (), value.loc)
         return constant
+
+    def _encoded(self, pending: PendingConstant, dtype: DataType | None, help: str | None) -> Any:
+        """The value of a constant of a type; None after an error."""
+        loc, shown = pending.loc, pending.text
+        if suffix := _SUFFIX.match(self.source.text, loc.end):
+            message = f"the type of a constant is none of its letters: {suffix[0]}"
+            self.error(message, loc.start, suffix.end(), f"write {shown}")
+            line_end = self.source.text.find("\n", loc.end)
+            self.reported_until = line_end if line_end >= 0 else len(self.source.text)
+            return None
+        if dtype is UNKNOWN:
+            return None
+        if dtype is None:
+            usual = pending.usual_type
+            help = f"{help}, or" * bool(help) + f" name the constant: %c = const {shown} : {usual}"
+            self.error(f"nothing says of which type {shown} is", loc.start, loc.end, help.strip())
+            return None
+        try:
+            encoded = encode_constant(pending.written, dtype)
+        except LiteralError as error:
+            is_fraction = pending.usual_type.is_float and dtype.element.is_int
+            help = f"cast the other operands from {dtype} to f32 first" if is_fraction else None
+            self.error(str(error), loc.start, loc.end, help)
+            return None
+        if self.module.version < 2:
+            help = f"write vyre 2 as the first line, or name the constant: %c = const {show(encoded, dtype)} : {dtype}"
+            message = "an operand is a value in `vyre 1`"
+            self.name_error(message, loc.start, loc.end, help, what=message)
+        return encoded
 
     def typed_tail(self, row: OpDef, tail: Tail, place: int, end: int) -> Tail:
         """The parts of an op, which stands between two offsets, with the types of constants in place and of a load."""
@@ -126,8 +145,15 @@ class ConstantActions(Scopes):
             tail = tail._replace(dtype=written)
         roles = constant_roles(row, len(operands))
         roles += ["?"] * (len(operands) - len(roles))  # too many operands, which is an error of its own
-        types = [_type_in(role, written) for role in roles]
-        return tail._replace(operands=[self.typed(v, t) for v, t in zip(operands, types, strict=False)])
+        placed = [
+            self.typed(
+                value,
+                _type_in(role, written),
+                None if role == "-" else f"write `: {_usual_type(value)}` behind the operands",
+            )
+            for value, role in zip(operands, roles, strict=False)
+        ]
+        return tail._replace(operands=placed)
 
     def _written_type(self, row: OpDef, tail: Tail, loc: Location) -> DataType | None:
         """The T of an op: as it is written, or else that of its buffer's elements, or of the first operand that has it."""

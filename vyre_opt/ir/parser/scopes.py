@@ -83,10 +83,15 @@ class Scopes:
 
         return advice(word, place, known)
 
-    def name_error(self, message: str, place: int, end: int, help: str | None) -> None:
-        """Report a mistake that a text may make many times, such as a wrong name: as one error with its places."""
+    def name_error(
+        self, message: str, place: int, end: int, help: str | None, what: str | None = None
+    ) -> None:
+        """Report a mistake that a text may make many times, such as a wrong name: as one error with its places.
+
+        `what`: the same for all of them, if their text is not.
+        """
         error = self.error(message, place, end, help)
-        first = self.first_errors.setdefault((message, self.source.text[place:end]), error)
+        first = self.first_errors.setdefault((message, what or self.source.text[place:end]), error)
         if first is not error:
             first.add_place(error.loc)
             self.repeated.add(id(error))

@@ -1,0 +1,118 @@
+"""A text of version 1 in version 2: its constants in place, and the rest as its author wrote it, comments too.
+
+    %c16 = const 16 : u32           %n = mul %w, 16 : u32
+    %n = mul %w, %c16 : u32
+
+A constant stays where its name is needed: as the bound of a loop, as an index of another type than u32, where no type is
+written that a number could have, and as a list of lanes that is used more than once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from .constants_in_place import constants_in_place, fixed_type, role_in
+from .diagnostics import Location, Source
+from .fingerprint import fingerprint
+from .literals import show
+from .parser import parse_source
+from .program import Func, Op, Program, Value
+from .rewrite import constant_value, every_op
+from .verifier import check
+
+__all__ = ["upgrade"]
+
+_SKIPPED = r"(?:\s+|//[^\n]*)"
+_VERSION = re.compile(rf"{_SKIPPED}*+vyre{_SKIPPED}++(?P<number>1)\b")
+_TOKEN = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|//[^\n]*|%[\w.$]+|:", re.ASCII)
+"""What may hold the name of a value, or look as if it did, and the sign before a type."""
+_CONSTANT = re.compile(r"%[\w.$]+\s*=\s*const\s+(?P<literal>[^:/\n]*[^:/\s])\s*:", re.ASCII)
+
+Edit = tuple[int, int, str]
+"""What is written in the place of the text between two offsets."""
+
+
+def upgrade(source: Source) -> str:
+    """The text of `source` in version 2, of the same fingerprint; one of version 2 as it is.
+
+    Raises DiagnosticError for the errors that the text has.
+    """
+    module = parse_source(source)
+    check(module)
+    if module.version > 1:
+        return source.text
+    version = _VERSION.match(source.text)
+    assert version is not None, "a text without errors begins with its version"
+    edits: list[Edit] = [(*version.span("number"), "2")]
+    for item in module.order:
+        if isinstance(item, Program | Func):
+            edits += _edits(item)
+    text = _edited(source.text, edits)
+    upgraded = parse_source(Source(text, source.name))
+    check(upgraded)
+    assert fingerprint(upgraded) == fingerprint(module), "the text upgraded is another program"
+    return text
+
+
+def _edits(item: Program | Func) -> Iterator[Edit]:
+    """What changes in the text of an item."""
+    refused = {value for op in every_op(item.body) for value in _untyped(op)}
+    chosen = constants_in_place(item.body, lambda value: value not in refused)
+    for op in every_op(item.body):
+        assert op.loc is not None
+        if op.definition.format == "const" and op.result in chosen:
+            yield _removal(op.loc)
+            continue
+        literals = {f"%{value.name}": _literal(value) for value in op.operands if value in chosen}
+        for start, end, token in _tokens(op.loc) if literals else ():
+            if token in literals:
+                yield start, end, literals[token]
+
+
+def _untyped(op: Op) -> list[Value]:
+    """The operands of `op` whose types its text leaves to them."""
+    if op.definition.is_terminator or op.name in ("for", "while"):
+        return []
+    assert op.loc is not None
+    text = op.loc.source.text[op.loc.start : op.loc.end]
+    is_typed = '"' in text.partition("(")[0] or any(token == ":" for _, _, token in _tokens(op.loc))
+    places = range(0 if is_typed else len(op.operands))
+    return [op.operands[place] for place in places if fixed_type(role_in(op, place)) is None]
+
+
+def _tokens(loc: Location) -> Iterator[tuple[int, int, str]]:
+    """The names of values and the colons at a place, with their offsets."""
+    for match in _TOKEN.finditer(loc.source.text, loc.start, loc.end):
+        if match[0][0] in "%:":
+            yield match.start(), match.end(), match[0]
+
+
+def _literal(value: Value) -> str:
+    """A constant as its author wrote it, so that 0xff stays that."""
+    owner = value.owner
+    assert isinstance(owner, Op)
+    assert owner.loc is not None
+    written = _CONSTANT.match(owner.loc.source.text, owner.loc.start, owner.loc.end)
+    return written["literal"] if written is not None else show(constant_value(value), value.type)
+
+
+def _removal(loc: Location) -> Edit:
+    """Remove a statement, and its line if nothing else is on it; a comment behind it stays."""
+    text = loc.source.text
+    start, end = text.rfind("\n", 0, loc.start) + 1, text.find("\n", loc.end)
+    end = len(text) if end < 0 else end
+    if text[start : loc.start].strip():  # behind another statement
+        return len(text[: loc.start].rstrip(" \t")), loc.end, ""
+    rest = text[loc.end : end].strip()
+    if rest:
+        return loc.start, loc.end + len(text[loc.end : end]) - len(text[loc.end : end].lstrip()), ""
+    return start, min(end + 1, len(text)), ""
+
+
+def _edited(text: str, edits: list[Edit]) -> str:
+    parts, at = [], 0
+    for start, end, written in sorted(edits):
+        parts += [text[at:start], written]
+        at = end
+    return "".join([*parts, text[at:]])
