@@ -78,7 +78,7 @@ def test_a_preference_is_of_the_second_version(percent: int) -> None:
     assert print_program(module) == text
     generic = print_program(module, generic=True)
     assert print_program(parse(generic)) == text
-    plain = parse(text.replace(f" prefer(shared = {percent})", ""))
+    plain = parse(text.replace(f" prefer(shared = {percent})", "").replace("vyre 2", "vyre 1"))
     assert print_program(plain).startswith("vyre 1\n")
     assert fingerprint(plain) != fingerprint(module)
 

@@ -6,12 +6,18 @@ A failure shows a reduced program.  For more programs, set VYRE_PROPERTY_PROGRAM
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from support import Settings, random_program
 from support.campaign import Report, campaign
-from support.properties import baseline, check_pipeline, check_text
+from support.properties import baseline, check_pipeline, check_text, run
 from support.quick import quick
+from support.sample import Sample
 
+from vyre_opt import fingerprint, parse, print_program
+from vyre_opt.ir.diagnostics import Source
+from vyre_opt.ir.upgrade import upgrade
 from vyre_opt.passes.registry import pass_names
 
 SMALL = Settings(statements=5, depth=2, expression_depth=2)
@@ -49,3 +55,26 @@ def test_text_of_every_notation(first: int) -> None:
     """fastmath flags and bits of NaNs, which the other programs leave out, print and parse back."""
     for seed in range(first, first + 10):
         check_text(random_program(seed, NOTATION))
+
+
+def in_version_2(sample: Sample) -> Iterator[str]:
+    """The text of a program in version 2: as it is printed, in both forms, and as its text is upgraded."""
+    yield print_program(sample.module, version=2)
+    yield print_program(sample.module, version=2, generic=True)
+    yield upgrade(Source(print_program(sample.module)))
+
+
+@pytest.mark.parametrize("first", quick(range(8000, 8040, 10)))
+def test_programs_mean_the_same_in_version_2(first: int) -> None:
+    """The constants in place are those that were named: the same fingerprint, and the same outputs bit by bit."""
+    for seed in range(first, first + 10):
+        sample = random_program(seed, NOTATION)
+        before = baseline(sample, seed)
+        for text in in_version_2(sample):
+            module = parse(text)
+            assert fingerprint(module) == fingerprint(sample.module), text
+            assert isinstance(before.outcome, dict), "a sound program"
+            after = run(module.programs["main"], module, sample.grid, before.inputs)
+            assert {name: array.tobytes() for name, array in after.items()} == {
+                name: array.tobytes() for name, array in before.outcome.items()
+            }, text

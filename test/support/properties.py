@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -55,24 +56,24 @@ class Broken(Exception):
 
 
 def check_text(sample: Sample) -> None:
-    """The program verifies; both forms of its text parse to it and print the same bytes."""
+    """The program verifies; both forms of its text, in both versions, parse to it and print the same bytes."""
     module = sample.module
     text = print_program(module)
     errors = [d for d in verify(module) if d.severity == "error"]
     if errors:
         raise Broken("text", f"does not verify: {render(errors[0])}", text)
     print_ = fingerprint(module)
-    for generic in (False, True):
-        form = "generic" if generic else "short"
-        printed = print_program(module, generic=generic)
+    for generic, version in product((False, True), (1, 2)):
+        form = f"{'generic' if generic else 'short'} form of version {version}"
+        printed = print_program(module, generic=generic, version=version)
         try:
             again = parse(printed)
         except DiagnosticError as wrong:
-            raise Broken("text", f"the {form} form does not parse: {wrong}", printed) from None
+            raise Broken("text", f"the {form} does not parse: {wrong}", printed) from None
         if print_program(again, generic=generic) != printed:
-            raise Broken("text", f"the {form} form prints as other bytes after parsing", printed)
+            raise Broken("text", f"the {form} prints as other bytes after parsing", printed)
         if fingerprint(again) != print_:
-            raise Broken("text", f"the {form} form parses to another program", printed)
+            raise Broken("text", f"the {form} parses to another program", printed)
 
 
 MAX_STEPS = 500_000

@@ -160,6 +160,9 @@ class BodyChecker:
             self.error(op, f"{op.name}: {problem}")
             return
         value, message = problem
+        if value.is_unnamed_constant and isinstance(value.owner, Op):  # it is written where it is used
+            self.error(op, f"{op.name}: {message}", value.owner.loc)
+            return
         where = op.loc.find(f"%{value.name}") if op.loc else None
         error = self.error(op, f"{op.name}: {message}", where)
         if isinstance(value.owner, Op) and value.owner is not op:
@@ -191,7 +194,7 @@ class BodyChecker:
         else:
             for value, dtype in zip(end.operands, types, strict=True):
                 if value.type is not dtype and not self.poisoned(value.type, dtype):
-                    self.error(end, f"%{value.name} is {value.type} where {dtype} is wanted")
+                    self.error(end, f"{value} is {value.type} where {dtype} is wanted")
 
     def poisoned(self, *types: DataType) -> bool:
         """Whether one of `types` is unknown because of an error that has been reported."""
@@ -247,7 +250,7 @@ class BodyChecker:
             return f"moves a matrix, not {dtype}"
         for index in op.indices:
             if not index.type.is_int:
-                return index, f"the index %{index.name} is {index.type}, not an integer"
+                return index, f"the index {index} is {index.type}, not an integer"
         if buffer is None or self.holes.is_invalid(buffer):
             return None
         if len(op.indices) != buffer.dimensions:

@@ -115,7 +115,8 @@ class ConstantActions(Scopes):
         if dtype is None:
             usual = pending.usual_type
             help = f"{help}, or" * bool(help) + f" name the constant: %c = const {shown} : {usual}"
-            self.error(f"nothing says of which type {shown} is", loc.start, loc.end, help.strip())
+            message = "nothing says of which type this constant is"
+            self.name_error(message, loc.start, loc.end, help.strip(), what=message)
             return None
         try:
             encoded = encode_constant(pending.written, dtype)

@@ -140,12 +140,13 @@ class ControlActions(OpActions):
             types = list(callee.results)
         elif types is not None:
             self.written_types("call", operands, params or (), loc)
+        elif not results:
+            help = "write `: (u32) -> ()`, or the like, behind it"
+            self.type_operands(operands, [None] * len(operands), help)
         else:
-            self.type_operands(
-                operands, [None] * len(operands), "write `: (u32) -> ()`, or the like, behind it"
-            )
-        if types is None and results:
-            self.error("a call that gives results needs their types", place, end)
+            self.type_operands(operands, [])
+            help = "write `: (u32) -> u32`, or the like, behind it"
+            self.error("a call that gives results needs their types", place, end, help)
             types = [UNKNOWN] * len(result_names(results))  # so that their uses are no errors
         op = self.finish(OPS["call"], tuple(operands), types or [], attrs, (), results, loc)
         if self.error_count > errors:

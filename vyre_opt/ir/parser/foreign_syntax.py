@@ -36,7 +36,7 @@ class Statement:
 
     `error`, `error_end`: where the token is that does not fit, in the line.  `place`: item, op, stage, flag of a
     buffer that is declared before it on the line, or the first line of the text.
-    `scope`, `buffers`: what is declared before it.
+    `scope`, `buffers`: what is declared before it.  `version`: of the text's format.
     """
 
     line: str
@@ -46,6 +46,7 @@ class Statement:
     place: str
     scope: Mapping[str, Value] = field(default_factory=dict)
     buffers: Mapping[str, Buffer] = field(default_factory=dict)
+    version: int = 1
 
     def at(self, start: int, end: int, message: str, help: str) -> Advice:
         return Advice(self.offset + start, self.offset + end, message, help)
@@ -142,7 +143,7 @@ def _operation(statement: Statement) -> Advice | None:
 
 
 def _as_op(statement: Statement, operation: re.Match[str]) -> str:
-    """The op of an operation, after the constants among its operands, and before the `if` or `while` that it is in."""
+    """The op of an operation, after the constants that are not in place, and before the `if` or `while` that it is in."""
     name, result = _INFIX[operation["at"]], _RESULT.match(statement.line)
     target = result["name"] if result else "%p" if name in _COMPARISONS else "%r"
     operands = [_as_value(operation[side]) for side in ("a", "b")]
@@ -150,7 +151,9 @@ def _as_op(statement: Statement, operation: re.Match[str]) -> str:
     lines: list[str] = []
     uses: list[str] = []
     for operand in operands:
-        if not operand.startswith("%"):
+        if not operand.startswith("%") and statement.version > 1:
+            operand = _literal(operand, dtype)
+        elif not operand.startswith("%"):
             constant = f"%c{len(lines) or ''}"
             lines.append(f"{constant} = const {_literal(operand, dtype)} : {dtype}")
             operand = constant

@@ -170,7 +170,7 @@ class RecoveringActions(ModuleActions):
             place = "flag"
         line = self.source.text[start:line_end].partition("//")[0]
         at, end = (min(max(offset - start, 0), len(line)) for offset in (token.start, token.end))
-        statement = Statement(line, start, at, end, place, self.scope, self.declared)
+        statement = Statement(line, start, at, end, place, self.scope, self.declared, self.module.version)
         if (word := foreign_word(statement)) is not None:
             name, offset, row = word
             message = _UNKNOWN[row.place if row.place in ("type", "flag") else place]
