@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 from .formats import FORMATS
 from .ops import OpDef
@@ -23,16 +24,22 @@ def _is_unnamed(value: Value) -> bool:
     return value.is_unnamed_constant
 
 
-def constant_roles(row: OpDef, count: int) -> list[str]:
-    """For each of `count` operands of an op, the type of a constant in its place; see `OpFormat.constants`."""
-    pattern = FORMATS[row.format].constants.split()
-    if row.format == "atomic":
-        pattern += ["T"] * (row.atomic_values - 1)
+def constant_roles(row: OpDef, count: int) -> tuple[str, ...]:
+    """For each of `count` operands of an op, the type of a constant in its place; see `OpFormat.constants`.
+
+    There may be fewer, of an op with too many operands.
+    """
+    return _roles(row.format, count, row.atomic_values if row.format == "atomic" else 0)
+
+
+@lru_cache(maxsize=1024)
+def _roles(format: str, count: int, atomic_values: int) -> tuple[str, ...]:
+    pattern = FORMATS[format].constants.split() + ["T"] * (atomic_values - 1)
     roles: list[str] = []
     for role in pattern:
         repeated = count - len(pattern) + 1 if role.endswith("...") else 1
         roles += [role.removesuffix("...")] * repeated
-    return roles
+    return tuple(roles)
 
 
 def fixed_type(role: str) -> DataType | None:
@@ -74,7 +81,7 @@ def role_in(op: Op, place: int) -> str:
     """The role of an operand; see `constant_roles`."""
     roles = constant_roles(op.definition, len(op.operands))
     if op.name == "for":  # numbers among the bounds are attributes, and no constants
-        roles = ["-"] * (len(op.operands) - len(op.results)) + roles
+        roles = ("-",) * (len(op.operands) - len(op.results)) + roles
     return roles[place] if place < len(roles) else "-"
 
 

@@ -145,16 +145,14 @@ class ConstantActions(Scopes):
         if row.format == "load" and tail.dtype is None and self.module.version > 1:
             tail = tail._replace(dtype=written)
         roles = constant_roles(row, len(operands))
-        roles += ["?"] * (len(operands) - len(roles))  # too many operands, which is an error of its own
-        placed = [
-            self.typed(
-                value,
-                _type_in(role, written),
-                None if role == "-" else f"write `: {_usual_type(value)}` behind the operands",
-            )
-            for value, role in zip(operands, roles, strict=False)
-        ]
-        return tail._replace(operands=placed)
+        roles += ("?",) * (len(operands) - len(roles))  # too many operands, which is an error of its own
+        typed = [self._typed_as(role, value, written) for value, role in zip(operands, roles, strict=False)]
+        return tail._replace(operands=typed)
+
+    def _typed_as(self, role: str, value: Value, written: DataType | None) -> Value:
+        dtype = _type_in(role, written)
+        help = f"write `: {_usual_type(value)}` behind the operands" if dtype is None and role != "-" else None
+        return self.typed(value, dtype, help)
 
     def _written_type(self, row: OpDef, tail: Tail, loc: Location) -> DataType | None:
         """The T of an op: as it is written, or else that of its buffer's elements, or of the first operand that has it."""
