@@ -29,6 +29,14 @@ _TOKEN = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|//[^\n]*|%[\w.$]+|:", re.ASCII)
 """What may hold the name of a value, or look as if it did, and the sign before a type."""
 _CONSTANT = re.compile(r"%[\w.$]+\s*=\s*const\s+(?P<literal>[^:/\n]*[^:/\s])\s*:", re.ASCII)
 
+_REMOVED = "\0"
+"""In the place of a statement that is removed; no text has it."""
+_GAPS = (
+    (re.compile(r"^[ \t]*(?:\0[ \t]*)+(?:\n|\Z)", re.MULTILINE), ""),  # the whole line
+    (re.compile(r"^([ \t]*)(?:\0[ \t]*)+", re.MULTILINE), r"\1"),  # a statement or a comment follows
+    (re.compile(r"[ \t]*\0"), ""),
+)
+
 Edit = tuple[int, int, str]
 """What is written in the place of the text between two offsets."""
 
@@ -62,7 +70,7 @@ def _edits(item: Program | Func) -> Iterator[Edit]:
     for op in every_op(item.body):
         assert op.loc is not None
         if op.definition.format == "const" and op.result in chosen:
-            yield _removal(op.loc)
+            yield op.loc.start, op.loc.end, _REMOVED
             continue
         literals = {f"%{value.name}": _literal(value) for value in op.operands if value in chosen}
         for start, end, token in _tokens(op.loc) if literals else ():
@@ -97,22 +105,12 @@ def _literal(value: Value) -> str:
     return written["literal"] if written is not None else show(constant_value(value), value.type)
 
 
-def _removal(loc: Location) -> Edit:
-    """Remove a statement, and its line if nothing else is on it; a comment behind it stays."""
-    text = loc.source.text
-    start, end = text.rfind("\n", 0, loc.start) + 1, text.find("\n", loc.end)
-    end = len(text) if end < 0 else end
-    if text[start : loc.start].strip():  # behind another statement
-        return len(text[: loc.start].rstrip(" \t")), loc.end, ""
-    rest = text[loc.end : end].strip()
-    if rest:
-        return loc.start, loc.end + len(text[loc.end : end]) - len(text[loc.end : end].lstrip()), ""
-    return start, min(end + 1, len(text)), ""
-
-
 def _edited(text: str, edits: list[Edit]) -> str:
     parts, at = [], 0
     for start, end, written in sorted(edits):
         parts += [text[at:start], written]
         at = end
-    return "".join([*parts, text[at:]])
+    edited = "".join([*parts, text[at:]])
+    for pattern, rest in _GAPS:
+        edited = pattern.sub(rest, edited)
+    return edited

@@ -151,7 +151,9 @@ class ConstantActions(Scopes):
 
     def _typed_as(self, role: str, value: Value, written: DataType | None) -> Value:
         dtype = _type_in(role, written)
-        help = f"write `: {_usual_type(value)}` behind the operands" if dtype is None and role != "-" else None
+        help = (
+            f"write `: {_usual_type(value)}` behind the operands" if dtype is None and role != "-" else None
+        )
         return self.typed(value, dtype, help)
 
     def _written_type(self, row: OpDef, tail: Tail, loc: Location) -> DataType | None:
