@@ -34,7 +34,8 @@ def constant_roles(row: OpDef, count: int) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def _roles(format: str, count: int, atomic_values: int) -> tuple[str, ...]:
-    pattern = FORMATS[format].constants.split() + ["T"] * (atomic_values - 1)
+    row = FORMATS.get(format)  # an op that a target has for itself has none
+    pattern = (row.constants.split() if row else []) + ["T"] * (atomic_values - 1)
     roles: list[str] = []
     for role in pattern:
         repeated = count - len(pattern) + 1 if role.endswith("...") else 1
