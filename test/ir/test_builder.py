@@ -94,7 +94,7 @@ def test_finish_verifies() -> None:
     b = Builder("p", 4)
     b.loc = Location(Source("kernel text", "kernel.py"), 0, 6)
     b.add(b.const(1), b.const(1.0, F32))
-    with pytest.raises(DiagnosticError, match=r"kernel\.py:1:1: error: add: %1 is f32, not u32"):
+    with pytest.raises(DiagnosticError, match=r"kernel\.py:1:1: error: add: 1\.0 is f32, not u32"):
         b.finish()
 
 

@@ -160,13 +160,14 @@ class BodyChecker:
             self.error(op, f"{op.name}: {problem}")
             return
         value, message = problem
-        if value.is_unnamed_constant and isinstance(value.owner, Op):  # it is written where it is used
-            self.error(op, f"{op.name}: {message}", value.owner.loc)
-            return
-        where = op.loc.find(f"%{value.name}") if op.loc else None
+        place = value.owner.loc if isinstance(value.owner, Op) else None
+        is_in_place = (
+            value.is_unnamed_constant and place is not None and op.loc is not None and place in op.loc
+        )
+        where = place if is_in_place else op.loc.find(f"%{value.name}") if op.loc else None
         error = self.error(op, f"{op.name}: {message}", where)
-        if isinstance(value.owner, Op) and value.owner is not op:
-            error.note(f"%{value.name} is defined here", value.owner.loc)
+        if isinstance(value.owner, Op) and value.owner is not op and not is_in_place:
+            error.note(f"{value} is defined here", place)
 
     def undefined(self, op: Op, operand: Value) -> None:
         where = op.loc.find(f"%{operand.name}") if op.loc else None

@@ -106,6 +106,15 @@ class Location:
     def column(self) -> int:
         return self.source.line_column(self.start)[1]
 
+    def __contains__(self, other: Location) -> bool:
+        """Whether another location is a part of this one, and not all of it."""
+        is_whole = (self.start, self.end) == (other.start, other.end)
+        return (
+            self.source is other.source
+            and self.start <= other.start <= other.end <= self.end
+            and not is_whole
+        )
+
     def find(self, needle: str, limit: int = 4096) -> Location:
         """The location of the whole word `needle` within this one, or else this one."""
         text, at = self.source.text, self.start
