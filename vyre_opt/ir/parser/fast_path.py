@@ -167,19 +167,24 @@ class FastPath:
                 raise _Unsupported
         if form.fastmath and match[form.fastmath] is not None:
             raise _Unsupported
-        operands = self._values(match, form.operands)
-        indices = self._values(match, form.indices)
+        operands = self._operands(match, form.operands)
+        indices = self._operands(match, form.indices)
         access: tuple[Any, ...] | None = None
         if form.literal:
             access = "literal", (), self._literal(match[form.literal])
         elif form.lane:
-            access = "lane", operands, read_int(match[form.lane])
+            access = "lane", operands, read_int(match[form.lane][1:-1])
         elif form.symbol and not form.indices:
             access = "symbol", (), match[form.symbol]
         elif form.symbol and form.operands:
             access = "store", [*operands, *indices], match[form.symbol], len(indices)
         elif form.symbol and form.values:
-            access = "atomic", [*indices, *self._values(match, form.values)], match[form.symbol], len(indices)
+            access = (
+                "atomic",
+                [*indices, *self._operands(match, form.values)],
+                match[form.symbol],
+                len(indices),
+            )
         elif form.symbol:
             access = "load", indices, match[form.symbol]
         dtype = self._type(match[form.type]) if form.type else None
@@ -194,10 +199,10 @@ class FastPath:
         self._types[text] = dtype
         return dtype
 
-    def _values(self, match: re.Match[str], group: int) -> list[Value]:
+    def _operands(self, match: re.Match[str], group: int) -> list[Value]:
         """The visible values in a group of the pattern.  Raises KeyError."""
         scope = self.actions.scope
-        return [scope[name] for name in match[group].split(", ")] if group else []
+        return [scope[name] for name in match[group].strip("[]").split(", ")] if group else []
 
     def _literal(self, text: str) -> Literal:
         """A number or a bool, if the lexer takes the whole text for one."""

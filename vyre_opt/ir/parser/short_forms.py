@@ -43,13 +43,13 @@ _PART = re.compile(
 """A part of an example."""
 
 _SPACE = r"[ \t]*+"
-_VALUES = r"(%[\w.$]++(?:, %[\w.$]++)*+)"
+_OPERANDS = r"%[\w.$]++(?:, %[\w.$]++)*+"
 _TYPE = r"([A-Za-z_]\w*+(?:<[\w, ]++>)?+)"
 _SYNTAX = {
-    "indices": rf"\[{_VALUES}\]",
-    "lane": r"\[(\d++)\]",
-    "operands": _VALUES,
-    "values": _VALUES,
+    "indices": rf"(\[{_OPERANDS}\])",
+    "lane": r"(\[\d++\])",
+    "operands": f"({_OPERANDS})",
+    "values": f"({_OPERANDS})",
     "fastmath": rf"(?:fastmath{_SPACE}<([\w, ]++)>)?+",
     "symbol": r"@([\w.$]++)",
     "type": _TYPE,
@@ -58,7 +58,7 @@ _SYNTAX = {
     "literal": r"([-+.\w]++)",
     "word": r"([A-Za-z_]\w*+)",
 }
-_LAST = ("type", "target", "word", "symbol", "fastmath")
+_LAST = ("type", "target", "word", "symbol", "fastmath", "indices", "values", "lane")
 """The parts that an op may end in: where these end needs no look at what follows."""
 _SKIPPED = r"(?:\s++|//[^\n]*+)*+"  # SPACE and COMMENT of the grammar
 
@@ -135,7 +135,9 @@ def _trie() -> _Node:
         parts = None if format.has_own_rule else _parts(format)
         if parts is not None:
             node = root
-            for part in parts:
+            for place, part in enumerate(parts):
+                # a type may be left out
+                node.is_end |= part == ":" and parts[place - 1] in _LAST
                 node = node.next.setdefault(part, _Node())
             node.is_end = True
     return root
