@@ -55,7 +55,7 @@ def upgrade(source: Source) -> str:
     edits: list[Edit] = [(*version.span("number"), "2")]
     for item in module.order:
         if isinstance(item, Program | Func):
-            edits += _edits(item)
+            edits += _edits(item, source)
     text = _edited(source.text, edits)
     upgraded = parse_source(Source(text, source.name))
     check(upgraded)
@@ -63,11 +63,18 @@ def upgrade(source: Source) -> str:
     return text
 
 
-def _edits(item: Program | Func) -> Iterator[Edit]:
+def _edits(item: Program | Func, source: Source) -> Iterator[Edit]:
     """What changes in the text of an item."""
-    refused = {value for op in every_op(item.body) for value in _untyped(op)}
+    # what the text locates elsewhere has no place in it that could be edited
+    elsewhere = {op for op in every_op(item.body) if op.loc is None or op.loc.source is not source}
+    refused = {
+        value for op in every_op(item.body) for value in (*op.operands, *op.results) if op in elsewhere
+    }
+    refused.update(value for op in every_op(item.body) if op not in elsewhere for value in _untyped(op))
     chosen = constants_in_place(item.body, lambda value: value not in refused)
     for op in every_op(item.body):
+        if op in elsewhere:
+            continue
         assert op.loc is not None
         if op.definition.format == "const" and op.result in chosen:
             yield op.loc.start, op.loc.end, _REMOVED
