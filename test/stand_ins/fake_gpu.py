@@ -21,6 +21,7 @@ from vyre_opt.cuda import CudaDispatcher, DeviceArray, driver, libcuda
 from vyre_opt.cuda import pipeline as gpu_pipeline
 from vyre_opt.cuda.faults import FaultRecord, FaultRecords
 from vyre_opt.lowering.nvptx.abi import FILLED_BYTES, FaultSite, storage_buffers
+from vyre_opt.lowering.nvptx.targets import gpu
 from vyre_opt.runtime import dispatcher as protocol
 from vyre_opt.runtime.arrays import storage_type
 from vyre_opt.runtime.dispatcher import BackendError, ProgramError, dispatcher
@@ -239,7 +240,7 @@ class Fake(CudaDispatcher):
 
     @property
     def facts(self) -> Any:
-        return None
+        return SimpleNamespace(target=gpu("sm_80"))
 
     @property
     def kernels(self) -> Any:
