@@ -218,6 +218,13 @@ if %p { store %a, @b[%a] : u32 %q = add %a, %a : u32 }
 %r = add %a, 1
 %r = add 1, 1
 %r = add 1, 1 : u32
+%r = add %a, %a, 1 : u32
+%r = add 1 : u32
+%r = fma %x, %x, 1 : f32
+%r = fma %x, 1, 1, %x : f32
+%r = splat 1, 2 : vec<2 x u32>
+%r = select %p, %a : u32
+%r = select true, %a : u32
 %r = add %a, -1 : u32
 %r = add %a, +1 : u32
 %r = add %a, 1.5 : u32
@@ -244,6 +251,8 @@ if %p { store %a, @b[%a] : u32 %q = add %a, %a : u32 }
 %r = load @b[1.5] : u32
 %r = load @c[0]
 %r = load @b[%a
+%r = load %a[0]
+store 1, %a[0]
 %r = load @b[0, %a] : u32
 store 1, @b[%a] : u32
 store 1, @b[0]
@@ -295,7 +304,6 @@ def test_lines_that_are_nearly_of_the_usual_form(line: str) -> None:
 
 
 LEFT = {
-    "copy_wait 1": "a number at the end",
     "%r = const [1, 2, 4294967295] : vec<3 x u32>": "a list of lanes",
     "%r = const [3, 200, 0] : vec<3 x u8>": "a list of lanes",
     "%r = len @in : u64": "a type where there is mostly none",

@@ -146,10 +146,11 @@ class ConstantActions(Scopes):
             tail = tail._replace(dtype=written)
         roles = constant_roles(row, len(operands))
         roles += ("?",) * (len(operands) - len(roles))  # too many operands, which is an error of its own
-        typed = [self._typed_as(role, value, written) for value, role in zip(operands, roles, strict=False)]
+        typed = [self.typed_as(role, value, written) for value, role in zip(operands, roles, strict=False)]
         return tail._replace(operands=typed)
 
-    def _typed_as(self, role: str, value: Value, written: DataType | None) -> Value:
+    def typed_as(self, role: str, value: Value, written: DataType | None) -> Value:
+        """A constant in place with the type of its role (see `constant_roles`) in an op whose T is `written`."""
         dtype = _type_in(role, written)
         help = (
             f"write `: {_usual_type(value)}` behind the operands" if dtype is None and role != "-" else None
@@ -172,6 +173,8 @@ class ConstantActions(Scopes):
         if tail.access is None or len(tail.access) < 3 or not isinstance(program, Program):
             return None
         name = tail.access[2]
+        if not isinstance(name, str):
+            return None  # the number of a lane, which is no access to a buffer
         if name in self.declared:
             return self.declared[name].dtype
         if not self.holes.may_define(program, name):

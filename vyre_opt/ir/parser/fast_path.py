@@ -16,10 +16,11 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
+from ..constants_in_place import constant_roles
 from ..diagnostics import Location
 from ..formats import FORMATS, Malformed, Tail, fastmath_flags
 from ..literals import Literal, LiteralError, read_int
-from ..ops import OPS
+from ..ops import OPS, OpDef
 from ..program import NO_ATTRS, Op, Value
 from ..types import MIN_VECTOR_LANES, DataType
 from .op_actions import OpActions
@@ -32,7 +33,7 @@ __all__ = ["FastPath"]
 _BOOL = DataType.BOOL
 _ROWS = {name: row for name, row in OPS.items() if is_simple(row)}
 _ELEMENTWISE = {
-    name: (row, FORMATS[row.format].operands, row.format == "compare")
+    name: (row, FORMATS[row.format].operands or 0, row.format == "compare")
     for name, row in _ROWS.items()
     if FORMATS[row.format].parse is FORMATS["binary"].parse
 }
@@ -95,6 +96,7 @@ class FastPath:
         source, scope, names = self.actions.source, self.actions.scope, self.actions.scopes[-1]
         types, forms, elementwise = self._types, self._forms.by_last_group, self._forms.elementwise
         new, last_elementwise = object.__new__, elementwise.type
+        has_constants = self.actions.module.version > 1
         groups = RESULT, NAME, elementwise.operands, elementwise.fastmath, elementwise.type
         place = start
         for match, after in pairwise(self._forms.pattern.finditer(source.text, start)):
@@ -110,12 +112,15 @@ class FastPath:
                     continue
                 # What `parse` of these formats does with a Tail, and then `op_results`, written out for speed
                 row, count, compares = entry
-                if count == 2:
+                dtype = types.get(type_text) or self._type(type_text)
+                operands: tuple[Value, ...]
+                if has_constants and text.count("%") < count:
+                    operands = self._with_constants(row, text, match.start(elementwise.operands), dtype)
+                elif count == 2:
                     left, _, right = text.partition(", ")
-                    operands: tuple[Value, ...] = scope[left], scope[right]
+                    operands = scope[left], scope[right]
                 else:
                     operands = tuple(map(scope.__getitem__, text.split(", ")))
-                dtype = types.get(type_text) or self._type(type_text)
                 if len(operands) != count or result in scope:
                     break
                 if compares:
@@ -124,6 +129,7 @@ class FastPath:
                     dtype = dtype.with_element(_BOOL)
                 attrs = NO_ATTRS if flags is None else {"fastmath": fastmath_flags(_words(flags))}
             except (KeyError, _Unsupported, Malformed, LiteralError):
+                self._forget_errors()
                 break
             # the constructors would take a third of the time of all this
             value, op, loc = new(Value), new(Op), new(Location)
@@ -148,8 +154,15 @@ class FastPath:
         actions = self.actions
         result, name, unnamed = match.group(RESULT, NAME, UNNAMED)
         row = _ROWS[name or unnamed]
-        operands, types, attrs = FORMATS[row.format].parse(row, self._tail(match, form))
         loc = Location(actions.source, match.start(), match.end(match.lastindex or 0))
+        tail = self._tail(match, form)
+        if actions.has_pending or (tail.dtype is None and row.name == "load"):
+            if form.symbol and match[form.symbol] not in actions.declared:
+                raise _Unsupported
+            tail = actions.typed_tail(row, tail, loc.start, loc.end)
+            if actions.error_count:
+                raise _Unsupported
+        operands, types, attrs = FORMATS[row.format].parse(row, tail)
         if result is None:
             return actions.finish(row, operands, types, attrs, (), None, loc)
         if len(types) != 1 or result in actions.scope:
@@ -200,9 +213,53 @@ class FastPath:
         return dtype
 
     def _operands(self, match: re.Match[str], group: int) -> list[Value]:
-        """The visible values in a group of the pattern.  Raises KeyError."""
-        scope = self.actions.scope
-        return [scope[name] for name in match[group].strip("[]").split(", ")] if group else []
+        """The visible values, and the constants in place, in a group of the pattern.  Raises KeyError or _Unsupported."""
+        if not group:
+            return []
+        scope, text = self.actions.scope, match[group].strip("[]")
+        names = text.split(", ")
+        if "%" in text and text.count("%") == len(names):
+            return [scope[name] for name in names]
+        if self.actions.module.version < 2:
+            raise _Unsupported
+        place = self.actions.source.text.index(text, match.start(group))
+        operands = []
+        for name in names:
+            is_value = name.startswith("%")
+            operands.append(scope[name] if is_value else self._constant(name, place))
+            place += len(name) + len(", ")
+        return operands
+
+    def _with_constants(self, row: OpDef, text: str, place: int, dtype: DataType) -> tuple[Value, ...]:
+        """The operands of an op whose T is `dtype`.  Raises KeyError or _Unsupported."""
+        actions, operands = self.actions, list[Value]()
+        names = text.split(", ")
+        roles = constant_roles(row, len(names))
+        if len(roles) != len(names):
+            raise _Unsupported
+        for name, role in zip(names, roles, strict=True):
+            is_value = name.startswith("%")
+            operands.append(
+                actions.scope[name]
+                if is_value
+                else actions.typed_as(role, self._constant(name, place), dtype)
+            )
+            place += len(name) + len(", ")
+        actions.has_pending = False
+        if actions.error_count:
+            raise _Unsupported
+        return tuple(operands)
+
+    def _constant(self, text: str, place: int) -> Value:
+        return self.actions.constant(place, place + len(text), self._literal(text))
+
+    def _forget_errors(self) -> None:
+        """After an op that the tables read: what is wrong with it, they say.  There were no errors before it."""
+        actions = self.actions
+        actions.has_pending = False
+        actions.diagnostics.clear()
+        actions.first_errors.clear()
+        actions.repeated.clear()
 
     def _literal(self, text: str) -> Literal:
         """A number or a bool, if the lexer takes the whole text for one."""

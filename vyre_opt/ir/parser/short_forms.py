@@ -43,7 +43,8 @@ _PART = re.compile(
 """A part of an example."""
 
 _SPACE = r"[ \t]*+"
-_OPERANDS = r"%[\w.$]++(?:, %[\w.$]++)*+"
+_OPERAND = r"(?:%[\w.$]++|[-+]?(?:\d[-+.\w]*+|(?:inf|nan)\b)|(?:true|false)\b)"
+_OPERANDS = rf"{_OPERAND}(?:, {_OPERAND})*+"
 _TYPE = r"([A-Za-z_]\w*+(?:<[\w, ]++>)?+)"
 _SYNTAX = {
     "indices": rf"(\[{_OPERANDS}\])",
@@ -60,6 +61,8 @@ _SYNTAX = {
 }
 _LAST = ("type", "target", "word", "symbol", "fastmath", "indices", "values", "lane")
 """The parts that an op may end in: where these end needs no look at what follows."""
+_FIRST = ("literal", "operands")
+"""Of the parts that may come next, what most ops have, behind what a `const` is known by."""
 _SKIPPED = r"(?:\s++|//[^\n]*+)*+"  # SPACE and COMMENT of the grammar
 
 
@@ -160,9 +163,7 @@ def _parts(format: OpFormat) -> list[str] | None:
 def _tail(node: _Node, groups: dict[str, int], numbers: Iterator[int], forms: dict[int, ShortForm]) -> str:
     """The regular expression of what follows the parts that `groups` has.  Enters the forms that end in it in `forms`."""
     alternatives = []
-    for part, following in sorted(
-        node.next.items(), key=lambda item: item[0] != "operands"
-    ):  # most ops first
+    for part, following in sorted(node.next.items(), key=lambda item: item[0] not in _FIRST):
         known = groups if part not in _SYNTAX else {**groups, part: next(numbers)}
         alternatives.append(_SYNTAX.get(part, part) + _tail(following, known, numbers, forms))
     if node.is_end:
