@@ -269,7 +269,7 @@ MUTANTS = (
     Mutant(
         "an assert of what is not known to hold goes",
         "vyre_opt/passes/canonicalize.py",
-        'elif op.name == "assert" and constant_value(op.operands[0]):',
+        "return () if constant_value(op.operands[0]) else None",
         'elif op.name == "assert" and constant_value(op.operands[0]) is not None:',
         lit("passes/canonicalize"),
     ),
