@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .context import PassContext
 
 __all__ = [
+    "BrokenPlugin",
     "NoOptions",
     "Pass",
     "PassError",
@@ -72,6 +73,10 @@ ELSEWHERE = {"tune": "vyre_opt.tuning.tune_pass"}
 
 class PassError(ValueError):
     """A pass that does not exist or is declared wrongly, or a wrong option of a pass."""
+
+
+class BrokenPlugin(PassError):
+    """A pass of another package that does not load."""
 
 
 class PluginRefused(PassError):
@@ -176,7 +181,7 @@ def find_pass(name: str) -> type[Pass]:
             except plugins.PluginRefused as error:
                 raise PluginRefused(str(error)) from None
             except plugins.PluginError as error:
-                raise PassError(str(error)) from error
+                raise BrokenPlugin(str(error)) from error
     if name not in _registered:
         from ..ir.synonyms import advice
 
