@@ -159,6 +159,13 @@ def test_passes_that_look_into_ops_see_none_of_another_package(mylib: Path) -> N
     assert "mylib.square" in opt(mylib, "text.vyre", "--pass=canonicalize,cse,dce")
 
 
+def test_kernels_without_a_space_are_not_tuned(mylib: Path) -> None:
+    printed = opt(mylib, "text.vyre", "--pass=tune", "--remarks")
+    assert "refused" in printed
+    assert "mylib.squares" in printed
+    assert "it is of another package, and nothing says which schedules to try" in printed
+
+
 def test_constants_fold(mylib: Path) -> None:
     text = TEXT[: TEXT.index("  %v =")] + "  %c = const 300 : u8\n".replace("300", "20")
     text = text.replace("f32", "u8") + "  %s = mylib.square %c : u8\n  store %s, @y[%i] : u8\n}\n"

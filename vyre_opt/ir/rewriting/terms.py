@@ -93,6 +93,7 @@ class _Terms:
 
 
 op = _Terms()
+"""Terms by the names of ops: `op.add("x", "y")`, `op["mylib.square"]("x")`."""
 
 
 def const(name: str) -> Constant:
