@@ -293,7 +293,7 @@ NEW_FORM: dict[str, Sequence[Step]] = {
 """The new op needs none of these, since it is written as others are."""
 
 
-# --- add a rewrite rule: the distance of an unsigned number from 0
+# --- add a rewrite rule: a rotation of nothing but ones
 
 RULE: dict[str, Sequence[Step]] = {
     "Add `pattern(...)`": [
@@ -302,8 +302,8 @@ RULE: dict[str, Sequence[Step]] = {
             """
             add(
                 pattern(
-                    op.abs_diff("x", 0), "x", types="unsigned",
-                    name="_distance_from_zero", doc="Unsigned: |x - 0| = x.",
+                    op.rotl(-1, "x"), -1, types="signed",
+                    name="_rotated_ones", doc="-1 rotated = -1.",
                 )
             )  # fmt: skip
 
@@ -316,15 +316,15 @@ RULE: dict[str, Sequence[Step]] = {
         insert(
             "// Signed division by a power",
             """
-            // CHECK-LABEL: program @distance
-            program @distance workgroup(64) {
-              buffer @x : u32[64] read_write binding(0) live_in live_out
+            // CHECK-LABEL: program @rotation
+            program @rotation workgroup(64) {
+              buffer @x : i32[64] read_write binding(0) live_in live_out
               %i = local_id x
-              %v = load @x[%i] : u32
-              %c0 = const 0 : u32
-              %d = abs_diff %c0, %v : u32
-              // CHECK: store %v
-              store %d, @x[%i] : u32
+              %v = load @x[%i] : i32
+              %ones = const -1 : i32
+              %r = rotl %ones, %v : i32
+              // CHECK: %r = const -1 : i32
+              store %r, @x[%i] : i32
             }
 
             // -----
@@ -570,7 +570,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     """A copy in which each of the checklists was followed."""
     checkout = Checkout(tmp_path_factory.mktemp("checkout"))
     follow("Add an op", "average", {**OP, **NEW_FORM}, checkout)
-    follow("Add a rewrite rule", "_distance_from_zero", RULE, checkout)
+    follow("Add a rewrite rule", "_rotated_ones", RULE, checkout)
     follow("Add a pass", "strip_fastmath", PASS, checkout)
     follow("Add a kernel", "offset", KERNEL, checkout)
     return checkout
