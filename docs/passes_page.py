@@ -36,7 +36,7 @@ they are next needed; all analyses but those it **preserves** are dropped.
 what else can be seen of them, and how to find the one that is wrong.
 
 Other packages add passes through the entry point group `vyre_opt.passes`, and analyses that passes may name by
-`register_analysis` of `vyre_opt.passes.registry`; a name that is of neither is an error.
+`register_analysis`; a name that is of neither is an error.  [Writing passes](writing-passes.md) begins with such a package.
 """
 
 _DEFAULT = """

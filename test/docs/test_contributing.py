@@ -293,6 +293,52 @@ NEW_FORM: dict[str, Sequence[Step]] = {
 """The new op needs none of these, since it is written as others are."""
 
 
+# --- add a rewrite rule: a rotation of nothing but ones
+
+RULE: dict[str, Sequence[Step]] = {
+    "Add `pattern(...)`": [
+        insert(
+            '@rule("fma")',
+            """
+            add(
+                pattern(
+                    op.rotl(-1, "x"), -1, types="signed",
+                    name="_rotated_ones", doc="-1 rotated = -1.",
+                )
+            )  # fmt: skip
+
+
+            """,
+        )
+    ],
+    "If its match is none": [named_files_exist],
+    "Show in": [
+        insert(
+            "// Signed division by a power",
+            """
+            // CHECK-LABEL: program @rotation
+            program @rotation workgroup(64) {
+              buffer @x : i32[64] read_write binding(0) live_in live_out
+              %i = local_id x
+              %v = load @x[%i] : i32
+              %ones = const -1 : i32
+              %r = rotl %ones, %v : i32
+              // CHECK: %r = const -1 : i32
+              store %r, @x[%i] : i32
+            }
+
+            // -----
+            vyre 1
+
+            """,
+        ),
+        lit_test,
+    ],
+    "Run the proofs": [queue_tests, makefile_targets_exist],
+    "Add a line to": [changelog],
+}
+
+
 # --- add a pass: one that takes the fastmath flags off every op
 
 PASS: dict[str, Sequence[Step]] = {
@@ -524,6 +570,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     """A copy in which each of the checklists was followed."""
     checkout = Checkout(tmp_path_factory.mktemp("checkout"))
     follow("Add an op", "average", {**OP, **NEW_FORM}, checkout)
+    follow("Add a rewrite rule", "_rotated_ones", RULE, checkout)
     follow("Add a pass", "strip_fastmath", PASS, checkout)
     follow("Add a kernel", "offset", KERNEL, checkout)
     return checkout
@@ -535,7 +582,9 @@ def test_tests_of_what_is_new_pass(checkout: Checkout) -> None:
 
     The op on ref, and lowered for this machine; random programs before and after the pass; the kernel on
     ref and cpu, as it is and expanded; and the tests that no op, kernel or schedule is left out of a table."""
-    checkout.run_tests("average or integer_ops or strip_fastmath or offset or every_kernel or op_table")
+    checkout.run_tests(
+        "average or integer_ops or strip_fastmath or offset or every_kernel or op_table or rules_on_bytes"
+    )
 
 
 PROGRAMS = """vyre 1

@@ -110,6 +110,14 @@ def test_commands_print_what_is_shown(document: Path, root: Path, tmp_path: Path
         assert current == written, "to accept the new output: VYRE_BLESS=1 pytest test/docs"
 
 
+def test_a_pass_and_an_op_take_few_lines(root: Path) -> None:
+    """All files of the package that docs/writing-passes.md builds, its test among them."""
+    text = "".join(blocks(root / "docs" / "writing-passes.md", "console"))
+    files = dict(re.findall(r"^\$ cat (\S+)\n((?:(?!\$ ).*\n)*)", text[: text.index("$ pip")], re.MULTILINE))
+    assert [*files] == ["pyproject.toml", "mylib.py", "strength.test", "lit.cfg.py"]
+    assert sum(len(content.splitlines()) for content in files.values()) < 80
+
+
 def _unmeasured(text: str) -> list[str]:
     """The words of a text, with one for all numbers that are measured."""
     return MEASURED.sub("N", text).split()

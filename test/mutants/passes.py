@@ -269,8 +269,8 @@ MUTANTS = (
     Mutant(
         "an assert of what is not known to hold goes",
         "vyre_opt/passes/canonicalize.py",
-        'elif op.name == "assert" and constant_value(op.operands[0]):',
-        'elif op.name == "assert" and constant_value(op.operands[0]) is not None:',
+        "return () if constant_value(op.operands[0]) else None",
+        "return () if constant_value(op.operands[0]) is not None else None",
         lit("passes/canonicalize"),
     ),
 )

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from ..driver.limited_worker import warm_up
-from ..passes import registry
+from ..ir import plugins
 from ..runtime.confine import confine
 from . import delivery, errors
 
@@ -20,7 +20,7 @@ def main(start: Mapping[str, Any]) -> None:
     parent = confine(start, warm_up)
     tool, arguments, name = parent.receive()
     if not parent.limits.plugins:
-        registry.refuse_plugins()
+        plugins.refuse()
 
     def send(path: str, content: bytes | memoryview) -> None:
         parent.send(b"p", path.encode("utf-8", "surrogateescape"))

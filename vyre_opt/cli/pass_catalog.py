@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import get_type_hints
 
 from ..passes.pipeline_text import DEFAULT, DEFAULT_PIPELINE
-from ..passes.registry import Pass, find_pass, option_type, pass_names
+from ..passes.registry import Pass, PassError, find_pass, option_type, pass_names
 from .errors import ToolError
 
 __all__ = ["load_plugin", "pass_list"]
@@ -23,7 +23,8 @@ def pass_list() -> str:
         try:
             pass_class = find_pass(name)
         except Exception as error:  # one bad plugin must not hide the rest
-            lines.append(f"{name:<{width}}  cannot be loaded: {type(error).__name__}: {error}")
+            kind = "" if isinstance(error, PassError) else f"{type(error).__name__}: "
+            lines.append(f"{name:<{width}}  cannot be loaded: {kind}{error}")
             continue
         lines.append(f"{name:<{width}}  {pass_class.summary}")
         lines += [f"{'':<{width}}    {option}" for option in _options(pass_class)]

@@ -9,7 +9,7 @@ import click
 from ..passes.bisect import BisectLimit
 from ..passes.manager import DebugOutput, PassManager
 from ..passes.pipeline_text import format_pipeline
-from ..passes.registry import PassError, PluginRefused, find_pass
+from ..passes.registry import BrokenPlugin, PassError, PluginRefused, find_pass
 from .errors import ToolError, write_stderr
 from .session import ALL, CompileOptions
 
@@ -22,7 +22,7 @@ NAMING = ("print_ir_before", "print_ir_after", "remarks", "debug_only")
 def make_manager(options: CompileOptions) -> PassManager:
     """The pipeline of passes; the names of passes in `options` become those of the registry.
 
-    Raises UsageError for a pass that there is not, and ToolError for one that --limits refuse.
+    Raises UsageError for a pass that there is not, and ToolError for one that does not load or that --limits refuse.
     """
     try:
         manager = PassManager(options.passes, verify_each=options.verify_each, target=options.target or "")
@@ -30,6 +30,8 @@ def make_manager(options: CompileOptions) -> PassManager:
             setattr(options, option, tuple(_names(getattr(options, option))))
     except PluginRefused as error:
         raise ToolError(f"plugins=false: {error}") from None
+    except BrokenPlugin as error:
+        raise ToolError(str(error)) from None
     except PassError as error:
         raise click.UsageError(str(error)) from None
     _warn_of_absent_passes(options, manager)

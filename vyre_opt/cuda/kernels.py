@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from ..ir.core_form import core_form
 from ..ir.diagnostics import DiagnosticError
 from ..ir.fingerprint import exact_fingerprint
 from ..ir.program import MAX_GRID, Dim3, Module, Program
@@ -301,5 +302,6 @@ def _key(unit: Unit) -> tuple[Any, ...]:
 
 def unit_of(program: Program, module: Module | None, specs: Mapping[str, Any]) -> Unit:
     """A unit with a value for every constant, so that a default and the same value passed share a kernel."""
+    program, module = core_form(program, module)
     full = {name: specs.get(name, spec.default) for name, spec in program.specs.items()}
     return Unit(program, module, full)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..ir.core_form import core_module
 from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.program import Buffer, Module, Op
 from ..runtime.array_backend import ArrayBackend, Operand
@@ -142,12 +143,15 @@ class Executable:
         return tuple(buffer.name for buffer in self.signature.outputs)
 
     def transform(self, passes: Passes, bisect: BisectLimit | None = None) -> None:
-        """Run a pipeline of passes, and expand the kernels that are programs, unless ref is to run them.
+        """Run a pipeline of passes, then expand ops of other packages, and the kernels that are programs.
+
+        The interpreter runs the kernels of this package as they are.
 
         Before the first call only.  `bisect`: leaves out executions of passes.
         Raises BadInputs for a wrong pipeline, DiagnosticError for a kernel that has no program.
         """
         from ..ir.verifier import check
+        from ..kernels.expansion import is_of_plugin
         from ..passes.manager import PassManager
         from ..passes.registry import BUILTIN, PassError, PluginRefused
 
@@ -162,13 +166,18 @@ class Executable:
             manager.verify_each = any(running.name not in BUILTIN for running in manager.passes)
             manager.run(self.module)
             check(self.module)
-        if self.target == "ref" or not _kernels(self.module):
+        self.module = core_module(self.module)
+        native = self.target == "ref"
+        kernels = [op for _, op in _kernels(self.module) if not native or is_of_plugin(op.name)]
+        if not kernels:
             return
-        result = PassManager("expand_kernels", target=self.schedules_for).run(self.module)
+        expansion = f"expand_kernels{{native={str(native).lower()}}}"
+        result = PassManager(expansion, target=self.schedules_for).run(self.module)
         reasons = {id(remark.loc): remark.message for remark in result.remarks if remark.kind == "refused"}
         errors = [
             Diagnostic("error", f"program @{name}: {reasons.get(id(op.loc), op.name)}", op.loc)
             for name, op in _kernels(self.module)
+            if op in kernels
         ]
         if errors:
             raise DiagnosticError(errors)

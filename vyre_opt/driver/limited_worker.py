@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ..ir import plugins
 from ..ir.diagnostics import DiagnosticError, Source
 from ..ir.verifier import verify
 from ..mlir.file_kind import parse_either
-from ..passes import registry
 from ..runtime.confine import Parent, confine
 from ..runtime.debug_prints import on_debug_print
 from ..runtime.dispatcher import BadInputs
@@ -44,7 +44,7 @@ def main(start: Mapping[str, Any]) -> None:
     """Answer requests until the parent has no more."""
     parent = confine(start, warm_up)
     if not parent.limits.plugins:
-        registry.refuse_plugins()
+        plugins.refuse()
     worker = _Worker(parent)
     while worker.answer_next():
         pass

@@ -56,9 +56,8 @@ def make_plan(
                 f"pipeline @{pipeline.name}: buffer @{buffer.name}: no array holds {buffer.dtype}"
             )
     if any(isinstance(stage, KernelStage) for stage in pipeline.walk()):
-        if expands:
-            _expand(bound, pipeline.name, target)
-        else:
+        _expand(bound, pipeline.name, target, native=not expands)
+        if not expands:
             owner = bound.pipelines[pipeline.name]
             owner.stages = _launches_of(bound, owner, owner.stages)
     planned = bound.pipelines[pipeline.name]
@@ -105,11 +104,13 @@ def _copy_stages(stages: list[Stage]) -> list[Stage]:
     ]
 
 
-def _expand(module: Module, name: str, target: str) -> None:
-    """Replace kernel stages by launches.  Raises BadLaunch."""
+def _expand(module: Module, name: str, target: str, native: bool) -> None:
+    """Replace kernel stages by launches; with `native` only those of other packages.  Raises BadLaunch."""
+    from ..kernels.expansion import is_of_plugin
     from ..passes.manager import PassManager
 
-    result = PassManager("expand_kernels{counts=false}", target=target, verify_each=False).run(module)
+    expansion = f"expand_kernels{{counts=false native={str(native).lower()}}}"
+    result = PassManager(expansion, target=target, verify_each=False).run(module)
     reasons = {id(remark.loc): remark.message for remark in result.remarks if remark.kind == "refused"}
     errors = [
         Diagnostic(
@@ -119,7 +120,7 @@ def _expand(module: Module, name: str, target: str) -> None:
             help=f"give {', '.join('@' + b for b in stage.buffers)} counts and element types that {stage.kernel} takes",
         )
         for stage in module.pipelines[name].walk()
-        if isinstance(stage, KernelStage)
+        if isinstance(stage, KernelStage) and (not native or is_of_plugin(stage.kernel))
     ]
     if errors:
         raise BadLaunch(errors[:MAX_ERRORS])

@@ -29,6 +29,7 @@ from .formats import Number, Operand
 from .loops import BOUND_NAMES, Bound
 from .op_methods import OpMethods
 from .ops import OPS, OpDef
+from .plugin_ops import find_op
 from .program import (
     NO_ATTRS,
     AccessMode,
@@ -46,7 +47,7 @@ from .program import (
 )
 from .types import DataType, as_type
 
-__all__ = ["Branch", "Builder", "Function", "Loop", "Nest", "Operand"]
+__all__ = ["Branch", "Builder", "Function", "Loop", "Nest", "Operand", "encode_constant"]
 
 
 class Builder(OpMethods):
@@ -131,7 +132,7 @@ class Builder(OpMethods):
         dtype = as_type(dtype)
         declared = self.program.specs.get(name)
         if declared is None:
-            value = None if default is None else _encode_constant(default, dtype)
+            value = None if default is None else encode_constant(default, dtype)
             self.program.specs[name] = Spec(name, dtype, value, self._location())
         elif declared.dtype is not dtype:
             raise ValueError(f"spec @{name} is {declared.dtype}, not {dtype}")
@@ -145,7 +146,7 @@ class Builder(OpMethods):
         dtype = as_type(dtype)
         declared = self.program.params.get(name)
         if declared is None:
-            value = None if default is None else _encode_constant(default, dtype)
+            value = None if default is None else encode_constant(default, dtype)
             self.program.params[name] = Param(name, dtype, value, self._location())
         elif declared.dtype is not dtype:
             raise ValueError(f"param @{name} is {declared.dtype}, not {dtype}")
@@ -163,7 +164,7 @@ class Builder(OpMethods):
     ) -> BuiltValue:
         """A constant; a sequence gives the lanes of a vector, a number all of them."""
         dtype = as_type(dtype)
-        encoded = _encode_constant(value, dtype)
+        encoded = encode_constant(value, dtype)
         return cast(BuiltValue, self.emit(OPS["const"], (), (dtype,), {"value": encoded}, name=name).result)
 
     def store(self, value: Operand, buffer: Buffer | str, index: Operand | Sequence[Operand]) -> None:
@@ -221,10 +222,18 @@ class Builder(OpMethods):
         operands = tuple(self.as_value(a, p.type) for a, p in zip(args, callee.params, strict=True))
         return self.emit(OPS["call"], operands, callee.results, {"callee": name}).results
 
+    def op(self, name: str, *operands: Any, **options: Any) -> Value:
+        """An op by its name, for one of another package: `b.op("mylib.square", x)`."""
+        value: Value = getattr(self, name)(*operands, **options)
+        return value
+
     def kernel(self, name: str, *buffers: Buffer | str, **params: int) -> None:
         """A named kernel, which stands alone in its program."""
+        row = find_op(name)
+        if row is None or row.kernel is None:
+            raise ValueError(f"there is no kernel {name}")
         names = tuple(self.find_buffer(b).name for b in buffers)
-        self.emit(OPS[name], (), (), {"buffers": names, "params": params})
+        self.emit(row, (), (), {"buffers": names, "params": params})
 
     def emit(
         self,
@@ -428,7 +437,7 @@ def _dims(extents: int | Sequence[int]) -> Dim3:
     return x, y, z
 
 
-def _encode_constant(value: Number | Sequence[Number], dtype: DataType) -> Any:
+def encode_constant(value: Number | Sequence[Number], dtype: DataType) -> Any:
     """The encoded constant of a Python value.  Raises ValueError for one that `dtype` cannot represent."""
     if isinstance(value, Sequence):
         if len(value) != dtype.lanes or not dtype.is_vec:

@@ -8,7 +8,7 @@ from .pipeline import Launch, Pipeline, Repeat, Stage
 from .program import Block, Func, Module, Program, Value
 from .rewrite import clone
 
-__all__ = ["copy_for", "copy_module"]
+__all__ = ["copy_for", "copy_module", "copy_program"]
 
 
 def copy_for(module: Module, entry: Program | Pipeline) -> Module:
@@ -22,6 +22,16 @@ def copy_for(module: Module, entry: Program | Pipeline) -> Module:
         if isinstance(item, Func) or item is entry or is_launched:
             copied.add(_copy(item))
     return copied
+
+
+def copy_program(program: Program, module: Module | None) -> tuple[Program, Module]:
+    """A copy of `program` in a module of its own, with copies of all functions of `module`."""
+    copied = Module(source=None if module is None else module.source)
+    for func in module.funcs.values() if module is not None else ():
+        copied.add(_func(func))
+    own = _program(program)
+    copied.add(own)
+    return own, copied
 
 
 def copy_module(module: Module) -> Module:

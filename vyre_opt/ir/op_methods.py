@@ -11,6 +11,7 @@ from typing import Any
 from .diagnostics import suggest
 from .formats import FORMATS
 from .ops import OPS, OpDef
+from .plugin_ops import find_op
 from .program import Value
 
 __all__ = ["OpMethods"]
@@ -21,7 +22,7 @@ class OpMethods:
 
     def __getattr__(self, name: str) -> Callable[..., Value]:
         """The method for an op of the table; it is added to the class, so that it is looked up once."""
-        row = OPS.get(name.removesuffix("_"))
+        row = find_op(name.removesuffix("_"))
         method = FORMATS[row.format].build if row is not None else None
         if row is None or method is None:
             hint = suggest(name, OPS)

@@ -3,7 +3,8 @@
 A row gives an op's name, its format (its syntax and the shape of its operands; see formats.py),
 the types it takes, its attributes, its effects, its fold and one line of
 documentation.  The parser, printer, verifier, folder, docs/ops.md and the
-interpreter's coverage test read this table; nothing else lists ops.
+interpreter's coverage test read this table; nothing else lists ops.  Rows of other packages are
+added when their names are first met (see plugin_ops.py).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from . import arith
 from .program import AccessMode
 from .types import DataType
 
-__all__ = ["OPS", "Attr", "KernelDef", "OpDef", "Role"]
+__all__ = ["OPS", "Attr", "KernelDef", "OpDef", "Role", "kernel_def"]
 
 AXES = ("x", "y", "z")
 SCOPES = ("subgroup", "workgroup", "cluster", "grid")
@@ -116,6 +117,7 @@ class OpDef:
     `effects`: of read, write, atomic, sync, wait, subgroup, trap, print, control; none means pure.
     `ulp`: the error bound of a mathematical function, in units in the last place of the result, at every float type.
     `since`: the first version of the format that has it.
+    `expansion`: of another package's op or kernel, the function that builds what it means (see plugin_ops.py).
     """
 
     name: str
@@ -132,6 +134,7 @@ class OpDef:
     kernel: KernelDef | None = None
     is_pure: bool = False
     since: int = 1
+    expansion: Callable[..., Any] | None = None
 
     @property
     def atomic_values(self) -> int:
@@ -344,28 +347,35 @@ _U8, _U32, _I32 = (DataType.U8,), (DataType.U32,), (DataType.I32,)
 _FLOAT = (DataType.F32, DataType.F16, DataType.BF16)
 
 
-def _kernel(
-    name: str,
-    doc: str,
+def kernel_def(
     roles: str,
-    params: dict[str, int | None],
-    types: dict[str, tuple[DataType, ...]],
+    params: Mapping[str, int | None],
+    types: Mapping[str, Sequence[DataType]],
     schedule: str,
-    like: dict[str, tuple[str, *tuple[DataType, ...]]] | None = None,
-    shapes: dict[str, str] | None = None,
-    ranges: dict[str, tuple[int, int]] | None = None,
-    since: int = 1,
-) -> None:
-    """`roles`: `name:access`, with a `?` behind it if it may be left out.  `like`, `shapes`: of some of them, see Role."""
+    like: Mapping[str, tuple[str, *tuple[DataType, ...]]] | None = None,
+    shapes: Mapping[str, str] | None = None,
+    ranges: Mapping[str, tuple[int, int]] | None = None,
+) -> KernelDef:
+    """`roles`: `name:access`, with a `?` behind it if it may be left out.  `like`, `shapes`: of some of them, see Role.
+
+    Raises ValueError for an access that does not exist, or a role without types.
+    """
     parts = []
     for role in roles.split():
-        role_name, _, access = role.removesuffix("?").partition(":")
-        same, *also = (like or {}).get(role_name, ("",))
-        shape = tuple((shapes or {}).get(role_name, "").split())
+        name, _, access = role.removesuffix("?").partition(":")
+        if name not in types:
+            raise ValueError(f"role {name} has no types")
+        same, *also = (like or {}).get(name, ("",))
+        shape = tuple((shapes or {}).get(name, "").split())
         parts.append(
-            Role(role_name, AccessMode(access), types[role_name], role.endswith("?"), same, tuple(also), shape)
+            Role(name, AccessMode(access), tuple(types[name]), role.endswith("?"), same, tuple(also), shape)
         )
-    kernel = KernelDef(tuple(parts), params, tuple(schedule.split()), ranges or {})
+    return KernelDef(tuple(parts), dict(params), tuple(schedule.split()), ranges or {})
+
+
+def _kernel(name: str, doc: str, *signature: Any, since: int = 1, **columns: Any) -> None:
+    """`signature`, `columns`: of `kernel_def`."""
+    kernel = kernel_def(*signature, **columns)
     _row(name, "kernel", doc, effects="read write", kernel=kernel, since=since)
 
 

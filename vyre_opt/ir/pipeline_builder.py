@@ -22,6 +22,7 @@ from .grids import FUNCTIONS, Extent, GridCall
 from .literals import Literal
 from .ops import NAMED_KERNELS
 from .pipeline import HostRead, KernelStage, Launch, LaunchParam, Pipeline, Repeat, Stage
+from .plugin_ops import find_op
 from .program import AccessMode, Buffer, Module, Param, Program
 from .types import DataType, as_type
 
@@ -115,7 +116,8 @@ class PipelineBuilder:
 
     def kernel(self, name: str, *buffers: Buffer | str, **params: int) -> None:
         """Run a named kernel."""
-        if name not in NAMED_KERNELS:
+        row = find_op(name)
+        if row is None or row.kernel is None:
             raise ValueError(f"there is no kernel {name}; {suggest(name, NAMED_KERNELS) or ''}")
         self._add(KernelStage(name, self._names(buffers), params, caller_location()))
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from .diagnostics import Diagnostic, Location
 from .grids import FUNCTIONS, GridCall
-from .ops import NAMED_KERNELS, OPS
+from .ops import NAMED_KERNELS, OPS, OpDef
 from .pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat
 from .program import (
     MAX_DIMENSIONS,
@@ -280,7 +280,8 @@ class _Checker:
                 self.block(region, depth + 1)
 
     def parts(self, op: Op) -> None:
-        is_known = id(op.definition) in _ROWS
+        row = op.definition
+        is_known = id(row) in _ROWS or (isinstance(row, OpDef) and OPS.get(row.name) is row)
         if not is_known:
             self.error("it is not in the op table")
         is_values = isinstance(op.operands, tuple) and all(isinstance(v, Value) for v in op.operands)

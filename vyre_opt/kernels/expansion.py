@@ -6,16 +6,19 @@ The pass expand_kernels asks here; the array functions call the same builders di
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import pairwise
 from typing import Any, TypeVar
 
+from ..ir.diagnostics import DiagnosticError
 from ..ir.grids import Extent, GridCall
+from ..ir.ops import OPS
+from ..ir.plugins import PluginError
 from ..ir.program import MAX_LANES, Buffer, Program
 from ..ir.types import DataType
 from .targets import is_gpu
 
-__all__ = ["EXPANSIONS", "Expansion", "ExpansionRequest", "expand"]
+__all__ = ["EXPANSIONS", "Expansion", "ExpansionRequest", "expand", "is_of_plugin"]
 
 S = TypeVar("S")
 
@@ -77,13 +80,47 @@ class Expansion:
     scratch: Mapping[str, int] | None = None
 
 
+def is_of_plugin(kernel: str) -> bool:
+    """Whether a kernel is of another package: its expansion is all there is of it, for the interpreter too."""
+    return kernel not in EXPANSIONS
+
+
 def expand(request: ExpansionRequest) -> Expansion:
-    """Raises ValueError saying what rules an expansion out, KeyError for a kernel without one."""
-    expansion = EXPANSIONS[request.kernel](request)
+    """Raises ValueError saying what rules an expansion out, PluginError for a wrong one of another package."""
+    build = EXPANSIONS.get(request.kernel)
+    expansion = build(request) if build is not None else _of_plugin(request)
     if expansion.program.lanes > MAX_LANES:
         raise ValueError(
             f"its schedule makes workgroups of {expansion.program.lanes} invocations; at most {MAX_LANES}"
         )
+    return expansion
+
+
+def _of_plugin(request: ExpansionRequest) -> Expansion:
+    """What the function of another package builds, with its ops expanded."""
+    from ..ir.rewriting.expansion import expand_ops
+
+    build = OPS[request.kernel].expansion
+    assert build is not None
+    where = f"the function of {request.kernel} in {build.__module__}"
+    try:
+        expansion = build(request)
+    except (ValueError, DiagnosticError):
+        raise
+    except Exception as error:
+        raise PluginError(f"{where} fails: {type(error).__name__}: {error}") from error
+    if not isinstance(expansion, Expansion) or not isinstance(expansion.program, Program):
+        raise PluginError(f"{where} returns an Expansion of a Program, and not {expansion!r}")
+    formals = expansion.program.bound_buffers[: len(request.buffers)]
+    if [b.dtype for b in formals] != [b.dtype for b in request.buffers]:
+        listed = ", ".join(f"@{b.name} {b.dtype}" for b in formals)
+        wanted = ", ".join(f"@{b.name} {b.dtype}" for b in request.buffers)
+        raise PluginError(f"{where} returns a program whose buffers are {listed or 'none'}, for {wanted}")
+    if request.owns_grid and expansion.grid is None:
+        raise PluginError(f"{where} returns no grid for a launch of its own")
+    if not is_dataclass(expansion.schedule):
+        raise PluginError(f"{where} returns a schedule that is no dataclass: {expansion.schedule!r}")
+    expand_ops(expansion.program)
     return expansion
 
 

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..analysis.value_forms import ValueForms
+from ..ir.core_form import core_module
 from ..ir.diagnostics import DiagnosticError
 from ..ir.literals import show
 from ..ir.program import Block, Buffer, Func, Module, Program, Spec
@@ -43,6 +44,7 @@ def emit_mlir(module: Module, bare_pointers: bool = False) -> str:
 
     Raises DiagnosticError, with all ops that MLIR has no counterpart for.
     """
+    module = core_module(module)
     check_specs(module.programs.values(), {})
     problems = [d for program in module.programs.values() for d in refusals(program, module)]
     if problems:

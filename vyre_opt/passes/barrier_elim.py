@@ -31,6 +31,7 @@ class BarrierElim(Pass):
     name = "barrier_elim"
     summary = "Remove barriers that order no memory accesses."
     per_item = True
+    needs_core_ops = True
 
     def run(self, module: Module, ctx: PassContext) -> bool:
         removed = 0

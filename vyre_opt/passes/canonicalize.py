@@ -1,19 +1,33 @@
 """Canonical forms: folding, the algebra of identities, and control flow on constants.
 
-One forward walk: the operands of an op are canonical before the op is visited, so
-each op is rewritten until no rule applies and never visited again.
+The identities are patterns, which the driver of all patterns applies; here is what becomes of ops with blocks.
 """
 
 from __future__ import annotations
 
-from ..ir.folding import chosen_arm, fold
-from ..ir.identities import RULES, Site
+from ..ir.folding import chosen_arm
+from ..ir.identities import RULES
 from ..ir.loops import Bound, bounds, with_bounds
-from ..ir.program import Block, Func, Module, Op, Program, Value
-from ..ir.rewrite import become, constant_value, splittable
-from ..ir.walker import Walker
+from ..ir.program import Block, Module, Op
+from ..ir.rewrite import constant_value, splittable
+from ..ir.rewriting import GreedyDriver, PatternSet, Replacement, Rewriter, pattern_on
 from .manager import PassContext
 from .registry import Pass, register
+
+
+@pattern_on("select")
+def _chosen_arm(op: Op, rewriter: Rewriter) -> Replacement:
+    """select true, x, y = x; select false, x, y = y."""
+    return chosen_arm(op)
+
+
+@pattern_on("assert")
+def _assert_true(op: Op, rewriter: Rewriter) -> Replacement:
+    """assert true = nothing."""
+    return () if constant_value(op.operands[0]) else None
+
+
+PATTERNS = PatternSet([_chosen_arm, _assert_true, *RULES])
 
 
 @register
@@ -24,65 +38,16 @@ class Canonicalize(Pass):
 
     def run(self, module: Module, ctx: PassContext) -> bool:
         changes = 0
+        debug = ctx.debug if ctx.is_debugging else None
         for item in ctx.items(module):
-            canonicalizer = _Canonicalizer(item, ctx)
+            canonicalizer = _Canonicalizer(item, PATTERNS, fold=True, module=module, debug=debug)
             canonicalizer.walk_block(item.body)
             changes += canonicalizer.changes
         ctx.count("ops rewritten", changes)
         return changes > 0
 
 
-class _Canonicalizer(Walker):
-    def __init__(self, item: Program | Func, ctx: PassContext) -> None:
-        super().__init__()
-        self.item = item
-        self.ctx = ctx
-        self.site = Site()
-        self.site.program = item if isinstance(item, Program) else None
-
-    def visit(self, op: Op, out: list[Op]) -> None:
-        if op.definition.is_pure:
-            self.site.out = out
-            value = self.simplify(op)
-            if value is not None:
-                self.replaced[op.result] = value
-                return
-        elif op.name == "assert" and constant_value(op.operands[0]):
-            self.changes += 1  # assert true = nothing
-            return
-        out.append(op)
-
-    def simplify(self, op: Op) -> Value | None:
-        """Rewrite `op` in place until no rule applies; the value that it is equal to, if one is known."""
-        while op.definition.format != "const":
-            constant = fold(op, self.item)
-            if constant is not None:
-                self.ctx.debug("folds: {}", op, loc=op.loc)
-                become(op, "const", (), {"value": constant})
-                self.changes += 1
-                return None
-            result = self.apply_rule(op)
-            if result is None:
-                return None
-            self.changes += 1
-            if isinstance(result, Value):
-                return result
-        return None
-
-    def apply_rule(self, op: Op) -> Value | bool | None:
-        """Apply the first rule that matches: returns a value equal to `op`, True if `op` was rewritten, else None."""
-        if op.definition.format == "select" and (arm := chosen_arm(op)) is not None:
-            return arm
-        name = op.name
-        for rule in RULES.get(name, ()):
-            if (result := rule(op, self.site)) is not None:
-                becomes = result if isinstance(result, Value) else op
-                self.ctx.debug(
-                    "{} matches this {}: now {}", rule.__name__.lstrip("_"), name, becomes, loc=op.loc
-                )
-                return result
-        return None
-
+class _Canonicalizer(GreedyDriver):
     def visit_structured(self, op: Op, out: list[Op]) -> None:
         if op.name == "if":
             condition = constant_value(op.operands[0])

@@ -218,6 +218,7 @@ class DecodeScanFuse(Pass):
     summary = "Move a hand-off that stays within each workgroup from storage to a workgroup tile."
     per_item = True
     invalidates = ("buffer_layout", "fusion")
+    needs_core_ops = True
     Options = FuseOptions
 
     def run(self, module: Module, ctx: PassContext) -> bool:

@@ -16,11 +16,13 @@ from typing import Any
 
 from ..fusion.join import fresh_name
 from ..ir.builder import Builder
+from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.grids import GridCall, show_extent
 from ..ir.ops import NAMED_KERNELS, SUBGROUP_SIZE
 from ..ir.pipeline import KernelStage, Launch, Pipeline, Repeat, Stage
+from ..ir.plugins import PluginError
 from ..ir.program import AccessMode, Buffer, Module, Op, Program
-from ..kernels.expansion import ANY_LANES, ANY_LENGTH, EXPANSIONS, Expansion, ExpansionRequest, expand
+from ..kernels.expansion import ANY_LANES, ANY_LENGTH, Expansion, ExpansionRequest, expand, is_of_plugin
 from .manager import PassContext
 from .registry import Pass, register
 
@@ -35,10 +37,12 @@ class ExpandOptions:
 
     `counts`: the buffers of a stage's program have the counts of the pipeline's, for passes that ask; without,
     they stay open, so that one code serves all lengths.
+    `native`: leave the kernels of this package, which the interpreter runs as they are.
     """
 
     target: str = ""
     counts: bool = True
+    native: bool = False
 
 
 @register
@@ -50,7 +54,8 @@ class ExpandKernels(Pass):
     Options = ExpandOptions
 
     def run(self, module: Module, ctx: PassContext) -> bool:
-        expander = _Expander(module, ctx, self.options.target or ctx.target, self.options.counts)
+        options: ExpandOptions = self.options
+        expander = _Expander(module, ctx, options.target or ctx.target, options.counts, options.native)
         for program in list(module.programs.values()):
             ctx.item = program.name
             expander.program(program)
@@ -62,8 +67,8 @@ class ExpandKernels(Pass):
 
 
 class _Expander:
-    def __init__(self, module: Module, ctx: PassContext, target: str, counts: bool) -> None:
-        self.module, self.ctx, self.target, self.counts = module, ctx, target, counts
+    def __init__(self, module: Module, ctx: PassContext, target: str, counts: bool, native: bool) -> None:
+        self.module, self.ctx, self.target, self.counts, self.native = module, ctx, target, counts, native
         self.expanded = 0
         self.expansions: dict[Any, tuple[Program, Expansion]] = {}
         """The programs of stages, by what the stages have in common: equal stages launch the same one."""
@@ -74,7 +79,7 @@ class _Expander:
 
     def program(self, program: Program) -> None:
         op = next((o for o in program.body.ops if o.definition.kernel is not None), None)
-        if op is None:
+        if op is None or (self.native and not is_of_plugin(op.name)):
             return
         buffers = [program.buffers[name] for name in op.attrs["buffers"]]
         expansion = self.try_expand(op.name, buffers, op.attrs["params"], op, owns_grid=False)
@@ -94,7 +99,7 @@ class _Expander:
             if isinstance(stage, Repeat):
                 stage.stages = self.stages(pipeline, stage.stages)
             launches = None
-            if isinstance(stage, KernelStage):
+            if isinstance(stage, KernelStage) and not (self.native and not is_of_plugin(stage.kernel)):
                 launches = self.stage(pipeline, stage, self.neighbour(stages, at))
             expanded += [stage] if launches is None else launches
         return expanded
@@ -205,9 +210,6 @@ class _Expander:
     ) -> Expansion | None:
         """The expansion, or None after a remark that says why there is none."""
         row = NAMED_KERNELS[kernel]
-        if kernel not in EXPANSIONS:
-            self.refused(kernel, "no program for it is known", site)
-            return None
         written = {b.name for b, role in row.with_roles(buffers) if role.access is not AccessMode.READ}
         names = [b.name for b in buffers]
         aliased = next((name for name in names if name in written and names.count(name) > 1), None)
@@ -230,6 +232,8 @@ class _Expander:
         except ValueError as error:
             self.refused(kernel, str(error), site)
             return None
+        except PluginError as error:
+            raise DiagnosticError([Diagnostic("error", str(error), site.loc)]) from error
 
     def applied(
         self, kernel: str, expansion: Expansion, how: str, site: Op | KernelStage, **facts: Any

@@ -125,6 +125,7 @@ class FusionPressure(Pass):
     name = "fusion_pressure"
     summary = "Note at each launch how strongly it is tied to the one before, and whether fusing pays."
     requires = ("expand_kernels",)
+    needs_core_ops = True
     Options = PressureOptions
 
     options: PressureOptions

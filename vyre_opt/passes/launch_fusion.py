@@ -101,6 +101,7 @@ class LaunchFusion(Pass):
     summary = "Join launches of a pipeline that hand over within workgroups into one program and launch."
     requires = ("fusion_pressure",)
     invalidates = ("decode_scan_fuse", "fusion_pressure", "fusion")
+    needs_core_ops = True
     Options = LaunchFusionOptions
 
     def run(self, module: Module, ctx: PassContext) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, render_all
 from ..ir.fingerprint import exact_fingerprint
+from ..ir.plugin_ops import has_plugin_ops
 from ..ir.program import Module
 from ..ir.structure import check_structure
 from ..ir.verifier import verify
@@ -105,7 +106,7 @@ class PassManager:
         before: bytes | None = None
         settled: list[Pass] = []
         """Passes that have changed nothing since the last change."""
-        for running in self.passes:
+        for running in self._with_expansions(module):
             self._begin(running, ctx)
             if not running.takes_type_parameters:
                 _check_types(running, module)
@@ -147,6 +148,13 @@ class PassManager:
         if self.bisect is None or running.is_required:
             return True
         return self.bisect.may_run(running.name, "module")
+
+    def _with_expansions(self, module: Module) -> Iterator[Pass]:
+        """The passes in order, each that needs it after `expand_ops` if the module has ops of other packages by then."""
+        for running in self.passes:
+            if running.needs_core_ops and has_plugin_ops(module):
+                yield make_pass("expand_ops")
+            yield running
 
 
 def _is_settled(running: Pass, settled: Sequence[Pass]) -> bool:

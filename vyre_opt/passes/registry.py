@@ -1,7 +1,7 @@
 """The class of all passes, and the registry that finds them.
 
 A built-in pass lives in the module of its name, which is imported at the first look-up.
-Others are found through the entry point group `vyre_opt.passes`, whose entries name
+Others are found through the entry point group `vyre_opt.passes` (see ir/plugins.py), whose entries name
 a module that registers its passes on import, or a Pass class.
 """
 
@@ -10,10 +10,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args, get_type_hints
 
+from ..ir import plugins
 from ..ir.diagnostics import suggest
 from ..ir.program import Module
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .context import PassContext
 
 __all__ = [
+    "BrokenPlugin",
     "NoOptions",
     "Pass",
     "PassError",
@@ -31,12 +32,9 @@ __all__ = [
     "find_pass",
     "make_pass",
     "option_type",
-    "refuse_plugins",
     "register",
     "register_analysis",
 ]
-
-ENTRY_POINTS = "vyre_opt.passes"
 
 BUILTIN = (
     "barrier_elim",
@@ -45,6 +43,7 @@ BUILTIN = (
     "dce",
     "decode_scan_fuse",
     "expand_kernels",
+    "expand_ops",
     "fold",
     "fusion_pressure",
     "inline",
@@ -76,8 +75,12 @@ class PassError(ValueError):
     """A pass that does not exist or is declared wrongly, or a wrong option of a pass."""
 
 
+class BrokenPlugin(PassError):
+    """A pass of another package that does not load."""
+
+
 class PluginRefused(PassError):
-    """A pass of another package, after `refuse_plugins`."""
+    """A pass of another package, after `plugins.refuse`."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,8 @@ class Pass:
         per_item       whether it works on each program and function by itself, on those that `ctx.items` or
                        `ctx.programs` gives, so that --opt-bisect-limit can leave out single ones
         is_required    whether what follows cannot do without it, so that --opt-bisect-limit never leaves it out
+        needs_core_ops   whether it looks into what ops compute: then `expand_ops` runs before it, on a module that
+                       has ops of other packages
         Options        a frozen dataclass of int, float, bool and str fields with defaults; a field that is None by
                        default is `float | None`
     """
@@ -110,6 +115,7 @@ class Pass:
     takes_type_parameters: ClassVar[bool] = False
     per_item: ClassVar[bool] = False
     is_required: ClassVar[bool] = False
+    needs_core_ops: ClassVar[bool] = False
     Options: ClassVar[type[Any]] = NoOptions
 
     def __init__(self, options: Any = None) -> None:
@@ -130,7 +136,6 @@ class Pass:
 
 
 _registered: dict[str, type[Pass]] = {}
-_loads_plugins = True
 _registered_analyses: set[str] = set()
 
 A = TypeVar("A", bound=type[Any])
@@ -140,12 +145,6 @@ def register_analysis(cls: A) -> A:
     """Class decorator: passes may name the analysis `cls.name` as invalidated or preserved."""
     _registered_analyses.add(cls.name)
     return cls
-
-
-def refuse_plugins() -> None:
-    """From now on, this process loads no pass by an entry point of another package."""
-    global _loads_plugins
-    _loads_plugins = False
 
 
 def register(cls: type[Pass]) -> type[Pass]:
@@ -165,16 +164,9 @@ def _module_of(name: str) -> str:
     return ELSEWHERE.get(name, f"{__package__}.{name}")
 
 
-@cache  # looking through all that is installed takes some ms, and each message on an unknown name asks
-def _entry_points() -> tuple[Any, ...]:
-    from importlib.metadata import entry_points
-
-    return tuple(entry_points(group=ENTRY_POINTS))
-
-
 def pass_names() -> list[str]:
     """The names of all passes: built in, registered, and from entry points; sorted."""
-    return sorted({*BUILTIN, *_registered, *(point.name for point in _entry_points())})
+    return sorted({*BUILTIN, *_registered, *plugins.names(plugins.PASSES)})
 
 
 def find_pass(name: str) -> type[Pass]:
@@ -184,19 +176,25 @@ def find_pass(name: str) -> type[Pass]:
         if name in BUILTIN:
             import_module(_module_of(name))
         else:
-            for point in _entry_points():
-                if point.name.replace("-", "_") == name:
-                    if not _loads_plugins:
-                        raise PluginRefused(f"pass {name} is of another package")
-                    loaded = point.load()  # a module has registered its passes on import
-                    if isinstance(loaded, type) and issubclass(loaded, Pass):
-                        register(loaded)
+            try:
+                plugins.load(plugins.PASSES, name, lambda loaded: _is_registered(name, loaded))
+            except plugins.PluginRefused as error:
+                raise PluginRefused(str(error)) from None
+            except plugins.PluginError as error:
+                raise BrokenPlugin(str(error)) from error
     if name not in _registered:
         from ..ir.synonyms import advice
 
         hint = advice(name, "pass", pass_names())
         raise PassError(f"unknown pass {name}" + (f"; {hint}" if hint else "; see --list-passes"))
     return _registered[name]
+
+
+def _is_registered(name: str, loaded: Any) -> bool:
+    """Whether a pass is known by now; an entry point may name the class of one, or a module that registers it."""
+    if isinstance(loaded, type) and issubclass(loaded, Pass):
+        register(loaded)
+    return name in _registered
 
 
 def check_declarations(cls: type[Pass]) -> None:

@@ -30,6 +30,7 @@ class StoreForward(Pass):
     name = "store_forward"
     summary = "Replace loads of known elements, and remove stores that are overwritten."
     per_item = True
+    needs_core_ops = True
 
     def run(self, module: Module, ctx: PassContext) -> bool:
         changed = 0

@@ -50,6 +50,7 @@ class VectorizeAccess(Pass):
     name = "vectorize_access"
     summary = "Join loads and stores of neighbouring elements into accesses of vectors."
     per_item = True
+    needs_core_ops = True
     Options = VectorizeOptions
 
     def run(self, module: Module, ctx: PassContext) -> bool:

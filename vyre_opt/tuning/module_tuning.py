@@ -17,6 +17,7 @@ from ..ir.diagnostics import Location
 from ..ir.ops import NAMED_KERNELS, SCHEDULE
 from ..ir.pipeline import KernelStage
 from ..ir.program import Buffer, Module
+from ..kernels.expansion import is_of_plugin
 from ..runtime.dispatcher import BackendError, Dispatcher, shared_dispatcher
 from .result import Tuning
 from .space import show_config
@@ -105,6 +106,8 @@ def _tune(use: _KernelUse, dispatcher: str | Dispatcher, options: TuningOptions)
     """The reason why it is not tuned, or the result."""
     if not options.retune and any(name.startswith(SCHEDULE) for name in use.params):
         return "it has a schedule", None
+    if is_of_plugin(use.kernel):
+        return "it is of another package, and nothing says which schedules to try", None
     open_sizes = [f"@{b.name}" for b in use.buffers if b.count is None]
     if open_sizes:
         return f"{', '.join(open_sizes)} is of open size, and what is best depends on it; give a count", None

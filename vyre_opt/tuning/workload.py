@@ -16,7 +16,7 @@ import numpy as np
 from ..ir.ops import NAMED_KERNELS
 from ..ir.program import AccessMode, Buffer, Program
 from ..ir.types import DataType
-from ..kernels.expansion import Expansion, ExpansionRequest, expand
+from ..kernels.expansion import Expansion, ExpansionRequest, expand, is_of_plugin
 from ..runtime.arrays import storage_type
 from ..runtime.dispatcher import BadInputs, OutputAlloc
 from .shape_class import size_class
@@ -198,6 +198,8 @@ def kernel_workload(
 
         hint = suggest(kernel, NAMED_KERNELS) or f"there are {', '.join(NAMED_KERNELS)}"
         raise BadInputs(f"unknown kernel {kernel!r}; {hint}")
+    if is_of_plugin(kernel):
+        raise BadInputs(f"{kernel} is of another package, and nothing says which schedules to try")
     if not row.takes(len(counts)) or len(types) != len(counts):
         raise BadInputs(f"{kernel} takes {row.numbers_of_buffers} buffers")
     for dtype, role in row.with_roles(types):

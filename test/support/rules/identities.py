@@ -9,10 +9,10 @@ from itertools import product
 import z3
 
 from vyre_opt.certify import op_terms
-from vyre_opt.ir.identities import RULES, Site
-from vyre_opt.ir.identities.rules import Rule
+from vyre_opt.ir.identities import RULES
 from vyre_opt.ir.ops import OPS
 from vyre_opt.ir.program import Dim3, Op, Program, Value
+from vyre_opt.ir.rewriting import Pattern, Rewriter
 from vyre_opt.ir.types import DataType
 
 from .graphs import Lanes, Node, build, shape, terms
@@ -120,11 +120,11 @@ class RuleProof:
 
 
 def rule_names() -> list[str]:
-    """The functions of the table, in the order of their declaration."""
-    return [*dict.fromkeys(rule.__name__ for rules in RULES.values() for rule in rules)]
+    """The patterns of the table, in the order of their declaration."""
+    return [*dict.fromkeys(rule.name for rule in RULES)]
 
 
-def firings(name: str, rule: Rule, dtype: DataType) -> Iterator[Firing]:
+def firings(name: str, rule: Pattern, dtype: DataType) -> Iterator[Firing]:
     """Where a rule of an op rewrites one of the op's patterns."""
     for node in patterns(name, dtype):
         leaves: dict[Node, Value] = {}
@@ -133,10 +133,10 @@ def firings(name: str, rule: Rule, dtype: DataType) -> Iterator[Firing]:
         rewritten = build(node, dict(leaves))
         op = rewritten.owner
         assert isinstance(op, Op)
-        result = rule(op, Site())
+        result = rule.rewrite(op, Rewriter())
         if result is not None:
             after = result if isinstance(result, Value) else op.result
-            yield Firing(rule.__name__, dtype, build(node, dict(leaves)), after, tuple(leaves.values()))
+            yield Firing(rule.name, dtype, build(node, dict(leaves)), after, tuple(leaves.values()))
 
 
 def _leaves(node: Node) -> Iterator[Node]:
@@ -159,10 +159,10 @@ def prove_rules(
     alone, if there are any.
     """
     proofs = {name: RuleProof(name) for name in rules or rule_names()}
-    for name, functions in RULES.items():
-        for rule in functions:
-            for dtype in types if rule.__name__ in proofs else ():
-                prove_firings(proofs[rule.__name__], firings(name, rule, dtype), seconds, by_exponent)
+    for rule in RULES:
+        for name in rule.roots if rule.name in proofs else ():
+            for dtype in types:
+                prove_firings(proofs[rule.name], firings(name, rule, dtype), seconds, by_exponent)
     if "_global_id" in proofs:
         _prove_ids(proofs["_global_id"], seconds)
     return list(proofs.values())
@@ -183,10 +183,8 @@ def _prove_ids(proof: RuleProof, seconds: float) -> None:
     for axis, size, groups in product(range(3), (1, 2, 64), (None, 1, 5)):
         program = Program("p", _extents(axis, size), None if groups is None else _extents(axis, groups))
         op = Op(OPS["global_id"], (), (Value("g", DataType.U32),), {"axis": "xyz"[axis]})
-        site = Site()
-        site.program = program
-        for rule in RULES["global_id"]:
-            if rule(op, site) is None:
+        for rule in RULES:
+            if "global_id" not in rule.roots or rule.rewrite(op, Rewriter(program)) is None:
                 continue
             within = [z3.ULT(ids["local_id"], size)]
             within += [z3.ULT(ids["workgroup_id"], groups)] if groups is not None else []

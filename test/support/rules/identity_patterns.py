@@ -23,6 +23,7 @@ from .values import SCALARS, edges
 
 __all__ = ["constants", "patterns"]
 
+ROOTS = {root for rule in RULES for root in rule.roots}
 Constants = Callable[[DataType], Sequence[int]]
 BOOL = DataType.BOOL
 
@@ -65,7 +66,7 @@ def _unary(name: str, dtype: DataType) -> Iterator[Node]:
     x, y = var("x", dtype), var("y", dtype)
     yield Node(name, dtype, (x,))
     for inner, row in OPS.items():
-        if row.format == "unary" and row.accepts(dtype) and inner in RULES:
+        if row.format == "unary" and row.accepts(dtype) and inner in ROOTS:
             yield Node(name, dtype, (Node(inner, dtype, (x,)),))
         elif row.format == "compare" and dtype.is_bool:
             for operand in SCALARS:

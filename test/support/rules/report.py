@@ -89,7 +89,7 @@ def _cpu() -> str:
 
 
 def _rules(quick: bool) -> Iterator[Line]:
-    about = {rule.__name__: rule.__doc__ or "" for rules in RULES.values() for rule in rules}
+    about = {rule.name: rule.doc for rule in RULES}
     integers = BYTES if quick else [t for t in SCALARS if not t.is_float]
     for name in rule_names():
         proofs = prove_rules(integers, rules=[name])

@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 from .. import arith
 from ..ops import OPS
-from ..program import Op, Value
+from ..program import Op
 from ..rewrite import become, constant_value
+from ..rewriting import Replacement, Rewriter, op, pattern
 from ..types import DataType
-from .rules import Site, defined_by, int_max, int_min, rule, scalar, set_constant
+from .rules import add, defined_by, int_max, int_min, rule, scalar, set_constant
 
 _Constant = Callable[[DataType], int]
 
@@ -65,7 +66,7 @@ _MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 
 
 @rule(*(name for name, row in OPS.items() if row.commutative), *_MIRRORED)
-def _constant_right(op: Op, site: Site) -> Value | bool | None:
+def _constant_right(op: Op, rewriter: Rewriter) -> Replacement:
     """c op x = x op c."""
     a, b = op.operands
     if constant_value(a) is None or constant_value(b) is not None:
@@ -74,7 +75,7 @@ def _constant_right(op: Op, site: Site) -> Value | bool | None:
 
 
 @rule(*{*_NEUTRAL, *_ABSORBING} & OPS.keys())
-def _int_constant(op: Op, site: Site) -> Value | bool | None:
+def _int_constant(op: Op, rewriter: Rewriter) -> Replacement:
     """x op c, by the tables."""
     element = op.result.type.element
     known = None if element.is_float else scalar(op.operands[1])
@@ -89,20 +90,20 @@ def _int_constant(op: Op, site: Site) -> Value | bool | None:
 
 
 @rule(*_ZERO_LEFT)
-def _int_zero_left(op: Op, site: Site) -> Value | bool | None:
+def _int_zero_left(op: Op, rewriter: Rewriter) -> Replacement:
     """0 op x = 0; for division 0/0 = 0 by definition."""
     is_zero = not op.result.type.element.is_float and scalar(op.operands[0]) == 0
     return op.operands[0] if is_zero else None
 
 
 @rule(*_IDEMPOTENT)
-def _same_twice(op: Op, site: Site) -> Value | bool | None:
+def _same_twice(op: Op, rewriter: Rewriter) -> Replacement:
     """x op x = x, with floats too."""
     return op.operands[0] if op.operands[0] is op.operands[1] else None
 
 
 @rule(*_CANCELLING)
-def _cancelling(op: Op, site: Site) -> Value | bool | None:
+def _cancelling(op: Op, rewriter: Rewriter) -> Replacement:
     """x op x = 0, not with floats, where it may be NaN."""
     if op.result.type.element.is_float or op.operands[0] is not op.operands[1]:
         return None
@@ -110,7 +111,7 @@ def _cancelling(op: Op, site: Site) -> Value | bool | None:
 
 
 @rule(*_FLOAT_NEUTRAL)
-def _float_neutral(op: Op, site: Site) -> Value | bool | None:
+def _float_neutral(op: Op, rewriter: Rewriter) -> Replacement:
     """x * 1.0 = x / 1.0 = x + -0.0 = x - 0.0 = x."""
     t = op.result.type.element
     if not t.is_float or scalar(op.operands[1]) != arith.encode_float(_FLOAT_NEUTRAL[op.name], t):
@@ -119,7 +120,7 @@ def _float_neutral(op: Op, site: Site) -> Value | bool | None:
 
 
 @rule("mul", "div", "rem")
-def _minus_one(op: Op, site: Site) -> Value | bool | None:
+def _minus_one(op: Op, rewriter: Rewriter) -> Replacement:
     """x * -1 = x / -1 = -x, as INT_MIN / -1 = -INT_MIN = INT_MIN; x % -1 = 0 with signed integers."""
     t = op.result.type.element
     minus = arith.encode_float(-1.0, t) if t.is_float else -1
@@ -129,7 +130,7 @@ def _minus_one(op: Op, site: Site) -> Value | bool | None:
 
 
 @rule("div")
-def _float_reciprocal(op: Op, site: Site) -> Value | bool | None:
+def _float_reciprocal(op: Op, rewriter: Rewriter) -> Replacement:
     """x / 2^k = x * 2^-k, as both round the same exact value."""
     t, known = op.result.type.element, scalar(op.operands[1])
     if not t.is_float or known is None:
@@ -140,7 +141,7 @@ def _float_reciprocal(op: Op, site: Site) -> Value | bool | None:
     inverse = arith.encode_float(1.0 / divisor, t)
     if 1.0 / arith.decode_float(inverse, t) != divisor or not _is_normal(inverse, t):
         return None
-    return become(op, "mul", (op.operands[0], site.const(inverse, op.result.type, op)), op.attrs)
+    return become(op, "mul", (op.operands[0], rewriter.encoded_const(inverse, op.result.type)), op.attrs)
 
 
 def _is_normal(bits: int, t: DataType) -> bool:
@@ -149,28 +150,28 @@ def _is_normal(bits: int, t: DataType) -> bool:
 
 
 @rule("mul", "div", "rem")
-def _power_of_two(op: Op, site: Site) -> Value | bool | None:
+def _power_of_two(op: Op, rewriter: Rewriter) -> Replacement:
     """Unsigned: x * 2^k = x << k, x / 2^k = x >> k, x % 2^k = x & (2^k - 1)."""
     dtype, known = op.result.type, scalar(op.operands[1])
     if dtype.element.kind != "uint" or known is None or known < 2 or known & (known - 1):
         return None
     name = {"mul": "shl", "div": "shr", "rem": "and"}[op.name]
     amount = known - 1 if op.name == "rem" else known.bit_length() - 1
-    return become(op, name, (op.operands[0], site.const(amount, dtype, op)))
+    return become(op, name, (op.operands[0], rewriter.encoded_const(amount, dtype)))
 
 
 @rule("sub")
-def _sub_constant(op: Op, site: Site) -> Value | bool | None:
+def _sub_constant(op: Op, rewriter: Rewriter) -> Replacement:
     """Signed: x - c = x + -c.  An unsigned -c would be a huge offset, which proves nothing."""
     dtype, known = op.result.type, scalar(op.operands[1])
     if not dtype.element.is_signed or known is None:
         return None
     negated = arith.wrap(-known, dtype.element)
-    return become(op, "add", (op.operands[0], site.const(negated, dtype, op)))
+    return become(op, "add", (op.operands[0], rewriter.encoded_const(negated, dtype)))
 
 
 @rule(*_ASSOCIATIVE)
-def _associative(op: Op, site: Site) -> Value | bool | None:
+def _associative(op: Op, rewriter: Rewriter) -> Replacement:
     """(x op c) op d = x op (c op d), not with floats."""
     dtype, known, inner = op.result.type, scalar(op.operands[1]), defined_by(op.operands[0], op.name)
     if dtype.element.is_float or known is None or inner is None:
@@ -179,32 +180,34 @@ def _associative(op: Op, site: Site) -> Value | bool | None:
     if first is None or fold is None:
         return None
     both = arith.wrap(fold(first, known, dtype.element), dtype.element)
-    return become(op, op.name, (inner.operands[0], site.const(both, dtype, op)))
+    return become(op, op.name, (inner.operands[0], rewriter.encoded_const(both, dtype)))
 
 
 @rule("xor")
-def _complement(op: Op, site: Site) -> Value | bool | None:
+def _complement(op: Op, rewriter: Rewriter) -> Replacement:
     """x ^ ~0 = ~x."""
     is_mask = scalar(op.operands[1]) == _ones(op.result.type.element)
     return become(op, "not", op.operands[:1]) if is_mask else None
 
 
-@rule("not", "neg")
-def _involution(op: Op, site: Site) -> Value | bool | None:
-    """not not x = x; neg neg x = x."""
-    inner = defined_by(op.operands[0], op.name)
-    return inner.operands[0] if inner else None
+for _involution in (op.not_, op.neg):
+    add(
+        pattern(
+            _involution(_involution("x")), "x", floats="exact",
+            name="_involution", doc="not not x = x; neg neg x = x.",
+        )
+    )  # fmt: skip
 
 
 @rule("abs")
-def _abs(op: Op, site: Site) -> Value | bool | None:
+def _abs(op: Op, rewriter: Rewriter) -> Replacement:
     """|x| = x where x is unsigned, or is itself |y|."""
     operand = op.operands[0]
     return operand if operand.type.element.kind == "uint" or defined_by(operand, "abs") else None
 
 
 @rule("fma")
-def _fma(op: Op, site: Site) -> Value | bool | None:
+def _fma(op: Op, rewriter: Rewriter) -> Replacement:
     """fma x, 1.0, c = x + c; fma x, y, -0.0 = x * y."""
     t = op.result.type.element
     a, b, c = op.operands

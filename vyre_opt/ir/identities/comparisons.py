@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from ..program import Op, Value
+from ..program import Op
 from ..rewrite import become
-from .rules import Site, defined_by, int_max, int_min, rule, scalar, set_constant
+from ..rewriting import Replacement, Rewriter
+from .rules import defined_by, int_max, int_min, rule, scalar, set_constant
 
 # not (a op b) = a op' b
 _NEGATED = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 
 
 @rule("eq", "ne", "lt", "le", "gt", "ge")
-def _compare_same(op: Op, site: Site) -> Value | bool | None:
+def _compare_same(op: Op, rewriter: Rewriter) -> Replacement:
     """x == x, x <= x, x >= x hold but for NaN; x < x and x > x never do."""
     a, b = op.operands
     element = a.type.element
@@ -21,7 +22,7 @@ def _compare_same(op: Op, site: Site) -> Value | bool | None:
 
 
 @rule("lt", "le", "gt", "ge")
-def _compare_limit(op: Op, site: Site) -> Value | bool | None:
+def _compare_limit(op: Op, rewriter: Rewriter) -> Replacement:
     """x < MIN and x > MAX never hold; x >= MIN and x <= MAX always do."""
     element, known = op.operands[0].type.element, scalar(op.operands[1])
     if element.is_float or known is None:
@@ -31,7 +32,7 @@ def _compare_limit(op: Op, site: Site) -> Value | bool | None:
 
 
 @rule("eq", "ne")
-def _compare_bool(op: Op, site: Site) -> Value | bool | None:
+def _compare_bool(op: Op, rewriter: Rewriter) -> Replacement:
     """p == true is p, p == false is not p, and the reverse for !=."""
     known = scalar(op.operands[1])
     if not op.operands[0].type.element.is_bool or known is None:
@@ -40,7 +41,7 @@ def _compare_bool(op: Op, site: Site) -> Value | bool | None:
 
 
 @rule("select")
-def _select(op: Op, site: Site) -> Value | bool | None:
+def _select(op: Op, rewriter: Rewriter) -> Replacement:
     """select p, x, x = x; select p, true, false = p and its reverse not p; select not p, x, y = select p, y, x."""
     predicate, a, b = op.operands
     if a is b:
@@ -56,7 +57,7 @@ def _select(op: Op, site: Site) -> Value | bool | None:
 
 
 @rule("not")
-def _negated_compare(op: Op, site: Site) -> Value | bool | None:
+def _negated_compare(op: Op, rewriter: Rewriter) -> Replacement:
     """not (a < b) = (a >= b), and so on; with floats only for eq and ne, because of NaN."""
     inner = defined_by(op.operands[0], *_NEGATED)
     if inner is None or (inner.operands[0].type.element.is_float and inner.name not in ("eq", "ne")):

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from .. import arith
-from ..program import Op, Value
+from ..program import Op, Program
 from ..rewrite import become
+from ..rewriting import Replacement, Rewriter, op, pattern
 from ..types import DataType
-from .rules import Site, defined_by, rule
+from .rules import add, defined_by, rule
 
 # --- casts
 
 
 @rule("cast", "bitcast")
-def _cast_to_same(op: Op, site: Site) -> Value | bool | None:
+def _cast_to_same(op: Op, rewriter: Rewriter) -> Replacement:
     """A cast to the same type is its operand."""
     return op.operands[0] if op.operands[0].type is op.result.type else None
 
 
-@rule("bitcast")
-def _bitcast_twice(op: Op, site: Site) -> Value | bool | None:
-    """bitcast (bitcast x) = bitcast x."""
-    inner = defined_by(op.operands[0], "bitcast")
-    return become(op, "bitcast", inner.operands) if inner else None
+add(
+    pattern(
+        op.bitcast(op.bitcast("x")), op.bitcast("x"), floats="exact",
+        name="_bitcast_twice", doc="bitcast (bitcast x) = bitcast x.",
+    )
+)  # fmt: skip
 
 
 @rule("cast")
-def _cast_twice(op: Op, site: Site) -> Value | bool | None:
+def _cast_twice(op: Op, rewriter: Rewriter) -> Replacement:
     """cast (cast x: A -> B) : B -> C  =  cast x: A -> C, where B loses nothing that C keeps."""
     inner = defined_by(op.operands[0], "cast")
     if inner is None:
@@ -65,7 +67,7 @@ _EXACT_INT_BITS = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
 
 
 @rule("extract")
-def _extract(op: Op, site: Site) -> Value | bool | None:
+def _extract(op: Op, rewriter: Rewriter) -> Replacement:
     """extract of a splat, vector or insert is the operand of that lane."""
     inner, lane = defined_by(op.operands[0], "splat", "vector", "insert"), op.attrs["index"]
     if inner is None:
@@ -78,7 +80,7 @@ def _extract(op: Op, site: Site) -> Value | bool | None:
 
 
 @rule("insert")
-def _insert_twice(op: Op, site: Site) -> Value | bool | None:
+def _insert_twice(op: Op, rewriter: Rewriter) -> Replacement:
     """insert a, (insert b, v[i])[i] = insert a, v[i]."""
     inner = defined_by(op.operands[1], "insert")
     if inner is None or inner.attrs["index"] != op.attrs["index"]:
@@ -87,7 +89,7 @@ def _insert_twice(op: Op, site: Site) -> Value | bool | None:
 
 
 @rule("vector")
-def _equal_lanes(op: Op, site: Site) -> Value | bool | None:
+def _equal_lanes(op: Op, rewriter: Rewriter) -> Replacement:
     """vector x, x, ... = splat x."""
     is_splat = all(lane is op.operands[0] for lane in op.operands)
     return become(op, "splat", op.operands[:1]) if is_splat else None
@@ -97,10 +99,10 @@ def _equal_lanes(op: Op, site: Site) -> Value | bool | None:
 
 
 @rule("global_id")
-def _global_id(op: Op, site: Site) -> Value | bool | None:
+def _global_id(op: Op, rewriter: Rewriter) -> Replacement:
     """workgroup_id * size + local_id, where the grid or the workgroup has one along the axis."""
-    program = site.program
-    if program is None:
+    program = rewriter.item
+    if not isinstance(program, Program):
         return None
     axis = "xyz".index(op.attrs["axis"])
     if program.workgroup[axis] == 1:

@@ -5,40 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .. import arith
-from ..program import Op, Program, Value
-from ..rewrite import become, constant, constant_value
+from ..program import Op, Value
+from ..rewrite import become, constant_value
+from ..rewriting.pattern import Pattern, Rewrite, pattern_on
 from ..types import DataType
 
-__all__ = ["RULES", "Rule", "Site", "defined_by", "int_min", "int_max", "rule", "scalar", "set_constant"]
+__all__ = ["RULES", "add", "defined_by", "int_max", "int_min", "rule", "scalar", "set_constant"]
+
+RULES: list[Pattern] = []
+"""In the order in which they are tried."""
 
 
-class Site:
-    """The place of the op to rewrite.  `out` takes new ops, which go before it; `program` is None in a function."""
-
-    def __init__(self) -> None:
-        self.out: list[Op] = []
-        self.program: Program | None = None
-
-    def const(self, value: int, dtype: DataType, like: Op) -> Value:
-        """A new constant, in all lanes of a vector type."""
-        op = constant(value, dtype, f"c{value}" if dtype.is_int and value >= 0 else "c", like)
-        self.out.append(op)
-        return op.result
+def add(pattern: Pattern) -> Pattern:
+    """Append a pattern to the table."""
+    RULES.append(pattern)
+    return pattern
 
 
-Rule = Callable[[Op, Site], Value | bool | None]
-RULES: dict[str, list[Rule]] = {}
+def rule(*names: str) -> Callable[[Rewrite], Pattern]:
+    """Decorator: try the rule on these ops, after those declared before it."""
 
+    def of(function: Rewrite) -> Pattern:
+        return add(pattern_on(*names)(function))
 
-def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Decorator: apply the rule to these ops, after those declared before it."""
-
-    def add(function: Rule) -> Rule:
-        for name in names:
-            RULES.setdefault(name, []).append(function)
-        return function
-
-    return add
+    return of
 
 
 def scalar(value: Value) -> int | None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from .. import plugins
 from ..diagnostics import Location
+from ..formats import FORMATS
 from ..literals import unquote
 from ..loops import BOUND_NAMES
-from ..ops import NAMED_KERNELS, OPS
+from ..ops import NAMED_KERNELS, OPS, OpDef
 from ..pipeline import Pipeline
+from ..plugin_ops import find_op
+from ..plugins import PluginError
 from ..program import MAX_NESTING, NO_ATTRS, Block, Op, Value
 from ..types import UNKNOWN, DataType
 from .op_actions import OpActions
@@ -174,23 +178,37 @@ class ControlActions(OpActions):
     def kernel(
         self, place: int, end: int, name: str, names: list[str] | None, attrs: dict[str, Any] | None = None
     ) -> Op | None:
-        if name not in NAMED_KERNELS:
-            self.kernel_params(name, attrs, place, end)
+        row = self.kernel_row(name, place)
+        if row is None:
             return None
         errors = self.error_count
         op_attrs = {"buffers": tuple(names or ()), "params": self.kernel_params(name, attrs, place, end)}
-        op = self.finish(OPS[name], (), (), op_attrs, (), None, Location(self.source, place, end))
+        op = self.finish(row, (), (), op_attrs, (), None, Location(self.source, place, end))
         if self.error_count > errors:
             self.holes.mark_invalid(op)
         return op
 
+    def kernel_row(self, name: str, place: int) -> OpDef | None:
+        """The row of a named kernel, of this package or of another; None, after an error, if there is none."""
+        try:
+            row = find_op(name)
+        except PluginError as error:
+            self.error(str(error), place, place + len(name))
+            return None
+        if row is not None and row.kernel is not None:
+            return row
+        in_pipeline = bool(self.owners) and isinstance(self.owners[0], Pipeline)
+        known = [*NAMED_KERNELS, *plugins.names(plugins.KERNELS)]
+        help = self.advice(name, "stage" if in_pipeline else "op", known)
+        if row is not None:
+            help = f"{name} is an op: %r = " + FORMATS[row.format].example.removeprefix("%r = ").format(
+                name=name, type=row.types
+            )
+        self.name_error(f"unknown kernel {name}", place, place + len(name), help)
+        return None
+
     def kernel_params(self, name: str, attrs: dict[str, Any] | None, place: int, end: int) -> dict[str, Any]:
         """The integer parameters of a named kernel."""
-        if name not in NAMED_KERNELS:
-            in_pipeline = bool(self.owners) and isinstance(self.owners[0], Pipeline)
-            help = self.advice(name, "stage" if in_pipeline else "op", NAMED_KERNELS)
-            self.name_error(f"unknown kernel {name}", place, place + len(name), help)
-            return {}
         params: dict[str, Any] = {}
         for key, value in (attrs or {}).items():
             if isinstance(value, tuple) and value[0] == "int":

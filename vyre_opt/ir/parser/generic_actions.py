@@ -46,9 +46,8 @@ class GenericActions(ControlActions):
         types: list[DataType] | None,
     ) -> Op | None:
         results, name, operands, loc = head
-        row = OPS.get(name)
+        row = OPS.get(name) or self.plugin_op(name, loc.find(name).start)
         if row is None:
-            self.unknown_word(name, loc.find(name).start)
             if results:
                 self.poison(results)
             return None

@@ -9,6 +9,8 @@ from ..diagnostics import Location
 from ..formats import FORMATS, Malformed, Tail
 from ..literals import Literal, LiteralError
 from ..ops import OPS, OpDef
+from ..plugin_ops import find_op, known_names
+from ..plugins import PluginError
 from ..program import Block, Op, Value
 from ..types import UNKNOWN, DataType
 from .constant_actions import ConstantActions
@@ -93,11 +95,9 @@ class OpActions(ConstantActions):
     # --- simple ops -------------------------------------------------------------------
 
     def op_results(self, place: int, end: int, results: str, name: str, tail: Tail) -> Op | None:
-        row = OPS.get(name)
+        row = OPS.get(name) or self.plugin_op(name, self.source.text.find(name, place + len(results)))
         loc = Location(self.source, place, end)
-        if row is None:
-            self.unknown_word(name, self.source.text.find(name, place + len(results)))
-        else:
+        if row is not None:
             if self.has_pending or (tail.dtype is None and name == "load"):
                 tail = self.typed_tail(row, tail, place, end)
             try:
@@ -139,6 +139,17 @@ class OpActions(ConstantActions):
                 self.malformed(row, tail, str(error), place, place, end)
             return None
         return self.finish(row, operands, types, attrs, (), None, loc)
+
+    def plugin_op(self, name: str, place: int) -> OpDef | None:
+        """The row of an op or kernel that another package declares; None, after an error, if none does."""
+        try:
+            row = find_op(name)
+        except PluginError as error:
+            self.error(str(error), place, place + len(name))
+            return None
+        if row is None:
+            self.unknown_word(name, place)
+        return row
 
     def malformed(self, row: OpDef, tail: Tail, message: str, start: int, place: int, end: int) -> None:
         """Report that the parts of an op do not fit its format: at the number or word that is to blame, if one is.
@@ -199,7 +210,8 @@ class OpActions(ConstantActions):
                 self.error("not a buffer flag", place, place + len(name), help=help)
                 self.holes.mark_invalid(last)
         else:
-            known = OPS if len(self.owners) > 1 else (*OPS, "buffer", "spec", "param")
+            known = known_names() if "." in name else [*OPS]
+            known += ["buffer", "spec", "param"] if len(self.owners) <= 1 else []
             self.name_error(
                 f"unknown op {name[:40]}", place, place + len(name), self.advice(name, "op", known)
             )

@@ -99,7 +99,8 @@ class StageActions(GenericActions):
     def kernel_stage(
         self, place: int, end: int, name: str, names: list[str] | None, attrs: dict[str, Any] | None = None
     ) -> KernelStage:
-        params = self.kernel_params(name, attrs, place, end)
+        is_kernel = self.kernel_row(name, place) is not None
+        params = self.kernel_params(name, attrs, place, end) if is_kernel else {}
         stage = KernelStage(name, tuple(names or ()), params, Location(self.source, place, end))
         if self.has_error(place, end):
             self.holes.mark_invalid(stage)

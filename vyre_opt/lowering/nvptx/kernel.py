@@ -13,6 +13,7 @@ from math import prod
 
 from ...analysis.alignment import Alignment
 from ...analysis.bounds import BoundsProofs
+from ...ir.core_form import core_form
 from ...ir.diagnostics import Diagnostic, DiagnosticError
 from ...ir.program import Block, Buffer, Func, Op, Program
 from ..common import conversions
@@ -76,7 +77,11 @@ def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> Low
     What prints gets a buffer for its records; see `common.print_records`.  Raises DiagnosticError for what no GPU can
     run, located at the op or buffer to blame.
     """
-    units = [replace(unit, program=flat_program(unit.program, target, bounds)) for unit in units]
+    core = [(unit, *core_form(unit.program, unit.module)) for unit in units]
+    units = [
+        replace(unit, program=flat_program(program, target, bounds), module=module)
+        for unit, program, module in core
+    ]
     text = ModuleText(TRIPLE, LAYOUT, target.rounds_to_bf16)
     text.metadata.append("!0 = !{}")
     symbols: set[str] = set()

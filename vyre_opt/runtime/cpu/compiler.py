@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ...ir.core_form import core_form
 from ...ir.diagnostics import spelling_at
 from ...ir.fingerprint import exact_fingerprint
 from ...ir.ops import SUBGROUP_SIZE
@@ -71,7 +72,7 @@ def flat_program(program: Program, module: Module | None) -> Program:
 
 def host_code(program: Program, module: Module | None, specs: Mapping[str, Any], host: Host) -> HostCode:
     """The LLVM IR of a program, for encoded values of its specialization constants."""
-    flat = flat_program(program, module)
+    flat = flat_program(*core_form(program, module))
     try:
         return lower(flat, specs, host.triple, host.layout, host.features)
     except UnloweredKernel as kernel:
@@ -113,6 +114,7 @@ def compile_program(
 
     `log`: gets an entry unless the code was in the process.
     """
+    program, module = core_form(program, module)
     values = tuple(sorted(specs.items()))
     key = (exact_fingerprint(program), *called_fingerprints(program, module), values, host)
     with _LOCK:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...ir.core_form import core_form
 from ...ir.program import Dim3, Module, Program
 from ..arrays import POISON
 from ..dispatcher import BackendError, Scratch
@@ -127,6 +128,7 @@ class RefDispatcher:
         memory: Mapping[str, HostMemory],
         workgroups: Sequence[range] | None = None,
     ) -> Machine:
+        program, module = core_form(program, module)
         try:
             machine = Machine(program, call, module, scratch, TABLE, self.checks, self.max_steps, memory)
             try:

@@ -1,0 +1,1 @@
+"""What this package adds to vyre-opt; pyproject.toml says which module has what."""
