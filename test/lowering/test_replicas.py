@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from support.kernel_cases import kernel_cases
 
 from vyre_opt import parse
 from vyre_opt.ir.program import Op, Program
 from vyre_opt.kernels.chain import ChainSchedule, chain
+from vyre_opt.lowering.nvptx.abi import Unit
+from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.replicas import NeedsFence, Replicas, replicas
 from vyre_opt.lowering.nvptx.targets import gpu
 
@@ -108,3 +111,12 @@ def test_a_lane_that_may_end_early_would_leave_others_waiting() -> None:
     program = chain((256,) * 4, schedule=ChainSchedule(256, workgroups=8))
     assert _found(program) is not None
     assert _found(program, program.body.ops[0]) is None
+
+
+CHAINS = {case.name: case for case in kernel_cases() if case.name.startswith("tt.chain")}
+
+
+@pytest.mark.parametrize("name", [name for name in CHAINS if "f32" in name])
+def test_chains_are_proven_in_bounds(name: str) -> None:
+    """One that might fault would leave the others of its cluster waiting, and is refused where it has cluster memory."""
+    lower([Unit(CHAINS[name].make().program, None, {})], gpu("sm_90"), "trap")

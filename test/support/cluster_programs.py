@@ -14,6 +14,7 @@ __all__ = ["WAYS", "HandOff"]
 
 WAYS = ("fenced", "single", "many")
 CLUSTERS, OF_CLUSTER = 13, 12345
+MOST_BYTES = 96 * 1024  # of a half of what is handed on, which each workgroup has in its memory
 KINDS = {DataType.U32: np.uint32, DataType.U64: np.uint64}
 
 
@@ -35,6 +36,8 @@ class HandOff:
         self.shift = draw.randrange(1 << 12)
         self.skipped = draw.choice((1, 2, 3, 7))
         self.in_loop = draw.random() < 0.5
+        if self.workgroups * self.lanes * self.width * (self.dtype.size_bytes or 1) > MOST_BYTES:
+            self.width = 1
         self.count = self.workgroups * self.lanes * self.width
 
     def program(self, how: str) -> Program:

@@ -197,7 +197,8 @@ class _Spread:
             if self.first_vector is None:
                 b.store(stored(b, b.load("line", b.add(place, half)), self.dtype), out, place)
             else:
-                column, own = b.rem(place, columns), b.div(place, columns)
+                # the minimum says what the loop's end does, for the proof that no load is out of bounds
+                column, own = b.rem(place, columns), b.min(b.div(place, columns), self.vectors - 1)
                 vector = b.add(self.first_vector, own)
                 total = b.load("line", b.add(b.add(b.mul(column, self.stride), own), half))
                 with b.if_(self.exists(vector)):
