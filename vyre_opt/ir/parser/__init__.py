@@ -15,7 +15,7 @@ from .scopes import TooDeep
 __all__ = ["ReadOriginal", "parse", "parse_file", "parse_source"]
 
 # The terminals that can start a statement or an item: there parsing goes on after an error.
-_STARTERS = (
+STARTERS = (
     "RESULTS NAME KERNEL STRING BUFFER SPEC LAUNCH HOST_READ REPEAT PROGRAM FUNC PIPELINE "
     "FOR WHILE IF REGION CALL TRAP ASSERT DEBUG_PRINT"
 ).split()
@@ -33,7 +33,7 @@ def parse_source(source: Source, read_original: ReadOriginal = lambda name: None
     built in spite of them, at most 20 in all.  A text without syntax errors is not verified.
     """
     loaded = tables.load()
-    starters = frozenset(loaded.number(name) for name in _STARTERS)
+    starters = frozenset(loaded.number(name) for name in STARTERS)
     actions = RecoveringActions(source)
     if "\0" in source.text:
         at = source.text.index("\0")

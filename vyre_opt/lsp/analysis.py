@@ -1,0 +1,222 @@
+"""The module of a text that changes: what an edit does not concern is not parsed again.
+
+A text has items, and the body of a program or a func has statements (see text_parts.py and body_parser.py).  The result is
+a matter of the text alone, whatever texts came before.  An item whose statements cannot be told apart is parsed as a
+whole.  The verifier runs over the whole module, which is quick.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from ..ir.diagnostics import Diagnostic, Location
+from ..ir.parse_holes import NO_HOLES, ParseHoles, Part
+from ..ir.parser.actions import ModuleActions
+from ..ir.parser.fragment import Excerpt, Parsed, Scope, parse_excerpt
+from ..ir.pipeline import Pipeline
+from ..ir.program import Block, Func, Module, Program
+from ..ir.verifier import verify
+from .body_parser import BodyParser, Statement, TooManyErrors
+from .text_parts import Body, Span, body_of, items_of
+
+__all__ = ["Analysis", "Analyzer", "Item", "Stale"]
+
+_VERSION = re.compile(r"(?:\s|//[^\n]*\n)*+vyre\s++(\d+)(?:\s|//[^\n]*(?:\n|$))*+", re.ASCII)
+
+Item = Program | Func | Pipeline
+
+
+class Stale(Exception):
+    """The text has changed again, so nobody waits for this result any more."""
+
+
+@dataclass(slots=True, eq=False)
+class _Unit:
+    """What came of the text of an item; `version` is that of the format.
+
+    `excerpts`: with the offsets of their parts in the text.  `head`, `statements`: if it was parsed by statements.
+    """
+
+    text: str
+    version: str
+    items: list[Item]
+    diagnostics: list[Diagnostic]
+    holes: ParseHoles
+    excerpts: list[tuple[Excerpt, int]]
+    head: Parsed | None = None
+    statements: list[Statement] = field(default_factory=list)
+
+    @property
+    def first_line(self) -> str:
+        return self.text.partition("\n")[0]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Analysis:
+    """The module of a text, and what is wrong with it in the order of the text.
+
+    `is_clean`: the whole text could be parsed.  `items`: the parts of the text, each with what it holds.
+    `parsed`: how many characters were parsed for it.
+    """
+
+    text: str
+    module: Module
+    diagnostics: list[Diagnostic]
+    is_clean: bool
+    items: list[tuple[Span, list[Item]]]
+    parsed: int
+    _starts: dict[int, tuple[int, Excerpt]]
+
+    def span(self, loc: Location) -> Span:
+        """The place in the text of a location in the module or in a diagnostic."""
+        source = loc.source
+        assert isinstance(source, Excerpt)
+        start, _ = self._starts[id(source)]
+        return Span(start + source.offset(loc.start), start + source.offset(loc.end))
+
+    def item_at(self, offset: int) -> tuple[Span, list[Item]]:
+        """The part of the text around an offset, and the items in it."""
+        return next((part for part in self.items if offset < part[0].end), self.items[-1])
+
+
+class Analyzer:
+    """Analyses the text of a file again and again."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._units: list[_Unit] = []
+        self._parsed = 0
+        self._is_stale: Callable[[], bool] = bool
+
+    def analyze(self, text: str, is_stale: Callable[[], bool] = bool) -> Analysis:
+        """The analysis of a text, quick if the last one was much alike.
+
+        Raises Stale when `is_stale` says that the result is of no use any more.
+        """
+        self._parsed, self._is_stale = 0, is_stale
+        head, spans = items_of(text)
+        version = _VERSION.fullmatch(text, head.start, head.end)
+        if version is None or "\0" in text:
+            spans, units = [Span(0, len(text))], [self._whole("", text, "")]
+        else:
+            units = [self._whole("", text[: head.end], ""), *self._items([text[a:b] for a, b in spans], version[1])]
+            spans = [head, *spans]
+        analysis = self._analysis(text, spans, units)
+        self._units = units
+        return analysis
+
+    def _items(self, texts: Sequence[str], version: str) -> list[_Unit]:
+        """The units of some items: those of the last text where it had the same."""
+        left = [unit for unit in self._units if unit.version == version]
+        units: list[_Unit | None] = []
+        for text in texts:
+            unit = next((unit for unit in left if unit.text == text), None)
+            units.append(unit)
+            if unit is not None:
+                left.remove(unit)
+        return [unit or self._item(text, version, left) for text, unit in zip(texts, units, strict=True)]
+
+    def _item(self, text: str, version: str, left: list[_Unit]) -> _Unit:
+        """The unit of an item that is new; `left` are those that no item of the text has any more."""
+        body = None if text.lstrip().startswith("pipeline") else body_of(text)
+        if body is not None:
+            first_line = text.partition("\n")[0]
+            old = next((unit for unit in left if unit.first_line == first_line), left[0] if left else None)
+            if old is not None:
+                left.remove(old)
+            try:
+                unit = self._by_statements(text, body, version, old)
+            except TooManyErrors:
+                unit = None
+            if unit is not None:
+                return unit
+        return self._whole(f"vyre {version}\n", text, version)
+
+    def _whole(self, lead: str, text: str, version: str) -> _Unit:
+        excerpt = Excerpt(lead, text, "", self.name)
+        parsed = self._parse(excerpt)
+        return _Unit(text, version, list(parsed.module.order), parsed.diagnostics, parsed.holes, [(excerpt, 0)])
+
+    def _by_statements(self, text: str, body: Body, version: str, old: _Unit | None) -> _Unit | None:
+        """The unit of a program or a func, parsed by statements; None if its head has an error."""
+        lead, head_text = f"vyre {version}\n", text[: body.head.end]
+        statements: list[Statement] = []
+        head = old.head if old is not None and old.head is not None else None
+        if old is not None and head is not None and old.text.startswith(head_text) and _head_of(old) == head_text:
+            excerpt, statements = old.excerpts[0][0], old.statements
+        else:
+            earlier, excerpt = head, Excerpt(lead, head_text, "}", self.name)
+            head = self._parse(excerpt)
+            if old is not None and earlier is not None and _same_names(earlier, head):
+                statements = old.statements
+        if head.diagnostics or len(head.module.order) != 1:
+            return None
+        (item,) = head.module.order
+        assert not isinstance(item, Pipeline)
+        parser = BodyParser(item, lead, self.name, head.parameters, self._parse)
+        statements = parser.update([text[a:b] for a, b in body.statements], statements)
+        new, holes = _with_body(item, statements)
+        excerpts = [(excerpt, 0)]
+        excerpts += [(s.excerpt, span.start) for s, span in zip(statements, body.statements, strict=True)]
+        diagnostics = [d for statement in statements for d in statement.diagnostics]
+        return _Unit(text, version, [new], diagnostics, holes, excerpts, head, statements)
+
+    def _parse(self, excerpt: Excerpt, scope: Scope | None = None) -> Parsed:
+        if self._is_stale():
+            raise Stale
+        self._parsed += excerpt.length
+        return parse_excerpt(excerpt, scope)
+
+    def _analysis(self, text: str, spans: Sequence[Span], units: Sequence[_Unit]) -> Analysis:
+        starts = {
+            id(excerpt): (span.start + offset, excerpt)
+            for span, unit in zip(spans, units, strict=True)
+            for excerpt, offset in unit.excerpts
+        }
+        actions = ModuleActions(units[0].excerpts[0][0])
+        for unit in units:
+            actions.holes.include(unit.holes, {})
+            for item in unit.items:
+                actions.add(item, type(item).__name__.lower())
+        # items that are defined twice were found in units already, where both are in one
+        errors = [d for unit in units for d in unit.diagnostics] + actions.diagnostics
+        if self._is_stale():
+            raise Stale
+        problems = verify(actions.module, actions.holes if errors else NO_HOLES)
+        broken = {id(e) for unit in units if unit.diagnostics for e, _ in unit.excerpts}
+        # a warning may only follow from what an error left out
+        errors += [p for p in problems if p.severity == "error" or p.loc is None or id(p.loc.source) not in broken]
+        parts = [(span, unit.items) for span, unit in zip(spans, units, strict=True)]
+        analysis = Analysis(text, actions.module, errors, not actions.diagnostics, parts, self._parsed, starts)
+        errors.sort(key=lambda d: analysis.span(d.loc).start if d.loc is not None else 0)
+        return analysis
+
+
+def _head_of(unit: _Unit) -> str:
+    excerpt, _ = unit.excerpts[0]
+    return excerpt.text[excerpt.lead : excerpt.lead + excerpt.length]
+
+
+def _same_names(old: Parsed, new: Parsed) -> bool:
+    """Whether two heads leave statements the same names: no arguments, and the same type parameters."""
+    items = (*old.module.order, *new.module.order)
+    return old.parameters == new.parameters and all(isinstance(item, Program) for item in items)
+
+
+def _with_body(item: Program | Func, statements: Sequence[Statement]) -> tuple[Program | Func, ParseHoles]:
+    """The item with its statements, and what is missing in it."""
+    ops = [op for statement in statements for op in statement.ops]
+    if isinstance(item, Func) and ops and ops[-1].name == "yield" and not ops[-1].operands:
+        ops.pop()  # the text may have it and the IR has not
+    body = Block((), ops)
+    body.args = item.body.args  # they stay those of the head's own block
+    new = replace(item, body=body)
+    holes = ParseHoles()
+    for statement in statements:
+        if statement.holes is not None:
+            owner = statement.owner
+            stands: dict[int, Part] = {} if owner is None else {id(owner): new, id(owner.body): body}
+            holes.include(statement.holes, stands)
+    return new, holes

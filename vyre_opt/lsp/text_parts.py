@@ -1,0 +1,89 @@
+"""A text in parts that can be parsed each alone: its items, and the statements of an item's body.
+
+The parts are found by a glance at the starts of lines and at braces, so a text that is being typed has parts too.
+Where that is not enough, as where braces do not match, a part is not divided further.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from ..ir.ops import OPS
+
+__all__ = ["Body", "Span", "body_of", "items_of"]
+
+_ITEM = re.compile(r"^[ \t]*(program|func|pipeline)\b", re.ASCII | re.MULTILINE)
+_RESULTS = r"%[\w.$]++(?:[ \t]*+,[ \t]*+%[\w.$]++){0,63}+\s*+="
+_SIGN = re.compile(
+    rf"""//[^\n]*+ | "(?:[^"\\\n]|\\.)*+" | (?P<brace>[{{}}])
+       | ^[ \t]*+(?:(?P<results>{_RESULTS}) | (?P<word>[A-Za-z_][\w.]*+) | (?P<string>"(?:[^"\\\n]|\\.)*+"))""",
+    re.ASCII | re.MULTILINE | re.VERBOSE,
+)
+_STATEMENTS = frozenset(OPS) | {"buffer", "spec", "param", "for", "while", "if", "region", "call", "trap", "assert"}
+_DECLARATIONS = ("buffer", "spec", "param")
+
+
+class Span(NamedTuple):
+    """A part of a text by the offsets of its start and its end."""
+
+    start: int
+    end: int
+
+
+class Body(NamedTuple):
+    """The parts of an item: its head and declarations, its statements, and from its closing brace on the rest.
+
+    Offsets are in the text of the item.
+    """
+
+    head: Span
+    statements: list[Span]
+    tail: Span
+
+
+def items_of(text: str) -> tuple[Span, list[Span]]:
+    """What stands before the first item of a text, and its items.
+
+    An item begins with its keyword at the start of a line, and goes on to the next one.
+    """
+    starts = [match.start() for match in _ITEM.finditer(text)]
+    ends = [*starts[1:], len(text)]
+    return Span(0, starts[0] if starts else len(text)), [Span(*pair) for pair in zip(starts, ends, strict=True)]
+
+
+def body_of(item: str) -> Body | None:
+    """The parts of a program or a func; None where its braces do not match, or something follows it.
+
+    A statement begins at the start of a line, outside of inner braces, by what it defines or by the name of an op.
+    """
+    depth, opened, starts, closed = 0, 0, [], -1
+    is_head = True
+    for match in _SIGN.finditer(item):
+        if brace := match["brace"]:
+            depth += 1 if brace == "{" else -1
+            if brace == "{" and depth == 1 and not opened:
+                opened = match.end()
+            if depth < 0:
+                return None
+            if depth == 0:
+                closed = match.start()
+                break
+        elif depth == 1 and match.lastgroup is not None:
+            word = match["word"]
+            if is_head and word in _DECLARATIONS:
+                continue
+            if word is None or word in _STATEMENTS:
+                is_head = False
+                starts.append(match.start())
+    if closed < 0 or _is_code(item[closed + 1 :]):
+        return None
+    ends = [*starts[1:], closed]
+    head = Span(0, starts[0] if starts else closed)
+    statements = [Span(*pair) for pair in zip(starts, ends, strict=True)]
+    return Body(head, statements, Span(closed, len(item)))
+
+
+def _is_code(text: str) -> bool:
+    """Whether a text is more than space and comments."""
+    return any(line.partition("//")[0].strip() for line in text.splitlines())
