@@ -25,6 +25,8 @@ __all__ = ["Analysis", "Analyzer", "Item", "Stale"]
 
 _VERSION = re.compile(r"(?:\s|//[^\n]*\n)*+vyre\s++(\d+)(?:\s|//[^\n]*(?:\n|$))*+", re.ASCII)
 
+_KEYWORD = re.compile(r"[ \t]*\w+", re.ASCII)
+
 Item = Program | Func | Pipeline
 
 
@@ -36,7 +38,8 @@ class Stale(Exception):
 class _Unit:
     """What came of the text of an item; `version` is that of the format.
 
-    `excerpts`: with the offsets of their parts in the text.  `head`, `statements`: if it was parsed by statements.
+    `excerpts`: with the offsets of their parts in the text.  `following`: the word behind it, if an error speaks of
+    that.  `head`, `statements`: if it was parsed by statements.
     """
 
     text: str
@@ -45,6 +48,7 @@ class _Unit:
     diagnostics: list[Diagnostic]
     holes: ParseHoles
     excerpts: list[tuple[Excerpt, int]]
+    following: str | None = None
     head: Parsed | None = None
     statements: list[Statement] = field(default_factory=list)
 
@@ -101,7 +105,10 @@ class Analyzer:
         if version is None or "\0" in text:
             spans, units = [Span(0, len(text))], [self._whole("", text, "")]
         else:
-            units = [self._whole("", text[: head.end], ""), *self._items([text[a:b] for a, b in spans], version[1])]
+            units = [
+                self._whole("", text[: head.end], ""),
+                *self._items([text[a:b] for a, b in spans], version[1]),
+            ]
             spans = [head, *spans]
         analysis = self._analysis(text, spans, units)
         self._units = units
@@ -110,15 +117,18 @@ class Analyzer:
     def _items(self, texts: Sequence[str], version: str) -> list[_Unit]:
         """The units of some items: those of the last text where it had the same."""
         left = [unit for unit in self._units if unit.version == version]
+        following = [match[0] if (match := _KEYWORD.match(text)) else "" for text in texts[1:]]
+        following += [""] * bool(texts)
         units: list[_Unit | None] = []
-        for text in texts:
-            unit = next((unit for unit in left if unit.text == text), None)
+        for text, word in zip(texts, following, strict=True):
+            unit = next((u for u in left if u.text == text and u.following in (None, word)), None)
             units.append(unit)
             if unit is not None:
                 left.remove(unit)
-        return [unit or self._item(text, version, left) for text, unit in zip(texts, units, strict=True)]
+        parts = zip(texts, units, following, strict=True)
+        return [unit or self._item(text, version, left, word) for text, unit, word in parts]
 
-    def _item(self, text: str, version: str, left: list[_Unit]) -> _Unit:
+    def _item(self, text: str, version: str, left: list[_Unit], following: str) -> _Unit:
         """The unit of an item that is new; `left` are those that no item of the text has any more."""
         body = None if text.lstrip().startswith("pipeline") else body_of(text)
         if body is not None:
@@ -132,19 +142,32 @@ class Analyzer:
                 unit = None
             if unit is not None:
                 return unit
-        return self._whole(f"vyre {version}\n", text, version)
+        return self._whole(f"vyre {version}\n", text, version, following)
 
-    def _whole(self, lead: str, text: str, version: str) -> _Unit:
-        excerpt = Excerpt(lead, text, "", self.name)
+    def _whole(self, lead: str, text: str, version: str, following: str = "") -> _Unit:
+        excerpt, seen = Excerpt(lead, text, "", self.name), None
         parsed = self._parse(excerpt)
-        return _Unit(text, version, list(parsed.module.order), parsed.diagnostics, parsed.holes, [(excerpt, 0)])
+        if following and any(
+            d.loc is not None and d.loc.start >= len(excerpt.text) for d in parsed.diagnostics
+        ):
+            seen, excerpt = following, Excerpt(lead, text, following, self.name, len(following))
+            parsed = self._parse(excerpt)
+            last = len(excerpt.text) - len(following.lstrip())
+            parsed.diagnostics[:] = [d for d in parsed.diagnostics if d.loc is None or d.loc.start <= last]
+        items: list[Item] = list(parsed.module.order)
+        return _Unit(text, version, items, parsed.diagnostics, parsed.holes, [(excerpt, 0)], seen)
 
     def _by_statements(self, text: str, body: Body, version: str, old: _Unit | None) -> _Unit | None:
         """The unit of a program or a func, parsed by statements; None if its head has an error."""
         lead, head_text = f"vyre {version}\n", text[: body.head.end]
         statements: list[Statement] = []
         head = old.head if old is not None and old.head is not None else None
-        if old is not None and head is not None and old.text.startswith(head_text) and _head_of(old) == head_text:
+        if (
+            old is not None
+            and head is not None
+            and old.text.startswith(head_text)
+            and _head_of(old) == head_text
+        ):
             excerpt, statements = old.excerpts[0][0], old.statements
         else:
             earlier, excerpt = head, Excerpt(lead, head_text, "}", self.name)
@@ -161,7 +184,7 @@ class Analyzer:
         excerpts = [(excerpt, 0)]
         excerpts += [(s.excerpt, span.start) for s, span in zip(statements, body.statements, strict=True)]
         diagnostics = [d for statement in statements for d in statement.diagnostics]
-        return _Unit(text, version, [new], diagnostics, holes, excerpts, head, statements)
+        return _Unit(text, version, [new], diagnostics, holes, excerpts, None, head, statements)
 
     def _parse(self, excerpt: Excerpt, scope: Scope | None = None) -> Parsed:
         if self._is_stale():
@@ -187,9 +210,13 @@ class Analyzer:
         problems = verify(actions.module, actions.holes if errors else NO_HOLES)
         broken = {id(e) for unit in units if unit.diagnostics for e, _ in unit.excerpts}
         # a warning may only follow from what an error left out
-        errors += [p for p in problems if p.severity == "error" or p.loc is None or id(p.loc.source) not in broken]
+        errors += [
+            p for p in problems if p.severity == "error" or p.loc is None or id(p.loc.source) not in broken
+        ]
         parts = [(span, unit.items) for span, unit in zip(spans, units, strict=True)]
-        analysis = Analysis(text, actions.module, errors, not actions.diagnostics, parts, self._parsed, starts)
+        analysis = Analysis(
+            text, actions.module, errors, not actions.diagnostics, parts, self._parsed, starts
+        )
         errors.sort(key=lambda d: analysis.span(d.loc).start if d.loc is not None else 0)
         return analysis
 

@@ -8,7 +8,7 @@ that use it hold as well.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from ..ir.diagnostics import Diagnostic
@@ -44,7 +44,7 @@ class Statement:
     excerpt: Excerpt
     ops: list[Op]
     meanings: dict[str, Value | None]
-    poison: frozenset[str]
+    poison: Set[str]
     values: dict[str, Value]
     poisoned: frozenset[str] = frozenset()
     diagnostics: list[Diagnostic] = field(default_factory=list)
@@ -89,7 +89,11 @@ class BodyParser:
     ) -> None:
         is_program = isinstance(item, Program)
         # a statement of ours comes first, so that a declaration behind it is one too late
-        opening = f"program @{item.name} workgroup(1) {{ barrier workgroup\n" if is_program else f"func @{item.name}() {{\n"
+        opening = (
+            f"program @{item.name} workgroup(1) {{ barrier workgroup\n"
+            if is_program
+            else f"func @{item.name}() {{\n"
+        )
         self.lead = lead + opening
         self.added_ops = int(is_program)
         self.item = item
@@ -104,7 +108,9 @@ class BodyParser:
         Raises TooManyErrors.
         """
         before, after = _common(texts, [statement.text for statement in old])
-        names = _Names({f"%{arg.name}": arg for arg in self.item.params} if isinstance(self.item, Func) else {})
+        names = _Names(
+            {f"%{arg.name}": arg for arg in self.item.params} if isinstance(self.item, Func) else {}
+        )
         while before and not self._holds_following(old[before - 1], texts, before - 1):
             before -= 1
         statements: list[Statement] = []
@@ -118,7 +124,7 @@ class BodyParser:
         candidates: list[Statement | None] = [None] * (len(texts) - after) + list(old[len(old) - after :])
         changed = self._parse_from(texts, candidates, statements, names, len(texts) - after, replaced)
         if changed and after:
-            self._parse_from(texts, candidates, statements, names, len(texts), replaced)
+            self._parse_from(texts, candidates, statements, names, len(texts), [])
         else:
             statements += old[len(old) - after :]
         return statements
@@ -138,6 +144,7 @@ class BodyParser:
     ) -> bool:
         """Append to `statements` those up to `end`.  Returns whether names mean something else behind them than they did."""
         effects = [(s.values, s.poisoned) for s in replaced]
+        values = {name: value for statement in replaced for name, value in statement.values.items()}
         start, runs = len(statements), 0
         while (at := len(statements)) < end:
             candidate = candidates[at]
@@ -148,9 +155,9 @@ class BodyParser:
                 while stop < end and (runs >= _MOST_RUNS or candidates[stop] is None):
                     stop += 1
                 if candidate is not None:
-                    replaced.append(candidate)
+                    values.update(candidate.values)
                 new = self._run(texts, at, stop, names)
-                _adopt(new, replaced)
+                _adopt(new, values)
                 runs += 1
             for statement in new:
                 names.add(statement)
@@ -182,7 +189,7 @@ class BodyParser:
         for number, text in enumerate(texts):
             end = start + len(text)
             # an error at the first word of a statement may be one of the statement before
-            if end - excerpt.lead + len(texts[number + 1] if number + 1 < len(texts) else "") > first:
+            if end - excerpt.lead + len(texts[number + 1] if number + 1 < len(texts) else "") >= first:
                 break
             own = []
             while at < len(ops) and ops[at].loc is not None and ops[at].loc.start < end:  # type: ignore[union-attr]
@@ -212,7 +219,9 @@ class BodyParser:
         excerpt = Excerpt(self.lead, text, "}", self.name)
         parsed = self.parse(excerpt, self._scope(names))
         seen = None
-        if any(d.loc is not None and d.loc.start >= excerpt.lead + excerpt.length for d in parsed.diagnostics):
+        if any(
+            d.loc is not None and d.loc.start >= excerpt.lead + excerpt.length for d in parsed.diagnostics
+        ):
             # what is wrong is that something else follows, so that has to stand there
             seen, token = following, len(following) - len(following.lstrip())
             excerpt = Excerpt(self.lead, text, f"{following}\n}}", self.name, len(following))
@@ -283,9 +292,8 @@ def _effect(
     return values, poisoned
 
 
-def _adopt(statements: Sequence[Statement], replaced: list[Statement]) -> None:
-    """Let values of statements that take the place of others be the same objects, where name and type are the same."""
-    old = {name: value for statement in replaced for name, value in statement.values.items()}
+def _adopt(statements: Sequence[Statement], old: dict[str, Value]) -> None:
+    """Let values that statements define be the `old` objects of the same name and type; each is taken once."""
     new: dict[Value, Value] = {}
     for statement in statements:
         for name, value in statement.values.items():

@@ -7,6 +7,7 @@ Where that is not enough, as where braces do not match, a part is not divided fu
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import NamedTuple
 
 from ..ir.ops import OPS
@@ -20,7 +21,7 @@ _SIGN = re.compile(
        | ^[ \t]*+(?:(?P<results>{_RESULTS}) | (?P<word>[A-Za-z_][\w.]*+) | (?P<string>"(?:[^"\\\n]|\\.)*+"))""",
     re.ASCII | re.MULTILINE | re.VERBOSE,
 )
-_STATEMENTS = frozenset(OPS) | {"buffer", "spec", "param", "for", "while", "if", "region", "call", "trap", "assert"}
+_STATEMENTS = frozenset(OPS) | {"for", "while", "if", "region", "call", "trap", "assert"}
 _DECLARATIONS = ("buffer", "spec", "param")
 
 
@@ -48,17 +49,18 @@ def items_of(text: str) -> tuple[Span, list[Span]]:
     An item begins with its keyword at the start of a line, and goes on to the next one.
     """
     starts = [match.start() for match in _ITEM.finditer(text)]
-    ends = [*starts[1:], len(text)]
-    return Span(0, starts[0] if starts else len(text)), [Span(*pair) for pair in zip(starts, ends, strict=True)]
+    bounds = [*starts, len(text)]
+    return Span(0, bounds[0]), [Span(*pair) for pair in pairwise(bounds)]
 
 
 def body_of(item: str) -> Body | None:
-    """The parts of a program or a func; None where its braces do not match, or something follows it.
+    """The parts of a program or a func; None where its braces do not match, something follows it, or declarations are
+    among the statements.
 
     A statement begins at the start of a line, outside of inner braces, by what it defines or by the name of an op.
     """
-    depth, opened, starts, closed = 0, 0, [], -1
-    is_head = True
+    depth, opened, closed = 0, 0, -1
+    starts: list[int] = []
     for match in _SIGN.finditer(item):
         if brace := match["brace"]:
             depth += 1 if brace == "{" else -1
@@ -71,17 +73,16 @@ def body_of(item: str) -> Body | None:
                 break
         elif depth == 1 and match.lastgroup is not None:
             word = match["word"]
-            if is_head and word in _DECLARATIONS:
+            if word in _DECLARATIONS:
+                if starts:
+                    return None  # whether it is one too late is a matter of the statements before it
                 continue
             if word is None or word in _STATEMENTS:
-                is_head = False
                 starts.append(match.start())
     if closed < 0 or _is_code(item[closed + 1 :]):
         return None
-    ends = [*starts[1:], closed]
-    head = Span(0, starts[0] if starts else closed)
-    statements = [Span(*pair) for pair in zip(starts, ends, strict=True)]
-    return Body(head, statements, Span(closed, len(item)))
+    bounds = [*starts, closed]
+    return Body(Span(0, bounds[0]), [Span(*pair) for pair in pairwise(bounds)], Span(closed, len(item)))
 
 
 def _is_code(text: str) -> bool:
