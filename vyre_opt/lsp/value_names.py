@@ -17,7 +17,9 @@ __all__ = ["Binding", "bindings", "value_at"]
 _NAME = re.compile(r"%[\w.$]+", re.ASCII)
 _SIGNS = r"""//[^\n]*+ | "(?:[^"\\\n]|\\.)*+" | (?P<brace>[{}]) | (?P<close>\)) | (?P<iter>\biter\s*\(|\^\s*\()
              | (?P<func>\bfunc\b[^({\n]*\() | (?P<word>\b(?:for|while|do|else)\b)"""
-_DEFINES = re.compile(r"(?:[ \t]*,[ \t]*%[\w.$]+){0,63}\s*=\s*(?:(?P<block>for|while|if|region)\b)?", re.ASCII)
+_DEFINES = re.compile(
+    r"(?:[ \t]*,[ \t]*%[\w.$]+){0,63}\s*=\s*(?:(?P<block>for|while|if|region)\b)?", re.ASCII
+)
 
 
 @dataclass(slots=True, eq=False)
