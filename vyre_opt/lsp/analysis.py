@@ -73,6 +73,10 @@ class Analysis:
     parsed: int
     _starts: dict[int, tuple[int, Excerpt]]
 
+    @property
+    def has_errors(self) -> bool:
+        return any(diagnostic.severity == "error" for diagnostic in self.diagnostics)
+
     def span(self, loc: Location) -> Span:
         """The place in the text of a location in the module or in a diagnostic."""
         source = loc.source

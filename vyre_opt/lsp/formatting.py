@@ -80,6 +80,9 @@ class _Writer:
     level: int = 0
     brackets: list[str] = field(default_factory=list)
     outer: list[list[str]] = field(default_factory=list)
+    behind: dict[int, tuple[str, str]] = field(
+        default_factory=dict
+    )  # code and comment of a line that has both
     head: str = ""  # the word that the statement begins with
 
     def text(self) -> str:
@@ -92,6 +95,7 @@ class _Writer:
             self._token(token, last, following)
             last = token
         self._end_line()
+        self._align_comments()
         return "\n".join(self.lines).rstrip("\n") + "\n"
 
     def _token(self, token: _Token, last: _Token, following: _Token) -> None:
@@ -141,6 +145,17 @@ class _Writer:
             return True
         return self.head != "launch" and "." not in self.head and not self.head.startswith('"')
 
+    def _align_comments(self) -> None:
+        """Let the comments behind the code of neighbouring lines begin in one column."""
+        for number, (code, comment) in self.behind.items():
+            first = last = number
+            while first - 1 in self.behind:
+                first -= 1
+            while last + 1 in self.behind:
+                last += 1
+            column = max(len(self.behind[line][0]) for line in range(first, last + 1))
+            self.lines[number] = f"{code:{column}}  {comment}"
+
     # --- lines ------------------------------------------------------------------------
 
     def _write(self, text: str, space: str) -> None:
@@ -164,7 +179,8 @@ class _Writer:
             if "\n" not in before and (self.line or (at == 0 and self.lines)):
                 if not self.line and self.lines and self.lines[-1]:
                     self.line = self.lines.pop()
-                self.line += f"  {comment}" if self.line else comment
+                self.behind[len(self.lines)] = (self.line, comment)
+                self.line += comment
                 self._end_line()
             else:
                 is_inside = bool(self.brackets)
@@ -205,6 +221,4 @@ def _is_spaced(last: _Token, token: _Token, head: str, in_brackets: bool) -> boo
         return before in (")", "->", ":", "{", "=", "}")
     if text == "[":
         return before in ("=", ":", ",") or (last.terminal == "NAME" and head != "buffer")
-    if text == "}" or (before == "{" and text != "^"):
-        return False
-    return True
+    return text != "}" and (before != "{" or text == "^")

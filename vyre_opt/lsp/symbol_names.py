@@ -107,9 +107,6 @@ class _PipelineReader(_BodyReader):
             self.calls.append(self.last)
         elif text == ")" and self.calls:
             self.calls.pop()
-        elif kind == "word" and not self.calls:
-            if text in ("launch", "buffer", "param", "host_read", "repeat"):
-                self.program = ""
         super().read(text, kind)
 
     def symbol(self, name: str) -> tuple[Symbol, bool]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from .text_parts import Span
 
-__all__ = ["Binding", "bindings", "value_at"]
+__all__ = ["Binding", "bindings", "value_at", "visible_names"]
 
 _NAME = re.compile(r"%[\w.$]+", re.ASCII)
 _SIGNS = r"""//[^\n]*+ | "(?:[^"\\\n]|\\.)*+" | (?P<brace>[{}]) | (?P<close>\)) | (?P<iter>\biter\s*\(|\^\s*\()
@@ -20,6 +20,9 @@ _SIGNS = r"""//[^\n]*+ | "(?:[^"\\\n]|\\.)*+" | (?P<brace>[{}]) | (?P<close>\)) 
 _DEFINES = re.compile(
     r"(?:[ \t]*,[ \t]*%[\w.$]+){0,63}\s*=\s*(?:(?P<block>for|while|if|region)\b)?", re.ASCII
 )
+
+
+_NOWHERE = Span(0, 0)
 
 
 @dataclass(slots=True, eq=False)
@@ -31,7 +34,7 @@ class Binding:
 
     definitions: list[Span] = field(default_factory=list)
     uses: list[Span] = field(default_factory=list)
-    visible: Span = Span(0, 0)
+    visible: Span = _NOWHERE
 
     @property
     def places(self) -> list[Span]:
@@ -143,3 +146,39 @@ class _Reader:
         for binding in (block.binding, block.pending, block.arguments):
             if binding is not None:
                 binding.visible = Span(binding.visible.start, max(place, binding.visible.end))
+
+
+_DEFINITIONS = re.compile(
+    r"""//[^\n]*+ | "(?:[^"\\\n]|\\.)*+" | (?P<brace>[{}]) | (?P<close>\)) | (?P<iter>\biter\s*\(|\^\s*\()
+      | (?P<func>\bfunc\b[^({\n]*\() | (?P<loop>\bfor\b) | (?P<names>%[\w.$]+(?:[ \t]*,[ \t]*%[\w.$]+)*)(?P<defines>\s*=)?""",
+    re.ASCII | re.VERBOSE,
+)
+
+
+def visible_names(before: str) -> list[str]:
+    """The `%names` that mean something at the end of the start of an item, in the order of their definitions."""
+    blocks: list[list[str]] = [[]]
+    arguments: list[str] = []
+    opened = ""
+    is_counter = False
+    for match in _DEFINITIONS.finditer(before):
+        kind = match.lastgroup
+        if kind in ("iter", "func"):
+            opened = match[0]
+        elif kind == "close":
+            opened = ""
+        elif match["brace"] == "{":
+            blocks.append(arguments)
+            arguments = []
+        elif match["brace"] == "}" and len(blocks) > 1:
+            blocks.pop()
+        elif match["names"]:
+            names = [name.strip() for name in match["names"].split(",")]
+            if opened[:1] == "^":
+                blocks[-1] += names
+            elif opened[:1] == "f" or (match["defines"] and (opened or is_counter)):
+                arguments += names
+            elif match["defines"]:
+                blocks[-1] += names
+        is_counter = kind == "loop"
+    return list(dict.fromkeys(name for names in blocks for name in names))
