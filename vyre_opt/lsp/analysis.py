@@ -61,15 +61,15 @@ class _Unit:
 class Analysis:
     """The module of a text, and what is wrong with it in the order of the text.
 
-    `is_clean`: the whole text could be parsed.  `items`: the parts of the text, each with what it holds.
-    `parsed`: how many characters were parsed for it.
+    `items`: the parts of the text, each with what it holds.
+    `broken`: those of the parts that could not be parsed whole.  `parsed`: how many characters were parsed for it.
     """
 
     text: str
     module: Module
     diagnostics: list[Diagnostic]
-    is_clean: bool
     items: list[tuple[Span, list[Item]]]
+    broken: list[Span]
     parsed: int
     _starts: dict[int, tuple[int, Excerpt]]
 
@@ -212,15 +212,14 @@ class Analyzer:
         if self._is_stale():
             raise Stale
         problems = verify(actions.module, actions.holes if errors else NO_HOLES)
-        broken = {id(e) for unit in units if unit.diagnostics for e, _ in unit.excerpts}
+        in_broken = {id(e) for unit in units if unit.diagnostics for e, _ in unit.excerpts}
         # a warning may only follow from what an error left out
         errors += [
-            p for p in problems if p.severity == "error" or p.loc is None or id(p.loc.source) not in broken
+            p for p in problems if p.severity == "error" or p.loc is None or id(p.loc.source) not in in_broken
         ]
         parts = [(span, unit.items) for span, unit in zip(spans, units, strict=True)]
-        analysis = Analysis(
-            text, actions.module, errors, not actions.diagnostics, parts, self._parsed, starts
-        )
+        broken = [span for span, unit in zip(spans, units, strict=True) if unit.diagnostics]
+        analysis = Analysis(text, actions.module, errors, parts, broken, self._parsed, starts)
         errors.sort(key=lambda d: analysis.span(d.loc).start if d.loc is not None else 0)
         return analysis
 

@@ -7,7 +7,7 @@ may be older than the text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from ..ir.formats import FORMATS
@@ -193,7 +193,7 @@ def _values(text: str, analysis: Analysis | None, place: _Place) -> Iterator[Com
         yield Completion(name, "value", str(types.get(name, "")), rank=min(age, 999))
 
 
-def _wanted_types(place: _Place, types: dict[str, DataType]):  # type: ignore[no-untyped-def]
+def _wanted_types(place: _Place, types: dict[str, DataType]) -> Callable[[DataType], bool] | None:
     """Tells for a type whether a value of it fits; None where nothing is known."""
     before = place.before
     statement = _STATEMENT.match(before)

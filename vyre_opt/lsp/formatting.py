@@ -7,13 +7,14 @@ comment stands inside of it.  One empty line is left where there were several.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
 from ..ir.ops import OPS
 from ..ir.parser import tables
+from .text_parts import Span
 
 __all__ = ["formatted"]
 
@@ -35,8 +36,23 @@ class _Token(NamedTuple):
     gap: str
 
 
-def formatted(text: str) -> str:
-    """A text that parses, in the printer's form.  Raises ValueError if it has a character that is no token."""
+def formatted(text: str, broken: Sequence[Span] = ()) -> str:
+    """A text in the printer's form, but for its parts that do not parse, which stay as they are."""
+    parts, end = [], 0
+    for span in (*broken, Span(len(text), len(text))):
+        whole = text[end : span.start]
+        if whole.strip():
+            empty = "\n" * (len(whole) - len(whole.rstrip("\n")) > 1 and span.start < len(text))
+            parts.append(_formatted(whole) + empty)
+        else:
+            parts.append(whole)
+        parts.append(text[span.start : span.end])
+        end = span.end
+    return "".join(parts)
+
+
+def _formatted(text: str) -> str:
+    """A text that parses, in the form.  Raises ValueError if that would change anything else."""
     tokens = list(_tokens(text))
     result = _Writer(tokens).text()
     if [token[:2] for token in _tokens(result)] != [token[:2] for token in tokens] or _comments(

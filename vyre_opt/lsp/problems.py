@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from lsprotocol import types
 
@@ -60,7 +60,7 @@ def _visible(span: Span, text: str) -> Span:
 
 
 def code_actions(
-    analysis: Analysis, lines: LineIndex, uri: str, version: int | None, wanted: types.Range
+    analysis: Analysis, lines: LineIndex, uri: str, wanted: types.Range
 ) -> Iterator[types.CodeAction]:
     """The fixes of what is wrong in a range of the text, the first of each problem preferred."""
     span = lines.span(wanted)
@@ -73,15 +73,10 @@ def code_actions(
                     kind=types.CodeActionKind.QuickFix,
                     diagnostics=[_diagnostic(diagnostic, analysis, lines, uri)],
                     is_preferred=number == 0,
-                    edit=_workspace_edit(fix, analysis, lines, uri, version),
+                    edit=_workspace_edit(fix, analysis, lines, uri),
                 )
 
 
-def _workspace_edit(
-    fix: Fix, analysis: Analysis, lines: LineIndex, uri: str, version: int | None
-) -> types.WorkspaceEdit:
-    edits: Sequence[types.TextEdit | types.AnnotatedTextEdit | types.SnippetTextEdit] = [
-        types.TextEdit(lines.range(analysis.span(edit.loc)), edit.text) for edit in fix.edits
-    ]
-    document = types.OptionalVersionedTextDocumentIdentifier(uri, version)
-    return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(document, edits)])
+def _workspace_edit(fix: Fix, analysis: Analysis, lines: LineIndex, uri: str) -> types.WorkspaceEdit:
+    edits = [types.TextEdit(lines.range(analysis.span(edit.loc)), edit.text) for edit in fix.edits]
+    return types.WorkspaceEdit({uri: edits})
