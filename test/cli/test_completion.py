@@ -70,6 +70,7 @@ WORDS = [
     ("vyre-run --in x = plain.t", ["plain.txt"]),
     ("vyre-run plain.vyre --target = c", ["cpu", "cuda"]),
     ("vyre-cache ver", ["verify"]),
+    ("vyre-lsp --std", ["--stdio"]),
     ("vyre-scan -f pl", ["plain.txt", "plain.vyre"]),
 ]
 

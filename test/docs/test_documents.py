@@ -26,7 +26,7 @@ BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 KINDS = ("console", "console measured", "json", "pycon", "python", "sh", "text", "vyre", "vyre fragment")
 """What a fenced block may be marked as.  `text` is a picture or a formula; test_python.py runs pycon and python."""
 
-TOOLS = ("vyre-cache", "vyre-opt", "vyre-run", "vyre-scan")
+TOOLS = ("vyre-cache", "vyre-lsp", "vyre-opt", "vyre-run", "vyre-scan")
 
 
 CODE = re.compile(r"`[^`\n]*`")

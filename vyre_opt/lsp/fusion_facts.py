@@ -6,6 +6,7 @@ pipelines; then `decode_scan_fuse` sees what became of them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
@@ -16,6 +17,7 @@ from .text_parts import Span
 
 __all__ = ["buffer_decisions", "launch_decisions"]
 
+_LAUNCH = re.compile(r"launch\s+@([\w.$]+)", re.ASCII)
 _PIPELINES = ("decode_scan_fuse", "launch_fusion,decode_scan_fuse")
 
 
@@ -42,21 +44,24 @@ def buffer_decisions(text: str, owner: tuple[str, str], name: str) -> Iterator[s
             if (facts.get("program"), facts.get("buffer")) == (item, name):
                 yield _text(remark)
         return
+    programs = {r.certificate.get("program") for r in joined if r.certificate.get("pipeline") == item}
     for remark in joined:
         facts = remark.certificate
-        if facts.get("pipeline") == item and (
-            facts.get("buffer") == name or name in facts.get("internal", ())
-        ):
+        is_here = facts.get("pipeline") == item or facts.get("program") in programs - {None}
+        if is_here and (facts.get("buffer") == name or name in facts.get("internal", ())):
             yield _text(remark)
 
 
 def launch_decisions(text: str, pipeline: str, line: Span) -> Iterator[str]:
     """Why the launch in a line of the text became one with others, or did not."""
+    launch = _LAUNCH.search(text, line.start, line.end)
     for remark in _remarks(text)[1]:
-        if remark.certificate.get("pipeline") != pipeline or remark.pass_name != "launch_fusion":
+        facts = remark.certificate
+        if facts.get("pipeline") != pipeline or remark.pass_name != "launch_fusion":
             continue
         is_here = remark.loc is not None and line.start <= remark.loc.start <= line.end
-        if is_here or _is_joined(remark, text, pipeline, line):
+        is_named = launch is not None and launch[1] in (facts.get("first"), facts.get("second"))
+        if is_here or is_named or _is_joined(remark, text, pipeline, line):
             yield _text(remark)
 
 
