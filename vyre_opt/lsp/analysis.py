@@ -18,7 +18,7 @@ from ..ir.parser.fragment import Excerpt, Parsed, Scope, parse_excerpt
 from ..ir.pipeline import Pipeline
 from ..ir.program import Block, Func, Module, Program
 from ..ir.verifier import verify
-from .body_parser import BodyParser, Statement, TooManyErrors
+from .body_parser import BodyParser, Indivisible, Statement
 from .text_parts import Body, Span, body_of, items_of
 
 __all__ = ["Analysis", "Analyzer", "Item", "Stale"]
@@ -142,7 +142,7 @@ class Analyzer:
                 left.remove(old)
             try:
                 unit = self._by_statements(text, body, version, old)
-            except TooManyErrors:
+            except Indivisible:
                 unit = None
             if unit is not None:
                 return unit

@@ -17,7 +17,7 @@ from ..ir.parser.fragment import Excerpt, Parsed, Scope
 from ..ir.program import Func, Op, Program, Value
 from ..ir.types import DataType
 
-__all__ = ["MOST_ERRORS", "BodyParser", "Statement", "TooManyErrors"]
+__all__ = ["MOST_ERRORS", "BodyParser", "Statement", "Indivisible"]
 
 _VALUE = re.compile(r"%[\w.$]+", re.ASCII)
 _FIRST_TOKEN = re.compile(r"\s*+(?://[^\n]*+\s*+)*+(?:%[\w.$]++[^=\n]*+=|[\w.]++|\S)", re.ASCII)
@@ -27,8 +27,8 @@ MOST_ERRORS = 100
 """In one body."""
 
 
-class TooManyErrors(Exception):
-    """A body has so many that it is not worth the time to look at its statements one by one."""
+class Indivisible(Exception):
+    """A body has an op across two statements, or more than MOST_ERRORS: its statements are not looked at one by one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -105,7 +105,7 @@ class BodyParser:
     def update(self, texts: Sequence[str], old: Sequence[Statement]) -> list[Statement]:
         """What comes of the statements, after `old` came of those of the text before.
 
-        Raises TooManyErrors.
+        Raises Indivisible.
         """
         before, after = _common(texts, [statement.text for statement in old])
         names = _Names(
@@ -193,6 +193,8 @@ class BodyParser:
                 break
             own = []
             while at < len(ops) and ops[at].loc is not None and ops[at].loc.start < end:  # type: ignore[union-attr]
+                if ops[at].loc.end > end:  # type: ignore[union-attr]
+                    raise Indivisible
                 own.append(ops[at])
                 at += 1
             statement = self._moved(text, own, excerpt, start, known)
@@ -230,7 +232,7 @@ class BodyParser:
             parsed.diagnostics[:] = [d for d in parsed.diagnostics if d.loc is None or d.loc.start <= last]
         self.errors += len(parsed.diagnostics)
         if self.errors > MOST_ERRORS:
-            raise TooManyErrors
+            raise Indivisible
         mentioned = set(_VALUE.findall(text))
         owner = parsed.module.order[0] if parsed.module.order else None
         assert owner is None or isinstance(owner, Program | Func)

@@ -77,12 +77,21 @@ def body_of(item: str) -> Body | None:
                 if starts:
                     return None  # whether it is one too late is a matter of the statements before it
                 continue
-            if word is None or word in _STATEMENTS:
+            is_op = word in _STATEMENTS or match["string"] is not None
+            if match["results"] or (is_op and not _awaits_op(item[(starts or [opened])[-1] : match.start()])):
                 starts.append(match.start())
     if closed < 0 or _is_code(item[closed + 1 :]):
         return None
     bounds = [*starts, closed]
     return Body(Span(0, bounds[0]), [Span(*pair) for pair in pairwise(bounds)], Span(closed, len(item)))
+
+
+def _awaits_op(statement: str) -> bool:
+    """Whether a statement ends with the `=` behind its results."""
+    if "=" not in statement:
+        return False
+    lines = [line.partition("//")[0].rstrip() for line in statement.splitlines()]
+    return next(filter(None, reversed(lines)), "").endswith("=")
 
 
 def _is_code(text: str) -> bool:

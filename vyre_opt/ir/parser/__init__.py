@@ -35,10 +35,8 @@ def parse_source(source: Source, read_original: ReadOriginal = lambda name: None
     loaded = tables.load()
     starters = frozenset(loaded.number(name) for name in STARTERS)
     actions = RecoveringActions(source)
-    if "\0" in source.text:
-        at = source.text.index("\0")
-        message = "a NUL byte; this is not a text"
-        raise DiagnosticError([Diagnostic("error", message, Location(source, at, at + 1))])
+    if (error := nul_byte(source)) is not None:
+        raise DiagnosticError([error])
     try:
         run(source.text, loaded, actions, starters, _shortcut(loaded, actions))
     except (TooDeep, OtherLanguage):
@@ -58,6 +56,13 @@ def _shortcut(loaded: tables.Tables, actions: RecoveringActions) -> Shortcut | N
     from .fast_path import FastPath
 
     return FastPath(loaded, actions)
+
+
+def nul_byte(source: Source) -> Diagnostic | None:
+    """The error about the first NUL byte of what is no text."""
+    at = source.text.find("\0")
+    message = "a NUL byte; this is not a text"
+    return Diagnostic("error", message, Location(source, at, at + 1)) if at >= 0 else None
 
 
 def _all_errors(actions: RecoveringActions) -> list[Diagnostic]:

@@ -15,7 +15,7 @@ from ..diagnostics import Diagnostic, Source
 from ..parse_holes import ParseHoles
 from ..program import Buffer, Func, Module, Program, Value
 from ..types import DataType
-from . import STARTERS, tables
+from . import STARTERS, nul_byte, tables
 from .parse_loop import run
 from .recovery import OtherLanguage, RecoveringActions
 from .scopes import TooDeep
@@ -105,6 +105,8 @@ class _ExcerptActions(RecoveringActions):
 
 def parse_excerpt(source: Source, outer: Scope | None = None) -> Parsed:
     """What a source holds, after `outer` if that is given; errors are in `diagnostics`, each mistake once."""
+    if (error := nul_byte(source)) is not None:
+        return Parsed(Module(source=source), [error], ParseHoles(), {}, frozenset(), {})
     loaded = tables.load()
     actions = _ExcerptActions(source, outer or Scope())
     starters = frozenset(loaded.number(name) for name in STARTERS)
