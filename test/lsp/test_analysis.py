@@ -36,7 +36,11 @@ def check_history(texts: list[str], count: int, seed: int) -> None:
             after_edit, fresh = analyzer.analyze(text), Analyzer("a.vyre").analyze(text)
             assert shown(after_edit) == shown(fresh), text
             if not fresh.has_errors:
-                assert print_program(after_edit.module) == print_program(fresh.module) == print_program(parse(text))
+                assert (
+                    print_program(after_edit.module)
+                    == print_program(fresh.module)
+                    == print_program(parse(text))
+                )
 
 
 def test_edits_leave_what_the_text_alone_says(texts):

@@ -53,7 +53,9 @@ class Editor:
         self._thread.start()
         self.wait(self.client.start_io(*self.command, env=self.env))
         capabilities = types.ClientCapabilities(
-            general=types.GeneralClientCapabilities(position_encodings=list(self.encodings)) if self.encodings else None
+            general=types.GeneralClientCapabilities(position_encodings=list(self.encodings))
+            if self.encodings
+            else None
         )
         params = types.InitializeParams(capabilities=capabilities, process_id=None)
         self.initialized = self.wait(self.client.initialize_async(params))
@@ -123,7 +125,7 @@ class Editor:
             self.published[params.uri] = params
             self._changed.notify_all()
 
-    def diagnostics(self, uri: str) -> Sequence[types.Diagnostic]:
+    def diagnostics(self, uri: str) -> list[types.Diagnostic]:
         """Those of the newest text, as soon as the server has them."""
         version = self.versions[uri]
 
@@ -133,7 +135,7 @@ class Editor:
         with self._changed:
             if not self._changed.wait_for(arrived, PATIENCE):
                 raise TimeoutError("the server sends no diagnostics")
-            return self.published[uri].diagnostics
+            return list(self.published[uri].diagnostics)
 
     # --- requests ---------------------------------------------------------------------
 
