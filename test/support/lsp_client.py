@@ -65,7 +65,7 @@ class Editor:
     def __exit__(self, *exception: object) -> None:
         self.wait(self.client.shutdown_async(None))
         self.client.exit(None)
-        self.wait(self.client.stop())
+        self.wait(self.client.stop())  # type: ignore[no-untyped-call]
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

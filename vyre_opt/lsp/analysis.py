@@ -18,7 +18,8 @@ from ..ir.parser.fragment import Excerpt, Parsed, Scope, parse_excerpt
 from ..ir.pipeline import Pipeline
 from ..ir.program import Block, Func, Module, Program
 from ..ir.verifier import verify
-from .body_parser import BodyParser, Indivisible, Statement
+from .body_parser import BodyParser, Indivisible, Statement, following_token
+from .part_parser import ParsedPart, parse_part
 from .text_parts import Body, Span, body_of, items_of
 
 __all__ = ["Analysis", "Analyzer", "Item", "Stale"]
@@ -49,7 +50,7 @@ class _Unit:
     holes: ParseHoles
     excerpts: list[tuple[Excerpt, int]]
     following: str | None = None
-    head: Parsed | None = None
+    head: ParsedPart | None = None
     statements: list[Statement] = field(default_factory=list)
 
     @property
@@ -149,45 +150,30 @@ class Analyzer:
         return self._whole(f"vyre {version}\n", text, version, following)
 
     def _whole(self, lead: str, text: str, version: str, following: str = "") -> _Unit:
-        excerpt, seen = Excerpt(lead, text, "", self.name), None
-        parsed = self._parse(excerpt)
-        if following and any(
-            d.loc is not None and d.loc.start >= len(excerpt.text) for d in parsed.diagnostics
-        ):
-            seen, excerpt = following, Excerpt(lead, text, following, self.name, len(following))
-            parsed = self._parse(excerpt)
-            last = len(excerpt.text) - len(following.lstrip())
-            parsed.diagnostics[:] = [d for d in parsed.diagnostics if d.loc is None or d.loc.start <= last]
+        excerpt, parsed, seen = parse_part(self._parse, self.name, lead, text, "", following)
         items: list[Item] = list(parsed.module.order)
         return _Unit(text, version, items, parsed.diagnostics, parsed.holes, [(excerpt, 0)], seen)
 
     def _by_statements(self, text: str, body: Body, version: str, old: _Unit | None) -> _Unit | None:
-        """The unit of a program or a func, parsed by statements; None if its head has an error."""
-        lead, head_text = f"vyre {version}\n", text[: body.head.end]
-        statements: list[Statement] = []
-        head = old.head if old is not None and old.head is not None else None
-        if (
-            old is not None
-            and head is not None
-            and old.text.startswith(head_text)
-            and _head_of(old) == head_text
-        ):
-            excerpt, statements = old.excerpts[0][0], old.statements
-        else:
-            earlier, excerpt = head, Excerpt(lead, head_text, "}", self.name)
-            head = self._parse(excerpt)
-            if old is not None and earlier is not None and _same_names(earlier, head):
-                statements = old.statements
-        if head.diagnostics or len(head.module.order) != 1:
+        """The unit of a program or a func, parsed by statements; None if its head leaves it open what it is."""
+        lead, texts = f"vyre {version}\n", [text[a:b] for a, b in body.statements]
+        head_text, following = text[: body.head.end], following_token(["", *texts], 0)
+        head = old.head if old is not None else None
+        if head is None or _text_of(head) != head_text or head.following not in (None, following):
+            head = parse_part(self._parse, self.name, lead, head_text, "}", following)
+        if len(head.parsed.module.order) != 1:
             return None
-        (item,) = head.module.order
+        (item,) = head.parsed.module.order
         assert not isinstance(item, Pipeline)
-        parser = BodyParser(item, lead, self.name, head.parameters, self._parse)
-        statements = parser.update([text[a:b] for a, b in body.statements], statements)
+        is_alike = old is not None and old.head is not None and _same_names(old.head.parsed, head.parsed)
+        parser = BodyParser(item, lead, self.name, head.parsed.parameters, self._parse)
+        earlier = old.statements if old is not None and is_alike else []
+        statements = parser.update(texts, earlier, old is not None and old.head is head)
         new, holes = _with_body(item, statements)
-        excerpts = [(excerpt, 0)]
+        holes.include(head.parsed.holes, {id(item): new, id(item.body): new.body})
+        excerpts = [(head.excerpt, 0)]
         excerpts += [(s.excerpt, span.start) for s, span in zip(statements, body.statements, strict=True)]
-        diagnostics = [d for statement in statements for d in statement.diagnostics]
+        diagnostics = [*head.parsed.diagnostics, *(d for s in statements for d in s.diagnostics)]
         return _Unit(text, version, [new], diagnostics, holes, excerpts, None, head, statements)
 
     def _parse(self, excerpt: Excerpt, scope: Scope | None = None) -> Parsed:
@@ -224,13 +210,15 @@ class Analyzer:
         return analysis
 
 
-def _head_of(unit: _Unit) -> str:
-    excerpt, _ = unit.excerpts[0]
+def _text_of(part: ParsedPart) -> str:
+    excerpt = part.excerpt
     return excerpt.text[excerpt.lead : excerpt.lead + excerpt.length]
 
 
 def _same_names(old: Parsed, new: Parsed) -> bool:
-    """Whether two heads leave statements the same names: no arguments, and the same type parameters."""
+    """Whether two heads, or the same, leave statements the same names."""
+    if old is new:
+        return True
     items = (*old.module.order, *new.module.order)
     return old.parameters == new.parameters and all(isinstance(item, Program) for item in items)
 

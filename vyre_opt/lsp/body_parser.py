@@ -8,7 +8,7 @@ that use it hold as well.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from ..ir.diagnostics import Diagnostic
@@ -16,8 +16,9 @@ from ..ir.parse_holes import ParseHoles
 from ..ir.parser.fragment import Excerpt, Parsed, Scope
 from ..ir.program import Func, Op, Program, Value
 from ..ir.types import DataType
+from .part_parser import Parse, parse_part
 
-__all__ = ["MOST_ERRORS", "BodyParser", "Statement", "Indivisible"]
+__all__ = ["MOST_ERRORS", "BodyParser", "Statement", "Indivisible", "following_token"]
 
 _VALUE = re.compile(r"%[\w.$]+", re.ASCII)
 _FIRST_TOKEN = re.compile(r"\s*+(?://[^\n]*+\s*+)*+(?:%[\w.$]++[^=\n]*+=|[\w.]++|\S)", re.ASCII)
@@ -37,7 +38,7 @@ class Statement:
 
     `meanings`: what each name in the text meant before it; None: nothing, or (`poison`) what an error left undefined.
     `values`, `poisoned`: the names that mean something else behind it.  `following`: the token behind it, if an error
-    speaks of that.
+    speaks of that.  `signature`: of the names before it.
     """
 
     text: str
@@ -51,18 +52,30 @@ class Statement:
     holes: ParseHoles | None = None
     owner: Program | Func | None = None  # the item of the excerpt, which `holes` knows
     following: str | None = None
+    signature: int = 0
 
 
 class _Names:
-    """What names mean behind some statements."""
+    """What names mean behind some statements.  `signature` is another where others are visible, or declared."""
 
-    def __init__(self, values: Mapping[str, Value]) -> None:
+    def __init__(self, values: Mapping[str, Value], signature: int) -> None:
         self.values = dict(values)
         self.poisoned: set[str] = set()
+        self.signature = signature
+
+    def copy(self) -> _Names:
+        names = _Names(self.values, self.signature)
+        names.poisoned = set(self.poisoned)
+        return names
 
     def add(self, statement: Statement) -> None:
-        self.values.update(statement.values)
+        values = self.values
+        for name, value in statement.values.items():
+            if name not in values:
+                self.signature += hash(name)
+            values[name] = value
         if statement.poisoned:
+            self.signature += sum(hash((name,)) for name in statement.poisoned - self.poisoned)
             self.poisoned |= statement.poisoned
 
     def agree(self, statement: Statement, following: str) -> bool:
@@ -73,7 +86,11 @@ class _Names:
                 return False
         if statement.following is not None and statement.following != following:
             return False
-        return not self.poisoned or self.poisoned & statement.meanings.keys() == statement.poison
+        if statement.diagnostics and statement.signature != self.signature:
+            return False  # they may suggest other names
+        if not self.poisoned and not statement.poison:
+            return True
+        return self.poisoned & statement.meanings.keys() == statement.poison
 
 
 class BodyParser:
@@ -85,7 +102,7 @@ class BodyParser:
         lead: str,
         name: str,
         parameters: Mapping[str, DataType],
-        parse: Callable[[Excerpt, Scope], Parsed],
+        parse: Parse,
     ) -> None:
         is_program = isinstance(item, Program)
         # a statement of ours comes first, so that a declaration behind it is one too late
@@ -102,36 +119,33 @@ class BodyParser:
         self.parse = parse
         self.errors = 0
 
-    def update(self, texts: Sequence[str], old: Sequence[Statement]) -> list[Statement]:
+    def update(self, texts: Sequence[str], old: Sequence[Statement], is_same_head: bool) -> list[Statement]:
         """What comes of the statements, after `old` came of those of the text before.
 
         Raises Indivisible.
         """
         before, after = _common(texts, [statement.text for statement in old])
-        names = _Names(
-            {f"%{arg.name}": arg for arg in self.item.params} if isinstance(self.item, Func) else {}
-        )
-        while before and not self._holds_following(old[before - 1], texts, before - 1):
-            before -= 1
+        arguments = self.item.params if isinstance(self.item, Func) else ()
+        buffers = self.item.buffers.values() if isinstance(self.item, Program) else ()
+        declared = hash(tuple((buffer.name, buffer.dtype.name) for buffer in buffers))
+        names = _Names({f"%{argument.name}": argument for argument in arguments}, declared)
         statements: list[Statement] = []
-        for statement in old[:before]:
-            if not statements and not names.agree(statement, _following(texts, 0)):
-                before = 0  # the arguments of the function are others
+        for number, statement in enumerate(old[:before]):
+            # the last one may have an error because of what follows
+            is_sure = is_same_head and number + 1 < before
+            if not is_sure and not names.agree(statement, following_token(texts, number)):
+                before = number
                 break
             names.add(statement)
             statements.append(statement)
         replaced = list(old[before : len(old) - after])
         candidates: list[Statement | None] = [None] * (len(texts) - after) + list(old[len(old) - after :])
         changed = self._parse_from(texts, candidates, statements, names, len(texts) - after, replaced)
-        if changed and after:
+        if after and (changed or not is_same_head):
             self._parse_from(texts, candidates, statements, names, len(texts), [])
         else:
             statements += old[len(old) - after :]
         return statements
-
-    @staticmethod
-    def _holds_following(statement: Statement, texts: Sequence[str], number: int) -> bool:
-        return statement.following is None or statement.following == _following(texts, number)
 
     def _parse_from(
         self,
@@ -148,11 +162,16 @@ class BodyParser:
         start, runs = len(statements), 0
         while (at := len(statements)) < end:
             candidate = candidates[at]
-            if candidate is not None and names.agree(candidate, _following(texts, at)):
+            if candidate is not None and names.agree(candidate, following_token(texts, at)):
                 new = [candidate]
             else:
                 stop = at + 1
-                while stop < end and (runs >= _MOST_RUNS or candidates[stop] is None):
+                while (
+                    stop < end
+                    and (runs >= _MOST_RUNS or candidates[stop] is None)
+                    and _is_balanced(texts[stop - 1])
+                    and _is_balanced(texts[stop])
+                ):
                     stop += 1
                 if candidate is not None:
                     values.update(candidate.values)
@@ -172,7 +191,7 @@ class BodyParser:
             whole = self._before_errors(texts[start:stop], excerpt, parsed, names)
             if whole:
                 return whole
-        return [self._single(texts[start], _following(texts, start), names)]
+        return [self._single(texts[start], following_token(texts, start), names)]
 
     def _before_errors(
         self, texts: Sequence[str], excerpt: Excerpt, parsed: Parsed, names: _Names
@@ -184,8 +203,7 @@ class BodyParser:
             return []
         ops = parsed.module.order[0].body.ops  # type: ignore[union-attr]
         at, start = self.added_ops, excerpt.lead
-        known, statements = _Names(names.values), []
-        known.poisoned = set(names.poisoned)
+        known, statements = names.copy(), []
         for number, text in enumerate(texts):
             end = start + len(text)
             # an error at the first word of a statement may be one of the statement before
@@ -218,18 +236,8 @@ class BodyParser:
 
     def _single(self, text: str, following: str, names: _Names) -> Statement:
         """A statement that is parsed alone."""
-        excerpt = Excerpt(self.lead, text, "}", self.name)
-        parsed = self.parse(excerpt, self._scope(names))
-        seen = None
-        if any(
-            d.loc is not None and d.loc.start >= excerpt.lead + excerpt.length for d in parsed.diagnostics
-        ):
-            # what is wrong is that something else follows, so that has to stand there
-            seen, token = following, len(following) - len(following.lstrip())
-            excerpt = Excerpt(self.lead, text, f"{following}\n}}", self.name, len(following))
-            parsed = self.parse(excerpt, self._scope(names))
-            last = excerpt.lead + excerpt.length + token
-            parsed.diagnostics[:] = [d for d in parsed.diagnostics if d.loc is None or d.loc.start <= last]
+        part = parse_part(self.parse, self.name, self.lead, text, "}", following, self._scope(names))
+        excerpt, parsed, seen = part
         self.errors += len(parsed.diagnostics)
         if self.errors > MOST_ERRORS:
             raise Indivisible
@@ -250,6 +258,7 @@ class BodyParser:
             parsed.holes if parsed.diagnostics else None,
             owner,
             seen,
+            names.signature,
         )
 
     def _scope(self, names: _Names) -> Scope:
@@ -262,12 +271,16 @@ def _meanings(mentioned: set[str], names: _Names) -> dict[str, Value | None]:
     return {name: get(name) for name in mentioned}
 
 
-def _following(texts: Sequence[str], number: int) -> str:
+def following_token(texts: Sequence[str], number: int) -> str:
     """The first token behind a statement, with the space before it."""
     if number + 1 == len(texts):
         return "}"
     match = _FIRST_TOKEN.match(texts[number + 1])
     return match.group() if match else ""
+
+
+def _is_balanced(text: str) -> bool:
+    return text.count("{") == text.count("}")
 
 
 def _common(new: Sequence[str], old: Sequence[str]) -> tuple[int, int]:

@@ -21,6 +21,7 @@ _SIGN = re.compile(
        | ^[ \t]*+(?:(?P<results>{_RESULTS}) | (?P<word>[A-Za-z_][\w.]*+) | (?P<string>"(?:[^"\\\n]|\\.)*+"))""",
     re.ASCII | re.MULTILINE | re.VERBOSE,
 )
+_LAST_BRACE = re.compile(r"^\}(?=(?:\s|//[^\n]*)*\Z)", re.ASCII | re.MULTILINE)
 _STATEMENTS = frozenset(OPS) | {"for", "while", "if", "region", "call", "trap", "assert"}
 _DECLARATIONS = ("buffer", "spec", "param")
 
@@ -54,11 +55,16 @@ def items_of(text: str) -> tuple[Span, list[Span]]:
 
 
 def body_of(item: str) -> Body | None:
-    """The parts of a program or a func; None where its braces do not match, something follows it, or declarations are
-    among the statements.
+    """The parts of a program or a func; None where they cannot be told apart.
 
-    A statement begins at the start of a line, outside of inner braces, by what it defines or by the name of an op.
+    A statement begins at the start of a line, outside of inner braces, by what it defines or by the name of an op.  Where
+    a brace is missing, all lines are outside that are indented as the first statement is.
     """
+    return _by_braces(item) or _by_indentation(item)
+
+
+def _by_braces(item: str) -> Body | None:
+    """None where braces do not match, something follows the item, or declarations are among the statements."""
     depth, opened, closed = 0, 0, -1
     starts: list[int] = []
     for match in _SIGN.finditer(item):
@@ -82,8 +88,33 @@ def body_of(item: str) -> Body | None:
                 starts.append(match.start())
     if closed < 0 or _is_code(item[closed + 1 :]):
         return None
+    return _body(item, starts, closed)
+
+
+def _body(item: str, starts: list[int], closed: int) -> Body:
     bounds = [*starts, closed]
     return Body(Span(0, bounds[0]), [Span(*pair) for pair in pairwise(bounds)], Span(closed, len(item)))
+
+
+def _by_indentation(item: str) -> Body | None:
+    """None where no brace is missing, or the last line does not close the item."""
+    last = _LAST_BRACE.search(item)
+    signs = [match["brace"] for match in _SIGN.finditer(item) if match["brace"]]
+    if last is None or signs.count("{") <= signs.count("}"):
+        return None
+    starts: list[int] = []
+    indentation = ""
+    for match in _SIGN.finditer(item, item.find("{") + 1, last.start()):
+        written = match[0][: len(match[0]) - len(match[0].lstrip())]
+        if starts and (written != indentation or match["brace"]):
+            continue
+        if match["word"] in _DECLARATIONS:
+            if starts:
+                return None
+        elif match["results"] or match["string"] or match["word"] in _STATEMENTS:
+            starts.append(match.start())
+            indentation = written
+    return _body(item, starts, last.start())
 
 
 def _awaits_op(statement: str) -> bool:

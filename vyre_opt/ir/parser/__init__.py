@@ -15,7 +15,7 @@ from .scopes import TooDeep
 __all__ = ["ReadOriginal", "parse", "parse_file", "parse_source"]
 
 # The terminals that can start a statement or an item: there parsing goes on after an error.
-STARTERS = (
+_STARTERS = (
     "RESULTS NAME KERNEL STRING BUFFER SPEC LAUNCH HOST_READ REPEAT PROGRAM FUNC PIPELINE "
     "FOR WHILE IF REGION CALL TRAP ASSERT DEBUG_PRINT"
 ).split()
@@ -32,21 +32,26 @@ def parse_source(source: Source, read_original: ReadOriginal = lambda name: None
     Raises DiagnosticError with the syntax errors and those that the verifier finds in what could be
     built in spite of them, at most 20 in all.  A text without syntax errors is not verified.
     """
-    loaded = tables.load()
-    starters = frozenset(loaded.number(name) for name in STARTERS)
     actions = RecoveringActions(source)
     if (error := nul_byte(source)) is not None:
         raise DiagnosticError([error])
-    try:
-        run(source.text, loaded, actions, starters, _shortcut(loaded, actions))
-    except (TooDeep, OtherLanguage):
-        actions.aborted([])
+    read(actions)
     assert actions.diagnostics or not actions.is_incomplete, "text was discarded without an error"
     if actions.diagnostics:
         raise DiagnosticError(_all_errors(actions))
     if actions.placed:
         place_locations(actions.placed, read_original)
     return actions.module
+
+
+def read(actions: RecoveringActions) -> None:
+    """Call the actions for what their source has."""
+    loaded = tables.load()
+    starters = frozenset(loaded.number(name) for name in _STARTERS)
+    try:
+        run(actions.source.text, loaded, actions, starters, _shortcut(loaded, actions))
+    except (TooDeep, OtherLanguage):
+        actions.aborted([])
 
 
 def _shortcut(loaded: tables.Tables, actions: RecoveringActions) -> Shortcut | None:

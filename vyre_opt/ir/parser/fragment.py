@@ -15,10 +15,8 @@ from ..diagnostics import Diagnostic, Source
 from ..parse_holes import ParseHoles
 from ..program import Buffer, Func, Module, Program, Value
 from ..types import DataType
-from . import STARTERS, nul_byte, tables
-from .parse_loop import run
-from .recovery import OtherLanguage, RecoveringActions
-from .scopes import TooDeep
+from . import nul_byte, read
+from .recovery import RecoveringActions
 
 __all__ = ["Excerpt", "Parsed", "Scope", "parse_excerpt"]
 
@@ -107,13 +105,8 @@ def parse_excerpt(source: Source, outer: Scope | None = None) -> Parsed:
     """What a source holds, after `outer` if that is given; errors are in `diagnostics`, each mistake once."""
     if (error := nul_byte(source)) is not None:
         return Parsed(Module(source=source), [error], ParseHoles(), {}, frozenset(), {})
-    loaded = tables.load()
     actions = _ExcerptActions(source, outer or Scope())
-    starters = frozenset(loaded.number(name) for name in STARTERS)
-    try:
-        run(source.text, loaded, actions, starters)
-    except (TooDeep, OtherLanguage):
-        actions.aborted([])
+    read(actions)
     return Parsed(
         actions.module,
         actions.distinct_diagnostics(),
