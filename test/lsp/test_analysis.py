@@ -104,6 +104,44 @@ def test_items_that_did_not_change_are_not_parsed():
     assert changed.parsed < 300
 
 
+def test_what_is_declared_decides_what_statements_become():
+    """The types that version 2 leaves out: of a load by its buffer, of a param, of a call by its function."""
+    text = """vyre 2
+
+func @f(%x : u32) -> u32 {
+  yield %x
+}
+
+program @p workgroup(32) {
+  buffer @x : u32[32] read binding(0)
+  buffer @y : u32[32] write binding(1)
+  param @n : u32
+
+  %i = lane_id
+  %v = load @x[%i]
+  %n = param @n
+  %s = add %v, 1
+  %t = add %s, %n
+  %r = call @f(%t)
+  store %r, @y[%i]
+}
+"""
+    analyzer = Analyzer("a.vyre")
+    assert not analyzer.analyze(text).diagnostics
+    for old, new in (
+        ("@x : u32[32] read", "@x : f32[32] read"),
+        ("param @n : u32", "param @n : i32"),
+        ("@f(%x : u32) -> u32", "@f(%x : f32) -> f32"),
+        ("-> u32 {\n  yield %x", "-> i32 {\n  yield 1"),
+        ("func @f", "func @g"),
+        ("vyre 2", "vyre 1"),
+    ):
+        changed = text.replace(old, new)
+        assert shown(analyzer.analyze(changed)) == shown(Analyzer("a.vyre").analyze(changed))
+        assert analyzer.analyze(changed).has_errors, new
+        assert not analyzer.analyze(text).diagnostics
+
+
 def test_a_stale_analysis_is_given_up():
     """And the next one is as if it had not been."""
     text, analyzer = straight_vyre(1000), Analyzer("a.vyre")

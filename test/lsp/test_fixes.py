@@ -25,7 +25,7 @@ CASES = [
     (BODY + "  %a = load @out[%i] : f32\n}\n", "declare @out read_write"),
     (BODY + "  %a = load @rows[%i] : float\n  store %a, @out[%i] : f32\n}\n", "`float` of C is `f32` here"),
     (BODY + "  %a = threadIdx.x\n}\n", "`threadIdx.x` of CUDA is `local_id x` here"),
-    (BODY + "  %a = add %i, 1 : u32\n}\n", "write %c = const 1 : u32 before"),
+    (BODY.replace("vyre 2", "vyre 1") + "  %a = add %i, 1 : u32\n}\n", "write %c = const 1 : u32 before"),
     (HEAD + "  buffer @x : f32[32] read\n}\n", "declare @x binding(0)"),
     (HEAD + "  buffer @x : f32[?] read_write live_in live_out\n}\n", "declare @x binding(0)"),
     (HEAD + "  buffer @x : f32[32] read binding(0) live_out\n}\n", "declare @x read_write"),

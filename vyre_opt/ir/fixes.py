@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from itertools import chain, count
 
 from .diagnostics import Edit, Fix, Location
 from .pipeline import Launch
@@ -13,6 +14,7 @@ __all__ = [
     "next_binding",
     "with_access",
     "with_arguments",
+    "with_constant",
     "with_declaration",
     "with_flag",
     "with_head_flag",
@@ -89,6 +91,19 @@ def with_arguments(launch: Launch, buffers: Sequence[str]) -> Fix | None:
         return None
     written = f"({', '.join(f'@{name}' for name in buffers)})"
     return Fix(f"pass {written}", (Edit(Location(loc.source, *match.span(1)), written),))
+
+
+def with_constant(number: Location, taken: Container[str], value: str, dtype: str) -> Fix:
+    """Give a constant among operands a name, in a line before: the first of %c, %c1 and so on that is not `taken`."""
+    text = number.source.text
+    name = next(name for name in chain(["%c"], map("%c{}".format, count(1))) if name not in taken)
+    start = text.rfind("\n", 0, number.start) + 1
+    line = text[start : number.start]
+    constant = f"{name} = const {value} : {dtype}"
+    above = Edit(
+        Location(number.source, start, start), f"{line[: len(line) - len(line.lstrip())]}{constant}\n"
+    )
+    return Fix(f"write {constant} before", (above, Edit(number, name)))
 
 
 def _behind_size(loc: Location) -> Location | None:

@@ -86,7 +86,9 @@ class Printer:
         self.lines: list[str] = []
         self.generic = generic
         self.locations = locations
-        self.version = 2 if locations else version  # of the format: raised to the first that has all that was printed
+        self.version = (
+            2 if locations else version
+        )  # of the format: raised to the first that has all that was printed
         self.has_constants_in_place = version >= 2 and not locations
         self.numbered = numbered
         self.exact = exact

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from ..ir.diagnostics import Diagnostic, Location
 from ..ir.parse_holes import NO_HOLES, ParseHoles, Part
@@ -18,7 +19,7 @@ from ..ir.parser.fragment import Excerpt, Parsed, Scope, parse_excerpt
 from ..ir.pipeline import Pipeline
 from ..ir.program import Block, Func, Module, Program
 from ..ir.verifier import verify
-from .body_parser import BodyParser, Indivisible, Statement, following_token
+from .body_parser import BodyParser, Indivisible, Statement, following_token, symbols_of
 from .part_parser import ParsedPart, parse_part
 from .text_parts import Body, Span, body_of, items_of
 
@@ -31,20 +32,34 @@ _KEYWORD = re.compile(r"[ \t]*\w+", re.ASCII)
 Item = Program | Func | Pipeline
 
 
+_CALL = re.compile(r"\bcall\s+@([\w.$]+)", re.ASCII)
+
+
 class Stale(Exception):
     """The text has changed again, so nobody waits for this result any more."""
 
 
+class _Context(NamedTuple):
+    """What an item sees of the text before it: the version of the format, and the funcs that it calls."""
+
+    version: str
+    funcs: dict[str, Func]
+
+    def is_like(self, other: _Context) -> bool:
+        """Whether an item would become the same in another context."""
+        return self.version == other.version and symbols_of(None, self.funcs) == symbols_of(None, other.funcs)
+
+
 @dataclass(slots=True, eq=False)
 class _Unit:
-    """What came of the text of an item; `version` is that of the format.
+    """What came of the text of an item.
 
     `excerpts`: with the offsets of their parts in the text.  `following`: the word behind it, if an error speaks of
     that.  `head`, `statements`: if it was parsed by statements.
     """
 
     text: str
-    version: str
+    context: _Context
     items: list[Item]
     diagnostics: list[Diagnostic]
     holes: ParseHoles
@@ -56,6 +71,9 @@ class _Unit:
     @property
     def first_line(self) -> str:
         return self.text.partition("\n")[0]
+
+
+_NO_CONTEXT = _Context("", {})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,7 +101,7 @@ class Analysis:
         source = loc.source
         assert isinstance(source, Excerpt)
         start, _ = self._starts[id(source)]
-        return Span(start + source.offset(loc.start), start + source.offset(loc.end))
+        return Span(start + source.offset_in_part(loc.start), start + source.offset_in_part(loc.end))
 
     def item_at(self, offset: int) -> tuple[Span, list[Item]]:
         """The part of the text around an offset, and the items in it."""
@@ -108,56 +126,74 @@ class Analyzer:
         head, spans = items_of(text)
         version = _VERSION.fullmatch(text, head.start, head.end)
         if version is None or "\0" in text:
-            spans, units = [Span(0, len(text))], [self._whole("", text, "")]
+            spans, units = [Span(0, len(text))], [self._whole("", text, _NO_CONTEXT)]
         else:
             units = [
-                self._whole("", text[: head.end], ""),
+                self._whole("", text[: head.end], _NO_CONTEXT),
                 *self._items([text[a:b] for a, b in spans], version[1]),
             ]
             spans = [head, *spans]
-        analysis = self._analysis(text, spans, units)
+        analysis = self._analysis(text, int(version[1]) if version else 1, spans, units)
         self._units = units
         return analysis
 
     def _items(self, texts: Sequence[str], version: str) -> list[_Unit]:
         """The units of some items: those of the last text where it had the same."""
-        left = [unit for unit in self._units if unit.version == version]
         following = [match[0] if (match := _KEYWORD.match(text)) else "" for text in texts[1:]]
         following += [""] * bool(texts)
-        units: list[_Unit | None] = []
+        left, units = self._units[1:], []
+        new = set(texts)
+        funcs: dict[str, Func] = {}
         for text, word in zip(texts, following, strict=True):
-            unit = next((u for u in left if u.text == text and u.following in (None, word)), None)
-            units.append(unit)
-            if unit is not None:
+            context = _Context(version, {name: funcs[name] for name in _CALL.findall(text) if name in funcs})
+            same = (
+                u
+                for u in left
+                if u.text == text and u.context.is_like(context) and u.following in (None, word)
+            )
+            unit = next(same, None)
+            if unit is None:
+                unit = self._item(text, context, [u for u in left if u.text not in new], left, word)
+            else:
                 left.remove(unit)
-        parts = zip(texts, units, following, strict=True)
-        return [unit or self._item(text, version, left, word) for text, unit, word in parts]
+            units.append(unit)
+            for item in unit.items:
+                if isinstance(item, Func):
+                    funcs.setdefault(item.name, item)
+        return units
 
-    def _item(self, text: str, version: str, left: list[_Unit], following: str) -> _Unit:
-        """The unit of an item that is new; `left` are those that no item of the text has any more."""
+    def _item(
+        self, text: str, context: _Context, gone: Sequence[_Unit], left: list[_Unit], following: str
+    ) -> _Unit:
+        """The unit of an item that is new.  `gone`: those of the last text whose items are no longer there."""
         body = None if text.lstrip().startswith("pipeline") else body_of(text)
         if body is not None:
             first_line = text.partition("\n")[0]
-            old = next((unit for unit in left if unit.first_line == first_line), left[0] if left else None)
+            old = next((unit for unit in gone if unit.first_line == first_line), gone[0] if gone else None)
+            if old is None:
+                old = next((unit for unit in left if unit.text == text), None)
             if old is not None:
                 left.remove(old)
             try:
-                unit = self._by_statements(text, body, version, old)
+                unit = self._by_statements(text, body, context, old)
             except Indivisible:
                 unit = None
             if unit is not None:
                 return unit
-        return self._whole(f"vyre {version}\n", text, version, following)
+        return self._whole(f"vyre {context.version}\n", text, context, following)
 
-    def _whole(self, lead: str, text: str, version: str, following: str = "") -> _Unit:
-        excerpt, parsed, seen = parse_part(self._parse, self.name, lead, text, "", following)
+    def _whole(self, lead: str, text: str, context: _Context, following: str = "") -> _Unit:
+        scope = Scope(funcs=context.funcs)
+        excerpt, parsed, seen = parse_part(self._parse, self.name, lead, text, "", following, scope)
         items: list[Item] = list(parsed.module.order)
-        return _Unit(text, version, items, parsed.diagnostics, parsed.holes, [(excerpt, 0)], seen)
+        return _Unit(text, context, items, parsed.diagnostics, parsed.holes, [(excerpt, 0)], seen)
 
-    def _by_statements(self, text: str, body: Body, version: str, old: _Unit | None) -> _Unit | None:
+    def _by_statements(self, text: str, body: Body, context: _Context, old: _Unit | None) -> _Unit | None:
         """The unit of a program or a func, parsed by statements; None if its head leaves it open what it is."""
-        lead, texts = f"vyre {version}\n", [text[a:b] for a, b in body.statements]
+        lead, texts = f"vyre {context.version}\n", [text[a:b] for a, b in body.statements]
         head_text, following = text[: body.head.end], following_token(["", *texts], 0)
+        if old is not None and old.context.version != context.version:
+            old = None
         head = old.head if old is not None else None
         if head is None or _text_of(head) != head_text or head.following not in (None, following):
             head = parse_part(self._parse, self.name, lead, head_text, "}", following)
@@ -165,16 +201,18 @@ class Analyzer:
             return None
         (item,) = head.parsed.module.order
         assert not isinstance(item, Pipeline)
-        is_alike = old is not None and old.head is not None and _same_names(old.head.parsed, head.parsed)
-        parser = BodyParser(item, lead, self.name, head.parsed.parameters, self._parse)
-        earlier = old.statements if old is not None and is_alike else []
-        statements = parser.update(texts, earlier, old is not None and old.head is head)
+        earlier: Sequence[Statement] = ()
+        if old is not None and old.head is not None and _same_names(old.head.parsed, head.parsed):
+            earlier = old.statements
+        is_same_head = old is not None and old.head is head and old.context.is_like(context)
+        parser = BodyParser(item, lead, self.name, head.parsed.parameters, context.funcs, self._parse)
+        statements = parser.update(texts, earlier, is_same_head)
         new, holes = _with_body(item, statements)
         holes.include(head.parsed.holes, {id(item): new, id(item.body): new.body})
         excerpts = [(head.excerpt, 0)]
         excerpts += [(s.excerpt, span.start) for s, span in zip(statements, body.statements, strict=True)]
         diagnostics = [*head.parsed.diagnostics, *(d for s in statements for d in s.diagnostics)]
-        return _Unit(text, version, [new], diagnostics, holes, excerpts, None, head, statements)
+        return _Unit(text, context, [new], diagnostics, holes, excerpts, None, head, statements)
 
     def _parse(self, excerpt: Excerpt, scope: Scope | None = None) -> Parsed:
         if self._is_stale():
@@ -182,13 +220,14 @@ class Analyzer:
         self._parsed += excerpt.length
         return parse_excerpt(excerpt, scope)
 
-    def _analysis(self, text: str, spans: Sequence[Span], units: Sequence[_Unit]) -> Analysis:
+    def _analysis(self, text: str, version: int, spans: Sequence[Span], units: Sequence[_Unit]) -> Analysis:
         starts = {
             id(excerpt): (span.start + offset, excerpt)
             for span, unit in zip(spans, units, strict=True)
             for excerpt, offset in unit.excerpts
         }
         actions = ModuleActions(units[0].excerpts[0][0])
+        actions.module.version = version
         for unit in units:
             actions.holes.include(unit.holes, {})
             for item in unit.items:

@@ -14,18 +14,24 @@ from dataclasses import dataclass, field
 from ..ir.diagnostics import Diagnostic
 from ..ir.parse_holes import ParseHoles
 from ..ir.parser.fragment import Excerpt, Parsed, Scope
-from ..ir.program import Func, Op, Program, Value
+from ..ir.pipeline import Pipeline
+from ..ir.program import Buffer, Func, Op, Param, Program, Spec, Unnamed, Value
 from ..ir.types import DataType
 from .part_parser import Parse, parse_part
 
-__all__ = ["MOST_ERRORS", "BodyParser", "Statement", "Indivisible", "following_token"]
+__all__ = ["MOST_ERRORS", "BodyParser", "Statement", "Indivisible", "following_token", "symbols_of"]
 
 _VALUE = re.compile(r"%[\w.$]+", re.ASCII)
 _FIRST_TOKEN = re.compile(r"\s*+(?://[^\n]*+\s*+)*+(?:%[\w.$]++[^=\n]*+=|[\w.]++|\S)", re.ASCII)
+_SYMBOL = re.compile(r"@[\w.$]+", re.ASCII)
 _MOST_RUNS = 40
 """Runs of statements that are parsed apart; where more have changed, all the rest of the body is parsed in one."""
 MOST_ERRORS = 100
 """In one body."""
+
+
+Symbols = Mapping[str, tuple[object, ...] | None]
+_NO_SYMBOLS: Symbols = {}
 
 
 class Indivisible(Exception):
@@ -37,7 +43,7 @@ class Statement:
     """What came of the text of a statement; never changed once it is a part of a result.
 
     `meanings`: what each name in the text meant before it; None: nothing, or (`poison`) what an error left undefined.
-    `values`, `poisoned`: the names that mean something else behind it.  `following`: the token behind it, if an error
+    `symbols`: the same for the `@names` in it.  `values`, `poisoned`: the names that mean something else behind it.  `following`: the token behind it, if an error
     speaks of that.  `signature`: of the names before it.
     """
 
@@ -47,6 +53,7 @@ class Statement:
     meanings: dict[str, Value | None]
     poison: Set[str]
     values: dict[str, Value]
+    symbols: Symbols
     poisoned: frozenset[str] = frozenset()
     diagnostics: list[Diagnostic] = field(default_factory=list)
     holes: ParseHoles | None = None
@@ -55,16 +62,38 @@ class Statement:
     signature: int = 0
 
 
+def symbols_of(
+    item: Program | Func | Pipeline | None, funcs: Mapping[str, Func]
+) -> dict[str, tuple[object, ...]]:
+    """What the `@names` of an item mean to its statements: their types."""
+    symbols: dict[str, tuple[object, ...]] = {}
+    for name, func in funcs.items():
+        symbols[f"@{name}"] = (*(param.type for param in func.params), "->", *func.results)
+    if isinstance(item, Program):
+        every: list[Buffer | Spec | Param] = [
+            *item.buffers.values(),
+            *item.specs.values(),
+            *item.params.values(),
+        ]
+        for declared in every:
+            key = f"@{declared.name}"
+            symbols[key] = (*symbols.get(key, ()), type(declared), declared.dtype)
+    return symbols
+
+
 class _Names:
     """What names mean behind some statements.  `signature` is another where others are visible, or declared."""
 
-    def __init__(self, values: Mapping[str, Value], signature: int) -> None:
+    def __init__(
+        self, values: Mapping[str, Value], symbols: Mapping[str, tuple[object, ...]], signature: int
+    ) -> None:
         self.values = dict(values)
+        self.symbols = symbols
         self.poisoned: set[str] = set()
         self.signature = signature
 
     def copy(self) -> _Names:
-        names = _Names(self.values, self.signature)
+        names = _Names(self.values, self.symbols, self.signature)
         names.poisoned = set(self.poisoned)
         return names
 
@@ -84,6 +113,9 @@ class _Names:
         for name, value in statement.meanings.items():
             if get(name) is not value:
                 return False
+        for name, symbol in statement.symbols.items():
+            if self.symbols.get(name) != symbol:
+                return False
         if statement.following is not None and statement.following != following:
             return False
         if statement.diagnostics and statement.signature != self.signature:
@@ -102,33 +134,34 @@ class BodyParser:
         lead: str,
         name: str,
         parameters: Mapping[str, DataType],
+        funcs: Mapping[str, Func],
         parse: Parse,
     ) -> None:
         is_program = isinstance(item, Program)
         # a statement of ours comes first, so that a declaration behind it is one too late
-        opening = (
-            f"program @{item.name} workgroup(1) {{ barrier workgroup\n"
-            if is_program
-            else f"func @{item.name}() {{\n"
-        )
+        results = f" -> ({', '.join(map(str, item.results))})" if isinstance(item, Func) else ""
+        opening = f"func @{item.name}(){results} {{\n"
+        if is_program:
+            opening = f"program @{item.name} workgroup(1) {{ barrier workgroup\n"
         self.lead = lead + opening
         self.added_ops = int(is_program)
         self.item = item
         self.name = name
         self.parameters = parameters
+        self.funcs = funcs
+        self.symbols = symbols_of(item, funcs)
         self.parse = parse
         self.errors = 0
 
     def update(self, texts: Sequence[str], old: Sequence[Statement], is_same_head: bool) -> list[Statement]:
         """What comes of the statements, after `old` came of those of the text before.
 
-        Raises Indivisible.
+        `is_same_head`: all that is declared is the same as it was.  Raises Indivisible.
         """
         before, after = _common(texts, [statement.text for statement in old])
         arguments = self.item.params if isinstance(self.item, Func) else ()
-        buffers = self.item.buffers.values() if isinstance(self.item, Program) else ()
-        declared = hash(tuple((buffer.name, buffer.dtype.name) for buffer in buffers))
-        names = _Names({f"%{argument.name}": argument for argument in arguments}, declared)
+        values = {f"%{argument.name}": argument for argument in arguments}
+        names = _Names(values, self.symbols, hash(tuple(self.symbols)))
         statements: list[Statement] = []
         for number, statement in enumerate(old[:before]):
             # the last one may have an error because of what follows
@@ -197,7 +230,7 @@ class BodyParser:
         self, texts: Sequence[str], excerpt: Excerpt, parsed: Parsed, names: _Names
     ) -> list[Statement]:
         """Of statements that were parsed together those that no error concerns, from the first on."""
-        errors = [excerpt.offset(d.loc.start) for d in parsed.diagnostics if d.loc is not None]
+        errors = [excerpt.offset_in_part(d.loc.start) for d in parsed.diagnostics if d.loc is not None]
         first = min(errors, default=excerpt.length + 1)
         if not parsed.module.order:
             return []
@@ -231,8 +264,12 @@ class BodyParser:
                 if loc is not None and loc.source is excerpt:  # ops may share theirs
                     loc.source, loc.start, loc.end = own, loc.start + shift, loc.end + shift
         mentioned = set(_VALUE.findall(text))
-        values = {name: r for op in ops for r in op.results if (name := f"%{r.name}") in mentioned}
-        return Statement(text, own, ops, _meanings(mentioned, names), names.poisoned & mentioned, values)
+        results = [result for op in ops for result in op.results if not isinstance(result.name, Unnamed)]
+        values = {name: result for result in results if (name := f"%{result.name}") in mentioned}
+        poison = names.poisoned & mentioned
+        return Statement(
+            text, own, ops, _meanings(mentioned, names), poison, values, _symbols_in(text, names)
+        )
 
     def _single(self, text: str, following: str, names: _Names) -> Statement:
         """A statement that is parsed alone."""
@@ -253,6 +290,7 @@ class BodyParser:
             _meanings(mentioned, names),
             names.poisoned & mentioned,
             {name: value for name, value in parsed.values.items() if name in mentioned},
+            _symbols_in(text, names),
             parsed.poisoned & mentioned,
             parsed.diagnostics,
             parsed.holes if parsed.diagnostics else None,
@@ -262,8 +300,21 @@ class BodyParser:
         )
 
     def _scope(self, names: _Names) -> Scope:
-        buffers = self.item.buffers if isinstance(self.item, Program) else {}
-        return Scope(names.values, frozenset(names.poisoned), self.parameters, buffers)
+        buffers: Mapping[str, Buffer] = {}
+        scalars: dict[str, DataType] = {}
+        if isinstance(self.item, Program):
+            buffers = self.item.buffers
+            constants: list[Spec | Param] = [*self.item.specs.values(), *self.item.params.values()]
+            scalars = {constant.name: constant.dtype for constant in constants}
+        poisoned = frozenset(names.poisoned)
+        return Scope(names.values, poisoned, self.parameters, buffers, scalars, self.funcs)
+
+
+def _symbols_in(text: str, names: _Names) -> Symbols:
+    if "@" not in text:
+        return _NO_SYMBOLS
+    get = names.symbols.get
+    return {name: get(name) for name in _SYMBOL.findall(text)}
 
 
 def _meanings(mentioned: set[str], names: _Names) -> dict[str, Value | None]:

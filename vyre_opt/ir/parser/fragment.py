@@ -37,7 +37,7 @@ class Excerpt(Source):
         self.length = len(part)
         self.last = len(part) + following
 
-    def offset(self, place: int) -> int:
+    def offset_in_part(self, place: int) -> int:
         """The offset in the part that a place in the whole stands for; its nearest end for a place outside."""
         return min(max(place - self.lead, 0), self.last)
 
@@ -47,13 +47,15 @@ class Scope:
     """What statements of a body see of the item around them.
 
     `values` by `%name`; `poisoned`: names that an error left undefined; `parameters`: types by the names of
-    type parameters.
+    type parameters; `scalars`: the types of specialization constants and params; `funcs`: those before the item.
     """
 
     values: Mapping[str, Value] = field(default_factory=dict)
     poisoned: frozenset[str] = frozenset()
     parameters: Mapping[str, DataType] = field(default_factory=dict)
     buffers: Mapping[str, Buffer] = field(default_factory=dict)
+    scalars: Mapping[str, DataType] = field(default_factory=dict)
+    funcs: Mapping[str, Func] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,7 @@ class _ExcerptActions(RecoveringActions):
         super().__init__(source)
         self.outer = outer
         self.added: dict[str, Value] = {}
+        self.own_funcs = self.module.funcs
 
     def program_head(self, *parts: Any) -> Program:
         program = super().program_head(*parts)
@@ -91,6 +94,8 @@ class _ExcerptActions(RecoveringActions):
         self.poisoned.update(self.outer.poisoned)
         self.parameters = {**self.outer.parameters, **self.parameters}
         self.declared.update(self.outer.buffers)
+        self.scalars.update(self.outer.scalars)
+        self.module.funcs = {**self.outer.funcs, **self.own_funcs}
 
     def program(self, place: int, end: int, head: Any, *parts: Any) -> Any:
         names = set(_VALUE.findall(self.source.text))
@@ -99,6 +104,10 @@ class _ExcerptActions(RecoveringActions):
         return super().program(place, end, head, *parts)
 
     func = program
+
+    def complete(self, head: Any, statements: list[Any]) -> None:
+        self.module.funcs = self.own_funcs  # a func of the name of one before is not defined twice here
+        super().complete(head, statements)
 
 
 def parse_excerpt(source: Source, outer: Scope | None = None) -> Parsed:
