@@ -100,7 +100,10 @@ man: install  ## Make the manual pages, which a wheel installs in share/man (doc
 
 vscode:  ## Package the extension of VS Code, editors/vscode/vyre-VERSION.vsix (needs Node.js)
 	cp LICENSE editors/vscode/LICENSE
-	cd editors/vscode && npx --yes @vscode/vsce package
+	cd editors/vscode && npm install --silent --no-audit --no-fund --no-package-lock --omit=dev
+	cd editors/vscode && npx --yes esbuild extension.js --bundle --minify --platform=node --external:vscode \
+	    --outfile=dist/extension.js
+	cd editors/vscode && npx --yes @vscode/vsce package --no-dependencies
 
 bench: install  ## Measure calls, the front end and the CPU kernels beside their peers, where they are installed
 	$(BIN)/python bench/calls.py --quick

@@ -70,6 +70,7 @@ WORDS = [
     ("vyre-run --in x = plain.t", ["plain.txt"]),
     ("vyre-run plain.vyre --target = c", ["cpu", "cuda"]),
     ("vyre-cache ver", ["verify"]),
+    ("vyre-lsp --std", ["--stdio"]),
     ("vyre-scan -f pl", ["plain.txt", "plain.vyre"]),
 ]
 
@@ -77,7 +78,7 @@ WORDS = [
 @needs("bash")
 def test_bash_by_its_variables(folder: Path) -> None:
     """One bash for all lines, since each begins a process of the tool anyway."""
-    script = ['for t in opt run cache scan; do eval "$(vyre-$t --completion bash)"; done']
+    script = ['for t in opt run cache lsp scan; do eval "$(vyre-$t --completion bash)"; done']
     for line, _ in WORDS:
         words = line.split()
         function = f"_{words[0].replace('-', '_')}_completion"

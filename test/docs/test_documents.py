@@ -23,10 +23,12 @@ from vyre_opt.ir.verifier import verify
 
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
-KINDS = ("console", "console measured", "json", "pycon", "python", "sh", "text", "vyre", "vyre fragment")
+KINDS = (
+    "console", "console measured", "json", "lisp", "lua", "pycon", "python", "sh", "text", "toml", "vyre", "vyre fragment",
+)  # fmt: skip
 """What a fenced block may be marked as.  `text` is a picture or a formula; test_python.py runs pycon and python."""
 
-TOOLS = ("vyre-cache", "vyre-opt", "vyre-run", "vyre-scan")
+TOOLS = ("vyre-cache", "vyre-lsp", "vyre-opt", "vyre-run", "vyre-scan")
 
 
 CODE = re.compile(r"`[^`\n]*`")
@@ -81,6 +83,18 @@ def _grammar() -> Any:
 def test_objects_of_json_are_json(document: Path) -> None:
     for text in blocks(document, "json"):
         json.loads(text)
+
+
+@pytest.mark.parametrize("kind", ["lisp", "lua", "toml"])
+def test_settings_of_editors_start_a_command_that_there_is(document: Path, kind: str) -> None:
+    """Each block names a script of this project, and what it opens it closes."""
+    scripts = re.compile(rf'"({"|".join(TOOLS)})"')
+    for text in blocks(document, kind):
+        assert scripts.search(text), document.name
+        for pair in ("()", "[]", "{}"):
+            assert text.count(pair[0]) == text.count(pair[1]), document.name
+        if kind == "toml":
+            tomllib.loads(text)
 
 
 def test_commands_print_what_is_shown(document: Path, root: Path, tmp_path: Path) -> None:

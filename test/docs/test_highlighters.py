@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -131,8 +133,25 @@ def test_the_manifest_is_one_that_packages() -> None:
     assert fields["description"]
     assert len(fields["keywords"]) <= 30
     assert fields["repository"]["url"].endswith(".git")
-    assert "main" not in fields
-    assert "activationEvents" not in fields  # there is no code to activate
+
+
+def test_the_extension_starts_the_server_by_what_the_manifest_declares() -> None:
+    """Its code is one file, which `make vscode` bundles with the client library."""
+    fields = manifest()
+    code = (EXTENSION / "extension.js").read_text(encoding="utf-8")
+    assert fields["main"] == "./dist/extension.js"
+    assert "dist" in fields["files"]
+    assert fields["activationEvents"] == [f"onLanguage:{fields['contributes']['languages'][0]['id']}"]
+    declared = fields["contributes"]["configuration"]["properties"]
+    assert {f"vyre.{name}" for name in re.findall(r'\.get\("([\w.]+)"\)', code)} <= declared.keys()
+    commands = {command["command"] for command in fields["contributes"]["commands"]}
+    assert set(re.findall(r'registerCommand\("([\w.]+)"', code)) == commands
+    assert set(re.findall(r'require\("(vscode-[\w-]+)', code)) == fields["dependencies"].keys()
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="no Node.js")
+def test_the_extension_is_javascript() -> None:
+    subprocess.run(["node", "--check", EXTENSION / "extension.js"], check=True, timeout=60)
 
 
 def test_files_that_the_manifest_names_are_there_and_packaged() -> None:

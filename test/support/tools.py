@@ -18,7 +18,13 @@ from typing import Any
 
 __all__ = ["processes", "run_tool"]
 
-MODULES = {"vyre-opt": "opt", "vyre-run": "run", "vyre-cache": "cache", "vyre-scan": "scan"}
+MODULES = {
+    "vyre-opt": "opt",
+    "vyre-run": "run",
+    "vyre-cache": "cache",
+    "vyre-lsp": "lsp",
+    "vyre-scan": "scan",
+}
 """The module of vyre_opt.cli with the `main` of each tool."""
 
 TIMEOUT = 120

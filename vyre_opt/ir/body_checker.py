@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from .access_extents import is_matrix_access
 from .diagnostics import Diagnostic, Location, suggest
+from .fixes import with_access
 from .formats import FORMATS, Problem, lacks_else
 from .ops import FASTMATH, OpDef
 from .parse_holes import NO_HOLES, ParseHoles
@@ -240,7 +241,9 @@ class BodyChecker:
     def wrong_access(self, op: Op, buffer: Buffer, verb: str, mode: str) -> None:
         where = op.loc.find(f"@{buffer.name}") if op.loc else None
         message = f"@{buffer.name} is {verb} here, but it is {mode}"
-        error = self.error(op, message, where, "declare it read_write")
+        error = self.error(op, message, where, "declare it read_write").add_fix(
+            with_access(buffer, "read_write")
+        )
         error.note(f"@{buffer.name} is declared here", buffer.loc)
 
     def element(self, op: Op, dtype: DataType) -> str | tuple[Value, str] | None:

@@ -13,13 +13,17 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
+from typing import NamedTuple
 
 from .spelling import VYRE, Spelling
 
 __all__ = [
     "Diagnostic",
     "DiagnosticError",
+    "Edit",
+    "Fix",
     "Location",
+    "Replacement",
     "Source",
     "decode",
     "render",
@@ -139,9 +143,48 @@ def spelling_at(loc: Location | None) -> Spelling:
 _ANOTHER_PLACE = "and here"
 
 
+class Edit(NamedTuple):
+    """Write `text` in the place of what is there; a location may be empty."""
+
+    loc: Location
+    text: str
+
+
+class Fix(NamedTuple):
+    """A way to correct a mistake: in words, and as edits of the text that are done together."""
+
+    title: str
+    edits: tuple[Edit, ...]
+
+
+class Replacement(str):
+    """Help that says what to write (`text`) in the place of a `word` that the message is about."""
+
+    __slots__ = ("word", "text")
+
+    word: str
+    text: str
+
+    @staticmethod
+    def of(help: str, word: str, text: str) -> Replacement:
+        replacement = Replacement(help)
+        replacement.word, replacement.text = word, text
+        return replacement
+
+    def fix(self, loc: Location) -> Fix | None:
+        """The edit, where the word is in the place of the message."""
+        at = loc.find(self.word)
+        if at.source.text[at.start : at.end] != self.word:
+            return None
+        return Fix(self, (Edit(at, self.text),))
+
+
 @dataclass(slots=True)
 class Diagnostic:
-    """One message.  `severity` is error, warning, remark or note; `places`: how often the same mistake came again."""
+    """One message.  `severity` is error, warning, remark or note; `places`: how often the same mistake came again.
+
+    `fixes`: what an editor may do about it, where `help` is more than words.
+    """
 
     severity: str
     message: str
@@ -149,6 +192,16 @@ class Diagnostic:
     notes: list[tuple[str, Location | None]] = field(default_factory=list)
     help: str | None = None
     places: int = 0
+    fixes: list[Fix] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.help, Replacement) and self.loc is not None:
+            self.add_fix(self.help.fix(self.loc))
+
+    def add_fix(self, fix: Fix | None) -> Diagnostic:
+        if fix is not None:
+            self.fixes.append(fix)
+        return self
 
     def note(self, message: str, loc: Location | None = None) -> Diagnostic:
         self.notes.append((message, loc))
@@ -241,7 +294,7 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\t\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
-def suggest(name: str, candidates: Iterable[str], sigil: str = "") -> str | None:
+def suggest(name: str, candidates: Iterable[str], sigil: str = "") -> Replacement | None:
     """`did you mean @text?` for the nearest candidate, or None."""
     import difflib  # not on the path of a run without mistakes
 
@@ -254,4 +307,5 @@ def suggest(name: str, candidates: Iterable[str], sigil: str = "") -> str | None
         first = takewhile(lambda pair: pair[0] == pair[1], zip(candidate, name, strict=False))
         return difflib.SequenceMatcher(None, candidate, name).ratio(), len(list(first))
 
-    return f"did you mean {sigil}{max(matches, key=likeness)}?"
+    best = f"{sigil}{max(matches, key=likeness)}"
+    return Replacement.of(f"did you mean {best}?", f"{sigil}{name}", best)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .diagnostics import Diagnostic, Location
+from .fixes import with_flag
 from .ops import NAMED_KERNELS
 from .pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from .program import AccessMode, Buffer, Module
@@ -54,6 +55,7 @@ def check_contents(pipeline: Pipeline, module: Module, diagnostics: list[Diagnos
         message = f"what @{launch.program} leaves in @{name} is undefined, and {reason}"
         help = f"declare @{formal.name} live_out"
         warning = Diagnostic("warning", message, reader or launch.loc, help=help)
+        warning.add_fix(with_flag(formal, "live_out"))
         diagnostics.append(warning.note(f"@{formal.name} is declared here", formal.loc))
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
-from .diagnostics import suggest
+from .diagnostics import Replacement, suggest
 from .ops import AXES, OPS
 
 __all__ = ["NEIGHBOURS", "ROWS", "Synonym", "advice", "lookup"]
@@ -38,7 +38,11 @@ class Synonym(NamedTuple):
     def help(self) -> str:
         """The line of a message that says what to write."""
         of = f" of {self.source}" if self.source else ""
-        return f"`{self.word}`{of} is `{self.here}` here" + (f"; {self.note}" if self.note else "")
+        text = f"`{self.word}`{of} is `{self.here}` here" + (f"; {self.note}" if self.note else "")
+        name, _, operands = self.here.partition(" ")
+        if "%" not in operands and "@" not in operands:
+            return Replacement.of(text, self.word, self.here)
+        return Replacement.of(text, self.word, name) if name in OPS else text
 
 
 _MOVES_NOTHING = "a buffer is named where it is used, and has no address"

@@ -34,7 +34,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .body_checker import BodyChecker
-from .diagnostics import Diagnostic, DiagnosticError, Location, suggest
+from .diagnostics import Diagnostic, DiagnosticError, Location, Replacement, suggest
+from .fixes import (
+    next_binding,
+    with_access,
+    with_arguments,
+    with_declaration,
+    with_flag,
+    with_head_flag,
+    without_flag,
+)
 from .grids import Extent, GridError, dimensions_of, lengths_of, params_of
 from .kernel_rules import check_kernel
 from .literals import LiteralError, encode, show_number
@@ -170,7 +179,10 @@ class _ModuleChecker:
             needy = next((op for op in program.walk() if op.attrs.get("scope") == "cluster"), None)
             if needy is not None:
                 help = f"write program @{program.name} workgroup(...) cluster(8) {{"
-                self.error(f"a cluster barrier, but program @{program.name} has no clusters", needy.loc, help)
+                error = self.error(
+                    f"a cluster barrier, but program @{program.name} has no clusters", needy.loc, help
+                )
+                error.add_fix(with_head_flag(program.loc, "cluster(8)"))
             return
         if not 1 <= size <= MAX_CLUSTER:
             shown = show_number(size)
@@ -195,30 +207,42 @@ class _ModuleChecker:
         if buffer.sizes:
             self.error(f"{name}: the size of a program's buffer is a number or ?", where, "write [?]")
         if buffer.access is None:
-            self.error(f"{name} has no access", where, "add read, write, read_write, workgroup or cluster")
+            error = self.error(
+                f"{name} has no access", where, "add read, write, read_write, workgroup or cluster"
+            )
+            for access in AccessMode:
+                error.add_fix(with_access(buffer, access))
         if buffer.dtype.is_vec and buffer.dtype.lanes < MIN_VECTOR_LANES:
             self.error(f"{name}: {vector_lanes(buffer.dtype.lanes)}", where)
         if buffer.is_cluster and program.cluster is None:
             help = f"write program @{program.name} workgroup(...) cluster(8) {{"
-            self.error(f"{name}: program @{program.name} has no clusters", where, help)
+            error = self.error(f"{name}: program @{program.name} has no clusters", where, help)
+            error.add_fix(with_head_flag(program.loc, "cluster(8)"))
         if buffer.is_on_chip:
             if buffer.count is None:
                 self.error(f"{name}: a {buffer.access} buffer has a static count", where)
             if buffer.binding is not None:
-                self.error(f"{name}: a {buffer.access} buffer has no binding", where, "remove the binding")
+                message = f"{name}: a {buffer.access} buffer has no binding"
+                self.error(message, where, "remove the binding").add_fix(without_flag(buffer, "binding"))
             if buffer.live_in or buffer.live_out:
                 self.error(f"{name}: a {buffer.access} buffer is neither live_in nor live_out", where)
             if buffer.dtype.element_bytes is None:
                 self.error(f"{name}: {buffer.dtype} has no static size", where)
         if buffer.access is AccessMode.READ and buffer.live_out:
-            self.error(f"{name} is read-only, so it cannot be live_out", where, "make it read_write")
+            error = self.error(f"{name} is read-only, so it cannot be live_out", where, "make it read_write")
+            error.add_fix(with_access(buffer, "read_write"))
         if buffer.access is AccessMode.WRITE and buffer.live_in:
-            self.error(f"{name} is write-only, so it cannot be live_in", where, "make it read_write")
+            error = self.error(f"{name} is write-only, so it cannot be live_in", where, "make it read_write")
+            error.add_fix(with_access(buffer, "read_write"))
         if buffer.access is AccessMode.READ and buffer.binding is None and not buffer.live_in:
             message = f"{name} is read but nobody can fill it"
-            self.diagnostics.append(Diagnostic("warning", message, where, help="add binding(N)"))
+            warning = Diagnostic("warning", message, where, help="add binding(N)")
+            self.diagnostics.append(warning.add_fix(with_flag(buffer, next_binding(program))))
         if buffer.count is None and buffer.binding is None and not buffer.is_on_chip:
-            self.error(f"{name} has an open size and no binding to give it one", where, "add binding(N)")
+            error = self.error(
+                f"{name} has an open size and no binding to give it one", where, "add binding(N)"
+            )
+            error.add_fix(with_flag(buffer, next_binding(program)))
 
     def size(self, buffer: Buffer) -> None:
         """Check that there can be so many bytes anywhere, and so many elements along each dimension."""
@@ -258,9 +282,8 @@ class _ModuleChecker:
             if discarded and not buffer.live_out and name not in read:
                 message = f"buffer @{name} is written, but nobody can observe it"
                 help = "mark it live_out, or remove the stores"
-                self.diagnostics.append(
-                    Diagnostic("warning", message, buffer.loc, [("written here", loc)], help)
-                )
+                warning = Diagnostic("warning", message, buffer.loc, [("written here", loc)], help)
+                self.diagnostics.append(warning.add_fix(with_flag(buffer, "live_out")))
 
     # --- functions ------------------------------------------------------------------
 
@@ -299,9 +322,15 @@ class _ModuleChecker:
                 what = f"a pipeline's buffers are in storage, not {buffer.access} memory"
                 self.error(f"{name}: {what}", buffer.loc)
             if buffer.binding is not None:
-                self.error(f"{name}: a pipeline's buffers are passed by name, not by binding", buffer.loc)
+                error = self.error(
+                    f"{name}: a pipeline's buffers are passed by name, not by binding", buffer.loc
+                )
+                error.add_fix(without_flag(buffer, "binding"))
             if buffer.access is AccessMode.READ and buffer.live_out:
-                self.error(f"{name} is read-only, so it cannot be live_out", buffer.loc, "make it read_write")
+                error = self.error(
+                    f"{name} is read-only, so it cannot be live_out", buffer.loc, "make it read_write"
+                )
+                error.add_fix(with_access(buffer, "read_write"))
         self.params(pipeline.params)
         self.sizes(pipeline)
         for stage in pipeline.walk():
@@ -336,9 +365,9 @@ class _ModuleChecker:
             param = pipeline.params.get(name)
             at = loc.find(f"@{name}") if loc else None
             if param is None:
-                help = (
-                    f"write len(@{name})" if name in pipeline.buffers else suggest(name, pipeline.params, "@")
-                )
+                help: str | None = suggest(name, pipeline.params, "@")
+                if name in pipeline.buffers:
+                    help = Replacement.of(f"write len(@{name})", f"@{name}", f"len(@{name})")
                 self.error(f"pipeline @{pipeline.name} has no param @{name}", at, help)
             elif not param.dtype.is_int and not self.holes.is_invalid(param):
                 error = self.error(f"@{name} is {param.dtype}, and a size is a whole number", at)
@@ -407,6 +436,8 @@ class _ModuleChecker:
             help = f"pass ({', '.join('@' + b.name for b in bound)}) in this order"
             error = self.error(message, stage.loc, help)
             error.note(f"@{program.name} is declared here", program.loc)
+            known = all(b.name in pipeline.buffers for b in bound)
+            error.add_fix(with_arguments(stage, [b.name for b in bound]) if known else None)
             return
         for name, formal in zip(names, bound, strict=True) if known else ():
             self.argument(pipeline.buffers[name], formal, stage.loc.find(f"@{name}") if stage.loc else None)
@@ -438,7 +469,9 @@ class _ModuleChecker:
                 if actual is None:
                     message = f"pipeline @{pipeline.name} has no param @{value}"
                     help = suggest(value, pipeline.params, "@") or f"declare param @{value} : {formal.dtype}"
-                    self.error(message, at(value), help)
+                    error = self.error(message, at(value), help)
+                    if not error.fixes:
+                        error.add_fix(with_declaration(pipeline.loc, f"param @{value} : {formal.dtype}"))
                 elif actual.dtype is not formal.dtype.bound and not self.holes.is_invalid(actual):
                     error = self.error(f"@{value} is {actual.dtype}, @{name} is {formal.dtype}", at(value))
                     error.note(f"@{name} is declared here", formal.loc)

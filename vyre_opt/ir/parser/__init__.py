@@ -32,23 +32,26 @@ def parse_source(source: Source, read_original: ReadOriginal = lambda name: None
     Raises DiagnosticError with the syntax errors and those that the verifier finds in what could be
     built in spite of them, at most 20 in all.  A text without syntax errors is not verified.
     """
-    loaded = tables.load()
-    starters = frozenset(loaded.number(name) for name in _STARTERS)
     actions = RecoveringActions(source)
-    if "\0" in source.text:
-        at = source.text.index("\0")
-        message = "a NUL byte; this is not a text"
-        raise DiagnosticError([Diagnostic("error", message, Location(source, at, at + 1))])
-    try:
-        run(source.text, loaded, actions, starters, _shortcut(loaded, actions))
-    except (TooDeep, OtherLanguage):
-        actions.aborted([])
+    if (error := nul_byte(source)) is not None:
+        raise DiagnosticError([error])
+    read(actions)
     assert actions.diagnostics or not actions.is_incomplete, "text was discarded without an error"
     if actions.diagnostics:
         raise DiagnosticError(_all_errors(actions))
     if actions.placed:
         place_locations(actions.placed, read_original)
     return actions.module
+
+
+def read(actions: RecoveringActions) -> None:
+    """Call the actions for what their source has."""
+    loaded = tables.load()
+    starters = frozenset(loaded.number(name) for name in _STARTERS)
+    try:
+        run(actions.source.text, loaded, actions, starters, _shortcut(loaded, actions))
+    except (TooDeep, OtherLanguage):
+        actions.aborted([])
 
 
 def _shortcut(loaded: tables.Tables, actions: RecoveringActions) -> Shortcut | None:
@@ -58,6 +61,13 @@ def _shortcut(loaded: tables.Tables, actions: RecoveringActions) -> Shortcut | N
     from .fast_path import FastPath
 
     return FastPath(loaded, actions)
+
+
+def nul_byte(source: Source) -> Diagnostic | None:
+    """The error about the first NUL byte of what is no text."""
+    at = source.text.find("\0")
+    message = "a NUL byte; this is not a text"
+    return Diagnostic("error", message, Location(source, at, at + 1)) if at >= 0 else None
 
 
 def _all_errors(actions: RecoveringActions) -> list[Diagnostic]:

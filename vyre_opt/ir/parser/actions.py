@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from ..diagnostics import Diagnostic, Location, Source, suggest
+from ..fixes import with_declaration, with_head_flag
 from ..grids import Extent, GridCall
 from ..literals import Literal, LiteralError, encode, read_int
 from ..pipeline import Pipeline
@@ -94,7 +95,8 @@ class ModuleActions(StageActions):
         is_broken = place in self.broken_heads
         if "workgroup" not in seen and not is_broken:
             help = f"write program @{program.name} workgroup(256) {{"
-            self.error(f"program @{program.name} has no workgroup size", loc.start, loc.end, help)
+            error = self.error(f"program @{program.name} has no workgroup size", loc.start, loc.end, help)
+            error.add_fix(with_head_flag(loc, "workgroup(256)"))
         if is_broken or self.has_error(place, end):
             program.workgroup, program.grid = (1, 1, 1), None
             program.prefer_shared = program.cluster = None
@@ -352,7 +354,9 @@ class ModuleActions(StageActions):
         dtype = self.parameters.get(token[1:])
         if dtype is None:
             help = suggest(token[1:], self.parameters, "@") or f"declare spec {token} : dtype = f32 above"
-            self.error(f"{token} is no type", place, end, help=help)
+            error = self.error(f"{token} is no type", place, end, help=help)
+            if not error.fixes:
+                error.add_fix(with_declaration(self.owners[0].loc, f"spec {token} : dtype = f32"))
             self.parameters[token[1:]] = UNKNOWN
         return dtype or UNKNOWN
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from ..constants_in_place import constant_roles, fixed_type
 from ..diagnostics import Location, suggest
+from ..fixes import with_constant
 from ..formats import Tail
 from ..literals import Literal, LiteralError, encode_constant, show
 from ..ops import OPS, OpDef
@@ -116,7 +117,8 @@ class ConstantActions(Scopes):
             usual = pending.usual_type
             help = f"{help}, or" * bool(help) + f" name the constant: %c = const {shown} : {usual}"
             message = "nothing says of which type this constant is"
-            self.name_error(message, loc.start, loc.end, help.strip(), what=message)
+            diagnostic = self.name_error(message, loc.start, loc.end, help.strip(), what=message)
+            diagnostic.add_fix(with_constant(loc, self.scope, shown, str(usual)))
             return None
         try:
             encoded = encode_constant(pending.written, dtype)
@@ -128,7 +130,8 @@ class ConstantActions(Scopes):
         if self.module.version < 2:
             help = f"write vyre 2 as the first line, or name the constant: %c = const {show(encoded, dtype)} : {dtype}"
             message = "an operand is a value in `vyre 1`"
-            self.name_error(message, loc.start, loc.end, help, what=message)
+            diagnostic = self.name_error(message, loc.start, loc.end, help, what=message)
+            diagnostic.add_fix(with_constant(loc, self.scope, show(encoded, dtype), str(dtype)))
         return encoded
 
     def typed_tail(self, row: OpDef, tail: Tail, place: int, end: int) -> Tail:

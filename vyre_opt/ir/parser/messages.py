@@ -139,6 +139,11 @@ def _rows_by_error() -> tuple[dict[tuple[int, int], int], dict[int, int]]:
     return exact, {state: min(rows) for state, rows in by_state.items() if len(rows) == 1}
 
 
+def warm_up() -> None:
+    """Do now what would be done at the first error of the process."""
+    _rows_by_error()
+
+
 def explain(source: str, tables: Tables, state: int, token: Token) -> tuple[str, str | None]:
     """The message for a token that does not fit in `state`, and a help line if there is one."""
     text = source[token.start : token.end]  # as written; recovery may have changed `token.text`

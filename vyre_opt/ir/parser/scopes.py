@@ -85,7 +85,7 @@ class Scopes:
 
     def name_error(
         self, message: str, place: int, end: int, help: str | None, what: str | None = None
-    ) -> None:
+    ) -> Diagnostic:
         """Report a mistake that a text may make many times, such as a wrong name: as one error with its places.
 
         `what`: the same for all of them, if their text is not.
@@ -95,6 +95,7 @@ class Scopes:
         if first is not error:
             first.add_place(error.loc)
             self.repeated.add(id(error))
+        return error
 
     def has_error(self, start: int, end: int) -> bool:
         """Whether an error lies between two offsets; the text from `start` on must be what was read last."""
