@@ -110,6 +110,7 @@ SAYS = {
     "dce": (BARRIERS.replace("store %z", "store %n"), r"p\.vyre:28:3: nothing needs %z = if %low"),
     "decode_scan_fuse": (PIPELINE, r"buffers that may hand over: none; 16384 bytes"),
     "expand_kernels": (PIPELINE, r"p\.vyre:\d+:3: applied: math\.softmax is expanded"),
+    "expand_ops": (BARRIERS, r"on module"),  # with such ops: test/lit/passes/expand_ops.vyre
     "fold": (BARRIERS, r"p\.vyre:11:3: folds: %seven = add %three, %four"),
     "fusion_pressure": (PIPELINE, r"note: @main: 1 of \d links to fuse"),
     "inline": (PIPELINE, r"p\.vyre:15:3: applied: @half is inlined here, 3 ops"),

@@ -15,6 +15,6 @@ class ExpandOps(Pass):
     is_required = True
 
     def run(self, module: Module, ctx: PassContext) -> bool:
-        expanded = expand_ops(module)
+        expanded = expand_ops(module, ctx.debug)
         ctx.count("ops expanded", expanded)
         return expanded > 0

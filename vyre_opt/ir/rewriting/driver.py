@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from ..diagnostics import Diagnostic, DiagnosticError
 from ..folding import fold
 from ..formats import type_list
-from ..program import Func, Module, Op, Program, Value
+from ..program import Func, Module, Op, Program, Unnamed, Value
 from ..rewrite import become, substitute
 from ..walker import Walker
 from .pattern import Pattern, PatternSet, Replacement
@@ -204,7 +204,9 @@ class GreedyDriver(Walker):
             values = (replacement,) if isinstance(replacement, Value) else (*(replacement or ()),)
             self._check(op, values)
             if built and len(values) == 1 and values[0].owner is built[-1]:
-                values[0].name = op.result.name  # it stands for the same thing
+                # it stands for the same thing; but a constant is none of what the author named
+                is_constant = built[-1].definition.format == "const"
+                values[0].name = Unnamed(op.result.name) if is_constant else op.result.name
             work.append((op, values, depth + 1))
             if uses is not None:
                 uses.replaced(op, before, values)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..diagnostics import Diagnostic, DiagnosticError
 from ..ops import FASTMATH, OpDef
 from ..plugin_ops import has_plugin_ops, registered_ops
@@ -13,14 +15,14 @@ from .rewriter import PERMISSIONS, Rewriter
 __all__ = ["expand_ops"]
 
 
-def expand_ops(scope: Module | Program | Func) -> int:
-    """Replace every op of another package, in place, until none is left; returns how many.
+def expand_ops(scope: Module | Program | Func, debug: Callable[..., None] | None = None) -> int:
+    """Replace every op of another package, in place, until none is left; returns how many.  `debug`: as `apply_patterns`.
 
     Raises DiagnosticError at an op whose expansion fails, or that expands into itself.
     """
     count = 0
     while has_plugin_ops(scope):  # again if an expansion has met another package's ops for the first time
-        count += apply_patterns(scope, [_pattern(row) for row in registered_ops()])
+        count += apply_patterns(scope, [_pattern(row) for row in registered_ops()], debug=debug)
     return count
 
 

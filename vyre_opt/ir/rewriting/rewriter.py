@@ -8,7 +8,7 @@ from typing import Any
 from ..builder import Builder
 from ..formats import FORMATS
 from ..ops import OPS, OpDef
-from ..program import NO_ATTRS, Block, Func, Module, Op, Program, Value
+from ..program import NO_ATTRS, Block, Func, Module, Op, Program, Unnamed, Value
 from ..types import DataType
 from .uses import UseCounts
 
@@ -45,7 +45,7 @@ class Rewriter(Builder):
 
     def encoded_const(self, value: Any, dtype: DataType) -> Value:
         """A constant of an encoded value (see ir.arith), in all lanes of a vector type."""
-        name = f"c{value}" if dtype.is_int and value >= 0 else "c"
+        name = Unnamed(f"c{value}" if dtype.is_int and value >= 0 else "c")
         op = Op(OPS["const"], (), (Value(name, dtype),), {"value": value}, (), self.loc)
         self.built.append(op)
         return op.result
@@ -69,8 +69,8 @@ class Rewriter(Builder):
 
 
 def _name_of(op: Op) -> str:
-    """What a result is called for the reader of the text."""
-    value = op.attrs.get("value") if op.name == "const" else None
-    if isinstance(value, int) and op.result.type.is_int and value >= 0:
-        return f"c{value}"
-    return "c" if op.name == "const" else op.name.rpartition(".")[2]
+    """What a result is called where the text has to have a name for it."""
+    if op.name != "const":
+        return op.name.rpartition(".")[2]
+    value = op.attrs["value"]
+    return Unnamed(f"c{value}" if isinstance(value, int) and op.result.type.is_int and value >= 0 else "c")
