@@ -217,7 +217,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "about": (
             f"Texts of {OPS:,} ops in vyre-lsp, with a client over stdio; both on one core. Each keystroke is sent when the "
             "problems after the one before have arrived, and the figure is the time until its own have. Edits are typed "
-            "letter by letter and taken back. `opened`: from the text to its problems, in a server that has just started."
+            "letter by letter and taken back. `opened`: from the text to its problems, in a server that has just started. "
+            "`server`: its processor time, which is the same where other processes want the core too."
         ),
         "date": today(),
         "machine": machine(),
