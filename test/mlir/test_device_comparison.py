@@ -34,15 +34,25 @@ SIZES = {
 }
 
 
+ALL = ["--random", "12", "--ops", "90", "--kernels", "300", "--pipelines"]
+
+
 @pytest.mark.skipif(shutil.which("mlir-opt-19") is None, reason="mlir-opt-19 is not on the PATH")
-def test_arguments_are_those_of_the_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen = ["--random", "12", "--ops", "90", "--kernels", "300", "--pipelines"]
+@pytest.mark.parametrize(
+    "chosen",
+    [["--random", "3", "--ops", "400"], pytest.param(ALL, marks=pytest.mark.slow)],  # minutes of mlir-opt
+    ids=["few", "all kinds"],
+)
+def test_arguments_are_those_of_the_kernels(
+    chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "argv", ["mlir_device", str(tmp_path), *chosen])
     assert writing.main() == 0
     records = json.loads(lzma.decompress((tmp_path / "cases.json.xz").read_bytes()))
     kinds = Counter(record["kind"] for record in records)
-    assert kinds["random program"] == 12
-    assert kinds["pipeline"] == kinds["pipeline after the default passes"] == 15
+    assert kinds["random program"] == int(chosen[1])
+    pipelines = 15 * ("--pipelines" in chosen)
+    assert kinds["pipeline"] == kinds["pipeline after the default passes"] == pipelines
     with np.load(tmp_path / "arrays.npz") as arrays:
         for record in records:
             assert all(buffer["key"] in arrays for buffer in record["buffers"])
