@@ -52,6 +52,12 @@ def run_scan() -> Callable[..., Ran]:
     return _runner("vyre-scan")
 
 
+@pytest.fixture(scope="session")
+def run_reduce() -> Callable[..., Ran]:
+    """`run_reduce(path, "--test", command)`: vyre-reduce in a process of its own."""
+    return _runner("vyre-reduce")
+
+
 @cache
 def no_gpu() -> str:
     """Why no GPU can be used; "" if one can."""

@@ -72,13 +72,16 @@ WORDS = [
     ("vyre-cache ver", ["verify"]),
     ("vyre-lsp --std", ["--stdio"]),
     ("vyre-scan -f pl", ["plain.txt", "plain.vyre"]),
+    ("vyre-reduce pl", ["plain.vyre"]),
+    ("vyre-reduce --skip-d", ["--skip-delta-passes"]),
+    ("vyre-reduce --test-a", ["--test-arg"]),
 ]
 
 
 @needs("bash")
 def test_bash_by_its_variables(folder: Path) -> None:
     """One bash for all lines, since each begins a process of the tool anyway."""
-    script = ['for t in opt run cache lsp scan; do eval "$(vyre-$t --completion bash)"; done']
+    script = ['for t in opt run cache lsp scan reduce; do eval "$(vyre-$t --completion bash)"; done']
     for line, _ in WORDS:
         words = line.split()
         function = f"_{words[0].replace('-', '_')}_completion"

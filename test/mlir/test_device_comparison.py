@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-import gzip
 import json
+import lzma
 import re
 import shutil
 import sys
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support.mlir_device import __main__ as writing
+from support.mlir_device import run
+
+from vyre_opt.ir.parser import parse
+from vyre_opt.mlir.emit import emit_mlir
 
 SIZES = {
     "u8": 1,
@@ -28,20 +34,64 @@ SIZES = {
 }
 
 
+ALL = ["--random", "12", "--ops", "90", "--kernels", "300", "--pipelines"]
+
+
 @pytest.mark.skipif(shutil.which("mlir-opt-19") is None, reason="mlir-opt-19 is not on the PATH")
-def test_arguments_are_those_of_the_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        sys, "argv", ["mlir_device", str(tmp_path), "--random", "12", "--ops", "90", "--kernels", "300"]
-    )
+@pytest.mark.parametrize(
+    "chosen",
+    [["--random", "3", "--ops", "400"], pytest.param(ALL, marks=pytest.mark.slow)],  # minutes of mlir-opt
+    ids=["few", "all kinds"],
+)
+def test_arguments_are_those_of_the_kernels(
+    chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["mlir_device", str(tmp_path), *chosen])
     assert writing.main() == 0
-    records = json.loads(gzip.decompress((tmp_path / "cases.json.gz").read_bytes()))
-    assert len(records) > 20
+    records = json.loads(lzma.decompress((tmp_path / "cases.json.xz").read_bytes()))
+    kinds = Counter(record["kind"] for record in records)
+    assert kinds["random program"] == int(chosen[1])
+    pipelines = 15 * ("--pipelines" in chosen)
+    assert kinds["pipeline"] == kinds["pipeline after the default passes"] == pipelines
     with np.load(tmp_path / "arrays.npz") as arrays:
         for record in records:
             assert all(buffer["key"] in arrays for buffer in record["buffers"])
             for side in ("ours", "theirs"):
-                kernel = record[side]
-                head = re.search(rf"\.entry {kernel['symbol']}\((.*?)\)", kernel["ptx"], re.DOTALL)
-                assert head is not None
-                sizes = [SIZES[kind] for kind in re.findall(r"\.param \.(?:align \d+ \.)?(\w+)", head[1])]
-                assert sizes == [arg[2] if arg[0] == "word" else 8 for arg in kernel["args"]], record["name"]
+                for launch in record[side]["launches"]:
+                    sizes = parameter_sizes(record[side]["ptx"][launch["ptx"]], launch["symbol"])
+                    passed = [arg[2] if arg[0] == "word" else 8 for arg in launch["args"]]
+                    assert sizes == passed, record["name"]
+
+
+def parameter_sizes(ptx: str, symbol: str) -> list[int]:
+    """The bytes of each parameter of a kernel."""
+    head = re.search(rf"\.entry {symbol}\((.*?)\)", ptx, re.DOTALL)
+    assert head is not None
+    return [SIZES[kind] for kind in re.findall(r"\.param \.(?:align \d+ \.)?(\w+)", head[1])]
+
+
+@pytest.mark.skipif(shutil.which("mlir-opt-19") is None, reason="mlir-opt-19 is not on the PATH")
+def test_helpers_for_memory_have_names_that_ptx_takes(to_ptx: Callable[[list[str]], list[str]]) -> None:
+    """mlir-opt leaves a wrapper of each function that takes a memref in the PTX, under the function's own name."""
+    text = """vyre 1
+        program @p workgroup(32) {
+          buffer @bits : u32[32] workgroup
+          buffer @old  : u32[?]  write binding(0)
+          %i = local_id x
+          %v = atomic_xor<acq_rel> @bits[%i], %i : u32
+          store %v, @old[%i] : u32
+        }"""
+    (ptx,) = to_ptx([emit_mlir(parse(text))])
+    names = re.findall(r"\.(?:func|entry)\s+(?:\(.*?\)\s*)?([^\s(]+)", ptx)
+    assert len(names) > 1, "there is no wrapper: this test guards nothing"
+    assert all(re.fullmatch(r"[A-Za-z_$][\w$]*", name) for name in names), names
+
+
+def test_a_difference_in_any_bit_is_told_from_other_bits_of_a_nan() -> None:
+    buffers = [{"name": "out", "type": "f32", "is_output": True}]
+    nan, other_nan, one = (np.array([bits], "u4").view("u1") for bits in (0x7FC00000, 0xFFFFFFFF, 0x3F800000))
+    zero, minus_zero = (np.array([bits], "u4").view("u1") for bits in (0, 0x80000000))
+    assert run.compared(buffers, [one], [one])[0] == run.SAME
+    assert run.compared(buffers, [nan], [other_nan])[0] == run.SAME_NUMBERS
+    assert run.compared(buffers, [zero], [minus_zero])[0] == run.DIFFERENT
+    assert run.compared(buffers, [nan], [one])[0] == run.DIFFERENT

@@ -6,9 +6,7 @@ import pytest
 from support import Settings, random_program
 from support.campaign import reduced
 from support.properties import Broken, baseline, check_pipeline
-from support.reduce import reduce_text
 
-from vyre_opt import parse, print_program
 from vyre_opt.ir.ops import OPS
 from vyre_opt.ir.program import AccessMode, Module, Program
 from vyre_opt.passes import registry
@@ -103,15 +101,3 @@ def test_a_pass_that_hides_its_change_is_found() -> None:
     _, failure = broken_by("test_silent")
     assert failure.kind == "contract"
     assert "something changed" in failure.what
-
-
-def test_reducing_keeps_the_failure_and_a_valid_text() -> None:
-    """The reducer's steps are judged by the caller's predicate only, and end at a fixed point."""
-    text = print_program(random_program(11, SMALL).module)
-
-    def has_a_store(module: Module) -> bool:
-        return any(op.name == "store" for program in module.programs.values() for op in program.walk())
-
-    small = reduce_text(text, has_a_store)
-    assert has_a_store(parse(small))
-    assert sum(1 for program in parse(small).programs.values() for _ in program.walk()) <= 4

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from vyre_opt.ir.parser import parse
-from vyre_opt.ir.program import Module
 from vyre_opt.passes.registry import pass_names
+from vyre_opt.reduce import Oracle, Predicate, reduce_text
 from vyre_opt.runtime.dispatcher import ProgramError
 
+from .differential import REDUCTION_TESTS
 from .generator import Settings, random_program
 from .handoff import handoff_program
 from .properties import Baseline, Broken, baseline, check_pipeline, check_text, random_pipeline
-from .reduce import reduce_text
 from .sample import Sample
 
 __all__ = ["Report", "campaign", "check_handoff", "check_program"]
@@ -103,14 +103,18 @@ def reduced(seed: int, broken: Broken, handoff: bool = False, settings: Settings
     if not pipeline:
         return broken.text
 
-    def fails(module: Module) -> bool:
-        sample = Sample(module, module.programs[original.program.name], original.grid, seed, original.sound)
+    def fails(text: str) -> bool:
+        module = parse(text)
+        program = module.programs.get(original.program.name)
+        if program is None:
+            return False
+        sample = Sample(module, program, original.grid, seed, original.sound)
         try:
             check_pipeline(sample, pipeline, baseline(sample, seed))
         except Broken as failure:
             return failure.pipeline == pipeline and failure.kind == broken.kind
         return False
 
-    if not fails(parse(broken.text)):
+    if not fails(broken.text):
         return broken.text
-    return reduce_text(broken.text, fails)
+    return reduce_text(broken.text, Oracle(Predicate(fails), REDUCTION_TESTS))

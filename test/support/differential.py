@@ -14,8 +14,9 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from vyre_opt.ir.parser import parse
 from vyre_opt.ir.printer import print_program
-from vyre_opt.ir.program import Module
+from vyre_opt.reduce import Oracle, Predicate, reduce_text
 from vyre_opt.runtime.cpu.threads import available
 from vyre_opt.runtime.debug_prints import on_debug_print
 from vyre_opt.runtime.dispatcher import Dispatcher, DispatchError, ProgramError, dispatcher
@@ -23,7 +24,6 @@ from vyre_opt.runtime.dispatcher import Dispatcher, DispatchError, ProgramError,
 from .generator import Settings, random_program
 from .op_programs import OpProgram, op_programs
 from .printed import differing_lines
-from .reduce import reduce_text
 
 __all__ = [
     "OPTIONS",
@@ -46,6 +46,9 @@ OPTIONS: dict[str, tuple[dict[str, Any], ...]] = {
     ),
 }
 """By target: with no and with full optimisation, and what else changes the code."""
+
+REDUCTION_TESTS = 3000
+"""The most runs that making one failure small may take."""
 
 BATCH = 64
 """Programs of one task; a GPU loads them as one module, since loading each alone would dominate."""
@@ -130,8 +133,11 @@ def smallest(target: str, seed: int, options: dict[str, Any], settings: Settings
     (case,) = random_cases([seed], settings)
     inputs = dict(zip([b.name for b in case.program.bound_buffers], case.inputs(INPUTS), strict=True))
 
-    def differs(module: Module) -> bool:
-        program = module.programs[case.program.name]
+    def differs(text: str) -> bool:
+        module = parse(text)
+        program = module.programs.get(case.program.name)
+        if program is None:
+            return False
         reduced_case = OpProgram(case.name, program, module, case.grid)
         arrays = [inputs[b.name] for b in program.bound_buffers]
         ref = dispatcher("ref", max_steps=MAX_STEPS)
@@ -143,7 +149,7 @@ def smallest(target: str, seed: int, options: dict[str, Any], settings: Settings
             return False
         return bool(_mismatch(dispatcher(target, **options), reduced_case, arrays, expected, lines))
 
-    return reduce_text(print_program(case.module), differs)
+    return reduce_text(print_program(case.module), Oracle(Predicate(differs), REDUCTION_TESTS))
 
 
 # --- one target, one program after the other

@@ -23,6 +23,7 @@ MODULES = {
     "vyre-run": "run",
     "vyre-cache": "cache",
     "vyre-lsp": "lsp",
+    "vyre-reduce": "reduce",
     "vyre-scan": "scan",
 }
 """The module of vyre_opt.cli with the `main` of each tool."""

@@ -5,7 +5,7 @@ import signal
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # `run_tool` takes it back
 
-__all__ = ["vyre_cache", "vyre_lsp", "vyre_opt", "vyre_run", "vyre_scan"]
+__all__ = ["vyre_cache", "vyre_lsp", "vyre_opt", "vyre_reduce", "vyre_run", "vyre_scan"]
 
 
 def vyre_opt() -> int:
@@ -34,5 +34,11 @@ def vyre_scan() -> int:
 
 def vyre_lsp() -> int:
     from .lsp import main
+
+    return main()
+
+
+def vyre_reduce() -> int:
+    from .reduce import main
 
     return main()

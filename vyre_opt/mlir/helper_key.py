@@ -4,9 +4,12 @@
     vyre.cast.f32.i8          cast
     vyre.exp.4xf32            exp of a vec<4 x f32>
     vyre.subgroup_scan.inclusive.add.i32
-    vyre.atomic_add.acquire.4096xi32      an atomic on a buffer of 4096 i32; n stands for an open extent
+    vyre$atomic_add$acquire$4096xi32      an atomic on a buffer of 4096 i32; n stands for an open extent
 
 A name says all that there is to know of the helper, so who reads a call knows the op.
+
+mlir-opt gives each function that takes a memref a wrapper for C, whose name has that of the function in it and stays in
+the PTX, where a name has no dots.
 """
 
 from __future__ import annotations
@@ -16,9 +19,9 @@ from dataclasses import dataclass
 
 from ..ir.types import DataType, TypeNameError
 
-__all__ = ["PREFIX", "HelperKey"]
+__all__ = ["HelperKey", "op_of"]
 
-PREFIX = "vyre."
+_PREFIX = "vyre"
 _VECTOR = re.compile(r"(\d+)x([a-z]+\d*)")
 
 
@@ -39,12 +42,12 @@ class HelperKey:
         types = [_token(dtype) for dtype in self.types]
         if self.memory:
             types = [f"{self.memory}x{types[0]}"]
-        return PREFIX + ".".join([self.name, *self.words, *types])
+        return ("$" if self.memory else ".").join([_PREFIX, self.name, *self.words, *types])
 
     @staticmethod
     def of(symbol: str, words: int, has_memory: bool) -> HelperKey | None:
         """The key whose symbol it is, for an op with so many words; None if there is none."""
-        name, *rest = symbol.removeprefix(PREFIX).split(".")
+        _, name, *rest = _parts(symbol)
         modifiers, tokens = tuple(rest[:words]), rest[words:]
         memory = ""
         if has_memory and tokens:
@@ -55,6 +58,16 @@ class HelperKey:
             return None
         key = HelperKey(name, modifiers, types, memory)
         return key if key.symbol == symbol else None
+
+
+def op_of(symbol: str) -> str | None:
+    """The name of the op for which a function of this name might be; None if it is no helper's name."""
+    prefix, *rest = _parts(symbol)
+    return rest[0] if prefix == _PREFIX and rest else None
+
+
+def _parts(symbol: str) -> list[str]:
+    return symbol.split("$" if symbol.startswith(_PREFIX + "$") else ".")
 
 
 def _token(dtype: DataType) -> str:

@@ -18,7 +18,7 @@ from ..ir.parser import parse_source
 from ..ir.program import AccessMode, Block, Buffer, Dim3, Func, Module, Op, Param, Program, Value
 from ..ir.types import DataType
 from .code import HelperSet
-from .helper_key import PREFIX, HelperKey
+from .helper_key import HelperKey, op_of
 from .helpers.table import define, word_count
 from .read_control import READ_CONTROL
 from .read_memory import READ_MEMORY
@@ -160,9 +160,9 @@ class _GpuModule:
 
     def helper(self, op: Any, symbol: str, program: Program) -> HelperKey | None:
         """The key of a helper function that has the body that its name says; None of any other."""
-        if not symbol.startswith(PREFIX):
+        name = op_of(symbol)
+        if name is None:
             return None
-        name = symbol.removeprefix(PREFIX).partition(".")[0]
         has_memory = name in OPS and OPS[name].format == "atomic"
         count = 1 if name == "barrier" else word_count(name)
         afn = (count + 1,) if ".afn." in symbol else ()

@@ -1,14 +1,12 @@
-"""Make a failing case small: drop lines, then tokens or bytes, as long as it fails in the same way."""
+"""Make a failing case small: drop ops of a module, then lines, then tokens or bytes, as long as it fails in the same way."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 
-from vyre_opt.ir.diagnostics import DiagnosticError
-from vyre_opt.ir.printer import print_program
+from vyre_opt.reduce import Oracle, PartsVariant, Predicate, minimise, module_of, reduce_text
 
-from ..reduce import reduce_text
 from .header import bytes_of, split_header, text_of, with_header
 from .target import Target
 from .text_mutations import TOKEN
@@ -23,44 +21,30 @@ def smallest(target: Target, case: bytes, fails: Fails, seconds: float) -> bytes
     end = time.monotonic() + seconds
 
     def fails_in_time(smaller: bytes) -> bool:
-        return time.monotonic() < end and fails(smaller)
+        return bool(smaller) and time.monotonic() < end and fails(smaller)
 
     if not target.is_text:
-        return b"".join(_fewer([case[at : at + 1] for at in range(len(case))], fails_in_time))
+        parts = [chr(byte) for byte in case]
+        return _fewer(parts, lambda text: fails_in_time(text.encode("latin-1"))).encode("latin-1")
+    text = text_of(case)
     if target.suffix == ".vyre":
-        case = _fewer_ops(case, fails_in_time)
-    case = b"".join(_fewer(case.splitlines(keepends=True), fails_in_time))
-    tokens = [bytes_of(token) for token in TOKEN.findall(text_of(case))]
-    return b"".join(_fewer(tokens, fails_in_time))
+        text = _fewer_ops(text, lambda smaller: fails_in_time(bytes_of(smaller)))
+    text = _fewer(text.splitlines(keepends=True), lambda smaller: fails_in_time(bytes_of(smaller)))
+    return bytes_of(_fewer(TOKEN.findall(text), lambda smaller: fails_in_time(bytes_of(smaller))))
 
 
-def _fewer_ops(case: bytes, fails: Fails) -> bytes:
-    """Without ops that may go, for a text that parses."""
-    passes, opt, text = split_header(text_of(case))
-    has_header = text != text_of(case)
-
-    def whole(smaller: str) -> bytes:
-        return bytes_of(with_header(smaller, passes, opt) if has_header else smaller)
-
-    try:
-        smaller = whole(reduce_text(text, lambda module: fails(whole(print_program(module)))))
-    except DiagnosticError:
+def _fewer_ops(case: str, fails: Callable[[str], bool]) -> str:
+    """Without what may go of a module, for a text that is one."""
+    passes, opt, text = split_header(case)
+    if module_of(text) is None:
         return case
-    return smaller if fails(smaller) else case
+
+    def whole(smaller: str) -> str:
+        return with_header(smaller, passes, opt) if text != case else smaller
+
+    return whole(reduce_text(text, Oracle(Predicate(lambda smaller: fails(whole(smaller))))))
 
 
-def _fewer(parts: Sequence[bytes], fails: Fails) -> list[bytes]:
-    """Without long runs of parts, then without shorter ones, then without single ones."""
-    smaller = list(parts)
-    size = max(1, len(smaller) // 2)
-    while True:
-        at = 0
-        while at < len(smaller):
-            candidate = smaller[:at] + smaller[at + size :]
-            if candidate and fails(b"".join(candidate)):
-                smaller = candidate
-            else:
-                at += size
-        if size == 1:
-            return smaller
-        size //= 2
+def _fewer(parts: Sequence[str], fails: Callable[[str], bool]) -> str:
+    """Without runs of parts, long ones first."""
+    return minimise(PartsVariant(parts), Oracle(Predicate(fails))).text

@@ -2,9 +2,10 @@
 
 The machine with mlir-opt and the one with the GPU need not be the same:
 
-    PYTHONPATH=test python -m support.mlir_device FOLDER --random 300 --ops 1 --kernels 9     with mlir-opt-19
-    python test/support/mlir_device/run.py FOLDER                                           with a GPU
+    PYTHONPATH=test python -m support.mlir_device FOLDER --random 500 --pipelines    with mlir-opt-19
+    python test/support/mlir_device/run.py FOLDER                                     with a GPU
 
-The first writes both PTX texts of each program, its inputs and what the interpreter says into FOLDER.  The second
-needs the GPU's driver and NumPy, nothing else, not even this project.
+The first writes both PTX texts of each program and its inputs into FOLDER.  A pipeline is run program by program, in
+its order, over the same buffers on both sides.  The second needs the GPU's driver and NumPy, nothing else, not even this
+project.
 """
