@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 import click
 
-from ..passes.bisect import BisectLimit
 from ..passes.manager import DebugOutput, PassManager
 from ..passes.pipeline_text import format_pipeline
 from ..passes.registry import BrokenPlugin, PassError, PluginRefused, find_pass
@@ -38,6 +37,8 @@ def make_manager(options: CompileOptions) -> PassManager:
     if options.dump_pass_pipeline:
         write_stderr(format_pipeline(manager.passes) + "\n")
     if options.opt_bisect_limit is not None:
+        from ..passes.bisect import BisectLimit
+
         manager.bisect = BisectLimit(options.opt_bisect_limit, write_stderr)
     if options.debug_only:
         passes = None if ALL in options.debug_only else frozenset(options.debug_only)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ..ir.diagnostics import Diagnostic, Location, printable, render
 from ..ir.program import Func, Module, Op, Program, Value
-from .bisect import BisectLimit
 
 if TYPE_CHECKING:
     from ..runtime.dispatcher import Dispatcher
+    from .bisect import BisectLimit
 
 __all__ = ["Analyses", "DebugOutput", "PassContext", "Remark"]
 

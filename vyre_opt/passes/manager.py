@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, render_all
 from ..ir.fingerprint import exact_fingerprint
@@ -13,10 +13,12 @@ from ..ir.plugin_ops import has_plugin_ops
 from ..ir.program import Module
 from ..ir.structure import check_structure
 from ..ir.verifier import verify
-from .bisect import BisectLimit
 from .context import Analyses, DebugOutput, PassContext, Remark
 from .pipeline_text import parse_pipeline
 from .registry import BUILTIN, Pass, PassError, check_declarations, find_pass, make_pass
+
+if TYPE_CHECKING:
+    from .bisect import BisectLimit
 
 __all__ = [
     "Analyses",
