@@ -17,7 +17,7 @@ from ...ir.program import Op
 from ..common.lane_shape import SCALAR
 from .copy_runs import CopyRuns, Run
 from .function_emitter import FunctionEmitter
-from .mbarriers import OBJECT_BYTES, address, initialise, inline_ptx, object_at, slots, wait
+from .mbarriers import FENCE_OF_PROXIES, OBJECT_BYTES, address, initialise, inline_ptx, object_at, slots, wait
 from .memory import address as pointer_to
 from .memory import locate
 from .subgroup_ops import lane_mask
@@ -25,7 +25,6 @@ from .values import lane, linear_id
 
 __all__ = ["begin", "copy_run", "drain", "fence", "ring_bytes", "wait_for_groups"]
 
-PROXY_FENCE = "fence.proxy.async.shared::cta;"
 ENDED, WAITED = "%ended", "%waited"
 """The groups that this invocation has ended, and those of them that it has waited for."""
 
@@ -45,7 +44,7 @@ def begin(emitter: FunctionEmitter) -> None:
     assert context.runs is not None
     slots(emitter, ENDED, WAITED)
     subgroups = -(-context.program.lanes // SUBGROUP_SIZE)
-    initialise(emitter, context.ring, _objects(context.runs), subgroups, PROXY_FENCE)
+    initialise(emitter, context.ring, _objects(context.runs), subgroups, FENCE_OF_PROXIES)
     emitter.w.call("llvm.nvvm.barrier.cta.sync.all", "void", [("i32", "0")])
 
 
@@ -113,7 +112,7 @@ def drain(emitter: FunctionEmitter) -> None:
 
 def fence(emitter: FunctionEmitter) -> None:
     """Order this invocation's stores to workgroup memory before copies that follow a barrier."""
-    inline_ptx(emitter, PROXY_FENCE, "", [])
+    inline_ptx(emitter, FENCE_OF_PROXIES, "", [])
 
 
 def _object(emitter: FunctionEmitter, group: str) -> str:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from ...ir.program import Op
 from ...ir.types import DataType
 from .function_emitter import FunctionEmitter
+from .mbarriers import FENCE_OF_PROXIES, inline_ptx
 from .warpgroups import ATOM_BYTES, MUL_ADD, PANEL_BYTES, PROXY_FENCE, STEP, WAIT
 
 __all__ = ["WARPGROUP_OPS"]
@@ -31,7 +32,7 @@ def _mul_add(emitter: FunctionEmitter, op: Op) -> None:
     (rows, depth, columns), element = op.attrs["shape"], _NAMES[op.attrs["element"]]
     left, total = emitter.get(op.operands[0]), list(emitter.get(op.operands[2]))
     if op.attrs["fence"]:
-        _asm(emitter, "wgmma.fence.sync.aligned;")
+        inline_ptx(emitter, "wgmma.fence.sync.aligned;", "", [])
     held, steps = columns // 2, depth // STEP  # sums of a lane in 16 rows
     factors = _descriptors(emitter, op, steps)
     for strip in range(rows // 16):
@@ -82,35 +83,34 @@ def _multiply(
         "{ .reg .pred adds; setp.eq.u32 adds, 0, 0; "
         f"wgmma.mma_async.sync.aligned.{shape} {{{registers}}}, {{{left}}}, ${count + 4}, adds, 1, 1, {int(by_rows)}; }}"
     )
-    args = [*(f"i32 {word}" for word in words), f"i64 {factor}"]
-    return _asm(emitter, text, sums, "r,r,r,r,l", args)
+    return _in_place(emitter, text, sums, "rrrrl", [*(("i32", word) for word in words), ("i64", factor)])
 
 
 def _wait(emitter: FunctionEmitter, op: Op) -> None:
     sums = [element for value in op.operands for element in emitter.get(value)]
-    done = _asm(emitter, "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;", sums)
+    done = _in_place(emitter, "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;", sums)
     for operand, result in zip(op.operands, op.results, strict=True):
         count = len(emitter.get(operand))
         emitter.values[result], done = tuple(done[:count]), done[count:]
 
 
 def _proxy_fence(emitter: FunctionEmitter, op: Op) -> None:
-    _asm(emitter, "fence.proxy.async.shared::cta;")
+    inline_ptx(emitter, FENCE_OF_PROXIES, "", [])
 
 
-def _asm(
-    emitter: FunctionEmitter, text: str, sums: Sequence[str] = (), inputs: str = "", args: Sequence[str] = ()
+def _in_place(
+    emitter: FunctionEmitter,
+    text: str,
+    sums: Sequence[str],
+    inputs: Sequence[str] = (),
+    args: Sequence[tuple[str, str]] = (),
 ) -> list[str]:
-    """PTX that changes `sums` in place, $0 and on, and reads `args`, which follow; returns the sums after it."""
-    tied = [str(k) for k in range(len(sums))]
-    constraints = ",".join([*("=f" for _ in sums), *([inputs] if inputs else []), *tied, "~{memory}"])
-    values = ", ".join([*args, *(f"float {value}" for value in sums)])
-    kind = "void" if not sums else "float" if len(sums) == 1 else f"{{ {', '.join(['float'] * len(sums))} }}"
-    call = f'call {kind} asm sideeffect "{text}", "{constraints}"({values})'
-    if not sums:
-        emitter.w.line(call)
-        return []
-    made = emitter.w.emit(call)
+    """PTX that changes `sums`, $0 and on, and reads `args`, which follow, by the constraints `inputs`; returns the sums
+    after it."""
+    constraints = [*("=f" for _ in sums), *inputs, *(str(k) for k in range(len(sums)))]
+    kind = f"{{ {', '.join(['float'] * len(sums))} }}"
+    values = [*args, *(("float", value) for value in sums)]
+    made = inline_ptx(emitter, text, ",".join(constraints), values, kind)
     return [emitter.w.emit(f"extractvalue {kind} {made}, {k}") for k in range(len(sums))]
 
 
