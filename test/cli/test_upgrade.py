@@ -56,6 +56,28 @@ program @p workgroup(64) {
   store %w, @y[%i]
 }
 """
+COMMENTED = """vyre 1
+
+func @f(%x : vec<2 x u32>) -> vec<2 x u32> {
+  %c = const // why: two lanes
+    [0x10, // "one"
+     2] : // and their type
+    vec<2 x u32>   // behind it
+  %y = add %x, %c : vec<2 x u32>
+  yield %y
+}
+"""
+COMMENTED_NEW = """vyre 2
+
+func @f(%x : vec<2 x u32>) -> vec<2 x u32> {
+  // why: two lanes
+    // "one"
+     // and their type
+    // behind it
+  %y = add %x, [0x10, 2] : vec<2 x u32>
+  yield %y
+}
+"""
 KEPT = """vyre 1
 
 program @kept workgroup(64) {
@@ -93,6 +115,32 @@ def test_constants_go_where_they_are_used(run_opt: Any, tmp_path: Path) -> None:
     assert text == NEW
     assert fingerprint(parse(text)) == fingerprint(parse(OLD))
     assert upgraded(run_opt, text, tmp_path) == text
+
+
+def test_comments_within_a_constant_stay(run_opt: Any, tmp_path: Path) -> None:
+    """Though the constant spans several lines and goes; its value is read without them."""
+    text = upgraded(run_opt, COMMENTED, tmp_path)
+    assert text == COMMENTED_NEW
+    assert fingerprint(parse(text)) == fingerprint(parse(COMMENTED))
+
+
+@pytest.mark.parametrize("space", [" ", "\n    ", " // 16\n"])
+def test_constants_in_the_generic_form(run_opt: Any, space: str, tmp_path: Path) -> None:
+    """All of such a constant goes: its attributes and its types too."""
+    text = "vyre 1\n\nfunc @f(%x : u32) -> u32 {\n  CONST\n  %y = add %x, %value : u32\n  yield %y\n}\n"
+    written = f'%value = "const"(){space}{{value = 0x10}}{space}: () -> (u32)'
+    comments = ["  // 16\n"] + ["// 16\n"] if "//" in space else []
+    after = text.replace("vyre 1", "vyre 2").replace("  CONST\n", "".join(comments)).replace("%value", "0x10")
+    assert upgraded(run_opt, text.replace("CONST", written), tmp_path) == after
+
+
+def test_line_ends_stay(run_opt: Any, tmp_path: Path) -> None:
+    """Also where a file mixes them."""
+    old = OLD.replace("\n", "\r\n").replace("// aligned\r\n", "// aligned\n")
+    new = NEW.replace("\n", "\r\n").replace("// aligned\r\n", "// aligned\n")
+    (tmp_path / "old.vyre").write_bytes(f"{old}// -----\r\n{old}".encode())
+    assert run_opt("--upgrade", "--split-input-file", "old.vyre", "-o", "new.vyre", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "new.vyre").read_bytes() == f"{new}// -----\r\n{new}".encode()
 
 
 def test_what_needs_its_name_keeps_it(run_opt: Any, tmp_path: Path) -> None:

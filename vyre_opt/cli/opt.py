@@ -246,7 +246,7 @@ def command(ctx: click.Context, /, file: str | None, **options: Any) -> int:
     is_upgrade = options.pop("upgrade")
     if is_upgrade:
         _check_upgrade(ctx, {**options, "run_reproducer": is_reproducer})
-    text, name = read_text("-" if file is None else file)
+    text, name = read_text("-" if file is None else file, keeps_line_ends=is_upgrade)
     if is_upgrade:
         write_text(_upgraded(text, name, options["split_input_file"]), output)
         return 0

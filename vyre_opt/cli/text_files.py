@@ -29,11 +29,13 @@ MAX_QUOTED_BYTES = 1 << 26
 """Of a file that is read for messages alone."""
 MARKER = "// -----"
 """A line of this separates modules, with --split-input-file."""
-_MARKER_LINE = re.compile(rf"^{MARKER}[ \t]*(?:\n|\Z)", re.MULTILINE)
+_MARKER_LINE = re.compile(rf"^{MARKER}[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
 
 
-def read_text(path: str) -> tuple[str, str]:
+def read_text(path: str, keeps_line_ends: bool = False) -> tuple[str, str]:
     """The text of a file, or of stdin for `-`, and the name that messages give it.
+
+    Line ends are `\\n` in it, but with `keeps_line_ends`.
 
     Raises ToolError for what cannot be read, DiagnosticError for what is not UTF-8.
     """
@@ -42,7 +44,7 @@ def read_text(path: str) -> tuple[str, str]:
     else:
         name, raw = path, read_bytes(path)
     text = decode(raw, name)
-    if "\r" in text:
+    if "\r" in text and not keeps_line_ends:
         text = text.replace("\r\n", "\n")
     return text, name
 

@@ -15,10 +15,9 @@ from collections.abc import Iterator
 from .constants_in_place import constants_in_place, fixed_type, role_in
 from .diagnostics import Location, Source
 from .fingerprint import fingerprint
-from .literals import show
 from .parser import parse_source
 from .program import Func, Op, Program, Value
-from .rewrite import constant_value, every_op
+from .rewrite import every_op
 from .verifier import check
 
 __all__ = ["upgrade"]
@@ -27,12 +26,15 @@ _SKIPPED = r"(?:\s+|//[^\n]*)"
 _VERSION = re.compile(rf"{_SKIPPED}*+vyre{_SKIPPED}++(?P<number>1)\b")
 _TOKEN = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|//[^\n]*|%[\w.$]+|:", re.ASCII)
 """What may hold the name of a value, or look as if it did, and the sign before a type."""
-_CONSTANT = re.compile(r"%[\w.$]+\s*=\s*const\s+(?P<literal>[^:/\n]*[^:/\s])\s*:", re.ASCII)
+_CONSTANT = re.compile(r"= ?const ?(?P<literal>.+?) ?:|\{ ?value ?= ?(?P<attribute>.+?) ?\}")
+"""Its value, in either form of the op."""
+_SPACE = re.compile(rf"{_SKIPPED}+")
+_STATEMENT = re.compile(r"(//[^\n]*|\s+)|.")
 
 _REMOVED = "\0"
-"""In the place of a statement that is removed; no text has it."""
+"""In the place of each character of a statement that is removed; no text has it."""
 _GAPS = (
-    (re.compile(r"^[ \t]*(?:\0[ \t]*)+(?:\n|\Z)", re.MULTILINE), ""),  # the whole line
+    (re.compile(r"^[ \t]*(?:\0[ \t]*)+(?:\r?\n|\Z)", re.MULTILINE), ""),  # the whole line
     (re.compile(r"^([ \t]*)(?:\0[ \t]*)+", re.MULTILINE), r"\1"),  # a statement or a comment follows
     (re.compile(r"[ \t]*\0"), ""),
 )
@@ -77,7 +79,9 @@ def _edits(item: Program | Func, source: Source) -> Iterator[Edit]:
             continue
         assert op.loc is not None
         if op.definition.format == "const" and op.result in chosen:
-            yield op.loc.start, op.loc.end, _REMOVED
+            statement = op.loc.source.text[op.loc.start : op.loc.end]
+            # the comments in it stay
+            yield op.loc.start, op.loc.end, _STATEMENT.sub(lambda part: part[1] or _REMOVED, statement)
             continue
         literals = {f"%{value.name}": _literal(value) for value in op.operands if value in chosen}
         for start, end, token in _tokens(op.loc) if literals else ():
@@ -108,8 +112,9 @@ def _literal(value: Value) -> str:
     owner = value.owner
     assert isinstance(owner, Op)
     assert owner.loc is not None
-    written = _CONSTANT.match(owner.loc.source.text, owner.loc.start, owner.loc.end)
-    return written["literal"] if written is not None else show(constant_value(value), value.type)
+    written = _CONSTANT.search(_SPACE.sub(" ", owner.loc.source.text[owner.loc.start : owner.loc.end]))
+    assert written is not None
+    return written["literal"] or written["attribute"]
 
 
 def _edited(text: str, edits: list[Edit]) -> str:

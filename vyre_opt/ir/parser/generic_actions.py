@@ -55,6 +55,8 @@ class GenericActions(ControlActions):
         self.written_types(row.name, operands, params or (), loc)
         op_attrs = self._generic_attrs(row, attrs or {}, types[0] if types else None, loc)
         op = self.finish(row, tuple(operands), types or [], op_attrs, regions or (), results, loc)
+        if not op.regions:  # as in the short form, an op is all of its text up to its blocks
+            op.loc = Location(self.source, place, end)
         if self.error_count > errors:
             self.holes.mark_invalid(op)
         return op
