@@ -144,6 +144,8 @@ def test_version_1_has_names_for_them(line: str, literal: str, constant: str) ->
         ("store 1, @z[%i]", "@z", "program @p has no buffer @z", ""),
         ("%r = load @z[0]", "@z", "program @p has no buffer @z", ""),
         ("%r = load %i[0]", "load %i[0]", "load: is written load @buffer[%i] : u32", ""),
+        ("%r = spec @z", "@z", "program @p has no spec constant @z", ""),
+        ("%r = param @z", "@z", "program @p has no param @z", ""),
         ("call @last(1)", "1", "nothing says of which type this", "write `: (u32) -> ()`"),
         ("%r = call @later(1)", "%r = call @later(1)", "a call that gives results needs their types", "(u32) -> u32"),
         ('debug_print "%u" 1', "1", "nothing says of which type this", "write it into the format"),

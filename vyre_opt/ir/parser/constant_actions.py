@@ -10,7 +10,7 @@ A literal is read before what says its type: the type behind the operands, or th
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..constants_in_place import constant_roles, fixed_type
@@ -180,12 +180,19 @@ class ConstantActions(Scopes):
             return None  # the number of a lane, which is no access to a buffer
         if name in self.declared:
             return self.declared[name].dtype
-        if not self.holes.may_define(program, name):
-            at = loc.find(f"@{name}")
-            message = f"program @{program.name} has no buffer @{name}"
-            self.name_error(message, at.start, at.end, suggest(name, self.declared, "@"))
-            self.holes.add_lost_names(program, (name,))
+        self.undeclared("buffer", name, self.declared, program, loc)
         return UNKNOWN
+
+    def undeclared(
+        self, kind: str, name: str, declared: Iterable[str], program: Program, loc: Location
+    ) -> None:
+        """Report a name of which the type was wanted, so that the verifier does not."""
+        if self.holes.may_define(program, name):
+            return
+        at = loc.find(f"@{name}")
+        message = f"program @{program.name} has no {kind} @{name}"
+        self.name_error(message, at.start, at.end, suggest(name, declared, "@"))
+        self.holes.add_lost_names(program, (name,))
 
     def type_operands(
         self, operands: list[Value], types: Sequence[DataType | None], help: str | None = None

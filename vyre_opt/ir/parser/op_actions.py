@@ -11,7 +11,7 @@ from ..literals import Literal, LiteralError
 from ..ops import OPS, OpDef
 from ..plugin_ops import find_op, known_names
 from ..plugins import PluginError
-from ..program import Block, Op, Value
+from ..program import Block, Op, Program, Value
 from ..types import UNKNOWN, DataType
 from .constant_actions import ConstantActions
 from .scopes import Symbol, result_names
@@ -178,21 +178,26 @@ class OpActions(ConstantActions):
 
     def op_spec(self, place: int, end: int, results: str, symbol: Symbol, dtype: DataType | None) -> Op:
         loc = Location(self.source, place, end)
-        dtype = dtype or self._declared_type(symbol[0])
+        dtype = dtype or self._declared_type("spec constant", symbol[0], loc)
         if dtype is None:
             self.error("spec: needs its type: spec @name : u32", place, end)
         return self.finish(OPS["spec"], (), (dtype or UNKNOWN,), {"spec": symbol[0]}, (), results, loc)
 
     def op_param(self, place: int, end: int, results: str, symbol: Symbol, dtype: DataType | None) -> Op:
         loc = Location(self.source, place, end)
-        dtype = dtype or self._declared_type(symbol[0])
+        dtype = dtype or self._declared_type("param", symbol[0], loc)
         if dtype is None:
             self.error("param: needs its type: param @name : u32", place, end)
         return self.finish(OPS["param"], (), (dtype or UNKNOWN,), {"param": symbol[0]}, (), results, loc)
 
-    def _declared_type(self, name: str) -> DataType | None:
-        """That of a spec constant or param, which version 2 may leave out where it is read."""
-        return self.scalars.get(name) if self.module.version > 1 else None
+    def _declared_type(self, kind: str, name: str, loc: Location) -> DataType | None:
+        """That of a spec constant or param, which version 2 may leave out where it is read; UNKNOWN after an error."""
+        program = self.owners[0]
+        if self.module.version < 2 or not isinstance(program, Program):
+            return None
+        if name not in self.scalars:
+            self.undeclared(kind, name, self.scalars, program, loc)
+        return self.scalars.get(name, UNKNOWN)
 
     def unknown_word(self, name: str, place: int, is_bare: bool = False) -> None:
         """Report a word in the place of an op's name, and suppress syntax errors in the rest of its line.

@@ -182,7 +182,7 @@ class Scopes:
     def location(self, place: int, end: int, name: str, line: str, column: str) -> WrittenLocation:
         numbers = [self.integer(place, end, text) for text in (line, column)]
         if not all(1 <= number <= MAX_NUMBER for number in numbers):
-            self.error("lines and columns count from 1", place, end)
+            self.error(f"a line and a column are 1 to {MAX_NUMBER}", place, end)
         self.has_locations = True
         return WrittenLocation(place, end, unquote(name), *numbers)
 
