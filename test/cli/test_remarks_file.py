@@ -42,6 +42,14 @@ def message(document: dict[str, Any]) -> str:
     return "".join(str(value) for argument in document["Args"] for value in argument.values())
 
 
+@pytest.mark.parametrize("name", ["no", "Yes", "null", "true", "OFF", "n"])
+def test_names_are_strings(name: str) -> None:
+    """Also those that YAML has another meaning for."""
+    (document,) = read(yaml_text([Remark("refused", "cse", "x", None, {"reason": name}, name)]))
+    assert document["Function"] == name
+    assert document["Name"] == name[:1].upper() + name[1:]
+
+
 @pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.vyre")), ids=lambda path: path.name)
 def test_the_remarks_of_the_default_passes(path: Path) -> None:
     """Each remark is a document with all that LLVM's readers ask for, and its message is whole."""

@@ -31,6 +31,9 @@ __all__ = ["yaml_text"]
 _KINDS = {"applied": "Passed", "refused": "Missed"}
 """All else is an Analysis."""
 
+_NO_STRINGS = ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
+"""Words that YAML readers take for something else where they stand without quotes."""
+
 MODULE = "module"
 """The Function of a remark that is about no item: the format wants one."""
 
@@ -56,7 +59,8 @@ def _document(remark: Remark) -> Iterator[str]:
 
 
 def _row(key: str, value: str) -> str:
-    return f"{f'{key}:':<17}{value if re.fullmatch(r'[A-Za-z_][A-Za-z0-9_]*', value) else _quoted(value)}"
+    is_plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value) and value.lower() not in _NO_STRINGS
+    return f"{f'{key}:':<17}{value if is_plain else _quoted(value)}"
 
 
 def _quoted(text: str) -> str:
