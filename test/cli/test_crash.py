@@ -314,6 +314,23 @@ def test_reproducer_cannot_name_files_or_plugins(run_opt, tmp_path):
     assert run_opt("--run-reproducer", text=f"// vyre-opt --pass='\n{FINE}").returncode == 1
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--help", "--help is no option of a reproducer"),
+        ("--version", "--version is no option of a reproducer"),
+        ("--pass=cse --completion=bash", "--completion is no option of a reproducer"),
+        ("--opt-bisect-limit=-9", "Invalid value for '--opt-bisect-limit': -9"),
+        ("--no-such-option", "No such option"),
+    ],
+)
+def test_wrong_options_of_a_reproducer_are_an_error_of_the_file(options, message, run_opt):
+    """The command line is right, so that its usage would mislead; nothing but compiling is done for a file."""
+    ran = run_opt("--run-reproducer", text=f"// vyre-opt {options}\n{FINE}")
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr.startswith(f"error: --run-reproducer: the options of the file: {message}")
+
+
 def test_json_carries_certificates(plugin, run_opt):
     ran = run_opt(plugin, "--pass=certifier", "--emit=json", text=FINE)
     document = json.loads(ran.stdout)

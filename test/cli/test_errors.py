@@ -96,6 +96,8 @@ def test_windows_line_ends_and_byte_order_mark(run_opt):
         (["--ptx-version=9.1"], 2, "unknown PTX version '9.1'"),
         (["--load-pass-plugin=no_such_module_here"], 1, "cannot load pass plugin"),
         (["--run-reproducer"], 1, "no line"),
+        (["--remarks-file=both", "-o", "both"], 2, "--remarks-file: both is --output, too"),
+        (["--print-ir-tree-dir="], 2, "--print-ir-tree-dir names no file"),
     ],
 )
 def test_exit_codes(args, code, message, run_opt):

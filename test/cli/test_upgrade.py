@@ -129,7 +129,7 @@ def test_constants_in_the_generic_form(run_opt: Any, space: str, tmp_path: Path)
     """All of such a constant goes: its attributes and its types too."""
     text = "vyre 1\n\nfunc @f(%x : u32) -> u32 {\n  CONST\n  %y = add %x, %value : u32\n  yield %y\n}\n"
     written = f'%value = "const"(){space}{{value = 0x10}}{space}: () -> (u32)'
-    comments = ["  // 16\n"] + ["// 16\n"] if "//" in space else []
+    comments = ["  // 16\n", "// 16\n"] if "//" in space else []
     after = text.replace("vyre 1", "vyre 2").replace("  CONST\n", "".join(comments)).replace("%value", "0x10")
     assert upgraded(run_opt, text.replace("CONST", written), tmp_path) == after
 
@@ -139,7 +139,9 @@ def test_line_ends_stay(run_opt: Any, tmp_path: Path) -> None:
     old = OLD.replace("\n", "\r\n").replace("// aligned\r\n", "// aligned\n")
     new = NEW.replace("\n", "\r\n").replace("// aligned\r\n", "// aligned\n")
     (tmp_path / "old.vyre").write_bytes(f"{old}// -----\r\n{old}".encode())
-    assert run_opt("--upgrade", "--split-input-file", "old.vyre", "-o", "new.vyre", cwd=tmp_path).returncode == 0
+    assert (
+        run_opt("--upgrade", "--split-input-file", "old.vyre", "-o", "new.vyre", cwd=tmp_path).returncode == 0
+    )
     assert (tmp_path / "new.vyre").read_bytes() == f"{new}// -----\r\n{new}".encode()
 
 

@@ -224,6 +224,7 @@ def command(ctx: click.Context, /, file: str | None, **options: Any) -> int:
     if limits and plugins and not limits.plugins:
         raise ToolError(str(limits.error("plugins", f"--load-pass-plugin={plugins[0]}")))
     files = [options[name] for name in ("output", "crash_reproducer", "remarks_file")]
+    _check_places(ctx, file, options)
     code = run_under_limits(ctx, "opt", options, files, options["print_ir_tree_dir"])
     if code is not None:
         return code
@@ -267,6 +268,20 @@ def _check_output(ctx: click.Context, options: dict[str, Any]) -> None:
         raise click.UsageError("--measure is of --emit=html", ctx)
 
 
+def _check_places(ctx: click.Context, file: str | None, options: dict[str, Any]) -> None:
+    """Raises UsageError where an option names no file, or one that another option or the input has."""
+    uses = {} if file is None else {file: "the input"}
+    for key in ("output", "crash_reproducer", "remarks_file", "print_ir_tree_dir"):
+        path, name = options[key], f"--{key.replace('_', '-')}"
+        if path is None or path == "-" or path.startswith("/dev/"):
+            continue
+        if not path:
+            raise click.UsageError(f"{name} names no file", ctx)
+        if path in uses and key != "output":  # which may take the place of the input
+            raise click.UsageError(f"{name}: {path} is {uses[path]}, too", ctx)
+        uses[path] = name
+
+
 _BESIDE_UPGRADE = ("color", "split_input_file", "verify_each")
 
 
@@ -295,12 +310,20 @@ def _read_reproducer_options(text: str, options: dict[str, Any]) -> None:
     """Replace the options that a reproducer may set, which are those that name no file."""
     from . import reproducer
 
-    with command.make_context("vyre-opt", reproducer.read(text)) as ctx:
-        for name in ("passes", "spec", "verify_each", "target"):
-            options[name] = ctx.params[name]
-        for name in ("emit", "opt_bisect_limit"):
-            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+    args = reproducer.read(text)
+    try:
+        _, _, order = command.make_parser(click.Context(command)).parse_args(list(args))
+        for param in order:
+            if param.is_eager:  # such as --help, which would be done at once
+                raise click.UsageError(f"{param.opts[0]} is no option of a reproducer")
+        with command.make_context("vyre-opt", args) as ctx:
+            for name in ("passes", "spec", "verify_each", "target"):
                 options[name] = ctx.params[name]
+            for name in ("emit", "opt_bisect_limit"):
+                if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                    options[name] = ctx.params[name]
+    except click.UsageError as error:  # of the text, and not of the command line
+        raise ToolError(f"--run-reproducer: the options of the file: {error.format_message()}") from None
     # the reproducer of a reproducer is the same
     options["no_crash_reproducer"] = True
 
