@@ -103,6 +103,13 @@ class Analysis:
         start, _ = self._starts[id(source)]
         return Span(start + source.offset_in_part(loc.start), start + source.offset_in_part(loc.end))
 
+    def is_in(self, diagnostic: Diagnostic, parts: Sequence[Span]) -> bool:
+        """Whether a diagnostic is about one of some parts of the text."""
+        if diagnostic.loc is None:
+            return False
+        place = self.span(diagnostic.loc).start
+        return any(part.start <= place < part.end for part in parts)
+
     def item_at(self, offset: int) -> tuple[Span, list[Item]]:
         """The part of the text around an offset, and the items in it."""
         return next((part for part in self.items if offset < part[0].end), self.items[-1])
@@ -232,19 +239,21 @@ class Analyzer:
             actions.holes.include(unit.holes, {})
             for item in unit.items:
                 actions.add(item, type(item).__name__.lower())
-        # items that are defined twice were found in units already, where both are in one
-        errors = [d for unit in units for d in unit.diagnostics] + actions.diagnostics
+        errors = [d for unit in units for d in unit.diagnostics]
         if self._is_stale():
             raise Stale
+        # items of one part that are defined twice are errors of that part already
+        reported = {(d.message, id(d.loc.source)) for d in errors if d.loc is not None}
+        twice = (d for d in actions.diagnostics if d.loc and (d.message, id(d.loc.source)) not in reported)
+        errors += twice
         problems = verify(actions.module, actions.holes if errors else NO_HOLES)
-        in_broken = {id(e) for unit in units if unit.diagnostics for e, _ in unit.excerpts}
-        # a warning may only follow from what an error left out
-        errors += [
-            p for p in problems if p.severity == "error" or p.loc is None or id(p.loc.source) not in in_broken
-        ]
         parts = [(span, unit.items) for span, unit in zip(spans, units, strict=True)]
         broken = [span for span, unit in zip(spans, units, strict=True) if unit.diagnostics]
         analysis = Analysis(text, actions.module, errors, parts, broken, self._parsed, starts)
+        for problem in problems:
+            # a warning may only follow from what an error left out
+            if problem.severity == "error" or not (broken and analysis.is_in(problem, broken)):
+                errors.append(problem)
         errors.sort(key=lambda d: analysis.span(d.loc).start if d.loc is not None else 0)
         return analysis
 

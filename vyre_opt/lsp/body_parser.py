@@ -171,10 +171,10 @@ class BodyParser:
                 break
             names.add(statement)
             statements.append(statement)
-        replaced = list(old[before : len(old) - after])
+        replaced = old[before : len(old) - after]
         candidates: list[Statement | None] = [None] * (len(texts) - after) + list(old[len(old) - after :])
-        changed = self._parse_from(texts, candidates, statements, names, len(texts) - after, replaced)
-        if after and (changed or not is_same_head):
+        self._parse_from(texts, candidates, statements, names, len(texts) - after, replaced)
+        if after and not (is_same_head and _effect(replaced) == _effect(statements[before:])):
             self._parse_from(texts, candidates, statements, names, len(texts), [])
         else:
             statements += old[len(old) - after :]
@@ -187,12 +187,11 @@ class BodyParser:
         statements: list[Statement],
         names: _Names,
         end: int,
-        replaced: list[Statement],
-    ) -> bool:
-        """Append to `statements` those up to `end`.  Returns whether names mean something else behind them than they did."""
-        effects = [(s.values, s.poisoned) for s in replaced]
+        replaced: Sequence[Statement],
+    ) -> None:
+        """Append to `statements` those up to `end`, in the place of those that are `replaced`."""
         values = {name: value for statement in replaced for name, value in statement.values.items()}
-        start, runs = len(statements), 0
+        runs = 0
         while (at := len(statements)) < end:
             candidate = candidates[at]
             if candidate is not None and names.agree(candidate, following_token(texts, at)):
@@ -214,7 +213,6 @@ class BodyParser:
             for statement in new:
                 names.add(statement)
             statements += new
-        return _effect(effects) != _effect([(s.values, s.poisoned) for s in statements[start:]])
 
     def _run(self, texts: Sequence[str], start: int, stop: int, names: _Names) -> list[Statement]:
         """Statements from `start` on, up to `stop` or to an error; one at least."""
@@ -346,15 +344,10 @@ def _common(new: Sequence[str], old: Sequence[str]) -> tuple[int, int]:
     return before, after
 
 
-def _effect(
-    effects: Sequence[tuple[Mapping[str, Value], frozenset[str]]],
-) -> tuple[dict[str, int], frozenset[str]]:
+def _effect(statements: Sequence[Statement]) -> tuple[dict[str, int], frozenset[str]]:
     """What statements do to the meanings of names, one after another."""
-    values: dict[str, int] = {}
-    poisoned: frozenset[str] = frozenset()
-    for own, poison in effects:
-        values.update({name: id(value) for name, value in own.items()})
-        poisoned |= poison
+    values = {name: id(value) for statement in statements for name, value in statement.values.items()}
+    poisoned: frozenset[str] = frozenset().union(*(statement.poisoned for statement in statements))
     return values, poisoned
 
 
