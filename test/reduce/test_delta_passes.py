@@ -60,6 +60,11 @@ def test_one_zero_stands_for_all_results_of_a_type() -> None:
     assert names(text).count("const") == 2
 
 
+def test_of_two_equal_zeros_one_goes() -> None:
+    text = dropped("ops", program("%a = const 0 : u32  %b = const 0 : u32  store %a, @x[%b] : u32"), 0)
+    assert names(text) == ["const", "store"]
+
+
 def test_dead_ops_go_with_what_only_they_use() -> None:
     text = dropped("dead-ops", program(f"{LOAD}\n%s = add %v, %v : u32\nstore %i, @x[%i] : u32"))
     assert names(text) == ["const", "store"]

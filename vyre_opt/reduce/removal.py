@@ -31,17 +31,22 @@ def leading_constants(body: Block) -> list[Op]:
 
 
 def is_shared_zero(op: Op, body: Block) -> bool:
-    return op.attrs.get("value") == 0 and op.name == "const" and op in leading_constants(body)
+    """Whether it is the constant that `zero` gives for its type."""
+    return op.name == "const" and op is _shared_zero(op.result.type, body)
 
 
 def zero(dtype: DataType, body: Block) -> Value:
     """A constant zero at the beginning of a body, of which there is one of each type."""
-    for op in leading_constants(body):
-        if op.attrs["value"] == 0 and op.result.type is dtype:
-            return op.result
-    op = Op(OPS["const"], (), (Value("zero", dtype),), {"value": 0})
-    body.ops.insert(0, op)
+    op = _shared_zero(dtype, body)
+    if op is None:
+        op = Op(OPS["const"], (), (Value("zero", dtype),), {"value": 0})
+        body.ops.insert(0, op)
     return op.result
+
+
+def _shared_zero(dtype: DataType, body: Block) -> Op | None:
+    constants = (op for op in leading_constants(body) if op.result.type is dtype)
+    return next((op for op in constants if op.attrs["value"] == 0), None)
 
 
 def remove_ops(body: Block, removed: Iterable[Op]) -> None:

@@ -79,7 +79,8 @@ def _compiled(options: argparse.Namespace, left_out: Counter[str]) -> Iterator[t
     Counts in `left_out` those that have none, by the reason.
     """
     written = _written(options, left_out)
-    while batch := list(islice(written, BATCH)):
+    size = min(BATCH, options.random or BATCH)
+    while batch := list(islice(written, size)):
         texts = [text for _, by_program in batch for text in by_program.values()]
         assembled = iter(_assembled(texts, options.mlir_opt, options.chip))
         for case, by_program in batch:
