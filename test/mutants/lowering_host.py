@@ -323,4 +323,11 @@ MUTANTS = (
         "bits = builder.mask_bits(fails)",
         f"{CPU_MEMORY}::test_an_assert_is_checked_in_active_lanes",
     ),
+    Mutant(
+        "of several rows of a right factor in a register, only the first counts",
+        "vyre_opt/lowering/host/matrices.py",
+        "i32 {k * columns + column}",
+        "i32 {column}",
+        "test/lowering/test_host_products.py::test_a_product_for_registers_of_any_size",
+    ),
 )

@@ -222,8 +222,8 @@ MUTANTS = (
     Mutant(
         "a kernel with an assert may not fault",
         "vyre_opt/lowering/nvptx/kernel.py",
-        'if "trap" in op.definition.effects:',
-        'if op.name == "trap":',
+        'if "trap" in op.definition.effects or',
+        'if op.name == "trap" or',
         lit("lowering/ptx_assert"),
     ),
     Mutant(
@@ -348,8 +348,15 @@ MUTANTS = (
     Mutant(
         "invocations may fault beside bulk copies",
         "vyre_opt/lowering/nvptx/kernel.py",
-        "FIRST_WITH_BULK_COPIES and faulting is None:",
+        "FIRST_WITH_BULK_COPIES and not faulting:",
         "FIRST_WITH_BULK_COPIES:",
         f"{RUNS_TEST}::test_nothing_faults_beside_them",
+    ),
+    Mutant(
+        "what stands behind a barrier of the cluster may fault, though another turn of a loop follows",
+        "vyre_opt/lowering/nvptx/replicas.py",
+        "if any(map(_is_barrier, op.walk()))",
+        "if _is_barrier(op)",
+        "test/lowering/test_replicas.py::test_nobody_waits_for_a_lane_that_ends_after_the_last_barrier",
     ),
 )

@@ -118,7 +118,8 @@ def test_what_a_cluster_barrier_orders_within_one() -> None:
         ("cluster(2)", "cluster(0)", "a cluster has 1 to 16 workgroups, not 0"),
         ("cluster(2)", "cluster(17)", "a cluster has 1 to 16 workgroups, not 17"),
         ("cluster(2)", "cluster(2) grid(7)", "7 workgroups along x are not whole clusters of 2"),
-        ("cluster(2)", "", "has no clusters"),
+        ("cluster(2)", "", "has no clusters\n"),
+        ("cluster(2)", "", "help: write cluster(8) behind workgroup(...), or @program(cluster=8) in Python"),
         ("u32[64] cluster", "u32[?] cluster", "a cluster buffer has a static count"),
         ("u32[64] cluster", "u32[64] cluster binding(2)", "a cluster buffer has no binding"),
         ("u32[64] cluster", "u32[64] cluster live_out", "neither live_in nor live_out"),
@@ -142,7 +143,7 @@ def test_a_grid_is_whole_clusters() -> None:
     program = _parsed(STORE, "barrier cluster").programs["p"]
     arrays = [np.zeros(256, np.uint32), np.zeros(256, np.uint32)]
     for target in ("ref", "cpu"):
-        with pytest.raises(BadInputs, match="clusters of 2 workgroups along x, of which 3 are not whole"):
+        with pytest.raises(BadInputs, match="clusters of 2 workgroups along x, and 3 is no multiple of 2"):
             dispatcher(target).dispatch(program, arrays, 3)
 
 

@@ -71,6 +71,7 @@ __all__ = ["check", "verify"]
 
 MAX_WORKGROUP = (1024, 1024, 64)
 MAX_CLUSTER = 16  # of a GPU that has them; 8 on all of these
+_DECLARE_CLUSTERS = "write cluster(8) behind workgroup(...), or @program(cluster=8) in Python"
 MAX_BYTES = {True: 1 << 31, False: 1 << 47}
 """Of a buffer in workgroup memory, which every thread of a CPU has for itself; and of any other, an address space."""
 
@@ -178,10 +179,8 @@ class _ModuleChecker:
         if size is None:
             needy = next((op for op in program.walk() if op.attrs.get("scope") == "cluster"), None)
             if needy is not None:
-                help = f"write program @{program.name} workgroup(...) cluster(8) {{"
-                error = self.error(
-                    f"a cluster barrier, but program @{program.name} has no clusters", needy.loc, help
-                )
+                message = f"a cluster barrier, but program @{program.name} has no clusters"
+                error = self.error(message, needy.loc, _DECLARE_CLUSTERS)
                 error.add_fix(with_head_flag(program.loc, "cluster(8)"))
             return
         if not 1 <= size <= MAX_CLUSTER:
@@ -215,8 +214,7 @@ class _ModuleChecker:
         if buffer.dtype.is_vec and buffer.dtype.lanes < MIN_VECTOR_LANES:
             self.error(f"{name}: {vector_lanes(buffer.dtype.lanes)}", where)
         if buffer.is_cluster and program.cluster is None:
-            help = f"write program @{program.name} workgroup(...) cluster(8) {{"
-            error = self.error(f"{name}: program @{program.name} has no clusters", where, help)
+            error = self.error(f"{name}: program @{program.name} has no clusters", where, _DECLARE_CLUSTERS)
             error.add_fix(with_head_flag(program.loc, "cluster(8)"))
         if buffer.is_on_chip:
             if buffer.count is None:

@@ -424,6 +424,7 @@ def _bool(t: Expressions, node: ast.Call) -> Binding:
     dtype = type_of(value)
     if isinstance(dtype, DataType) and dtype.element.is_bool:
         return value
+    dtype = t.accepted(node, "ne", dtype, "bool")
     return t.emitter.value("ne", (value, t.emitter.adapted(Static(0), dtype, argument)), flags_of(dtype))
 
 

@@ -54,6 +54,7 @@ _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.Not: operator.not_,
 }
 _METHODS = {kind: f"visit_{kind.__name__.lower()}" for kind in ast.expr.__subclasses__()}
+_NO_FLAGS = "vyre.max and vyre.min compare matrices; elements are compared once they are stored"
 MAX_POWER = 8
 """Up to this exponent, a power is products; of integers, up to so many bits of one."""
 
@@ -240,7 +241,8 @@ class Expressions:
         self, node: ast.expr, kind: ast.operator, a: Binding, b: Binding, a_node: ast.expr, b_node: ast.expr
     ) -> Binding:
         if type(kind) not in _BINARY:
-            raise Unsupported(node, "matrix products are loops here", "write the loop over the products")
+            help = "write the loop over the products, or vyre.matrix_mul_add(a, b, c) of matrices"
+            raise Unsupported(node, "matrix products are loops here", help)
         sign, op, function = _BINARY[type(kind)]
         if isinstance(a, Static) and isinstance(b, Static):
             return self.computed(node, function, a, b)
@@ -301,6 +303,12 @@ class Expressions:
             ]
             help = "convert it: f32(...)" if row.types == "float" and dtype.is_int else None
             raise Unsupported(node, f"{sign or op} takes {takes}, not {dtype}", help)
+        elif row.format == "compare" and dtype.is_matrix:
+            raise Unsupported(
+                node,
+                f"{sign or op} compares the elements of {dtype}, and there are no matrices of bools",
+                _NO_FLAGS,
+            )
         return dtype
 
     def _division(self, node: ast.expr, sign: str, x: Value, y: Value, dtype: AnyType) -> Value:
@@ -310,6 +318,7 @@ class Expressions:
         name = "div" if sign == "//" else "rem"
         if is_settled_unsigned(dtype):
             return self.emitter.value(name, (x, y), dtype)
+        self.accepted(node, "lt", dtype, sign)  # rounding down is a comparison
         of_floats, of_integers = (
             (float_floor_div, floor_div) if sign == "//" else (float_remainder, floor_rem)
         )
@@ -395,6 +404,8 @@ class Expressions:
             raise Unsupported(
                 node, "a condition is one bool, not one for each lane", "write vyre.select(c, a, b)"
             )
+        if isinstance(dtype, DataType) and dtype.is_matrix:
+            raise Unsupported(node, f"a condition is a bool, not a {dtype}", _NO_FLAGS)
         if dtype is not DataType.BOOL:
             text = self.source.text(node)
             raise Unsupported(node, f"a condition is a bool, and {text} is a number", f"write {text} != 0")

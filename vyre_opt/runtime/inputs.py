@@ -288,8 +288,8 @@ def broken_cluster(program: Program, grid: Dim3) -> str | None:
     """Why a grid is not one of whole clusters; None where it is."""
     if not program.cluster or grid[0] % program.cluster == 0:
         return None
-    what = f"clusters of {program.cluster} workgroups along x, of which {grid[0]} are not whole"
-    return f"program @{program.name} runs in {what}"
+    size = program.cluster
+    return f"program @{program.name} runs in clusters of {size} workgroups along x, and {grid[0]} is no multiple of {size}"
 
 
 # --- specialization constants and calls

@@ -4,6 +4,9 @@
         for k
             a row of b, times an element of each row of a
 
+Where a register holds several rows of b, k goes on by as many, and a register has as many sums of each element of c, which
+are added at last.
+
 The slots of a matrix, one after the other, are the matrix in row-major order (matrix_fragments.ROWS).
 """
 
@@ -18,7 +21,7 @@ from ..common.lane_shape import carrier
 from .function_builder import WIDE, FunctionBuilder
 from .subgroup_emitter import SubgroupEmitter
 
-__all__ = ["MATRIX_OPS"]
+__all__ = ["MATRIX_OPS", "product_function"]
 
 
 # --- memory
@@ -134,39 +137,50 @@ def _function(builder: FunctionBuilder, rows: int, depth: int, columns: int, kin
     """The name of the function of a shape, which is written at its first use."""
     name = f"vyre.matrix.{rows}x{depth}x{columns}.{kind}"
     if not builder.module.defines(name):
-        builder.module.define(name, _text(name, rows, depth, columns, kind, _at_once(builder, rows, columns)))
+        lanes = builder.features.register_bytes // 4
+        builder.module.define(name, product_function(name, rows, depth, columns, kind, lanes))
     return name
 
 
-def _at_once(builder: FunctionBuilder, rows: int, columns: int) -> int:
-    """Rows whose sums leave registers for a row of b: a power of two, as `rows` is."""
-    size = builder.features.register_bytes
-    registers = (24 if size == 64 else 12) * size // 4 // columns
+def product_function(name: str, rows: int, depth: int, columns: int, kind: str, lanes: int) -> str:
+    """The text of name(c, a, b), which adds a b to c: matrices in memory of `kind`, of which a register has `lanes`."""
+    together = max(1, lanes // columns)  # rows of b in a register
+    return _text(name, rows, depth, columns, kind, _at_once(lanes, rows, columns * together), together)
+
+
+def _at_once(lanes: int, rows: int, width: int) -> int:
+    """Rows whose sums, of `width` lanes each, leave registers for a row of b: a power of two, as `rows` is."""
+    registers = (24 if lanes == 16 else 12) * lanes // width
     return min(rows, 1 << max(0, registers.bit_length() - 1))
 
 
-def _text(name: str, rows: int, depth: int, columns: int, kind: str, at_once: int) -> str:
-    row = f"<{columns} x {kind}>"
-    zeros = f"<{columns} x i32> zeroinitializer"
+def _text(name: str, rows: int, depth: int, columns: int, kind: str, at_once: int, together: int) -> str:
+    row, few, wide = (f"<{lanes} x {kind}>" for lanes in (columns, together, columns * together))
+    spread = ", ".join(f"i32 {lane // columns}" for lane in range(columns * together))
     times, plus = ("mul", "add") if kind == "i32" else ("fmul contract", "fadd contract")
-    loads, sums, steps, stores = [], [], [], []
+    sums, steps, ends = [], [], []
     for i in range(at_once):
-        loads += [
-            f"  %c{i}.at = add i64 %c.first, {i * columns}",
-            f"  %c{i} = getelementptr {kind}, ptr %c, i64 %c{i}.at",
-            f"  %start{i} = load {row}, ptr %c{i}, align 4",
-        ]
-        sums.append(f"  %sum{i} = phi {row} [ %start{i}, %rows ], [ %next{i}, %depth ]")
+        sums.append(f"  %sum{i} = phi {wide} [ zeroinitializer, %rows ], [ %next{i}, %depth ]")
         steps += [
             f"  %a{i}.at = add i64 %a.first, {i * depth}",
             f"  %a{i} = getelementptr {kind}, ptr %a, i64 %a{i}.at",
-            f"  %x{i} = load {kind}, ptr %a{i}, align 4",
-            f"  %one{i} = insertelement {row} poison, {kind} %x{i}, i64 0",
-            f"  %all{i} = shufflevector {row} %one{i}, {row} poison, {zeros}",
-            f"  %product{i} = {times} {row} %all{i}, %y",
-            f"  %next{i} = {plus} {row} %sum{i}, %product{i}",
+            f"  %x{i} = load {few}, ptr %a{i}, align 4",
+            f"  %all{i} = shufflevector {few} %x{i}, {few} poison, <{columns * together} x i32> <{spread}>",
+            f"  %product{i} = {times} {wide} %all{i}, %y",
+            f"  %next{i} = {plus} {wide} %sum{i}, %product{i}",
         ]
-        stores.append(f"  store {row} %next{i}, ptr %c{i}, align 4")
+        ends += [
+            f"  %c{i}.at = add i64 %c.first, {i * columns}",
+            f"  %c{i} = getelementptr {kind}, ptr %c, i64 %c{i}.at",
+            f"  %total{i}.0 = load {row}, ptr %c{i}, align 4",
+        ]
+        for k in range(together):
+            part = ", ".join(f"i32 {k * columns + column}" for column in range(columns))
+            ends += [
+                f"  %part{i}.{k} = shufflevector {wide} %next{i}, {wide} poison, <{columns} x i32> <{part}>",
+                f"  %total{i}.{k + 1} = {plus} {row} %total{i}.{k}, %part{i}.{k}",
+            ]
+        ends.append(f"  store {row} %total{i}.{together}, ptr %c{i}, align 4")
     lines = [
         f"define internal void @{name}(ptr noalias %c, ptr noalias readonly %a, ptr noalias readonly %b) noinline nounwind {{",
         "entry:",
@@ -175,21 +189,20 @@ def _text(name: str, rows: int, depth: int, columns: int, kind: str, at_once: in
         "  %r = phi i64 [ 0, %entry ], [ %r.next, %last ]",
         f"  %c.first = mul i64 %r, {columns}",
         f"  %a.row = mul i64 %r, {depth}",
-        *loads,
         "  br label %depth",
         "depth:",
         "  %k = phi i64 [ 0, %rows ], [ %k.next, %depth ]",
         *sums,
         f"  %b.at = mul i64 %k, {columns}",
         f"  %b.row = getelementptr {kind}, ptr %b, i64 %b.at",
-        f"  %y = load {row}, ptr %b.row, align 4",
+        f"  %y = load {wide}, ptr %b.row, align 4",
         "  %a.first = add i64 %a.row, %k",
         *steps,
-        "  %k.next = add i64 %k, 1",
+        f"  %k.next = add i64 %k, {together}",
         f"  %more.k = icmp ult i64 %k.next, {depth}",
         "  br i1 %more.k, label %depth, label %last",
         "last:",
-        *stores,
+        *ends,
         f"  %r.next = add i64 %r, {at_once}",
         f"  %more.r = icmp ult i64 %r.next, {rows}",
         "  br i1 %more.r, label %rows, label %exit",

@@ -7,7 +7,7 @@ and symbols.  The package's docstring lists the files that write the ops.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -127,7 +127,7 @@ def _kernel(
     funcs = unit.module.funcs if unit.module is not None else {}
     specs = spec_values(program, unit.specs)
     proofs = BoundsProofs(program, specs, proves=bounds != "none")
-    faulting = _first_fault(program, funcs, bounds, proofs)
+    faulting = frozenset(_faults(program, funcs, bounds, proofs))
     context = KernelContext(
         program=program,
         funcs=funcs,
@@ -140,11 +140,11 @@ def _kernel(
         bases=proofs.bases,
         alignment=Alignment(program, specs),
         forms=proofs.forms,
-        may_fault=faulting is not None,
+        may_fault=bool(faulting),
         is_cluster=_is_cluster(program, target),
         replicas=_replicas(program, target, faulting),
     )
-    if target.number >= FIRST_WITH_BULK_COPIES and faulting is None:
+    if target.number >= FIRST_WITH_BULK_COPIES and not faulting:
         context.runs = copy_runs(program, proofs, context.alignment, clamps=bounds == "clamp")
     # `sites` is one list for both: it fills while the ops are written
     kernel = EntryPoint(program, symbol, sites=context.sites)
@@ -180,7 +180,7 @@ def _is_cluster(program: Program, target: GpuTarget) -> bool:
     return _has_grid_barrier(program) and program.grid is not None and prod(program.grid) <= target.cluster
 
 
-def _replicas(program: Program, target: GpuTarget, faulting: Op | None) -> Replicas | None:
+def _replicas(program: Program, target: GpuTarget, faulting: Collection[Op]) -> Replicas | None:
     has_cluster_memory = any(buffer.is_cluster for buffer in program.buffers.values())
     if not has_cluster_memory and (program.cluster is not None or not _is_cluster(program, target)):
         return None
@@ -189,7 +189,8 @@ def _replicas(program: Program, target: GpuTarget, faulting: Op | None) -> Repli
     except NeedsFence as reason:
         if not has_cluster_memory:
             return None
-        help = "make it one that surely is in bounds, or run with bounds clamped" if faulting else None
+        is_access = isinstance(reason.at, Op) and reason.at in faulting and "buffer" in reason.at.attrs
+        help = "make it one that surely is in bounds, or run with bounds clamped" if is_access else None
         raise _error(program, str(reason), reason.at, help) from None
 
 
@@ -239,18 +240,15 @@ def _check(program: Program, target: GpuTarget) -> None:
             raise _error(program, reason, op)
 
 
-def _first_fault(program: Program, funcs: Mapping[str, Func], bounds: str, proofs: BoundsProofs) -> Op | None:
-    """An op in which an invocation may end in a fault: then the kernel takes a status record."""
+def _faults(program: Program, funcs: Mapping[str, Func], bounds: str, proofs: BoundsProofs) -> Iterator[Op]:
+    """The ops in which an invocation may end in a fault: if there are any, the kernel takes a status record."""
     checks = bounds == "trap"
     for block in (program.body, *(func.body for func in funcs.values())):
         for op in block.walk():
-            if "trap" in op.definition.effects:
-                return op
-            if checks and "buffer" in op.attrs and op.operands and op not in proofs.proven:
-                return op
-            if checks and op.name == "for" and not has_positive_step(op, proofs.forms):
-                return op
-    return None
+            is_unproven = "buffer" in op.attrs and bool(op.operands) and op not in proofs.proven
+            is_unsure_step = op.name == "for" and not has_positive_step(op, proofs.forms)
+            if "trap" in op.definition.effects or (checks and (is_unproven or is_unsure_step)):
+                yield op
 
 
 # --- parameters

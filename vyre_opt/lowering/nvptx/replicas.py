@@ -12,6 +12,7 @@ nothing else can be handed on: see `_Walk`.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from math import prod
 
@@ -50,18 +51,20 @@ class NeedsFence(Exception):
         self.at = at
 
 
-def replicas(program: Program, target: GpuTarget, faulting: Op | None = None) -> Replicas:
+def replicas(program: Program, target: GpuTarget, faulting: Collection[Op] = ()) -> Replicas:
     """The replicas of a program of clusters, or one whose grid is a cluster.  Raises NeedsFence where there can be none.
 
-    `faulting`: an op in which an invocation may end; the others of its cluster would then wait for its bytes.
+    `faulting`: the ops in which an invocation may end.  Before a barrier, the others of its cluster would wait there for
+    its bytes.
     """
     workgroups = program.cluster or prod(program.grid or ())
     buffers = [b for b in program.buffers.values() if (b.is_cluster if program.cluster else b.is_transient)]
     if not buffers:
         raise NeedsFence("it has no cluster memory", program)
-    if faulting is not None:
+    early = next((op for op in _up_to_last_barrier(program.body) if op in faulting), None)
+    if early is not None:
         message = f"this may fault, and the others of the cluster would wait for what is to be stored to @{buffers[0].name}"
-        raise NeedsFence(message, faulting)
+        raise NeedsFence(message, early)
     for buffer in buffers:
         if buffer.binding is not None or not buffer.count or buffer.dtype.element.size_bytes not in (4, 8):
             raise NeedsFence(f"@{buffer.name} is not of elements of 4 or 8 bytes", buffer)
@@ -82,6 +85,17 @@ def replicas(program: Program, target: GpuTarget, faulting: Op | None = None) ->
         message = f"@{both[0]} in storage is read and written: a barrier that hands on cluster memory does not order that"
         raise NeedsFence(message, program.buffers[both[0]])
     return Replicas(walk.buffers, workgroups, walk.most)
+
+
+def _up_to_last_barrier(body: Block) -> Iterator[Op]:
+    """The ops that a barrier of the cluster may follow, inner ones included."""
+    last = max((at for at, op in enumerate(body.ops) if any(map(_is_barrier, op.walk()))), default=-1)
+    for op in body.ops[: last + 1]:
+        yield from op.walk()
+
+
+def _is_barrier(op: Op) -> bool:
+    return op.name == "barrier" and op.attrs["scope"] in BEYOND_WORKGROUP
 
 
 class _Walk:
@@ -115,7 +129,7 @@ class _Walk:
             return max(pending, *(self.block(region, pending) for region in op.regions))
         if op.name == "call":
             raise NeedsFence("a function is called in a program that hands on cluster memory", op)
-        if op.name == "barrier":
+        if _is_barrier(op):
             return self._barrier(op, pending)
         effects = effects_of(op)
         if (effects.reads | effects.writes) & self.buffers:
@@ -125,8 +139,6 @@ class _Walk:
         return pending
 
     def _barrier(self, op: Op, pending: int) -> int:
-        if op.attrs["scope"] not in BEYOND_WORKGROUP:
-            return pending
         if self.written:
             name = min(self.written)
             message = f"@{name} in storage is written before: a barrier that hands on cluster memory does not order that"
