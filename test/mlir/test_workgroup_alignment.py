@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from support.generator import random_program
-from support.kernel_cases import kernel_cases
+from support.mlir_texts import kernel_modules
 
 from vyre_opt.ir.diagnostics import DiagnosticError
 from vyre_opt.ir.parser import parse
@@ -103,15 +103,6 @@ def emitted(modules: Sequence[Module]) -> list[str]:
             except DiagnosticError:  # an op that MLIR does not have
                 continue
     return texts
-
-
-def kernel_modules(step: int) -> list[Module]:
-    modules = []
-    for case in kernel_cases()[::step]:
-        module = Module()
-        module.add(case.make().program)
-        modules.append(module)
-    return modules
 
 
 @pytest.mark.parametrize("bare_pointers", [False, True])

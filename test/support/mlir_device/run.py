@@ -142,7 +142,8 @@ def verdict(
             after.append(outputs(driver, case[side], contents))
         except DriverError as error:
             return FAILED, f"{side}: {error}"
-    result = compared(case["buffers"], *after, tolerances)
+    ours, theirs = after
+    result = compared(case["buffers"], ours, theirs, tolerances)
     written = any(
         buffer["is_output"] and not np.array_equal(a, before)
         for buffer, a, before in zip(case["buffers"], after[0], contents, strict=True)
