@@ -13,8 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.kernel_cases import kernel_cases
 from support.mlir_device import __main__ as writing
 from support.mlir_device import run
+from support.mlir_device.cases import cases
 
 from vyre_opt.ir.parser import parse
 from vyre_opt.mlir.emit import emit_mlir
@@ -91,7 +93,35 @@ def test_a_difference_in_any_bit_is_told_from_other_bits_of_a_nan() -> None:
     buffers = [{"name": "out", "type": "f32", "is_output": True}]
     nan, other_nan, one = (np.array([bits], "u4").view("u1") for bits in (0x7FC00000, 0xFFFFFFFF, 0x3F800000))
     zero, minus_zero = (np.array([bits], "u4").view("u1") for bits in (0, 0x80000000))
-    assert run.compared(buffers, [one], [one])[0] == run.SAME
-    assert run.compared(buffers, [nan], [other_nan])[0] == run.SAME_NUMBERS
-    assert run.compared(buffers, [zero], [minus_zero])[0] == run.DIFFERENT
-    assert run.compared(buffers, [nan], [one])[0] == run.DIFFERENT
+    assert run.compared(buffers, [one], [one], [None])[0] == run.SAME
+    assert run.compared(buffers, [nan], [other_nan], [None])[0] == run.SAME_NUMBERS
+    assert run.compared(buffers, [zero], [minus_zero], [None])[0] == run.DIFFERENT
+    assert run.compared(buffers, [nan], [one], [None])[0] == run.DIFFERENT
+
+
+def test_a_tolerance_is_for_numbers_and_counted_apart() -> None:
+    buffers = [{"name": "out", "type": "f32", "is_output": True}]
+    tolerance = np.array([0.5, 0.0])
+
+    def word(ours: list[float], theirs: list[float]) -> str:
+        a, b = np.array(ours, "f4").view("u1"), np.array(theirs, "f4").view("u1")
+        return run.compared(buffers, [a], [b], [tolerance])[0]
+
+    assert word([1.0, 2.0], [1.0, 2.0]) == run.SAME
+    assert word([1.0, 2.0], [1.5, 2.0]) == run.SAME_BUT_ROUNDING
+    assert word([1.0, 2.0], [1.75, 2.0]) == run.DIFFERENT
+    assert word([1.0, 2.0], [1.5, 2.25]) == run.DIFFERENT
+    assert word([1.0, 2.0], [np.nan, 2.0]) == run.DIFFERENT
+    assert word([1.0, 2.0], [np.inf, 2.0]) == run.DIFFERENT
+
+
+def test_only_float_scans_that_look_back_have_a_tolerance() -> None:
+    """Of all kernels: any other one must agree in every bit."""
+    varying = {
+        case.name for case in kernel_cases() if case.kernel == "scan.prefix" and case.make().order_varies
+    }
+    assert {" ".join(name.split(",")[0].split()[1:]) for name in varying} == {"f32", "f64"}
+    assert all("look-back" in name or "as on the cpu" in name for name in varying)
+    chosen = [case for case in cases(0, 40, False, False) if case.name in varying]
+    assert all(any(s.tolerance is not None for s in case.storage.values()) for case in chosen)
+    assert chosen

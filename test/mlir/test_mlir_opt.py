@@ -6,8 +6,7 @@ import re
 
 import pytest
 from support.generator import random_program
-from support.kernel_cases import kernel_cases
-from support.mlir_texts import alone, module_of_text, texts
+from support.mlir_texts import alone, kernel_modules, module_of_text, texts
 from support.op_programs import op_programs
 
 from vyre_opt.ir.diagnostics import DiagnosticError, Source
@@ -31,15 +30,6 @@ def written(modules: list[Module], **options: bool) -> list[str]:
         except DiagnosticError:
             continue
     return found
-
-
-def kernel_modules(step: int) -> list[Module]:
-    modules = []
-    for case in kernel_cases()[::step]:
-        module = Module()
-        module.add(case.make().program)
-        modules.append(module)
-    return modules
 
 
 def text_modules() -> list[Module]:

@@ -1,4 +1,4 @@
-"""Modules to write as MLIR: the texts of this checkout, with their named kernels written out."""
+"""Modules to write as MLIR: the texts of this checkout, with their named kernels written out, and the shipped kernels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from vyre_opt.ir.program import Module, Program
 from vyre_opt.ir.verifier import verify
 from vyre_opt.passes.manager import PassManager
 
-__all__ = ["alone", "module_of_text", "texts"]
+from .kernel_cases import kernel_cases
+
+__all__ = ["alone", "kernel_modules", "module_of_text", "texts"]
 
 ROOT = Path(__file__).parents[2]
 MARKER = "// -----"
@@ -44,6 +46,16 @@ def module_of_text(text: str) -> Module:
     is_open = any(program.type_parameters for program in module.programs.values())
     PassManager("specialize,expand_kernels" if is_open else "expand_kernels").run(module)
     return module
+
+
+def kernel_modules(step: int) -> list[Module]:
+    """Every `step`-th case of the shipped kernels."""
+    modules = []
+    for case in kernel_cases()[::step]:
+        module = Module()
+        module.add(case.make().program)
+        modules.append(module)
+    return modules
 
 
 def alone(module: Module, program: Program) -> Module:

@@ -36,6 +36,13 @@ __all__ = ["emit_mlir"]
 GLOBAL = "1"
 """The memory space of storage behind a bare pointer."""
 
+TILE_ALIGNMENT = 16
+"""Of workgroup memory in bytes.
+
+LLVM's passes take a variable of more than 16 bytes that has no alignment of its own to have this one, and join accesses
+that follow each other by it; its PTX declares such a variable with the alignment of one element.
+"""
+
 _EMITTERS = {**VALUE_OPS, **MEMORY_OPS}
 
 
@@ -244,6 +251,9 @@ def _kernel_attributes(program: Program) -> str:
     tiles = [_buffer_text(b) for b in program.buffers.values() if b.is_workgroup]
     specs: list[Spec] = list(program.specs.values())
     if tiles:
+        # as a word behind each attribution, which is how mlir-opt 19 prints it, mlir-opt 16 does not take it
+        aligned = ", ".join([f"{{llvm.align = {TILE_ALIGNMENT} : i64}}"] * len(tiles))
+        entries.append(("workgroup_attrib_attrs", f"[{aligned}]"))
         entries.append(("vyre.workgroup_buffers", texts(tiles)))
     if specs:
         entries.append(("vyre.specs", texts([_scalar_text(spec) for spec in specs])))

@@ -23,7 +23,8 @@ class Use:
 
     `inputs`: in binding order, output buffers included.  `expected`: the only output, as an independent
     implementation computes it; each element may differ by `bound`, and NaN equals only NaN.  `read` makes one
-    array of several outputs.  `params`: the runtime scalars.
+    array of several outputs.  `params`: the runtime scalars.  `order_varies`: in which order floats are added depends on
+    timing, so two runs may differ, each within the bound.
     """
 
     program: Program
@@ -33,6 +34,7 @@ class Use:
     bound: Array | float = 0.0
     read: Callable[[Sequence[Array]], Array] | None = None
     params: Mapping[str, int] | None = None
+    order_varies: bool = False
 
     def mismatch(self, target: Dispatcher) -> str:
         """Where the target's result is beyond the bound, in words; "" if nowhere.  Raises DispatchError."""

@@ -60,6 +60,13 @@ def _scan(dtype: DataType, count: int, schedule: ScanSchedule, grid: int) -> Cal
         inputs = [x, np.zeros_like(x)]
         if schedule.look_back:
             inputs += [np.zeros(prefix_state(schedule, count, dtype), np.uint64), np.zeros(1, np.uint32)]
-        return Use(prefix(dtype, schedule), inputs, grid or prefix_grid(schedule, count), expected, bound)
+        return Use(
+            prefix(dtype, schedule),
+            inputs,
+            grid or prefix_grid(schedule, count),
+            expected,
+            bound,
+            order_varies=schedule.look_back and dtype.is_float,
+        )
 
     return make

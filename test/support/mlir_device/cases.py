@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +38,17 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """A buffer in GPU memory: its elements, extents without the lanes of vectors, and contents before the first launch."""
+    """A buffer in GPU memory: its elements, extents without the lanes of vectors, and contents before the first launch.
+
+    `tolerance`: by how much each element of an output may differ between two runs; None if it may not in any bit.
+    """
 
     name: str
     dtype: DataType
     shape: tuple[int, ...]
     contents: Array
     is_output: bool
+    tolerance: Array | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +146,15 @@ def _kernels(step: int) -> Iterator[Case]:
             array if array.size else np.zeros(shape_of(b, use.program, grid))
             for array, b in zip(arrays, buffers, strict=True)
         ]
-        yield _alone("kernel", case.name, module, use.program, grid, known, dict(use.params or {}))
+        whole = _alone("kernel", case.name, module, use.program, grid, known, dict(use.params or {}))
+        yield _tolerant(whole, 2 * np.asarray(use.bound)) if use.order_varies else whole
+
+
+def _tolerant(case: Case, tolerance: Array) -> Case:
+    """The case with a tolerance of its only output."""
+    (output,) = [storage for storage in case.storage.values() if storage.is_output]
+    tolerance = np.broadcast_to(tolerance, output.contents.shape)
+    return replace(case, storage=case.storage | {output.name: replace(output, tolerance=tolerance)})
 
 
 # --- pipelines

@@ -1,7 +1,8 @@
 """A case as run.py reads it: both PTX texts of each program, and what each of its launches passes to them.
 
     {"kind": ..., "name": ...,
-     "buffers": [{"name": ..., "key": of its bytes in arrays.npz, "type": of an element, "is_output": ...}, ...],
+     "buffers": [{"name": ..., "key": of its bytes in arrays.npz, "type": of an element, "is_output": ...,
+                  "tolerance": key of the largest differences, as f64, or null}, ...],
      "ours": {"ptx": [text, ...], "launches": [{"ptx": number, "symbol": ..., "grid": [x, y, z], "block": [x, y, z],
                                                 "shared": bytes, "args": [...]}, ...]},
      "theirs": the same}
@@ -39,14 +40,18 @@ def record(
     """`theirs`: mlir-opt's PTX by program.  The contents of buffers go into `arrays`, by keys that begin with `key`."""
     buffers = []
     for number, storage in enumerate(case.storage.values()):
+        tolerance = None if storage.tolerance is None else f"{key}.{number}.tolerance"
         buffers.append(
             {
                 "name": storage.name,
                 "key": f"{key}.{number}",
                 "is_output": storage.is_output,
                 "type": storage.dtype.element.name,
+                "tolerance": tolerance,
             }
         )
+        if tolerance is not None:
+            arrays[tolerance] = np.asarray(storage.tolerance, np.float64)
         arrays[f"{key}.{number}"] = storage.contents.view(np.uint8).reshape(-1)
     programs = {launch.program.name: launch.program for launch in case.launches}
     order = list(programs)
