@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from html import escape
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ..ir.diagnostics import Diagnostic, Location, printable, render
@@ -78,6 +77,8 @@ class Remark:
         return render(self.diagnostic())
 
     def _repr_html_(self) -> str:
+        from html import escape  # a table of two thousand names, which start-up does without
+
         return f"<pre>{escape(str(self))}</pre>"
 
 
