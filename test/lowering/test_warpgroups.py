@@ -124,6 +124,7 @@ RING = """%n = for %i = 0 to 6 step 1 iter(%acc = %sum : matrix<16x64xf32, acc>)
     barrier workgroup
     yield %z
   }"""
+THIRD = re.sub(r"%([xyz])\b", r"%\g<1>3", PRODUCT)
 AGAIN = re.sub(r"%([xyz])\b", r"%\g<1>2", PRODUCT)
 
 
@@ -165,6 +166,10 @@ ORDERS: dict[str, tuple[str, list[str]]] = {
     "a product of other sums does not wait": (
         f"{PRODUCT}\n  {AGAIN}\n  {RESULT}",
         ["mul_add", "mul_add", "wait", "matrix_store"],
+    ),
+    "two products that add to the same sums wait": (
+        f"{PRODUCT}\n  {AGAIN.replace('%sum', '%z')}\n  {THIRD.replace('%sum', '%z')}\n  {RESULT.replace('%z,', '%z2,')}",
+        ["mul_add", "wait", "mul_add", "mul_add", "wait", "matrix_store"],
     ),
     "other uses of sums wait": (
         f"{PRODUCT}\n  %twice = mul %z, %z : matrix<16x64xf32, acc>\n  {RESULT}",

@@ -250,7 +250,7 @@ MUTANTS = (
     Mutant(
         "sums are used before the wait",
         "vyre_opt/lowering/nvptx/warpgroups.py",
-        "self.replaced.update(zip(flight.sums, results, strict=True))",
+        "self.replaced.update(zip(pending.sums, results, strict=True))",
         "pass",
         WARPGROUPS,
     ),

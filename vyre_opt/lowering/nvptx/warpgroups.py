@@ -20,7 +20,7 @@ bank, neither along a row nor down a column.  Nobody sees where the elements of 
 It does for a buffer whose accesses are all products as above, at indices that are the same in the workgroup, and moves of
 at most 16 bytes that stay within a piece.  A product reads the right factor until the wait, which stands before
 
-- the first use of its sums by anything else but the next product,
+- the first use of its sums by anything else but the next product, or if two products add to them,
 - a barrier, and the end of the block,
 - a write to the buffer, unless to another place along a dimension that is no row or column: another stage.
 
@@ -198,7 +198,7 @@ class _Facts:
 
 
 @dataclass(slots=True)
-class _Flight:
+class _Pending:
     """The products of a block that may not be done yet.
 
     `sums`: their results, but for those that another one adds to; `factors`: what they read; `fresh`: the values that
@@ -224,15 +224,21 @@ class _Rewrite:
 
     def block(self, block: Block) -> None:
         out: list[Op] = []
-        flight = _Flight()
+        pending = _Pending()
         for op in block.ops:
             substitute(op, self.replaced)
             factor = self.right_factor(op)
             if factor is not None:
-                self.multiply(op, factor, flight, out)
+                total = op.operands[2]
+                if total in pending.sums and len(self.facts.uses[total]) > 1:
+                    pending = self.wait(
+                        pending, out
+                    )  # it adds in place, so the others' sums are copied first
+                    substitute(op, self.replaced)
+                self.multiply(op, factor, pending, out)
                 continue
-            if flight.sums and self.ends(flight, op):
-                flight = self.landed(flight, out)
+            if pending.sums and self.ends(pending, op):
+                pending = self.wait(pending, out)
                 substitute(op, self.replaced)
             for inner in op.regions:
                 self.block(inner)
@@ -242,8 +248,8 @@ class _Rewrite:
                 out.append(op)
             elif op.name != "matrix_load":
                 self.move(op, out)
-            flight.fresh.update(op.results)
-        self.landed(flight, out)
+            pending.fresh.update(op.results)
+        self.wait(pending, out)
         block.ops = out
 
     # --- products
@@ -254,12 +260,12 @@ class _Rewrite:
         is_load = isinstance(factor, Op) and factor.name == "matrix_load"
         return factor if is_load and factor.attrs["buffer"] in self.tiles else None  # type: ignore[union-attr, return-value]
 
-    def multiply(self, op: Op, factor: Op, flight: _Flight, out: list[Op]) -> None:
+    def multiply(self, op: Op, factor: Op, pending: _Pending, out: list[Op]) -> None:
         left, right, total = op.operands
-        is_next = total in flight.sums
-        is_fenced = bool(flight.sums) and flight.fresh.isdisjoint((left,) if is_next else (left, total))
+        is_next = total in pending.sums
+        is_fenced = bool(pending.sums) and pending.fresh.isdisjoint((left,) if is_next else (left, total))
         if not is_fenced:
-            flight.fresh.clear()
+            pending.fresh.clear()
         attrs = {
             "tile": factor.attrs["buffer"],
             "shape": (left.type.shape[0], *right.type.shape),
@@ -271,33 +277,33 @@ class _Rewrite:
         place = self.place(factor, out)
         out.append(Op(MUL_ADD, (left, place, total), op.results, attrs, (), op.loc))
         if is_next:
-            flight.sums.remove(total)
-        flight.sums.append(op.result)
-        flight.factors.append(factor)
+            pending.sums.remove(total)
+        pending.sums.append(op.result)
+        pending.factors.append(factor)
 
-    def ends(self, flight: _Flight, op: Op) -> bool:
+    def ends(self, pending: _Pending, op: Op) -> bool:
         """Whether products have to be done before an op."""
-        return op.definition.is_terminator or any(self._ends(flight, each) for each in op.walk())
+        return op.definition.is_terminator or any(self._ends(pending, each) for each in op.walk())
 
-    def _ends(self, flight: _Flight, op: Op) -> bool:
+    def _ends(self, pending: _Pending, op: Op) -> bool:
         if (
             op.name in ("barrier", "call")
             or self.right_factor(op)
-            or not set(op.operands).isdisjoint(flight.sums)
+            or not set(op.operands).isdisjoint(pending.sums)
         ):
             return True
         return "write" in op.definition.effects and any(
             op.attrs.get("buffer") == load.attrs["buffer"] and (op, load) not in self.apart
-            for load in flight.factors
+            for load in pending.factors
         )
 
-    def landed(self, flight: _Flight, out: list[Op]) -> _Flight:
+    def wait(self, pending: _Pending, out: list[Op]) -> _Pending:
         """Wait for what is not done; returns that nothing is."""
-        if flight.sums:
-            results = tuple(Value(value.name, value.type) for value in flight.sums)
-            out.append(Op(WAIT, tuple(flight.sums), results, {}, (), flight.factors[-1].loc))
-            self.replaced.update(zip(flight.sums, results, strict=True))
-        return _Flight()
+        if pending.sums:
+            results = tuple(Value(value.name, value.type) for value in pending.sums)
+            out.append(Op(WAIT, tuple(pending.sums), results, {}, (), pending.factors[-1].loc))
+            self.replaced.update(zip(pending.sums, results, strict=True))
+        return _Pending()
 
     # --- places
 

@@ -110,8 +110,8 @@ def _in_place(
     constraints = [*("=f" for _ in sums), *inputs, *(str(k) for k in range(len(sums)))]
     kind = f"{{ {', '.join(['float'] * len(sums))} }}"
     values = [*args, *(("float", value) for value in sums)]
-    made = inline_ptx(emitter, text, ",".join(constraints), values, kind)
-    return [emitter.w.emit(f"extractvalue {kind} {made}, {k}") for k in range(len(sums))]
+    results = inline_ptx(emitter, text, ",".join(constraints), values, kind)
+    return [emitter.w.emit(f"extractvalue {kind} {results}, {k}") for k in range(len(sums))]
 
 
 WARPGROUP_OPS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
