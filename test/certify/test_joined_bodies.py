@@ -35,7 +35,7 @@ class _Changed:
 
 
 def _edited(module: Module, edits: Sequence[tuple[str, str]]) -> Module:
-    text = print_program(module)
+    text = print_program(module, version=1)  # in which constants have lines of their own
     for old, new in edits:
         head, found, tail = text.rpartition(old)  # the joined program is the last one
         assert found, (old, text)
