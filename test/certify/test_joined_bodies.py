@@ -87,11 +87,11 @@ EXAMPLES = {
     "elementwise_chain": {
         "fewer elements": ("@lit : f32[2048] read_write", "@lit : f32[1024] read_write", "unknown", "declared otherwise"),
         "a buffer that stays": ("pipeline @main {\n", "pipeline @main {\n  buffer @lit : f32[2048]\n", "unknown", "stays in the pipeline"),
-        "another operand": ("add %v_1, %bias", "add %v_1, %gain", "unknown", "does not compute"),
+        "another operand": ("add %v_1, %c_1", "add %v_1, %c", "unknown", "does not compute"),
         "another constant": ("const 1.5", "const 2.5", "unknown", "does not compute"),
         "another buffer": ("%v_2 = load @even", "%v_2 = load @lit", "unknown", "not"),
         "a store that went": ("  store %s, @lit[%i] : f32\n", "", "unknown", "not a store"),
-        "a store too much": ("  %black =", "  store %v, @even[%i] : f32 %black =", "unknown", "does not compute"),
+        "a store too much": ("  %c_2 =", "  store %v, @even[%i] : f32 %c_2 =", "unknown", "does not compute"),
         "a store behind": ("store %s_2, @pixels[%i] : f32", "store %s_2, @pixels[%i] : f32 store %v, @lit[%i] : f32", "unknown", "no launch has"),
     },
 }  # fmt: skip
