@@ -75,13 +75,15 @@ class UnitSchedule:
         """Whether subgroups, four by four, multiply by the same matrix."""
         return self.beside == 1 and self.down % WARPGROUP == 0
 
+    def b_line(self, pad: int) -> int:
+        """Elements from a line of B to the next one in a stage; `pad`: those of 16 bytes."""
+        return self.wide + (0 if self.is_of_warpgroups else pad)
+
     @property
     def shared_bytes(self) -> int:
         """Workgroup memory, for elements of two bytes."""
         pad = PIECE // 2
-        stage = self.tall * (self.deep + pad) + self.deep * (
-            self.wide + (0 if self.is_of_warpgroups else pad)
-        )
+        stage = self.tall * (self.deep + pad) + self.deep * self.b_line(pad)
         strip = STRIP * (min(MOST_WIDE, self.wide // self.beside) + STRIP_PAD)
         return 2 * self.stages * stage + 4 * self.down * self.beside * strip
 
@@ -131,9 +133,7 @@ class Units:
         self.a_piece, self.b_piece = _piece(self.a_pitch, size), _piece(self.b_pitch, size)
         pad = PIECE // size
         b.buffer("tile_a", element, (s.stages, s.tall, s.deep + pad), "workgroup")
-        b.buffer(
-            "tile_b", element, (s.stages, s.deep, s.wide + (0 if s.is_of_warpgroups else pad)), "workgroup"
-        )
+        b.buffer("tile_b", element, (s.stages, s.deep, s.b_line(pad)), "workgroup")
         self.width = min(MOST_WIDE, s.wide // s.beside)
         b.buffer("strip", DataType.F32, (s.down * s.beside, STRIP, self.width + STRIP_PAD), "workgroup")
         self.accumulator = DataType.matrix(STRIP, self.width, DataType.F32, "acc")

@@ -103,7 +103,11 @@ def panelled(program: Program) -> set[str]:
 
 
 class _Facts:
-    """What is known of the ops of a program.  `products`: by the `matrix_load` of the right factor."""
+    """What is known of the ops of a program.
+
+    `uses`: the ops that have a matrix as an operand.  `sections`: the block of each op, and how many ops of it before that one
+    write, wait or have blocks.
+    """
 
     def __init__(self, program: Program, bounds: str) -> None:
         self.program = program
@@ -112,18 +116,20 @@ class _Facts:
         self.proofs = BoundsProofs(program)
         self.checks = bounds != "none"
         self.accesses: dict[str, list[Op]] = {}
-        self.uses: dict[Value, list[tuple[Op, Block]]] = {}
-        self.blocks: dict[Op, Block] = {}
+        self.uses: dict[Value, list[Op]] = {}
+        self.sections: dict[Op, tuple[Block, int]] = {}
         self._block(program.body)
 
     def _block(self, block: Block) -> None:
+        ends = 0
         for op in block.ops:
-            self.blocks[op] = block
+            self.sections[op] = block, ends
+            ends += bool(op.regions or op.definition.effects - {"read", "subgroup"})
             if "buffer" in op.attrs and op.operands:
                 self.accesses.setdefault(op.attrs["buffer"], []).append(op)
             for operand in op.operands:
                 if operand.type.is_matrix:
-                    self.uses.setdefault(operand, []).append((op, block))
+                    self.uses.setdefault(operand, []).append(op)
             for inner in op.regions:
                 self._block(inner)
 
@@ -157,16 +163,13 @@ class _Facts:
         unit = PANEL if by_rows else depth
         if row < _log2(ATOM_ROWS) or column < _log2(unit) or (by_rows and columns % PANEL) or depth > PANEL:
             return False
-        return all(self.is_product(op, load, block) for op, block in uses)
+        return all(self.is_product(op, load) for op in uses)
 
-    def is_product(self, op: Op, load: Op, block: Block) -> bool:
+    def is_product(self, op: Op, load: Op) -> bool:
         """Whether an op multiplies by a matrix loaded in its block, with nothing between that writes or waits."""
-        if op.name != "matrix_mul_add" or op.operands[1] is not load.result or self.blocks[load] is not block:
+        if op.name != "matrix_mul_add" or op.operands[1] is not load.result:
             return False
-        if op.result.type.element is not DataType.F32:
-            return False
-        between = block.ops[block.ops.index(load) : block.ops.index(op)]
-        return not any(each.regions or each.definition.effects - {"read", "subgroup"} for each in between)
+        return op.result.type.element is DataType.F32 and self.sections[op] == self.sections[load]
 
     def stays_in_piece(self, op: Op, buffer: Buffer) -> bool:
         if op.name not in ("load", "store", "copy_async"):
@@ -218,9 +221,6 @@ class _Rewrite:
         self.b = Builder.on(program)
         self.replaced: dict[Value, Value] = {}
         """Sums, with what they are after the wait."""
-        accesses = [op for name in tiles for op in facts.accesses[name]]
-        factors = [op for op in accesses if op.name == "matrix_load"]
-        self.apart = {(op, load) for load in factors for op in accesses if facts.are_apart(op, load)}
 
     def block(self, block: Block) -> None:
         out: list[Op] = []
@@ -293,7 +293,7 @@ class _Rewrite:
         ):
             return True
         return "write" in op.definition.effects and any(
-            op.attrs.get("buffer") == load.attrs["buffer"] and (op, load) not in self.apart
+            op.attrs.get("buffer") == load.attrs["buffer"] and not self.facts.are_apart(op, load)
             for load in pending.factors
         )
 
