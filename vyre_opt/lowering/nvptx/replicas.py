@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import reduce
 from math import prod
 
 from ...analysis.effects import effects_of
@@ -78,8 +79,9 @@ def replicas(program: Program, target: GpuTarget, faulting: Collection[Op] = ())
         message = f"its workgroup and cluster buffers take {used} bytes; {target.name} has {target.shared_bytes} for a workgroup"
         raise NeedsFence(message, max(buffers, key=lambda b: b.size_bytes or 0))
     walk = _Walk(program, frozenset(b.name for b in buffers), program.lanes * workgroups)
-    if walk.block(program.body, 0):
-        raise NeedsFence(f"no barrier follows the last stores to @{buffers[0].name}", buffers[0])
+    pending = walk.block(program.body, _Pending()).buffers
+    if pending:
+        raise NeedsFence(f"no barrier follows the last stores to @{min(pending)}", program.buffers[min(pending)])
     both = sorted(walk.read & walk.written)
     if both:
         message = f"@{both[0]} in storage is read and written: a barrier that hands on cluster memory does not order that"
@@ -98,8 +100,19 @@ def _is_barrier(op: Op) -> bool:
     return op.name == "barrier" and op.attrs["scope"] in BEYOND_WORKGROUP
 
 
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """What a lane has stored since the last barrier of the cluster, at most: so many words, to these buffers."""
+
+    words: int = 0
+    buffers: frozenset[str] = frozenset()
+
+    def joined(self, other: _Pending) -> _Pending:
+        return _Pending(max(self.words, other.words), self.buffers | other.buffers)
+
+
 class _Walk:
-    """Follows the control flow with the words that a lane has stored to replicas since the last barrier of the cluster.
+    """Follows the control flow with what a lane has stored to replicas since the last barrier of the cluster.
 
     `read` and `written` become the storage that is; if they have a buffer in common, a fence is needed.  Raises NeedsFence
 
@@ -116,17 +129,17 @@ class _Walk:
         self.read: set[str] = set()
         self.written: set[str] = set()
 
-    def block(self, block: Block, pending: int) -> int:
-        """The words after a block, of `pending` before it."""
+    def block(self, block: Block, pending: _Pending) -> _Pending:
+        """What is pending after a block, of `pending` before it."""
         for op in block.ops:
             pending = self._op(op, pending)
         return pending
 
-    def _op(self, op: Op, pending: int) -> int:
+    def _op(self, op: Op, pending: _Pending) -> _Pending:
         if op.name in ("for", "while"):
             return self._loop(op, pending)
         if op.regions:
-            return max(pending, *(self.block(region, pending) for region in op.regions))
+            return reduce(_Pending.joined, (self.block(region, pending) for region in op.regions), pending)
         if op.name == "call":
             raise NeedsFence("a function is called in a program that hands on cluster memory", op)
         if _is_barrier(op):
@@ -138,45 +151,47 @@ class _Walk:
         self.written |= effects.writes & self.storage
         return pending
 
-    def _barrier(self, op: Op, pending: int) -> int:
+    def _barrier(self, op: Op, pending: _Pending) -> _Pending:
         if self.written:
             name = min(self.written)
             message = f"@{name} in storage is written before: a barrier that hands on cluster memory does not order that"
             raise NeedsFence(message, op)
-        self.most = max(self.most, pending)
-        return 0
+        self.most = max(self.most, pending.words)
+        return _Pending()
 
-    def _access(self, op: Op, pending: int) -> int:
+    def _access(self, op: Op, pending: _Pending) -> _Pending:
         name = op.attrs["buffer"]
-        if op.name == "load" and not pending:
-            return 0
+        if op.name == "load" and name not in pending.buffers:
+            return pending
         if op.name == "load":
             raise NeedsFence(f"@{name} is loaded where stores to cluster memory may not have come", op)
         if op.name != "store":
             raise NeedsFence(f"{op.name} on @{name}, which lanes of other workgroups only load and store", op)
-        return self._counted(pending + (op.operands[0].type.element_bytes or 0) // WORD, op)
+        words = pending.words + (op.operands[0].type.element_bytes or 0) // WORD
+        return self._counted(_Pending(words, pending.buffers | {name}), op)
 
-    def _counted(self, pending: int, op: Op) -> int:
-        if pending * WORD * self.senders > MOST_BYTES:
+    def _counted(self, pending: _Pending, op: Op) -> _Pending:
+        if pending.words * WORD * self.senders > MOST_BYTES:
             raise NeedsFence(f"more than {MOST_BYTES} bytes may be stored between two barriers", op)
         return pending
 
-    def _loop(self, op: Op, pending: int) -> int:
+    def _loop(self, op: Op, pending: _Pending) -> _Pending:
         once = self._turn(op, pending)
-        if once > pending and not any(inner.name == "barrier" for inner in op.walk()):
+        if once.words > pending.words and not any(inner.name == "barrier" for inner in op.walk()):
             trips = _most_trips(op)
             if trips is None:
                 raise NeedsFence("stores to cluster memory in a loop without a bound", op)
-            once = self._counted(pending + (once - pending) * trips, op)
+            words = pending.words + (once.words - pending.words) * trips
+            once = self._counted(_Pending(words, once.buffers), op)
             if trips > 1:
                 self._turn(op, once)
             return once
-        most = max(pending, once)
-        if self._turn(op, most) > most:
+        most = pending.joined(once)
+        if self._turn(op, most).words > most.words:
             raise NeedsFence("each turn of the loop leaves more stores to cluster memory behind", op)
         return self.block(op.regions[0], most) if op.name == "while" else most
 
-    def _turn(self, op: Op, pending: int) -> int:
+    def _turn(self, op: Op, pending: _Pending) -> _Pending:
         for region in op.regions:
             pending = self.block(region, pending)
         return pending
