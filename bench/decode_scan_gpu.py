@@ -8,8 +8,8 @@ Base64 text is decoded and searched for literal patterns in four ways:
     in L2      the same chunk by chunk, so that what is handed over stays in the L2 cache; one graph
 
 What they find is compared with an independent search before anything is timed.  Texts are
-rotated so that none is found in the L2 cache; times are medians of events around ten runs, the
-four in turn.  --cpu measures the CPU target as well.
+rotated so that none is found in the L2 cache; times are medians of events around ten runs, which begin when all ten
+are launched, the four in turn.  --cpu measures the CPU target as well.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from gpu_timing import target
+from gpu_timing import in_rotation, seconds, target
 from measure import machine, save, today
 from scan_inputs import Corpus, corpus
 
@@ -158,14 +158,7 @@ class GpuWays:
 
     def seconds(self, runs: Sequence[Run]) -> float:
         """Seconds of a run, by events around ten that go through `runs` in turn."""
-        events = self.cupy.cuda.Event(), self.cupy.cuda.Event()
-        runs[-1]()
-        events[0].record()
-        for number in range(LAUNCHES):
-            runs[number % len(runs)]()
-        events[1].record()
-        events[1].synchronize()
-        return float(self.cupy.cuda.get_elapsed_time(*events)) / 1e3 / LAUNCHES
+        return seconds(in_rotation(runs))
 
     def copy_bandwidth(self, size: int) -> float:
         """Bytes a second of a copy, read and written."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle
 from statistics import geometric_mean, median
 from typing import Any
 
@@ -46,6 +47,12 @@ def each_round(runs: Mapping[str, Run], rounds: int) -> dict[str, list[float]]:
 def in_turn(runs: Mapping[str, Run], rounds: int = 7) -> dict[str, float]:
     """Seconds of each, medians over the rounds."""
     return {name: median(seconds) for name, seconds in each_round(runs, rounds).items()}
+
+
+def in_rotation(runs: Sequence[Callable[[], Any]]) -> Run:
+    """Each call does the next of `runs`, from the first again after the last."""
+    endless = cycle(runs)
+    return lambda: next(endless)()
 
 
 def copy_bandwidth(size: int = 1 << 30) -> float:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from gpu_timing import copy_bandwidth, in_turn, target
+from gpu_timing import copy_bandwidth, in_rotation, in_turn, target
 from measure import machine, save, today
 
 RESULT = Path(__file__).parent / "results" / "matvec_gpu.json"
@@ -57,16 +57,6 @@ def is_right(m: Any, x: Any, y: Any) -> bool:
     rows = max(1, (1 << 26) // m.shape[1])
     sums = torch.cat([((part.to(torch.int64) * wide) >> 16).sum(1) for part in m.split(rows)])
     return bool((sums.to(torch.int32) == y).all())
-
-
-def in_rotation(runs: list[Callable[[], Any]]) -> Callable[[], None]:
-    state = [0]
-
-    def run() -> None:
-        state[0] = (state[0] + 1) % len(runs)
-        runs[state[0]]()
-
-    return run
 
 
 def call(m: Any, x: Any, y: Any) -> Callable[[], None]:

@@ -114,7 +114,7 @@ def test_dfa(once: Once, size: int, table: str) -> None:
     dtype = DataType.of(table)
     rows = automaton.table.astype({"u16": np.uint16, "u32": np.uint32}[table])
     inputs = [text, rows, automaton.accept, np.zeros(size, np.uint32)]
-    for schedule in (DfaSchedule(), DfaSchedule(32, 24)):
+    for schedule in (DfaSchedule(), DfaSchedule(32, 24), DfaSchedule(64, 20, staged=True)):
         program = dfa(automaton.warmup, dtype, schedule)
         np.testing.assert_array_equal(once(program, inputs, dfa_grid(schedule, size)), expected)
     strided = dfa(automaton.warmup, dtype, DfaSchedule(32, 12, strided=True))

@@ -133,14 +133,21 @@ def test_walks_are_longer_where_warm_ups_are() -> None:
         assert all(chunk % 8 == 4 for chunk in chunks), "an even number of words: lanes share banks"
 
 
-def test_short_walks_share_lines_on_a_gpu() -> None:
-    """Those that were fastest on an H100; the longest warm-ups have a slab that fits, and no tiny tiles."""
-    fastest = {3: 4, 31: 4, 63: 12, 127: 12, 255: 20, 699: 20}
+def test_states_are_staged_on_a_gpu_where_there_is_room() -> None:
+    """The chunks that were fastest on an H200; the longest warm-ups have a slab that fits, and no tiny tiles."""
+    fastest = {3: 12, 15: 20, 42: 20, 100: 44}
     assert {warmup: dfa_schedule(warmup, "sm_90").chunk for warmup in fastest} == fastest
-    for warmup in (1024, 4096, 16384, 24000):
+    for warmup in (0, 40, 300, 2047):
         schedule = dfa_schedule(warmup, "sm_90")
+        assert schedule.staged
+        widest = 4  # bytes of a state
+        assert schedule.halo(warmup) + (1 + widest) * schedule.tile <= MAX_SLAB
+    for warmup in (2048, 4096, 16384, 24000):
+        schedule = dfa_schedule(warmup, "sm_90")
+        assert not schedule.staged
         assert schedule.tile >= 0.8 * warmup
         assert schedule.halo(warmup) + schedule.tile <= MAX_SLAB
+    assert not any(dfa_schedule(40, target).staged for target in ("cpu", "ref", ""))
 
 
 def test_of_many_of_the_widest_rows_a_multiprocessor_has_few() -> None:

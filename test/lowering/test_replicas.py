@@ -18,6 +18,7 @@ program @p workgroup({lanes}) grid(4) {{
   buffer @in : f32[64] read binding(0)
   buffer @out : f32[64] read_write binding(1) live_in live_out
   buffer @t : {type} read_write
+  buffer @u : {type} read_write
   buffer @tile : f32[64] workgroup
   %g = global_id x
   %l = local_id x
@@ -28,6 +29,7 @@ program @p workgroup({lanes}) grid(4) {{
   {lines}
 }}
 """
+STORE_OTHER, LOAD_OTHER = "store %v, @u[%g] : {type}", "%{} = load @u[%l] : f32"
 STORE, LOAD, MEET = "store %v, @t[%g] : {type}", "%{} = load @t[%l] : f32", "barrier grid"
 
 # What a lane stores between two barriers, in words; None where a fence is needed
@@ -36,6 +38,15 @@ CASES = {
     "a store into each half, which the other step reads": (
         [STORE, "for %i = 0 to 9 step 1 {", MEET, LOAD.format("a"), STORE, "}", MEET],
         1,
+    ),
+    "a store to one buffer, a load of the other": ([STORE, LOAD_OTHER.format("a"), MEET], 1),
+    "stores to two buffers by turns": (
+        ["for %i = 0 to 9 step 1 {", MEET, LOAD.format("a"), STORE_OTHER, MEET, LOAD_OTHER.format("b"), STORE, "}", MEET],
+        1,
+    ),
+    "stores to two buffers, of which a later turn loads one": (
+        [STORE_OTHER, MEET, "for %i = 0 to 9 step 1 {", LOAD_OTHER.format("a"), STORE, "if %p {", STORE_OTHER, "}", "}", MEET],
+        None,
     ),
     "stores in both ways of an if": (["if %p {", STORE, STORE, "} else {", STORE, "}", MEET], 2),
     "stores in a loop": (["for %i = %l to 16 step 4 {", STORE, "}", MEET], 4),
@@ -92,7 +103,7 @@ def test_what_can_go_without_a_fence(name: str) -> None:
     found = _replicas(lines)
     assert (found and found.words) == words
     if found is not None:
-        assert (found.buffers, found.workgroups) == ({"t"}, 4)
+        assert (found.buffers, found.workgroups) == ({"t", "u"}, 4)
 
 
 def test_elements_are_whole_words() -> None:
@@ -100,6 +111,23 @@ def test_elements_are_whole_words() -> None:
     for dtype, words in {"u32": 1, "i64": 2, "f64": 2, "vec<4 x f32>": 4, "f16": None, "u8": None}.items():
         found = _replicas([at, STORE.replace("%g", "%i"), MEET], dtype)
         assert (found and found.words) == words, dtype
+        if found is not None:
+            assert [1 << bit for bit in found.bits] == [words], "so a barrier counts once"
+
+
+def test_a_barrier_counts_the_bits_that_a_number_of_words_may_have() -> None:
+    one, four = STORE, "store %q, @t[%k] : vec<4 x f32>"
+    quad = ["%four = const 4 : u32", "%k = mul %l, %four", "%q = splat %v : vec<4 x f32>"]
+    for stores, bits in (
+        ([one], [0]),
+        ([four], [2]),
+        ([four] * 2, [2, 3]),
+        ([one, four], [0, 1, 2]),
+        ([], [0]),
+    ):
+        found = _replicas([*quad, *stores, MEET])
+        assert found is not None
+        assert [*found.bits] == bits, stores
 
 
 def test_a_workgroup_needs_a_lane_for_each_of_the_cluster() -> None:

@@ -389,7 +389,7 @@ _kernel("scan.dfa",
         "Each byte's accepting state or 0, of a byte DFA that remembers no more than `warmup` bytes before it.",
         "bytes:read table:read accept:read matches:write", {"warmup": None},
         {"bytes": _U8, "table": (DataType.U16, DataType.U32), "accept": _U32, "matches": _U32},
-        "lanes chunk")
+        "lanes chunk staged")
 _kernel("scan.prefix", "Inclusive prefix sum.", "x:read y:write", {},
         dict.fromkeys("xy", (*_U32, *_I32, DataType.F32, DataType.U64, DataType.I64, DataType.F64)),
         "lanes rounds vector look_back twice")

@@ -15,11 +15,8 @@ by shuffles within a subgroup and through @partials across subgroups, and store 
 lane reads its rows of the vectors from there for the next step.
 
 There are two lines, @even and @odd, of which a step reads one and writes the other: so one barrier a step is
-enough.  Elements of one row of all vectors are neighbours, `stride` elements from the next row.  Many vectors are two parts, one
-after the other: while the sums of the first are under way to the other workgroups, the second is multiplied.
-
-Cores do not depend on the vectors, so a lane's part of the next core is loaded ahead: at the begin of a step where the lanes
-have the registers for two, else before the sums are exchanged.
+enough.  Elements of one row of all vectors are neighbours, `stride` elements from the next row.  Cores do not depend on the
+vectors, so a lane's part of the next core is loaded before the barrier, and arrives while the workgroups wait for each other.
 """
 
 from __future__ import annotations
@@ -49,27 +46,6 @@ WELL_HELD = 40  # with less, more subgroups add up their sums; with several vect
 
 
 LINES = ("even", "odd")
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """`count` vectors from the `first` on, which are `width` elements of each row of a line: `count`, and zeros behind them."""
-
-    first: int
-    count: int
-    width: int
-
-
-def _parts(vectors: int) -> list[_Part]:
-    """Those that are done one after the other.
-
-    The sums that are sent last are waited for, so these are the fewer ones.
-    """
-    stride = vectors if vectors < 3 else -(-vectors // 4) * 4
-    last = stride // 8 * 4
-    if not last:
-        return [_Part(0, vectors, stride)]
-    return [_Part(last, vectors - last, stride - last), _Part(0, last, last)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +169,7 @@ class _Spread:
         self.scope, self.memory = ("cluster", "cluster") if vectors else ("grid", "read_write")
         self.ranks = ranks
         self.count: Value | None = None
-        self.parts = _parts(self.vectors)
-        self.stride = sum(part.width for part in self.parts)
+        self.stride = self.vectors if self.vectors < 3 else -(-self.vectors // 4) * 4
         self.lane, group = b.local_id("x"), b.workgroup_id("x")
         self.number = b.rem(group, workgroups) if vectors else group
         self.first_vector = b.mul(b.div(group, workgroups), vectors) if vectors else None
@@ -245,8 +220,6 @@ class _SpreadStep:
             self.row = b.mul(self.row, split.each)
         self.first = b.mul(spread.number, split.own)
         column = b.add(self.first, b.mul(b.rem(lane, split.across), split.vector))
-        most = max(part.count for part in spread.parts)
-        self.is_early = spread.lanes * (2 * split.held + most * split.vector + OTHERS) <= REGISTERS
         # What lies beyond is loaded from the last ones; the sums are not stored
         has_all = split.own * spread.workgroups == split.columns
         self.column = column if has_all else b.min(column, split.columns - split.vector)
@@ -271,13 +244,13 @@ class _SpreadStep:
             row = offset(b, self.row, k * self.apart)
             yield b.min(row, last), b.le(row, last)
 
-    def given(self, acc: Buffer, part: _Part) -> Iterator[list[Value]]:
-        """The elements of the vectors of a part for this lane's rows, row by row, from @acc."""
+    def given(self, acc: Buffer) -> Iterator[list[Value]]:
+        """The elements of all vectors for this lane's rows, row by row, from @acc."""
         b, first = self.b, self.spread.first_vector
         if first is None:
-            return self.elements(acc, part)
+            return self.elements(acc)
         columns: list[list[Value]] = []
-        for number in range(part.first, part.first + part.count):
+        for number in range(self.vectors):
             vector = offset(b, first, number)
             start, exists = b.mul(vector, self.split.rows), self.spread.exists(vector)
             column = []
@@ -287,20 +260,19 @@ class _SpreadStep:
             columns.append(column)
         return (list(row) for row in zip(*columns, strict=True))
 
-    def elements(self, line: Buffer | str, part: _Part) -> Iterator[list[Value]]:
+    def elements(self, line: Buffer | str) -> Iterator[list[Value]]:
         """The same from a line, or from an @acc that is one vector."""
-        b, split = self.b, self.split
+        b, split, vectors = self.b, self.split, self.vectors
         if not split.is_even:
             for row, exists in self.rows():
-                run = self.run(line, offset(b, self.scaled(row), part.first), part.count)
+                run = self.run(line, self.scaled(row), vectors)
                 yield [b.select(exists, element, b.const(0, element.type)) for element in run]
             return
-        place = offset(b, self.scaled(self.row), part.first)
-        is_single = self.spread.vectors == 1
-        together = gcd(split.each, 4) if is_single else 1  # rows that are loaded at a time
+        place = self.scaled(self.row)
+        together = gcd(split.each, 4) if vectors == 1 else 1  # rows that are loaded at a time
         for k in range(0, split.each, together):
-            run = self.run(line, offset(b, place, k * self.apart * self.stride), together * part.count)
-            yield from ([element] for element in run) if is_single else [run]
+            run = self.run(line, offset(b, place, k * self.apart * self.stride), together * vectors)
+            yield from ([element] for element in run) if vectors == 1 else [run]
 
     def scaled(self, row: Value) -> Value:
         """Where a row of a line begins."""
@@ -315,60 +287,51 @@ class _SpreadStep:
             run += elements(b, signed(b, b.load(line, offset(b, place, len(run)), lanes=lanes)))
         return run
 
-    def multiply(self, cells: Sequence[Value], rows: Iterator[list[Value]], part: _Part) -> list[Value]:
-        """This lane's sums for its columns, of each vector of a part."""
+    def multiply(self, cells: Sequence[Value], rows: Iterator[list[Value]]) -> list[Value]:
+        """This lane's sums for its columns, of each vector."""
         b = self.b
-        totals = [zero(b, self.spread.dtype, self.split.vector)] * part.count
+        totals = [zero(b, self.spread.dtype, self.split.vector)] * self.vectors
         for row, cell in zip(rows, cells, strict=True):
             factor = signed(b, cell)
             totals = [multiply_add(b, x, factor, total) for x, total in zip(row, totals, strict=True)]
         return totals
 
-    def share(self, totals: Sequence[Value], line: str, part: _Part) -> None:
+    def share(self, totals: Sequence[Value], line: str) -> None:
         """Store the sums of this workgroup's columns to a line.  Executes a barrier."""
-        b, split, lanes = self.b, self.split, self.spread.lanes
-        subgroups, width = lanes // SUBGROUP, split.own * part.width
+        b, split, stride = self.b, self.split, self.stride
+        subgroups, width = self.spread.lanes // SUBGROUP, split.own * stride
         together = SUBGROUP // split.across  # lanes of a column in a subgroup
         # as they lie in a line: for each column the sums of all vectors, and zeros behind them, so that what is sent to other
         # workgroups is as wide as can be
-        padding = [zero(b, self.spread.dtype)] * (part.width - part.count)
+        padding = [zero(b, self.spread.dtype)] * (stride - self.vectors)
         columns = zip(*(elements(b, total) for total in totals), strict=True)
         sums = [x for column in columns for x in (*column, *padding)]
         shared = shared_sums(b, sums, b.div(b.lane_id(), split.across), together, split.across)
-        mine = b.add(b.mul(b.rem(b.lane_id(), split.across), split.vector * part.width), shared.first)
-        # each part has elements of @partials of its own, so none waits for the lanes that add up those of another
-        partials = subgroups * split.own * part.first
+        mine = b.add(b.mul(b.rem(b.lane_id(), split.across), split.vector * stride), shared.first)
         with b.if_(shared.writes):
-            place = offset(b, b.add(b.mul(b.subgroup_id(), width), mine), partials)
-            stored_at_once = gcd(len(shared.values), split.vector * part.width, 4)
-            for k in range(0, len(shared.values), stored_at_once):
-                each = shared.values[k : k + stored_at_once]
-                b.store(each[0] if stored_at_once == 1 else b.vector(*each), "partials", offset(b, place, k))
+            place = b.add(b.mul(b.subgroup_id(), width), mine)
+            lanes = gcd(len(shared.values), split.vector * stride, 4)
+            for k in range(0, len(shared.values), lanes):
+                run = shared.values[k : k + lanes]
+                b.store(b.vector(*run) if lanes > 1 else run[0], "partials", offset(b, place, k))
         b.barrier("workgroup")
-        added_at_once = gcd(part.width, 4)
-        pieces = part.width // added_at_once  # of a column
-        # the last part by the last lanes: the first ones may be at work still
-        is_last = part is self.spread.parts[-1] and len(self.spread.parts) > 1
-        start = b.sub(b.const(lanes - 1), self.spread.lane) if is_last else self.spread.lane
-        with b.for_(start, split.own * pieces, lanes) as loop:
-            own = b.mul(loop.index, added_at_once) if added_at_once > 1 else loop.index
-            place = offset(b, own, partials)
-            whole = b.load("partials", place, lanes=added_at_once)
+        lanes = gcd(stride, 4)  # sums of a column that a lane adds up at a time
+        pieces = stride // lanes
+        with b.for_(self.spread.lane, split.own * pieces, self.spread.lanes) as loop:
+            own = b.mul(loop.index, lanes) if lanes > 1 else loop.index
+            whole = b.load("partials", own, lanes=lanes)
             for subgroup in range(1, subgroups):
-                other = b.load("partials", offset(b, place, subgroup * width), lanes=added_at_once)
-                whole = b.add(whole, other)
+                whole = b.add(whole, b.load("partials", b.add(own, subgroup * width), lanes=lanes))
             column = b.add(self.first, b.div(loop.index, pieces) if pieces > 1 else loop.index)
             with b.if_(b.lt(column, split.columns)):
-                place = offset(b, self.scaled(column), part.first)
-                if pieces > 1:
-                    place = b.add(place, b.mul(b.rem(loop.index, pieces), added_at_once))
-                b.store(whole, line, place)
+                start = self.scaled(column)
+                piece = b.mul(b.rem(loop.index, pieces), lanes) if pieces > 1 else 0
+                b.store(whole, line, b.add(start, piece) if pieces > 1 else start)
 
     def begin(self, acc: Buffer) -> None:
-        """Emit the step that reads @acc."""
+        """Emit the step that reads @acc, the first of all."""
         cells = self.load(self.b.const(0))
-        for part in self.spread.parts:
-            self.share(self.multiply(cells, self.given(acc, part), part), LINES[1], part)
+        self.share(self.multiply(cells, self.given(acc)), LINES[1])
 
     def repeat(self, times: int, done: int) -> None:
         """Emit `times` steps, after `done` earlier ones: a loop of two, which read one line each, and the one that is left."""
@@ -377,28 +340,20 @@ class _SpreadStep:
         if times > 1:
             with b.for_(0, times // 2, carry=cells) as loop:
                 first = b.mul(loop.index, 2)
-                following = self.step(loop.args, done, b.add(first, 1))
+                between = self.step(loop.args, done, b.add(first, 1))
                 # clamped: there is no core after the last
-                loop.yield_(*self.step(following, done + 1, b.min(b.add(first, 2), times - 1)))
+                loop.yield_(*self.step(between, done + 1, b.min(b.add(first, 2), times - 1)))
             cells = loop.results
         if times % 2:
             self.step(cells, done, None)
 
-    def step(self, cells: Sequence[Value], done: int, following: Value | None) -> Sequence[Value]:
-        """Emit a step with the core `cells`, after `done` earlier ones; gives the core with the number `following`."""
+    def step(self, cells: Sequence[Value], done: int, following: Value | None) -> list[Value]:
+        """Emit a step by the core in `cells`, after `done` earlier ones; gives the core with the number `following`."""
         b = self.b
         before, after = LINES[done % 2], LINES[1 - done % 2]
-        fetched: Sequence[Value] = ()
-
-        def fetch() -> Sequence[Value]:
-            return () if following is None else self.load(b.add(b.mul(following, self.size), self.start))
-
-        if self.is_early:
-            fetched = fetch()
         self.spread.barrier()
-        for part in self.spread.parts:
-            totals = self.multiply(cells, self.elements(before, part), part)
-            if not self.is_early and part is self.spread.parts[-1]:
-                fetched = fetch()
-            self.share(totals, after, part)
+        totals = self.multiply(cells, self.elements(before))
+        # loaded before the sums are exchanged; the barrier of the next step hides the wait
+        fetched = [] if following is None else self.load(b.add(b.mul(following, self.size), self.start))
+        self.share(totals, after)
         return fetched

@@ -10,10 +10,15 @@ bytes before its chunk, which brings it into the right state, and through its ch
 
 With a chunk of an odd number of words the lanes of a subgroup read different banks.  Where only the
 matches are wanted, and not a number for every byte, the program of `search` writes much less.
+
+Numbers that lanes write at once are a chunk apart, in as many cache lines.  A schedule that is `staged` collects the states of
+a tile in workgroup memory, from where neighbouring lanes write the numbers of neighbouring bytes; so chunks may be long, and
+the warm-up is walked less often.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -21,7 +26,7 @@ from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
 from ..lowering.nvptx.targets import STATIC_SHARED_BYTES
-from .collective import as_type, guarded
+from .collective import as_type, elements, guarded
 from .targets import is_gpu
 from .tiles import each_tile, tiles_of
 
@@ -30,22 +35,24 @@ __all__ = ["DfaSchedule", "dfa", "dfa_grid", "dfa_schedule"]
 MAX_SLAB = STATIC_SHARED_BYTES
 UNIT = 4  # bytes that a lane copies at once
 
-# (longest warm-up, lanes, chunk) as measured on an H100 and on the CPU target; the first row that fits is used.
-# A byte takes 1 + warmup / chunk steps, which is for long chunks.  Against them on a GPU: the lanes of a
-# subgroup store 4 bytes each, `chunk` numbers apart, so a store touches min(32, chunk) cache lines, and
-# longer chunks leave too few lanes.  On the CPU target stores do not depend on the chunk.
-_GPU = ((39, 64, 4), (223, 32, 12), (700, 64, 20), (MAX_SLAB, 32, 20))
+# (longest warm-up, lanes, chunk) as measured; the first row that fits is used.  A byte takes 1 + warmup / chunk steps, which is
+# for long chunks.  Against them on a GPU: the states of a tile are in workgroup memory, and with long chunks fewer tiles are.
+# Without room there, the lanes of a subgroup store 4 bytes each, `chunk` numbers apart, so a store touches min(32, chunk)
+# cache lines.  On the CPU target stores do not depend on the chunk.
+_STAGED = ((7, 64, 12), (63, 64, 20), (255, 128, 44), (2047, 128, 60))  # on an H200
+_GPU = ((39, 64, 4), (223, 32, 12), (700, 64, 20), (MAX_SLAB, 32, 20))  # on an H100
 _CPU = ((64, 32, 508), (MAX_SLAB, 32, 1020))
 _OTHERS = ((256, 128, 108), (MAX_SLAB, 32, 1020))
 
 
 @dataclass(frozen=True)
 class DfaSchedule:
-    """`lanes`: of a workgroup.  `chunk`: bytes of a lane, a multiple of 4.  `strided`: right for every grid."""
+    """`lanes`: of a workgroup.  `chunk`: bytes of a lane, a multiple of 4.  `strided`: right for every grid.  `staged`: see above."""
 
     lanes: int = 128
     chunk: int = 108
     strided: bool = False
+    staged: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.lanes <= 1024 or self.chunk < UNIT or self.chunk % UNIT:
@@ -64,11 +71,18 @@ class DfaSchedule:
 
 def dfa_schedule(warmup: int, target: str = "", strided: bool = False) -> DfaSchedule:
     """Longer chunks for a longer warm-up, since a lane walks the warm-up once for each chunk."""
-    choices = _GPU if is_gpu(target) else _CPU if target == "cpu" else _OTHERS
-    lanes, chunk = next((row[1:] for row in choices if warmup <= row[0]), choices[-1][1:])
-    if is_gpu(target):  # a tile should not be much shorter than the halo that is copied for it
+    if not is_gpu(target):
+        return DfaSchedule(*_row(_CPU if target == "cpu" else _OTHERS, warmup), strided)
+    staged = warmup <= _STAGED[-1][0]
+    lanes, chunk = _row(_STAGED if staged else _GPU, warmup)
+    if not staged:  # a tile should not be much shorter than the halo that is copied for it
         chunk += 2 * UNIT * max(0, (warmup // lanes - chunk) // (2 * UNIT))
-    return DfaSchedule(lanes, chunk, strided)
+    return DfaSchedule(lanes, chunk, strided, staged)
+
+
+def _row(choices: Sequence[tuple[int, int, int]], warmup: int) -> tuple[int, int]:
+    _, lanes, chunk = next((row for row in choices if warmup <= row[0]), choices[-1])
+    return lanes, chunk
 
 
 def dfa_grid(schedule: DfaSchedule, count: int) -> int:
@@ -85,8 +99,11 @@ def dfa(warmup: int, table_dtype: DataType = DataType.U16, schedule: DfaSchedule
     """
     schedule = schedule or dfa_schedule(warmup)
     slab = schedule.halo(warmup) + schedule.tile
-    if slab > MAX_SLAB:
-        raise ValueError(f"a slab of {slab} bytes for a warm-up of {warmup} is more than {MAX_SLAB}")
+    states = schedule.tile * (table_dtype.size_bytes or 0) if schedule.staged else 0
+    if slab + states > MAX_SLAB:
+        raise ValueError(
+            f"{slab + states} bytes in workgroup memory for a warm-up of {warmup} are more than {MAX_SLAB}"
+        )
     b = Builder("dfa", workgroup=schedule.lanes)
     emitter = _DfaEmitter(b, warmup, schedule, table_dtype, slab)
     count = b.len(emitter.bytes, name="n")
@@ -95,6 +112,9 @@ def dfa(warmup: int, table_dtype: DataType = DataType.U16, schedule: DfaSchedule
         emitter.fill(start, count)
         b.barrier("workgroup")
         emitter.walk(start, count)
+        if schedule.staged:
+            b.barrier("workgroup")
+            emitter.write(start, count)
         if schedule.strided:
             b.barrier("workgroup")
     return b.finish(verify=False)
@@ -112,6 +132,7 @@ class _DfaEmitter:
         self.accept = b.buffer("accept", DataType.U32, None, "read", 2)
         self.matches = b.buffer("matches", DataType.U32, None, "write", 3, live_out=True)
         self.slab = b.buffer("slab", DataType.U8, slab, "workgroup")
+        self.states = b.buffer("states", table_dtype, schedule.tile, "workgroup") if schedule.staged else None
         self.halo = schedule.halo(warmup)
         self.lane = b.local_id("x", name="lane")
 
@@ -146,27 +167,77 @@ class _DfaEmitter:
 
     def walk(self, start: Value, count: Value) -> None:
         """Walk over the lane's warm-up and chunk; the text has `count` bytes."""
-        b, warmup = self.b, self.warmup
-        offset = b.mul(self.lane, self.schedule.chunk)
-        chunk = b.add(start, offset, name="chunk")
+        b, chunk = self.b, self.schedule.chunk
+        offset = b.mul(self.lane, chunk)
+        place = b.add(start, offset, name="chunk")
         spot = b.add(offset, self.halo, name="spot")
-        state = b.const(0)
-        if warmup:
-            before = b.sub(chunk, warmup)  # wraps where the text begins
-            spot_before = b.sub(spot, warmup)
-            with b.for_(0, warmup, carry=[state]) as loop:
-                walked = self.step(loop.args[0], b.add(spot_before, loop.index))
-                exists = b.lt(b.add(before, loop.index), count)
-                loop.yield_(b.select(exists, walked, 0))  # before the text begins, stay at the root
-            state = loop.result
-        with b.for_(0, self.schedule.chunk, carry=[state]) as loop:
-            walked = self.step(loop.args[0], b.add(spot, loop.index))
-            place = b.add(chunk, loop.index)
-            with b.if_(b.lt(place, count)):
-                b.store(b.load(self.accept, walked), self.matches, place)
-            loop.yield_(walked)
+        state = self.warmed_up(place, spot, count)
+        if self.states is not None:
+            states = self.states
+            with b.for_(0, chunk, UNIT, carry=[state]) as loop:
+                walked = self.walk_unit(loop.args[0], b.add(spot, loop.index))
+                octets = b.vector(*(as_type(b, each, states.dtype) for each in walked))
+                b.store(octets, states, b.add(offset, loop.index))
+                loop.yield_(walked[-1])
+            return
+        with b.for_(0, chunk, carry=[state]) as loop:
+            walked_to = self.step(loop.args[0], self.octet(b.add(spot, loop.index)))
+            self.put(walked_to, b.add(place, loop.index), count)
+            loop.yield_(walked_to)
 
-    def step(self, state: Value, place: Value) -> Value:
+    def warmed_up(self, place: Value, spot: Value, count: Value) -> Value:
+        """The state before the byte at `place` of the text, which is at `spot` of the slab."""
+        b, warmup = self.b, self.warmup
+        if not warmup:
+            return b.const(0)
+        if self.states is None:
+            first, first_spot = b.sub(place, warmup), b.sub(spot, warmup)  # wraps where the text begins
+            with b.for_(0, warmup, carry=[b.const(0)]) as loop:
+                walked = self.step(loop.args[0], self.octet(b.add(first_spot, loop.index)))
+                exists = b.lt(b.add(first, loop.index), count)
+                loop.yield_(b.select(exists, walked, 0))  # before the text begins, stay at the root
+            return loop.result
+        before = -(-warmup // UNIT) * UNIT
+        first, first_spot = b.sub(place, before), b.sub(spot, before)
+        with b.for_(0, before, UNIT, carry=[b.const(0)]) as loop:
+            *_, last = self.walk_unit(loop.args[0], b.add(first_spot, loop.index))
+            loop.yield_(b.select(b.lt(b.add(first, loop.index), count), last, 0))
+        return loop.result
+
+    def walk_unit(self, state: Value, spot: Value) -> list[Value]:
+        """The states after each byte of the unit at `spot` of the slab."""
+        b, states = self.b, list[Value]()
+        for octet in elements(b, b.load(self.slab, spot, lanes=UNIT)):
+            state = self.step(state, b.cast(octet, DataType.U32))
+            states.append(state)
+        return states
+
+    def octet(self, spot: Value) -> Value:
+        return self.b.cast(self.b.load(self.slab, spot), DataType.U32)
+
+    def step(self, state: Value, octet: Value) -> Value:
         b = self.b
-        byte = b.cast(b.load(self.slab, place), DataType.U32)
-        return as_type(b, b.load(self.table, b.add(b.mul(state, 256), byte)), DataType.U32)
+        return as_type(b, b.load(self.table, b.add(b.mul(state, 256), octet)), DataType.U32)
+
+    def put(self, state: Value, place: Value, count: Value) -> None:
+        b = self.b
+        with b.if_(b.lt(place, count)):
+            b.store(b.load(self.accept, state), self.matches, place)
+
+    def write(self, start: Value, count: Value) -> None:
+        """Write the numbers of the tile's states, of a unit by each lane in a round."""
+        b, lanes = self.b, self.schedule.lanes
+        assert self.states is not None
+        states = self.states
+        with b.for_(0, self.schedule.chunk // UNIT) as loop:
+            spot = b.mul(b.add(b.mul(loop.index, lanes), self.lane), UNIT)
+            place = b.add(start, spot)
+            walked = [
+                as_type(b, each, DataType.U32) for each in elements(b, b.load(states, spot, lanes=UNIT))
+            ]
+            with b.if_(b.le(b.add(place, UNIT), count)) as branch:
+                numbers = b.vector(*(b.load(self.accept, state) for state in walked))
+                b.store(numbers, self.matches, place)
+            with branch.else_():
+                for k, state in enumerate(walked):
+                    self.put(state, b.add(place, k) if k else place, count)

@@ -20,14 +20,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..ir.builder import Builder
-from ..ir.program import Program, Value
+from ..ir.program import Buffer, Program, Value
 from ..ir.types import DataType
 from ..lowering.nvptx.targets import STATIC_SHARED_BYTES
 from .chunk_walk import ChunkWalk
 from .collective import SUBGROUP, claimed_slots, offset
 from .decode import Values, sextets
 from .targets import is_gpu
-from .text_units import ENCODINGS, Encoding, fill_slab, values_by_table
+from .text_units import ENCODINGS, Encoding, fill_slab, looked_up
 
 __all__ = [
     "MAX_SLAB",
@@ -47,6 +47,7 @@ RESIDENT = (
     132 * 2048
 )  # lanes that an H100 runs at once: a search takes 32 registers, which allows all of them
 FULL = 0.7  # of these lanes at work, from which on an H200 is up to 6 % faster with larger workgroups
+AHEAD = 3  # units that a lane loads before it decodes them, so that it waits once for DRAM
 NEAR, FEW_BYTES = 32, 3 << 19  # rows in workgroup memory, for so many decoded bytes at most
 
 
@@ -163,7 +164,7 @@ class _Search:
         self.hit_count = b.buffer("found", DataType.U64, 1, "read_write", 5, live_in=True, live_out=True)
         self.decoded = b.buffer("decoded", DataType.U32, words, "read_write")
         self.lane = b.local_id("x", name="lane")
-        self.values = encoding.values or sextets
+        self.values: Buffer | None = None
         self.walk = ChunkWalk(
             b, self.table, self.depth, self.decoded, schedule.lanes, schedule.chunk, schedule.near, warmup,
             self.lane, self.report,
@@ -180,15 +181,22 @@ class _Search:
             with b.if_(b.lt(four, 64)):
                 characters = b.add(b.mul(four, 0x04040404), 0x03020100)
                 b.store(b.bitcast(values(b, characters), OCTETS), table, b.mul(four, 4))
-        self.values = values_by_table(table)
+        self.values = table
 
     def fill(self, tile: Value, slab: Value, words: int) -> None:
         """Decode the units of the tile's slab, which begins at the word `slab`."""
         b, codec, schedule = self.b, self.encoding, self.schedule
         fill_slab(
             b, codec, self.text, self.decoded, self.lane, schedule.lanes, tile, schedule.tile // codec.bytes,
-            slab, words, lambda unit, text: codec.decode(b, text, self.values),
+            slab, words, self.words_of, ahead=AHEAD if schedule.lookup else 1,
         )  # fmt: skip
+
+    def words_of(self, unit: Value, text: Value) -> list[Value]:
+        """The words of a unit."""
+        b, codec = self.b, self.encoding
+        if self.values is None:
+            return codec.decode(b, text, codec.values or sextets)
+        return codec.join(b, [b.cast(value, DataType.U32) for value in looked_up(b, text, self.values)])
 
     def report(self, place: Value, states: Sequence[Value], hit: Value) -> None:
         """Append the subgroup's hits to the list, with one atomic addition to @found."""

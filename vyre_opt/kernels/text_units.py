@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from itertools import pairwise
 
 from ..ir.builder import Builder
 from ..ir.program import Buffer, Value
@@ -11,16 +13,18 @@ from ..ir.types import DataType
 from .collective import elements, guarded
 from .decode import Values, base64_bytes, base64_characters, digits, from_base64, from_hex, sextets
 
-__all__ = ["CHARACTERS", "ENCODINGS", "Encoding", "fill_slab", "load_unit", "values_by_table"]
+__all__ = ["CHARACTERS", "ENCODINGS", "Encoding", "fill_slab", "load_unit", "looked_up", "values_by_table"]
 
 CHARACTERS = 16
+OCTETS = DataType.vec(DataType.U8, 4)
 
 
 @dataclass(frozen=True)
 class Encoding:
     """An encoding: `decode` turns a unit of 16 characters into `bytes` bytes, in u32 words.
 
-    `values`: the value of each of four characters in a u32; None for raw text, which is bytes already.
+    `values`: the value of each of four characters in a u32; None for raw text, which is bytes already.  `join`: the words of a
+    unit from the values of its characters, each in a u32.
     `count`: the number of bytes that a text encodes.  `zero`: a character whose bits are zeros.
     """
 
@@ -28,6 +32,7 @@ class Encoding:
     bytes: int
     decode: Callable[[Builder, Value, Values], list[Value]]
     values: Values | None
+    join: Callable[[Builder, Sequence[Value]], list[Value]]
     count: Callable[[Builder, Buffer], Value]
     zero: int
 
@@ -36,26 +41,49 @@ def _raw_words(b: Builder, words: Value, values: Values) -> list[Value]:
     return elements(b, words)
 
 
+def _raw_join(b: Builder, values: Sequence[Value]) -> list[Value]:
+    return [joined(b, values[k : k + 4][::-1], 8) for k in range(0, len(values), 4)]
+
+
+def _hex_join(b: Builder, digits: Sequence[Value]) -> list[Value]:
+    return _raw_join(b, [joined(b, digits[k : k + 2], 4) for k in range(0, len(digits), 2)])
+
+
+def _base64_join(b: Builder, values: Sequence[Value]) -> list[Value]:
+    """12 bytes from four groups of 24 bits, whose first byte is the highest."""
+    groups = [joined(b, values[k : k + 4], 6) for k in range(0, len(values), 4)]
+    pairs = [b.bitcast(b.vector(*pair), DataType.vec(DataType.U8, 8)) for pair in pairwise(groups)]
+    orders = ((2, 1, 0, 6), (1, 0, 6, 5), (0, 6, 5, 4))
+    words = (b.permute(pair, b.const(order, OCTETS)) for pair, order in zip(pairs, orders, strict=True))
+    return [b.bitcast(word, DataType.U32) for word in words]
+
+
+def joined(b: Builder, values: Sequence[Value], bits: int) -> Value:
+    """A number of so many bits for each of `values`, the first one highest."""
+    return reduce(lambda high, low: b.add(b.mul(high, 1 << bits), low), values)
+
+
 def _base64_count(b: Builder, text: Buffer) -> Value:
     return base64_bytes(b, base64_characters(b, text))
 
 
 ENCODINGS = {
-    "raw": Encoding("raw", 16, _raw_words, None, lambda b, text: b.len(text), 0),
-    "hex": Encoding("hex", 8, from_hex, digits, lambda b, text: b.div(b.len(text), 2), ord("0")),
-    "base64": Encoding("base64", 12, from_base64, sextets, _base64_count, ord("A")),
+    "raw": Encoding("raw", 16, _raw_words, None, _raw_join, lambda b, text: b.len(text), 0),
+    "hex": Encoding("hex", 8, from_hex, digits, _hex_join, lambda b, text: b.div(b.len(text), 2), ord("0")),
+    "base64": Encoding("base64", 12, from_base64, sextets, _base64_join, _base64_count, ord("A")),
 }
 
 
 def values_by_table(table: Buffer) -> Values:
     """Decoding by a u8[256] with the value of each character: a load for each, but little arithmetic."""
 
-    def looked_up(b: Builder, words: Value) -> Value:
-        octets = elements(b, b.bitcast(words, DataType.vec(DataType.U8, 4 * words.type.lanes)))
-        values = [b.load(table, b.cast(octet, DataType.U32)) for octet in octets]
-        return b.bitcast(b.vector(*values), words.type)
+    return lambda b, words: b.bitcast(b.vector(*looked_up(b, words, table)), words.type)
 
-    return looked_up
+
+def looked_up(b: Builder, words: Value, table: Buffer) -> list[Value]:
+    """For each character of `words`, four in a u32, what the table has, of its type."""
+    octets = elements(b, b.bitcast(words, DataType.vec(DataType.U8, 4 * words.type.lanes)))
+    return [b.load(table, b.cast(octet, DataType.U32)) for octet in octets]
 
 
 def fill_slab(
@@ -71,64 +99,85 @@ def fill_slab(
     words: int,
     decode: Callable[[Value, Value], list[Value]],
     filler: int = 0,
+    ahead: int = 1,
 ) -> None:
     """Decode units into `words` words of a slab, neighbouring ones by neighbouring lanes; the last round may be short.
 
     `units`: of a tile, whose number is `tile`.  `start`: the first word, None for 0.  `decode`: gets the number of a unit and its
-    characters.  `filler`: a character that stands beyond the end of the text.
+    characters.  `filler`: a character that stands beyond the end of the text.  `ahead`: units that a lane loads before it decodes
+    them.
     """
     size = encoding.bytes // 4
-    characters = b.len(text, name="characters")
-    whole = b.div(characters, CHARACTERS, name="whole")
-    mine, spot = b.add(b.mul(tile, units), lane), b.mul(lane, size)
-    if start is not None:
-        spot = b.add(start, spot)
+    whole = b.div(b.len(text, name="characters"), CHARACTERS, name="whole")
+    first = b.mul(tile, units)
+
+    def put(number: Value, decoded: Sequence[Value]) -> None:
+        """Store the words of the unit with a number in the tile."""
+        place = b.mul(number, size)
+        if start is not None:
+            place = b.add(start, place)
+        for k, word in enumerate(decoded):
+            b.store(word, slab, b.add(place, k) if k else place)
+
+    def fill_rounds(before: Value, count: int) -> None:
+        numbers = [b.add(before, k * lanes) if k else before for k in range(count)]
+        numbered = [(number, b.add(first, number)) for number in numbers]
+        texts = [load_unit(b, text, unit, whole, filler) for _, unit in numbered]
+        for (number, unit), characters in zip(numbered, texts, strict=True):
+            put(number, decode(unit, characters))
+
     rounds, rest = divmod(words // size, lanes)
-
-    def fill_round(number: Value | int) -> None:
-        ahead = b.mul(number, lanes) if isinstance(number, Value) else b.const(number * lanes)
-        unit = b.add(mine, ahead)
-        for k, word in enumerate(decode(unit, load_unit(b, text, unit, whole, characters, filler))):
-            b.store(word, slab, b.add(b.add(spot, b.mul(ahead, size)), k))
-
-    if rounds:
-        with b.for_(0, rounds) as loop:
-            fill_round(loop.index)
+    blocks, odd = divmod(rounds, ahead)
+    if blocks:
+        with b.for_(0, blocks) as loop:
+            fill_rounds(b.add(lane, b.mul(loop.index, ahead * lanes)), ahead)
+    if odd:
+        fill_rounds(b.add(lane, blocks * ahead * lanes), odd)
     if rest:
         with b.if_(b.lt(lane, rest)):
-            fill_round(rounds)
+            fill_rounds(b.add(lane, rounds * lanes), 1)
+    # the unit in which the text ends, by the lane that stored it as one of fillers
+    with b.if_(b.lt(b.sub(whole, first), words // size)):
+        decoded = decode(whole, last_unit(b, text, whole, filler))
+
+        def put_last(number: Value) -> None:
+            with b.if_(b.eq(b.add(first, number), whole)):
+                put(number, decoded)
+
+        if rounds:
+            with b.for_(0, rounds) as loop:
+                put_last(b.add(lane, b.mul(loop.index, lanes)))
+        if rest:
+            with b.if_(b.lt(lane, rest)):
+                put_last(b.add(lane, rounds * lanes))
 
 
-def load_unit(
-    b: Builder, text: Buffer, unit: Value, whole: Value, characters: Value, filler: int = 0
-) -> Value:
-    """The characters of a unit, four in a u32, with `filler` beyond the end of the text.
-
-    `characters`: of @text; `whole`: its whole units.
-    """
+def load_unit(b: Builder, text: Buffer, unit: Value, whole: Value, filler: int = 0) -> Value:
+    """The characters of a unit, four in a u32; all are `filler` for one that is not among the `whole` ones of @text."""
     words = DataType.vec(DataType.U32, CHARACTERS // 4)
-    fill = int.from_bytes(bytes([filler]) * 8, "little")
 
     def read() -> Value:
         return b.bitcast(b.load(text, b.mul(unit, CHARACTERS), lanes=CHARACTERS), words)
 
-    def edge() -> Value:
-        return guarded(b, b.eq(unit, whole), part, (lambda: _all(b, fill)) if filler else 0)
+    return guarded(b, b.lt(unit, whole), read, (lambda: _all(b, _repeated(filler))) if filler else 0)
 
-    def part() -> Value:
-        """Read character by character, each shifted into the top byte of a 128-bit number."""
-        start = b.mul(unit, CHARACTERS)
-        none = b.const(fill, DataType.U64)
-        with b.for_(0, CHARACTERS, carry=[none, none]) as loop:
-            place = b.add(start, loop.index)
-            inside = b.lt(place, characters)
-            character = guarded(b, inside, lambda: b.cast(b.load(text, place), DataType.U64), filler)
-            low, high = loop.args
-            low = b.or_(b.shr(low, 8), b.shl(high, 56))
-            loop.yield_(low, b.or_(b.shr(high, 8), b.shl(character, 56)))
-        return b.bitcast(b.vector(*loop.results), words)
 
-    return guarded(b, b.lt(unit, whole), read, edge)
+def last_unit(b: Builder, text: Buffer, whole: Value, filler: int = 0) -> Value:
+    """The characters behind the `whole` units of @text, and fillers: each is shifted into the top byte of a 128-bit number."""
+    start, characters = b.mul(whole, CHARACTERS), b.len(text)
+    none = b.const(_repeated(filler), DataType.U64)
+    with b.for_(0, CHARACTERS, carry=[none, none]) as loop:
+        place = b.add(start, loop.index)
+        inside = b.lt(place, characters)
+        character = guarded(b, inside, lambda: b.cast(b.load(text, place), DataType.U64), filler)
+        low, high = loop.args
+        low = b.or_(b.shr(low, 8), b.shl(high, 56))
+        loop.yield_(low, b.or_(b.shr(high, 8), b.shl(character, 56)))
+    return b.bitcast(b.vector(*loop.results), DataType.vec(DataType.U32, CHARACTERS // 4))
+
+
+def _repeated(character: int) -> int:
+    return int.from_bytes(bytes([character]) * 8, "little")
 
 
 def _all(b: Builder, fill: int) -> Value:

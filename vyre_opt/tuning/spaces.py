@@ -99,7 +99,7 @@ GPU: dict[str, Products] = {
         {"lanes": _WIDE[:4], "rounds": _TO_16, "vector": _TO_8, "look_back": (1,), "twice": (0,)},
         {"lanes": (256, 1024), "rounds": (2, 8), "vector": (4,), "look_back": (0,), "twice": (0,)},
     ),
-    "scan.dfa": ({"lanes": _LANES[:5], "chunk": (4, *_CHUNKS)},),
+    "scan.dfa": ({"lanes": _LANES[:5], "chunk": (4, *_CHUNKS), "staged": (0, 1)},),
     "tt.contract_step": (
         {**_COLUMNS, "lanes": _FINE, "unroll": (*_TO_16, 32)},
         {
@@ -169,7 +169,7 @@ CPU: dict[str, Products] = {
         },
         {"lanes": _LANES[:4], "rounds": _TO_8, "vector": (1, 4), "look_back": (0, 1), "twice": (0,)},
     ),
-    "scan.dfa": ({"lanes": _LANES[:4], "chunk": _CHUNKS},),
+    "scan.dfa": ({"lanes": _LANES[:4], "chunk": _CHUNKS, "staged": (0,)},),
     "tt.contract_step": (
         {**_COLUMNS, "lanes": _FINE[:8], "unroll": _TO_16},
         {**_COLUMNS, "lanes": (32,), "unroll": _TO_16, "streamed": (256, 1024, 2048, 4096)},

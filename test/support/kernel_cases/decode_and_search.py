@@ -29,6 +29,13 @@ ENCODE: dict[str, Callable[[bytes], bytes]] = {
 PATTERNS = (b"ab", b"bca", b"c" * 9, b"abcabcab", b"b")
 LONG = (b"".join(random.Random(700).choices((b"a", b"b", b"c"), k=700)),)
 SMALL = DfaSchedule(32, 24)
+DFA_SCHEDULES = (
+    (DfaSchedule(), 0),
+    (SMALL, 0),
+    (DfaSchedule(32, 12, strided=True), 3),
+    (DfaSchedule(64, 20, staged=True), 0),
+    (DfaSchedule(32, 12, strided=True, staged=True), 3),
+)
 
 Build = Callable[[DecodeSchedule], Program]
 
@@ -37,11 +44,15 @@ def decode_and_search_cases() -> Iterator[KernelCase]:
     yield from _decodes()
     for size in (1, 2, 31, 33, 1000, 14000):
         for table in (np.uint16, np.uint32):
-            for schedule, grid in ((DfaSchedule(), 0), (SMALL, 0), (DfaSchedule(32, 12, strided=True), 3)):
-                what = f"{size} bytes, {np.dtype(table)}, {schedule.lanes} x {schedule.chunk}, grid {grid or 'own'}"
+            for schedule, grid in DFA_SCHEDULES:
+                form = f"{schedule.lanes} x {schedule.chunk}{', staged' if schedule.staged else ''}"
+                what = f"{size} bytes, {np.dtype(table)}, {form}, grid {grid or 'own'}"
                 yield KernelCase("scan.dfa", what, _dfa(size, PATTERNS, schedule, grid, table))
     yield KernelCase("scan.dfa", "single bytes", _dfa(500, (b"a",), SMALL))
     yield KernelCase("scan.dfa", "patterns of 700 bytes", _dfa(40000, LONG, dfa_schedule(699)))
+    yield KernelCase(
+        "scan.dfa", "patterns of 700 bytes, staged", _dfa(40000, LONG, dfa_schedule(699, "sm_90"))
+    )
     for encoding in ENCODINGS:
         for size in (1, 770, 30000):
             for searching in (SearchSchedule(), SearchSchedule(32, 12)):

@@ -91,7 +91,7 @@ def arrive_and_wait(emitter: FunctionEmitter) -> None:
     own = _object(emitter, passed)
     sent, total = w.emit(f"load i32, ptr {SENT}"), "0"
     # This also is the barrier of the workgroup.  Without stores before it there is nothing to add up, but to wait for
-    for bit in range(max(1, replicas.words.bit_length())):
+    for bit in replicas.bits:
         has_bit = w.emit(f"trunc i32 {w.emit(f'lshr i32 {sent}, {bit}')} to i1")
         lanes = w.call("llvm.nvvm.barrier.cta.red.popc.all", "i32", [("i32", "0"), ("i1", has_bit)])
         total = w.emit(f"add i32 {total}, {w.emit(f'shl i32 {lanes}, {bit}')}")

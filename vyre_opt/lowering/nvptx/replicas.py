@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import reduce
-from math import prod
+from math import gcd, prod
 
 from ...analysis.effects import effects_of
 from ...ir.loops import bounds
@@ -37,11 +37,18 @@ MOST_BYTES = (1 << 20) - 1  # that such an object can wait for (PTX ISA, "Tx-Cou
 @dataclass(frozen=True, slots=True)
 class Replicas:
     """`buffers`: the names of those that have replicas.  `workgroups`: of the cluster.  `words`: that a lane stores to them
-    between two barriers, at most."""
+    between two barriers, at most.  `unit`: divides the words of each store; 0 if there are none."""
 
     buffers: frozenset[str]
     workgroups: int
     words: int
+    unit: int
+
+    @property
+    def bits(self) -> range:
+        """Those that a lane's number of words may have; at least one."""
+        lowest = (self.unit & -self.unit).bit_length() - 1
+        return range(lowest, self.words.bit_length()) if self.words else range(1)
 
 
 class NeedsFence(Exception):
@@ -81,12 +88,14 @@ def replicas(program: Program, target: GpuTarget, faulting: Collection[Op] = ())
     walk = _Walk(program, frozenset(b.name for b in buffers), program.lanes * workgroups)
     pending = walk.block(program.body, _Pending()).buffers
     if pending:
-        raise NeedsFence(f"no barrier follows the last stores to @{min(pending)}", program.buffers[min(pending)])
+        raise NeedsFence(
+            f"no barrier follows the last stores to @{min(pending)}", program.buffers[min(pending)]
+        )
     both = sorted(walk.read & walk.written)
     if both:
         message = f"@{both[0]} in storage is read and written: a barrier that hands on cluster memory does not order that"
         raise NeedsFence(message, program.buffers[both[0]])
-    return Replicas(walk.buffers, workgroups, walk.most)
+    return Replicas(walk.buffers, workgroups, walk.most, walk.unit)
 
 
 def _up_to_last_barrier(body: Block) -> Iterator[Op]:
@@ -125,7 +134,7 @@ class _Walk:
     def __init__(self, program: Program, buffers: frozenset[str], senders: int) -> None:
         self.buffers, self.senders = buffers, senders
         self.storage = {b.name for b in program.buffers.values() if not b.is_on_chip} - buffers
-        self.most = 0
+        self.most, self.unit = 0, 0
         self.read: set[str] = set()
         self.written: set[str] = set()
 
@@ -167,8 +176,9 @@ class _Walk:
             raise NeedsFence(f"@{name} is loaded where stores to cluster memory may not have come", op)
         if op.name != "store":
             raise NeedsFence(f"{op.name} on @{name}, which lanes of other workgroups only load and store", op)
-        words = pending.words + (op.operands[0].type.element_bytes or 0) // WORD
-        return self._counted(_Pending(words, pending.buffers | {name}), op)
+        words = (op.operands[0].type.element_bytes or 0) // WORD
+        self.unit = gcd(self.unit, words)
+        return self._counted(_Pending(pending.words + words, pending.buffers | {name}), op)
 
     def _counted(self, pending: _Pending, op: Op) -> _Pending:
         if pending.words * WORD * self.senders > MOST_BYTES:
