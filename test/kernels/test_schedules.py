@@ -380,6 +380,9 @@ def test_search_runs_all_lanes_at_once_if_it_can() -> None:
         assert schedule.lanes == (256 if mib <= 1.5 or is_full else 128)
     for count in (None, 1 << 25, 1 << 28):
         assert search_schedule("sm_90", count) == search_schedule("cuda")
+    few = search_schedule("sm_90", 4 << 20, 19, multiprocessors=58)
+    assert few.chunk == 36, "of fewer processors each lane has more to do"
+    assert search_grid(few, 4 << 20) <= 58 * 16
     for warmup in (0, 700, 5000):
         schedule = search_schedule("sm_90", 1 << 20, warmup)
         assert schedule.slab(ENCODINGS["base64"], warmup) <= 2 * schedule.tile

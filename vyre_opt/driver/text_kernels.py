@@ -163,7 +163,7 @@ def _search(
     """Search with space for a number of hits that is rarely exceeded; if it is, once more with enough."""
     from ..kernels.search import search_grid, search_schedule
 
-    schedule = search_schedule(backend.target, size, automaton.warmup)
+    schedule = search_schedule(backend.target, size, automaton.warmup, multiprocessors=backend.workers)
     program = fused_decode_scan(encoding, common_warmup(automaton.warmup), schedule)
     tables = [backend.constant(table) for table in (automaton.table, automaton.accepting, automaton.depth)]
     grid, max_hits = search_grid(schedule, size), max(4096, size // 1024)

@@ -8,13 +8,13 @@ of every core.  Its lanes form a table over them, with `vector` columns and `eac
     slice 1, rows e..2e-1    or 1, s+1, ..      ##      ##
 
 The rows of a lane are neighbours for one vector, whose elements it loads several at a time.  With more of them they are `slices`
-apart, so that the slices of a subgroup load from neighbouring rows of a line, which lie in different banks.
+apart, so that the slices of a subgroup load from neighbouring rows of @line, which lie in different banks.
 
 In a step each lane multiplies its part; what lies beyond the core counts as zeros.  The lanes of a column add up their sums,
-by shuffles within a subgroup and through @partials across subgroups, and store them to a line.  After a barrier every
+by shuffles within a subgroup and through @partials across subgroups, and store them to @line.  After a barrier every
 lane reads its rows of the vectors from there for the next step.
 
-There are two lines, @even and @odd, of which a step reads one and writes the other: so one barrier a step is
+@line holds each vector twice, of which a step reads one and writes the other: so one barrier a step is
 enough.  Elements of one row of all vectors are neighbours, `stride` elements from the next row.  Cores do not depend on the
 vectors, so a lane's part of the next core is loaded before the barrier, and arrives while the workgroups wait for each other.
 """
@@ -43,9 +43,6 @@ REGISTERS, OTHERS = 1 << 16, 24  # of a multiprocessor; those of a lane for all 
 # Of the fastest splits of ranks from 80 to 1024 on an H200
 OWN_COLUMNS = 32  # with less, more workgroups tell more others of their sums
 WELL_HELD = 40  # with less, more subgroups add up their sums; with several vectors they take longer, so as many as can be
-
-
-LINES = ("even", "odd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +137,9 @@ def build_spread(
     spread.declare()
     if vectors:
         spread.count = b.min(b.div(b.len(acc), ranks[0]), b.div(b.len(out), ranks[-1]))
-    # The first step reads @acc, not a line, so it is not part of a loop.
-    _SpreadStep(spread, first).begin(acc)
+    # The first step reads @acc, not @line, so it is not part of a loop.
+    step = _SpreadStep(spread, first)
+    step.share(step.multiply(step.load(b.const(0)), step.given(acc)), b.const(spread.half))
     done = 1
     if first.times > 1:
         later = [replace(first, start=first.size, times=first.times - 1), *later]
@@ -149,14 +147,14 @@ def build_spread(
         _SpreadStep(spread, steps).repeat(steps.times, done)
         done += steps.times
     spread.barrier()
-    spread.put(out, ranks[-1], LINES[done % 2])
+    spread.put(out, ranks[-1], done % 2 * spread.half)
     return b.finish(verify=False)
 
 
 class _Spread:
     """What all steps share.  `vectors`: of a cluster; `count`: all that there are, None for one of fixed length.
 
-    `stride`: elements of a row of a line.  `number`: of the workgroup in its cluster.  `first_vector`: of the cluster.
+    `stride`: elements of a row of @line, `half`: of a half of it.  `number`: of the workgroup in its cluster.  `first_vector`: of the cluster.
     """
 
     def __init__(
@@ -169,7 +167,9 @@ class _Spread:
         self.scope, self.memory = ("cluster", "cluster") if vectors else ("grid", "read_write")
         self.ranks = ranks
         self.count: Value | None = None
+        longest = -(-max(ranks[1:]) // 4) * 4  # vectors of 4 begin aligned in both halves
         self.stride = self.vectors if self.vectors < 3 else -(-self.vectors // 4) * 4
+        self.half = longest * self.stride
         self.lane, group = b.local_id("x"), b.workgroup_id("x")
         self.number = b.rem(group, workgroups) if vectors else group
         self.first_vector = b.mul(b.div(group, workgroups), vectors) if vectors else None
@@ -177,8 +177,7 @@ class _Spread:
     def declare(self) -> None:
         """The buffers that are nobody else's."""
         kind = zero(self.b, self.dtype).type
-        for line in LINES:
-            self.b.buffer(line, kind, max(self.ranks[1:]) * self.stride, self.memory)
+        self.b.buffer("line", kind, 2 * self.half, self.memory)
         most = max(_split(1, columns, self.workgroups, self.lanes).own for columns in self.ranks[1:])
         self.b.buffer("partials", kind, self.lanes // SUBGROUP * most * self.stride, "workgroup")
 
@@ -189,19 +188,19 @@ class _Spread:
         assert self.count is not None
         return self.b.lt(vector, self.count)
 
-    def put(self, out: Buffer, columns: int, line: str) -> None:
-        """Store the vectors in a line to @out."""
+    def put(self, out: Buffer, columns: int, half: int) -> None:
+        """Store the vectors in the half of @line at `half` to @out."""
         b = self.b
         start = b.add(b.mul(self.number, self.lanes), self.lane)
         with b.for_(start, columns * self.vectors, self.workgroups * self.lanes) as loop:
             place = loop.index
             if self.first_vector is None:
-                b.store(stored(b, b.load(line, place), self.dtype), out, place)
+                b.store(stored(b, b.load("line", b.add(place, half)), self.dtype), out, place)
             else:
                 # the minimum says what the loop's end does, for the proof that no load is out of bounds
                 column, own = b.rem(place, columns), b.min(b.div(place, columns), self.vectors - 1)
                 vector = b.add(self.first_vector, own)
-                total = b.load(line, b.add(b.mul(column, self.stride), own))
+                total = b.load("line", b.add(b.add(b.mul(column, self.stride), own), half))
                 with b.if_(self.exists(vector)):
                     b.store(stored(b, total, self.dtype), out, b.add(b.mul(vector, columns), column))
 
@@ -248,7 +247,7 @@ class _SpreadStep:
         """The elements of all vectors for this lane's rows, row by row, from @acc."""
         b, first = self.b, self.spread.first_vector
         if first is None:
-            return self.elements(acc)
+            return self.elements(acc, b.const(0))
         columns: list[list[Value]] = []
         for number in range(self.vectors):
             vector = offset(b, first, number)
@@ -260,32 +259,32 @@ class _SpreadStep:
             columns.append(column)
         return (list(row) for row in zip(*columns, strict=True))
 
-    def elements(self, line: Buffer | str) -> Iterator[list[Value]]:
-        """The same from a line, or from an @acc that is one vector."""
+    def elements(self, line: Buffer | str, half: Value) -> Iterator[list[Value]]:
+        """The same from the half at `half` of @line, or from an @acc that is one vector."""
         b, split, vectors = self.b, self.split, self.vectors
         if not split.is_even:
             for row, exists in self.rows():
-                run = self.run(line, self.scaled(row), vectors)
-                yield [b.select(exists, element, b.const(0, element.type)) for element in run]
+                found = self.run(line, b.add(half, self.scaled(row)), vectors)
+                yield [b.select(exists, element, b.const(0, element.type)) for element in found]
             return
-        place = self.scaled(self.row)
+        place = b.add(half, self.scaled(self.row))
         together = gcd(split.each, 4) if vectors == 1 else 1  # rows that are loaded at a time
         for k in range(0, split.each, together):
-            run = self.run(line, offset(b, place, k * self.apart * self.stride), together * vectors)
-            yield from ([element] for element in run) if vectors == 1 else [run]
+            found = self.run(line, offset(b, place, k * self.apart * self.stride), together * vectors)
+            yield from ([element] for element in found) if vectors == 1 else [found]
 
     def scaled(self, row: Value) -> Value:
-        """Where a row of a line begins."""
+        """Where a row of @line begins."""
         return self.b.mul(row, self.stride) if self.stride > 1 else row
 
     def run(self, line: Buffer | str, place: Value, count: int) -> list[Value]:
         """So many elements from `place` on, by loads as wide as can be."""
-        b, run = self.b, list[Value]()
-        while len(run) < count:
-            left = count - len(run)
+        b, found = self.b, list[Value]()
+        while len(found) < count:
+            left = count - len(found)
             lanes = next(lanes for lanes in (4, 2, 1) if lanes <= left)
-            run += elements(b, signed(b, b.load(line, offset(b, place, len(run)), lanes=lanes)))
-        return run
+            found += elements(b, signed(b, b.load(line, offset(b, place, len(found)), lanes=lanes)))
+        return found
 
     def multiply(self, cells: Sequence[Value], rows: Iterator[list[Value]]) -> list[Value]:
         """This lane's sums for its columns, of each vector."""
@@ -296,12 +295,12 @@ class _SpreadStep:
             totals = [multiply_add(b, x, factor, total) for x, total in zip(row, totals, strict=True)]
         return totals
 
-    def share(self, totals: Sequence[Value], line: str) -> None:
-        """Store the sums of this workgroup's columns to a line.  Executes a barrier."""
+    def share(self, totals: Sequence[Value], half: Value) -> None:
+        """Store the sums of this workgroup's columns to the half of @line at `half`.  Executes a barrier."""
         b, split, stride = self.b, self.split, self.stride
         subgroups, width = self.spread.lanes // SUBGROUP, split.own * stride
         together = SUBGROUP // split.across  # lanes of a column in a subgroup
-        # as they lie in a line: for each column the sums of all vectors, and zeros behind them, so that what is sent to other
+        # as they lie in @line: for each column the sums of all vectors, and zeros behind them, so that what is sent to other
         # workgroups is as wide as can be
         padding = [zero(b, self.spread.dtype)] * (stride - self.vectors)
         columns = zip(*(elements(b, total) for total in totals), strict=True)
@@ -316,44 +315,30 @@ class _SpreadStep:
                 b.store(b.vector(*run) if lanes > 1 else run[0], "partials", offset(b, place, k))
         b.barrier("workgroup")
         lanes = gcd(stride, 4)  # sums of a column that a lane adds up at a time
-        pieces = stride // lanes
-        with b.for_(self.spread.lane, split.own * pieces, self.spread.lanes) as loop:
+        parts = stride // lanes
+        with b.for_(self.spread.lane, split.own * parts, self.spread.lanes) as loop:
             own = b.mul(loop.index, lanes) if lanes > 1 else loop.index
             whole = b.load("partials", own, lanes=lanes)
             for subgroup in range(1, subgroups):
                 whole = b.add(whole, b.load("partials", b.add(own, subgroup * width), lanes=lanes))
-            column = b.add(self.first, b.div(loop.index, pieces) if pieces > 1 else loop.index)
+            column = b.add(self.first, b.div(loop.index, parts) if parts > 1 else loop.index)
             with b.if_(b.lt(column, split.columns)):
-                start = self.scaled(column)
-                piece = b.mul(b.rem(loop.index, pieces), lanes) if pieces > 1 else 0
-                b.store(whole, line, b.add(start, piece) if pieces > 1 else start)
-
-    def begin(self, acc: Buffer) -> None:
-        """Emit the step that reads @acc, the first of all."""
-        cells = self.load(self.b.const(0))
-        self.share(self.multiply(cells, self.given(acc)), LINES[1])
+                place = b.add(self.scaled(column), half)
+                if parts > 1:
+                    place = b.add(place, b.mul(b.rem(loop.index, parts), lanes))
+                b.store(whole, "line", place)
 
     def repeat(self, times: int, done: int) -> None:
-        """Emit `times` steps, after `done` earlier ones: a loop of two, which read one line each, and the one that is left."""
-        b = self.b
-        cells: Sequence[Value] = self.load(b.const(self.start))
-        if times > 1:
-            with b.for_(0, times // 2, carry=cells) as loop:
-                first = b.mul(loop.index, 2)
-                between = self.step(loop.args, done, b.add(first, 1))
-                # clamped: there is no core after the last
-                loop.yield_(*self.step(between, done + 1, b.min(b.add(first, 2), times - 1)))
-            cells = loop.results
-        if times % 2:
-            self.step(cells, done, None)
-
-    def step(self, cells: Sequence[Value], done: int, following: Value | None) -> list[Value]:
-        """Emit a step by the core in `cells`, after `done` earlier ones; gives the core with the number `following`."""
-        b = self.b
-        before, after = LINES[done % 2], LINES[1 - done % 2]
-        self.spread.barrier()
-        totals = self.multiply(cells, self.elements(before))
-        # loaded before the sums are exchanged; the barrier of the next step hides the wait
-        fetched = [] if following is None else self.load(b.add(b.mul(following, self.size), self.start))
-        self.share(totals, after)
-        return fetched
+        """Emit `times` steps as a loop, after `done` earlier ones."""
+        b, half = self.b, self.spread.half
+        cells = self.load(b.const(self.start))
+        with b.for_(0, times, carry=cells) as loop:
+            self.spread.barrier()
+            turn = b.and_(b.add(loop.index, done), 1)
+            before = b.mul(turn, half)
+            totals = self.multiply(loop.args, self.elements("line", before))
+            # loaded before the sums are exchanged; the barrier of the next turn hides the wait
+            following = b.min(b.add(loop.index, 1), times - 1)
+            fetched = self.load(b.add(b.mul(following, self.size), self.start))
+            self.share(totals, b.sub(half, before))
+            loop.yield_(*fetched)

@@ -43,9 +43,10 @@ MAX_TEXT = (1 << 32) - (1 << 16)  # characters: indices past the end, in the las
 MAX_INDEX = 1 << 32
 OCTETS = DataType.vec(DataType.U8, 4)
 CHUNKS = (12, 36, 60, 84)  # an odd number of words each; their tiles are whole units
+MULTIPROCESSORS = 132  # of an H100 and an H200
 RESIDENT = (
-    132 * 2048
-)  # lanes that an H100 runs at once: a search takes 32 registers, which allows all of them
+    2048  # lanes that a multiprocessor runs at once: a search takes 32 registers, which allows all of them
+)
 FULL = 0.7  # of these lanes at work, from which on an H200 is up to 6 % faster with larger workgroups
 AHEAD = 3  # units that a lane loads before it decodes them, so that it waits once for DRAM
 NEAR, FEW_BYTES = 32, 3 << 19  # rows in workgroup memory, for so many decoded bytes at most
@@ -82,8 +83,11 @@ class SearchSchedule:
         return -(-(self.tile + warmup) // share) * share
 
 
-def search_schedule(target: str = "", count: int | None = None, warmup: int = 0) -> SearchSchedule:
-    """The default schedule for `count` decoded bytes (None: unknown) and patterns of up to `warmup` + 1 bytes.
+def search_schedule(
+    target: str = "", count: int | None = None, warmup: int = 0, multiprocessors: int = MULTIPROCESSORS
+) -> SearchSchedule:
+    """The default schedule for `count` decoded bytes (None: unknown) and patterns of up to `warmup` + 1 bytes.  `multiprocessors`:
+    of a GPU.
 
     On a GPU arithmetic is the bottleneck, hence `lookup`.  A short text takes as long as one lane if all its
     lanes run at once, so its chunk is the shortest with which they do.  A halo of more than a quarter of
@@ -94,12 +98,13 @@ def search_schedule(target: str = "", count: int | None = None, warmup: int = 0)
     if not is_gpu(target):
         return SearchSchedule()
     lanes, near = (256, NEAR) if count is not None and count <= FEW_BYTES else (SearchSchedule.lanes, 0)
+    resident = multiprocessors * RESIDENT
     tiled = [SearchSchedule(lanes, chunk, lookup=True, near=near) for chunk in CHUNKS]
     at_once = (
-        s for s in tiled if count is not None and count <= RESIDENT * s.chunk and warmup <= s.tile // 4
+        s for s in tiled if count is not None and count <= resident * s.chunk and warmup <= s.tile // 4
     )
     schedule = next(at_once, SearchSchedule(lookup=True))
-    is_full = not near and FULL * RESIDENT * schedule.chunk < (count or 0) <= RESIDENT * schedule.chunk
+    is_full = not near and FULL * resident * schedule.chunk < (count or 0) <= resident * schedule.chunk
     return replace(schedule, lanes=256) if is_full else schedule
 
 
