@@ -470,6 +470,10 @@ LAUNCHES: dict[str, tuple[str, int, dict[str, int], str, str]] = {
         "math.softmax(@f, @g) {columns = 3}", 8, {**LENGTHS, "f": 8, "g": 8},
         "@f has 8 elements, which are not rows of 3", "give @f, @g counts",
     ),
+    "a schedule that the kernel does not have": (
+        "math.softmax(@f, @g) {columns = 4, schedule_lanes = 0}", 8, {**LENGTHS, "f": 8, "g": 8},
+        "lanes", "leave out schedule_lanes",
+    ),
 }  # fmt: skip
 FOUR = """program @four workgroup(4) grid(1) {
   buffer @x : u32[4] read  binding(0)

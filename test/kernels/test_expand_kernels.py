@@ -242,3 +242,32 @@ def test_refusals(stage: str, why: str) -> None:
     assert not result
     assert [r.kind for r in result.remarks] == ["refused"]
     assert why in result.remarks[0].message
+
+
+@pytest.mark.parametrize(
+    ("table", "schedule", "staged"),
+    [
+        ("u16", "", True),
+        ("u16", ", schedule_lanes = 256, schedule_chunk = 108", False),
+        ("u32", ", schedule_chunk = 60", True),
+    ],
+)
+def test_states_are_staged_where_there_is_room_for_a_given_tile(
+    table: str, schedule: str, staged: bool
+) -> None:
+    """A text that fixes lanes and a chunk is expanded with or without; one that asks for it is told what does not fit."""
+    text = f"""vyre 1
+        pipeline @main {{
+          buffer @text : u8[?] read
+          buffer @table : {table}[?] read
+          buffer @accept : u32[?] read
+          buffer @numbers : u32[?] write
+          scan.dfa(@text, @table, @accept, @numbers) {{warmup = 64{schedule}}}
+        }}"""
+    result = PassManager("expand_kernels", target="sm_90").run(parse(text))
+    assert [r.kind for r in result.remarks] == ["applied"]
+    assert f"staged={staged}" in result.remarks[0].message
+    asked = parse(text.replace("warmup = 64", "warmup = 64, schedule_staged = 1"))
+    (remark,) = PassManager("expand_kernels", target="sm_90").run(asked).remarks
+    assert remark.kind == ("applied" if staged else "refused")
+    assert staged or "28672 of text and 55296 of states; with staged = 0 states take none" in remark.message

@@ -11,7 +11,15 @@ from support.quick import quick
 
 from vyre_opt import dispatcher, kernel_workload
 from vyre_opt.ir.types import DataType as D
-from vyre_opt.kernels.chain import chain_groups, chain_schedule, goes_by_steps
+from vyre_opt.kernels.chain import (
+    batch_schedule,
+    chain_groups,
+    chain_schedule,
+    goes_by_steps,
+    uniform_ranks,
+)
+from vyre_opt.kernels.chain import chain as chain_program
+from vyre_opt.kernels.chain_spread import spread_bytes
 from vyre_opt.kernels.dfa import MAX_SLAB, dfa_schedule
 from vyre_opt.kernels.embedding import EmbeddingSchedule, EmbeddingShape, embedding_schedule
 from vyre_opt.kernels.embedding_grouped import GroupedSchedule
@@ -301,6 +309,19 @@ def test_a_cluster_shares_the_cores_of_a_chain() -> None:
             assert (schedule.workgroups, schedule.lanes) == (workgroups, lanes)
         assert chain_schedule((rank,) * 4, "sm_80").workgroups == 1
     assert chain_schedule((1100,) * 4, "sm_90").workgroups == 1
+
+
+def test_vectors_that_go_through_a_cluster_together_fit_its_memory() -> None:
+    """And what the schedule counts is what the program has."""
+    for ranks in (uniform_ranks(8, 512), uniform_ranks(8, 1024), (953, 600, 464, 824), (100, 130, 90)):
+        for target, limit in (("sm_90", 232448), ("sm_100", 232448), ("cuda", 232448)):
+            schedule, vectors = batch_schedule(ranks, target, 64)
+            program = chain_program(ranks, schedule=schedule, vectors=vectors)
+            taken = sum(b.size_bytes or 0 for b in program.buffers.values() if b.is_on_chip)
+            counted = spread_bytes(ranks, schedule.workgroups, schedule.lanes, vectors)
+            assert taken <= counted <= min(limit, taken + 64), (ranks, target)
+    assert batch_schedule((953, 600, 464, 824), "sm_90", 64)[1] == 8
+    assert batch_schedule(uniform_ranks(8, 512), "sm_90", 64)[1] == 10
 
 
 def test_a_prepared_chain_is_one_launch_unless_one_processor_would_do_large_cores() -> None:

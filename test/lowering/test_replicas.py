@@ -25,12 +25,20 @@ program @p workgroup({lanes}) grid(4) {{
   %zero = const 0 : u32
   %one = const 1 : u32
   %p = eq %zero, %zero : u32
+  %half = const 128 : u32
+  %far = add %g, %half : u32
   %v = const {value} : {element}
   {lines}
 }}
 """
+STORE_FAR = "store %v, @t[%far] : {type}"
 STORE_OTHER, LOAD_OTHER = "store %v, @u[%g] : {type}", "%{} = load @u[%l] : f32"
 STORE, LOAD, MEET = "store %v, @t[%g] : {type}", "%{} = load @t[%l] : f32", "barrier grid"
+
+NESTED = (
+    "%eight = const 8 : u32", "%a = mul %i, %eight : u32", "%b = add %a, %j : u32", "%sixty = const 64 : u32",
+    "%c = mul %l, %sixty : u32", "%d = add %b, %c : u32", "store %v, @t[%d] : f32",
+)  # fmt: skip
 
 # What a lane stores between two barriers, in words; None where a fence is needed
 CASES = {
@@ -48,8 +56,36 @@ CASES = {
         [STORE_OTHER, MEET, "for %i = 0 to 9 step 1 {", LOAD_OTHER.format("a"), STORE, "if %p {", STORE_OTHER, "}", "}", MEET],
         None,
     ),
-    "stores in both ways of an if": (["if %p {", STORE, STORE, "} else {", STORE, "}", MEET], 2),
-    "stores in a loop": (["for %i = %l to 16 step 4 {", STORE, "}", MEET], 4),
+    "stores in both ways of an if": (["if %p {", STORE, STORE_FAR, "} else {", STORE, "}", MEET], 2),
+    "stores in a loop": (["for %i = %l to 16 step 4 {", "store %v, @t[%i] : f32", "}", MEET], 4),
+    "stores in loops, of which the inner one goes through neighbours": (
+        ["for %i = 0 to 4 step 1 {", "for %j = 0 to 8 step 1 {", *NESTED, "}", "}", MEET],
+        32,
+    ),
+    "stores in loops whose turns overlap": (
+        ["for %i = 0 to 4 step 1 {", "for %j = 0 to 9 step 1 {", *NESTED, "}", "}", MEET],
+        None,
+    ),
+    "neighbours in each turn": (
+        ["for %i = %l to 16 step 2 {", "store %v, @t[%i] : f32", "%n = add %i, %one : u32", "store %v, @t[%n] : f32", "}", MEET],
+        16,
+    ),
+    "a neighbour that the next turn stores to": (
+        ["for %i = %l to 16 step 1 {", "store %v, @t[%i] : f32", "%n = add %i, %one : u32", "store %v, @t[%n] : f32", "}", MEET],
+        None,
+    ),
+    "an element twice": ([STORE, STORE, MEET], None),
+    "an element in each turn": (["for %i = 0 to 4 step 1 {", STORE, "}", MEET], None),
+    "an element of which nothing is known, twice": (
+        ["%x = load @in[%l] : f32", "%y = cast %x : f32 -> u32", "store %v, @t[%y] : f32", STORE, MEET],
+        None,
+    ),
+    "an element by two lanes, one behind the other": (
+        [STORE, "barrier workgroup", "%n = sub %half, %g : u32", "store %v, @t[%n] : f32", MEET],
+        None,
+    ),
+    "other elements behind a barrier": ([STORE, "barrier workgroup", STORE_FAR, MEET], 2),
+    "an element once more behind a cluster barrier": ([STORE, MEET, STORE, MEET], 1),
     "workgroup memory is nothing else": (["store %v, @tile[%l] : f32", STORE, MEET, LOAD.format("a")], 1),
     "storage written after the last barrier": ([STORE, MEET, LOAD.format("a"), "store %a, @out[%g] : f32"], 1),
     "storage that is only read": (["%x = load @in[%g] : f32", "store %x, @t[%g] : f32", MEET], 1),
@@ -117,12 +153,18 @@ def test_elements_are_whole_words() -> None:
 
 def test_a_barrier_counts_the_bits_that_a_number_of_words_may_have() -> None:
     one, four = STORE, "store %q, @t[%k] : vec<4 x f32>"
-    quad = ["%four = const 4 : u32", "%k = mul %l, %four", "%q = splat %v : vec<4 x f32>"]
+    quad = [
+        "%four = const 4 : u32",
+        "%k = mul %l, %four",
+        "%q = splat %v : vec<4 x f32>",
+        "%m = add %k, %half",
+    ]
+    far = "store %q, @t[%m] : vec<4 x f32>"
     for stores, bits in (
         ([one], [0]),
         ([four], [2]),
-        ([four] * 2, [2, 3]),
-        ([one, four], [0, 1, 2]),
+        ([four, far], [2, 3]),
+        ([one, far], [0, 1, 2]),
         ([], [0]),
     ):
         found = _replicas([*quad, *stores, MEET])

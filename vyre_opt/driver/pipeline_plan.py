@@ -117,13 +117,22 @@ def _expand(module: Module, name: str, target: str, native: bool) -> None:
             "error",
             f"pipeline @{name}: {reasons.get(id(stage.loc), f'{stage.kernel} has no program')}",
             stage.loc,
-            help=f"give {', '.join('@' + b for b in stage.buffers)} counts and element types that {stage.kernel} takes",
+            help=_help(stage),
         )
         for stage in module.pipelines[name].walk()
         if isinstance(stage, KernelStage) and (not native or is_of_plugin(stage.kernel))
     ]
     if errors:
         raise BadLaunch(errors[:MAX_ERRORS])
+
+
+def _help(stage: KernelStage) -> str:
+    fixed = [name for name in stage.attrs if name.startswith("schedule_")]
+    if fixed:
+        return f"leave out {', '.join(fixed)}, or choose others"
+    return (
+        f"give {', '.join('@' + b for b in stage.buffers)} counts and element types that {stage.kernel} takes"
+    )
 
 
 def _launches_of(module: Module, pipeline: Pipeline, stages: list[Stage]) -> list[Stage]:

@@ -25,12 +25,12 @@ from math import inf
 from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
-from .chain_spread import best_cluster, build_spread
+from .chain_spread import best_cluster, build_spread, spread_bytes
 from .chain_steps import ChainSteps, chain_steps
 from .collective import SUBGROUP, offset
 from .multiply_add import multiply_add, signed, stored, zero
 from .row_stream import RowStream
-from .targets import is_gpu, widest_cluster
+from .targets import is_gpu, widest_cluster, workgroup_bytes
 from .tensor_train import cells_per_thread
 
 __all__ = [
@@ -110,14 +110,18 @@ def batch_schedule(ranks: Sequence[int], target: str, count: int) -> tuple[Chain
     """
     most = widest_cluster(target)
     if max(x * y for x, y in pairwise(ranks)) > ONE_WORKGROUP:
+        choice: tuple[ChainSchedule, int] | None = None
         for vectors in TOGETHER:
             cluster = best_cluster(tuple(ranks), most, vectors)
-            if cluster is None:
+            if cluster is None or spread_bytes(ranks, *cluster, vectors) > workgroup_bytes(target):
                 break
             workgroups, lanes = cluster
+            choice = ChainSchedule(lanes, workgroups=workgroups), vectors
             at_once = LARGE_CLUSTERS * (16 // workgroups) * max(1, 256 // lanes)
-            if vectors == TOGETHER[-1] or -(-count // vectors) <= at_once:
-                return ChainSchedule(lanes, workgroups=workgroups), vectors
+            if -(-count // vectors) <= at_once:
+                break
+        if choice is not None:
+            return choice
     return chain_schedule(ranks, target, owns_grid=False), 1
 
 

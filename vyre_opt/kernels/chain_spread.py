@@ -34,10 +34,11 @@ from .chain_steps import ChainSteps, chain_steps
 from .collective import SUBGROUP, elements, guarded, offset, shared_sums
 from .multiply_add import multiply_add, signed, stored, zero
 
-__all__ = ["best_cluster", "build_spread", "can_spread"]
+__all__ = ["best_cluster", "build_spread", "can_spread", "spread_bytes"]
 
 MAX_HELD = 64  # values of a core that a lane has the registers for
 MAX_LANES = 1024
+MORE_BYTES = 64  # of a workgroup's memory, for alignment and barriers
 REGISTERS, OTHERS = 1 << 16, 24  # of a multiprocessor; those of a lane for all but the core
 
 # Of the fastest splits of ranks from 80 to 1024 on an H200
@@ -112,6 +113,23 @@ def best_cluster(ranks: tuple[int, ...], most: int, vectors: int = 1) -> tuple[i
     return min((c for c in clusters if can_spread(ranks, *c)), key=cost, default=None)
 
 
+def spread_bytes(ranks: Sequence[int], workgroups: int, lanes: int, vectors: int) -> int:
+    """Of a workgroup's memory that the program for so many `vectors` of 4 bytes an element takes, at most."""
+    stride = _stride(vectors)
+    partials = lanes // SUBGROUP * max(_split(1, columns, workgroups, lanes).own for columns in ranks[1:])
+    return 4 * stride * (2 * _longest(ranks) + partials) + MORE_BYTES
+
+
+def _longest(ranks: Sequence[int]) -> int:
+    """Rows of a half of @line: vectors of 4 begin aligned in both."""
+    return -(-max(ranks[1:]) // 4) * 4
+
+
+def _stride(vectors: int) -> int:
+    """Elements of a row of @line: one of each vector, and zeros behind them, so that rows of several begin aligned."""
+    return vectors if vectors < 3 else -(-vectors // 4) * 4
+
+
 def build_spread(
     ranks: tuple[int, ...],
     dtype: DataType,
@@ -167,9 +185,8 @@ class _Spread:
         self.scope, self.memory = ("cluster", "cluster") if vectors else ("grid", "read_write")
         self.ranks = ranks
         self.count: Value | None = None
-        longest = -(-max(ranks[1:]) // 4) * 4  # vectors of 4 begin aligned in both halves
-        self.stride = self.vectors if self.vectors < 3 else -(-self.vectors // 4) * 4
-        self.half = longest * self.stride
+        self.stride = _stride(self.vectors)
+        self.half = _longest(ranks) * self.stride
         self.lane, group = b.local_id("x"), b.workgroup_id("x")
         self.number = b.rem(group, workgroups) if vectors else group
         self.first_vector = b.mul(b.div(group, workgroups), vectors) if vectors else None
@@ -220,8 +237,8 @@ class _SpreadStep:
         self.first = b.mul(spread.number, split.own)
         column = b.add(self.first, b.mul(b.rem(lane, split.across), split.vector))
         # What lies beyond is loaded from the last ones; the sums are not stored
-        has_all = split.own * spread.workgroups == split.columns
-        self.column = column if has_all else b.min(column, split.columns - split.vector)
+        self.has_all = split.own * spread.workgroups == split.columns
+        self.column = column if self.has_all else b.min(column, split.columns - split.vector)
 
     def load(self, start: Value) -> list[Value]:
         """This lane's part of the core at `start`, a vector for each row."""
@@ -315,18 +332,25 @@ class _SpreadStep:
                 b.store(b.vector(*run) if lanes > 1 else run[0], "partials", offset(b, place, k))
         b.barrier("workgroup")
         lanes = gcd(stride, 4)  # sums of a column that a lane adds up at a time
-        parts = stride // lanes
-        with b.for_(self.spread.lane, split.own * parts, self.spread.lanes) as loop:
-            own = b.mul(loop.index, lanes) if lanes > 1 else loop.index
-            whole = b.load("partials", own, lanes=lanes)
+
+        def whole(own: Value) -> Value:
+            total = b.load("partials", own, lanes=lanes)
             for subgroup in range(1, subgroups):
-                whole = b.add(whole, b.load("partials", b.add(own, subgroup * width), lanes=lanes))
-            column = b.add(self.first, b.div(loop.index, parts) if parts > 1 else loop.index)
+                total = b.add(total, b.load("partials", b.add(own, subgroup * width), lanes=lanes))
+            return total
+
+        start = b.add(self.scaled(self.first), half)
+        if self.has_all:
+            with b.for_(self.spread.lane, width // lanes, self.spread.lanes) as loop:
+                own = b.mul(loop.index, lanes) if lanes > 1 else loop.index
+                b.store(whole(own), "line", b.add(start, own))
+            return
+        with b.for_(self.spread.lane, split.own, self.spread.lanes) as loop:
+            column = b.add(self.first, loop.index)
             with b.if_(b.lt(column, split.columns)):
-                place = b.add(self.scaled(column), half)
-                if parts > 1:
-                    place = b.add(place, b.mul(b.rem(loop.index, parts), lanes))
-                b.store(whole, "line", place)
+                for k in range(0, stride, lanes):
+                    part = offset(b, self.scaled(loop.index), k)
+                    b.store(whole(part), "line", offset(b, b.add(self.scaled(column), half), k))
 
     def repeat(self, times: int, done: int) -> None:
         """Emit `times` steps as a loop, after `done` earlier ones."""

@@ -30,7 +30,7 @@ from .collective import as_type, elements, guarded
 from .targets import is_gpu
 from .tiles import each_tile, tiles_of
 
-__all__ = ["DfaSchedule", "dfa", "dfa_grid", "dfa_schedule"]
+__all__ = ["DfaSchedule", "dfa", "dfa_grid", "dfa_schedule", "memory_bytes"]
 
 MAX_SLAB = STATIC_SHARED_BYTES
 UNIT = 4  # bytes that a lane copies at once
@@ -90,6 +90,12 @@ def dfa_grid(schedule: DfaSchedule, count: int) -> int:
     return max(1, -(-count // schedule.tile))
 
 
+def memory_bytes(warmup: int, table_dtype: DataType, schedule: DfaSchedule) -> tuple[int, int]:
+    """Bytes of workgroup memory for the text of a tile with its halo, and for its states."""
+    states = schedule.tile * (table_dtype.size_bytes or 0) if schedule.staged else 0
+    return schedule.halo(warmup) + schedule.tile, states
+
+
 @lru_cache(maxsize=64)
 def dfa(warmup: int, table_dtype: DataType = DataType.U16, schedule: DfaSchedule | None = None) -> Program:
     """The program `dfa`: @bytes, @table, @accept, @matches (one for each byte).
@@ -98,11 +104,13 @@ def dfa(warmup: int, table_dtype: DataType = DataType.U16, schedule: DfaSchedule
     it, such as that of literal patterns of up to `warmup` + 1 bytes.
     """
     schedule = schedule or dfa_schedule(warmup)
-    slab = schedule.halo(warmup) + schedule.tile
-    states = schedule.tile * (table_dtype.size_bytes or 0) if schedule.staged else 0
+    slab, states = memory_bytes(warmup, table_dtype, schedule)
     if slab + states > MAX_SLAB:
+        parts = f"{slab} of text and {states} of states" if states else f"{slab} of text"
+        help = "; with staged = 0 states take none" if states else ""
         raise ValueError(
-            f"{slab + states} bytes in workgroup memory for a warm-up of {warmup} are more than {MAX_SLAB}"
+            f"{schedule.lanes} lanes of {schedule.chunk} bytes with a warm-up of {warmup} take more workgroup memory than "
+            f"{MAX_SLAB} bytes: {parts}{help}"
         )
     b = Builder("dfa", workgroup=schedule.lanes)
     emitter = _DfaEmitter(b, warmup, schedule, table_dtype, slab)
@@ -115,7 +123,8 @@ def dfa(warmup: int, table_dtype: DataType = DataType.U16, schedule: DfaSchedule
         if schedule.staged:
             b.barrier("workgroup")
             emitter.write(start, count)
-        if schedule.strided:
+            # nobody reads @slab any more, and @states are stored behind the next barrier
+        elif schedule.strided:
             b.barrier("workgroup")
     return b.finish(verify=False)
 

@@ -264,6 +264,8 @@ def _dfa(r: ExpansionRequest) -> Expansion:
 
     warmup = r.params["warmup"]
     schedule = r.at(k.dfa_schedule(warmup, r.target, strided=not r.owns_grid))
+    if "staged" not in r.schedule and sum(k.memory_bytes(warmup, r.dtype(1), schedule)) > k.MAX_SLAB:
+        schedule = replace(schedule, staged=False)  # for lanes and a chunk that the text fixes
     program = k.dfa.__wrapped__(warmup, r.dtype(1), schedule)
     return Expansion(program, schedule, _tiles(r, schedule.tile))
 

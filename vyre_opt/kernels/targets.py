@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..lowering.nvptx.targets import gpu
 
-__all__ = ["MULTIPROCESSORS", "has_matrix_units", "is_gpu", "widest_cluster"]
+__all__ = ["MULTIPROCESSORS", "has_matrix_units", "is_gpu", "widest_cluster", "workgroup_bytes"]
 
 MULTIPROCESSORS = 132
 """Of an H100 and an H200: of a GPU that is not known."""
@@ -18,6 +18,11 @@ def is_gpu(target: str) -> bool:
 def has_matrix_units(target: str) -> bool:
     """Whether a GPU is known to multiply matrices of f16 and bf16, and to copy beside that: from sm_80 on."""
     return target.startswith("sm_") and gpu(target).number >= 80
+
+
+def workgroup_bytes(target: str) -> int:
+    """The most workgroup memory of a workgroup on a GPU.  One that is not known has that of an H100."""
+    return gpu("sm_90" if target == "cuda" else target).shared_bytes
 
 
 def widest_cluster(target: str) -> int:

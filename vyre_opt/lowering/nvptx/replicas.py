@@ -7,17 +7,20 @@ bytes there, and the barrier waits until the bytes have come (see exchange.py). 
 across the barrier.
 
 Such a barrier orders what goes by replicas and by workgroup memory, and nothing else.  So a program has replicas only where
-nothing else can be handed on: see `_Walk`.
+nothing else can be handed on, and nothing orders two stores that are under way: see `_Walk`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from math import gcd, prod
 
+from ...analysis.affine import AffineExpr, SymbolKind
+from ...analysis.dependence import DependenceTest
 from ...analysis.effects import effects_of
+from ...analysis.footprint import Footprints, MemoryAccess
 from ...ir.loops import bounds
 from ...ir.ops import BEYOND_WORKGROUP
 from ...ir.program import Block, Buffer, Op, Program, Value
@@ -110,14 +113,75 @@ def _is_barrier(op: Op) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class _Store:
+    """A store that no barrier of the cluster has followed yet.
+
+    `in_order`: a barrier of the workgroup or the subgroup has.  `loop`: the outermost of which it is an earlier turn's.
+    """
+
+    op: Op
+    in_order: bool = False
+    loop: Op | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _Pending:
-    """What a lane has stored since the last barrier of the cluster, at most: so many words, to these buffers."""
+    """What a lane has stored since the last barrier of the cluster: so many words at most, by these stores."""
 
     words: int = 0
-    buffers: frozenset[str] = frozenset()
+    stores: frozenset[_Store] = frozenset()
+
+    @property
+    def buffers(self) -> set[str]:
+        return {store.op.attrs["buffer"] for store in self.stores}
 
     def joined(self, other: _Pending) -> _Pending:
-        return _Pending(max(self.words, other.words), self.buffers | other.buffers)
+        return _Pending(max(self.words, other.words), self.stores | other.stores)
+
+
+class _Overlaps:
+    """Proves that no element is stored to twice: of two stores that are under way, either may come last."""
+
+    def __init__(self, program: Program) -> None:
+        footprints = Footprints(program)
+        self.dependence = DependenceTest(footprints, program.grid or (None, None, None))
+        self.accesses = {a.op: a for name in program.buffers for a in footprints.accesses(name)}
+
+    def are_apart(self, before: _Store, op: Op) -> bool:
+        """Whether no element is stored to by `before` and by `op` after it.  False means unknown.
+
+        Other lanes' elements matter only where a barrier orders the two: else the program has a race.
+        """
+        p, q = self.accesses[before.op], self.accesses[op]
+        if not (isinstance(p.index, AffineExpr) and isinstance(q.index, AffineExpr)):
+            return False
+        if self.dependence.disjoint(p, q):
+            return True
+        distance = p.expr - q.expr
+        if before.in_order or not distance.is_const:
+            return False
+        if before.loop is None:
+            return distance.const >= q.width or -distance.const >= p.width
+        return _stride(p, before.loop) >= abs(distance.const) + max(p.width, q.width)
+
+
+def _stride(access: MemoryAccess, loop: Op) -> int:
+    """The least distance from the elements of one turn of a loop to those of any other; 0 where that is not known.
+
+    Loops inside of it are in any turn, each time.
+    """
+    turning, stride = set(loop.walk()), 0
+    for symbol, coefficient in access.expr.terms.items():
+        if not turning & symbol.loops:
+            continue
+        if symbol.kind is not SymbolKind.LOOP:
+            return 0
+        if symbol.identity is loop:
+            stride += abs(coefficient)
+        else:
+            lowest, highest = symbol.range
+            stride -= abs(coefficient) * (highest - lowest)
+    return stride
 
 
 class _Walk:
@@ -127,6 +191,7 @@ class _Walk:
 
     - where an element could be loaded that a lane of this workgroup has stored and no barrier has brought,
     - at a barrier after which others might read, or write once more, what was written to storage before,
+    - where an element may be stored to twice between two barriers, unless that were a race,
     - where replicas are accessed by other ops than load and store, or a function is called,
     - where more is stored between two barriers than can be counted.
     """
@@ -134,6 +199,8 @@ class _Walk:
     def __init__(self, program: Program, buffers: frozenset[str], senders: int) -> None:
         self.buffers, self.senders = buffers, senders
         self.storage = {b.name for b in program.buffers.values() if not b.is_on_chip} - buffers
+        self.overlaps = _Overlaps(program)
+        self.loops: list[Op] = []  # around, outermost first
         self.most, self.unit = 0, 0
         self.read: set[str] = set()
         self.written: set[str] = set()
@@ -153,6 +220,10 @@ class _Walk:
             raise NeedsFence("a function is called in a program that hands on cluster memory", op)
         if _is_barrier(op):
             return self._barrier(op, pending)
+        if op.name == "barrier":
+            return replace(
+                pending, stores=frozenset(replace(store, in_order=True) for store in pending.stores)
+            )
         effects = effects_of(op)
         if (effects.reads | effects.writes) & self.buffers:
             return self._access(op, pending)
@@ -176,9 +247,17 @@ class _Walk:
             raise NeedsFence(f"@{name} is loaded where stores to cluster memory may not have come", op)
         if op.name != "store":
             raise NeedsFence(f"{op.name} on @{name}, which lanes of other workgroups only load and store", op)
+        for store in pending.stores:
+            if store.op.attrs["buffer"] == name and not self.overlaps.are_apart(store, op):
+                message = (
+                    f"@{name} may be stored to twice between two cluster barriers; either store may come last"
+                )
+                raise NeedsFence(message, op)
         words = (op.operands[0].type.element_bytes or 0) // WORD
         self.unit = gcd(self.unit, words)
-        return self._counted(_Pending(pending.words + words, pending.buffers | {name}), op)
+        return self._counted(
+            replace(pending, words=pending.words + words, stores=pending.stores | {_Store(op)}), op
+        )
 
     def _counted(self, pending: _Pending, op: Op) -> _Pending:
         if pending.words * WORD * self.senders > MOST_BYTES:
@@ -186,20 +265,35 @@ class _Walk:
         return pending
 
     def _loop(self, op: Op, pending: _Pending) -> _Pending:
+        self.loops.append(op)
+        after = self._turns(op, pending)
+        self.loops.pop()
+        return self.block(op.regions[0], after) if op.name == "while" else after
+
+    def _turns(self, op: Op, pending: _Pending) -> _Pending:
         once = self._turn(op, pending)
         if once.words > pending.words and not any(inner.name == "barrier" for inner in op.walk()):
             trips = _most_trips(op)
             if trips is None:
                 raise NeedsFence("stores to cluster memory in a loop without a bound", op)
             words = pending.words + (once.words - pending.words) * trips
-            once = self._counted(_Pending(words, once.buffers), op)
+            after = self._counted(replace(once, words=words), op)
             if trips > 1:
-                self._turn(op, once)
-            return once
+                self._later_turn(op, replace(once, words=0))  # counted above
+            return after
         most = pending.joined(once)
-        if self._turn(op, most).words > most.words:
+        if self._later_turn(op, most).words > most.words:
             raise NeedsFence("each turn of the loop leaves more stores to cluster memory behind", op)
-        return self.block(op.regions[0], most) if op.name == "while" else most
+        return most
+
+    def _later_turn(self, op: Op, pending: _Pending) -> _Pending:
+        """The words after one more turn, after some of which `pending` is left."""
+        inside = set(op.walk())
+        stores = (
+            replace(store, loop=op) if store.op in inside and store.loop not in self.loops else store
+            for store in pending.stores
+        )
+        return self._turn(op, replace(pending, stores=frozenset(stores)))
 
     def _turn(self, op: Op, pending: _Pending) -> _Pending:
         for region in op.regions:
