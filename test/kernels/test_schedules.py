@@ -155,6 +155,10 @@ def test_states_are_staged_on_a_gpu_where_there_is_room() -> None:
         assert not schedule.staged
         assert schedule.tile >= 0.8 * warmup
         assert schedule.halo(warmup) + schedule.tile <= MAX_SLAB
+    for warmup in (25000, 40000, 48500):
+        schedule = dfa_schedule(warmup, "sm_90")
+        assert schedule.halo(warmup) + schedule.tile <= MAX_SLAB
+        assert schedule.chunk % 8 == 4
     assert not any(dfa_schedule(40, target).staged for target in ("cpu", "ref", ""))
 
 

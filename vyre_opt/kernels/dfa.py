@@ -75,8 +75,10 @@ def dfa_schedule(warmup: int, target: str = "", strided: bool = False) -> DfaSch
         return DfaSchedule(*_row(_CPU if target == "cpu" else _OTHERS, warmup), strided)
     staged = warmup <= _STAGED[-1][0]
     lanes, chunk = _row(_STAGED if staged else _GPU, warmup)
-    if not staged:  # a tile should not be much shorter than the halo that is copied for it
-        chunk += 2 * UNIT * max(0, (warmup // lanes - chunk) // (2 * UNIT))
+    if not staged:  # a tile should not be much shorter than the halo that is copied for it, if there is room
+        wanted = chunk + 2 * UNIT * max(0, (warmup // lanes - chunk) // (2 * UNIT))
+        room = (MAX_SLAB - warmup) // lanes - UNIT
+        chunk = max(UNIT, min(wanted, (room - UNIT) // (2 * UNIT) * 2 * UNIT + UNIT))
     return DfaSchedule(lanes, chunk, strided, staged)
 
 

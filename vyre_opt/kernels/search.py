@@ -26,7 +26,7 @@ from ..lowering.nvptx.targets import STATIC_SHARED_BYTES
 from .chunk_walk import ChunkWalk
 from .collective import SUBGROUP, claimed_slots, offset
 from .decode import Values, sextets
-from .targets import is_gpu
+from .targets import MULTIPROCESSORS, is_gpu
 from .text_units import ENCODINGS, Encoding, fill_slab, looked_up
 
 __all__ = [
@@ -43,10 +43,9 @@ MAX_TEXT = (1 << 32) - (1 << 16)  # characters: indices past the end, in the las
 MAX_INDEX = 1 << 32
 OCTETS = DataType.vec(DataType.U8, 4)
 CHUNKS = (12, 36, 60, 84)  # an odd number of words each; their tiles are whole units
-MULTIPROCESSORS = 132  # of an H100 and an H200
-RESIDENT = (
-    2048  # lanes that a multiprocessor runs at once: a search takes 32 registers, which allows all of them
-)
+RESIDENT = 2048
+"""Lanes that a multiprocessor runs at once: a search takes 32 registers, which allows all of them."""
+
 FULL = 0.7  # of these lanes at work, from which on an H200 is up to 6 % faster with larger workgroups
 AHEAD = 3  # units that a lane loads before it decodes them, so that it waits once for DRAM
 NEAR, FEW_BYTES = 32, 3 << 19  # rows in workgroup memory, for so many decoded bytes at most
