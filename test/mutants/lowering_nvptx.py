@@ -8,6 +8,8 @@ __all__ = ["MUTANTS"]
 
 WARPGROUPS = "test/lowering/test_warpgroups.py"
 COPY_RUNS = "vyre_opt/lowering/nvptx/copy_runs.py"
+REPLICAS = "vyre_opt/lowering/nvptx/replicas.py"
+TWICE_TEST = "test/lowering/test_stores_to_replicas.py::test_nothing_is_stored_to_twice_between_barriers"
 RUNS_TEST = "test/lowering/test_copy_runs.py"
 
 
@@ -354,9 +356,37 @@ MUTANTS = (
     ),
     Mutant(
         "what stands behind a barrier of the cluster may fault, though another turn of a loop follows",
-        "vyre_opt/lowering/nvptx/replicas.py",
+        REPLICAS,
         "if any(map(_is_barrier, op.walk()))",
         "if _is_barrier(op)",
         "test/lowering/test_replicas.py::test_nobody_waits_for_a_lane_that_ends_after_the_last_barrier",
+    ),
+    Mutant(
+        "lanes that a barrier orders store to one element of cluster memory",
+        REPLICAS,
+        "if before.in_order or not distance.is_const:",
+        "if not distance.is_const:",
+        TWICE_TEST,
+    ),
+    Mutant(
+        "turns of an inner loop are left out of account where an outer one stores to cluster memory",
+        REPLICAS,
+        "stride -= abs(coefficient) * (highest - lowest)",
+        "stride -= 0",
+        TWICE_TEST,
+    ),
+    Mutant(
+        "neighbours of a vector are left out of account where another store follows",
+        REPLICAS,
+        "distance.const >= q.width or -distance.const >= p.width",
+        "distance.const >= 1 or -distance.const >= 1",
+        TWICE_TEST,
+    ),
+    Mutant(
+        "a barrier counts the words of stores by too few bits",
+        REPLICAS,
+        "range(lowest, self.words.bit_length())",
+        "range(lowest, self.words.bit_length() - 1)",
+        "test/lowering/test_replicas.py::test_a_barrier_counts_the_bits_that_a_number_of_words_may_have",
     ),
 )
