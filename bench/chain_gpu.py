@@ -8,15 +8,14 @@ bandwidth of a copy; both sides find the matrices in the L2 cache, and their ste
 
 from __future__ import annotations
 
-import importlib.metadata
 import math
 import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from gpu_timing import copy_bandwidth, in_turn, relative_error, target
-from measure import machine, save, today
+from gpu_timing import copy_bandwidth, head, in_turn, relative_error, target
+from measure import save
 
 from vyre_opt.kernels import TTChain
 
@@ -81,7 +80,6 @@ def ratio(sample: dict[str, Any]) -> float:
 
 
 def main() -> None:
-    import torch
 
     bandwidth = copy_bandwidth()
     samples = [sample(rank, vectors, bandwidth) for vectors in VECTORS for rank in RANKS]
@@ -89,13 +87,7 @@ def main() -> None:
     save(
         RESULT,
         {
-            "name": "chain_gpu",
-            "title": "Chains of matrices on a GPU",
-            "about": " ".join((__doc__ or "").split("\n\n", 1)[1].split()),
-            "date": today(),
-            "machine": {**machine(), "gpu": torch.cuda.get_device_name()},
-            "versions": {p: importlib.metadata.version(p) for p in ("torch", "llvmlite", "numpy")},
-            "absent": [],
+            **head("chain_gpu", "Chains of matrices on a GPU", __doc__, ("torch", "llvmlite", "numpy")),
             "tables": [
                 {
                     "caption": f"{STEPS} steps: microseconds, and torch's over ours",

@@ -11,7 +11,6 @@ compared with a walk on the host.
 from __future__ import annotations
 
 import base64
-import importlib.metadata
 import random
 import sys
 from collections.abc import Callable
@@ -19,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gpu_timing import copy_bandwidth, in_rotation, in_turn, target
-from measure import machine, save, today
+from gpu_timing import copy_bandwidth, head, in_rotation, in_turn, target
+from measure import save
 from scan_inputs import corpus
 
 import vyre_opt
@@ -112,7 +111,6 @@ def row(sample: dict[str, Any]) -> list[str]:
 
 
 def main() -> None:
-    import torch
 
     bandwidth = copy_bandwidth()
     draw = random.Random(1)
@@ -130,13 +128,7 @@ def main() -> None:
     save(
         RESULT,
         {
-            "name": "dfa_gpu",
-            "title": "scan.dfa on a GPU",
-            "about": " ".join((__doc__ or "").split("\n\n", 1)[1].split()),
-            "date": today(),
-            "machine": {**machine(), "gpu": torch.cuda.get_device_name()},
-            "versions": {p: importlib.metadata.version(p) for p in ("torch", "llvmlite", "numpy")},
-            "absent": [],
+            **head("dfa_gpu", "scan.dfa on a GPU", __doc__, ("torch", "llvmlite", "numpy")),
             "tables": [
                 {
                     "caption": f"The last {DRAWN} rows are drawn; a copy moves {bandwidth / 1e12:.2f} TB/s",

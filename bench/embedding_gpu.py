@@ -9,7 +9,6 @@ product of matrices of the type.
 
 from __future__ import annotations
 
-import importlib.metadata
 import math
 import random
 import sys
@@ -18,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpu_timing import copy_bandwidth, in_turn, multiply_add_rate, relative_error, target
-from measure import machine, save, today
+from gpu_timing import copy_bandwidth, head, in_turn, multiply_add_rate, relative_error, target
+from measure import save
 
 from vyre_opt.kernels import TTTable
 
@@ -163,19 +162,17 @@ def samples() -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    import torch
 
     rows = list(samples())
     save(
         RESULT,
         {
-            "name": "embedding_gpu",
-            "title": "Lookups in tensor trains on a GPU",
-            "about": " ".join((__doc__ or "").split("\n\n", 1)[1].split()),
-            "date": today(),
-            "machine": {**machine(), "gpu": torch.cuda.get_device_name()},
-            "versions": {p: importlib.metadata.version(p) for p in ("torch", "triton", "llvmlite", "numpy")},
-            "absent": [],
+            **head(
+                "embedding_gpu",
+                "Lookups in tensor trains on a GPU",
+                __doc__,
+                ("torch", "triton", "llvmlite", "numpy"),
+            ),
             "tables": [
                 {
                     "caption": "Microseconds; ours over the larger limit; and the better of torch's over ours",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle
 from statistics import geometric_mean, median
 from typing import Any
+
+from measure import machine, today
 
 Run = Callable[[], None]
 LAUNCHES = 10
@@ -78,6 +81,21 @@ def relative_error(actual: Any, expected: Any) -> float:
     """Of two tensors, in the 2-norm; NaN counts as infinite."""
     error = ((actual.double() - expected.double()).norm() / expected.double().norm()).item()
     return math.inf if math.isnan(error) else float(error)
+
+
+def head(name: str, title: str, doc: str | None, packages: Sequence[str]) -> dict[str, Any]:
+    """What a result says of itself; `doc`: of its script, behind whose first paragraph it tells what is measured."""
+    import torch
+
+    return {
+        "name": name,
+        "title": title,
+        "about": " ".join((doc or "").split("\n\n", 1)[1].split()),
+        "date": today(),
+        "machine": {**machine(), "gpu": torch.cuda.get_device_name()},
+        "versions": {package: importlib.metadata.version(package) for package in packages},
+        "absent": [],
+    }
 
 
 def target(what: str, ratios: list[float], least: float) -> dict[str, Any]:
