@@ -9,6 +9,7 @@ __all__ = ["MUTANTS"]
 WARPGROUPS = "test/lowering/test_warpgroups.py"
 COPY_RUNS = "vyre_opt/lowering/nvptx/copy_runs.py"
 REPLICAS = "vyre_opt/lowering/nvptx/replicas.py"
+PENDING_STORES = "vyre_opt/lowering/nvptx/pending_stores.py"
 TWICE_TEST = "test/lowering/test_stores_to_replicas.py::test_nothing_is_stored_to_twice_between_barriers"
 RUNS_TEST = "test/lowering/test_copy_runs.py"
 
@@ -363,21 +364,21 @@ MUTANTS = (
     ),
     Mutant(
         "lanes that a barrier orders store to one element of cluster memory",
-        REPLICAS,
+        PENDING_STORES,
         "if before.in_order or not distance.is_const:",
         "if not distance.is_const:",
         TWICE_TEST,
     ),
     Mutant(
         "turns of an inner loop are left out of account where an outer one stores to cluster memory",
-        REPLICAS,
+        PENDING_STORES,
         "stride -= abs(coefficient) * (highest - lowest)",
         "stride -= 0",
         TWICE_TEST,
     ),
     Mutant(
         "neighbours of a vector are left out of account where another store follows",
-        REPLICAS,
+        PENDING_STORES,
         "distance.const >= q.width or -distance.const >= p.width",
         "distance.const >= 1 or -distance.const >= 1",
         TWICE_TEST,

@@ -115,9 +115,14 @@ def best_cluster(ranks: tuple[int, ...], most: int, vectors: int = 1) -> tuple[i
 
 def spread_bytes(ranks: Sequence[int], workgroups: int, lanes: int, vectors: int) -> int:
     """Of a workgroup's memory that the program for so many `vectors` of 4 bytes an element takes, at most."""
-    stride = _stride(vectors)
-    partials = lanes // SUBGROUP * max(_split(1, columns, workgroups, lanes).own for columns in ranks[1:])
-    return 4 * stride * (2 * _longest(ranks) + partials) + MORE_BYTES
+    rows = 2 * _longest(ranks) + _partial_rows(ranks, workgroups, lanes)
+    return 4 * _stride(vectors) * rows + MORE_BYTES
+
+
+def _partial_rows(ranks: Sequence[int], workgroups: int, lanes: int) -> int:
+    """Rows of @partials: for each subgroup the columns of a workgroup."""
+    most = max(_split(1, columns, workgroups, lanes).own for columns in ranks[1:])
+    return lanes // SUBGROUP * most
 
 
 def _longest(ranks: Sequence[int]) -> int:
@@ -195,8 +200,8 @@ class _Spread:
         """The buffers that are nobody else's."""
         kind = zero(self.b, self.dtype).type
         self.b.buffer("line", kind, 2 * self.half, self.memory)
-        most = max(_split(1, columns, self.workgroups, self.lanes).own for columns in self.ranks[1:])
-        self.b.buffer("partials", kind, self.lanes // SUBGROUP * most * self.stride, "workgroup")
+        rows = _partial_rows(self.ranks, self.workgroups, self.lanes)
+        self.b.buffer("partials", kind, rows * self.stride, "workgroup")
 
     def barrier(self) -> None:
         self.b.barrier(self.scope)

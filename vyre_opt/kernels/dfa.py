@@ -26,7 +26,7 @@ from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
 from ..lowering.nvptx.targets import STATIC_SHARED_BYTES
-from .collective import as_type, elements, guarded
+from .collective import as_type, elements, guarded, offset
 from .targets import is_gpu
 from .tiles import each_tile, tiles_of
 
@@ -144,6 +144,7 @@ class _DfaEmitter:
         self.matches = b.buffer("matches", DataType.U32, None, "write", 3, live_out=True)
         self.slab = b.buffer("slab", DataType.U8, slab, "workgroup")
         self.states = b.buffer("states", table_dtype, schedule.tile, "workgroup") if schedule.staged else None
+        self.together = UNIT if schedule.staged else 1  # bytes that are loaded from @slab at once
         self.halo = schedule.halo(warmup)
         self.lane = b.local_id("x", name="lane")
 
@@ -178,57 +179,41 @@ class _DfaEmitter:
 
     def walk(self, start: Value, count: Value) -> None:
         """Walk over the lane's warm-up and chunk; the text has `count` bytes."""
-        b, chunk = self.b, self.schedule.chunk
-        offset = b.mul(self.lane, chunk)
-        place = b.add(start, offset, name="chunk")
-        spot = b.add(offset, self.halo, name="spot")
+        b, chunk, states = self.b, self.schedule.chunk, self.states
+        ahead = b.mul(self.lane, chunk)
+        place = b.add(start, ahead, name="chunk")
+        spot = b.add(ahead, self.halo, name="spot")
         state = self.warmed_up(place, spot, count)
-        if self.states is not None:
-            states = self.states
-            with b.for_(0, chunk, UNIT, carry=[state]) as loop:
-                walked = self.walk_unit(loop.args[0], b.add(spot, loop.index))
+        with b.for_(0, chunk, self.together, carry=[state]) as loop:
+            walked = self.walk_from(loop.args[0], b.add(spot, loop.index))
+            if states is None:
+                self.put(walked[0], b.add(place, loop.index), count)
+            else:
                 octets = b.vector(*(as_type(b, each, states.dtype) for each in walked))
-                b.store(octets, states, b.add(offset, loop.index))
-                loop.yield_(walked[-1])
-            return
-        with b.for_(0, chunk, carry=[state]) as loop:
-            walked_to = self.step(loop.args[0], self.octet(b.add(spot, loop.index)))
-            self.put(walked_to, b.add(place, loop.index), count)
-            loop.yield_(walked_to)
+                b.store(octets, states, b.add(ahead, loop.index))
+            loop.yield_(walked[-1])
 
     def warmed_up(self, place: Value, spot: Value, count: Value) -> Value:
         """The state before the byte at `place` of the text, which is at `spot` of the slab."""
-        b, warmup = self.b, self.warmup
-        if not warmup:
+        b, together = self.b, self.together
+        if not self.warmup:
             return b.const(0)
-        if self.states is None:
-            first, first_spot = b.sub(place, warmup), b.sub(spot, warmup)  # wraps where the text begins
-            with b.for_(0, warmup, carry=[b.const(0)]) as loop:
-                walked = self.step(loop.args[0], self.octet(b.add(first_spot, loop.index)))
-                exists = b.lt(b.add(first, loop.index), count)
-                loop.yield_(b.select(exists, walked, 0))  # before the text begins, stay at the root
-            return loop.result
-        before = -(-warmup // UNIT) * UNIT
-        first, first_spot = b.sub(place, before), b.sub(spot, before)
-        with b.for_(0, before, UNIT, carry=[b.const(0)]) as loop:
-            *_, last = self.walk_unit(loop.args[0], b.add(first_spot, loop.index))
-            loop.yield_(b.select(b.lt(b.add(first, loop.index), count), last, 0))
+        before = -(-self.warmup // together) * together
+        first, first_spot = b.sub(place, before), b.sub(spot, before)  # wraps where the text begins
+        with b.for_(0, before, together, carry=[b.const(0)]) as loop:
+            *_, last = self.walk_from(loop.args[0], b.add(first_spot, loop.index))
+            exists = b.lt(b.add(first, loop.index), count)
+            loop.yield_(b.select(exists, last, 0))  # before the text begins, stay at the root
         return loop.result
 
-    def walk_unit(self, state: Value, spot: Value) -> list[Value]:
-        """The states after each byte of the unit at `spot` of the slab."""
+    def walk_from(self, state: Value, spot: Value) -> list[Value]:
+        """The states after each byte that is loaded from `spot` of the slab."""
         b, states = self.b, list[Value]()
-        for octet in elements(b, b.load(self.slab, spot, lanes=UNIT)):
-            state = self.step(state, b.cast(octet, DataType.U32))
+        for octet in elements(b, b.load(self.slab, spot, lanes=self.together)):
+            byte = b.cast(octet, DataType.U32)
+            state = as_type(b, b.load(self.table, b.add(b.mul(state, 256), byte)), DataType.U32)
             states.append(state)
         return states
-
-    def octet(self, spot: Value) -> Value:
-        return self.b.cast(self.b.load(self.slab, spot), DataType.U32)
-
-    def step(self, state: Value, octet: Value) -> Value:
-        b = self.b
-        return as_type(b, b.load(self.table, b.add(b.mul(state, 256), octet)), DataType.U32)
 
     def put(self, state: Value, place: Value, count: Value) -> None:
         b = self.b
@@ -251,4 +236,4 @@ class _DfaEmitter:
                 b.store(numbers, self.matches, place)
             with branch.else_():
                 for k, state in enumerate(walked):
-                    self.put(state, b.add(place, k) if k else place, count)
+                    self.put(state, offset(b, place, k), count)

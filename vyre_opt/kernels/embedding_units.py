@@ -23,14 +23,13 @@ from math import ceil, prod, sqrt
 from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
-from ..lowering.nvptx.targets import gpu
 from .collective import SUBGROUP
 from .embedding_chunk import ORDER_BYTES, ChunkLookups, chunk_grid
 from .embedding_cores import EmbeddingCores
 from .embedding_indices import EmbeddingIndices, table_buffers
 from .embedding_shape import EmbeddingShape
 from .powers import power_above, power_of
-from .targets import MULTIPROCESSORS, has_matrix_units
+from .targets import MULTIPROCESSORS, has_matrix_units, workgroup_bytes
 from .tiles import tiles_of
 
 __all__ = ["EmbeddingUnitSchedule", "embedding_unit_grid", "embedding_unit_schedule", "embedding_units"]
@@ -109,7 +108,7 @@ def embedding_unit_schedule(
         return None
     if count < 4 * shape.p[1] or shape.slice_size(1) < max(1024, 4 * shape.p[1]):
         return None
-    size, room = _Sizes.of(shape), gpu(target).shared_bytes
+    size, room = _Sizes.of(shape), workgroup_bytes(target)
 
     def taken(schedule: EmbeddingUnitSchedule) -> int:
         return schedule.shared_bytes(shape, out_dtype) + OWN_BYTES

@@ -28,7 +28,7 @@ from ..lowering.nvptx.targets import gpu
 from .collective import SUBGROUP, as_type, elements
 from .matmul_form import MatmulProblem, activated
 from .powers import power_of
-from .targets import MULTIPROCESSORS, has_matrix_units
+from .targets import MULTIPROCESSORS, has_matrix_units, workgroup_bytes
 from .tiles import tiles_of
 
 __all__ = ["UnitSchedule", "Units", "unit_schedule", "units_take"]
@@ -107,7 +107,7 @@ def unit_schedule(
 ) -> UnitSchedule:
     """The schedule of the least time for a product of `rows` (None: unknown, many) x `columns`, by rounds of tiles that a GPU of
     so many multiprocessors does, of those that its workgroups have the memory for."""
-    room = gpu(target).shared_bytes
+    room = workgroup_bytes(target)
     choices = WARPGROUP_CHOICES if gpu(target).has_warpgroups else CHOICES
 
     def cost(choice: tuple[float, UnitSchedule]) -> float:

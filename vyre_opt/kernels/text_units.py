@@ -10,7 +10,7 @@ from itertools import pairwise
 from ..ir.builder import Builder
 from ..ir.program import Buffer, Value
 from ..ir.types import DataType
-from .collective import elements, guarded
+from .collective import elements, guarded, offset
 from .decode import Values, base64_bytes, base64_characters, digits, from_base64, from_hex, sextets
 
 __all__ = ["CHARACTERS", "ENCODINGS", "Encoding", "fill_slab", "load_unit", "looked_up", "values_by_table"]
@@ -117,39 +117,41 @@ def fill_slab(
         if start is not None:
             place = b.add(start, place)
         for k, word in enumerate(decoded):
-            b.store(word, slab, b.add(place, k) if k else place)
+            b.store(word, slab, offset(b, place, k))
 
-    def fill_rounds(before: Value, count: int) -> None:
-        numbers = [b.add(before, k * lanes) if k else before for k in range(count)]
+    def fill(before: Value, count: int) -> None:
+        numbers = [offset(b, before, k * lanes) for k in range(count)]
         numbered = [(number, b.add(first, number)) for number in numbers]
         texts = [load_unit(b, text, unit, whole, filler) for _, unit in numbered]
         for (number, unit), characters in zip(numbered, texts, strict=True):
             put(number, decode(unit, characters))
 
-    rounds, rest = divmod(words // size, lanes)
-    blocks, odd = divmod(rounds, ahead)
-    if blocks:
-        with b.for_(0, blocks) as loop:
-            fill_rounds(b.add(lane, b.mul(loop.index, ahead * lanes)), ahead)
-    if odd:
-        fill_rounds(b.add(lane, blocks * ahead * lanes), odd)
-    if rest:
-        with b.if_(b.lt(lane, rest)):
-            fill_rounds(b.add(lane, rounds * lanes), 1)
+    _each_round(b, lane, lanes, words // size, ahead, fill)
     # the unit in which the text ends, by the lane that stored it as one of fillers
     with b.if_(b.lt(b.sub(whole, first), words // size)):
-        decoded = decode(whole, last_unit(b, text, whole, filler))
+        last = decode(whole, last_unit(b, text, whole, filler))
 
-        def put_last(number: Value) -> None:
+        def mend(number: Value, _: int) -> None:
             with b.if_(b.eq(b.add(first, number), whole)):
-                put(number, decoded)
+                put(number, last)
 
-        if rounds:
-            with b.for_(0, rounds) as loop:
-                put_last(b.add(lane, b.mul(loop.index, lanes)))
-        if rest:
-            with b.if_(b.lt(lane, rest)):
-                put_last(b.add(lane, rounds * lanes))
+        _each_round(b, lane, lanes, words // size, 1, mend)
+
+
+def _each_round(
+    b: Builder, lane: Value, lanes: int, units: int, together: int, emit: Callable[[Value, int], None]
+) -> None:
+    """Go through units by all lanes; `emit` gets the first of a lane, and how many rounds it is for, `together` at most."""
+    rounds, rest = divmod(units, lanes)
+    blocks, odd = divmod(rounds, together)
+    if blocks:
+        with b.for_(0, blocks) as loop:
+            emit(b.add(lane, b.mul(loop.index, together * lanes)), together)
+    if odd:
+        emit(b.add(lane, blocks * together * lanes), odd)
+    if rest:
+        with b.if_(b.lt(lane, rest)):
+            emit(b.add(lane, rounds * lanes), 1)
 
 
 def load_unit(b: Builder, text: Buffer, unit: Value, whole: Value, filler: int = 0) -> Value:

@@ -17,15 +17,13 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from math import gcd, prod
 
-from ...analysis.affine import AffineExpr, SymbolKind
-from ...analysis.dependence import DependenceTest
 from ...analysis.effects import effects_of
-from ...analysis.footprint import Footprints, MemoryAccess
 from ...ir.loops import bounds
 from ...ir.ops import BEYOND_WORKGROUP
 from ...ir.program import Block, Buffer, Op, Program, Value
 from ...ir.rewrite import constant_value
 from .abi import ALIGNMENT
+from .pending_stores import PendingStore, StoreOverlaps
 from .targets import GpuTarget
 
 __all__ = ["BARRIER_BYTES", "WORD", "NeedsFence", "Replicas", "replicas"]
@@ -113,23 +111,11 @@ def _is_barrier(op: Op) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Store:
-    """A store that no barrier of the cluster has followed yet.
-
-    `in_order`: a barrier of the workgroup or the subgroup has.  `loop`: the outermost of which it is an earlier turn's.
-    """
-
-    op: Op
-    in_order: bool = False
-    loop: Op | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class _Pending:
     """What a lane has stored since the last barrier of the cluster: so many words at most, by these stores."""
 
     words: int = 0
-    stores: frozenset[_Store] = frozenset()
+    stores: frozenset[PendingStore] = frozenset()
 
     @property
     def buffers(self) -> set[str]:
@@ -137,51 +123,6 @@ class _Pending:
 
     def joined(self, other: _Pending) -> _Pending:
         return _Pending(max(self.words, other.words), self.stores | other.stores)
-
-
-class _Overlaps:
-    """Proves that no element is stored to twice: of two stores that are under way, either may come last."""
-
-    def __init__(self, program: Program) -> None:
-        footprints = Footprints(program)
-        self.dependence = DependenceTest(footprints, program.grid or (None, None, None))
-        self.accesses = {a.op: a for name in program.buffers for a in footprints.accesses(name)}
-
-    def are_apart(self, before: _Store, op: Op) -> bool:
-        """Whether no element is stored to by `before` and by `op` after it.  False means unknown.
-
-        Other lanes' elements matter only where a barrier orders the two: else the program has a race.
-        """
-        p, q = self.accesses[before.op], self.accesses[op]
-        if not (isinstance(p.index, AffineExpr) and isinstance(q.index, AffineExpr)):
-            return False
-        if self.dependence.disjoint(p, q):
-            return True
-        distance = p.expr - q.expr
-        if before.in_order or not distance.is_const:
-            return False
-        if before.loop is None:
-            return distance.const >= q.width or -distance.const >= p.width
-        return _stride(p, before.loop) >= abs(distance.const) + max(p.width, q.width)
-
-
-def _stride(access: MemoryAccess, loop: Op) -> int:
-    """The least distance from the elements of one turn of a loop to those of any other; 0 where that is not known.
-
-    Loops inside of it are in any turn, each time.
-    """
-    turning, stride = set(loop.walk()), 0
-    for symbol, coefficient in access.expr.terms.items():
-        if not turning & symbol.loops:
-            continue
-        if symbol.kind is not SymbolKind.LOOP:
-            return 0
-        if symbol.identity is loop:
-            stride += abs(coefficient)
-        else:
-            lowest, highest = symbol.range
-            stride -= abs(coefficient) * (highest - lowest)
-    return stride
 
 
 class _Walk:
@@ -199,7 +140,7 @@ class _Walk:
     def __init__(self, program: Program, buffers: frozenset[str], senders: int) -> None:
         self.buffers, self.senders = buffers, senders
         self.storage = {b.name for b in program.buffers.values() if not b.is_on_chip} - buffers
-        self.overlaps = _Overlaps(program)
+        self.overlaps = StoreOverlaps(program)
         self.loops: list[Op] = []  # around, outermost first
         self.most, self.unit = 0, 0
         self.read: set[str] = set()
@@ -256,7 +197,7 @@ class _Walk:
         words = (op.operands[0].type.element_bytes or 0) // WORD
         self.unit = gcd(self.unit, words)
         return self._counted(
-            replace(pending, words=pending.words + words, stores=pending.stores | {_Store(op)}), op
+            replace(pending, words=pending.words + words, stores=pending.stores | {PendingStore(op)}), op
         )
 
     def _counted(self, pending: _Pending, op: Op) -> _Pending:

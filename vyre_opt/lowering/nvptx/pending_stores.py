@@ -1,0 +1,82 @@
+"""Whether two stores to replicas that are under way may meet in an element: nothing orders st.async, so either may come last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from ...analysis.affine import AffineExpr, SymbolKind
+from ...analysis.dependence import DependenceTest
+from ...analysis.footprint import Footprints, MemoryAccess
+from ...ir.program import Op, Program
+
+__all__ = ["PendingStore", "StoreOverlaps"]
+
+
+@dataclass(frozen=True, slots=True)
+class PendingStore:
+    """A store that no barrier of the cluster has followed yet.
+
+    `in_order`: a barrier of the workgroup or the subgroup has.  `loop`: the outermost of which it is an earlier turn's.
+    """
+
+    op: Op
+    in_order: bool = False
+    loop: Op | None = None
+
+
+class StoreOverlaps:
+    """Proves that no element is stored to twice.  What a proof needs is analysed when the first is asked for."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    @cached_property
+    def footprints(self) -> Footprints:
+        return Footprints(self.program)
+
+    @cached_property
+    def dependence(self) -> DependenceTest:
+        return DependenceTest(self.footprints, self.program.grid or (None, None, None))
+
+    @cached_property
+    def accesses(self) -> dict[Op, MemoryAccess]:
+        return {
+            access.op: access for name in self.program.buffers for access in self.footprints.accesses(name)
+        }
+
+    def are_apart(self, before: PendingStore, op: Op) -> bool:
+        """Whether no element is stored to by `before` and by `op` after it.  False means unknown.
+
+        Other lanes' elements matter only where a barrier orders the two: else the program has a race.
+        """
+        p, q = self.accesses[before.op], self.accesses[op]
+        if not (isinstance(p.index, AffineExpr) and isinstance(q.index, AffineExpr)):
+            return False
+        if self.dependence.disjoint(p, q):
+            return True
+        distance = p.expr - q.expr
+        if before.in_order or not distance.is_const:
+            return False
+        if before.loop is None:
+            return distance.const >= q.width or -distance.const >= p.width
+        return _stride(p, before.loop) >= abs(distance.const) + max(p.width, q.width)
+
+
+def _stride(access: MemoryAccess, loop: Op) -> int:
+    """The least distance from the elements of one turn of a loop to those of any other; 0 where that is not known.
+
+    Loops inside of it are in any turn, each time.
+    """
+    turning, stride = set(loop.walk()), 0
+    for symbol, coefficient in access.expr.terms.items():
+        if not turning & symbol.loops:
+            continue
+        if symbol.kind is not SymbolKind.LOOP:
+            return 0
+        if symbol.identity is loop:
+            stride += abs(coefficient)
+        else:
+            lowest, highest = symbol.range
+            stride -= abs(coefficient) * (highest - lowest)
+    return stride
