@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.cluster_programs import WAYS, HandOff
+from support.cluster_programs import WAYS, HandOff, Mail
 
 from vyre_opt.cuda import CudaDispatcher
 
@@ -14,10 +14,11 @@ pytestmark = pytest.mark.gpu
 @pytest.mark.parametrize(
     "seed", [*range(40), *(pytest.param(n, marks=pytest.mark.slow) for n in range(40, 400))]
 )
-def test_what_is_handed_on_arrives(seed: int) -> None:
-    gpu = CudaDispatcher(bounds="none")
+@pytest.mark.parametrize("kind", [HandOff, Mail])
+def test_what_is_handed_on_arrives(kind: type[HandOff | Mail], seed: int) -> None:
+    gpu = CudaDispatcher(bounds="none" if seed % 2 else "trap")
     for how in WAYS:
-        program, arrays, expected = HandOff(seed).case(how)
+        program, arrays, expected = kind(seed).case(how)
         for _ in range(3):
             out = gpu.dispatch(program, arrays, program.grid)[0]
             np.testing.assert_array_equal(out, expected)

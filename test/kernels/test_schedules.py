@@ -19,6 +19,7 @@ from vyre_opt.kernels.chain import (
     uniform_ranks,
 )
 from vyre_opt.kernels.chain import chain as chain_program
+from vyre_opt.kernels.chain_scattered import scattered_bytes
 from vyre_opt.kernels.chain_spread import spread_bytes
 from vyre_opt.kernels.dfa import MAX_SLAB, dfa_schedule
 from vyre_opt.kernels.embedding import EmbeddingSchedule, EmbeddingShape, embedding_schedule
@@ -317,13 +318,28 @@ def test_a_cluster_shares_the_cores_of_a_chain() -> None:
 
 def test_vectors_that_go_through_a_cluster_together_fit_its_memory() -> None:
     """And what the schedule counts is what the program has."""
-    for ranks in (uniform_ranks(8, 512), uniform_ranks(8, 1024), (953, 600, 464, 824), (100, 130, 90)):
+    for ranks in (
+        uniform_ranks(8, 512),
+        uniform_ranks(8, 1024),
+        uniform_ranks(8, 192),
+        (953, 600, 464, 824),
+        (500, 300, 500),
+        (100, 130, 90),
+    ):
         for target, limit in (("sm_90", 232448), ("sm_100", 232448), ("cuda", 232448)):
             schedule, vectors = batch_schedule(ranks, target, 64)
             program = chain_program(ranks, schedule=schedule, vectors=vectors)
-            taken = sum(b.size_bytes or 0 for b in program.buffers.values() if b.is_on_chip)
-            counted = spread_bytes(ranks, schedule.workgroups, schedule.lanes, vectors)
-            assert taken <= counted <= min(limit, taken + 64), (ranks, target)
+            parts = {True: 0, False: 0}
+            for buffer in program.buffers.values():
+                if buffer.is_on_chip:
+                    parts[buffer.is_cluster] += buffer.size_bytes or 0
+            if schedule.scattered:  # a workgroup has its own row only
+                taken = parts[False] + parts[True] // schedule.workgroups
+                counted = scattered_bytes(ranks, schedule.workgroups, vectors)
+            else:
+                taken = sum(parts.values())
+                counted = spread_bytes(ranks, schedule.workgroups, schedule.lanes, vectors)
+            assert taken <= counted <= min(limit, taken + 192), (ranks, target)
     assert batch_schedule((953, 600, 464, 824), "sm_90", 64)[1] == 8
     assert batch_schedule(uniform_ranks(8, 512), "sm_90", 64)[1] == 10
 

@@ -11,6 +11,8 @@ COPY_RUNS = "vyre_opt/lowering/nvptx/copy_runs.py"
 REPLICAS = "vyre_opt/lowering/nvptx/replicas.py"
 PENDING_STORES = "vyre_opt/lowering/nvptx/pending_stores.py"
 TWICE_TEST = "test/lowering/test_stores_to_replicas.py::test_nothing_is_stored_to_twice_between_barriers"
+OWNED_ROWS = "vyre_opt/lowering/nvptx/owned_rows.py"
+ROWS_TEST = "test/lowering/test_owned_rows.py::test_a_workgroup_loads_nothing_of_other_rows"
 RUNS_TEST = "test/lowering/test_copy_runs.py"
 
 
@@ -389,5 +391,33 @@ MUTANTS = (
         "range(lowest, self.words.bit_length())",
         "range(lowest, self.words.bit_length() - 1)",
         "test/lowering/test_replicas.py::test_a_barrier_counts_the_bits_that_a_number_of_words_may_have",
+    ),
+    Mutant(
+        "an access of which a part is in the next row is in one row",
+        OWNED_ROWS,
+        "high + width <= row",
+        "high + 1 <= row",
+        ROWS_TEST,
+    ),
+    Mutant(
+        "a workgroup owns each row that it loads",
+        OWNED_ROWS,
+        'if op.name == "load" and not _is_own(program, index - place, row, workgroups):',
+        "if False:",
+        ROWS_TEST,
+    ),
+    Mutant(
+        "the row of any value is the own one",
+        OWNED_ROWS,
+        "and _is_number(program, symbol, workgroups)",
+        "and True",
+        ROWS_TEST,
+    ),
+    Mutant(
+        "what lies in a later row is left out of account",
+        OWNED_ROWS,
+        "start == AffineExpr(0, {symbol: row})",
+        "start.terms == {symbol: row}",
+        ROWS_TEST,
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.cluster_programs import WAYS, HandOff
+from support.cluster_programs import WAYS, HandOff, Mail
 
 import vyre_opt
 from vyre_opt import (
@@ -49,15 +49,16 @@ def _parsed(*lines: str, storage: int = 256) -> Module:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_is_handed_on_arrives(seed: int) -> None:
+@pytest.mark.parametrize("kind", [HandOff, Mail])
+def test_what_is_handed_on_arrives(kind: type[HandOff | Mail], seed: int) -> None:
     """Also after passes, which may not move loads over cluster barriers."""
     for how in WAYS:
-        program, arrays, expected = HandOff(seed).case(how)
+        program, arrays, expected = kind(seed).case(how)
         module = Module()
         module.add(program)
         PassManager("default").run(module)
         optimized = module.programs[program.name]
-        plain = HandOff(seed).program(how)
+        plain = kind(seed).program(how)
         for each, target in ((plain, "ref"), (plain, "cpu"), (optimized, "ref"), (optimized, "cpu")):
             out = dispatcher(target).dispatch(each, arrays, program.grid)[0]
             np.testing.assert_array_equal(out, expected, f"{how} on {target}")

@@ -15,7 +15,8 @@ programs are built in
     chain          tt.chain             tensor_train    tt.contract_step
     matmul_program math.matmul          (matmul_panels, matmul_direct, matmul_dots: for CPUs,
                                         matmul_tiles, matmul_units with pitched_rows: for GPUs)
-    embedding      tt.embedding         (chain_spread, embedding_grouped, embedding_pairs, embedding_units: for GPUs)
+                   (chain_spread, chain_scattered: for clusters of a GPU)
+    embedding      tt.embedding         (embedding_grouped, embedding_pairs, embedding_units: for GPUs)
 
 and expansion chooses the program and the schedule for a use of a named kernel.  Most builders are
 cached: the same arguments give the same Program, which must not be changed.  To run passes, build a

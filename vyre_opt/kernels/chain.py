@@ -25,6 +25,7 @@ from math import inf
 from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
+from .chain_scattered import best_scatter, build_scattered, is_full, scattered_bytes
 from .chain_spread import best_cluster, build_spread, spread_bytes
 from .chain_steps import ChainSteps, chain_steps
 from .collective import SUBGROUP, offset
@@ -54,6 +55,9 @@ it."""
 ONE_WORKGROUP = 64 * 64  # elements of a core up to which one workgroup is faster than a cluster
 TOGETHER = (1, 2, 4, 8, 10)  # vectors that a cluster does
 LARGE_CLUSTERS = 7  # of 16 workgroups, that an H200 runs at once
+SCATTERED_FROM = 224 * 224  # elements of a core from which on workgroups own rows
+FEW_TOGETHER = 2  # vectors of a cluster up to which they own columns
+SCATTERED_TOGETHER = {8: (3, 5, 8), 16: (3, 5, 8, 10)}  # vectors that a cluster of so many workgroups does
 MANY_LANES = 192 * 192  # elements of a core from which on one workgroup has as many lanes as there can be
 
 
@@ -63,6 +67,7 @@ class ChainSchedule:
     lane may hold in registers, 0 for none.
 
     `workgroups`: with more than 1 the program is that of chain_spread, which ignores `vector` and `ahead`.
+    `scattered`: with more than 0, it is that of chain_scattered, whose workgroups send the sums of so many vectors at a time.
     `streamed`: rows that one subgroup adds to the sums at a time, see row_stream, of cores with less than 32 columns
     one; 0 for the table of lanes.
     """
@@ -72,6 +77,7 @@ class ChainSchedule:
     ahead: int = 32
     workgroups: int = 1
     streamed: int = 0
+    scattered: int = 0
 
     def __post_init__(self) -> None:
         if not 1 <= self.lanes <= 1024 or self.vector not in (1, 2, 4) or self.workgroups < 1:
@@ -80,6 +86,8 @@ class ChainSchedule:
             self.streamed and (self.lanes != SUBGROUP or self.workgroups > 1)
         ):
             raise ValueError(f"up to 32 rows are streamed by one subgroup: {self}")
+        if self.scattered < 0 or (self.scattered and self.workgroups == 1):
+            raise ValueError(f"sums are scattered over several workgroups: {self}")
 
 
 def chain_schedule(ranks: Sequence[int], target: str = "", owns_grid: bool = True) -> ChainSchedule:
@@ -108,6 +116,9 @@ def batch_schedule(ranks: Sequence[int], target: str, count: int) -> tuple[Chain
 
     A cluster reads each core once for all of its vectors, so there are as many as keep all multiprocessors at work.
     """
+    scattered = _scattered_batch(ranks, target, count)
+    if scattered is not None:
+        return scattered
     most = widest_cluster(target)
     if max(x * y for x, y in pairwise(ranks)) > ONE_WORKGROUP:
         choice: tuple[ChainSchedule, int] | None = None
@@ -123,6 +134,24 @@ def batch_schedule(ranks: Sequence[int], target: str, count: int) -> tuple[Chain
         if choice is not None:
             return choice
     return chain_schedule(ranks, target, owns_grid=False), 1
+
+
+def _scattered_batch(ranks: Sequence[int], target: str, count: int) -> tuple[ChainSchedule, int] | None:
+    """Of large cores, and where a cluster has more than a few vectors."""
+    cluster = best_scatter(tuple(ranks), widest_cluster(target))
+    if cluster is None or max(x * y for x, y in pairwise(ranks)) < SCATTERED_FROM:
+        return None
+    workgroups, lanes = cluster
+    at_once = LARGE_CLUSTERS * 16 // workgroups
+    if count <= at_once * FEW_TOGETHER:
+        return None
+    choices = SCATTERED_TOGETHER[workgroups]
+    vectors = next((n for n in choices if -(-count // n) <= at_once), choices[-1])
+    if scattered_bytes(ranks, workgroups, vectors) > workgroup_bytes(target):
+        return None
+    # with few registers left more sums at a time are faster, but then fewer clusters share the multiprocessors
+    sent = 3 if count <= at_once * vectors and is_full(ranks, *cluster) else 2
+    return ChainSchedule(lanes, workgroups=workgroups, scattered=sent), vectors
 
 
 def chain_groups(ranks: Sequence[int], target: str = "", workers: int = 1) -> list[tuple[int, int]]:
@@ -190,6 +219,10 @@ def chain(
     if not all(1 <= rank <= MAX_RANK for rank in ranks):
         raise ValueError(f"ranks are 1 to {MAX_RANK}: {list(ranks)}")
     schedule = schedule or chain_schedule(ranks)
+    if schedule.scattered:
+        return build_scattered(
+            ranks, dtype, schedule.workgroups, schedule.lanes, separate, vectors, schedule.scattered
+        )
     if schedule.workgroups > 1:
         return build_spread(ranks, dtype, schedule.workgroups, schedule.lanes, separate, vectors)
     if vectors > 1:

@@ -49,6 +49,10 @@ BATCHES: tuple[tuple[tuple[int, ...], ChainSchedule, int, int], ...] = (
     ((1, 37, 37, 37, 50, 3), ChainSchedule(64, workgroups=3), 2, 5),
     ((100, 130, 130, 130, 1), ChainSchedule(160, workgroups=5), 8, 11),
     ((64, 96, 96, 96), ChainSchedule(64, workgroups=3), 10, 13),
+    ((256, 256, 256, 256), ChainSchedule(128, workgroups=8, scattered=2), 5, 7),
+    ((64, 96, 96, 64), ChainSchedule(64, workgroups=3, scattered=3), 4, 9),
+    ((1, 37, 37, 37, 50, 3), ChainSchedule(64, workgroups=3, scattered=1), 2, 5),
+    ((100, 130, 130, 130, 1), ChainSchedule(160, workgroups=5, scattered=2), 3, 4),
 )
 CHAIN_SCHEDULES = {
     "": None,
@@ -76,6 +80,7 @@ def contraction_cases() -> Iterator[KernelCase]:
             yield KernelCase("tt.chain", f"{what}, separate", _chain(dtype, ranks, spread, True))
         for ranks, spread, vectors, count in BATCHES:
             what = f"{dtype}, {' '.join(map(str, ranks))}, {count} vectors, {vectors} by {spread.workgroups} workgroups"
+            what += ", scattered" * (spread.scattered > 0)
             yield KernelCase("tt.chain", what, _batch(dtype, ranks, spread, vectors, count))
         for ranks in CHAINS:
             for name, chain_schedule in CHAIN_SCHEDULES.items():

@@ -15,6 +15,7 @@ matrices           products of matrices, by mma.sync
 copies             asynchronous copies; copy_runs finds those that bulk_copies does by one instruction for many
 barriers           barriers of a subgroup, a workgroup and a grid
 replicas           which buffers a cluster has in the memory of each workgroup, and exchange how it hands them on
+owned_rows         of which of them a workgroup loads its own row only
 pending_stores     whether two stores to them that are under way may meet
 mbarriers          the objects on which invocations wait for bytes
 faults             what a faulting invocation does

@@ -7,6 +7,9 @@ arrived and all announced bytes have come.
     barrier          all lanes add up their words; lane r arrives at the object of workgroup r and announces the bytes;
                      then all wait for their own object
 
+A store to a row that one workgroup owns (see owned_rows.py) goes to this one alone.  A lane counts the words for one owner at a time; when
+it stores to another one, and at the barrier, it adds them to the owner's count in workgroup memory.
+
 So nothing waits for the loads of the workgroup, and a value is there after one way through the cluster.
 
 Barriers take the objects by turns.  A workgroup that a barrier has let go may store before the last one has come to
@@ -21,26 +24,33 @@ from __future__ import annotations
 
 from ...ir.program import Program
 from .function_emitter import FunctionEmitter
-from .mbarriers import SHARED, address, initialise, inline_ptx, object_at, slots, wait
-from .replicas import WORD
+from .mbarriers import OBJECT_BYTES, SHARED, address, initialise, inline_ptx, object_at, slots, wait
+from .replicas import TURNS, WORD
 from .values import linear_id
 
 __all__ = ["arrive_and_wait", "begin", "send"]
 
 CLUSTER = "ptr addrspace(7)"
 SENT, PASSED = "%sent", "%passed"
-"""The words that this lane has stored since the last barrier; the number of barriers before."""
+"""The words that this lane has stored to all since the last barrier; the number of barriers before."""
+OWNER, OWNED = "%owner", "%owned"
+"""The owner that this lane has stored to last; the words for it that are in no count yet."""
 
 
 def begin(emitter: FunctionEmitter) -> None:
     """Set up this workgroup's objects, zero its replicas, and wait until all workgroups have."""
     w, context = emitter.w, emitter.context
     assert context.replicas is not None
-    slots(emitter, SENT, PASSED)
+    slots(emitter, SENT, PASSED, OWNER, OWNED)
     lane = linear_id(emitter)
     for name in sorted(context.replicas.buffers):
-        _zero(emitter, context.buffers[name].pointer, _words(context.program, name), lane)
-    initialise(emitter, context.mailbox, 2, context.replicas.workgroups)
+        words = _words(context.program, name) // (
+            context.replicas.workgroups if context.buffers[name].row else 1
+        )
+        _zero(emitter, context.buffers[name].pointer, words, lane)
+    if context.replicas.rows:
+        _zero(emitter, _count(emitter, "0", "0"), TURNS * context.replicas.workgroups, lane)
+    initialise(emitter, context.mailbox, TURNS, context.replicas.workgroups)
     for step in ("arrive", "wait"):
         w.call(f"llvm.nvvm.barrier.cluster.{step}", "void", [])
 
@@ -64,9 +74,9 @@ def _zero(emitter: FunctionEmitter, pointer: str, words: int, lane: str) -> None
     w.start(done)
 
 
-def send(emitter: FunctionEmitter, pointer: str, words: list[str]) -> None:
+def send(emitter: FunctionEmitter, pointer: str, words: list[str], owner: str = "") -> None:
     """Store 32-bit words, one behind the other and 1, 2 or 4 of them aligned to their size, to the place of every replica
-    that `pointer` is in this workgroup's."""
+    that `pointer` is in this workgroup's; with an `owner` (i32), to the one of that workgroup."""
     w, context = emitter.w, emitter.context
     assert context.replicas is not None
     count = len(words)
@@ -75,12 +85,47 @@ def send(emitter: FunctionEmitter, pointer: str, words: list[str]) -> None:
     value = places[0] if count == 1 else f"{{{', '.join(places)}}}"
     text = f"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes{shape} [$0], {value}, [${count + 1}];"
     own = _object(emitter, w.emit(f"load i32, ptr {PASSED}"))
-    for workgroup in range(context.replicas.workgroups):
-        there, object_ = (_in_workgroup(emitter, at, str(workgroup)) for at in (pointer, own))
+    for workgroup in [owner] if owner else map(str, range(context.replicas.workgroups)):
+        there, object_ = (_in_workgroup(emitter, at, workgroup) for at in (pointer, own))
         values = [("i32", word) for word in words]
         inline_ptx(emitter, text, ",".join("r" * (count + 2)), [("i32", there), *values, ("i32", object_)])
-    sent = w.emit(f"load i32, ptr {SENT}")
-    w.line(f"store i32 {w.emit(f'add i32 {sent}, {count}')}, ptr {SENT}")
+    if owner:
+        _count_for(emitter, owner, count)
+    else:
+        _add(emitter, SENT, count)
+
+
+def _add(emitter: FunctionEmitter, slot: str, count: int) -> None:
+    w = emitter.w
+    before = w.emit(f"load i32, ptr {slot}")
+    w.line(f"store i32 {w.emit(f'add i32 {before}, {count}')}, ptr {slot}")
+
+
+def _count_for(emitter: FunctionEmitter, owner: str, count: int) -> None:
+    """Count words for an owner.  LLVM sees where it is the one of the last store, and leaves out the branch."""
+    w = emitter.w
+    other, same = w.label("other"), w.label("same")
+    last = w.emit(f"load i32, ptr {OWNER}")
+    w.branch_if(w.emit(f"icmp eq i32 {last}, {owner}"), same, other)
+    w.start(other)
+    _hand_over(emitter)
+    w.fall_into(same)
+    w.line(f"store i32 {owner}, ptr {OWNER}")
+    _add(emitter, OWNED, count)
+
+
+def _hand_over(emitter: FunctionEmitter) -> None:
+    """Add the words for the last owner to its count."""
+    w = emitter.w
+    some, none = w.label("some"), w.label("none")
+    words = w.emit(f"load i32, ptr {OWNED}")
+    w.branch_if(w.emit(f"icmp ne i32 {words}, 0"), some, none)
+    w.start(some)
+    turn = _turn(emitter, w.emit(f"load i32, ptr {PASSED}"))
+    pointer = _count(emitter, turn, w.emit(f"load i32, ptr {OWNER}"))
+    w.emit(f'atomicrmw add {SHARED} {pointer}, i32 {words} syncscope("block") monotonic, align {WORD}')
+    w.line(f"store i32 0, ptr {OWNED}")
+    w.fall_into(none)
 
 
 def arrive_and_wait(emitter: FunctionEmitter) -> None:
@@ -89,6 +134,8 @@ def arrive_and_wait(emitter: FunctionEmitter) -> None:
     assert replicas is not None
     passed = w.emit(f"load i32, ptr {PASSED}")
     own = _object(emitter, passed)
+    if replicas.rows:
+        _hand_over(emitter)
     sent, total = w.emit(f"load i32, ptr {SENT}"), "0"
     # This also is the barrier of the workgroup.  Without stores before it there is nothing to add up, but to wait for
     for bit in replicas.bits:
@@ -100,6 +147,11 @@ def arrive_and_wait(emitter: FunctionEmitter) -> None:
     arriving, waiting = w.label("arriving"), w.label("waiting")
     w.branch_if(w.emit(f"icmp ult i32 {lane}, {replicas.workgroups}"), arriving, waiting)
     w.start(arriving)
+    if replicas.rows:
+        # nobody counts in this turn again before the next barrier, which waits for this lane
+        count = _count(emitter, _turn(emitter, passed), lane)
+        total = w.emit(f"add i32 {total}, {w.emit(f'load i32, {SHARED} {count}, align {WORD}')}")
+        w.line(f"store i32 0, {SHARED} {count}, align {WORD}")
     announced = w.emit(f"mul i32 {total}, {WORD}")
     text = "mbarrier.arrive.expect_tx.shared::cluster.b64 _, [$0], $1;"
     inline_ptx(emitter, text, "r,r", [("i32", _in_workgroup(emitter, own, lane)), ("i32", announced)])
@@ -109,9 +161,23 @@ def arrive_and_wait(emitter: FunctionEmitter) -> None:
     w.line(f"store i32 {w.emit(f'add i32 {passed}, 1')}, ptr {PASSED}")
 
 
+def _count(emitter: FunctionEmitter, turn: str, owner: str) -> str:
+    """The pointer to the words for an owner that were counted in a turn; they lie behind the objects."""
+    w, context = emitter.w, emitter.context
+    assert context.replicas is not None
+    before = w.emit(f"mul i32 {turn}, {context.replicas.workgroups}")
+    at = w.emit(f"add i32 {before}, {owner}")
+    first = w.emit(f"getelementptr i8, {SHARED} {context.mailbox}, i32 {TURNS * OBJECT_BYTES}")
+    return w.emit(f"getelementptr i32, {SHARED} {first}, i32 {at}")
+
+
+def _turn(emitter: FunctionEmitter, passed: str) -> str:
+    return emitter.w.emit(f"and i32 {passed}, {TURNS - 1}")
+
+
 def _object(emitter: FunctionEmitter, passed: str) -> str:
     """The pointer to this workgroup's object of the barrier after so many."""
-    return object_at(emitter, emitter.context.mailbox, emitter.w.emit(f"and i32 {passed}, 1"))
+    return object_at(emitter, emitter.context.mailbox, _turn(emitter, passed))
 
 
 def _in_workgroup(emitter: FunctionEmitter, pointer: str, workgroup: str) -> str:

@@ -34,7 +34,8 @@ NO_METADATA = "!0"
 class BufferRef:
     """A buffer in LLVM terms: its pointer, address space (1 global, 3 shared) and element count.
 
-    `count` is an LLVM name (i64) or a number.  `is_constant`: nothing writes it while the kernel runs.
+    `count` is an LLVM name (i64) or a number.  `is_constant`: nothing writes it while the kernel runs.  `row`: the elements of
+    the row that this is, of a buffer of which a workgroup has its own row only; 0 for a whole buffer.
     """
 
     pointer: str
@@ -42,6 +43,7 @@ class BufferRef:
     count: str
     is_constant: bool
     has_replicas: bool = False
+    row: int = 0
 
     @property
     def type(self) -> str:

@@ -36,7 +36,7 @@ from .faults import fault_blocks
 from .function_emitter import BufferRef, Elements, FunctionEmitter, KernelContext
 from .matrices import FIRST, MATRIX_OPS, why_no_product
 from .memory import MEMORY_OPS
-from .replicas import BARRIER_BYTES, NeedsFence, Replicas, replicas
+from .replicas import NeedsFence, Replicas, object_bytes, replicas
 from .subgroup_ops import SUBGROUP_OPS
 from .targets import STATIC_SHARED_BYTES, GpuTarget
 from .values import VALUE_OPS
@@ -126,7 +126,8 @@ def _kernel(
     _check(program, target)
     funcs = unit.module.funcs if unit.module is not None else {}
     specs = spec_values(program, unit.specs)
-    proofs = BoundsProofs(program, specs, proves=bounds != "none")
+    has_cluster_memory = any(buffer.is_cluster for buffer in program.buffers.values())
+    proofs = BoundsProofs(program, specs, proves=bounds != "none" or has_cluster_memory)
     faulting = frozenset(_faults(program, funcs, bounds, proofs))
     context = KernelContext(
         program=program,
@@ -142,7 +143,7 @@ def _kernel(
         forms=proofs.forms,
         may_fault=bool(faulting),
         is_cluster=_is_cluster(program, target),
-        replicas=_replicas(program, target, faulting),
+        replicas=_replicas(program, target, faulting, proofs),
     )
     if target.number >= FIRST_WITH_BULK_COPIES and not faulting:
         context.runs = copy_runs(program, proofs, context.alignment, clamps=bounds == "clamp")
@@ -180,12 +181,14 @@ def _is_cluster(program: Program, target: GpuTarget) -> bool:
     return _has_grid_barrier(program) and program.grid is not None and prod(program.grid) <= target.cluster
 
 
-def _replicas(program: Program, target: GpuTarget, faulting: Collection[Op]) -> Replicas | None:
+def _replicas(
+    program: Program, target: GpuTarget, faulting: Collection[Op], proofs: BoundsProofs
+) -> Replicas | None:
     has_cluster_memory = any(buffer.is_cluster for buffer in program.buffers.values())
     if not has_cluster_memory and (program.cluster is not None or not _is_cluster(program, target)):
         return None
     try:
-        return replicas(program, target, faulting)
+        return replicas(program, target, faulting, proofs)
     except NeedsFence as reason:
         if not has_cluster_memory:
             return None
@@ -312,7 +315,9 @@ def _workgroup_memory(context: KernelContext, kernel: EntryPoint, symbols: set[s
 
     Raises DiagnosticError, located at the largest one, if the GPU has less.
     """
-    replicated = context.replicas.buffers if context.replicas is not None else frozenset()
+    found = context.replicas
+    replicated = found.buffers if found is not None else frozenset()
+    rows = found.rows if found is not None else {}
     tiles = [b for b in context.program.buffers.values() if b.is_workgroup or b.name in replicated]
     in_panels = panelled(context.program)
     alignments = [ATOM_BYTES if tile.name in in_panels else ALIGNMENT for tile in tiles]
@@ -320,14 +325,16 @@ def _workgroup_memory(context: KernelContext, kernel: EntryPoint, symbols: set[s
     total = 0
     for tile, alignment in zip(tiles, alignments, strict=True):
         offsets.append(-(-total // alignment) * alignment)  # each starts aligned, for wide accesses
-        total = offsets[-1] + _bytes(tile)
+        total = offsets[-1] + _scalars(tile, rows) * _scalar_bytes(tile)
     if total > context.target.shared_bytes:
         limit = f"{context.target.name} has {context.target.shared_bytes} for a workgroup"
         message = f"its workgroup buffers take {total} bytes; {limit}"
-        raise _error(context.program, message, max(tiles, key=_bytes))
+        largest = max(tiles, key=lambda tile: _scalars(tile, rows) * _scalar_bytes(tile))
+        raise _error(context.program, message, largest)
     objects = 0
-    if replicated:
-        context.mailbox, objects = _objects(context, "mailbox", BARRIER_BYTES), BARRIER_BYTES
+    if found is not None:
+        objects = object_bytes(found.workgroups, bool(rows))
+        context.mailbox = _objects(context, "mailbox", objects)
     ring_bytes = 0 if context.runs is None else bulk_copies.ring_bytes(context.runs)
     if total + objects + ring_bytes > context.target.shared_bytes:
         context.runs = None
@@ -344,9 +351,12 @@ def _workgroup_memory(context: KernelContext, kernel: EntryPoint, symbols: set[s
         pointer = f"getelementptr (i8, ptr addrspace(3) {base}, i32 {offset})" if offset else base
         if not base:
             pointer = f"@{context.symbol}.tile.{number}"
-            context.text.globals.append(_tile(pointer, tile, alignment))
-        has_replicas = tile.name in replicated
-        context.buffers[tile.name] = BufferRef(pointer, 3, str(tile.count or 0), False, has_replicas)
+            kind = f"[{_scalars(tile, rows)} x {conversions.memory_type(tile.dtype.element)}]"
+            context.text.globals.append(
+                f"{pointer} = internal addrspace(3) global {kind} undef, align {alignment}"
+            )
+        has_replicas, row = tile.name in replicated, rows.get(tile.name, 0)
+        context.buffers[tile.name] = BufferRef(pointer, 3, str(tile.count or 0), False, has_replicas, row)
 
 
 def _objects(context: KernelContext, name: str, size: int) -> str:
@@ -357,14 +367,13 @@ def _objects(context: KernelContext, name: str, size: int) -> str:
     return pointer
 
 
-def _tile(name: str, tile: Buffer, alignment: int) -> str:
-    scalars = (tile.count or 0) * tile.dtype.lanes
-    kind = f"[{scalars} x {conversions.memory_type(tile.dtype.element)}]"
-    return f"{name} = internal addrspace(3) global {kind} undef, align {alignment}"
+def _scalars(tile: Buffer, rows: Mapping[str, int]) -> int:
+    """Those that a workgroup has."""
+    return (rows.get(tile.name) or tile.count or 0) * tile.dtype.lanes
 
 
-def _bytes(tile: Buffer) -> int:
-    return (tile.count or 0) * tile.dtype.lanes * (tile.dtype.element.size_bytes or 1)
+def _scalar_bytes(tile: Buffer) -> int:
+    return tile.dtype.element.size_bytes or 1
 
 
 # --- ops

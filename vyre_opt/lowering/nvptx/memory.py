@@ -39,6 +39,7 @@ class ThreadAccess:
 
     `happens`: an i1 that must hold for the access to take place, or "" for always.
     `is_clamped`: the index may be any number, so nothing is known of its alignment.
+    `owner`: the number (i32) of the workgroup whose row the index is of; "" in a whole buffer.
     """
 
     buffer: BufferRef
@@ -46,6 +47,7 @@ class ThreadAccess:
     offset: int = 0
     happens: str = ""
     is_clamped: bool = False
+    owner: str = ""
 
 
 def locate(emitter: FunctionEmitter, op: Op, value: Value, moved: DataType) -> ThreadAccess:
@@ -58,11 +60,21 @@ def locate(emitter: FunctionEmitter, op: Op, value: Value, moved: DataType) -> T
         if context.bounds == "clamp":
             return _clamped(emitter, buffer, index, value.type.is_signed, width)
         emitter.fault_if(is_outside(emitter, buffer, index, width), op, "bounds", index, buffer.count, width)
-    if op not in context.bases:
-        return ThreadAccess(buffer, index)
-    # accesses from one base differ in a constant of the instruction only
-    base, offset = context.bases[op]
-    return ThreadAccess(buffer, conversions.to_word(emitter.w, base.type, emitter.scalar(base)), offset)
+    offset = 0
+    if op in context.bases:
+        # accesses from one base differ in a constant of the instruction only
+        base, offset = context.bases[op]
+        index = conversions.to_word(emitter.w, base.type, emitter.scalar(base))
+    return _in_row(emitter, buffer, index, offset) if buffer.row else ThreadAccess(buffer, index, offset)
+
+
+def _in_row(emitter: FunctionEmitter, buffer: BufferRef, index: str, offset: int) -> ThreadAccess:
+    """The access in the row of the workgroup that owns it; the base is in the same row, see owned_rows.py."""
+    w = emitter.w
+    narrow = w.emit(f"trunc i64 {index} to i32")
+    owner = w.emit(f"udiv i32 {narrow}, {buffer.row}")
+    within = w.emit(f"zext i32 {w.emit(f'urem i32 {narrow}, {buffer.row}')} to i64")
+    return ThreadAccess(buffer, within, offset, owner=owner)
 
 
 def is_in_bounds(emitter: FunctionEmitter, op: Op) -> bool:
@@ -215,7 +227,8 @@ def store(emitter: FunctionEmitter, op: Op) -> None:
         for first, wide, pointer in _pieces(emitter, op, access, index, dtype):
             lanes = elements[first : first + wide]
             if access.buffer.has_replicas:
-                send(emitter, pointer, [w for lane in lanes for w in words_of(emitter, dtype.element, lane)])
+                words = [w for lane in lanes for w in words_of(emitter, dtype.element, lane)]
+                send(emitter, pointer, words, access.owner)
                 continue
             raw = [conversions.store_value(emitter.w, SCALAR, dtype.element, lane) for lane in lanes]
             operand = _aligned(access, pointer, dtype, wide)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,6 +10,7 @@ from ...analysis.affine import AffineExpr, SymbolKind
 from ...analysis.dependence import DependenceTest
 from ...analysis.footprint import Footprints, MemoryAccess
 from ...ir.program import Op, Program
+from .owned_rows import place_in_row
 
 __all__ = ["PendingStore", "StoreOverlaps"]
 
@@ -26,10 +28,14 @@ class PendingStore:
 
 
 class StoreOverlaps:
-    """Proves that no element is stored to twice.  What a proof needs is analysed when the first is asked for."""
+    """Proves that no element is stored to twice.  What a proof needs is analysed when the first is asked for.
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    `rows`: buffers in whose rows each access is (see owned_rows.py), and the elements of one.  Elements at different places of their
+    rows are not the same, whichever the rows are.
+    """
+
+    def __init__(self, program: Program, rows: Mapping[str, int]) -> None:
+        self.program, self.rows = program, rows
 
     @cached_property
     def footprints(self) -> Footprints:
@@ -55,21 +61,29 @@ class StoreOverlaps:
             return False
         if self.dependence.disjoint(p, q):
             return True
-        distance = p.expr - q.expr
+        first, second = self._place(p), self._place(q)
+        if first is None or second is None:
+            first, second = p.expr, q.expr
+        distance = first - second
         if before.in_order or not distance.is_const:
             return False
         if before.loop is None:
             return distance.const >= q.width or -distance.const >= p.width
-        return _stride(p, before.loop) >= abs(distance.const) + max(p.width, q.width)
+        return _stride(first, before.loop) >= abs(distance.const) + max(p.width, q.width)
+
+    def _place(self, access: MemoryAccess) -> AffineExpr | None:
+        """Where in its row an access begins; None if that is not known, or there are no rows."""
+        row = self.rows.get(access.op.attrs["buffer"])
+        return place_in_row(access.expr, row, access.width) if row else None
 
 
-def _stride(access: MemoryAccess, loop: Op) -> int:
-    """The least distance from the elements of one turn of a loop to those of any other; 0 where that is not known.
+def _stride(expr: AffineExpr, loop: Op) -> int:
+    """The least distance from the first element of one turn of a loop to that of any other; 0 where that is not known.
 
     Loops inside of it are in any turn, each time.
     """
     turning, stride = set(loop.walk()), 0
-    for symbol, coefficient in access.expr.terms.items():
+    for symbol, coefficient in expr.terms.items():
         if not turning & symbol.loops:
             continue
         if symbol.kind is not SymbolKind.LOOP:

@@ -4,7 +4,8 @@ A cluster hands values on through cluster memory, or, where the whole grid is on
 store, a barrier, all load.  By way of global memory each hand-off waits for a fence, and a fence waits for every load that its
 workgroup has under way.  With replicas a load reads its own workgroup's memory; a store goes to all replicas and counts its
 bytes there, and the barrier waits until the bytes have come (see exchange.py).  So no fence is needed, and loads stay under way
-across the barrier.
+across the barrier.  Where a workgroup loads one row of the buffer only, that is its replica (see owned_rows.py), and a store goes to
+one workgroup.
 
 Such a barrier orders what goes by replicas and by workgroup memory, and nothing else.  So a program has replicas only where
 nothing else can be handed on, and nothing orders two stores that are under way: see `_Walk`.
@@ -12,44 +13,52 @@ nothing else can be handed on, and nothing orders two stores that are under way:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from math import gcd, prod
 
+from ...analysis.bounds import BoundsProofs
 from ...analysis.effects import effects_of
 from ...ir.loops import bounds
 from ...ir.ops import BEYOND_WORKGROUP
 from ...ir.program import Block, Buffer, Op, Program, Value
 from ...ir.rewrite import constant_value
 from .abi import ALIGNMENT
+from .owned_rows import owned_row
 from .pending_stores import PendingStore, StoreOverlaps
 from .targets import GpuTarget
 
-__all__ = ["BARRIER_BYTES", "WORD", "NeedsFence", "Replicas", "replicas"]
-
-BARRIER_BYTES = 16
-"""Of the two objects in workgroup memory on which a workgroup waits; a multiple of the alignment of workgroup buffers."""
+__all__ = ["TURNS", "WORD", "NeedsFence", "Replicas", "object_bytes", "replicas"]
 
 WORD = 4
+TURNS = 2
+"""Barriers take an object by turns, see exchange.py."""
 MOST_BYTES = (1 << 20) - 1  # that such an object can wait for (PTX ISA, "Tx-Count of mbarrier object")
 
 
 @dataclass(frozen=True, slots=True)
 class Replicas:
     """`buffers`: the names of those that have replicas.  `workgroups`: of the cluster.  `words`: that a lane stores to them
-    between two barriers, at most.  `unit`: divides the words of each store; 0 if there are none."""
+    between two barriers, at most, to those of all workgroups.  `unit`: divides the words of each such store; 0 if there are none.
+    `rows`: buffers of which a workgroup has its own row only, and the elements of one."""
 
     buffers: frozenset[str]
     workgroups: int
     words: int
     unit: int
+    rows: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def bits(self) -> range:
         """Those that a lane's number of words may have; at least one."""
         lowest = (self.unit & -self.unit).bit_length() - 1
         return range(lowest, self.words.bit_length()) if self.words else range(1)
+
+
+def object_bytes(workgroups: int, has_rows: bool) -> int:
+    """Of what a workgroup's barriers need: two objects, and with rows the words for each owner in two turns."""
+    return TURNS * (8 + (WORD * workgroups if has_rows else 0))
 
 
 class NeedsFence(Exception):
@@ -60,11 +69,13 @@ class NeedsFence(Exception):
         self.at = at
 
 
-def replicas(program: Program, target: GpuTarget, faulting: Collection[Op] = ()) -> Replicas:
+def replicas(
+    program: Program, target: GpuTarget, faulting: Collection[Op] = (), proofs: BoundsProofs | None = None
+) -> Replicas:
     """The replicas of a program of clusters, or one whose grid is a cluster.  Raises NeedsFence where there can be none.
 
     `faulting`: the ops in which an invocation may end.  Before a barrier, the others of its cluster would wait there for
-    its bytes.
+    its bytes.  `proofs`: of the accesses that are in bounds.
     """
     workgroups = program.cluster or prod(program.grid or ())
     buffers = [b for b in program.buffers.values() if (b.is_cluster if program.cluster else b.is_transient)]
@@ -81,12 +92,14 @@ def replicas(program: Program, target: GpuTarget, faulting: Collection[Op] = ())
         raise NeedsFence(
             f"a workgroup of {program.lanes} tells {workgroups} of a cluster, a lane each", program
         )
+    rows = _rows(program, buffers, workgroups, proofs or BoundsProofs(program))
     tiles = [b for b in program.buffers.values() if b.is_workgroup]
-    used = sum((b.size_bytes or 0) + ALIGNMENT for b in (*tiles, *buffers)) + BARRIER_BYTES
+    sizes = [(b.size_bytes or 0) // (workgroups if b.name in rows else 1) for b in (*tiles, *buffers)]
+    used = sum(sizes) + ALIGNMENT * len(sizes) + object_bytes(workgroups, bool(rows))
     if used > target.shared_bytes:
         message = f"its workgroup and cluster buffers take {used} bytes; {target.name} has {target.shared_bytes} for a workgroup"
         raise NeedsFence(message, max(buffers, key=lambda b: b.size_bytes or 0))
-    walk = _Walk(program, frozenset(b.name for b in buffers), program.lanes * workgroups)
+    walk = _Walk(program, frozenset(b.name for b in buffers), rows, program.lanes * workgroups)
     pending = walk.block(program.body, _Pending()).buffers
     if pending:
         raise NeedsFence(
@@ -96,7 +109,19 @@ def replicas(program: Program, target: GpuTarget, faulting: Collection[Op] = ())
     if both:
         message = f"@{both[0]} in storage is read and written: a barrier that hands on cluster memory does not order that"
         raise NeedsFence(message, program.buffers[both[0]])
-    return Replicas(walk.buffers, workgroups, walk.most, walk.unit)
+    return Replicas(walk.buffers, workgroups, walk.most, walk.unit, rows)
+
+
+def _rows(
+    program: Program, buffers: Collection[Buffer], workgroups: int, proofs: BoundsProofs
+) -> dict[str, int]:
+    """The buffers of which a workgroup loads its own row only, and the elements of one."""
+    accesses: dict[str, list[Op]] = {buffer.name: [] for buffer in buffers}
+    for op in program.walk():
+        if op.attrs.get("buffer") in accesses and op.operands:
+            accesses[op.attrs["buffer"]].append(op)
+    found = {b.name: owned_row(program, b, workgroups, accesses[b.name], proofs) for b in buffers}
+    return {name: row for name, row in found.items() if row}
 
 
 def _up_to_last_barrier(body: Block) -> Iterator[Op]:
@@ -112,7 +137,11 @@ def _is_barrier(op: Op) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """What a lane has stored since the last barrier of the cluster: so many words at most, by these stores."""
+    """What a lane has stored since the last barrier of the cluster by `stores`: so many words at most to all workgroups.
+
+    Words for one owner are counted as they are sent.  A workgroup can wait for as many as its rows have, and no element comes
+    twice.
+    """
 
     words: int = 0
     stores: frozenset[PendingStore] = frozenset()
@@ -137,10 +166,12 @@ class _Walk:
     - where more is stored between two barriers than can be counted.
     """
 
-    def __init__(self, program: Program, buffers: frozenset[str], senders: int) -> None:
-        self.buffers, self.senders = buffers, senders
+    def __init__(
+        self, program: Program, buffers: frozenset[str], rows: Mapping[str, int], senders: int
+    ) -> None:
+        self.buffers, self.rows, self.senders = buffers, rows, senders
         self.storage = {b.name for b in program.buffers.values() if not b.is_on_chip} - buffers
-        self.overlaps = StoreOverlaps(program)
+        self.overlaps = StoreOverlaps(program, rows)
         self.loops: list[Op] = []  # around, outermost first
         self.most, self.unit = 0, 0
         self.read: set[str] = set()
@@ -194,11 +225,9 @@ class _Walk:
                     f"@{name} may be stored to twice between two cluster barriers; either store may come last"
                 )
                 raise NeedsFence(message, op)
-        words = (op.operands[0].type.element_bytes or 0) // WORD
+        words = 0 if name in self.rows else (op.operands[0].type.element_bytes or 0) // WORD
         self.unit = gcd(self.unit, words)
-        return self._counted(
-            replace(pending, words=pending.words + words, stores=pending.stores | {PendingStore(op)}), op
-        )
+        return self._counted(_Pending(pending.words + words, pending.stores | {PendingStore(op)}), op)
 
     def _counted(self, pending: _Pending, op: Op) -> _Pending:
         if pending.words * WORD * self.senders > MOST_BYTES:

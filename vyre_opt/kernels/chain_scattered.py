@@ -1,0 +1,344 @@
+"""tt.chain over a cluster of workgroups, each of which owns rows of every core, for several vectors.
+
+A workgroup owns neighbouring elements of every vector, in @own, and the rows of a core that they are multiplied with.  A lane
+has `vector` neighbouring columns of all these rows:
+
+    columns                    0..3    4..7    8..11   ...       lane = column / vector
+    workgroup 0, rows 0..31     ##      ##      ##
+    workgroup 1, rows 32..63    ##      ##      ##
+
+So a lane's sums need no other lane's.  It sends them to the workgroup that owns these elements in the next step, in
+whose part of @inbox each workgroup has a place of its own:
+
+    for each owner, for each of two turns, for each sender:  the owner's elements, vector by vector
+
+After a barrier the owner adds up what all have sent.  The two turns make one barrier of the cluster a step enough.
+
+Where chain_spread sends each sum to all workgroups, once it is complete, this sends parts of sums to one each.  That are as
+many bytes, but a few vectors can be sent while the next are multiplied, and nobody waits for shuffles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+
+from ..ir.builder import Builder
+from ..ir.program import Buffer, Program, Value
+from ..ir.types import DataType
+from .chain_steps import ChainSteps, chain_steps
+from .collective import SUBGROUP, elements, guarded, offset
+from .multiply_add import multiply_add, signed, stored, zero
+
+__all__ = ["best_scatter", "build_scattered", "can_scatter", "is_full", "scattered_bytes"]
+
+UNIT = 4  # elements that are loaded from workgroup memory at a time; an owner has a multiple of them
+MAX_HELD = 128  # values of a core that a lane has the registers for
+MORE_BYTES = 192  # of a workgroup's memory, for alignment and barriers
+REGISTERS, OTHERS = 1 << 16, 48  # of a multiprocessor; those of a lane for all but the core
+TURNS = 2
+
+# As measured on an H200 at ranks from 192 to 640
+SMALL_CLUSTER = 352  # rows up to which 8 workgroups are enough
+MAX_LANES = 512
+FULL = 96  # values of a core from which on a lane has few registers left
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """How a core of `rows` by `columns` lies over so many workgroups and lanes."""
+
+    rows: int
+    columns: int
+    workgroups: int
+    lanes: int
+
+    @property
+    def vector(self) -> int:
+        """Columns of a lane; 0 if there are too many."""
+        widths = (1, 2, UNIT)
+        return next((w for w in widths if self.columns % w == 0 and self.columns <= w * self.lanes), 0)
+
+    @property
+    def own_rows(self) -> int:
+        return _own(self.rows, self.workgroups)
+
+    @property
+    def own_columns(self) -> int:
+        """Elements of an owner in the next step."""
+        return _own(self.columns, self.workgroups)
+
+    @property
+    def held(self) -> int:
+        """Values of a core that a lane holds."""
+        return self.own_rows * self.vector
+
+
+def _own(rank: int, workgroups: int) -> int:
+    return -(-rank // (workgroups * UNIT)) * UNIT
+
+
+def can_scatter(ranks: Sequence[int], workgroups: int, lanes: int) -> bool:
+    """Whether the lanes of a workgroup have the registers for its rows of every core."""
+    most = min(MAX_HELD, REGISTERS // lanes - OTHERS)
+    return (
+        workgroups > 1
+        and lanes % SUBGROUP == 0
+        and all(0 < held <= most for held in _held(ranks, workgroups, lanes))
+    )
+
+
+def is_full(ranks: Sequence[int], workgroups: int, lanes: int) -> bool:
+    """Whether most registers of a lane are for its part of a core."""
+    return max(_held(ranks, workgroups, lanes)) > FULL
+
+
+def _held(ranks: Sequence[int], workgroups: int, lanes: int) -> list[int]:
+    return [_Layout(rows, columns, workgroups, lanes).held for rows, columns in set(pairwise(ranks))]
+
+
+def best_scatter(ranks: tuple[int, ...], most: int) -> tuple[int, int] | None:
+    """The workgroups, at most `most`, and the lanes of each that are the fastest for a chain; None if none can do it.
+
+    The largest core decides.  Wide vectors of columns are for large cores that fill whole subgroups with them.
+    """
+    rows, columns = max(pairwise(ranks), key=prod)
+    clusters = (8, 16) if rows <= SMALL_CLUSTER else (16,)
+    for workgroups in (w for w in clusters if w <= most):
+        fills = columns % (UNIT * SUBGROUP) == 0
+        for width in (UNIT, 2) if workgroups == 16 and fills else (2,):
+            lanes = -(-max(ranks[1:]) // (width * SUBGROUP)) * SUBGROUP
+            if lanes <= MAX_LANES and can_scatter(ranks, workgroups, lanes):
+                return workgroups, lanes
+    return None
+
+
+def scattered_bytes(ranks: Sequence[int], workgroups: int, vectors: int) -> int:
+    """Of a workgroup's memory that the program for so many `vectors` of 4 bytes an element takes, at most."""
+    widest = max(_own(rank, workgroups) for rank in ranks)
+    return 4 * (1 + TURNS * workgroups) * vectors * widest + MORE_BYTES
+
+
+def build_scattered(
+    ranks: tuple[int, ...],
+    dtype: DataType,
+    workgroups: int,
+    lanes: int,
+    separate: bool,
+    vectors: int,
+    sent: int,
+) -> Program:
+    """The program `chain` for clusters of `workgroups`, each of which takes so many `vectors` and multiplies `sent` of them
+    before it sends their sums; `separate`: see `chain`.
+
+    Raises ValueError for no vectors, and where `can_scatter` says no.
+    """
+    if not vectors:
+        raise ValueError("workgroups that own rows take vectors by batches, not one of fixed length")
+    if not can_scatter(ranks, workgroups, lanes):
+        raise ValueError(
+            f"cores of ranks {list(ranks)} do not fit the registers of {workgroups} x {lanes} lanes"
+        )
+    b = Builder("chain", workgroup=lanes, cluster=workgroups)
+    acc = b.buffer("acc", dtype, None, "read", 0)
+    steps = chain_steps(b, ranks, dtype, separate)
+    out = b.buffer("out", dtype, None, "write", len(b.program.buffers), live_out=True)
+    scattered = _Scattered(b, ranks, dtype, workgroups, lanes, vectors, sent, acc, out)
+    scattered.begin(acc)
+    done = 0
+    for each in steps:
+        _ScatteredStep(scattered, each).repeat(each.times, done)
+        done += each.times
+    scattered.put(out)
+    return b.finish(verify=False)
+
+
+class _Scattered:
+    """What all steps share.  `number`: of the workgroup in its cluster.  `first_vector`: of the cluster.  `widest`: elements of
+    an owner, at most; `block`: those of all vectors."""
+
+    def __init__(
+        self,
+        b: Builder,
+        ranks: tuple[int, ...],
+        dtype: DataType,
+        workgroups: int,
+        lanes: int,
+        vectors: int,
+        sent: int,
+        acc: Buffer,
+        out: Buffer,
+    ) -> None:
+        self.b, self.ranks, self.dtype = b, ranks, dtype
+        self.workgroups, self.lanes, self.vectors, self.sent = workgroups, lanes, vectors, sent
+        self.widest = max(_own(rank, workgroups) for rank in ranks)
+        self.block = vectors * self.widest
+        kind = zero(b, dtype).type
+        self.inbox = b.buffer("inbox", kind, workgroups * TURNS * workgroups * self.block, "cluster")
+        self.own = b.buffer("own", kind, self.block, "workgroup")
+        self.lane, group = b.local_id("x"), b.workgroup_id("x")
+        self.number = b.rem(group, workgroups)
+        self.first_vector = b.mul(b.div(group, workgroups), vectors)
+        self.count = b.min(b.div(b.len(acc), ranks[0]), b.div(b.len(out), ranks[-1]))
+
+    def begin(self, acc: Buffer) -> None:
+        """Load the own elements of the vectors from @acc."""
+        b, rank = self.b, self.ranks[0]
+        own = _own(rank, self.workgroups)
+        with b.for_(self.lane, self.vectors * own, self.lanes) as loop:
+            number, at = self.vector_of(loop.index, own), b.rem(loop.index, own)
+            place, exists = self.place(number, at, rank)
+            value = guarded(b, exists, lambda: signed(b, b.load(acc, place)))
+            b.store(value, self.own, b.add(b.mul(number, self.widest), at))
+        b.barrier("workgroup")
+
+    def put(self, out: Buffer) -> None:
+        """Store the own elements of the vectors to @out."""
+        b, rank = self.b, self.ranks[-1]
+        own = _own(rank, self.workgroups)
+        with b.for_(self.lane, self.vectors * own, self.lanes) as loop:
+            number, at = self.vector_of(loop.index, own), b.rem(loop.index, own)
+            place, exists = self.place(number, at, rank)
+            total = b.load(self.own, b.add(b.mul(number, self.widest), at))
+            with b.if_(exists):
+                b.store(stored(b, total, self.dtype), out, place)
+
+    def vector_of(self, index: Value, own: int) -> Value:
+        """The number of the vector that an element is of, when there are so many of each."""
+        # the minimum says what a loop's end does, for the proof that no access is out of bounds
+        return self.b.min(self.b.div(index, own), self.vectors - 1)
+
+    def place(self, number: Value, at: Value, rank: int) -> tuple[Value, Value]:
+        """Where in storage the own element `at` of a vector of the cluster is, and whether there is one."""
+        b, own = self.b, _own(rank, self.workgroups)
+        vector = b.add(self.first_vector, number)
+        element = b.add(b.mul(self.number, own), at)
+        exists = b.and_(b.lt(vector, self.count), b.lt(element, rank))
+        return b.add(b.mul(vector, rank), b.min(element, rank - 1)), exists
+
+    def of_turn(self, owner: Value, turn: Value) -> Value:
+        """Where in @inbox a turn of an owner begins."""
+        b, length = self.b, self.workgroups * self.block
+        return b.add(b.mul(owner, TURNS * length), b.mul(turn, length))
+
+
+class _ScatteredStep:
+    """Emits steps with cores of one shape."""
+
+    def __init__(self, scattered: _Scattered, steps: ChainSteps) -> None:
+        self.scattered, self.b = scattered, scattered.b
+        self.cores, self.start, self.size = steps.buffer, steps.start, steps.size
+        self.layout = _Layout(steps.rows, steps.columns, scattered.workgroups, scattered.lanes)
+        b, layout = self.b, self.layout
+        self.first_row = b.mul(scattered.number, layout.own_rows)
+        self.column = b.mul(scattered.lane, layout.vector)
+        own_lanes = layout.own_columns // layout.vector  # that have columns of one owner
+        self.owner = b.min(b.div(scattered.lane, own_lanes), scattered.workgroups - 1)
+        self.ahead = b.add(
+            b.mul(scattered.number, scattered.block), b.mul(b.rem(scattered.lane, own_lanes), layout.vector)
+        )
+        # None: every lane has columns
+        all_have = layout.vector * layout.lanes == layout.columns
+        self.has_columns = None if all_have else b.lt(self.column, layout.columns)
+
+    def repeat(self, times: int, done: int) -> None:
+        """Emit `times` steps, after `done` earlier ones."""
+        b = self.b
+        cells = self.load(b.const(self.start))
+        if times == 1:
+            self.step(cells, b.const(done % TURNS), None)
+            return
+        with b.for_(0, times, carry=cells) as loop:
+            # clamped: there is no core after the last
+            following = b.min(b.add(loop.index, 1), times - 1)
+            turn = b.rem(b.add(loop.index, done), TURNS)
+            loop.yield_(*self.step(loop.args, turn, following))
+
+    def load(self, start: Value) -> list[Value]:
+        """This lane's part of the core at `start`, a vector for each row."""
+        b, layout = self.b, self.layout
+        column = (
+            self.column if self.has_columns is None else b.min(self.column, layout.columns - layout.vector)
+        )
+        first = b.add(start, column)
+        if layout.own_rows * layout.workgroups == layout.rows:
+            place = b.add(first, b.mul(self.first_row, layout.columns))
+            places = [offset(b, place, k * layout.columns) for k in range(layout.own_rows)]
+            return [b.load(self.cores, place, lanes=layout.vector) for place in places]
+        cells = list[Value]()
+        for k in range(layout.own_rows):
+            row = offset(b, self.first_row, k)
+            place = b.add(first, b.mul(b.min(row, layout.rows - 1), layout.columns))
+            cell = b.load(self.cores, place, lanes=layout.vector)
+            cells.append(b.select(b.lt(row, layout.rows), cell, b.const(0, cell.type)))
+        return cells
+
+    def step(self, cells: Sequence[Value], turn: Value, following: Value | None) -> list[Value]:
+        """Emit a step by the core in `cells`; gives the core with the number `following`, if there is one."""
+        b, scattered = self.b, self.scattered
+        fetched = list[Value]()
+        for first in range(0, scattered.vectors, scattered.sent):
+            numbers = range(first, min(first + scattered.sent, scattered.vectors))
+            totals = self.multiply(cells, numbers)
+            if numbers[-1] == scattered.vectors - 1 and following is not None:
+                # on their way while the sums are sent and added up
+                fetched = self.load(b.add(b.mul(following, self.size), self.start))
+            self.send(totals, numbers, turn)
+        b.barrier("cluster")
+        self.add_up(turn)
+        b.barrier("workgroup")
+        return fetched
+
+    def multiply(self, cells: Sequence[Value], numbers: range) -> list[Value]:
+        """This lane's sums over the own rows, of the vectors with these numbers."""
+        b, scattered = self.b, self.scattered
+        factors = [signed(b, cell) for cell in cells]
+        totals = [zero(b, scattered.dtype, self.layout.vector)] * len(numbers)
+        for row in range(0, self.layout.own_rows, UNIT):
+            for at, number in enumerate(numbers):
+                place = b.const(number * scattered.widest + row)
+                for k, x in enumerate(elements(b, b.load(scattered.own, place, lanes=UNIT))):
+                    totals[at] = multiply_add(b, x, factors[row + k], totals[at])
+        return totals
+
+    def send(self, totals: Sequence[Value], numbers: range, turn: Value) -> None:
+        """Store sums to the part of @inbox of who owns these elements."""
+        b, scattered = self.b, self.scattered
+        start = b.add(scattered.of_turn(self.owner, turn), self.ahead)
+
+        def store() -> None:
+            for number, total in zip(numbers, totals, strict=True):
+                b.store(total, scattered.inbox, offset(b, start, number * scattered.widest))
+
+        if self.has_columns is None:
+            store()
+            return
+        with b.if_(self.has_columns):
+            store()
+
+    def add_up(self, turn: Value) -> None:
+        """Add up what all workgroups have sent to this one."""
+        b, scattered, layout = self.b, self.scattered, self.layout
+        is_even = layout.own_columns * scattered.workgroups == layout.columns
+        width = UNIT if is_even else layout.vector  # all of so many elements exist, or none
+        pieces = layout.own_columns // width
+        start = scattered.of_turn(scattered.number, turn)
+        with b.for_(scattered.lane, scattered.vectors * pieces, scattered.lanes) as loop:
+            number = scattered.vector_of(loop.index, pieces)
+            element = b.mul(b.rem(loop.index, pieces), width)
+            place = b.add(b.mul(number, scattered.widest), element)
+            column = b.add(b.mul(scattered.number, layout.own_columns), element)
+            exists = None if is_even else b.lt(column, layout.columns)
+            total = guarded(b, exists, lambda: self.total(b.add(start, place), width))
+            b.store(total, scattered.own, place)
+
+    def total(self, first: Value, width: int) -> Value:
+        """The sum of what each workgroup has sent, of so many elements; that of the first is at `first`."""
+        b, scattered = self.b, self.scattered
+        places = [offset(b, first, sender * scattered.block) for sender in range(scattered.workgroups)]
+        total, *others = [b.load(scattered.inbox, place, lanes=width) for place in places]
+        for sent in others:
+            total = b.add(total, sent)
+        return total
