@@ -270,4 +270,4 @@ def test_states_are_staged_where_there_is_room_for_a_given_tile(
     asked = parse(text.replace("warmup = 64", "warmup = 64, schedule_staged = 1"))
     (remark,) = PassManager("expand_kernels", target="sm_90").run(asked).remarks
     assert remark.kind == ("applied" if staged else "refused")
-    assert staged or "28672 of text and 55296 of states; with staged = 0 states take none" in remark.message
+    assert staged or "28672 of text and 56320 of states; with staged = 0 states take none" in remark.message

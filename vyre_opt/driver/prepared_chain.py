@@ -107,9 +107,9 @@ def _run(backend: ArrayBackend, operands: Sequence[Operand], ranks: tuple[int, .
         schedule = chain_schedule(ranks, backend.target)
         program, grid = chain(ranks, element, schedule), schedule.workgroups
     else:
-        schedule, together = batch_schedule(ranks, backend.target, vectors)
-        program = chain(ranks, element, schedule, vectors=together)
-        grid = -(-vectors // together) * schedule.workgroups
+        cluster, together = batch_schedule(ranks, backend.target, vectors)
+        program = chain(ranks, element, cluster, vectors=together)
+        grid = -(-vectors // together) * cluster.workgroups
     return KernelCall(program, grid, (0, 1, OutputAlloc(vectors * ranks[-1])), shape)
 
 

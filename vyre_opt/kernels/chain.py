@@ -25,7 +25,7 @@ from math import inf
 from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
-from .chain_scattered import best_scatter, build_scattered, is_full, scattered_bytes
+from .chain_scattered import ScatterSchedule, best_scatter, build_scattered, is_full, scattered_bytes
 from .chain_spread import best_cluster, build_spread, spread_bytes
 from .chain_steps import ChainSteps, chain_steps
 from .collective import SUBGROUP, offset
@@ -67,7 +67,6 @@ class ChainSchedule:
     lane may hold in registers, 0 for none.
 
     `workgroups`: with more than 1 the program is that of chain_spread, which ignores `vector` and `ahead`.
-    `scattered`: with more than 0, it is that of chain_scattered, whose workgroups send the sums of so many vectors at a time.
     `streamed`: rows that one subgroup adds to the sums at a time, see row_stream, of cores with less than 32 columns
     one; 0 for the table of lanes.
     """
@@ -77,7 +76,6 @@ class ChainSchedule:
     ahead: int = 32
     workgroups: int = 1
     streamed: int = 0
-    scattered: int = 0
 
     def __post_init__(self) -> None:
         if not 1 <= self.lanes <= 1024 or self.vector not in (1, 2, 4) or self.workgroups < 1:
@@ -86,8 +84,6 @@ class ChainSchedule:
             self.streamed and (self.lanes != SUBGROUP or self.workgroups > 1)
         ):
             raise ValueError(f"up to 32 rows are streamed by one subgroup: {self}")
-        if self.scattered < 0 or (self.scattered and self.workgroups == 1):
-            raise ValueError(f"sums are scattered over several workgroups: {self}")
 
 
 def chain_schedule(ranks: Sequence[int], target: str = "", owns_grid: bool = True) -> ChainSchedule:
@@ -111,7 +107,9 @@ def chain_schedule(ranks: Sequence[int], target: str = "", owns_grid: bool = Tru
     return ChainSchedule(1024 if cells >= MANY_LANES else lanes)
 
 
-def batch_schedule(ranks: Sequence[int], target: str, count: int) -> tuple[ChainSchedule, int]:
+def batch_schedule(
+    ranks: Sequence[int], target: str, count: int
+) -> tuple[ChainSchedule | ScatterSchedule, int]:
     """The schedule for `count` vectors that go through one chain, and how many of them a workgroup or cluster does together.
 
     A cluster reads each core once for all of its vectors, so there are as many as keep all multiprocessors at work.
@@ -136,7 +134,7 @@ def batch_schedule(ranks: Sequence[int], target: str, count: int) -> tuple[Chain
     return chain_schedule(ranks, target, owns_grid=False), 1
 
 
-def _scattered_batch(ranks: Sequence[int], target: str, count: int) -> tuple[ChainSchedule, int] | None:
+def _scattered_batch(ranks: Sequence[int], target: str, count: int) -> tuple[ScatterSchedule, int] | None:
     """Of large cores, and where a cluster has more than a few vectors."""
     cluster = best_scatter(tuple(ranks), widest_cluster(target))
     if cluster is None or max(x * y for x, y in pairwise(ranks)) < SCATTERED_FROM:
@@ -151,7 +149,7 @@ def _scattered_batch(ranks: Sequence[int], target: str, count: int) -> tuple[Cha
         return None
     # with few registers left more sums at a time are faster, but then fewer clusters share the multiprocessors
     sent = 3 if count <= at_once * vectors and is_full(ranks, *cluster) else 2
-    return ChainSchedule(lanes, workgroups=workgroups, scattered=sent), vectors
+    return ScatterSchedule(lanes, workgroups, sent), vectors
 
 
 def chain_groups(ranks: Sequence[int], target: str = "", workers: int = 1) -> list[tuple[int, int]]:
@@ -202,7 +200,7 @@ def uniform_ranks(steps: int, rank: int, first: int = 0, last: int = 0) -> tuple
 def chain(
     ranks: tuple[int, ...],
     dtype: DataType = DataType.F32,
-    schedule: ChainSchedule | None = None,
+    schedule: ChainSchedule | ScatterSchedule | None = None,
     separate: bool = False,
     vectors: int = 0,
 ) -> Program:
@@ -219,10 +217,8 @@ def chain(
     if not all(1 <= rank <= MAX_RANK for rank in ranks):
         raise ValueError(f"ranks are 1 to {MAX_RANK}: {list(ranks)}")
     schedule = schedule or chain_schedule(ranks)
-    if schedule.scattered:
-        return build_scattered(
-            ranks, dtype, schedule.workgroups, schedule.lanes, separate, vectors, schedule.scattered
-        )
+    if isinstance(schedule, ScatterSchedule):
+        return build_scattered(ranks, dtype, schedule, separate, vectors)
     if schedule.workgroups > 1:
         return build_spread(ranks, dtype, schedule.workgroups, schedule.lanes, separate, vectors)
     if vectors > 1:

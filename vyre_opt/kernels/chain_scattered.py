@@ -32,7 +32,7 @@ from .chain_steps import ChainSteps, chain_steps
 from .collective import SUBGROUP, elements, guarded, offset
 from .multiply_add import multiply_add, signed, stored, zero
 
-__all__ = ["best_scatter", "build_scattered", "can_scatter", "is_full", "scattered_bytes"]
+__all__ = ["ScatterSchedule", "best_scatter", "build_scattered", "can_scatter", "is_full", "scattered_bytes"]
 
 UNIT = 4  # elements that are loaded from workgroup memory at a time; an owner has a multiple of them
 MAX_HELD = 128  # values of a core that a lane has the registers for
@@ -44,6 +44,21 @@ TURNS = 2
 SMALL_CLUSTER = 352  # rows up to which 8 workgroups are enough
 MAX_LANES = 512
 FULL = 96  # values of a core from which on a lane has few registers left
+
+
+@dataclass(frozen=True)
+class ScatterSchedule:
+    """`lanes` of each of `workgroups`.  `sent`: vectors that a lane multiplies before it sends their sums."""
+
+    lanes: int
+    workgroups: int
+    sent: int = 2
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.lanes <= MAX_LANES or self.workgroups < 2 or self.sent < 1:
+            raise ValueError(
+                f"1 to {MAX_LANES} lanes of at least 2 workgroups, sums of at least 1 vector: {self}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +139,15 @@ def scattered_bytes(ranks: Sequence[int], workgroups: int, vectors: int) -> int:
 def build_scattered(
     ranks: tuple[int, ...],
     dtype: DataType,
-    workgroups: int,
-    lanes: int,
+    schedule: ScatterSchedule,
     separate: bool,
     vectors: int,
-    sent: int,
 ) -> Program:
-    """The program `chain` for clusters of `workgroups`, each of which takes so many `vectors` and multiplies `sent` of them
-    before it sends their sums; `separate`: see `chain`.
+    """The program `chain` for clusters that take so many `vectors` each; `separate`: see `chain`.
 
     Raises ValueError for no vectors, and where `can_scatter` says no.
     """
+    workgroups, lanes = schedule.workgroups, schedule.lanes
     if not vectors:
         raise ValueError("workgroups that own rows take vectors by batches, not one of fixed length")
     if not can_scatter(ranks, workgroups, lanes):
@@ -145,7 +158,7 @@ def build_scattered(
     acc = b.buffer("acc", dtype, None, "read", 0)
     steps = chain_steps(b, ranks, dtype, separate)
     out = b.buffer("out", dtype, None, "write", len(b.program.buffers), live_out=True)
-    scattered = _Scattered(b, ranks, dtype, workgroups, lanes, vectors, sent, acc, out)
+    scattered = _Scattered(b, ranks, dtype, schedule, vectors, acc, out)
     scattered.begin(acc)
     done = 0
     for each in steps:
@@ -164,23 +177,22 @@ class _Scattered:
         b: Builder,
         ranks: tuple[int, ...],
         dtype: DataType,
-        workgroups: int,
-        lanes: int,
+        schedule: ScatterSchedule,
         vectors: int,
-        sent: int,
         acc: Buffer,
         out: Buffer,
     ) -> None:
         self.b, self.ranks, self.dtype = b, ranks, dtype
-        self.workgroups, self.lanes, self.vectors, self.sent = workgroups, lanes, vectors, sent
-        self.widest = max(_own(rank, workgroups) for rank in ranks)
+        self.workgroups, self.lanes, self.vectors = schedule.workgroups, schedule.lanes, vectors
+        self.sent = schedule.sent
+        self.widest = max(_own(rank, self.workgroups) for rank in ranks)
         self.block = vectors * self.widest
         kind = zero(b, dtype).type
-        self.inbox = b.buffer("inbox", kind, workgroups * TURNS * workgroups * self.block, "cluster")
+        self.inbox = b.buffer("inbox", kind, TURNS * self.workgroups**2 * self.block, "cluster")
         self.own = b.buffer("own", kind, self.block, "workgroup")
         self.lane, group = b.local_id("x"), b.workgroup_id("x")
-        self.number = b.rem(group, workgroups)
-        self.first_vector = b.mul(b.div(group, workgroups), vectors)
+        self.number = b.rem(group, self.workgroups)
+        self.first_vector = b.mul(b.div(group, self.workgroups), vectors)
         self.count = b.min(b.div(b.len(acc), ranks[0]), b.div(b.len(out), ranks[-1]))
 
     def begin(self, acc: Buffer) -> None:

@@ -12,8 +12,16 @@ With a chunk of an odd number of words the lanes of a subgroup read different ba
 matches are wanted, and not a number for every byte, the program of `search` writes much less.
 
 Numbers that lanes write at once are a chunk apart, in as many cache lines.  A schedule that is `staged` collects the states of
-a tile in workgroup memory, from where neighbouring lanes write the numbers of neighbouring bytes; so chunks may be long, and
-the warm-up is walked less often.
+a tile in workgroup memory, from where neighbouring lanes write the numbers of neighbouring bytes.
+
+There also only the first subgroup walks through a warm-up.  The others begin at the root, and mend in rounds what is wrong: a lane
+takes the state in which the lane before it has ended, and walks from there until it meets a state that it has found before,
+mostly after a few bytes:
+
+    found before   | 0 0 1 0 0 ...                 first round: from what the lane before found
+    now            | 7 8 1 -> as before            second round: from what it found in the first, ...
+
+After k rounds a state is that of a walk through the k chunks before; so ceil(warmup / chunk) rounds are enough.
 """
 
 from __future__ import annotations
@@ -23,10 +31,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ..ir.builder import Builder
-from ..ir.program import Program, Value
+from ..ir.program import Buffer, Program, Value
 from ..ir.types import DataType
 from ..lowering.nvptx.targets import STATIC_SHARED_BYTES
-from .collective import as_type, elements, guarded, offset
+from .collective import SUBGROUP, as_type, elements, guarded, offset
 from .targets import is_gpu
 from .tiles import each_tile, tiles_of
 
@@ -34,13 +42,18 @@ __all__ = ["DfaSchedule", "dfa", "dfa_grid", "dfa_schedule", "memory_bytes"]
 
 MAX_SLAB = STATIC_SHARED_BYTES
 UNIT = 4  # bytes that a lane copies at once
+MENDED_FROM = 8  # bytes of a warm-up from which rounds are faster than a warm-up for every lane
+UNROLLED = 8  # rounds up to which they are no loop
 
-# (longest warm-up, lanes, chunk) as measured; the first row that fits is used.  A byte takes 1 + warmup / chunk steps, which is
-# for long chunks.  Against them on a GPU: the states of a tile are in workgroup memory, and with long chunks fewer tiles are.
-# Without room there, the lanes of a subgroup store 4 bytes each, `chunk` numbers apart, so a store touches min(32, chunk)
-# cache lines.  On the CPU target stores do not depend on the chunk.
-_STAGED = ((7, 64, 12), (63, 64, 20), (255, 128, 44), (2047, 128, 60))  # on an H200
-_GPU = ((39, 64, 4), (223, 32, 12), (700, 64, 20), (MAX_SLAB, 32, 20))  # on an H100
+# (longest warm-up, lanes, chunk) as measured; the first row that fits is used.  On a GPU long chunks need fewer rounds, and short
+# ones leave room for more tiles.  On the CPU target a byte takes 1 + warmup / chunk steps.
+_STAGED = (
+    (11, 64, 12),
+    (150, 128, 20),
+    (1024, 256, 36),
+    (9728, 128, 60),
+)  # on an H200; states of 4 bytes fit, too
+_LANES = 32  # on a GPU, where they do not fit
 _CPU = ((64, 32, 508), (MAX_SLAB, 32, 1020))
 _OTHERS = ((256, 128, 108), (MAX_SLAB, 32, 1020))
 
@@ -73,13 +86,13 @@ def dfa_schedule(warmup: int, target: str = "", strided: bool = False) -> DfaSch
     """Longer chunks for a longer warm-up, since a lane walks the warm-up once for each chunk."""
     if not is_gpu(target):
         return DfaSchedule(*_row(_CPU if target == "cpu" else _OTHERS, warmup), strided)
-    staged = warmup <= _STAGED[-1][0]
-    lanes, chunk = _row(_STAGED if staged else _GPU, warmup)
-    if not staged:  # a tile should not be much shorter than the halo that is copied for it, if there is room
-        wanted = chunk + 2 * UNIT * max(0, (warmup // lanes - chunk) // (2 * UNIT))
-        room = (MAX_SLAB - warmup) // lanes - UNIT
-        chunk = max(UNIT, min(wanted, (room - UNIT) // (2 * UNIT) * 2 * UNIT + UNIT))
-    return DfaSchedule(lanes, chunk, strided, staged)
+    if warmup <= _STAGED[-1][0]:
+        return DfaSchedule(*_row(_STAGED, warmup), strided, True)
+    # a tile should not be much shorter than the halo that is copied for it, if there is room
+    wanted = warmup // (_LANES * 2 * UNIT) * 2 * UNIT + UNIT
+    room = (MAX_SLAB - warmup) // _LANES - UNIT
+    chunk = max(UNIT, min(wanted, (room - UNIT) // (2 * UNIT) * 2 * UNIT + UNIT))
+    return DfaSchedule(_LANES, chunk, strided)
 
 
 def _row(choices: Sequence[tuple[int, int, int]], warmup: int) -> tuple[int, int]:
@@ -94,8 +107,15 @@ def dfa_grid(schedule: DfaSchedule, count: int) -> int:
 
 def memory_bytes(warmup: int, table_dtype: DataType, schedule: DfaSchedule) -> tuple[int, int]:
     """Bytes of workgroup memory for the text of a tile with its halo, and for its states."""
-    states = schedule.tile * (table_dtype.size_bytes or 0) if schedule.staged else 0
-    return schedule.halo(warmup) + schedule.tile, states
+    states = schedule.tile if schedule.staged else 0
+    if _mends(warmup, schedule):
+        states += 2 * schedule.lanes
+    return schedule.halo(warmup) + schedule.tile, states * (table_dtype.size_bytes or 0)
+
+
+def _mends(warmup: int, schedule: DfaSchedule) -> bool:
+    """Whether only the first subgroup walks through a warm-up."""
+    return schedule.staged and schedule.lanes > SUBGROUP and warmup >= MENDED_FROM
 
 
 @lru_cache(maxsize=64)
@@ -183,15 +203,62 @@ class _DfaEmitter:
         ahead = b.mul(self.lane, chunk)
         place = b.add(start, ahead, name="chunk")
         spot = b.add(ahead, self.halo, name="spot")
-        state = self.warmed_up(place, spot, count)
-        with b.for_(0, chunk, self.together, carry=[state]) as loop:
+        mends = _mends(self.warmup, self.schedule)
+        is_warm = b.lt(self.lane, SUBGROUP) if mends else None
+        begun = guarded(b, is_warm, lambda: self.warmed_up(place, spot, count))
+        with b.for_(0, chunk, self.together, carry=[begun]) as loop:
             walked = self.walk_from(loop.args[0], b.add(spot, loop.index))
             if states is None:
                 self.put(walked[0], b.add(place, loop.index), count)
             else:
-                octets = b.vector(*(as_type(b, each, states.dtype) for each in walked))
-                b.store(octets, states, b.add(ahead, loop.index))
+                self.keep(walked, states, b.add(ahead, loop.index))
             loop.yield_(walked[-1])
+        if is_warm is not None and states is not None:
+            self.mend(states, is_warm, begun, loop.result, spot, ahead)
+
+    def mend(
+        self, states: Buffer, is_warm: Value, begun: Value, end: Value, spot: Value, ahead: Value
+    ) -> None:
+        """Make the states of chunks that were not begun by `is_warm` lanes those of a walk through the whole warm-up.
+
+        `begun` and `end`: the states before and behind the lane's chunk, which begins at `spot` of @slab and `ahead` in @states.
+        """
+        b, chunk, lanes = self.b, self.schedule.chunk, self.schedule.lanes
+        # of all lanes, before and behind a round by turns
+        ends = b.buffer("ends", states.dtype, 2 * lanes, "workgroup")
+        b.store(as_type(b, end, states.dtype), ends, self.lane)
+
+        def mended(number: Value, begun: Value, end: Value) -> tuple[Value, Value]:
+            """The states before and behind the chunk after one more round."""
+            turn = b.mul(b.and_(number, 1), lanes)
+            b.barrier("workgroup")
+            before = b.load(ends, b.add(b.sub(b.max(self.lane, 1), 1), turn))
+            found = b.select(is_warm, begun, as_type(b, before, DataType.U32))
+            with b.while_([found, b.const(0), b.ne(found, begun)]) as again:
+                again.condition(b.and_(again.args[2], b.lt(again.args[1], chunk)))
+                state, done, _ = again.args
+                unit = b.add(ahead, done)
+                earlier = elements(b, b.load(states, unit, lanes=UNIT))[-1]
+                walked = self.walk_from(state, b.add(spot, done))
+                self.keep(walked, states, unit)
+                differs = b.ne(as_type(b, earlier, DataType.U32), walked[-1])
+                again.yield_(walked[-1], b.add(done, UNIT), differs)
+            last, _, differs = again.results
+            end = b.select(differs, last, end)
+            b.store(as_type(b, end, states.dtype), ends, b.sub(b.add(self.lane, lanes), turn))
+            return found, end
+
+        rounds = -(-self.warmup // chunk)
+        if rounds <= UNROLLED:
+            for number in range(rounds):
+                begun, end = mended(b.const(number), begun, end)
+            return
+        with b.for_(0, rounds, carry=[begun, end]) as loop:
+            loop.yield_(*mended(loop.index, *loop.args))
+
+    def keep(self, walked: Sequence[Value], states: Buffer, place: Value) -> None:
+        b = self.b
+        b.store(b.vector(*(as_type(b, each, states.dtype) for each in walked)), states, place)
 
     def warmed_up(self, place: Value, spot: Value, count: Value) -> Value:
         """The state before the byte at `place` of the text, which is at `spot` of the slab."""

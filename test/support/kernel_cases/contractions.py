@@ -9,6 +9,7 @@ import numpy as np
 
 from vyre_opt.ir.types import DataType
 from vyre_opt.kernels.chain import ChainSchedule, chain
+from vyre_opt.kernels.chain_scattered import ScatterSchedule
 from vyre_opt.kernels.matvec import MatvecSchedule, matvec_fixed, matvec_grid
 from vyre_opt.kernels.tensor_train import (
     StepSchedule,
@@ -42,17 +43,17 @@ SPREAD: tuple[tuple[tuple[int, ...], ChainSchedule], ...] = (
     ((1, 37, 37, 37, 50, 3), ChainSchedule(64, workgroups=3)),
     ((100, 130, 130, 130, 1), ChainSchedule(160, workgroups=5)),
 )
-BATCHES: tuple[tuple[tuple[int, ...], ChainSchedule, int, int], ...] = (
+BATCHES: tuple[tuple[tuple[int, ...], ChainSchedule | ScatterSchedule, int, int], ...] = (
     ((40, 40, 40), ChainSchedule(64), 1, 3),
     ((64, 64, 64, 64), ChainSchedule(64, workgroups=2), 1, 3),
     ((128, 64, 64, 64), ChainSchedule(32, workgroups=16), 4, 6),
     ((1, 37, 37, 37, 50, 3), ChainSchedule(64, workgroups=3), 2, 5),
     ((100, 130, 130, 130, 1), ChainSchedule(160, workgroups=5), 8, 11),
     ((64, 96, 96, 96), ChainSchedule(64, workgroups=3), 10, 13),
-    ((256, 256, 256, 256), ChainSchedule(128, workgroups=8, scattered=2), 5, 7),
-    ((64, 96, 96, 64), ChainSchedule(64, workgroups=3, scattered=3), 4, 9),
-    ((1, 37, 37, 37, 50, 3), ChainSchedule(64, workgroups=3, scattered=1), 2, 5),
-    ((100, 130, 130, 130, 1), ChainSchedule(160, workgroups=5, scattered=2), 3, 4),
+    ((256, 256, 256, 256), ScatterSchedule(128, 8, 2), 5, 7),
+    ((64, 96, 96, 64), ScatterSchedule(64, 3, 3), 4, 9),
+    ((1, 37, 37, 37, 50, 3), ScatterSchedule(64, 3, 1), 2, 5),
+    ((100, 130, 130, 130, 1), ScatterSchedule(160, 5, 2), 3, 4),
 )
 CHAIN_SCHEDULES = {
     "": None,
@@ -78,10 +79,10 @@ def contraction_cases() -> Iterator[KernelCase]:
             what = f"{dtype}, {' '.join(map(str, ranks))}, over {spread.workgroups} workgroups"
             yield KernelCase("tt.chain", what, _chain(dtype, ranks, spread))
             yield KernelCase("tt.chain", f"{what}, separate", _chain(dtype, ranks, spread, True))
-        for ranks, spread, vectors, count in BATCHES:
-            what = f"{dtype}, {' '.join(map(str, ranks))}, {count} vectors, {vectors} by {spread.workgroups} workgroups"
-            what += ", scattered" * (spread.scattered > 0)
-            yield KernelCase("tt.chain", what, _batch(dtype, ranks, spread, vectors, count))
+        for ranks, cluster, vectors, count in BATCHES:
+            what = f"{dtype}, {' '.join(map(str, ranks))}, {count} vectors, {vectors} by {cluster.workgroups} workgroups"
+            what += ", scattered" * isinstance(cluster, ScatterSchedule)
+            yield KernelCase("tt.chain", what, _batch(dtype, ranks, cluster, vectors, count))
         for ranks in CHAINS:
             for name, chain_schedule in CHAIN_SCHEDULES.items():
                 what = f"{dtype}, {' '.join(map(str, ranks))}" + f", {name}" * bool(name)
@@ -197,7 +198,11 @@ def _chain(
 
 
 def _batch(
-    dtype: DataType, ranks: tuple[int, ...], schedule: ChainSchedule, vectors: int, count: int
+    dtype: DataType,
+    ranks: tuple[int, ...],
+    schedule: ChainSchedule | ScatterSchedule,
+    vectors: int,
+    count: int,
 ) -> Callable[[], Use]:
     def make() -> Use:
         rng = np.random.default_rng(sum(ranks))

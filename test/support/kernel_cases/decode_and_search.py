@@ -35,6 +35,8 @@ DFA_SCHEDULES = (
     (DfaSchedule(32, 12, strided=True), 3),
     (DfaSchedule(64, 20, staged=True), 0),
     (DfaSchedule(32, 12, strided=True, staged=True), 3),
+    (DfaSchedule(96, 4, strided=True, staged=True), 2),
+    (DfaSchedule(256, 12, staged=True), 0),
 )
 
 Build = Callable[[DecodeSchedule], Program]
