@@ -57,7 +57,7 @@ TOGETHER = (1, 2, 4, 8, 10)  # vectors that a cluster does
 LARGE_CLUSTERS = 7  # of 16 workgroups, that an H200 runs at once
 SCATTERED_FROM = 224 * 224  # elements of a core from which on workgroups own rows
 FEW_TOGETHER = 2  # vectors of a cluster up to which they own columns
-SCATTERED_TOGETHER = {8: (3, 5, 8), 16: (3, 5, 8, 10)}  # vectors that a cluster of so many workgroups does
+SCATTERED_TOGETHER = (3, 5, 8, 10)  # vectors that a cluster does; the last one of more than 8 workgroups
 MANY_LANES = 192 * 192  # elements of a core from which on one workgroup has as many lanes as there can be
 
 
@@ -95,7 +95,7 @@ def chain_schedule(ranks: Sequence[int], target: str = "", owns_grid: bool = Tru
     """
     if target == "cpu":
         return ChainSchedule(SUBGROUP, vector=1, ahead=0, streamed=2)
-    cells = max((x * y for x, y in pairwise(ranks)), default=1)
+    cells = _cells(ranks)
     if owns_grid and cells > ONE_WORKGROUP:
         cluster = best_cluster(tuple(ranks), widest_cluster(target))
         if cluster is not None:
@@ -114,42 +114,54 @@ def batch_schedule(
 
     A cluster reads each core once for all of its vectors, so there are as many as keep all multiprocessors at work.
     """
-    scattered = _scattered_batch(ranks, target, count)
-    if scattered is not None:
-        return scattered
-    most = widest_cluster(target)
-    if max(x * y for x, y in pairwise(ranks)) > ONE_WORKGROUP:
-        choice: tuple[ChainSchedule, int] | None = None
-        for vectors in TOGETHER:
-            cluster = best_cluster(tuple(ranks), most, vectors)
-            if cluster is None or spread_bytes(ranks, *cluster, vectors) > workgroup_bytes(target):
-                break
-            workgroups, lanes = cluster
-            choice = ChainSchedule(lanes, workgroups=workgroups), vectors
-            at_once = LARGE_CLUSTERS * (16 // workgroups) * max(1, 256 // lanes)
-            if -(-count // vectors) <= at_once:
-                break
-        if choice is not None:
-            return choice
-    return chain_schedule(ranks, target, owns_grid=False), 1
+    found = (
+        _scattered_batch(ranks, target, count)
+        or _spread_batch(ranks, target, count)
+        or _scattered_batch(ranks, target, count, anyhow=True)
+    )
+    return found or (chain_schedule(ranks, target, owns_grid=False), 1)
 
 
-def _scattered_batch(ranks: Sequence[int], target: str, count: int) -> tuple[ScatterSchedule, int] | None:
-    """Of large cores, and where a cluster has more than a few vectors."""
-    cluster = best_scatter(tuple(ranks), widest_cluster(target))
-    if cluster is None or max(x * y for x, y in pairwise(ranks)) < SCATTERED_FROM:
+def _spread_batch(ranks: Sequence[int], target: str, count: int) -> tuple[ChainSchedule, int] | None:
+    """Of clusters whose workgroups own columns, if they are large enough for one, and if the vectors have room."""
+    choice: tuple[ChainSchedule, int] | None = None
+    if _cells(ranks) <= ONE_WORKGROUP:
+        return None
+    for vectors in TOGETHER:
+        cluster = best_cluster(tuple(ranks), widest_cluster(target), vectors)
+        if cluster is None or spread_bytes(ranks, *cluster, vectors) > workgroup_bytes(target):
+            break
+        workgroups, lanes = cluster
+        choice = ChainSchedule(lanes, workgroups=workgroups), vectors
+        at_once = LARGE_CLUSTERS * (16 // workgroups) * max(1, 256 // lanes)
+        if -(-count // vectors) <= at_once:
+            break
+    return choice
+
+
+def _scattered_batch(
+    ranks: Sequence[int], target: str, count: int, anyhow: bool = False
+) -> tuple[ScatterSchedule, int] | None:
+    """Of clusters whose workgroups own rows, for large cores, and unless `anyhow` if a cluster has more than a few vectors."""
+    cluster = best_scatter(tuple(ranks), widest_cluster(target), anyhow)
+    if cluster is None or _cells(ranks) < SCATTERED_FROM:
         return None
     workgroups, lanes = cluster
-    at_once = LARGE_CLUSTERS * 16 // workgroups
-    if count <= at_once * FEW_TOGETHER:
+    at_once = LARGE_CLUSTERS * (16 // workgroups)
+    if not anyhow and count <= at_once * FEW_TOGETHER:
         return None
-    choices = SCATTERED_TOGETHER[workgroups]
+    choices = SCATTERED_TOGETHER[: -1 if workgroups <= 8 else None]
     vectors = next((n for n in choices if -(-count // n) <= at_once), choices[-1])
     if scattered_bytes(ranks, workgroups, vectors) > workgroup_bytes(target):
         return None
     # with few registers left more sums at a time are faster, but then fewer clusters share the multiprocessors
     sent = 3 if count <= at_once * vectors and is_full(ranks, *cluster) else 2
     return ScatterSchedule(lanes, workgroups, sent), vectors
+
+
+def _cells(ranks: Sequence[int]) -> int:
+    """Elements of the largest core."""
+    return max((x * y for x, y in pairwise(ranks)), default=1)
 
 
 def chain_groups(ranks: Sequence[int], target: str = "", workers: int = 1) -> list[tuple[int, int]]:
@@ -183,7 +195,7 @@ def chain_groups(ranks: Sequence[int], target: str = "", workers: int = 1) -> li
 def goes_by_steps(ranks: Sequence[int], target: str = "", workers: int = 1) -> bool:
     """Whether a chain whose cores lie one behind the other is faster as a contract_step for each: one processor would do large
     cores."""
-    cells = max(x * y for x, y in pairwise(ranks))
+    cells = _cells(ranks)
     if is_gpu(target):
         return cells >= ALONE and chain_schedule(ranks, target).workgroups == 1
     return workers > 1 and cells >= 2 * cells_per_thread(workers)

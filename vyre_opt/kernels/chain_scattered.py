@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import prod
+from math import gcd, prod
 
 from ..ir.builder import Builder
 from ..ir.program import Buffer, Program, Value
@@ -42,7 +42,9 @@ TURNS = 2
 
 # As measured on an H200 at ranks from 192 to 640
 SMALL_CLUSTER = 352  # rows up to which 8 workgroups are enough
-MAX_LANES = 512
+UNEVEN_FROM = 448  # rows from which on not every workgroup needs as many
+MAX_LANES = 768
+WELL_FILLED = 0.95  # of the lanes have columns, from which on more columns for a lane are faster
 FULL = 96  # values of a core from which on a lane has few registers left
 
 
@@ -114,17 +116,23 @@ def _held(ranks: Sequence[int], workgroups: int, lanes: int) -> list[int]:
     return [_Layout(rows, columns, workgroups, lanes).held for rows, columns in set(pairwise(ranks))]
 
 
-def best_scatter(ranks: tuple[int, ...], most: int) -> tuple[int, int] | None:
-    """The workgroups, at most `most`, and the lanes of each that are the fastest for a chain; None if none can do it.
+def best_scatter(ranks: tuple[int, ...], most: int, anyhow: bool = False) -> tuple[int, int] | None:
+    """The workgroups, at most `most`, and the lanes of each that are the fastest for a chain; None if none can do it, or, unless
+    `anyhow`, if owning columns is as fast.
 
     The largest core decides.  Wide vectors of columns are for large cores that fill whole subgroups with them.
     """
     rows, columns = max(pairwise(ranks), key=prod)
-    clusters = (8, 16) if rows <= SMALL_CLUSTER else (16,)
-    for workgroups in (w for w in clusters if w <= most):
-        fills = columns % (UNIT * SUBGROUP) == 0
-        for width in (UNIT, 2) if workgroups == 16 and fills else (2,):
+    sizes = {most, min(most, 8)} if rows <= SMALL_CLUSTER else {most}
+    for size in sorted(sizes):
+        own = _own(rows, size)
+        workgroups = -(-rows // own)  # those that have rows
+        if not anyhow and workgroups * own != rows < UNEVEN_FROM:
+            continue
+        for width in (UNIT, 2, 1) if anyhow else (UNIT, 2):
             lanes = -(-max(ranks[1:]) // (width * SUBGROUP)) * SUBGROUP
+            if width == UNIT and (size <= 8 or columns < WELL_FILLED * width * lanes):
+                continue
             if lanes <= MAX_LANES and can_scatter(ranks, workgroups, lanes):
                 return workgroups, lanes
     return None
@@ -274,30 +282,32 @@ class _ScatteredStep:
         column = (
             self.column if self.has_columns is None else b.min(self.column, layout.columns - layout.vector)
         )
-        first = b.add(start, column)
-        if layout.own_rows * layout.workgroups == layout.rows:
-            place = b.add(first, b.mul(self.first_row, layout.columns))
-            places = [offset(b, place, k * layout.columns) for k in range(layout.own_rows)]
-            return [b.load(self.cores, place, lanes=layout.vector) for place in places]
-        cells = list[Value]()
-        for k in range(layout.own_rows):
-            row = offset(b, self.first_row, k)
-            place = b.add(first, b.mul(b.min(row, layout.rows - 1), layout.columns))
-            cell = b.load(self.cores, place, lanes=layout.vector)
-            cells.append(b.select(b.lt(row, layout.rows), cell, b.const(0, cell.type)))
+        first = b.add(b.add(start, column), b.mul(self.first_row, layout.columns))
+        places = [offset(b, first, k * layout.columns) for k in range(layout.own_rows)]
+        everywhere = max(
+            0, layout.rows - layout.own_rows * (layout.workgroups - 1)
+        )  # rows that each workgroup has
+        cells: list[Value] = [b.load(self.cores, place, lanes=layout.vector) for place in places[:everywhere]]
+        for k in range(
+            everywhere, layout.own_rows, together := gcd(layout.rows, UNIT)
+        ):  # so many exist, or none
+            with b.if_(b.lt(offset(b, self.first_row, k + together - 1), layout.rows)) as branch:
+                found = [b.load(self.cores, place, lanes=layout.vector) for place in places[k : k + together]]
+                branch.yield_(*found)
+            with branch.else_():
+                branch.yield_(*(b.const(0, cell.type) for cell in found))
+            cells += branch.results
         return cells
 
     def step(self, cells: Sequence[Value], turn: Value, following: Value | None) -> list[Value]:
         """Emit a step by the core in `cells`; gives the core with the number `following`, if there is one."""
         b, scattered = self.b, self.scattered
-        fetched = list[Value]()
         for first in range(0, scattered.vectors, scattered.sent):
             numbers = range(first, min(first + scattered.sent, scattered.vectors))
-            totals = self.multiply(cells, numbers)
-            if numbers[-1] == scattered.vectors - 1 and following is not None:
-                # on their way while the sums are sent and added up
-                fetched = self.load(b.add(b.mul(following, self.size), self.start))
-            self.send(totals, numbers, turn)
+            self.send(self.multiply(cells, numbers), numbers, turn)
+        fetched = list[Value]()
+        if following is not None:  # on its way while the sums are sent and added up
+            fetched = self.load(b.add(b.mul(following, self.size), self.start))
         b.barrier("cluster")
         self.add_up(turn)
         b.barrier("workgroup")
@@ -334,7 +344,7 @@ class _ScatteredStep:
         """Add up what all workgroups have sent to this one."""
         b, scattered, layout = self.b, self.scattered, self.layout
         is_even = layout.own_columns * scattered.workgroups == layout.columns
-        width = UNIT if is_even else layout.vector  # all of so many elements exist, or none
+        width = gcd(layout.columns, UNIT)  # all of so many elements exist, or none
         pieces = layout.own_columns // width
         start = scattered.of_turn(scattered.number, turn)
         with b.for_(scattered.lane, scattered.vectors * pieces, scattered.lanes) as loop:
