@@ -14,7 +14,10 @@ import pytest
 
 from vyre_opt import parse
 from vyre_opt.analysis.bounds import BoundsProofs
+from vyre_opt.lowering.nvptx.abi import Unit
+from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.owned_rows import owned_row
+from vyre_opt.lowering.nvptx.targets import gpu
 
 LANES, WORKGROUPS, TURNS = 32, 4, 3
 HEAD = """vyre 2
@@ -112,3 +115,44 @@ def _is_owned(seed: int) -> bool:
 def test_a_workgroup_loads_nothing_of_other_rows(seeds: range) -> None:
     owned = sum(map(_is_owned, seeds))
     assert len(seeds) / 20 < owned < len(seeds) * 19 / 20
+
+
+PROGRAM = """vyre 2
+program @p workgroup(32) cluster(4) {{
+  buffer @y : u32[?] write binding(0)
+  buffer @t : u32[{size}] cluster
+  %g = global_id x
+  %w = workgroup_id x
+  %l = local_id x
+  %n = rem %w, 4 : u32
+  %m = mul %n, 32 : u32
+  %own = mul %n, 128 : u32
+  {lines}
+  store %v, @y[%g] : u32
+}}
+"""
+TO_ALL = """for %i = 0 to 4 step 1 {
+    %a = mul %i, 128 : u32
+    %b = add %a, %m : u32
+    %f = add %b, %l : u32
+    store %l, @t[%f] : u32
+  }
+  barrier cluster
+"""
+OWN, OTHER = "%r = add %own, %l : u32\n  %v = load @t[%r] : u32", "%v = load @t[%l] : u32"
+BY_ROWS = "store %l, @t[{row}, %l] : u32\n  barrier cluster\n  %v = load @t[%n, %l] : u32"
+CASES = {
+    "to each row in a loop": ("512", TO_ALL + OWN, "trap", 1),
+    "to each row in a loop, of which the first is loaded": ("512", TO_ALL + OTHER, "trap", 4),
+    "to a row of two dimensions": ("4, 128", BY_ROWS.format(row="%n"), "trap", 1),
+    "to a row of two dimensions, unchecked": ("4, 128", BY_ROWS.format(row="%n"), "none", 1),
+    "beyond the last row, unchecked": ("4, 128", BY_ROWS.format(row="%l"), "none", 4),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_where_a_workgroup_has_its_own_row_only(name: str) -> None:
+    size, lines, bounds, sent = CASES[name]
+    program = parse(PROGRAM.format(size=size, lines=lines)).programs["p"]
+    text = lower([Unit(program, None, {})], gpu("sm_90"), bounds).text
+    assert text.count("st.async") == sent

@@ -367,8 +367,8 @@ MUTANTS = (
     Mutant(
         "lanes that a barrier orders store to one element of cluster memory",
         PENDING_STORES,
-        "if before.in_order or not distance.is_const:",
-        "if not distance.is_const:",
+        "if before.in_order:\n            return False",
+        "if False:\n            return False",
         TWICE_TEST,
     ),
     Mutant(
@@ -381,7 +381,7 @@ MUTANTS = (
     Mutant(
         "neighbours of a vector are left out of account where another store follows",
         PENDING_STORES,
-        "distance.const >= q.width or -distance.const >= p.width",
+        "distance.const >= other or -distance.const >= width",
         "distance.const >= 1 or -distance.const >= 1",
         TWICE_TEST,
     ),
@@ -419,5 +419,19 @@ MUTANTS = (
         "start == AffineExpr(0, {symbol: row})",
         "start.terms == {symbol: row}",
         ROWS_TEST,
+    ),
+    Mutant(
+        "an access of two dimensions that nobody has checked is in a row",
+        OWNED_ROWS,
+        "if not proof and (low < 0 or high + width > row * workgroups):",
+        "if False:",
+        "test/lowering/test_owned_rows.py::test_where_a_workgroup_has_its_own_row_only",
+    ),
+    Mutant(
+        "stores to places of rows are apart only by their places",
+        PENDING_STORES,
+        "in ((p.expr, q.expr), places)",
+        "in (places if None not in places else (p.expr, q.expr),)",
+        "test/lowering/test_owned_rows.py::test_where_a_workgroup_has_its_own_row_only",
     ),
 )

@@ -279,18 +279,16 @@ class _ScatteredStep:
     def load(self, start: Value) -> list[Value]:
         """This lane's part of the core at `start`, a vector for each row."""
         b, layout = self.b, self.layout
-        column = (
-            self.column if self.has_columns is None else b.min(self.column, layout.columns - layout.vector)
-        )
+        column = self.column
+        if self.has_columns is not None:  # the last ones by a lane that has none
+            column = b.min(column, layout.columns - layout.vector)
         first = b.add(b.add(start, column), b.mul(self.first_row, layout.columns))
         places = [offset(b, first, k * layout.columns) for k in range(layout.own_rows)]
-        everywhere = max(
-            0, layout.rows - layout.own_rows * (layout.workgroups - 1)
-        )  # rows that each workgroup has
+        # rows that the last workgroup, and so each one, has; of the others so many exist together, or none
+        everywhere = max(0, layout.rows - layout.own_rows * (layout.workgroups - 1))
+        together = gcd(layout.rows, UNIT)
         cells: list[Value] = [b.load(self.cores, place, lanes=layout.vector) for place in places[:everywhere]]
-        for k in range(
-            everywhere, layout.own_rows, together := gcd(layout.rows, UNIT)
-        ):  # so many exist, or none
+        for k in range(everywhere, layout.own_rows, together):
             with b.if_(b.lt(offset(b, self.first_row, k + together - 1), layout.rows)) as branch:
                 found = [b.load(self.cores, place, lanes=layout.vector) for place in places[k : k + together]]
                 branch.yield_(*found)

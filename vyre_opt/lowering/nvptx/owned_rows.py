@@ -26,17 +26,22 @@ def owned_row(
     program: Program, buffer: Buffer, workgroups: int, accesses: Sequence[Op], proofs: BoundsProofs
 ) -> int:
     """The elements of a row, if each of `accesses`, all loads and stores of the buffer, surely is in one row, loads in that of
-    their workgroup; 0 if not."""
+    their workgroup; 0 if not.  Buffers have one dimension by then (see lowering/common/row_major.py)."""
     row, rest = divmod(buffer.count or 0, workgroups)
     if rest or row * (buffer.dtype.size_bytes or 0) % ALIGNMENT or not any(op.results for op in accesses):
         return 0
     for op in accesses:
         proof = proofs.proven.get(op)
-        if proof is None or op.name not in ("load", "store"):
+        if proof is None or len(op.indices) != 1 or op.name not in ("load", "store"):
             return 0
-        index = proof[0].index if proof else proofs.forms.expr(op.indices[0])
         moved = op.results[0].type if op.name == "load" else op.operands[0].type
-        place = place_in_row(index, row, moved.lanes // buffer.dtype.lanes)
+        width = moved.lanes // buffer.dtype.lanes
+        # of a buffer that had several dimensions no more is known than that it was checked, or was not to be
+        index = proof[0].index if proof else proofs.forms.expr(op.indices[0])
+        low, high = index.range()
+        if not proof and (low < 0 or high + width > row * workgroups):
+            return 0
+        place = place_in_row(index, row, width)
         # an access is `ahead` of a base that it shares with others
         _, ahead = proofs.bases.get(op, (None, 0))
         if place is None or place.range()[0] < ahead:

@@ -61,20 +61,29 @@ class StoreOverlaps:
             return False
         if self.dependence.disjoint(p, q):
             return True
-        first, second = self._place(p), self._place(q)
-        if first is None or second is None:
-            first, second = p.expr, q.expr
-        distance = first - second
-        if before.in_order or not distance.is_const:
+        if before.in_order:
             return False
-        if before.loop is None:
-            return distance.const >= q.width or -distance.const >= p.width
-        return _stride(first, before.loop) >= abs(distance.const) + max(p.width, q.width)
+        places = self._place(p), self._place(q)
+        return any(
+            _are_apart(first, p.width, second, q.width, before.loop)
+            for first, second in ((p.expr, q.expr), places)
+            if first is not None and second is not None
+        )
 
     def _place(self, access: MemoryAccess) -> AffineExpr | None:
         """Where in its row an access begins; None if that is not known, or there are no rows."""
         row = self.rows.get(access.op.attrs["buffer"])
         return place_in_row(access.expr, row, access.width) if row else None
+
+
+def _are_apart(first: AffineExpr, width: int, second: AffineExpr, other: int, loop: Op | None) -> bool:
+    """Whether so many elements from `first` on, in an earlier turn of `loop`, are none of those from `second` on."""
+    distance = first - second
+    if not distance.is_const:
+        return False
+    if loop is None:
+        return distance.const >= other or -distance.const >= width
+    return _stride(first, loop) >= abs(distance.const) + max(width, other)
 
 
 def _stride(expr: AffineExpr, loop: Op) -> int:
