@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..ir.diagnostics import Diagnostic, DiagnosticError
+from ..ir.pipeline import KernelStage
 from ..ir.program import Module
 from ..lowering.common.llvm_passes import run_passes
 from ..lowering.common.native_calls import interruptible
@@ -45,7 +47,7 @@ def check_lowered(emit_format: str, target: str | None, version: tuple[int, int]
 def lowered(module: Module, options: CompileOptions) -> str:
     """The text of all programs of a module.  Raises DiagnosticError or ToolError for one that cannot be lowered."""
     if not module.programs:
-        raise ToolError("there is no program here to compile")
+        raise _nothing_to_compile(module)
     target = options.target or (DEFAULT_GPU if options.emit == "ptx" else "cpu")
     check_specs(module.programs.values(), {})  # of all programs at once
     try:
@@ -54,6 +56,17 @@ def lowered(module: Module, options: CompileOptions) -> str:
         if (missing.name or "").partition(".")[0] != "llvmlite":
             raise
         raise ToolError(f"--emit={options.emit} needs the package llvmlite") from None
+
+
+def _nothing_to_compile(module: Module) -> Exception:
+    """The error for a module without programs: at the first kernel of a pipeline, if there is one."""
+    stages = (stage for pipeline in module.pipelines.values() for stage in pipeline.walk())
+    kernel = next((stage for stage in stages if isinstance(stage, KernelStage)), None)
+    if kernel is None:
+        return ToolError("there is no program here to compile")
+    help = "the pass expand_kernels makes a program of it; with --remarks it says why it does not"
+    message = f"{kernel.kernel} is a named kernel, and there is no program here to compile"
+    return DiagnosticError([Diagnostic("error", message, kernel.loc, help=help)])
 
 
 def _for_gpu(module: Module, options: CompileOptions, target: str) -> str:
