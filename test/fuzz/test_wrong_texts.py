@@ -5,6 +5,7 @@ Each gets an error at a place in the text, through the tool as a user calls it: 
 
 from __future__ import annotations
 
+import os
 import random
 import re
 from collections.abc import Iterator
@@ -15,9 +16,9 @@ from pathlib import Path
 import pytest
 from support.fuzz.header import bytes_of
 from support.fuzz.text_mutations import ALL_EDITS, OTHER_LANGUAGES, mutate
+from support.tools import run_tool
 
 from vyre_opt import DiagnosticError, parse
-from vyre_opt.cli.opt import command
 
 ROOT = Path(__file__).parents[2]
 COUNT, GROUPS = 300, 10
@@ -51,21 +52,18 @@ def wrong_texts(group: int) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("group", range(GROUPS))
-def test_a_wrong_text_gets_an_error_with_a_place(
-    group: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_text_gets_an_error_with_a_place(group: int, tmp_path: Path) -> None:
     path = tmp_path / "case.vyre"
     for text in islice(wrong_texts(group), COUNT // GROUPS):
         path.write_bytes(bytes_of(text))
-        code = command.main([str(path)], standalone_mode=False)
-        shown = capsys.readouterr()
-        heads = [match for line in shown.err.split("\n") if (match := HEAD.match(line))]
+        shown = run_tool("vyre-opt", [str(path)], b"", None, os.environ)
+        heads = [match for line in shown.stderr.split("\n") if (match := HEAD.match(line))]
         lines = [*path.read_bytes().decode("utf-8", "replace").split("\n")]
-        assert code == 1, text
-        assert shown.out == ""
-        assert heads, f"{text}\n{shown.err}"
-        assert "internal error" not in shown.err
-        assert "Traceback" not in shown.err
+        assert shown.returncode == 1, text
+        assert shown.stdout == ""
+        assert heads, f"{text}\n{shown.stderr}"
+        assert "internal error" not in shown.stderr
+        assert "Traceback" not in shown.stderr
         for head in heads:
             assert head["name"] == str(path)
             assert int(head["column"]) <= len(lines[int(head["line"]) - 1]) + 1, head.group()
