@@ -172,7 +172,12 @@ def test_an_interrupt_keeps_the_best(bug: Path) -> None:
     )
     code = "from vyre_opt.cli.start import vyre_reduce; raise SystemExit(vyre_reduce())"
     command = [sys.executable, "-c", code, str(bug), "--test", str(test), "-o", str(small)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # whoever started us may ignore it
+    )
     while process.poll() is None and not (child.exists() and child.read_text()):
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
