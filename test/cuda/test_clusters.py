@@ -15,7 +15,7 @@ pytestmark = pytest.mark.gpu
     "seed", [*range(40), *(pytest.param(n, marks=pytest.mark.slow) for n in range(40, 400))]
 )
 @pytest.mark.parametrize("kind", [HandOff, Mail])
-def test_what_is_handed_on_arrives(kind: type[HandOff | Mail], seed: int) -> None:
+def test_what_is_handed_on_arrives(kind: type[HandOff] | type[Mail], seed: int) -> None:
     gpu = CudaDispatcher(bounds="none" if seed % 2 else "trap")
     for how in WAYS:
         program, arrays, expected = kind(seed).case(how)

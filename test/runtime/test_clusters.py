@@ -50,7 +50,7 @@ def _parsed(*lines: str, storage: int = 256) -> Module:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kind", [HandOff, Mail])
-def test_what_is_handed_on_arrives(kind: type[HandOff | Mail], seed: int) -> None:
+def test_what_is_handed_on_arrives(kind: type[HandOff] | type[Mail], seed: int) -> None:
     """Also after passes, which may not move loads over cluster barriers."""
     for how in WAYS:
         program, arrays, expected = kind(seed).case(how)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from abc import ABC, abstractmethod
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from vyre_opt.ir.builder import Builder
 from vyre_opt.ir.program import Program, Value
 from vyre_opt.ir.types import DataType
 
-__all__ = ["WAYS", "HandOff", "Mail"]
+__all__ = ["WAYS", "ClusterProgram", "HandOff", "Mail"]
 
 WAYS = ("fenced", "single", "many")
 CLUSTERS, OF_CLUSTER = 13, 12345
@@ -18,7 +19,30 @@ MOST_BYTES = 96 * 1024  # of a half of what is handed on, which each workgroup h
 KINDS = {DataType.U32: np.uint32, DataType.U64: np.uint64}
 
 
-class HandOff:
+class ClusterProgram(ABC):
+    """`handed`: elements of the buffer by which a cluster hands values on."""
+
+    handed: int
+
+    @abstractmethod
+    def program(self, how: str) -> Program:
+        """`how`: of a single cluster by way of storage (fenced) or of a transient buffer (single); or CLUSTERS clusters (many)."""
+
+    @abstractmethod
+    def expected(self, cluster: int = 0) -> np.ndarray:
+        """What a cluster writes."""
+
+    def case(self, how: str) -> tuple[Program, list[np.ndarray], np.ndarray]:
+        """The program, its arguments, and what its first output is to be."""
+        clusters = CLUSTERS if how == "many" else 1
+        expected = np.concatenate([self.expected(cluster) for cluster in range(clusters)])
+        arrays = [np.zeros_like(expected)]
+        if how == "fenced":
+            arrays.append(np.zeros(self.handed, expected.dtype))
+        return self.program(how), arrays, expected
+
+
+class HandOff(ClusterProgram):
     """In each round a lane loads elements that lanes all over the cluster have stored, and stores its own.
 
     Element e becomes 3 * old[(factor * e + shift) mod n] + e + round, in one buffer and the other by turns; in some rounds some
@@ -39,9 +63,9 @@ class HandOff:
         if self.workgroups * self.lanes * self.width * (self.dtype.size_bytes or 1) > MOST_BYTES:
             self.width = 1
         self.count = self.workgroups * self.lanes * self.width
+        self.handed = 2 * self.count
 
     def program(self, how: str) -> Program:
-        """`how`: of a single cluster by way of storage (fenced) or of a transient buffer (single); or CLUSTERS clusters (many)."""
         fenced, many = how == "fenced", how == "many"
         b = Builder(
             "hand_off",
@@ -53,7 +77,7 @@ class HandOff:
         both = b.buffer(
             "both",
             self.dtype,
-            2 * self.count,
+            self.handed,
             "cluster" if many else "read_write",
             1 if fenced else None,
             live_in=fenced,
@@ -106,19 +130,8 @@ class HandOff:
             both[1 - number % 2] = np.where(stores, value, both[1 - number % 2])
         return both[self.rounds % 2]
 
-    def clusters(self, how: str) -> int:
-        return CLUSTERS if how == "many" else 1
 
-    def case(self, how: str) -> tuple[Program, list[np.ndarray], np.ndarray]:
-        """The program, its arguments, and what its first output is to be."""
-        expected = np.concatenate([self.expected(cluster) for cluster in range(self.clusters(how))])
-        arrays = [np.zeros_like(expected)]
-        if how == "fenced":
-            arrays.append(np.zeros(2 * self.count, expected.dtype))
-        return self.program(how), arrays, expected
-
-
-class Mail:
+class Mail(ClusterProgram):
     """In each round a lane sends its number to some workgroups, adds up what it finds in the mail of its own, and makes a new one.
 
     @mail has a row for each workgroup, of two halves by turns; in a half each lane of the cluster has a place for each letter of
@@ -142,6 +155,7 @@ class Mail:
         if 4 * self.senders * self.sent * self.width * (self.dtype.size_bytes or 1) > MOST_BYTES:
             self.width = self.sent = 1
         self.half = self.senders * self.sent * self.width  # elements of a half of a row
+        self.handed = self.workgroups * 2 * self.half
 
     def program(self, how: str) -> Program:
         fenced, many = how == "fenced", how == "many"
@@ -156,7 +170,7 @@ class Mail:
         mail = b.buffer(
             "mail",
             self.dtype,
-            workgroups * row,
+            self.handed,
             "cluster" if many else "read_write",
             1 if fenced else None,
             live_in=fenced,
@@ -225,12 +239,3 @@ class Mail:
                 at = ((lane + k) * self.factor + self.shift) % self.half
                 value = value * kind(3) + half[number, at]
         return value
-
-    def case(self, how: str) -> tuple[Program, list[np.ndarray], np.ndarray]:
-        """The program, its arguments, and what its first output is to be."""
-        clusters = CLUSTERS if how == "many" else 1
-        expected = np.concatenate([self.expected(cluster) for cluster in range(clusters)])
-        arrays = [np.zeros_like(expected)]
-        if how == "fenced":
-            arrays.append(np.zeros(self.workgroups * 2 * self.half, expected.dtype))
-        return self.program(how), arrays, expected

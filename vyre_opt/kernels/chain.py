@@ -133,7 +133,7 @@ def _spread_batch(ranks: Sequence[int], target: str, count: int) -> tuple[ChainS
             break
         workgroups, lanes = cluster
         choice = ChainSchedule(lanes, workgroups=workgroups), vectors
-        at_once = LARGE_CLUSTERS * (16 // workgroups) * max(1, 256 // lanes)
+        at_once = _at_once(workgroups) * max(1, 256 // lanes)
         if -(-count // vectors) <= at_once:
             break
     return choice
@@ -147,7 +147,7 @@ def _scattered_batch(
     if cluster is None or _cells(ranks) < SCATTERED_FROM:
         return None
     workgroups, lanes = cluster
-    at_once = LARGE_CLUSTERS * (16 // workgroups)
+    at_once = _at_once(workgroups)
     if not anyhow and count <= at_once * FEW_TOGETHER:
         return None
     choices = SCATTERED_TOGETHER[: -1 if workgroups <= 8 else None]
@@ -157,6 +157,11 @@ def _scattered_batch(
     # with few registers left more sums at a time are faster, but then fewer clusters share the multiprocessors
     sent = 3 if count <= at_once * vectors and is_full(ranks, *cluster) else 2
     return ScatterSchedule(lanes, workgroups, sent), vectors
+
+
+def _at_once(workgroups: int) -> int:
+    """Clusters of so many that a GPU runs at once, one workgroup on a multiprocessor."""
+    return LARGE_CLUSTERS * (16 // workgroups)
 
 
 def _cells(ranks: Sequence[int]) -> int:

@@ -20,7 +20,8 @@ many bytes, but a few vectors can be sent while the next are multiplied, and nob
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from math import gcd, prod
@@ -31,19 +32,20 @@ from ..ir.types import DataType
 from .chain_steps import ChainSteps, chain_steps
 from .collective import SUBGROUP, elements, guarded, offset
 from .multiply_add import multiply_add, signed, stored, zero
+from .targets import REGISTERS
 
 __all__ = ["ScatterSchedule", "best_scatter", "build_scattered", "can_scatter", "is_full", "scattered_bytes"]
 
 UNIT = 4  # elements that are loaded from workgroup memory at a time; an owner has a multiple of them
 MAX_HELD = 128  # values of a core that a lane has the registers for
 MORE_BYTES = 192  # of a workgroup's memory, for alignment and barriers
-REGISTERS, OTHERS = 1 << 16, 48  # of a multiprocessor; those of a lane for all but the core
+OTHERS = 48  # registers of a lane for all but the core
+MAX_LANES = 768
 TURNS = 2
 
 # As measured on an H200 at ranks from 192 to 640
 SMALL_CLUSTER = 352  # rows up to which 8 workgroups are enough
 UNEVEN_FROM = 448  # rows from which on not every workgroup needs as many
-MAX_LANES = 768
 WELL_FILLED = 0.95  # of the lanes have columns, from which on more columns for a lane are faster
 FULL = 96  # values of a core from which on a lane has few registers left
 
@@ -205,38 +207,34 @@ class _Scattered:
 
     def begin(self, acc: Buffer) -> None:
         """Load the own elements of the vectors from @acc."""
-        b, rank = self.b, self.ranks[0]
-        own = _own(rank, self.workgroups)
-        with b.for_(self.lane, self.vectors * own, self.lanes) as loop:
-            number, at = self.vector_of(loop.index, own), b.rem(loop.index, own)
-            place, exists = self.place(number, at, rank)
-            value = guarded(b, exists, lambda: signed(b, b.load(acc, place)))
-            b.store(value, self.own, b.add(b.mul(number, self.widest), at))
+        b = self.b
+        with self.each_own(self.ranks[0]) as (spot, place, exists):
+            b.store(guarded(b, exists, lambda: signed(b, b.load(acc, place))), self.own, spot)
         b.barrier("workgroup")
 
     def put(self, out: Buffer) -> None:
         """Store the own elements of the vectors to @out."""
-        b, rank = self.b, self.ranks[-1]
-        own = _own(rank, self.workgroups)
-        with b.for_(self.lane, self.vectors * own, self.lanes) as loop:
-            number, at = self.vector_of(loop.index, own), b.rem(loop.index, own)
-            place, exists = self.place(number, at, rank)
-            total = b.load(self.own, b.add(b.mul(number, self.widest), at))
+        b = self.b
+        with self.each_own(self.ranks[-1]) as (spot, place, exists):
+            total = b.load(self.own, spot)
             with b.if_(exists):
                 b.store(stored(b, total, self.dtype), out, place)
+
+    @contextmanager
+    def each_own(self, rank: int) -> Iterator[tuple[Value, Value, Value]]:
+        """Emits the body for each own element of vectors of `rank`: where it is in @own and in storage, and whether there is one."""
+        b, own = self.b, _own(rank, self.workgroups)
+        with b.for_(self.lane, self.vectors * own, self.lanes) as loop:
+            number, at = self.vector_of(loop.index, own), b.rem(loop.index, own)
+            vector, element = b.add(self.first_vector, number), b.add(b.mul(self.number, own), at)
+            exists = b.and_(b.lt(vector, self.count), b.lt(element, rank))
+            place = b.add(b.mul(vector, rank), b.min(element, rank - 1))
+            yield b.add(b.mul(number, self.widest), at), place, exists
 
     def vector_of(self, index: Value, own: int) -> Value:
         """The number of the vector that an element is of, when there are so many of each."""
         # the minimum says what a loop's end does, for the proof that no access is out of bounds
         return self.b.min(self.b.div(index, own), self.vectors - 1)
-
-    def place(self, number: Value, at: Value, rank: int) -> tuple[Value, Value]:
-        """Where in storage the own element `at` of a vector of the cluster is, and whether there is one."""
-        b, own = self.b, _own(rank, self.workgroups)
-        vector = b.add(self.first_vector, number)
-        element = b.add(b.mul(self.number, own), at)
-        exists = b.and_(b.lt(vector, self.count), b.lt(element, rank))
-        return b.add(b.mul(vector, rank), b.min(element, rank - 1)), exists
 
     def of_turn(self, owner: Value, turn: Value) -> Value:
         """Where in @inbox a turn of an owner begins."""

@@ -33,13 +33,14 @@ from ..ir.types import DataType
 from .chain_steps import ChainSteps, chain_steps
 from .collective import SUBGROUP, elements, guarded, offset, shared_sums
 from .multiply_add import multiply_add, signed, stored, zero
+from .targets import REGISTERS
 
 __all__ = ["best_cluster", "build_spread", "can_spread", "spread_bytes"]
 
 MAX_HELD = 64  # values of a core that a lane has the registers for
 MAX_LANES = 1024
 MORE_BYTES = 64  # of a workgroup's memory, for alignment and barriers
-REGISTERS, OTHERS = 1 << 16, 24  # of a multiprocessor; those of a lane for all but the core
+OTHERS = 24  # registers of a lane for all but the core
 
 # Of the fastest splits of ranks from 80 to 1024 on an H200
 OWN_COLUMNS = 32  # with less, more workgroups tell more others of their sums

@@ -46,13 +46,9 @@ MENDED_FROM = 8  # bytes of a warm-up from which rounds are faster than a warm-u
 UNROLLED = 8  # rounds up to which they are no loop
 
 # (longest warm-up, lanes, chunk) as measured; the first row that fits is used.  On a GPU long chunks need fewer rounds, and short
-# ones leave room for more tiles.  On the CPU target a byte takes 1 + warmup / chunk steps.
-_STAGED = (
-    (11, 64, 12),
-    (150, 128, 20),
-    (1024, 256, 36),
-    (9728, 128, 60),
-)  # on an H200; states of 4 bytes fit, too
+# ones leave room for more tiles.  On the CPU target a byte takes 1 + warmup / chunk steps.  _STAGED: on an H200, and such that states
+# of 4 bytes fit, too.
+_STAGED = ((11, 64, 12), (150, 128, 20), (1024, 256, 36), (9728, 128, 60))
 _LANES = 32  # on a GPU, where they do not fit
 _CPU = ((64, 32, 508), (MAX_SLAB, 32, 1020))
 _OTHERS = ((256, 128, 108), (MAX_SLAB, 32, 1020))
@@ -83,7 +79,7 @@ class DfaSchedule:
 
 
 def dfa_schedule(warmup: int, target: str = "", strided: bool = False) -> DfaSchedule:
-    """Longer chunks for a longer warm-up, since a lane walks the warm-up once for each chunk."""
+    """Longer chunks for a longer warm-up, which is walked once for each chunk, or takes rounds by the number of chunks in it."""
     if not is_gpu(target):
         return DfaSchedule(*_row(_CPU if target == "cpu" else _OTHERS, warmup), strided)
     if warmup <= _STAGED[-1][0]:
@@ -203,8 +199,7 @@ class _DfaEmitter:
         ahead = b.mul(self.lane, chunk)
         place = b.add(start, ahead, name="chunk")
         spot = b.add(ahead, self.halo, name="spot")
-        mends = _mends(self.warmup, self.schedule)
-        is_warm = b.lt(self.lane, SUBGROUP) if mends else None
+        is_warm = b.lt(self.lane, SUBGROUP) if _mends(self.warmup, self.schedule) else None
         begun = guarded(b, is_warm, lambda: self.warmed_up(place, spot, count))
         with b.for_(0, chunk, self.together, carry=[begun]) as loop:
             walked = self.walk_from(loop.args[0], b.add(spot, loop.index))

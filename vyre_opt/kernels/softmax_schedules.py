@@ -8,7 +8,7 @@ from math import gcd
 from ..ir.types import DataType
 from .collective import SUBGROUP
 from .powers import power_above
-from .targets import is_gpu
+from .targets import REGISTERS, is_gpu
 
 __all__ = [
     "MAX_COLUMNS",
@@ -23,7 +23,6 @@ MAX_COLUMNS = 1 << 18
 MAX_TILE = 1 << 15  # powers in workgroup memory: 128 KiB, which GPUs have too
 MAX_KEPT = 64  # f32 values that a lane may hold in registers
 RESIDENT = 2048  # invocations that a multiprocessor holds
-REGISTERS = 1 << 16  # of a multiprocessor
 MOST_AT_ONCE = 4  # rows of a multiprocessor, beyond which more of them do not help
 MOST_PARKED = 63 << 10  # bytes of a row in workgroup memory, of which every GPU has 64 KiB
 MOST_PARKED_OF_LARGE = 95 << 10

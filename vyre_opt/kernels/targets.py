@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from ..lowering.nvptx.targets import gpu
 
-__all__ = ["MULTIPROCESSORS", "has_matrix_units", "is_gpu", "widest_cluster", "workgroup_bytes"]
+__all__ = ["MULTIPROCESSORS", "REGISTERS", "has_matrix_units", "is_gpu", "widest_cluster", "workgroup_bytes"]
 
 MULTIPROCESSORS = 132
 """Of an H100 and an H200: of a GPU that is not known."""
+
+REGISTERS = 1 << 16
+"""Of a multiprocessor."""
 
 
 def is_gpu(target: str) -> bool:

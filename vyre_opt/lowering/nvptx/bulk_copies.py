@@ -17,10 +17,11 @@ from ...ir.program import Op
 from ..common.lane_shape import SCALAR
 from .copy_runs import CopyRuns, Run
 from .function_emitter import FunctionEmitter
-from .mbarriers import FENCE_OF_PROXIES, OBJECT_BYTES, address, initialise, inline_ptx, object_at, slots, wait
+from .mbarriers import FENCE_OF_PROXIES, address, initialise, inline_ptx, object_at, slots, wait
 from .memory import address as pointer_to
 from .memory import locate
 from .subgroup_ops import lane_mask
+from .targets import OBJECT_BYTES
 from .values import lane, linear_id
 
 __all__ = ["begin", "copy_run", "drain", "fence", "ring_bytes", "wait_for_groups"]

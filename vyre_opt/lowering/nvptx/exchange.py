@@ -22,10 +22,10 @@ crosses workgroups is ordered by the objects themselves: the bytes of a store ar
 
 from __future__ import annotations
 
-from ...ir.program import Program
 from .function_emitter import FunctionEmitter
-from .mbarriers import OBJECT_BYTES, SHARED, address, initialise, inline_ptx, object_at, slots, wait
-from .replicas import TURNS, WORD
+from .mbarriers import SHARED, address, initialise, inline_ptx, object_at, slots, wait
+from .replicas import TURNS, WORD, own_bytes
+from .targets import OBJECT_BYTES
 from .values import linear_id
 
 __all__ = ["arrive_and_wait", "begin", "send"]
@@ -40,23 +40,18 @@ OWNER, OWNED = "%owner", "%owned"
 def begin(emitter: FunctionEmitter) -> None:
     """Set up this workgroup's objects, zero its replicas, and wait until all workgroups have."""
     w, context = emitter.w, emitter.context
-    assert context.replicas is not None
-    slots(emitter, SENT, PASSED, OWNER, OWNED)
+    replicas = context.replicas
+    assert replicas is not None
+    slots(emitter, SENT, PASSED, *((OWNER, OWNED) if replicas.rows else ()))
     lane = linear_id(emitter)
-    for name in sorted(context.replicas.buffers):
-        words = _words(context.program, name) // (
-            context.replicas.workgroups if context.buffers[name].row else 1
-        )
+    for name in sorted(replicas.buffers):
+        words = own_bytes(context.program.buffers[name], replicas.rows) // WORD
         _zero(emitter, context.buffers[name].pointer, words, lane)
-    if context.replicas.rows:
-        _zero(emitter, _count(emitter, "0", "0"), TURNS * context.replicas.workgroups, lane)
-    initialise(emitter, context.mailbox, TURNS, context.replicas.workgroups)
+    if replicas.rows:
+        _zero(emitter, _count(emitter, "0", "0"), TURNS * replicas.workgroups, lane)
+    initialise(emitter, context.mailbox, TURNS, replicas.workgroups)
     for step in ("arrive", "wait"):
         w.call(f"llvm.nvvm.barrier.cluster.{step}", "void", [])
-
-
-def _words(program: Program, name: str) -> int:
-    return (program.buffers[name].size_bytes or 0) // WORD
 
 
 def _zero(emitter: FunctionEmitter, pointer: str, words: int, lane: str) -> None:

@@ -36,7 +36,7 @@ from .faults import fault_blocks
 from .function_emitter import BufferRef, Elements, FunctionEmitter, KernelContext
 from .matrices import FIRST, MATRIX_OPS, why_no_product
 from .memory import MEMORY_OPS
-from .replicas import NeedsFence, Replicas, object_bytes, replicas
+from .replicas import NeedsFence, Replicas, object_bytes, own_elements, replicas
 from .subgroup_ops import SUBGROUP_OPS
 from .targets import STATIC_SHARED_BYTES, GpuTarget
 from .values import VALUE_OPS
@@ -126,8 +126,8 @@ def _kernel(
     _check(program, target)
     funcs = unit.module.funcs if unit.module is not None else {}
     specs = spec_values(program, unit.specs)
-    has_cluster_memory = any(buffer.is_cluster for buffer in program.buffers.values())
-    proofs = BoundsProofs(program, specs, proves=bounds != "none" or has_cluster_memory)
+    # of cluster memory accesses are proven in any case: what is in a row goes to its owner alone
+    proofs = BoundsProofs(program, specs, proves=bounds != "none" or _has_cluster_memory(program))
     faulting = frozenset(_faults(program, funcs, bounds, proofs))
     context = KernelContext(
         program=program,
@@ -184,7 +184,7 @@ def _is_cluster(program: Program, target: GpuTarget) -> bool:
 def _replicas(
     program: Program, target: GpuTarget, faulting: Collection[Op], proofs: BoundsProofs
 ) -> Replicas | None:
-    has_cluster_memory = any(buffer.is_cluster for buffer in program.buffers.values())
+    has_cluster_memory = _has_cluster_memory(program)
     if not has_cluster_memory and (program.cluster is not None or not _is_cluster(program, target)):
         return None
     try:
@@ -195,6 +195,10 @@ def _replicas(
         is_access = isinstance(reason.at, Op) and reason.at in faulting and "buffer" in reason.at.attrs
         help = "make it one that surely is in bounds, or run with bounds clamped" if is_access else None
         raise _error(program, str(reason), reason.at, help) from None
+
+
+def _has_cluster_memory(program: Program) -> bool:
+    return any(buffer.is_cluster for buffer in program.buffers.values())
 
 
 def _has_grid_barrier(program: Program) -> bool:
@@ -325,11 +329,11 @@ def _workgroup_memory(context: KernelContext, kernel: EntryPoint, symbols: set[s
     total = 0
     for tile, alignment in zip(tiles, alignments, strict=True):
         offsets.append(-(-total // alignment) * alignment)  # each starts aligned, for wide accesses
-        total = offsets[-1] + _scalars(tile, rows) * _scalar_bytes(tile)
+        total = offsets[-1] + _bytes(tile, rows)
     if total > context.target.shared_bytes:
         limit = f"{context.target.name} has {context.target.shared_bytes} for a workgroup"
         message = f"its workgroup buffers take {total} bytes; {limit}"
-        largest = max(tiles, key=lambda tile: _scalars(tile, rows) * _scalar_bytes(tile))
+        largest = max(tiles, key=lambda tile: _bytes(tile, rows))
         raise _error(context.program, message, largest)
     objects = 0
     if found is not None:
@@ -369,11 +373,11 @@ def _objects(context: KernelContext, name: str, size: int) -> str:
 
 def _scalars(tile: Buffer, rows: Mapping[str, int]) -> int:
     """Those that a workgroup has."""
-    return (rows.get(tile.name) or tile.count or 0) * tile.dtype.lanes
+    return own_elements(tile, rows) * tile.dtype.lanes
 
 
-def _scalar_bytes(tile: Buffer) -> int:
-    return tile.dtype.element.size_bytes or 1
+def _bytes(tile: Buffer, rows: Mapping[str, int]) -> int:
+    return _scalars(tile, rows) * (tile.dtype.element.size_bytes or 1)
 
 
 # --- ops

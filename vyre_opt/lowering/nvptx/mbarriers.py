@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .function_emitter import FunctionEmitter
+from .targets import OBJECT_BYTES
 from .values import linear_id
 
 __all__ = [
-    "FENCE_OF_PROXIES", "OBJECT_BYTES", "SHARED", "address", "initialise", "inline_ptx", "object_at", "slots", "wait",
+    "FENCE_OF_PROXIES", "SHARED", "address", "initialise", "inline_ptx", "object_at", "slots", "wait",
 ]  # fmt: skip
 
 SHARED = "ptr addrspace(3)"
-OBJECT_BYTES = 8
 FENCE_OF_PROXIES = "fence.proxy.async.shared::cta;"
 """Orders what this invocation stored to workgroup memory before what the engines for copies and products do there."""
 

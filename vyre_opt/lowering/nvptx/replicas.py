@@ -27,9 +27,9 @@ from ...ir.rewrite import constant_value
 from .abi import ALIGNMENT
 from .owned_rows import owned_row
 from .pending_stores import PendingStore, StoreOverlaps
-from .targets import GpuTarget
+from .targets import OBJECT_BYTES, GpuTarget
 
-__all__ = ["TURNS", "WORD", "NeedsFence", "Replicas", "object_bytes", "replicas"]
+__all__ = ["TURNS", "WORD", "NeedsFence", "Replicas", "object_bytes", "own_bytes", "own_elements", "replicas"]
 
 WORD = 4
 TURNS = 2
@@ -58,7 +58,16 @@ class Replicas:
 
 def object_bytes(workgroups: int, has_rows: bool) -> int:
     """Of what a workgroup's barriers need: two objects, and with rows the words for each owner in two turns."""
-    return TURNS * (8 + (WORD * workgroups if has_rows else 0))
+    return TURNS * (OBJECT_BYTES + (WORD * workgroups if has_rows else 0))
+
+
+def own_elements(buffer: Buffer, rows: Mapping[str, int]) -> int:
+    """Those of an on-chip buffer that a workgroup has in its memory."""
+    return rows.get(buffer.name) or buffer.count or 0
+
+
+def own_bytes(buffer: Buffer, rows: Mapping[str, int]) -> int:
+    return own_elements(buffer, rows) * (buffer.dtype.element_bytes or 0)
 
 
 class NeedsFence(Exception):
@@ -94,11 +103,11 @@ def replicas(
         )
     rows = _rows(program, buffers, workgroups, proofs or BoundsProofs(program))
     tiles = [b for b in program.buffers.values() if b.is_workgroup]
-    sizes = [(b.size_bytes or 0) // (workgroups if b.name in rows else 1) for b in (*tiles, *buffers)]
-    used = sum(sizes) + ALIGNMENT * len(sizes) + object_bytes(workgroups, bool(rows))
+    used = sum(own_bytes(b, rows) + ALIGNMENT for b in (*tiles, *buffers))
+    used += object_bytes(workgroups, bool(rows))
     if used > target.shared_bytes:
         message = f"its workgroup and cluster buffers take {used} bytes; {target.name} has {target.shared_bytes} for a workgroup"
-        raise NeedsFence(message, max(buffers, key=lambda b: b.size_bytes or 0))
+        raise NeedsFence(message, max(buffers, key=lambda b: own_bytes(b, rows)))
     walk = _Walk(program, frozenset(b.name for b in buffers), rows, program.lanes * workgroups)
     pending = walk.block(program.body, _Pending()).buffers
     if pending:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 __all__ = [
     "GPUS",
     "GpuTarget",
+    "OBJECT_BYTES",
     "PtxVersion",
     "STATIC_SHARED_BYTES",
     "TargetError",
@@ -32,6 +33,9 @@ PtxVersion = tuple[int, int]
 
 STATIC_SHARED_BYTES = 48 * 1024
 """Workgroup memory that a kernel may declare statically, on every architecture."""
+
+OBJECT_BYTES = 8
+"""Of an mbarrier object."""
 
 
 class TargetError(ValueError):
