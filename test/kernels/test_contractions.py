@@ -77,7 +77,9 @@ def test_wrong_contractions_of_several_vectors() -> None:
             kernels.tt_contract_step(acc, matrix)
 
 
-@pytest.mark.parametrize("ranks", [(5,), (7, 3), (7, 3, 9, 1), (64, 64, 64, 64), (1, 40, 40, 33, 2)])
+@pytest.mark.parametrize(
+    "ranks", [(5,), (7, 3), (7, 3, 9, 1), (64, 64, 64, 64), (1, 40, 40, 33, 2), (525, 525, 525)]
+)
 def test_prepared_chain(ranks: tuple[int, ...], target: str, rng: np.random.Generator) -> None:
     """A vector, or rows of vectors, as NumPy multiplies them; a chain keeps its own cores."""
     shapes = list(itertools.pairwise((4, *ranks)))

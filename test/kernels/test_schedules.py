@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -12,6 +14,7 @@ from support.quick import quick
 from vyre_opt import dispatcher, kernel_workload
 from vyre_opt.ir.types import DataType as D
 from vyre_opt.kernels.chain import (
+    ChainSchedule,
     batch_schedule,
     chain_groups,
     chain_schedule,
@@ -315,18 +318,34 @@ def test_a_cluster_shares_the_cores_of_a_chain() -> None:
     assert chain_schedule((1100,) * 4, "sm_90").workgroups == 1
 
 
+def _drawn_ranks(draw: random.Random) -> tuple[int, ...]:
+    steps, rank = draw.randint(1, 4), draw.randint(65, 720)
+    return (
+        uniform_ranks(steps, rank) if draw.random() < 0.5 else tuple(draw.choices(range(9, 720), k=steps + 1))
+    )
+
+
 def test_vectors_that_go_through_a_cluster_together_fit_its_memory() -> None:
     """And what the schedule counts is what the program has."""
-    for ranks in (
+    draw = random.Random(7)
+    named = [
         uniform_ranks(8, 512),
         uniform_ranks(8, 1024),
         uniform_ranks(8, 192),
         (953, 600, 464, 824),
         (500, 300, 500),
         (100, 130, 90),
-    ):
+    ]
+    drawn = [(_drawn_ranks(draw), draw.randint(1, 300)) for _ in range(60)]
+    kinds = Counter[type]()
+    for ranks, count in [*((ranks, 64) for ranks in named), *drawn]:
         for target, limit in (("sm_90", 232448), ("sm_100", 232448), ("cuda", 232448)):
-            schedule, vectors = batch_schedule(ranks, target, 64)
+            schedule, vectors = batch_schedule(ranks, target, count)
+            assert vectors <= 10
+            kinds[type(schedule)] += 1
+            if schedule.workgroups == 1:
+                assert vectors == 1
+                continue
             program = chain_program(ranks, schedule=schedule, vectors=vectors)
             parts = {True: 0, False: 0}
             for buffer in program.buffers.values():
@@ -339,8 +358,23 @@ def test_vectors_that_go_through_a_cluster_together_fit_its_memory() -> None:
                 taken = sum(parts.values())
                 counted = spread_bytes(ranks, schedule.workgroups, schedule.lanes, vectors)
             assert taken <= counted <= min(limit, taken + 192), (ranks, target)
-    assert batch_schedule((953, 600, 464, 824), "sm_90", 64)[1] == 8
-    assert batch_schedule(uniform_ranks(8, 512), "sm_90", 64)[1] == 10
+    assert min(kinds[ScatterSchedule], kinds[ChainSchedule]) > 20
+
+
+def test_vectors_of_a_cluster_are_as_many_as_keep_all_clusters_at_work() -> None:
+    """An H200 runs 7 clusters of 16 workgroups at once, and more of them where registers allow."""
+    ranks = uniform_ranks(8, 512)
+    assert [batch_schedule(ranks, "sm_90", count)[1] for count in (1, 7, 20, 35, 64)] == [1, 1, 3, 5, 10]
+    for ranks in (uniform_ranks(8, 512), uniform_ranks(8, 525), uniform_ranks(8, 230)):
+        for target in ("cpu", "sm_75", "sm_120"):
+            schedule, vectors = batch_schedule(ranks, target, 64)
+            assert (schedule.workgroups, vectors) == (1, 1)
+
+
+def test_one_vector_goes_by_rows_where_no_split_of_columns_is_good() -> None:
+    for rank, by_rows in ((512, False), (525, True), (622, True), (200, False), (340, True), (160, False)):
+        schedule, vectors = batch_schedule(uniform_ranks(8, rank), "sm_90", 1)
+        assert (isinstance(schedule, ScatterSchedule), vectors) == (by_rows, 1)
 
 
 def test_a_prepared_chain_is_one_launch_unless_one_processor_would_do_large_cores() -> None:

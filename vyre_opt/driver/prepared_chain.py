@@ -9,6 +9,7 @@ from typing import Any
 
 from ..ir.types import DataType
 from ..kernels.chain import MAX_RANK, batch_schedule, chain, chain_schedule, goes_by_steps
+from ..kernels.chain_scattered import ScatterSchedule
 from ..kernels.joined import join, join_grid
 from ..runtime.array_backend import ArrayBackend, Operand
 from ..runtime.dispatcher import BadInputs, DispatcherLike, OutputAlloc
@@ -101,15 +102,15 @@ def _run(backend: ArrayBackend, operands: Sequence[Operand], ranks: tuple[int, .
         return Empty(shape)
     if vectors * max(ranks) > MAX_ELEMENTS:
         raise BadInputs(f"{vectors} vectors of up to {max(ranks)} have more than 2^32 - 1 elements")
-    if not many and goes_by_steps(ranks, backend.target, backend.workers):
+    schedule, together = batch_schedule(ranks, backend.target, vectors)
+    if many or isinstance(schedule, ScatterSchedule):  # which is as good for a vector alone
+        program = chain(ranks, element, schedule, vectors=together)
+        grid = -(-vectors // together) * schedule.workgroups
+    elif goes_by_steps(ranks, backend.target, backend.workers):
         return Composed(partial(_by_steps, ranks))
-    if not many:
+    else:
         schedule = chain_schedule(ranks, backend.target)
         program, grid = chain(ranks, element, schedule), schedule.workgroups
-    else:
-        cluster, together = batch_schedule(ranks, backend.target, vectors)
-        program = chain(ranks, element, cluster, vectors=together)
-        grid = -(-vectors // together) * cluster.workgroups
     return KernelCall(program, grid, (0, 1, OutputAlloc(vectors * ranks[-1])), shape)
 
 

@@ -25,13 +25,13 @@ from math import inf
 from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
-from .chain_scattered import ScatterSchedule, best_scatter, build_scattered, is_full, scattered_bytes
-from .chain_spread import best_cluster, build_spread, spread_bytes
+from .chain_scattered import ScatterSchedule, best_scatter, build_scattered
+from .chain_spread import best_cluster, build_spread, is_well_spread, spread_bytes
 from .chain_steps import ChainSteps, chain_steps
 from .collective import SUBGROUP, offset
 from .multiply_add import multiply_add, signed, stored, zero
 from .row_stream import RowStream
-from .targets import is_gpu, widest_cluster, workgroup_bytes
+from .targets import clusters_at_once, is_gpu, widest_cluster, workgroup_bytes
 from .tensor_train import cells_per_thread
 
 __all__ = [
@@ -54,10 +54,8 @@ it."""
 
 ONE_WORKGROUP = 64 * 64  # elements of a core up to which one workgroup is faster than a cluster
 TOGETHER = (1, 2, 4, 8, 10)  # vectors that a cluster does
-LARGE_CLUSTERS = 7  # of 16 workgroups, that an H200 runs at once
-SCATTERED_FROM = 224 * 224  # elements of a core from which on workgroups own rows
-FEW_TOGETHER = 2  # vectors of a cluster up to which they own columns
-SCATTERED_TOGETHER = (3, 5, 8, 10)  # vectors that a cluster does; the last one of more than 8 workgroups
+SCATTERED_FROM = 176 * 176  # elements of a core from which on workgroups own rows
+FEW_TOGETHER = 2  # vectors of a cluster up to which they own columns, if these are well spread
 MANY_LANES = 192 * 192  # elements of a core from which on one workgroup has as many lanes as there can be
 
 
@@ -114,12 +112,13 @@ def batch_schedule(
 
     A cluster reads each core once for all of its vectors, so there are as many as keep all multiprocessors at work.
     """
-    found = (
-        _scattered_batch(ranks, target, count)
-        or _spread_batch(ranks, target, count)
-        or _scattered_batch(ranks, target, count, anyhow=True)
-    )
-    return found or (chain_schedule(ranks, target, owns_grid=False), 1)
+    owns_rows = _cells(ranks) >= SCATTERED_FROM
+    spread = _spread_batch(ranks, target, count)
+    if spread is not None and owns_rows:
+        schedule, vectors = spread
+        owns_rows = vectors > FEW_TOGETHER or not is_well_spread(ranks, schedule.workgroups, schedule.lanes)
+    scattered = best_scatter(ranks, target, count) if owns_rows else None
+    return scattered or spread or (chain_schedule(ranks, target, owns_grid=False), 1)
 
 
 def _spread_batch(ranks: Sequence[int], target: str, count: int) -> tuple[ChainSchedule, int] | None:
@@ -133,35 +132,10 @@ def _spread_batch(ranks: Sequence[int], target: str, count: int) -> tuple[ChainS
             break
         workgroups, lanes = cluster
         choice = ChainSchedule(lanes, workgroups=workgroups), vectors
-        at_once = _at_once(workgroups) * max(1, 256 // lanes)
+        at_once = clusters_at_once(workgroups) * max(1, 256 // lanes)
         if -(-count // vectors) <= at_once:
             break
     return choice
-
-
-def _scattered_batch(
-    ranks: Sequence[int], target: str, count: int, anyhow: bool = False
-) -> tuple[ScatterSchedule, int] | None:
-    """Of clusters whose workgroups own rows, for large cores, and unless `anyhow` if a cluster has more than a few vectors."""
-    cluster = best_scatter(tuple(ranks), widest_cluster(target), anyhow)
-    if cluster is None or _cells(ranks) < SCATTERED_FROM:
-        return None
-    workgroups, lanes = cluster
-    at_once = _at_once(workgroups)
-    if not anyhow and count <= at_once * FEW_TOGETHER:
-        return None
-    choices = SCATTERED_TOGETHER[: -1 if workgroups <= 8 else None]
-    vectors = next((n for n in choices if -(-count // n) <= at_once), choices[-1])
-    if scattered_bytes(ranks, workgroups, vectors) > workgroup_bytes(target):
-        return None
-    # with few registers left more sums at a time are faster, but then fewer clusters share the multiprocessors
-    sent = 3 if count <= at_once * vectors and is_full(ranks, *cluster) else 2
-    return ScatterSchedule(lanes, workgroups, sent), vectors
-
-
-def _at_once(workgroups: int) -> int:
-    """Clusters of so many that a GPU runs at once, one workgroup on a multiprocessor."""
-    return LARGE_CLUSTERS * (16 // workgroups)
 
 
 def _cells(ranks: Sequence[int]) -> int:

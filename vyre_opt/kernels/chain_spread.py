@@ -35,7 +35,7 @@ from .collective import SUBGROUP, elements, guarded, offset, shared_sums
 from .multiply_add import multiply_add, signed, stored, zero
 from .targets import REGISTERS
 
-__all__ = ["best_cluster", "build_spread", "can_spread", "spread_bytes"]
+__all__ = ["best_cluster", "build_spread", "can_spread", "is_well_spread", "spread_bytes"]
 
 MAX_HELD = 64  # values of a core that a lane has the registers for
 MAX_LANES = 1024
@@ -44,6 +44,7 @@ OTHERS = 24  # registers of a lane for all but the core
 
 # Of the fastest splits of ranks from 80 to 1024 on an H200
 OWN_COLUMNS = 32  # with less, more workgroups tell more others of their sums
+LEAST_HELD = 32  # in the fastest ones
 WELL_HELD = 40  # with less, more subgroups add up their sums; with several vectors they take longer, so as many as can be
 
 
@@ -112,6 +113,12 @@ def best_cluster(ranks: tuple[int, ...], most: int, vectors: int = 1) -> tuple[i
     sizes = filter(is_busy, range(2, most + 1))
     clusters = product(sizes, range(SUBGROUP, MAX_LANES + 1, SUBGROUP))
     return min((c for c in clusters if can_spread(ranks, *c)), key=cost, default=None)
+
+
+def is_well_spread(ranks: Sequence[int], workgroups: int, lanes: int) -> bool:
+    """Whether the largest core lies over the lanes as in the fastest splits."""
+    split = _split(*max(pairwise(ranks), key=prod), workgroups, lanes)
+    return split.is_even and split.own == OWN_COLUMNS and split.held >= LEAST_HELD
 
 
 def spread_bytes(ranks: Sequence[int], workgroups: int, lanes: int, vectors: int) -> int:

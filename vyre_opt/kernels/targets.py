@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from ..lowering.nvptx.targets import gpu
 
-__all__ = ["MULTIPROCESSORS", "REGISTERS", "has_matrix_units", "is_gpu", "widest_cluster", "workgroup_bytes"]
+__all__ = [
+    "MULTIPROCESSORS",
+    "REGISTERS",
+    "clusters_at_once",
+    "has_matrix_units",
+    "is_gpu",
+    "widest_cluster",
+    "workgroup_bytes",
+]
 
 MULTIPROCESSORS = 132
 """Of an H100 and an H200: of a GPU that is not known."""
@@ -33,3 +41,8 @@ def widest_cluster(target: str) -> int:
     if not is_gpu(target):
         return 1
     return gpu("sm_90" if target == "cuda" else target).cluster
+
+
+def clusters_at_once(workgroups: int) -> int:
+    """Clusters that a GPU runs at a time with one workgroup on a multiprocessor.  Of 16 an H200 runs 7."""
+    return 7 * (16 // workgroups)
