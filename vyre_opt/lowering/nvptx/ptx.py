@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..common.llvm_passes import run_passes
 from ..common.native_calls import interruptible
+from .low_bits import with_low_bits_taken
 from .targets import GpuTarget, PtxVersion, TargetError, ptx_version, show
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def emit_ptx(lowered: LoweredModule, target: GpuTarget, ptx: PtxVersion | None =
     if written != version:  # LLVM silently writes its default version for one that it does not know
         raise TargetError(f"this LLVM cannot write PTX {show(version)}; ask for an older version")
     # LLVM numbers the calls of a process, so that the same program would have another text each time
-    return _CALL_NUMBERS.sub("", text)
+    return with_low_bits_taken(_CALL_NUMBERS.sub("", text))
 
 
 @dataclass(frozen=True, slots=True)
