@@ -11,6 +11,8 @@ COPY_RUNS = "vyre_opt/lowering/nvptx/copy_runs.py"
 REPLICAS = "vyre_opt/lowering/nvptx/replicas.py"
 PENDING_STORES = "vyre_opt/lowering/nvptx/pending_stores.py"
 TWICE_TEST = "test/lowering/test_stores_to_replicas.py::test_nothing_is_stored_to_twice_between_barriers"
+LOW_BITS = "vyre_opt/lowering/nvptx/low_bits.py"
+LOW_BITS_TEST = "test/lowering/test_low_bits.py::test_registers_of_all_sizes"
 OWNED_ROWS = "vyre_opt/lowering/nvptx/owned_rows.py"
 ROWS_TEST = "test/lowering/test_owned_rows.py::test_a_workgroup_loads_nothing_of_other_rows"
 RUNS_TEST = "test/lowering/test_copy_runs.py"
@@ -433,5 +435,26 @@ MUTANTS = (
         "in ((p.expr, q.expr), places)",
         "in (places if None not in places else (p.expr, q.expr),)",
         "test/lowering/test_owned_rows.py::test_where_a_workgroup_has_its_own_row_only",
+    ),
+    Mutant(
+        "a byte of an f16 is stored as it is",
+        LOW_BITS,
+        "if _BITS[r[1]] > bits}",
+        "if _BITS[r[1]] > max(bits, 16)}",
+        LOW_BITS_TEST,
+    ),
+    Mutant(
+        "what a cast to an integer gives is a float",
+        LOW_BITS,
+        r"(?!(?:pred|[bsu]\d+)\b)",
+        "",
+        LOW_BITS_TEST,
+    ),
+    Mutant(
+        "the low bits of bf16 are stored as they are",
+        LOW_BITS,
+        "(?:b?f16(?:x2)?|tf32",
+        "(?:f16(?:x2)?|tf32",
+        LOW_BITS_TEST,
     ),
 )

@@ -20,4 +20,5 @@ pending_stores     whether two stores to them that are under way may meet
 mbarriers          the objects on which invocations wait for bytes
 faults             what a faulting invocation does
 ptx                optimises a module and emits PTX
+low_bits           stores of a float's low bits in it, which ptxas misreads
 """
