@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support.interrupts import hear_interrupts
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = Path(sys.executable).parent
@@ -181,7 +182,7 @@ def test_interrupt_is_quiet():
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # whoever started us may ignore it
+        preexec_fn=hear_interrupts,
     )
     time.sleep(2.0)  # it waits for its input by now, on a busy machine too
     running.send_signal(signal.SIGINT)

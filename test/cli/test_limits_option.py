@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hostile_child import RESULTS
+from support.interrupts import hear_interrupts
 from support.quick import quick
 from support.slow_compile import slow_to_compile
 
@@ -171,7 +172,7 @@ def begun(folder: Path, *more: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # whoever started us may ignore it
+        preexec_fn=hear_interrupts,
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.interrupts import hear_interrupts
 
 Ran = subprocess.CompletedProcess[str]
 
@@ -176,7 +177,7 @@ def test_an_interrupt_keeps_the_best(bug: Path) -> None:
         command,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # whoever started us may ignore it
+        preexec_fn=hear_interrupts,
     )
     while process.poll() is None and not (child.exists() and child.read_text()):
         time.sleep(0.05)

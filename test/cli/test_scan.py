@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.interrupts import hear_interrupts
 
 from vyre_opt.cli.scan_files import PIPE, open_parts
 from vyre_opt.cli.scan_output import escaped
@@ -282,7 +283,7 @@ def test_a_closed_pipe_and_ctrl_c(folder: Path) -> None:
         [*SCAN, "needle"],
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=hear_interrupts,
     )
     time.sleep(1.5)
     process.send_signal(signal.SIGINT)

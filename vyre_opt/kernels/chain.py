@@ -95,7 +95,7 @@ def chain_schedule(ranks: Sequence[int], target: str = "", owns_grid: bool = Tru
         return ChainSchedule(SUBGROUP, vector=1, ahead=0, streamed=2)
     cells = _cells(ranks)
     if owns_grid and cells > ONE_WORKGROUP:
-        cluster = best_cluster(tuple(ranks), widest_cluster(target))
+        cluster = best_cluster(tuple(ranks), widest_cluster(target), 1)
         if cluster is not None:
             workgroups, lanes = cluster
             return ChainSchedule(lanes, workgroups=workgroups)

@@ -24,13 +24,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise, product
-from math import gcd, prod
+from math import gcd
 from operator import itemgetter
 
 from ..ir.builder import Builder
 from ..ir.program import Buffer, Program, Value
 from ..ir.types import DataType
-from .chain_steps import ChainSteps, chain_steps
+from .chain_steps import ChainSteps, chain_steps, largest_core
 from .collective import SUBGROUP, elements, guarded, offset
 from .multiply_add import multiply_add, signed, stored, zero
 from .targets import REGISTERS, clusters_at_once, widest_cluster, workgroup_bytes
@@ -116,26 +116,25 @@ def best_scatter(ranks: Sequence[int], target: str, count: int) -> tuple[Scatter
     most = widest_cluster(target)
     if most < 2:
         return None
-    memory = workgroup_bytes(target)
-    rows = max(pairwise(ranks), key=prod)[0]
+    memory, (rows, columns) = workgroup_bytes(target), largest_core(ranks)
     choices = list[tuple[tuple[float, int], ScatterSchedule, int]]()
     for size, width, vectors in product(sorted({min(most, 8), most}), WIDTHS, TOGETHER):
         workgroups = -(-rows // _own(rows, size))  # those that have rows
         lanes = -(-max(ranks[1:]) // (width * SUBGROUP)) * SUBGROUP
-        fits = lanes <= MAX_LANES and scattered_bytes(ranks, workgroups, vectors) <= memory
-        if fits and can_scatter(ranks, workgroups, lanes):
-            schedule, cost = _with_cost(ranks, workgroups, lanes, vectors, memory, count)
-            choices.append(((cost, -lanes), schedule, vectors))
+        used = scattered_bytes(ranks, workgroups, vectors)
+        if lanes > MAX_LANES or used > memory or not can_scatter(ranks, workgroups, lanes):
+            continue
+        layout = _Layout(rows, columns, workgroups, lanes)
+        resident = min(REGISTERS // (lanes * (layout.held + USUAL_OTHERS)), memory // (used + RESERVED)) or 1
+        schedule, cost = _with_cost(layout, resident, vectors, count)
+        choices.append(((cost, -lanes), schedule, vectors))
     return min(choices, key=itemgetter(0))[1:] if choices else None
 
 
-def _with_cost(
-    ranks: Sequence[int], workgroups: int, lanes: int, vectors: int, memory: int, count: int
-) -> tuple[ScatterSchedule, float]:
-    """The schedule, and how long a step with the largest core takes for all `count` vectors."""
-    layout = _Layout(*max(pairwise(ranks), key=prod), workgroups, lanes)
-    used = scattered_bytes(ranks, workgroups, vectors) + RESERVED
-    resident = min(REGISTERS // (lanes * (layout.held + USUAL_OTHERS)), memory // used) or 1
+def _with_cost(layout: _Layout, resident: int, vectors: int, count: int) -> tuple[ScatterSchedule, float]:
+    """The schedule for a core, and how long a step takes for all `count` vectors, `vectors` of them in each cluster;
+    `resident`: workgroups that a multiprocessor has room for."""
+    workgroups, lanes = layout.workgroups, layout.lanes
     clusters, at_once = -(-count // vectors), clusters_at_once(workgroups)
     shared = min(resident, -(-clusters // at_once))  # workgroups that share a multiprocessor
     subgroups = max(SCHEDULERS, shared * lanes // SUBGROUP)

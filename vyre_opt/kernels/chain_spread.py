@@ -25,12 +25,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise, product
-from math import gcd, prod
+from math import gcd
 
 from ..ir.builder import Builder
 from ..ir.program import Buffer, Program, Value
 from ..ir.types import DataType
-from .chain_steps import ChainSteps, chain_steps
+from .chain_steps import ChainSteps, chain_steps, largest_core
 from .collective import SUBGROUP, elements, guarded, offset, shared_sums
 from .multiply_add import multiply_add, signed, stored, zero
 from .targets import REGISTERS
@@ -91,12 +91,12 @@ def can_spread(ranks: Sequence[int], workgroups: int, lanes: int) -> bool:
 
 
 @lru_cache(maxsize=64)
-def best_cluster(ranks: tuple[int, ...], most: int, vectors: int = 1) -> tuple[int, int] | None:
+def best_cluster(ranks: tuple[int, ...], most: int, vectors: int) -> tuple[int, int] | None:
     """The workgroups, 2 to `most`, and the lanes of each that are the fastest for a chain of `vectors`; None if none can do it.
 
     The largest core decides: its rows should divide evenly, since lanes with less load and add zeros.
     """
-    rows, columns = max(pairwise(ranks), key=prod)
+    rows, columns = largest_core(ranks)
 
     def cost(cluster: tuple[int, int]) -> tuple[float, ...]:
         workgroups, lanes = cluster
@@ -117,7 +117,7 @@ def best_cluster(ranks: tuple[int, ...], most: int, vectors: int = 1) -> tuple[i
 
 def is_well_spread(ranks: Sequence[int], workgroups: int, lanes: int) -> bool:
     """Whether the largest core lies over the lanes as in the fastest splits."""
-    split = _split(*max(pairwise(ranks), key=prod), workgroups, lanes)
+    split = _split(*largest_core(ranks), workgroups, lanes)
     return split.is_even and split.own == OWN_COLUMNS and split.held >= LEAST_HELD
 
 

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
+from math import prod
 
 from ..ir.builder import Builder
 from ..ir.types import DataType
 
-__all__ = ["ChainSteps", "chain_steps"]
+__all__ = ["ChainSteps", "chain_steps", "largest_core"]
+
+
+def largest_core(ranks: Sequence[int]) -> tuple[int, int]:
+    """The rows and columns of the core with the most elements."""
+    return max(pairwise(ranks), key=prod)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ from .faults import fault_blocks
 from .function_emitter import BufferRef, Elements, FunctionEmitter, KernelContext
 from .matrices import FIRST, MATRIX_OPS, why_no_product
 from .memory import MEMORY_OPS
-from .replicas import NeedsFence, Replicas, object_bytes, own_elements, replicas
+from .replicas import NeedsFence, Replicas, object_bytes, own_bytes, own_elements, replicas
 from .subgroup_ops import SUBGROUP_OPS
 from .targets import STATIC_SHARED_BYTES, GpuTarget
 from .values import VALUE_OPS
@@ -329,11 +329,11 @@ def _workgroup_memory(context: KernelContext, kernel: EntryPoint, symbols: set[s
     total = 0
     for tile, alignment in zip(tiles, alignments, strict=True):
         offsets.append(-(-total // alignment) * alignment)  # each starts aligned, for wide accesses
-        total = offsets[-1] + _bytes(tile, rows)
+        total = offsets[-1] + own_bytes(tile, rows)
     if total > context.target.shared_bytes:
         limit = f"{context.target.name} has {context.target.shared_bytes} for a workgroup"
         message = f"its workgroup buffers take {total} bytes; {limit}"
-        largest = max(tiles, key=lambda tile: _bytes(tile, rows))
+        largest = max(tiles, key=lambda tile: own_bytes(tile, rows))
         raise _error(context.program, message, largest)
     objects = 0
     if found is not None:
@@ -374,10 +374,6 @@ def _objects(context: KernelContext, name: str, size: int) -> str:
 def _scalars(tile: Buffer, rows: Mapping[str, int]) -> int:
     """Those that a workgroup has."""
     return own_elements(tile, rows) * tile.dtype.lanes
-
-
-def _bytes(tile: Buffer, rows: Mapping[str, int]) -> int:
-    return _scalars(tile, rows) * (tile.dtype.element.size_bytes or 1)
 
 
 # --- ops

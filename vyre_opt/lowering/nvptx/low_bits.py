@@ -2,7 +2,8 @@
 
 A store of PTX may be narrower than the register: st.b32 of a 64-bit register stores its low half (PTX ISA, Operand Size
 Exceeding Instruction-Type Size).  LLVM writes that also for a register that an instruction for floats has made.  There ptxas of
-CUDA 12.9 and 13.0 converts the number to an integer instead (13.5 does not).  So an instruction for integers takes the bits first.
+CUDA 12.9 and 13.0 (13.5 only for arguments of calls) converts the number to an integer instead.  So an instruction for integers
+takes the bits first.
 """
 
 from __future__ import annotations
