@@ -18,7 +18,7 @@ $(BIN)/pytest: pyproject.toml
 
 check: lint types test  ## All that must pass before a commit
 
-test: install  ## Run the tests, lit tests included, but for the slow ones (three minutes on 2 cores)
+test: install  ## Run the tests, lit tests included, but for campaigns (three minutes on 2 cores)
 	$(BIN)/pytest -n auto
 
 mutants: install  ## Plant mistakes in the code, one by one, and see that tests notice them (a quarter of an hour on 2 cores)
@@ -47,8 +47,8 @@ plot: install  ## Draw the figures of docs/ from bench/results
 SEED ?= 1
 N ?= 200000
 campaign: export PYTHONPATH := test
-campaign: install  ## The slow tests, then random pipelines before and after passes (hours; N=2000 for less)
-	$(BIN)/pytest -n auto -m slow
+campaign: install  ## The tests that a plain run leaves out, then random pipelines before and after passes (hours; N=2000 for less)
+	$(BIN)/pytest -n auto --campaign
 	$(BIN)/python -m support --pipelines $(N) --seed $(SEED) --adversarial
 	$(BIN)/python -m support --pipelines $$(($(N) / 10)) --seed $(SEED) --adversarial --passes random
 	$(BIN)/python -m support --pipelines $$(($(N) / 20)) --seed $(SEED) --adversarial --target cpu

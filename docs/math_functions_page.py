@@ -56,7 +56,7 @@ Of all these the results are the cpu target's.  The interpreter's are the same b
 it was asked: all of f16, bf16 and f64, and a tenth of f32.
 
 {date}, {minutes} minutes of one core.  `make maths` does it again.  The plain tests do a sample against mpmath, and
-all special values; those marked slow do all of f16 and bf16.
+all special values; those of `pytest --campaign` do all of f16 and bf16.
 """
 
 

@@ -1,10 +1,12 @@
-"""Fixtures of all tests: the command-line tools as processes, and the mark `gpu` of tests that need a GPU.
+"""Fixtures of all tests: the command-line tools as processes, and which tests a run has.
 
-Without a GPU those tests are skipped, and the run says at its end how many.
+    pytest              the plain tests: no test of the folder `campaign`, and of long tables a few cases each
+    pytest --campaign   the rest: the folder `campaign`, and the other cases of those tables
+
+The mark `gpu` is for tests that need a GPU.  Without one they are skipped, and the run says at its end how many.
 """
 
 import os
-import shutil
 import subprocess
 import tempfile
 import zlib
@@ -14,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import quick
 from support.tools import run_tool
 
 Ran = subprocess.CompletedProcess
+CAMPAIGNS = Path(__file__).parent / "campaign"
 
 
 def _runner(tool: str) -> Callable[..., Ran]:
@@ -76,15 +80,37 @@ _LEFT_OUT: pytest.StashKey[int] = pytest.StashKey()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--share", metavar="K/N", help="run the K-th of N shares of the tests, chosen by name")
+    parser.addoption("--campaign", action="store_true", help="run what the plain run leaves out, for hours")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # A cache of this run's own: it finds nothing from before, and leaves nothing in the user's.
-    folder = tempfile.mkdtemp(prefix="vyre-opt-test-cache-")
-    os.environ["VYRE_CACHE_DIR"] = folder
-    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    from vyre_opt.runtime import cpu
+
     config.addinivalue_line("markers", "gpu: needs an NVIDIA GPU, its driver and PyCUDA")
-    config.addinivalue_line("markers", "slow: a campaign or an exhaustive table; run by `pytest -m slow`")
+    config.addinivalue_line("markers", "campaign: left out of the plain run; run by `pytest --campaign`")
+    quick.whole_tables = config.option.campaign
+    if not hasattr(config, "workerinput"):  # the workers of a run inherit its folder
+        _use_a_cache_of_the_tests(config)
+    if not config.option.campaign:
+        # What is compared is values: half the time of LLVM.  Tools keep the level that users have.
+        cpu.DEFAULT_LEVEL = 1
+
+
+def _use_a_cache_of_the_tests(config: pytest.Config) -> None:
+    """Compiled code of this run for all its workers; on a developer's machine also that of earlier runs.
+
+    Its keys have the compiler's sources in them, so that nothing old is found; the user's own cache stays as it is.
+    """
+    if "CI" in os.environ or not hasattr(config, "cache"):  # of the plugin cacheprovider
+        folder = tempfile.TemporaryDirectory(prefix="vyre-opt-test-cache-", ignore_cleanup_errors=True)
+        config.add_cleanup(folder.cleanup)
+        os.environ["VYRE_CACHE_DIR"] = folder.name
+    else:
+        os.environ["VYRE_CACHE_DIR"] = str(config.cache.mkdir("compiled"))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return True if collection_path == CAMPAIGNS and not config.option.campaign else None
 
 
 def _share(text: str) -> tuple[int, int]:
@@ -97,17 +123,29 @@ def _share(text: str) -> tuple[int, int]:
 
 @pytest.hookimpl(trylast=True)  # after -k and -m have deselected tests
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _select(config, items, lambda item: _is_left_out(item) == config.option.campaign)
     if config.option.share:
         number, count = _share(config.option.share)
         # by a hash of the name: a new test moves no other from share to share
-        selected = [item for item in items if zlib.crc32(item.nodeid.encode()) % count == number - 1]
-        config.hook.pytest_deselected(items=[item for item in items if item not in set(selected)])
-        items[:] = selected
+        _select(config, items, lambda item: zlib.crc32(item.nodeid.encode()) % count == number - 1)
     gpu_items = [item for item in items if item.get_closest_marker("gpu")]
     if gpu_items and no_gpu():
         config.stash[_LEFT_OUT] = len(gpu_items)
         for item in gpu_items:
             item.add_marker(pytest.mark.skip(reason=f"no GPU: {no_gpu()}"))
+
+
+def _is_left_out(item: pytest.Item) -> bool:
+    return CAMPAIGNS in item.path.parents or item.get_closest_marker("campaign") is not None
+
+
+def _select(config: pytest.Config, items: list[pytest.Item], chosen: Callable[[pytest.Item], object]) -> None:
+    """Leave the chosen items in the list, in place."""
+    selected, others = [], []
+    for item in items:
+        (selected if chosen(item) else others).append(item)
+    config.hook.pytest_deselected(items=others)
+    items[:] = selected
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -27,7 +27,7 @@ def run_lines(file: str) -> list[str]:
 
 def marked(file: str) -> Any:
     processes = sum(len(re.findall(r"\bvyre-\w+|\bfilecheck\b", line)) for line in run_lines(file))
-    return pytest.param(file, marks=pytest.mark.slow if processes >= MANY else ())
+    return pytest.param(file, marks=pytest.mark.campaign if processes >= MANY else ())
 
 
 @pytest.fixture(scope="session")

@@ -27,7 +27,7 @@ from vyre_opt.passes import launch_fusion
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = [
-    pytest.param(path, marks=pytest.mark.slow if path.stem in ("tensor_train", "base64_scan") else ())
+    pytest.param(path, marks=pytest.mark.campaign if path.stem in ("tensor_train", "base64_scan") else ())
     for path in sorted((ROOT / "examples").glob("**/*.vyre"))
 ]
 
@@ -65,7 +65,7 @@ def test_decisions_about_examples_are_proved(path: Path) -> None:
     assert not {d.what for d in decisions if d.status != "proved"}
 
 
-@pytest.mark.parametrize("seeds", [range(501, 502), pytest.param(range(510, 530), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", [range(501, 502), pytest.param(range(510, 530), marks=pytest.mark.campaign)])
 def test_decisions_about_random_texts_are_not_refuted(seeds: range) -> None:
     result = certify_seeds(seeds)
     assert not result.refuted
@@ -79,7 +79,7 @@ QUICK_KERNELS = {"math.matvec_fixed", "math.softmax_step", "scan.dfa", "decode.h
 @pytest.mark.parametrize(
     "kernel",
     [
-        pytest.param(kernel, marks=() if kernel in QUICK_KERNELS else pytest.mark.slow)
+        pytest.param(kernel, marks=() if kernel in QUICK_KERNELS else pytest.mark.campaign)
         for kernel in dict.fromkeys(case.kernel for case in kernel_cases())
     ],
 )

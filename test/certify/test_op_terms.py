@@ -68,7 +68,7 @@ def test_casts(source: DataType) -> None:
             check("bitcast", [source], target, target, 4)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize(("row", "dtype"), ARITHMETIC, ids=[f"{row.name}-{t}" for row, t in ARITHMETIC])
 def test_arithmetic_on_more(row: OpDef, dtype: DataType) -> None:
     result = DataType.BOOL if row.format == "compare" else dtype
@@ -76,7 +76,7 @@ def test_arithmetic_on_more(row: OpDef, dtype: DataType) -> None:
     check(row.name, [dtype] * ARITY[row.format], dtype, result, count)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("source", SCALARS, ids=str)
 def test_casts_of_more(source: DataType) -> None:
     for target in SCALARS:

@@ -54,7 +54,7 @@ def test_rules_on_bytes() -> None:
         assert proof.types or proof.rule in FLOAT_RULES, proof.rule
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("dtype", [t for t in SCALARS if not t.is_float], ids=str)
 def test_rules_on_integers(dtype: DataType) -> None:
     """Casts of doubles, and divisions of 64 bits, may take z3 more than its time."""
@@ -64,7 +64,7 @@ def test_rules_on_integers(dtype: DataType) -> None:
         assert not open_ or "f64" in " ".join(open_) or dtype.bits == 64, (proof.rule, open_)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_rules_on_floats() -> None:
     """Zeros of both signs, subnormals, infinities and NaNs of f16.  For fma, which takes minutes, see `make rules`."""
     for proof in prove_rules([F16], seconds=20):
@@ -132,7 +132,7 @@ def test_folds_of_bytes(op: LoweredOp) -> None:
     assert check.checked >= 52
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("op", [*foldable(8)], ids=str)
 def test_folds_of_all_bytes(op: LoweredOp) -> None:
     check = check_bytes(op)
@@ -140,7 +140,7 @@ def test_folds_of_all_bytes(op: LoweredOp) -> None:
     assert check.checked in (1 << 8, 1 << 16)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize(
     "op", [op for op in foldable() if not (op.name == "rem" and op.type.is_float)], ids=str
 )
@@ -150,7 +150,7 @@ def test_folds_of_samples(op: LoweredOp) -> None:
     assert check.open < check.checked
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("op", [*unary_on_halves()], ids=str)
 def test_folds_of_all_halves(op: LoweredOp) -> None:
     """Every f16, where an op takes one operand."""
@@ -184,7 +184,7 @@ UNDECIDED = {"add", "sub", "mul", "div", "abs_diff", "fma", "sqrt"}
 """Arithmetic of f16 and bf16, which is that of f32 and a rounding: too much for z3 in its time."""
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("lowering", LOWERINGS)
 @pytest.mark.parametrize("dtype", SCALARS, ids=str)
 def test_lowered_ops(lowering: str, dtype: DataType) -> None:
@@ -263,7 +263,7 @@ def test_what_has_no_term_is_not_guessed(body: str) -> None:
 
 @pytest.mark.parametrize("name", RANGED)
 @pytest.mark.parametrize("dtype", [U8, I8], ids=str)
-@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.campaign)])
 def test_results_lie_in_their_ranges(name: str, dtype: DataType, step: int) -> None:
     tried, wrong = wrong_ranges(name, dtype, step)
     assert not wrong
@@ -277,7 +277,7 @@ def test_guards_are_left_out_where_nothing_is_undefined(lowering: str) -> None:
         assert outcome.verdict == PROVED, (program, outcome)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("lowering", LOWERINGS)
 @pytest.mark.parametrize("dtype", INTS, ids=str)
 def test_guards_are_left_out_where_nothing_is_undefined_of_any_width(lowering: str, dtype: DataType) -> None:

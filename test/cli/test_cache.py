@@ -9,7 +9,7 @@ TEXT = "vyre 1\n\nprogram @p workgroup(1) {\n}\n"
 DAMAGED = [b"", b"\xff\xfe", b"[1]", b'{"pattern": "("}', b"[" * 100_000]
 
 
-@pytest.mark.parametrize("content", quick(DAMAGED), ids=range(len(DAMAGED)))
+@pytest.mark.parametrize("content", quick(DAMAGED, ids=map(str, range(len(DAMAGED)))))
 def test_damaged_cache_is_made_anew(content, run_opt, tmp_path):
     environment = {**os.environ, "VYRE_CACHE_DIR": str(tmp_path)}
     assert run_opt(text=TEXT, env=environment).stdout == TEXT

@@ -107,7 +107,7 @@ def test_usage(run_cache: Callable, environment: dict) -> None:
     assert "_VYRE_CACHE_COMPLETE" in run_cache("--completion=bash").stdout
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_size_of_the_cache(run_run: Callable, run_cache: Callable, environment: dict) -> None:
     """VYRE_CACHE_SIZE bounds it; 0 keeps nothing."""
     for size, total in (("0", "total    0 entries"), ("64M", "total    1 entry")):
@@ -175,7 +175,7 @@ def test_folder_that_others_may_write_to(run_run: Callable, run_cache: Callable,
     assert run_run("-", "--grid=1", text=PROGRAM, env=environment).stderr == ""
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @posix
 def test_folder_that_is_not_utf8(run_run: Callable, run_cache: Callable, tmp_path: Path) -> None:
     """Its name is written as the bytes that it is."""
@@ -189,7 +189,7 @@ def test_folder_that_is_not_utf8(run_run: Callable, run_cache: Callable, tmp_pat
     assert os.listdir(folder) == []
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_tables_are_verified(run_run: Callable, run_cache: Callable, environment: dict) -> None:
     """The parser's tables decide what a text means: any byte of them counts, and `verify` looks at them."""
     folder = Path(environment["VYRE_CACHE_DIR"])
@@ -208,7 +208,7 @@ def test_tables_are_verified(run_run: Callable, run_cache: Callable, environment
     assert not tables.exists()
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_lost_key(run_run: Callable, run_cache: Callable, environment: dict) -> None:
     """Without the key no entry is believed; the next run makes another."""
     folder = Path(environment["VYRE_CACHE_DIR"])

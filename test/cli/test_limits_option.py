@@ -86,7 +86,7 @@ SAME = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("what", quick(SAME, keep=3))
 def test_a_tool_does_as_without_limits(
     what: str,

@@ -156,7 +156,7 @@ def test_sums_up_to_u64_are_fine() -> None:
 
 
 @pytest.mark.parametrize("strategy", quick(["optimal", "greedy"]))
-@pytest.mark.parametrize("budget", quick([36 * 40, 1 << 40]), ids=["many groups", "one group"])
+@pytest.mark.parametrize("budget", quick([36 * 40, 1 << 40], ids=["many groups", "one group"]))
 def test_work_grows_with_the_stages(strategy: str, budget: int) -> None:
     """65,536 stages take eight times the calls of 8,192; bench/launch_plan.py has the seconds."""
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.gpu
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(40), *(pytest.param(n, marks=pytest.mark.slow) for n in range(40, 400))]
+    "seed", [*range(40), *(pytest.param(n, marks=pytest.mark.campaign) for n in range(40, 400))]
 )
 def test_tiles_come_through_a_ring_of_stages(seed: int) -> None:
     case = StreamedTiles(seed)

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.gpu
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(40), *(pytest.param(n, marks=pytest.mark.slow) for n in range(40, 400))]
+    "seed", [*range(40), *(pytest.param(n, marks=pytest.mark.campaign) for n in range(40, 400))]
 )
 @pytest.mark.parametrize("kind", [HandOff, Mail])
 def test_what_is_handed_on_arrives(kind: type[HandOff] | type[Mail], seed: int) -> None:

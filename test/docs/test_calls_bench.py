@@ -53,7 +53,7 @@ def test_shapes_do_not_depend_on_the_other_functions() -> None:
     assert titles(["softmax", "prefix_scan"]) == titles(["prefix_scan"])
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_results_agree_with_each_peer(cases: list[Any]) -> None:
     """Making the functions of a row compares them, and leaves the process if one differs."""
     side = calls.Host()

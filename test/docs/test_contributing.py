@@ -576,7 +576,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     return checkout
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_tests_of_what_is_new_pass(checkout: Checkout) -> None:
     """Some 8 s, since it is a run of pytest in a copy of the tree.
 

@@ -34,7 +34,7 @@ def test_the_independent_searches_agree(bench: Any) -> None:
     assert scan_inputs.occurrences(decoded, work.patterns) == work.expected
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_every_way_on_the_cpu_finds_the_same(bench: Any) -> None:
     """`cpu_sample` leaves the process if one does not; fused moves the text alone."""
     import scan_inputs

@@ -40,7 +40,7 @@ def test_the_page_is_up_to_date(root: Path) -> None:
     assert written == page(), "run: python test/mutants --page > docs/mutants.md"
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_a_copy_tells_what_became_of_a_mistake(tmp_path: Path) -> None:
     """A real one, one that changes nothing, each said to be a mistake and said to be none; and the copy is whole again."""
     copy = WorkingCopy(tmp_path)

@@ -187,7 +187,7 @@ def test_element_types(target: str) -> None:
         assert outcome(lambda: limited(inputs)) == outcome(lambda: plain(inputs))
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("target", ["ref", "cpu"])
 def test_one_call_with_constants(target: str) -> None:
     specs = {"k": 3}
@@ -311,7 +311,7 @@ def test_outputs_beyond_the_memory(scale: LimitedExecutable) -> None:
     assert scale([X], 2, lengths={"y": 8})["y"][1] == 2
 
 
-@pytest.mark.parametrize("target", ["cpu", pytest.param("ref", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("target", ["cpu", pytest.param("ref", marks=pytest.mark.campaign)])
 def test_time_ends_endless_code(target: str) -> None:
     with vyre_opt.compile(ENDLESS, target=target, limits=Limits(time=60)) as warm:
         object.__setattr__(warm.limits, "time", 0.3)  # so that loading does not count on a slow machine
@@ -328,7 +328,7 @@ def test_the_compile_limit_ends_a_compile() -> None:
         slow([np.zeros((64, 64))], 1, lengths={"y": 32})
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_the_compile_limit_counts_compiles_only() -> None:
     with (
         vyre_opt.compile(ENDLESS, limits=Limits(compile=2, time=4)) as endless,
@@ -337,7 +337,7 @@ def test_the_compile_limit_counts_compiles_only() -> None:
         endless([np.ones(1, np.uint32)])
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_llvm_out_of_memory() -> None:
     """LLVM ends the process where it finds none."""
     with (
@@ -368,7 +368,7 @@ def test_plugins_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     vyre_opt.compile(SCALE, passes="other", limits=Limits(plugins=True)).close()
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_the_cache_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VYRE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
@@ -407,7 +407,7 @@ def test_the_process_holds_no_privilege_of_size(scale: LimitedExecutable) -> Non
     assert "unlimited" not in rows["Max address space"]
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_the_process_ends_with_its_parent(tmp_path: Path) -> None:
     """Also one that is in endless code, and whose parent could say nothing at its end."""
     script = tmp_path / "parent.py"

@@ -153,7 +153,7 @@ def test_a_broken_handoff_is_refused_and_reported(name: str, written: str, broke
     assert program.buffers["decoded"].access == "read_write"
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_fused_there_is_no_bound_on_the_text() -> None:
     """The count of the storage hand-off bounds the grid; the tile's does not."""
     encoding = example.ENCODINGS["hex"]

@@ -69,7 +69,7 @@ def required(stages: list[PipelineStage], sizes: dict[str, int]) -> int:
     return sum(sizes[name] for name in touched) + max(stage.scratch_bytes for stage in stages)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @given(st.integers(0, 7), st.integers(10, 70), st.randoms(use_true_random=False))
 @settings(max_examples=300, deadline=None)
 def test_best_of_all_partitions(count: int, budget: int, rng: random.Random) -> None:

@@ -47,7 +47,7 @@ def test_cases_that_are_fine_do_not_fail(tmp_path: Path) -> None:
     assert (result.cases, result.accepted, result.shapes, result.failures) == (40, 40, 1, [])
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_a_failing_case_is_made_small_and_written(tmp_path: Path) -> None:
     """Under the name of its kind; one that does not fail again is not."""
     case = b"one line\nanother line\nand abort now\nthe last\n"
@@ -112,7 +112,7 @@ program @p workgroup(4) {
         TARGETS["run"].run(case)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_a_session_runs_all_targets(tmp_path: Path) -> None:
     """Some cases of each, mutations most of them; `make fuzz` is this for longer."""
     session = Session(list(TARGETS.values()), seed=1, seconds=300, cases=30, jobs=2, first=1)

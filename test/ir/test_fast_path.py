@@ -106,7 +106,7 @@ def test_random_texts() -> None:
     check([random_text(seed, texts) for seed in range(120)])
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("share", range(SHARES))
 def test_random_texts_at_length(share: int) -> None:
     check([random_text(seed, any_texts()) for seed in range(share, SLOW_TEXTS, SHARES)])

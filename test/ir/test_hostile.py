@@ -100,7 +100,7 @@ LARGE = ("one line of 1 MB", "200k operands", "5k wrong ops")
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name in LARGE else ()) for name in TEXTS]
+    "name", [pytest.param(name, marks=pytest.mark.campaign if name in LARGE else ()) for name in TEXTS]
 )
 def test_a_hostile_text_is_answered_in_words(name: str) -> None:
     """The message where one is fixed; None where any will do."""
@@ -205,7 +205,7 @@ def mutated(tokens: list[str], words: list[str], rng: random.Random) -> str:
     return "".join(tokens)
 
 
-@pytest.mark.parametrize("generic", quick([False, True]), ids=["short", "generic"])
+@pytest.mark.parametrize("generic", quick([False, True], ids=["short", "generic"]))
 @pytest.mark.parametrize("seed", quick(range(20, 24)))
 def test_mutated_programs_parse_or_are_diagnosed(seed: int, generic: bool) -> None:
     """A few thousand texts one slip away from a right one; those that still parse print and parse again."""

@@ -231,7 +231,7 @@ def test_hits_without_room_are_counted_only(on: Callable[[str], Dispatcher], tar
     assert len({int(hit >> 32) for hit in hits}) == 7
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_long_patterns() -> None:
     """Many times as long as a chunk, and a beginning of one that does not go on."""
     pattern = letters(700)

@@ -103,7 +103,7 @@ AWKWARD = {
 }
 
 
-@pytest.mark.parametrize("workload", quick(AWKWARD.values(), lambda workload: workload.kernel), ids=AWKWARD)
+@pytest.mark.parametrize("workload", quick(AWKWARD.values(), lambda workload: workload.kernel, ids=AWKWARD))
 def test_default_is_legal_and_right(workload: KernelWorkload) -> None:
     """What is chosen for the CPU and for a GPU computes what the kernel says; for any target it builds."""
     assert workload.expansion({}, "").grid

@@ -109,7 +109,7 @@ def test_printed_programs_of_several_dimensions(tmp_path: Path) -> None:
     assert {"len", "load", "store", "barrier", "atomic_add", "extract"} <= names
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("first", range(MORE.start, MORE.stop, BIG_CHUNK))
 def test_more_printed_programs_of_all_ops(first: int, tmp_path: Path) -> None:
     """Each chunk has every op that a kernel can say."""

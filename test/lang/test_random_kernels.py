@@ -65,7 +65,7 @@ def test_random_kernels(seed: int, tmp_path: Path) -> None:
     check(seed, tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("first", range(MORE.start, MORE.stop, CHUNK))
 def test_more_random_kernels(first: int, tmp_path: Path) -> None:
     for seed in range(first, min(first + CHUNK, MORE.stop)):

@@ -187,11 +187,10 @@ EXACT = [
 ]
 
 
-@pytest.mark.parametrize("shape", quick(SHAPES[::-1]), ids=["vector", "scalar"])
+@pytest.mark.parametrize("shape", quick(SHAPES[::-1], ids=["vector", "scalar"]))
 @pytest.mark.parametrize(
     ("row", "dtype"),
-    quick(EXACT, lambda pair: (pair[0].name, way_of(pair[1]))),
-    ids=[f"{r.name}-{t}" for r, t in EXACT],
+    quick(EXACT, lambda pair: (pair[0].name, way_of(pair[1])), ids=[f"{r.name}-{t}" for r, t in EXACT]),
 )
 def test_exact_ops(jit: Any, row: OpDef, dtype: DataType, shape: LaneShape) -> None:
     values = edges(dtype)
@@ -241,7 +240,7 @@ def near_ties(dtype: DataType) -> list[int]:
     ]
 
 
-@pytest.mark.parametrize("shape", quick(SHAPES[::-1]), ids=["vector", "scalar"])
+@pytest.mark.parametrize("shape", quick(SHAPES[::-1], ids=["vector", "scalar"]))
 @pytest.mark.parametrize("source", ALL, ids=str)
 @pytest.mark.parametrize("target", quick(ALL, way_of), ids=str)
 def test_cast(jit: Any, source: DataType, target: DataType, shape: LaneShape) -> None:

@@ -107,7 +107,7 @@ IN_SHORT = ("40 vectors, around a barrier",)
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in IN_SHORT else pytest.mark.slow) for name in programs()]
+    "name", [pytest.param(name, marks=() if name in IN_SHORT else pytest.mark.campaign) for name in programs()]
 )
 def test_results_and_frames(name: str) -> None:
     program = parsed(programs()[name])
@@ -126,7 +126,7 @@ HEAVY = (("div", "u64", 40, 16), ("mul_sat", "u64", 20, 32), ("rem", "i8", 40, 1
 
 @pytest.mark.parametrize(
     ("op", "dtype", "count", "lanes"),
-    [HEAVY[0], *(pytest.param(*case, marks=pytest.mark.slow) for case in HEAVY[1:])],
+    [HEAVY[0], *(pytest.param(*case, marks=pytest.mark.campaign) for case in HEAVY[1:])],
 )
 def test_many_ops_that_are_long_code(op: str, dtype: str, count: int, lanes: int) -> None:
     """They are loops over the elements, so that twice the elements are no more code."""
@@ -255,7 +255,7 @@ def test_what_a_loop_uses_in_each_round_keeps_its_place(memory: None, body: str)
     np.testing.assert_array_equal(actual, expected)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_every_op_and_random_programs_with_all_values_in_memory(memory: None) -> None:
     check(list(op_programs())[::3])
     check(random_cases(range(100, 160)))

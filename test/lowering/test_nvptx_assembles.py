@@ -35,7 +35,7 @@ def test_one_program_of_each_op(assemble):
     assemble(emit_ptx(lowered, gpu("sm_90")), "sm_90")
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize(("target", "bounds", "level"), OPTIONS)
 @pytest.mark.parametrize("start", PARTS)
 def test_op_programs(assemble, target, bounds, level, start):
@@ -67,7 +67,7 @@ def test_one_program_of_each_kernel(assemble):
     assemble(emit_ptx(lowered, gpu("sm_90")), "sm_90")
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize(("target", "bounds", "level"), OPTIONS)
 @pytest.mark.parametrize("part", range(KERNEL_PARTS))
 def test_kernels(assemble, kernel_programs, target, bounds, level, part):
@@ -75,7 +75,7 @@ def test_kernels(assemble, kernel_programs, target, bounds, level, part):
     assemble(emit_ptx(lowered, gpu(target), level=level), target)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_no_optimisation_at_all(assemble):
     units = [Unit(case.program, case.module) for case in CASES[::7]]
     assemble(emit_ptx(lower(units, gpu("sm_90"), "trap"), gpu("sm_90"), level=0), "sm_90")

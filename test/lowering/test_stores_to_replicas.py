@@ -162,7 +162,7 @@ def verdict(seed: int) -> str:
     return "goes without a fence"
 
 
-@pytest.mark.parametrize("seeds", [range(800), pytest.param(range(800, 40_000), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", [range(800), pytest.param(range(800, 40_000), marks=pytest.mark.campaign)])
 def test_nothing_is_stored_to_twice_between_barriers(seeds: range) -> None:
     verdicts = [verdict(seed) for seed in seeds]
     assert verdicts.count("goes without a fence") > len(seeds) / 3

@@ -48,7 +48,7 @@ def test_edits_leave_what_the_text_alone_says(texts):
     check_history(texts, 60, seed=1)
 
 
-@pytest.mark.slow  # minutes: thousands of edits
+@pytest.mark.campaign  # minutes: thousands of edits
 @pytest.mark.parametrize("seed", range(2, 6))
 def test_many_edits_leave_what_the_text_alone_says(texts, seed):
     check_history(texts, 700, seed)

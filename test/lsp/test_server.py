@@ -252,7 +252,7 @@ def test_half_typed_texts_are_answered(editor, texts):
     check_half_typed(editor, texts, 25, seed=1)
 
 
-@pytest.mark.slow  # minutes: a thousand texts, with ten requests each
+@pytest.mark.campaign  # minutes: a thousand texts, with ten requests each
 @pytest.mark.parametrize("seed", range(2, 6))
 def test_a_thousand_half_typed_texts_are_answered(editor, texts, seed):
     check_half_typed(editor, texts, 250, seed)

@@ -53,7 +53,7 @@ def test_bound(name: str, dtype: DataType) -> None:
     assert off[worst] <= OPS[name].ulp, [operand[worst] for operand in operands]
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("dtype", TYPES[:2], ids=str)
 @pytest.mark.parametrize("name", UNARY)
 def test_all_numbers_of_16_bits(name: str, dtype: DataType) -> None:

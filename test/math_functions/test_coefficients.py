@@ -20,7 +20,7 @@ def test_a_polynomial_is_derived_again(row: Row) -> None:
     assert size < -F32.precision - 4
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_the_file_is_what_its_generator_writes() -> None:
     """All of them, some 20 s."""
     root = Path(__file__).resolve().parents[2]

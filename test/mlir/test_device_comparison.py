@@ -42,7 +42,7 @@ ALL = ["--random", "12", "--ops", "90", "--kernels", "300", "--pipelines"]
 @pytest.mark.skipif(shutil.which("mlir-opt-19") is None, reason="mlir-opt-19 is not on the PATH")
 @pytest.mark.parametrize(
     "chosen",
-    [["--random", "3", "--ops", "400"], pytest.param(ALL, marks=pytest.mark.slow)],  # minutes of mlir-opt
+    [["--random", "3", "--ops", "400"], pytest.param(ALL, marks=pytest.mark.campaign)],  # minutes of mlir-opt
     ids=["few", "all kinds"],
 )
 def test_arguments_are_those_of_the_kernels(

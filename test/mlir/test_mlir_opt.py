@@ -46,7 +46,7 @@ def test_a_program_of_each_op_and_random_ones(verified, version: str) -> None:
     verified(version, written(modules, bare_pointers=True))
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("version", ["16", "19"])
 def test_everything(verified, version: str) -> None:
     verified(version, written([case.module for case in op_programs()]))

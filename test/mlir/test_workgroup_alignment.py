@@ -110,11 +110,11 @@ def test_stores_that_llvm_joins(to_ptx: Callable[[list[str]], list[str]], bare_p
     assert check(to_ptx([emit_mlir(parse(FOUR_STORES), bare_pointers=bare_pointers)])) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_shipped_kernels(to_ptx: Callable[[list[str]], list[str]]) -> None:
     assert check(to_ptx(emitted(kernel_modules(1)))) > 10
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_random_programs(to_ptx: Callable[[list[str]], list[str]]) -> None:
     check(to_ptx(emitted([random_program(seed).module for seed in range(300)])))

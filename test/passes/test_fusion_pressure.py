@@ -243,7 +243,7 @@ def test_nothing_heavy_is_loaded_where_there_is_no_edge() -> None:
         assert subprocess.run([sys.executable, "-c", script, text], check=False, timeout=60).returncode == 0
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_work_is_linear_in_the_launches() -> None:
     """Of chains of equal ranks and of different ones; a table or a product that grows would show."""
 

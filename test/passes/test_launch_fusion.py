@@ -166,7 +166,7 @@ def test_tiles_after(kind: Kind, run_pipeline: Run) -> None:
         assert tiles >= set(internal(result))
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_growth_is_linear() -> None:
     """A line of eight times the launches takes eight times the calls to plan and join: proofs are kept by kind."""
 

@@ -30,7 +30,7 @@ def test_outputs_stay(target: str) -> None:
     assert after < 0.75 * before
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("first", range(100, 1300, 100))
 def test_outputs_stay_in_a_campaign(first: int) -> None:
     for seed in range(first, first + 100):

@@ -183,7 +183,7 @@ def test_random_accesses(start: int) -> None:
     assert changed >= 4
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_linear_expressions_say_how_values_differ() -> None:
     """Values of the same terms differ by their constants, whatever the lane: checked lane by lane."""
     for seed in range(300, 340):

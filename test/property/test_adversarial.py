@@ -51,7 +51,7 @@ def test_a_seed_gives_one_pipeline_that_runs() -> None:
     assert all((one.inputs[name] == again.inputs[name]).all() for name in one.inputs)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_pipelines_vary() -> None:
     """Of what they aim at, a good part is in a few of them."""
     texts = "".join(candidate(seed)[0] for seed in range(40))

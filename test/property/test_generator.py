@@ -11,7 +11,7 @@ from vyre_opt import print_program, verify
 from vyre_opt.ir.ops import OPS
 from vyre_opt.ir.program import Func, Op
 
-pytestmark = pytest.mark.slow  # the campaigns' own machinery, which only they use
+pytestmark = pytest.mark.campaign  # the campaigns' own machinery, which only they use
 
 
 def ops_of(seed: int) -> list[Op]:

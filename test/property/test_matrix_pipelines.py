@@ -50,7 +50,7 @@ def test_on_cpu(first: int) -> None:
     compared("cpu", range(first, first + 2))
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_pipelines_vary() -> None:
     texts = "".join(matrix_pipeline(seed) for seed in range(30))
     for word in (

@@ -67,7 +67,7 @@ def test_a_wrong_proof_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert parse(done.failures[0][2])
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_command(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A count and a summary; what differs is shown, saved, and exit code 1."""
     ran = CliRunner().invoke(main, ["--pipelines=3", "--target=cpu", "--jobs=1"])

@@ -62,7 +62,7 @@ class WrongAdd:
         return outputs
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_a_wrong_target_is_found_and_the_program_reduced(monkeypatch: pytest.MonkeyPatch) -> None:
     """A comparison that never finds anything would pass every other test here."""
     right = differential.dispatcher

@@ -90,7 +90,7 @@ def test_what_is_different_is_compiled(cpu: Any) -> None:
     assert call(cpu(), TEXT.replace("%m", "%renamed")) == ([6 * n for n in range(64)], True)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_damage_costs_a_compile(cpu: Any, tmp_path: Path) -> None:
     """A damaged entry is made again; the one after reads it."""
     call(cpu())

@@ -183,7 +183,7 @@ def test_killed_while_writing(state: str, call: int, tmp_path: Path) -> None:
     assert store.get(key, "cpu") == new
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_eight_processes(tmp_path: Path) -> None:
     """All start at an empty folder at once; nobody reads what nobody wrote, and nothing is lost."""
     payloads = {bytes([n]) * 32: bytes([n]) * 100 * n for n in range(20)}

@@ -266,7 +266,7 @@ def test_sizes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert (default_store().folder.parent, default_store().limit) == (tmp_path, 16 << 20)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_many_processes(tmp_path: Path) -> None:
     """A short campaign; VYRE_CACHE_CAMPAIGN=60 makes it as long as the claim in docs/cache.md."""
     seconds = os.environ.get("VYRE_CACHE_CAMPAIGN", "3")

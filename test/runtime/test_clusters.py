@@ -20,7 +20,7 @@ from vyre_opt import (
 )
 from vyre_opt.ir.program import Module
 
-SEEDS = [*range(6), *(pytest.param(n, marks=pytest.mark.slow) for n in range(6, 120))]
+SEEDS = [*range(6), *(pytest.param(n, marks=pytest.mark.campaign) for n in range(6, 120))]
 
 PROGRAM = """vyre 2
 

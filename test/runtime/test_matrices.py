@@ -186,7 +186,7 @@ def test_products(target: str) -> None:
     check(range(24), target)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("part", range(20))
 def test_many_products(target: str, part: int) -> None:

@@ -90,7 +90,7 @@ def test_texts() -> None:
     assert 60 < sum(valid) < 240
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("first", range(1000, 11_000, BATCH))
 def test_more_texts(first: int) -> None:
     for seed in range(first, first + BATCH):
@@ -153,7 +153,7 @@ def test_files(tmp_path: Path) -> None:
     check_files(tmp_path, 1, 100)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("seed", range(2, 10))
 def test_more_files(tmp_path: Path, seed: int) -> None:
     check_files(tmp_path, seed, 125)

@@ -1,14 +1,18 @@
-"""Which of many cases the plain test command runs: a few of each group; the others are marked slow."""
+"""Which of many cases the plain run has: a few of each group; `pytest --campaign` has the others."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from itertools import repeat
 from typing import Any
 
 import pytest
 
 __all__ = ["quick"]
+
+whole_tables = False
+"""Whether tables have all their cases.  A plain run does not even collect the others: they are tens of thousands."""
 
 
 def quick(
@@ -16,18 +20,21 @@ def quick(
     group: Callable[[Any], Any] = lambda case: None,
     keep: int = 1,
     *,
+    ids: Iterable[str] | None = None,
     one_parameter: bool = False,
 ) -> list[Any]:
-    """The cases as pytest parameters.  Of each `group`, those after the first `keep` are slow.
+    """The cases as pytest parameters.  Of each `group`, those after the first `keep` are for campaigns.
 
-    A tuple is several parameters of one case, as pytest has it, unless there is `one_parameter` only.
+    `ids`: the name of each case.  A tuple is several parameters of one case, as pytest has it, unless there is `one_parameter` only.
     """
     seen: Counter[Any] = Counter()
     parameters = []
-    for case in cases:
+    for case, name in zip(cases, repeat(None) if ids is None else ids, strict=ids is not None):
         key = group(case)
         seen[key] += 1
-        values = case if type(case) is tuple and not one_parameter else (case,)
-        marks = [pytest.mark.slow] if seen[key] > keep else []
-        parameters.append(pytest.param(*values, marks=marks))
+        is_kept = seen[key] <= keep
+        if is_kept or whole_tables:
+            values = case if type(case) is tuple and not one_parameter else (case,)
+            marks = () if is_kept else pytest.mark.campaign
+            parameters.append(pytest.param(*values, marks=marks, id=name))
     return parameters

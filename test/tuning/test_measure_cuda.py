@@ -113,7 +113,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> HostGpu:
     return HostGpu()
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_state_is_cleared_before_every_launch(gpu: HostGpu) -> None:
     """The look-back's state, which each launch leaves dirty, and the counter of a search."""
     for workload in (kernel_workload("scan.prefix", [9000] * 2, [D.U32] * 2), SearchWorkload(40_000)):

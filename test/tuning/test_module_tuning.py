@@ -102,7 +102,7 @@ def test_tune_writes_the_choice_into_the_text() -> None:
     assert retuned.remarks[0].kind == "applied"
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_tune_of_stages() -> None:
     """Each stage on its own; one with a schedule, and one of open size, stay; and the result runs."""
     module, done = tuned(STAGES)
@@ -141,7 +141,7 @@ def test_a_target_that_is_not_here_is_refused() -> None:
     assert "nothing is tuned" in done.remarks[0].message
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_vyre_run_tunes_at_the_sizes_of_the_run(run_run, tmp_path) -> None:
     """Open sizes come from the inputs; the table goes to stderr, the picture to a file, results stay."""
     x = np.random.default_rng(0).standard_normal(2048).astype(np.float32)

@@ -55,7 +55,7 @@ def test_default_is_todays_and_near_the_best(path: Path) -> None:
     assert recording.truth[recording.default] <= 1.15 * recording.best
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_default_strategy_ends_near_the_best() -> None:
     """Starts on each recording, with a quarter of the measurements, of a third of the configurations at
     most; one of ten may miss, by what the shown rounds do not tell.  Random search ends there from three of four."""

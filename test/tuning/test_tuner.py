@@ -43,7 +43,7 @@ def test_budget_holds(strategy: str, bowl: Space, bowl_cost_of: Callable[[Any], 
         assert budget < 5 or spending.best is not None
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_finds_the_best_of_a_bowl(bowl: Space, bowl_cost_of: Callable[[Any], float]) -> None:
     """Within 5 % with a quarter of the measurements, from ten seeds."""
     best = min(map(bowl_cost_of, bowl.configs))
@@ -71,7 +71,7 @@ def test_stops_early_where_nothing_is_left_to_find() -> None:
     assert flat.stopped == "all of them"
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_same_path_on_every_target(bowl: Space, bowl_cost_of: Callable[[Any], float]) -> None:
     """The policy is computed by the compiled softmax and matvec: ref and cpu agree in every bit."""
     on = [autotune("bowl", bowl, bowl_cost_of, dispatcher=t, store=None) for t in ("cpu", "ref")]
@@ -82,7 +82,7 @@ def test_same_path_on_every_target(bowl: Space, bowl_cost_of: Callable[[Any], fl
 
 @pytest.mark.parametrize("kernel", quick(["small_step", "small_matvec"]))
 @pytest.mark.parametrize("target", ["ref", "cpu"])
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_closes_the_circle(kernel: str, target: str, request: pytest.FixtureRequest) -> None:
     """Cold, the tuner compiles the kernels that it tunes with to tune those very kernels; and that ends.
 

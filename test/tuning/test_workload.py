@@ -66,7 +66,7 @@ def test_each_program_of_a_space_verifies(name: str, target: str) -> None:
         assert verify(module) == [], config
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_search_workload_has_a_fusion_threshold() -> None:
     """Fused up to the threshold, in storage at 0; both find the same matches."""
     workload = SearchWorkload(40_000)

@@ -110,7 +110,7 @@ def _assembly(text: str, host: Host) -> str:
     import llvmlite.binding as llvm
 
     machine = llvm.Target.from_triple(host.triple).create_target_machine(
-        cpu=host.name, features=host.attributes, opt=host.opt, reloc="pic", codemodel="small"
+        cpu=host.name, features=host.attributes, opt=host.codegen_level, reloc="pic", codemodel="small"
     )
 
     def assemble() -> str:

@@ -60,7 +60,7 @@ def test_some_shapes_on_each_kind_of_machine(host: str) -> None:
 
 
 @ON_X86
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("opt", [0, 3])
 @pytest.mark.parametrize("host", HOSTS)
 def test_every_shape_on_each_kind_of_machine(host: str, opt: int) -> None:

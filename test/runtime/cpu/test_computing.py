@@ -78,7 +78,7 @@ def outcomes(
 
 
 @pytest.mark.parametrize(
-    ("workgroup", "lanes"), quick([(32, 1), (1, 1), (32, 3)]), ids=["lanes", "scalar", "vector"]
+    ("workgroup", "lanes"), quick([(32, 1), (1, 1), (32, 3)], ids=["lanes", "scalar", "vector"])
 )
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_every_op_on_edge_values(dtype: DataType, workgroup: int, lanes: int) -> None:

@@ -179,7 +179,7 @@ def test_a_named_kernel_is_refused_with_advice() -> None:
         CpuDispatcher().dispatch(program, [np.zeros(64, np.float32)] * 2, 1)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_functions_that_explode_are_refused() -> None:
     """Each function calls the one before it four times."""
     funcs = ["func @f0(%a : u32) -> u32 { %r = add %a, %a : u32 yield %r }"]

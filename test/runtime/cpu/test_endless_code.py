@@ -125,12 +125,12 @@ def test_an_interrupt_ends_a_pipeline() -> None:
     interrupted("while", 2, is_pipeline=True)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_many_interrupts() -> None:
     interrupted("while", 4, is_pipeline=False, times=60)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_a_handler_that_does_not_raise_stops_nothing() -> None:
     """It runs while others run the code, which goes on and ends as it would."""
     script = """

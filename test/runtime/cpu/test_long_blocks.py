@@ -35,7 +35,7 @@ def parts(text: str) -> list[str]:
     return re.findall(r"^define internal i1 @vyre\.part.*?^}", written, re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.usefixtures("short_parts")
 @pytest.mark.parametrize("first", quick(range(9000, 9030, 5)))
 def test_random_programs(agree_at_random: Callable[[CpuDispatcher, int], None], first: int) -> None:

@@ -184,9 +184,10 @@ def test_workgroups_may_wait_for_earlier_ones(kind: str, workers: int) -> None:
         assert np.array_equal(within(60, lambda: run_chain(chain(), x, workers)), expected)
 
 
-@pytest.mark.parametrize("text", quick([CHAIN, CHAIN_WITH_BARRIER]), ids=["chunk", "barrier"])
+@pytest.mark.parametrize("text", quick([CHAIN, CHAIN_WITH_BARRIER], ids=["chunk", "barrier"]))
 @pytest.mark.parametrize(
-    "runs", quick([(1, 2), (7, 7, 7, 7, 7)], one_parameter=True), ids=["few", "more threads than CPUs"]
+    "runs",
+    quick([(1, 2), (7, 7, 7, 7, 7)], ids=["few", "more threads than CPUs"], one_parameter=True),
 )
 def test_nobody_waits_for_a_workgroup_at_fault(kind: str, text: str, runs: tuple[int, ...]) -> None:
     """It never says that it is done; those who wait for that give up, and its fault is told."""
@@ -223,7 +224,7 @@ def test_the_first_workgroup_at_fault_is_told(kind: str) -> None:
     assert "index 5017, length 1000, by workgroup (4017,0,0)" in only
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_many_threads_dispatch_at_once(kind: str) -> None:
     """They share the others without a mix-up of arguments, scratch memory or faults."""
     program = chain()

@@ -37,21 +37,23 @@ if TYPE_CHECKING:
 __all__ = ["CpuDispatcher"]
 
 MAX_LAUNCHES = 256
+DEFAULT_LEVEL = 3
 
 
 class CpuDispatcher:
     """Compiles programs with LLVM and runs them.
 
     `workers`: threads that run workgroups, by default as many as CPUs.  `opt`: LLVM's
-    optimisation level, 0 to 3.  `cache`: whether object code is kept on disk and looked up
+    optimisation level, 0 to 3, by default the highest.  `cache`: whether object code is kept on disk and looked up
     there.  `compilations`: what was compiled or found in the cache, in order.
     """
 
     name = "cpu"
 
-    def __init__(self, workers: int | None = None, opt: int = 3, cache: bool = True) -> None:
+    def __init__(self, workers: int | None = None, opt: int | None = None, cache: bool = True) -> None:
         if workers is not None and workers < 1:
             raise BadInputs(f"{workers} workers cannot run anything")
+        opt = DEFAULT_LEVEL if opt is None else opt
         if not 0 <= opt <= 3:
             raise BadInputs(f"the optimisation level is 0 to 3, not {opt}")
         self.workers = workers or threads.available()
