@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from support import quick
+from support.budget import Budget
 from support.tools import run_tool
 
 Ran = subprocess.CompletedProcess
@@ -91,6 +92,8 @@ def pytest_configure(config: pytest.Config) -> None:
     quick.whole_tables = config.option.campaign
     if not hasattr(config, "workerinput"):  # the workers of a run inherit its folder
         _use_a_cache_of_the_tests(config)
+        if not config.option.campaign:
+            config.pluginmanager.register(Budget())
     if not config.option.campaign:
         # What is compared is values: half the time of LLVM.  Tools keep the level that users have.
         cpu.DEFAULT_LEVEL = 1

@@ -1,0 +1,49 @@
+"""The budget of time: long files are listed, and in CI those without a reason fail the run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from support.budget import REASONS, Budget
+
+ROOT = Path(__file__).parents[1]
+
+
+def run_of(seconds: dict[str, list[float]], **budget: object) -> tuple[Budget, SimpleNamespace, list[str]]:
+    """A run whose tests took so long: its budget, its session at the end, and what it says."""
+    plugin = Budget(**budget)  # type: ignore[arg-type]
+    for path, durations in seconds.items():
+        for duration in durations:
+            plugin.pytest_runtest_logreport(SimpleNamespace(location=(path, 1, "test"), duration=duration))  # type: ignore[arg-type]
+    session = SimpleNamespace(exitstatus=pytest.ExitCode.OK)
+    plugin.pytest_sessionfinish(session)  # type: ignore[arg-type]
+    lines: list[str] = []
+    plugin.pytest_terminal_summary(SimpleNamespace(write_line=lambda line, **_: lines.append(line)))  # type: ignore[arg-type]
+    return plugin, session, lines
+
+
+def test_a_long_file_needs_a_reason() -> None:
+    times = {"test/a.py": [3.0, 9.0], "test/b.py": [11.0], "test/c.py": [9.5]}
+    _, session, lines = run_of(times, reasons={"test/a.py": "it waits"}, is_strict=True)
+    assert session.exitstatus == pytest.ExitCode.TESTS_FAILED
+    assert lines[0] == "LONG: test/a.py took 12 s: it waits"
+    assert lines[1].startswith("LONG: test/b.py took 11 s: no reason")
+    assert len(lines) == 2
+
+
+def test_a_run_at_home_only_tells() -> None:
+    _, session, lines = run_of({"test/b.py": [11.0]}, reasons={}, is_strict=False)
+    assert session.exitstatus == pytest.ExitCode.OK
+    assert len(lines) == 1
+
+
+def test_a_slow_machine_is_no_long_file() -> None:
+    """Forty files of 12 seconds take 480 in all, of which a file may take 16."""
+    plugin, *_ = run_of({f"test/{n}.py": [12.0] for n in range(40)})
+    assert plugin.long_files() == []
+
+
+def test_reasons_are_about_files_that_there_are() -> None:
+    assert [path for path in REASONS if not (ROOT / path).is_file()] == []
