@@ -16,12 +16,13 @@ from pathlib import Path
 import pytest
 from support.fuzz.header import bytes_of
 from support.fuzz.text_mutations import ALL_EDITS, OTHER_LANGUAGES, mutate
+from support.quick import quick
 from support.tools import run_tool
 
 from vyre_opt import DiagnosticError, parse
 
 ROOT = Path(__file__).parents[2]
-COUNT, GROUPS = 300, 10
+COUNT, GROUPS = 300, 30
 HEAD = re.compile(r"(?P<name>[^:\n]+):(?P<line>\d+):(?P<column>\d+): (?:error|warning): (?P<message>.+)")
 
 
@@ -51,7 +52,7 @@ def wrong_texts(group: int) -> Iterator[str]:
             yield text
 
 
-@pytest.mark.parametrize("group", range(GROUPS))
+@pytest.mark.parametrize("group", quick(range(GROUPS), keep=2))
 def test_a_wrong_text_gets_an_error_with_a_place(group: int, tmp_path: Path) -> None:
     path = tmp_path / "case.vyre"
     for text in islice(wrong_texts(group), COUNT // GROUPS):
