@@ -65,7 +65,9 @@ def test_decisions_about_examples_are_proved(path: Path) -> None:
     assert not {d.what for d in decisions if d.status != "proved"}
 
 
-@pytest.mark.parametrize("seeds", [range(501, 502), pytest.param(range(510, 530), marks=pytest.mark.campaign)])
+@pytest.mark.parametrize(
+    "seeds", [range(501, 502), pytest.param(range(510, 530), marks=pytest.mark.campaign)]
+)
 def test_decisions_about_random_texts_are_not_refuted(seeds: range) -> None:
     result = certify_seeds(seeds)
     assert not result.refuted

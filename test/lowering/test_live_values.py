@@ -107,7 +107,8 @@ IN_SHORT = ("40 vectors, around a barrier",)
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in IN_SHORT else pytest.mark.campaign) for name in programs()]
+    "name",
+    [pytest.param(name, marks=() if name in IN_SHORT else pytest.mark.campaign) for name in programs()],
 )
 def test_results_and_frames(name: str) -> None:
     program = parsed(programs()[name])

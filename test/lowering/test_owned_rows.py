@@ -111,7 +111,9 @@ def _is_owned(seed: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("seeds", [range(1000), pytest.param(range(1000, 20_000), marks=pytest.mark.campaign)])
+@pytest.mark.parametrize(
+    "seeds", [range(1000), pytest.param(range(1000, 20_000), marks=pytest.mark.campaign)]
+)
 def test_a_workgroup_loads_nothing_of_other_rows(seeds: range) -> None:
     owned = sum(map(_is_owned, seeds))
     assert len(seeds) / 20 < owned < len(seeds) * 19 / 20

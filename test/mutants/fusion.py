@@ -16,8 +16,23 @@ PARTITION = "test/fusion/test_partition.py"
 FUSION_PRESSURE = "test/passes/test_fusion_pressure.py"
 LANE_HANDOFFS = "test/passes/test_lane_handoffs.py"
 MATRICES = "test/fusion/test_matrices.py"
+BOUND_LAUNCHES = "test/passes/test_bound_launches.py"
 
 MUTANTS = (
+    Mutant(
+        "what holds for a launch holds with other params",
+        "vyre_opt/fusion/bound_program.py",
+        "key = program, tuple(launch.params.items()), tuple(known.items())",
+        "key = program, tuple(known.items())",
+        f"{BOUND_LAUNCHES}::test_what_holds_for_one_param_is_taken_for_no_other",
+    ),
+    Mutant(
+        "the length of a tile is that of the buffer",
+        "vyre_opt/fusion/bound_program.py",
+        "if length is not None:",
+        "if False:",
+        f"{BOUND_LAUNCHES}::test_a_length_is_the_pipelines_where_the_buffer_becomes_a_tile",
+    ),
     Mutant(
         "a workgroup beyond the launch's own does its work",
         "vyre_opt/fusion/regrid.py",

@@ -269,12 +269,18 @@ class BodyMatch:
 
     def _learn(self, op: Op) -> None:
         """The joined program has computed `op`: for the first time, or what it had already."""
+        if op.name == "len" and self._is_tile(op.attrs["buffer"]):
+            return  # no length of the pipeline
         key = _key(self.joined, op, self.first(op.operands))
         if key in self.known:
             self.firsts.update(zip(op.results, self.known[key], strict=True))
         else:
             self.known[key] = op.results
             self.learnt.append(key)
+
+    def _is_tile(self, own: str) -> bool:
+        """Whether a buffer of the joined program is a tile of one of the pipeline."""
+        return any(self.buffers[halo.buffer] == own for halo in self.halos)
 
     def first(self, values: Sequence[Value]) -> tuple[Value, ...]:
         """Of each value of the joined program, the first one that is surely equal."""

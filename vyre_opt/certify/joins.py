@@ -71,7 +71,8 @@ class Join:
 @dataclass(frozen=True)
 class _Member:
     """A launch of the group.  `names`: the pipeline's buffer for each of the program's; `grid`: its workgroups, None
-    along an axis where that depends on lengths that are not known.  `accesses`: those that are looked at."""
+    along an axis where that depends on lengths that are not known.  `accesses`: those that are looked at.
+    `params`: see `Group`."""
 
     nesting: Nesting
     accesses: Sequence[Access]
@@ -79,12 +80,15 @@ class _Member:
     grid: Grid
     contents: dict[str, str]
     lengths: dict[str, int]
+    params: dict[str, str | int]
+
+    def group(self, name: str) -> Group:
+        """Any workgroup of the launch."""
+        return Group(self.nesting.program, name, self.grid, self.lengths, params=self.params)
 
     def point(self, group: str, name: str) -> Point:
         """Any lane of any workgroup of the launch."""
-        return Point.any(
-            self.nesting, Group(self.nesting.program, group, self.grid, self.lengths), name, self.contents
-        )
+        return Point.any(self.nesting, self.group(group), name, self.contents)
 
     def formals(self, name: str) -> list[Buffer]:
         """The program's buffers for one of the pipeline."""
@@ -99,7 +103,8 @@ class _Member:
         lengths = {its: n for its, name in names.items() if (n := bodies.lengths[name]) is not None}
         contents = {its: f"{names[its]}.0" for its in names if its not in bodies.written}
         accesses = [access for access in accesses_of(joined) if access.op in ops]
-        return _Member(joined, accesses, names, self.grid, contents, lengths)
+        params: dict[str, str | int] = {name: name for name in joined.program.params}
+        return _Member(joined, accesses, names, self.grid, contents, lengths, params)
 
 
 def joined(join: Join) -> Iterator[Obligation]:
@@ -116,10 +121,7 @@ def joined(join: Join) -> Iterator[Obligation]:
     members = list(_members(join.pipeline, join.launches, programs, grid))
     bodies = BodyMatch(
         join.program,
-        [
-            Body(m.nesting.program, m.names, _params(launch, m))
-            for m, launch in zip(members, join.launches, strict=True)
-        ],
+        [Body(member.nesting.program, member.names, member.params) for member in members],
         join.buffers,
         join.pipeline.static_lengths,
         join.barriers,
@@ -144,10 +146,10 @@ def joined(join: Join) -> Iterator[Obligation]:
     yield from _meetings(members, join.barriers, {halo.buffer for halo in join.halos})
 
 
-def _params(launch: Launch, member: _Member) -> dict[str, str | int]:
+def _params(launch: Launch, program: Program) -> dict[str, str | int]:
     """For each runtime scalar of a launch's program, the pipeline's param that it is, or its encoded value."""
     values: dict[str, str | int] = {}
-    for name, param in member.nesting.program.params.items():
+    for name, param in program.params.items():
         value = launch.params.get(name)
         if isinstance(value, tuple):
             values[name] = encode(value, param.dtype)
@@ -283,7 +285,9 @@ def _members(
         for formal in formals:  # one by one: a buffer may be passed for several
             known.update(renamed_lengths(counts, {names[formal]: formal}))
         lengths = {key: length for key, length in known.items() if length is not None}
-        yield _Member(nesting, accesses, names, grid or _grid(launch, counts), contents, lengths)
+        own_grid = grid or _grid(launch, counts)
+        params = _params(launch, program)
+        yield _Member(nesting, accesses, names, own_grid, contents, lengths, params)
         for formal in written & names.keys():
             version[names[formal]] = version.get(names[formal], 0) + 1
 
@@ -367,7 +371,7 @@ def _races(
     numbers = [*([] if at_first else there.iterations.values()), *[z3.IntVal(0)] * len(loops)]
     iterations = dict(zip(loops, numbers, strict=False))
     has_barrier = any(op.name == "barrier" for op in member.nesting.ops)
-    group = Group(member.nesting.program, there.group.name, member.grid, member.lengths)
+    group = member.group(there.group.name)
     same = [(group.workgroup_id(axis).term, here.group.workgroup_id(axis).term) for axis in range(3)]
     for own in member.accesses:
         stores = (own.is_write and not own.is_atomic) or (access.is_write and not access.is_atomic)

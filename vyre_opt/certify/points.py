@@ -104,7 +104,8 @@ class Group:
     """What all invocations of a workgroup share: its id, the grid, lengths of buffers.
 
     `name`: that variables begin with.  `grid`, `lengths`: where a launch gives what the program leaves open, None for
-    an axis that it leaves open too.  `specs`: specialization constants that are fixed.  `facts`: what is true of the
+    an axis that it leaves open too.  `specs`: specialization constants that are fixed.  `params`: what a launch binds
+    runtime scalars to, encoded values or params of its pipeline, which are the same for all groups.  `facts`: what is true of the
     terms.  `wraps`: whether a term of its points has a `%` as large as a type's.
     """
 
@@ -113,6 +114,7 @@ class Group:
     grid: Grid = (None, None, None)
     lengths: Mapping[str, int] = field(default_factory=dict)
     specs: Mapping[str, object] = field(default_factory=dict)
+    params: Mapping[str, str | int] = field(default_factory=dict)
     facts: list[z3.BoolRef] = field(default_factory=list)
     shared: dict[object, Integer] = field(default_factory=dict)
     wraps: bool = False
@@ -121,6 +123,21 @@ class Group:
         """The variable of a key, within bounds."""
         if key not in self.shared:
             term = z3.Int(f"{self.name}.{name}")
+            self.facts += [term >= low, term <= high]
+            self.shared[key] = Integer(term, low, high)
+        return self.shared[key]
+
+    def param(self, name: str, dtype: DataType) -> Integer:
+        """A runtime scalar: the number that the launch passes, or a variable."""
+        bound = self.params.get(name)
+        if isinstance(bound, int) and dtype.is_int:
+            return _exactly(bound)
+        low, high = type_range(dtype)
+        if not isinstance(bound, str):
+            return self.variable(("param", name), f"param.{name}", low, high)
+        key = "param of the pipeline", bound
+        if key not in self.shared:
+            term = z3.Int(f"@{bound}")
             self.facts += [term >= low, term <= high]
             self.shared[key] = Integer(term, low, high)
         return self.shared[key]
@@ -480,8 +497,7 @@ def _spec(point: Point, op: Op) -> Integer | None:
 
 
 def _param(point: Point, op: Op) -> Integer:
-    low, high = type_range(op.result.type)
-    return point.group.variable(("param", op.attrs["param"]), f"param.{op.attrs['param']}", low, high)
+    return point.group.param(op.attrs["param"], op.result.type)
 
 
 def _load(point: Point, op: Op) -> Integer | None:

@@ -13,10 +13,15 @@ different things with the same elements takes few proofs.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from dataclasses import fields
+from typing import Any
 
 from ..ir.program import Block, Op, Program, Value
 
 __all__ = ["access_slice"]
+
+NO_FACTS = frozenset({"name", "loc", "prefer_shared"})
+"""Fields that no proof rests on; every other one is part of a slice, one that is added later too."""
 
 
 def access_slice(program: Program) -> Hashable:
@@ -25,11 +30,19 @@ def access_slice(program: Program) -> Hashable:
     numbers: dict[Value, int] = {}
     buffers = {name: number for number, name in enumerate(program.buffers)}
     ops = tuple(_rows(program.body, needed, numbers, buffers))
-    declared = tuple(
-        (b.dtype, b.shape, b.access, b.binding, b.live_in, b.live_out) for b in program.buffers.values()
-    )
-    specs = tuple((spec.name, spec.dtype, spec.default) for spec in program.specs.values())
-    return program.workgroup, program.grid, declared, specs, ops
+    declared = {
+        "buffers": tuple(map(_facts, program.buffers.values())),
+        "specs": tuple((name, _facts(spec)) for name, spec in program.specs.items()),
+        "params": tuple((name, _facts(param)) for name, param in program.params.items()),
+        "body": ops,
+    }
+    return _facts(program, **declared)
+
+
+def _facts(declaration: Any, **replaced: Hashable) -> Hashable:
+    """The fields of a dataclass by their names, some of them replaced."""
+    names = [field.name for field in fields(declaration) if field.name not in NO_FACTS]
+    return tuple((name, replaced[name] if name in replaced else getattr(declaration, name)) for name in names)
 
 
 def _needed(program: Program) -> set[Op]:

@@ -23,9 +23,9 @@ from ..analysis.footprint import Footprints, MemoryAccess
 from ..analysis.refusal import Refusal
 from ..ir.grids import MAX_DEPTH, Extent, GridCall, bounds, ceil_divided, fold, largest, show_extent
 from ..ir.program import Program
+from .bound_program import BoundProgram
 from .grid_stride import runs_wherever, single_round
 from .group_legality import GroupLegality, LaunchNode
-from .join import BoundProgram
 from .regrid import Regrid, regrid, regrid_refusal
 
 __all__ = ["GridAgreement", "Stretch"]
@@ -147,14 +147,14 @@ class GridAgreement:
         if plan.factor == 1 and plan.extent == grid and isinstance(grid, int):
             return member.program
         lengths = {actual: formal.name for formal, actual in member.bindings}
-        key = (id(member.program), plan, grid, tuple(lengths.items()))
+        key = (member.program, plan, grid, tuple(lengths.items()))
         if key not in self.regridded:
             self.regridded[key] = regrid(member.program, plan, grid, lengths)
         return self.regridded[key]
 
     def form(self, node: LaunchNode) -> _Form | Refusal:
         """A launch as another grid may be chosen for it."""
-        key = (node.member.program.name, node.member.buffers, node.member.params, node.grid)
+        key = (node.member, node.grid)
         if key not in self.forms:
             self.forms[key] = self._form(node)
         return self.forms[key]

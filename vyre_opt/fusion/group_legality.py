@@ -19,10 +19,10 @@ from ..ir.grids import Extent, Grid, fold, renamed_lengths
 from ..ir.pipeline import Launch
 from ..ir.program import AccessMode, Module, Program
 from .access_slice import access_slice
+from .bound_program import BoundProgram, BoundPrograms
 from .halo_plan import Cost, is_profitable, plan_tile
 from .halo_recompute import HaloTile
-from .join import BoundProgram
-from .pair_legality import Verdict, incompatible, placeholder, prove_pair, with_buffer_names
+from .pair_legality import LaunchPair, Verdict, incompatible, placeholder, prove_pair, with_buffer_names
 from .regrid import Regrid
 from .veto import veto_of
 
@@ -66,9 +66,10 @@ def launch_node(
     launch: Launch,
     lengths: Mapping[str, int | None],
     sizes: Mapping[str, Extent | None],
+    programs: BoundPrograms,
 ) -> LaunchNode:
     """`lengths`: the elements of the pipeline's buffers; `sizes`: as expressions, too (see `lengths_by_size`)."""
-    member = BoundProgram.of(module.programs[launch.program], launch)
+    member = programs.of(module.programs[launch.program], launch, lengths)
     reads = {actual for formal, actual in member.bindings if formal.access is not AccessMode.WRITE}
     writes = {actual for formal, actual in member.bindings if formal.access is not AccessMode.READ}
     x, y, z = (fold(extent, lengths) for extent in launch.grid)
@@ -103,14 +104,13 @@ class PairProofs:
 
     def __init__(self, module: Module) -> None:
         self.module = module
-        self.verdicts: dict[Any, Verdict] = {}
-        self._joinable: dict[Any, Verdict] = {}
+        self.programs = BoundPrograms()
+        self.verdicts: dict[Hashable, Verdict] = {}
+        self._joinable: dict[Hashable, Verdict] = {}
         """The verdicts without a refusal, by the slices of the programs: a refusal names programs and places."""
-        self._slices: dict[int, tuple[Program, int]] = {}
-        self._numbers: dict[
-            Hashable, int
-        ] = {}  # of slices: a large tuple is hashed each time it is looked up
-        self.tiles: dict[Any, tuple[HaloTile, Cost] | Refusal] = {}
+        self._representatives: dict[Program, Program] = {}
+        self._by_slice: dict[Hashable, Program] = {}
+        self.tiles: dict[Hashable, tuple[HaloTile, Cost] | Refusal] = {}
 
     def pair(
         self, a: LaunchNode, b: LaunchNode, lengths: Mapping[str, int | None], rewritten: Collection[str]
@@ -121,37 +121,33 @@ class PairProofs:
         """
         grids = a.grid, a.grid if a.sized_grid == b.sized_grid else b.grid
         if not a.touched & b.touched and not (a.is_aliased or b.is_aliased):
-            key: Any = (a.member.program, b.member.program, *grids)
+            key: Hashable = (a.member.program, b.member.program, *grids)
             if key not in self.verdicts:
                 self.verdicts[key] = Verdict(incompatible(a.member, b.member, grids))
             return self.verdicts[key], [], key
         members, names = with_placeholders((a.member, b.member))
         known = renamed_lengths(lengths, {name: placeholder(number) for number, name in enumerate(names)})
         changed = frozenset(placeholder(names.index(name)) for name in rewritten)
-        counts = tuple(sorted(known.items()))
-        key = (*members, counts, *grids, a.most_groups, b.most_groups, changed)
-        if key not in self.verdicts:
-            first, second = members
-            most = (
-                None
-                if None in (a.most_groups, b.most_groups)
-                else max(a.most_groups or 0, b.most_groups or 0)
-            )
-            like = (*map(self._slice, members), counts, grids, changed, most)
+        first, second = members
+        limits = a.most_groups, b.most_groups
+        most = None if None in limits else max(limit or 0 for limit in limits)
+        pair = LaunchPair((first, second), tuple(sorted(known.items())), grids, changed, most)
+        if pair not in self.verdicts:
+            like = replace(pair, members=(self._representative(first), self._representative(second)))
             verdict = self._joinable.get(like)
             if verdict is None:
-                verdict = prove_pair(self.module, first, second, known, grids, changed, most)
+                verdict = prove_pair(self.module, pair)
                 if verdict.refusal is None:
                     self._joinable[like] = verdict
-            self.verdicts[key] = verdict
-        return self.verdicts[key], names, key
+            self.verdicts[pair] = verdict
+        return self.verdicts[pair], names, pair
 
-    def _slice(self, member: BoundProgram) -> Hashable:
+    def _representative(self, member: BoundProgram) -> BoundProgram:
+        """The member with the first program that has an equal slice."""
         program = member.program
-        if id(program) not in self._slices:  # the program is kept, so that its id stays its own
-            number = self._numbers.setdefault(access_slice(program), len(self._numbers))
-            self._slices[id(program)] = program, number
-        return self._slices[id(program)][1], member.buffers
+        if program not in self._representatives:
+            self._representatives[program] = self._by_slice.setdefault(access_slice(program), program)
+        return replace(member, program=self._representatives[program])
 
     def tile(self, key: Any, verdict: Verdict, buffer: str) -> tuple[HaloTile, Cost] | Refusal:
         """The halo's tile for a pair that `pair` refused with the reason `raw` for this buffer."""

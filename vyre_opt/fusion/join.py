@@ -13,48 +13,22 @@ Whether that computes the same is not checked here; see pair_legality and group_
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from ..ir.equal_values import merge_equal
 from ..ir.grids import length_key
-from ..ir.literals import encode
 from ..ir.ops import OPS
-from ..ir.pipeline import Launch, LaunchParam
-from ..ir.program import AccessMode, Block, Buffer, Dim3, Op, Param, Program
-from ..ir.rewrite import become, clone
+from ..ir.program import AccessMode, Block, Buffer, Dim3, Op, Program
+from ..ir.rewrite import clone
+from .bound_program import BoundProgram
 from .halo_recompute import HaloTile, rebase, recompute
 
-__all__ = ["BoundProgram", "barrier", "fresh_name", "join", "joined_name"]
+__all__ = ["barrier", "fresh_name", "join", "joined_name"]
 
 MAX_NAME = 48
 NO_LENGTHS: Mapping[str, str] = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True)
-class BoundProgram:
-    """A program with the pipeline's buffers that a launch passes to it, in the order of the bindings.
-
-    `params`: the values that it passes for runtime scalars, by name.
-    """
-
-    program: Program
-    buffers: tuple[str, ...]
-    params: tuple[tuple[str, LaunchParam], ...] = ()
-
-    @staticmethod
-    def of(program: Program, launch: Launch) -> BoundProgram:
-        return BoundProgram(program, launch.buffers, tuple(launch.params.items()))
-
-    @property
-    def bindings(self) -> list[tuple[Buffer, str]]:
-        """The program's bound buffers, each with the name of the buffer passed for it."""
-        return list(zip(self.program.bound_buffers, self.buffers, strict=True))
-
-    @property
-    def workgroup_bytes(self) -> int:
-        return sum(b.size_bytes or 0 for b in self.program.buffers.values() if b.is_workgroup)
 
 
 def joined_name(members: Sequence[BoundProgram], used: Container[str]) -> str:
@@ -128,10 +102,8 @@ def join(
         program.body.ops += _body(member, number, program, by_buffer, equal)
         for spec in member.program.specs.values():
             program.specs.setdefault(spec.name, replace(spec))
-        for name, value in member.params:
-            if isinstance(value, str):  # a literal has become a constant
-                param = replace(member.program.params[name], name=value, default=None)
-                program.params.setdefault(value, param)
+        for param in member.program.params.values():
+            program.params.setdefault(param.name, replace(param))
     # two loads at one index are then one value, and indices built on them one expression: proofs need that
     merge_equal(program, boundaries)
     return program
@@ -185,14 +157,11 @@ def _body(
             program.buffers[own.name] = own
             names[buffer.name] = own.name
     ops = clone(member.program.body.ops, {})
-    values = dict(member.params)
     for op in Block((), ops).walk():
         if "buffer" in op.attrs:
             op.attrs = {**op.attrs, "buffer": names[op.attrs["buffer"]]}
             if op.name == "len":
                 op.attrs = _length(op.attrs, equal)
-        elif op.name == "param":
-            _bind_param(op, member.program.params[op.attrs["param"]], values.get(op.attrs["param"]))
     for tile in tiles.values():
         if tile.producer == number:  # first: `rebase` adds workgroup ids, which must stay the real ones
             ops = recompute(ops, tile, member.program)
@@ -208,11 +177,3 @@ def _length(attrs: dict[str, Any], equal: Mapping[str, str]) -> dict[str, Any]:
         return attrs
     name, comma, dimension = key.partition(",")
     return {"buffer": name, "dimension": int(dimension)} if comma else {"buffer": name}
-
-
-def _bind_param(op: Op, param: Param, value: LaunchParam | None) -> None:
-    """Let an op that reads a runtime scalar read the pipeline's, or be the constant that the launch passes."""
-    if isinstance(value, str):
-        op.attrs = {"param": value}
-    else:
-        become(op, "const", (), {"value": param.default if value is None else encode(value, param.dtype)})

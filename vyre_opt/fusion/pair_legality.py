@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ..analysis.affine import AffineExpr
@@ -33,9 +33,11 @@ from ..ir.program import AccessMode, Dim3, Module, Op, Program
 from ..ir.shapes import shapes_agree, show_shape
 from ..ir.types import with_article
 from ..ir.verifier import verify
-from .join import BoundProgram, join
+from .bound_program import BoundProgram
+from .join import join
 
 __all__ = [
+    "LaunchPair",
     "PairAccesses",
     "Verdict",
     "extents_of",
@@ -50,6 +52,22 @@ __all__ = [
     "war_hazard",
     "waw_hazard",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchPair:
+    """Two launches, the second after the first: all that a verdict on them rests on, so that equal pairs have equal ones.
+
+    `members`: with placeholders for the buffers that they pass.  `lengths`: those of the placeholders, sorted.
+    `rewritten`: buffers that both only read, and that a launch between them writes.  `most_groups`: workgroups along x
+    that access anything, at most, for grids that are not known.
+    """
+
+    members: tuple[BoundProgram, BoundProgram]
+    lengths: tuple[tuple[str, int | None], ...]
+    grids: tuple[Grid, Grid]
+    rewritten: frozenset[str] = frozenset()
+    most_groups: int | None = None
 
 
 @dataclass(slots=True)
@@ -69,27 +87,16 @@ Conflict = tuple[MemoryAccess, MemoryAccess]
 
 
 class PairAccesses:
-    """The accesses of two launches, analysed in one joined program so that their symbols are the same.
+    """The accesses of two launches over one grid, analysed in one joined program so that their symbols are the same."""
 
-    `rewritten`: buffers that both only read, and that a launch between them writes.  `most_groups`: workgroups
-    along x that access anything, at most, for a grid that is not known.
-    """
-
-    def __init__(
-        self,
-        first: BoundProgram,
-        second: BoundProgram,
-        lengths: Mapping[str, int | None],
-        grid: Grid,
-        rewritten: Collection[str],
-        most_groups: int | None = None,
-    ) -> None:
-        self.members = (first, second)
-        self.grid = grid
-        self.program = join("pair", self.members, lengths, static_grid(grid), {1}, rewritten=rewritten)
+    def __init__(self, pair: LaunchPair) -> None:
+        self.members = pair.members
+        self.grid = pair.grids[0]
+        grid, lengths = static_grid(self.grid), dict(pair.lengths)
+        self.program = join("pair", self.members, lengths, grid, {1}, rewritten=pair.rewritten)
         self.footprints = Footprints(self.program)
-        x, y, z = extents_of(grid)
-        self.dependence = DependenceTest(self.footprints, (x or most_groups, y, z))
+        x, y, z = extents_of(self.grid)
+        self.dependence = DependenceTest(self.footprints, (x or pair.most_groups, y, z))
         events = self.footprints.events
         boundary = self._boundary()
         at = next(i for i, event in enumerate(events) if isinstance(event, Barrier) and event.op is boundary)
@@ -310,24 +317,13 @@ def _atomics(pair: PairAccesses) -> Refusal | None:
 # --- the verdict
 
 
-def prove_pair(
-    module: Module,
-    a: BoundProgram,
-    b: BoundProgram,
-    lengths: Mapping[str, int | None],
-    grids: tuple[Grid, Grid],
-    rewritten: Collection[str] = (),
-    most_groups: int | None = None,
-) -> Verdict:
-    """Whether `b` may follow `a` in one program.  The buffers of `a`, `b` and the verdict are placeholders.
-
-    `rewritten`: buffers that both only read, and that a launch between them writes.  `most_groups`: see
-    `PairAccesses`.
-    """
-    early = incompatible(a, b, grids) or aliased(a, b) or _shared_buffers_differ(a, b)
+def prove_pair(module: Module, launches: LaunchPair) -> Verdict:
+    """Whether the second launch may follow the first in one program.  `module`: has the functions that both call."""
+    a, b = launches.members
+    early = incompatible(a, b, launches.grids) or aliased(a, b) or _shared_buffers_differ(a, b)
     if early is not None:
         return Verdict(early)
-    pair = PairAccesses(a, b, lengths, grids[0], rewritten, most_groups)
+    pair = PairAccesses(launches)
     refusal = _atomics(pair)
     for buffer in pair.shared() if refusal is None else ():
         refusal = refusal or hazard_of(pair, buffer)

@@ -13,9 +13,9 @@ from ..ir.diagnostics import Location
 from ..ir.grids import show_extent
 from ..ir.pipeline import HostRead, KernelStage, Launch, Pipeline
 from ..ir.program import Program
+from .bound_program import BoundProgram
 from .group_legality import GroupLegality, Halo, LaunchNode
 from .halo_recompute import HaloTile
-from .join import BoundProgram
 from .regrid import Regrid
 
 __all__ = ["FusionGroup", "separator_refusal", "refuse", "remark_cut", "remark_joined", "remark_kept"]

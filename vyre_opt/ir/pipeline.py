@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .grids import Extent, Grid, evaluate, fold, lengths_by_dimension, lengths_of
+from .grids import Extent, Grid, evaluate, fold, lengths_by_dimension
 from .literals import Literal
 from .text_form import TextForm
 
@@ -110,7 +110,7 @@ class Pipeline(TextForm):
     def fold_sizes(self, lengths: Mapping[str, Extent | None]) -> None:
         """Put what is known of lengths in their place in the sizes of buffers."""
         for buffer in self.buffers.values():
-            if any(name in lengths for size in buffer.sizes if size is not None for name in lengths_of(size)):
+            if buffer.sizes:
                 sizes = [None if size is None else fold(size, lengths) for size in buffer.sizes]
                 extents = zip(buffer.shape, sizes, strict=True)
                 buffer.shape = tuple(size if isinstance(size, int) else extent for extent, size in extents)

@@ -139,12 +139,14 @@ class _Fuser:
         launches = [stage for stage in pipeline.walk() if isinstance(stage, Launch)]
         self.numbers = {id(launch): number for number, launch in enumerate(launches)}
         groups: list[FusionGroup] = []
-        sizes = lengths_by_size(pipeline)
+        sizes, programs = lengths_by_size(pipeline), self.proofs.programs
         for run in launch_runs(pipeline.stages):
             if (separator := run.separator) is not None:
                 refuse(self.ctx, pipeline, separator.before, separator.after, separator_refusal(separator))
             if len(run.launches) > 1:
-                nodes = [launch_node(self.module, launch, uses.lengths, sizes) for launch in run.launches]
+                nodes = [
+                    launch_node(self.module, launch, uses.lengths, sizes, programs) for launch in run.launches
+                ]
                 groups += self.groups(pipeline, uses, nodes)
         _choose_internal(uses, groups)
         for group in groups:
