@@ -21,6 +21,8 @@ from support import quick
 from support.budget import Budget
 from support.tools import run_tool
 
+from vyre_opt.runtime import dispatcher as dispatcher_module
+
 Ran = subprocess.CompletedProcess
 CAMPAIGNS = Path(__file__).parent / "campaign"
 
@@ -62,6 +64,18 @@ def run_scan() -> Callable[..., Ran]:
 def run_reduce() -> Callable[..., Ran]:
     """`run_reduce(path, "--test", command)`: vyre-reduce in a process of its own."""
     return _runner("vyre-reduce")
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a compile cache of the test's own, in which there is nothing.
+
+    It is that of all dispatchers that are made in the test, of shared ones too.
+    """
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("VYRE_CACHE_DIR", str(folder))
+    monkeypatch.setattr(dispatcher_module, "_shared", {})
+    return folder
 
 
 @cache

@@ -36,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_another_process_compiles() -> None:
     modules = [parse(TEXT.format(3 + k)) for k in range(6)]
-    ahead = CompileAhead(partial(compile_into_cache, 3), 2)
+    ahead = CompileAhead(partial(compile_into_cache, CpuDispatcher().level), 2)
     for number, module in enumerate(modules):
         ahead.submit(number, module)
     for future in list(ahead._futures.values()):
@@ -87,10 +87,10 @@ def test_the_tuner_uses_it(small_softmax: Any, monkeypatch: pytest.MonkeyPatch) 
         CompileAhead, "wait", lambda self, number: self._futures.pop(number).result(timeout=60)
     )
     backend = CpuDispatcher()
-    ahead = autotune(small_softmax, dispatcher=backend, budget=24, rounds=1, store=None)
+    ahead = autotune(small_softmax, dispatcher=backend, budget=10, rounds=1, store=None)
     assert not [each.failure for each in ahead.measured if each.failure]
     assert all(each.cached for each in backend.compilations)
     monkeypatch.setattr(measure, "free_processors", lambda: 0)
     alone = CpuDispatcher(cache=False)
-    autotune(small_softmax, dispatcher=alone, budget=24, rounds=1, store=None)
+    autotune(small_softmax, dispatcher=alone, budget=10, rounds=1, store=None)
     assert not any(each.cached for each in alone.compilations)

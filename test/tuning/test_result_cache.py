@@ -22,6 +22,7 @@ from vyre_opt import (
     kernel_workload,
 )
 from vyre_opt.runtime.cache.store import Store
+from vyre_opt.tuning import result_cache
 from vyre_opt.tuning.result_cache import MAX_RESULTS, add_result, learnt_starts, result_for, results_of
 from vyre_opt.tuning.shape_class import size_class
 
@@ -82,7 +83,9 @@ def test_a_space_that_has_grown_is_gone_on_with(
     assert autotune("bowl", bowl, cost, store=store, budget=12, rounds=2).kept
 
 
-def test_places_of_results(store: Store, bowl: Space, bowl_cost_of: Callable[[Any], float]) -> None:
+def test_places_of_results(
+    store: Store, bowl: Space, bowl_cost_of: Callable[[Any], float], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A result replaces that of its place; starts are of the same device first, each once, and legal."""
     tuning = autotune("bowl", bowl, bowl_cost_of, store=None)
     configs = [bowl.config(k) for k in (3, 5, 7)]
@@ -97,10 +100,11 @@ def test_places_of_results(store: Store, bowl: Space, bowl_cost_of: Callable[[An
     assert result_for([replace(each, version="0") for each in kept], "64+/64", "cpu a") is None
     assert learnt_starts(kept, "64+/64", "cpu a", bowl) == [configs[1], configs[0]]
     assert learnt_starts(kept, "64+/64", "cpu a", Space({"lanes": (1, 2)})) == []
-    for number in range(MAX_RESULTS + 5):
+    monkeypatch.setattr(result_cache, "MAX_RESULTS", 16)
+    for number in range(16 + 5):
         add_result(store, replace(tuning, shape=str(number)))
-    assert [each.shape for each in results_of(store, "bowl")][-1] == str(MAX_RESULTS + 4)
-    assert len(results_of(store, "bowl")) == MAX_RESULTS
+    assert [each.shape for each in results_of(store, "bowl")][-1] == "20"
+    assert len(results_of(store, "bowl")) == 16
 
 
 def test_a_file_passes_results_on(store: Store, tmp_path: Path) -> None:
