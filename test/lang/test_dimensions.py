@@ -152,6 +152,23 @@ def test_a_pipeline_passes_buffers_of_two_dimensions(target: str, passes: str | 
         assert shape[1] > 1 or np.array_equal(z, 3 * x[:, 0])
 
 
+@vyre.pipeline
+def with_a_fixed_extent(a: f32, x: Read[f32[:, 32]], y: Write[f32[:, 32]]) -> None:
+    half = vyre.buffer(f32, (x.shape[0], x.shape[1] // 2 * 2))
+    scaled[vyre.ceil_div(x.shape[1], 16), vyre.ceil_div(x.shape[0], 16)](a, x, half)
+    scaled[max(x.shape[1:]) // 16, vyre.ceil_div(x.shape[0], 16)](a, half, y)
+
+
+@TARGETS
+def test_an_extent_that_the_type_fixes_is_a_constant(target: str) -> None:
+    """Where another one of the shape is known only when the pipeline runs."""
+    x = np.arange(7 * 32, dtype=np.float32).reshape(7, 32)
+    y = np.zeros((7, 32), np.float32)
+    with_a_fixed_extent.options(target=target)(3.0, x, y)
+    assert np.array_equal(y, 9 * x)
+    assert "launch @scaled grid(2, ceil_div(len(@x, 0), 16))" in with_a_fixed_extent.text()
+
+
 def test_sizes_of_a_pipeline_are_expressions_of_extents() -> None:
     text = there_and_back.text()
     assert "buffer @scales : f32[len(@x, 0), len(@x, 1)]" in text

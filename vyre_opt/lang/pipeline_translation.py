@@ -611,7 +611,8 @@ class _Translator:
         return plain.value
 
     def _is_length(self, node: ast.expr) -> bool:
-        """Whether this is `len(x)` or `x.shape`, of a buffer."""
+        """Whether this is `len(x)`, `x.shape` or `x.shape[1]`, of a buffer; one extent may be known where another is not."""
+        node = node.value if isinstance(node, ast.Subscript) else node
         return isinstance(self.env.get(measured_name(node)), Buffer)
 
 
