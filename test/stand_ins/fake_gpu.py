@@ -298,6 +298,9 @@ class CupyArray(Numba):
 
     __module__ = "cupy"
 
+    def __setitem__(self, place: Any, value: Any) -> None:
+        self.array[place] = numpy(value)
+
     @property
     def shape(self) -> tuple[int, ...]:
         return self.array.shape

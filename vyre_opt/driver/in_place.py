@@ -20,7 +20,7 @@ from ..runtime.dispatcher import BadInputs, Scratch
 from ..runtime.inputs import Parameter, check_grid
 from ..runtime.kernel_call import KernelCall
 from ..runtime.params import Words, value_as_passed, values_of_words
-from ..runtime.pipelines.host_runner import HostMemory
+from ..runtime.pipelines.host_runner import HostMemory, HostRunner
 from ..runtime.shapes import argument_shape, shape_in_elements
 from ..runtime.signatures import SIGNATURES
 from .placement import array_backend_of
@@ -118,20 +118,20 @@ class InPlacePipeline:
         backend, operands = _operands(executable, arrays)
         buffers = executable.signature.parameters
         named = {b.name: operand for b, operand in zip(buffers, operands, strict=True)}
-        runner: Any = executable.runner_for({b.name: a for b, a in zip(buffers, arrays, strict=True)}, words)
+        runner = executable.runner_for({b.name: a for b, a in zip(buffers, arrays, strict=True)}, words)
         plan = getattr(runner, "fast_call", None)
         fast = None if plan is None else plan(named, {}, in_place=True)
         if fast is not None:
             return _apart(fast.run, backend, operands, buffers)
         names = list(words)
-        if backend.on_gpu:
+        if not isinstance(runner, HostRunner):
 
             def run_and_copy(arrays: Sequence[Any], values: Words) -> None:
                 inputs = {b.name: array for b, array in zip(buffers, arrays, strict=True)}
                 outputs = executable(inputs, params=_as_params(executable, names, values))
                 for name, result in outputs.items():
                     if name in inputs:
-                        inputs[name][...] = result.reshape(inputs[name].shape)
+                        backend.copy_to(inputs[name], result.reshape(inputs[name].shape))
 
             return run_and_copy
 

@@ -21,6 +21,7 @@ from ..ir.types import DataType
 from ..runtime.array_backend import ArrayBackend, Operand
 from ..runtime.dispatcher import BadInputs, DispatcherLike
 from ..runtime.kernel_call import Call, Composed, FastCall, KernelCall, run_call
+from ..runtime.params import Words
 from ..runtime.signatures import SIGNATURES
 from .placement import array_backend_of
 from .torch_calls import is_recorded, record
@@ -168,9 +169,9 @@ class _GeneralCall:
     def may_plan(self) -> bool:
         return self._plan.may_plan()
 
-    def run(self, arrays: Sequence[Any]) -> list[Any]:
+    def run(self, arrays: Sequence[Any], words: Words = ()) -> list[Any]:
         changes = self._is_due() and self.may_plan()
-        return self._anew(arrays, None) if changes else self._plan.run(arrays)
+        return self._anew(arrays, None) if changes else self._plan.run(arrays, words)
 
     def into(self, arrays: Sequence[Any], out: Any) -> list[Any]:
         changes = self._is_due() and self.may_plan()
@@ -189,7 +190,7 @@ class _ComposedCall:
     def may_plan(self) -> bool:
         return True
 
-    def run(self, arrays: Sequence[Any]) -> list[Any]:
+    def run(self, arrays: Sequence[Any], words: Words = ()) -> list[Any]:
         return [self._call.run(arrays, self._dispatcher, None)]
 
     def into(self, arrays: Sequence[Any], out: Any) -> list[Any]:

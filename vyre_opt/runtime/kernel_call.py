@@ -26,6 +26,7 @@ __all__ = [
     "KernelCall",
     "OutFit",
     "PlannedCall",
+    "RunPlan",
     "Same",
     "Zeros",
     "run_call",
@@ -111,12 +112,18 @@ class Composed:
 Call = KernelCall | Empty | Same
 
 
+class RunPlan(Protocol):
+    """The results of a planned call, in order.  `words`: those of its runtime scalars (see params.py)."""
+
+    def __call__(self, arrays: Sequence[Any], words: Words = (), /) -> list[Any]: ...
+
+
 class PlannedCall(Protocol):
     """Runs a program or pipeline on arrays of the signatures that it was planned for."""
 
     @property
-    def run(self) -> Callable[..., list[Any]]:
-        """`run(arrays)`: the results in order; `run(arrays, words)` where there are runtime scalars (see params.py)."""
+    def run(self) -> RunPlan:
+        """What runs it."""
 
 
 class FastCall(PlannedCall, Protocol):
