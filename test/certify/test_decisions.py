@@ -9,6 +9,7 @@ from subprocess import CompletedProcess
 import pytest
 from support.certifying import certify_seeds, decisions_of, kernel_texts
 from support.kernel_cases import kernel_cases
+from support.quick import quick
 from support.tools import run_tool
 
 from vyre_opt import parse
@@ -26,10 +27,8 @@ from vyre_opt.lowering.common.certificates import certificates
 from vyre_opt.passes import launch_fusion
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = [
-    pytest.param(path, marks=pytest.mark.campaign if path.stem in ("tensor_train", "base64_scan") else ())
-    for path in sorted((ROOT / "examples").glob("**/*.vyre"))
-]
+LONG = ("tensor_train", "base64_scan")
+EXAMPLES = sorted((ROOT / "examples").glob("**/*.vyre"), key=lambda path: (path.stem in LONG, path))
 
 HEAD = """vyre 1
 program @p workgroup(64) grid(4) {
@@ -59,15 +58,17 @@ def statuses(obligations: list[Obligation]) -> set[str]:
     return {prove(obligation).status for obligation in obligations}
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.relative_to(ROOT / "examples").as_posix())
+@pytest.mark.parametrize(
+    "path",
+    quick([*EXAMPLES[::3], *EXAMPLES], keep=8),
+    ids=lambda path: path.relative_to(ROOT / "examples").as_posix(),
+)
 def test_decisions_about_examples_are_proved(path: Path) -> None:
     decisions = decisions_of(path.read_text())
     assert not {d.what for d in decisions if d.status != "proved"}
 
 
-@pytest.mark.parametrize(
-    "seeds", [range(501, 502), pytest.param(range(510, 530), marks=pytest.mark.campaign)]
-)
+@pytest.mark.parametrize("seeds", quick([range(504, 505), range(501, 502), range(510, 530)]))
 def test_decisions_about_random_texts_are_not_refuted(seeds: range) -> None:
     result = certify_seeds(seeds)
     assert not result.refuted
@@ -75,20 +76,18 @@ def test_decisions_about_random_texts_are_not_refuted(seeds: range) -> None:
     assert len(result.unknown) < 0.03 * result.decisions
 
 
-QUICK_KERNELS = {"math.matvec_fixed", "math.softmax_step", "scan.dfa", "decode.hex"}
+QUICK_KERNELS = ("math.matvec_fixed", "math.softmax_step", "scan.dfa", "decode.hex")
+KERNELS = [
+    *((kernel, 1) for kernel in QUICK_KERNELS),
+    *((kernel, 4) for kernel in dict.fromkeys(case.kernel for case in kernel_cases())),
+]
 
 
-@pytest.mark.parametrize(
-    "kernel",
-    [
-        pytest.param(kernel, marks=() if kernel in QUICK_KERNELS else pytest.mark.campaign)
-        for kernel in dict.fromkeys(case.kernel for case in kernel_cases())
-    ],
-)
-def test_decisions_about_kernels_are_proved(kernel: str) -> None:
+@pytest.mark.parametrize(("kernel", "count"), quick(KERNELS, keep=len(QUICK_KERNELS)))
+def test_decisions_about_kernels_are_proved(kernel: str, count: int) -> None:
     """Of some of the cases; support.certifying --kernels has all."""
     cases = [case for case in kernel_cases() if case.kernel == kernel]
-    sample = cases[:: max(1, len(cases) // 4)]
+    sample = cases[:: max(1, len(cases) // count)]
     decisions = [d for _, text in kernel_texts(sample) for d in decisions_of(text, seconds=10)]
     assert decisions
     assert not [d.what for d in decisions if d.status != "proved"]
@@ -629,16 +628,16 @@ def test_formulas_for_other_solvers() -> None:
     assert solver.check() == z3.sat, "it can be negated: the access is out of bounds"
 
 
-@pytest.mark.parametrize(
-    "chain",
-    [
-        "%v{next} = add %v{k}, %l : u32",
-        "%v{next} = min %v{k}, %c7 : u32",
-        "%q{k} = ne %l, %c7 : u32 %p{next} = and %p{k}, %q{k} : bool %v{next} = max %v{k}, %l : u32",
-        "%p{next} = and %p{k}, %p{k} : bool %v{next} = xor %v{k}, %c7 : u32",
-        "%p{next} = not %p{k} : bool %v{next} = sub %v{k}, %l : u32",
-    ],
-)
+CHAINS = [
+    "%v{next} = min %v{k}, %c7 : u32",
+    "%p{next} = and %p{k}, %p{k} : bool %v{next} = xor %v{k}, %c7 : u32",
+    "%v{next} = add %v{k}, %l : u32",
+    "%q{k} = ne %l, %c7 : u32 %p{next} = and %p{k}, %q{k} : bool %v{next} = max %v{k}, %l : u32",
+    "%p{next} = not %p{k} : bool %v{next} = sub %v{k}, %l : u32",
+]
+
+
+@pytest.mark.parametrize("chain", quick(CHAINS, keep=2))
 def test_long_chains(chain: str) -> None:
     """Of ops behind an index, a condition and a divisor: neither prover runs out of stack, or writes out what is shared."""
     lines = "".join(chain.format(k=k, next=k + 1) + "\n" for k in range(1500))

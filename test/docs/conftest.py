@@ -15,12 +15,18 @@ def root() -> Path:
     return ROOT
 
 
+def _documents() -> list[Path]:
+    patterns = ("*.md", "docs/*.md", "examples/*.md", "examples/*/*.md", "editors/*/*.md")
+    return [path for pattern in patterns for path in sorted(ROOT.glob(pattern))]
+
+
+@pytest.fixture
+def documents() -> list[Path]:
+    """Every Markdown file of the project, for tests that take no time about one."""
+    return _documents()
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test that takes `document` runs for every Markdown file of the project."""
     if "document" in metafunc.fixturenames:
-        paths = [
-            path
-            for pattern in ("*.md", "docs/*.md", "examples/*.md", "examples/*/*.md", "editors/*/*.md")
-            for path in sorted(ROOT.glob(pattern))
-        ]
-        metafunc.parametrize("document", paths, ids=lambda path: str(path.relative_to(ROOT)))
+        metafunc.parametrize("document", _documents(), ids=lambda path: str(path.relative_to(ROOT)))

@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -16,6 +17,8 @@ from typing import Any
 
 import click
 import pytest
+from support.each import each
+from support.tool_server import serving
 
 from vyre_opt import PassManager, parse
 from vyre_opt.ir.parser.tables import grammar_text
@@ -43,34 +46,46 @@ def blocks(document: Path, kind: str) -> list[str]:
     return [text for name, text in matches if name == kind]
 
 
-def test_blocks_say_what_they_are(document: Path) -> None:
+def test_blocks_say_what_they_are(documents: list[Path]) -> None:
     """So that each is held to it: code by the tests below, a picture by being no code that hides from them.
 
     Indented blocks, which have no language, are not used.
     """
-    text = document.read_text(encoding="utf-8")
-    for kind, block in BLOCK.findall(text):
-        assert kind in KINDS, f"{document.name}: a block is marked {kind!r}"
-        if kind == "text":
-            assert not re.search(r"^(\$ |vyre \d|vyre-\w+ |import |from \w+ import )", block, re.MULTILINE), (
-                block
-            )
-    lists = r"^(?:[-*+]|\d+\.) .*\n(?:(?: +.*)?\n)*"
-    rest = re.sub(lists, "", BLOCK.sub("", text), flags=re.MULTILINE)
-    assert not re.search(r"\n\n {4}\S", rest), f"{document.name} has an indented block"
+
+    def check(document: Path) -> None:
+        text = document.read_text(encoding="utf-8")
+        for kind, block in BLOCK.findall(text):
+            assert kind in KINDS, f"{document.name}: a block is marked {kind!r}"
+            if kind == "text":
+                assert not re.search(
+                    r"^(\$ |vyre \d|vyre-\w+ |import |from \w+ import )", block, re.MULTILINE
+                ), block
+        lists = r"^(?:[-*+]|\d+\.) .*\n(?:(?: +.*)?\n)*"
+        rest = re.sub(lists, "", BLOCK.sub("", text), flags=re.MULTILINE)
+        assert not re.search(r"\n\n {4}\S", rest), f"{document.name} has an indented block"
+
+    each(documents, check)
 
 
-def test_programs_verify_without_a_warning(document: Path) -> None:
+def test_programs_verify_without_a_warning(documents: list[Path]) -> None:
     """A block marked `vyre` is a whole module that a reader can paste."""
-    for text in blocks(document, "vyre"):
-        assert verify(parse(text, document.name)) == []
+
+    def check(document: Path) -> None:
+        for text in blocks(document, "vyre"):
+            assert verify(parse(text, document.name)) == []
+
+    each(documents, check)
 
 
-def test_fragments_are_of_the_language(document: Path) -> None:
+def test_fragments_are_of_the_language(documents: list[Path]) -> None:
     """A block marked `vyre fragment` has ops, or stages of a pipeline, whose values and buffers are elsewhere."""
-    for text in blocks(document, "vyre fragment"):
-        around = ("pipeline @p" if text.startswith("launch ") else "program @p", text)
-        _grammar().parse("vyre 2 {} {{ {} }}".format(*around))
+
+    def check(document: Path) -> None:
+        for text in blocks(document, "vyre fragment"):
+            around = ("pipeline @p" if text.startswith("launch ") else "program @p", text)
+            _grammar().parse("vyre 2 {} {{ {} }}".format(*around))
+
+    each(documents, check)
 
 
 @cache
@@ -80,24 +95,31 @@ def _grammar() -> Any:
     return Lark(grammar_text(), parser="lalr", lexer="basic")
 
 
-def test_objects_of_json_are_json(document: Path) -> None:
-    for text in blocks(document, "json"):
-        json.loads(text)
+def test_objects_of_json_are_json(documents: list[Path]) -> None:
+    def check(document: Path) -> None:
+        for text in blocks(document, "json"):
+            json.loads(text)
+
+    each(documents, check)
 
 
 @pytest.mark.parametrize("kind", ["lisp", "lua", "toml"])
-def test_settings_of_editors_start_a_command_that_there_is(document: Path, kind: str) -> None:
+def test_settings_of_editors_start_a_command_that_there_is(documents: list[Path], kind: str) -> None:
     """Each block names a script of this project, and what it opens it closes."""
-    scripts = re.compile(rf'"({"|".join(TOOLS)})"')
-    for text in blocks(document, kind):
-        assert scripts.search(text), document.name
-        for pair in ("()", "[]", "{}"):
-            assert text.count(pair[0]) == text.count(pair[1]), document.name
-        if kind == "toml":
-            tomllib.loads(text)
+
+    def check(document: Path) -> None:
+        scripts = re.compile(rf'"({"|".join(TOOLS)})"')
+        for text in blocks(document, kind):
+            assert scripts.search(text), document.name
+            for pair in ("()", "[]", "{}"):
+                assert text.count(pair[0]) == text.count(pair[1]), document.name
+            if kind == "toml":
+                tomllib.loads(text)
+
+    each(documents, check)
 
 
-def test_commands_print_what_is_shown(document: Path, root: Path, tmp_path: Path) -> None:
+def test_commands_print_what_is_shown(document: Path, root: Path, tmp_path: Path, tools: Path) -> None:
     """A block marked `console` is a command after `$ ` and all that it prints, both streams.
 
     `cat FILE` in one makes that file for the commands after it.  In a block marked `console measured` times may differ.
@@ -113,7 +135,7 @@ def test_commands_print_what_is_shown(document: Path, root: Path, tmp_path: Path
             if command.startswith("cat "):
                 (tmp_path / command[4:]).write_text(shown, encoding="utf-8")
                 continue
-            now = _run(command, root, tmp_path).stdout
+            now = _run(command, root, tmp_path, tools).stdout
             if kind == "console measured" and _unmeasured(now) == _unmeasured(shown):
                 now = shown
             printed = printed.replace(f"$ {command}\n{shown}", f"$ {command}\n{now}")
@@ -137,7 +159,7 @@ def _unmeasured(text: str) -> list[str]:
     return MEASURED.sub("N", text).split()
 
 
-def test_commands_could_be_run(document: Path, root: Path, tmp_path: Path) -> None:
+def test_commands_could_be_run(document: Path, root: Path, tmp_path: Path, tools: Path) -> None:
     """A block marked `sh` has commands whose output is not shown.  Those on files of examples/ are run; of the others, which need
     a reader's file, a GPU or an hour, each word that this project defines exists: options, passes, targets, scripts, extras.
     """
@@ -147,7 +169,7 @@ def test_commands_could_be_run(document: Path, root: Path, tmp_path: Path) -> No
             while words and re.match(r"[A-Z_]+=", words[0]):
                 del words[0]
             if words and any(word.startswith("examples/") for word in words) and words[0] != "pip":
-                ran = _run(shlex.join(words), root, tmp_path)
+                ran = _run(shlex.join(words), root, tmp_path, tools)
                 assert ran.returncode == 0, ran.stdout
             elif words:
                 check_command(words, root)
@@ -182,12 +204,19 @@ def _check_options(tool: str, args: list[str]) -> None:
         PassManager(context.params.get("passes", ()))
 
 
-def _run(command: str, root: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with this project's commands."""
+    with serving(tmp_path_factory.mktemp("tools")) as commands:
+        yield commands
+
+
+def _run(command: str, root: Path, folder: Path, tools: Path) -> subprocess.CompletedProcess[str]:
     """A command in a folder that has the examples, with this environment's tools."""
     for name in ("examples", "README.md"):
         if not (folder / name).exists():
             (folder / name).symlink_to(root / name)
-    search = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    search = os.pathsep.join([str(tools), str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     return subprocess.run(
         ["sh", "-c", command],
         cwd=folder,
@@ -199,20 +228,24 @@ def _run(command: str, root: Path, folder: Path) -> subprocess.CompletedProcess[
     )
 
 
-def test_links_lead_somewhere(document: Path) -> None:
+def test_links_lead_somewhere(documents: list[Path]) -> None:
     """Relative links name files of the checkout, and headings that they have."""
-    text = document.read_text(encoding="utf-8")
-    for target in re.findall(r"\]\(([^)\s]+)\)", CODE.sub("", BLOCK.sub("", text))):
-        if "://" in target:
-            continue
-        name, _, anchor = target.partition("#")
-        path = document.parent / name if name else document
-        assert path.exists(), f"{document.name} links to {target}"
-        if anchor:
-            assert anchor in anchors(path), f"{document.name} links to {target}"
+
+    def check(document: Path) -> None:
+        text = document.read_text(encoding="utf-8")
+        for target in re.findall(r"\]\(([^)\s]+)\)", CODE.sub("", BLOCK.sub("", text))):
+            if "://" in target:
+                continue
+            name, _, anchor = target.partition("#")
+            path = document.parent / name if name else document
+            assert path.exists(), f"{document.name} links to {target}"
+            if anchor:
+                assert anchor in anchors(path), f"{document.name} links to {target}"
+
+    each(documents, check)
 
 
-def test_named_files_exist(document: Path, root: Path) -> None:
+def test_named_files_exist(documents: list[Path], root: Path) -> None:
     """A path in backticks that begins at the top of the checkout is there; a Python file may be named in short."""
     tops = {path.name for path in root.iterdir() if path.is_dir()}
     files = [
@@ -220,14 +253,18 @@ def test_named_files_exist(document: Path, root: Path) -> None:
         for top in ("vyre_opt", "test", "bench", "docs", "examples")
         for path in root.glob(f"{top}/**/*.py")
     ]
-    text = document.read_text(encoding="utf-8")
-    for span in re.findall(r"`([\w.-]+/[\w./-]*)`", text):
-        if span.split("/")[0] in tops and "NAME" not in span:
-            assert (root / span).exists(), f"{document.name} names {span}"
-    for span in re.findall(r"`([\w/]+\.py)`", text):
-        assert "NAME" in span or any(file.endswith(f"/{span}") for file in files), (
-            f"{document.name} names {span}"
-        )
+
+    def check(document: Path) -> None:
+        text = document.read_text(encoding="utf-8")
+        for span in re.findall(r"`([\w.-]+/[\w./-]*)`", text):
+            if span.split("/")[0] in tops and "NAME" not in span:
+                assert (root / span).exists(), f"{document.name} names {span}"
+        for span in re.findall(r"`([\w/]+\.py)`", text):
+            assert "NAME" in span or any(file.endswith(f"/{span}") for file in files), (
+                f"{document.name} names {span}"
+            )
+
+    each(documents, check)
 
 
 def anchors(document: Path) -> set[str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import highlighters
 import pytest
+from support.each import each
 
 from vyre_opt import __version__
 from vyre_opt.ir.parser.tables import grammar_text
@@ -54,16 +55,21 @@ def colored(text: str) -> list[tuple[int, str, str]]:
     return [row for row in named if row[1] not in ("Text.Whitespace", "Punctuation")]
 
 
-@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.stem)
-def test_tokens_are_those_of_the_parser(path: Path) -> None:
+def test_tokens_are_those_of_the_parser() -> None:
     """Guards against a pattern that takes too much or too little: every token begins and ends where the parser's does."""
     from lark import Lark
 
+    comments: list[Any] = []
+    lark = Lark(grammar_text(), parser="lalr", lexer="basic", lexer_callbacks={"COMMENT": comments.append})
+    each(TEXTS, lambda path: check_tokens(path, lark, comments))
+
+
+def check_tokens(path: Path, lark: Any, comments: list[Any]) -> None:
+    """`comments`: where the lexer puts them."""
     text = path.read_text(encoding="utf-8")
     seen = {(at, word): token for at, token, word in colored(text)}
     assert "Error" not in seen.values()
-    comments: list[Any] = []
-    lark = Lark(grammar_text(), parser="lalr", lexer="basic", lexer_callbacks={"COMMENT": comments.append})
+    comments.clear()
     for token in [*lark.lex(text), *comments]:
         if token.type == "RESULTS":
             for value in re.finditer(r"%[\w.$]+", token):
@@ -94,15 +100,18 @@ def scoped(text: str) -> Iterator[tuple[int, str, str]]:
         start += len(line)
 
 
-@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.stem)
-def test_textmate_and_pygments_see_the_same(path: Path) -> None:
+def test_textmate_and_pygments_see_the_same() -> None:
     token_of = {
         scope: token
         for rule in highlighters.rules()
         for token, scope in zip(rule.tokens, rule.scopes, strict=True)
     }
-    text = path.read_text(encoding="utf-8")
-    assert [(at, token_of[scope], word) for at, scope, word in scoped(text)] == colored(text)
+
+    def check(path: Path) -> None:
+        text = path.read_text(encoding="utf-8")
+        assert [(at, token_of[scope], word) for at, scope, word in scoped(text)] == colored(text)
+
+    each(TEXTS, check)
 
 
 def test_words_have_the_colours_of_their_kinds() -> None:

@@ -10,20 +10,22 @@ from mutants.mutant import Mutant
 from mutants.page import page
 from mutants.planting import Outcome, WorkingCopy
 from mutants.tables import MUTANTS
+from support.each import each
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.title)
-def test_a_mistake_has_its_place_and_its_test(root: Path, mutant: Mutant) -> None:
-    text = (root / mutant.path).read_text(encoding="utf-8")
-    assert text.count(mutant.old) == 1
-    compile(text.replace(mutant.old, mutant.new), mutant.path, "exec")
-    path, _, name = mutant.test.partition("::")
-    function, _, parameter = name.partition("[")
-    assert f"def {function}" in (root / path).read_text(
-        encoding="utf-8"
-    )  # a file alone stands for all its tests
-    if path == "test/test_lit.py":
-        assert (root / "test/lit" / parameter.removesuffix("]")).is_file()
+def test_a_mistake_has_its_place_and_its_test(root: Path) -> None:
+    def check(mutant: Mutant) -> None:
+        text = (root / mutant.path).read_text(encoding="utf-8")
+        assert text.count(mutant.old) == 1
+        compile(text.replace(mutant.old, mutant.new), mutant.path, "exec")
+        path, _, name = mutant.test.partition("::")
+        function, _, parameter = name.partition("[")
+        # a file alone stands for all its tests
+        assert f"def {function}" in (root / path).read_text(encoding="utf-8")
+        if path == "test/test_lit.py":
+            assert (root / "test/lit" / parameter.removesuffix("]")).is_file()
+
+    each(MUTANTS, check, lambda mutant: mutant.title)
 
 
 def test_titles_tell_them_apart() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.each import each
 from support.op_samples import op_samples
 from support.quick import quick
 
@@ -101,20 +102,24 @@ PLACES = [
 ]
 
 
-@pytest.mark.parametrize(("line", "literal", "constant"), PLACES, ids=[row[0] for row in PLACES])
-def test_it_is_the_constant_that_its_place_asks_for(line: str, literal: str, constant: str) -> None:
+def test_it_is_the_constant_that_its_place_asks_for() -> None:
     """Its type follows from the op, the caret of messages stands under it, and the program is that with a name for it."""
-    module = parse(text_of(line))
-    (op,) = constants(module)
-    assert op.loc is not None
-    assert op.loc.source.text[op.loc.start : op.loc.end] == literal
-    text, start = op.loc.source.text, op.loc.source.text.index(line)
-    named = f"{text[:start]}%c = const {constant} {text[start : op.loc.start]}%c{text[op.loc.end :]}"
-    assert fingerprint(parse(named)) == fingerprint(module)
-    for generic in (False, True):
-        printed = print_program(module, generic=generic)
-        assert "const" not in printed
-        assert print_program(parse(printed), generic=generic) == printed
+
+    def check(case: tuple[str, str, str]) -> None:
+        line, literal, constant = case
+        module = parse(text_of(line))
+        (op,) = constants(module)
+        assert op.loc is not None
+        assert op.loc.source.text[op.loc.start : op.loc.end] == literal
+        text, start = op.loc.source.text, op.loc.source.text.index(line)
+        named = f"{text[:start]}%c = const {constant} {text[start : op.loc.start]}%c{text[op.loc.end :]}"
+        assert fingerprint(parse(named)) == fingerprint(module)
+        for generic in (False, True):
+            printed = print_program(module, generic=generic)
+            assert "const" not in printed
+            assert print_program(parse(printed), generic=generic) == printed
+
+    each(PLACES, check, lambda case: case[0])
 
 
 @pytest.mark.parametrize(("line", "literal", "constant"), PLACES[::3], ids=[row[0] for row in PLACES[::3]])

@@ -9,10 +9,12 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from support.each import each
 from support.fuzz.seed_texts import any_texts
 from support.fuzz.text_mutations import ALL_EDITS, SMALL_EDITS, WELL_TYPED, mutate
 from support.op_samples import op_samples
 from support.parser_paths import difference, respaced
+from support.quick import quick
 
 from vyre_opt import print_program
 from vyre_opt.ir import parser
@@ -83,10 +85,11 @@ def check(texts: list[str]) -> None:
         assert different is None, f"{different}\n{text}"
 
 
-def test_texts_of_the_repository() -> None:
+@pytest.mark.parametrize("start", quick(range(3)))
+def test_texts_of_the_repository(start: int) -> None:
     texts = repository_texts()
     assert len(texts) > 200
-    check(texts)
+    check(texts[start::3])
 
 
 def test_every_op() -> None:
@@ -101,9 +104,10 @@ def test_every_op() -> None:
     )
 
 
-def test_random_texts() -> None:
+@pytest.mark.parametrize("count", quick([40, 120]))
+def test_random_texts(count: int) -> None:
     texts = [text for text in repository_texts() if len(text) < 2000]
-    check([random_text(seed, texts) for seed in range(120)])
+    check([random_text(seed, texts) for seed in range(count)])
 
 
 @pytest.mark.campaign
@@ -289,10 +293,10 @@ fastmath<nnan>
 """.strip().split("\n")
 
 
-@pytest.mark.parametrize("line", LINES)
-def test_lines_that_are_nearly_of_the_usual_form(line: str) -> None:
-    """Before and behind ops of the usual form, at the end of a block, and in pieces on several lines."""
+def texts_with(line: str) -> list[str]:
+    """The line before and behind ops of the usual form, at the end of a block, and in pieces on several lines."""
     behind = "  %z = add %a, %a : u32\n"
+    texts = []
     for body in (
         f"{line}\n{behind}",
         f"{behind}{line}",
@@ -300,7 +304,23 @@ def test_lines_that_are_nearly_of_the_usual_form(line: str) -> None:
         line.replace(" ", "\n"),
     ):
         for head in map(HEAD.format, (1, 2)):
-            check([f"{head}{OPENING}{body}\n}}\n", f"{head}{OPENING}{behind}{body}", f"{head}{body}\n}}\n"])
+            texts += [
+                f"{head}{OPENING}{body}\n}}\n",
+                f"{head}{OPENING}{behind}{body}",
+                f"{head}{body}\n}}\n",
+            ]
+    return texts
+
+
+@pytest.mark.parametrize("step", quick([7, 1]))
+def test_lines_that_are_nearly_of_the_usual_form(step: int) -> None:
+    """Each line in some of its texts, from one on that differs from line to line, or in all of them."""
+
+    def check_line(case: tuple[int, str]) -> None:
+        number, line = case
+        check(texts_with(line)[number % step :: step])
+
+    each(enumerate(LINES), check_line, lambda case: case[1])
 
 
 LEFT = {

@@ -250,18 +250,22 @@ def misspellings(text: str) -> list[tuple[str, int]]:
     return names
 
 
-def some(places: list[int], most: int = 10) -> list[int]:
+def some(places: list[int], most: int) -> list[int]:
     """At most so many, from all over the text."""
     return places[:: max(1, len(places) // most)]
 
 
-@pytest.mark.parametrize("path", quick(EXAMPLES, keep=6), ids=lambda path: path.stem)
-def test_a_misspelt_name_is_one_error(path: Path) -> None:
+# places of a text are few in the plain run
+TEXTS = quick([*((path, 2) for path in EXAMPLES[:6]), *((path, 10) for path in EXAMPLES)], keep=6)
+
+
+@pytest.mark.parametrize(("path", "most"), TEXTS)
+def test_a_misspelt_name_is_one_error(path: Path, most: int) -> None:
     """Of an op, a value, a buffer, a program or a type; at its definition the uses are what is wrong."""
     text = path.read_text()
     names = misspellings(text)
     for kind in sorted({kind for kind, _ in names}):
-        for place in some([place for other, place in names if other == kind]):
+        for place in some([place for other, place in names if other == kind], most):
             wrong = text[:place] + "qq" + text[place:]
             errors = reported(wrong)
             line = wrong.count("\n", 0, place) + 1
@@ -269,12 +273,12 @@ def test_a_misspelt_name_is_one_error(path: Path) -> None:
             assert least <= len(errors) <= 1, (kind, line, errors)
 
 
-@pytest.mark.parametrize("path", quick(EXAMPLES, keep=6), ids=lambda path: path.stem)
-def test_a_lost_line_is_one_error_and_its_names(path: Path) -> None:
+@pytest.mark.parametrize(("path", "most"), TEXTS)
+def test_a_lost_line_is_one_error_and_its_names(path: Path, most: int) -> None:
     """Beside the names that it defined, which are gone, at most one thing is wrong: a brace, an end, a count."""
     lines = path.read_text().splitlines(keepends=True)
     code = [at for at, line in enumerate(lines) if line.strip() and not line.strip().startswith("//")]
-    for at in some(code, 30):
+    for at in some(code, 3 * most):
         errors = reported("".join(lines[:at] + lines[at + 1 :]))
         defined = re.findall(r"[%@][\w.$]+", lines[at])
         others = [m for _, m in errors if not any(f"{name} " in f"{m} " for name in defined)]

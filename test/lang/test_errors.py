@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 from support import python_programs
+from support.each import each
 from support.modules import written_module
 from support.python_kernels import python_kernel
+from support.quick import quick
 
 import vyre_opt
 from vyre_opt import BadInputs, DiagnosticError, ProgramError
@@ -209,16 +211,21 @@ def test_a_lambda_is_refused(decorator: Any) -> None:
         decorator(lambda y: None)
 
 
-@pytest.mark.parametrize(("statement", "message", "place"), WRONG, ids=[row[0] for row in WRONG])
-def test_a_wrong_statement(tmp_path: Path, statement: str, message: str, place: str) -> None:
-    module = written_module(tmp_path, f"{HEAD}    {statement}\n    y[i] = 1.0\n", "wrong")
-    with pytest.raises(DiagnosticError) as caught:
-        module.kernel.text()
-    error = caught.value.diagnostics[0]
-    assert message in error.message
-    assert error.loc is not None
-    shown = error.loc.source.text[error.loc.start : error.loc.end]
-    assert shown == place or not place
+def test_wrong_statements(tmp_path: Path) -> None:
+    def check(row: tuple[str, str, str]) -> None:
+        statement, message, place = row
+        text = f"{HEAD}    {statement}\n    y[i] = 1.0\n"
+        # a name each: of one file Python might take the byte code of an earlier text
+        module = written_module(tmp_path, text, f"wrong_{WRONG.index(row)}")
+        with pytest.raises(DiagnosticError) as caught:
+            module.kernel.text()
+        error = caught.value.diagnostics[0]
+        assert message in error.message
+        assert error.loc is not None
+        shown = error.loc.source.text[error.loc.start : error.loc.end]
+        assert shown == place or not place
+
+    each(WRONG, check, lambda row: row[0])
 
 
 def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
@@ -455,11 +462,12 @@ def check_messages(text: str, folder: Path, name: str) -> int:
     return refused
 
 
-def test_three_hundred_wrong_kernels(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", quick([20, 300]))
+def test_wrong_kernels(tmp_path: Path, count: int) -> None:
     """None is an internal error, and each message has its place."""
     rng, refused, number = random.Random(16), 0, 0
     texts = right_texts()
-    while refused < 300:
+    while refused < count:
         text = mutated(rng.choice(texts), rng)
         if text is not None:
             number += 1

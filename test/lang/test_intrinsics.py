@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from support.each import each
 from support.modules import written_module
 
 import vyre_opt
@@ -19,20 +20,23 @@ CALLED = [
 ]
 
 
-@pytest.mark.parametrize("name", CALLED)
-def test_arguments_are_those_of_the_translation(tmp_path: Path, name: str) -> None:
+def test_arguments_are_those_of_the_translation(tmp_path: Path) -> None:
     """An argument too many is an error that names them all."""
-    text = (
-        "import vyre_opt as vyre\nfrom vyre_opt.lang import *\n\n\n@vyre.program\ndef one(z: ReadWrite[u32]):\n"
-        f"    vyre.{name}({', '.join(['z'] * 9)})\n"
+    text = "import vyre_opt as vyre\nfrom vyre_opt.lang import *\n" + "".join(
+        f"\n\n@vyre.program\ndef kernel_{name}(z: ReadWrite[u32]):\n    vyre.{name}({', '.join(['z'] * 9)})\n"
+        for name in CALLED
     )
-    module = written_module(tmp_path, text, "one")
-    with pytest.raises(vyre_opt.DiagnosticError) as caught:
-        module.one.text()
-    said = re.search(r"it is vyre\.\w+\((.*)\)", caught.value.diagnostics[0].message)
-    assert said is not None
-    parameters = [p for p in inspect.signature(INTRINSICS[name]).parameters if p != "fastmath"]
-    assert said[1] == ", ".join(parameters)
+    module = written_module(tmp_path, text, "calls")
+
+    def check(name: str) -> None:
+        with pytest.raises(vyre_opt.DiagnosticError) as caught:
+            getattr(module, f"kernel_{name}").text()
+        said = re.search(r"it is vyre\.\w+\((.*)\)", caught.value.diagnostics[0].message)
+        assert said is not None
+        parameters = [p for p in inspect.signature(INTRINSICS[name]).parameters if p != "fastmath"]
+        assert said[1] == ", ".join(parameters)
+
+    each(CALLED, check)
 
 
 def test_stubs_have_every_name() -> None:

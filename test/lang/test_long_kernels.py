@@ -28,6 +28,11 @@ def chain(count: int) -> str:
     return f"    if i == 0:\n        y[i] = 9.0\n{rest}"
 
 
+def conditional(count: int) -> str:
+    """... if ... else ... if ... else ..."""
+    return "    y[i] = " + "".join(f"1.0 * {k} if i == {k} else " for k in range(count)) + "0.0"
+
+
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
@@ -42,21 +47,25 @@ def chain(count: int) -> str:
             lambda i: 0 * i,
         ),
         ("    if " + " < ".join(["i", *map(str, range(1, 150))]) + ":\n        y[i] = 1.0", lambda i: i < 1),
-        (
-            "    y[i] = "
-            + "".join(f"x[{k}] if i == {k} else " for k in range(150))
-            .replace("x[", "1.0 * ")
-            .replace("] if", " if")
-            + "0.0",
-            lambda i: i,
-        ),
+        (conditional(50), lambda i: i),
+        pytest.param(conditional(150), lambda i: i, marks=pytest.mark.campaign),  # passes take seconds
         (chain(150), lambda i: np.where(i == 0, 9, i)),
         (
             "".join(f"    if i == {k}:\n        return\n" for k in range(4, 150)) + "    y[i] = 1.0",
             lambda i: i < 4,
         ),
     ],
-    ids=["sum", "parentheses", "and", "or", "compared", "conditional", "elif", "returns"],
+    ids=[
+        "sum",
+        "parentheses",
+        "and",
+        "or",
+        "compared",
+        "conditional",
+        "longer conditional",
+        "elif",
+        "returns",
+    ],
 )
 def test_a_long_kernel_runs(tmp_path: Path, body: str, expected: object) -> None:
     kernel = written_module(tmp_path, f"{HEAD}{body}\n", "long").kernel

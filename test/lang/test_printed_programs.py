@@ -12,6 +12,7 @@ from support.modules import written_module
 from support.python_normal_form import bring_to_normal_form
 from support.python_printer import print_as_python
 from support.python_subset import SETTINGS, python_subset
+from support.quick import quick
 from support.sample import Sample
 
 from vyre_opt import fingerprint, parse
@@ -66,7 +67,7 @@ def check_all(seeds: range, folder: Path) -> set[str]:
     return set().union(*compared.values())
 
 
-@pytest.mark.parametrize("first", range(SEEDS.start, SEEDS.stop, CHUNK))
+@pytest.mark.parametrize("first", quick(range(SEEDS.start, SEEDS.stop, CHUNK)))
 def test_a_printed_program_translates_to_itself(first: int, tmp_path: Path) -> None:
     check_all(SEEDS[first : first + CHUNK], tmp_path)
 

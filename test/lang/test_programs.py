@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from support.python_oracle import run_as_python
 from support.python_programs import CASES
+from support.quick import quick
 
 import vyre_opt as vyre
 from vyre_opt.lang import Kernel, Read, Write, f32, u32
@@ -17,8 +18,10 @@ from vyre_opt.lang import Kernel, Read, Write, f32, u32
 TARGETS = ("ref", "cpu")
 
 
-@pytest.mark.parametrize("passes", [None, "default"])
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("target", "passes"),
+    quick([("ref", None), ("cpu", "default"), ("ref", "default"), ("cpu", None)], keep=2),
+)
 @pytest.mark.parametrize(("kernel", "grid", "arguments"), CASES, ids=lambda c: getattr(c, "__name__", ""))
 def test_a_kernel_gives_what_python_gives(
     kernel: Kernel, grid: tuple[int, ...], arguments: Callable[[], list[Any]], target: str, passes: str | None

@@ -12,12 +12,14 @@ import pytest
 from support.modules import written_module
 from support.python_kernels import python_kernel, shapes_of
 from support.python_oracle import run_as_python
+from support.quick import quick
 
 import vyre_opt
 from vyre_opt.lang import Kernel
 from vyre_opt.lowering.common.print_records import MAX_RECORDS
 
 SEEDS = range(20)
+QUICK = (0, 1, 2, 8)
 MORE = range(20, 2000)
 CHUNK = 20  # seeds a test
 
@@ -57,10 +59,11 @@ def check(seed: int, folder: Path) -> None:
 def test_a_share_has_several_dimensions() -> None:
     several = [seed for seed in SEEDS if any(len(shape) > 1 for shape in shapes_of(seed).values())]
     assert len(several) > len(SEEDS) // 4
+    assert not set(several).isdisjoint(QUICK)
     assert any(len(shape) == 3 for seed in several for shape in shapes_of(seed).values())
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", [*QUICK, *quick([seed for seed in SEEDS if seed not in QUICK], keep=0)])
 def test_random_kernels(seed: int, tmp_path: Path) -> None:
     check(seed, tmp_path)
 

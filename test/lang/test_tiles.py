@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.modules import written_module
+from support.quick import quick
 
 import vyre_opt
 from vyre_opt.lowering.nvptx.abi import Unit
@@ -43,9 +44,19 @@ def kernel(folder: Path, body: str, dtype: str = "f32", total: str = "f32") -> A
     return written_module(folder, text, "tiles").kernel
 
 
+TYPES = [("f16", "f32"), ("f32", "f32"), ("i8", "i32")]
+# the first: each type once, each number of columns once
+PRODUCTS = [
+    *zip(TYPES, (8, 24, 32), strict=True),
+    *((types, columns) for types in TYPES for columns in (8, 24, 32)),
+]
+
+
 @pytest.mark.parametrize("target", ["ref", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-@pytest.mark.parametrize(("dtype", "total"), [("f16", "f32"), ("f32", "f32"), ("i8", "i32")])
-@pytest.mark.parametrize("columns", [8, 24, 32])
+@pytest.mark.parametrize(
+    ("dtype", "total", "columns"),
+    quick(((*types, columns) for types, columns in dict.fromkeys(PRODUCTS)), keep=3),
+)
 def test_a_product_of_tiles(tmp_path: Path, dtype: str, total: str, columns: int, target: str) -> None:
     """24 columns are no power of two, which a matrix needs: the message names its type."""
     body = PRODUCT.format(dtype=dtype, total=total, columns=columns)

@@ -6,8 +6,9 @@ import re
 
 import pytest
 from support.generator import random_program
-from support.mlir_texts import alone, kernel_modules, module_of_text, texts
+from support.mlir_texts import alone, kernel_modules, module_of_text, op_cases, texts
 from support.op_programs import op_programs
+from support.quick import quick
 
 from vyre_opt.ir.diagnostics import DiagnosticError, Source
 from vyre_opt.ir.fingerprint import fingerprint
@@ -32,16 +33,21 @@ def written(modules: list[Module], **options: bool) -> list[str]:
     return found
 
 
-def text_modules() -> list[Module]:
-    whole = [module_of_text(text) for _, text in texts()]
+def of_each_op() -> list[Module]:
+    return [case.module for case in op_cases()]
+
+
+def text_modules(step: int = 1) -> list[Module]:
+    whole = [module_of_text(text) for _, text in texts()[::step]]
     programs = [(m, p) for m in whole for p in m.programs.values()]
     return [alone(m, p) for m, p in programs if not refusals(p, m) and None not in p.spec_defaults.values()]
 
 
-@pytest.mark.parametrize("version", ["16", "19"])
-def test_a_program_of_each_op_and_random_ones(verified, version: str) -> None:
-    first = {case.name.split()[0]: case.module for case in reversed([*op_programs()])}
-    modules = [*first.values(), *(random_program(seed).module for seed in range(RANDOM))]
+@pytest.mark.parametrize(
+    ("version", "seeds"), quick([("16", 2), ("19", 2), ("16", RANDOM), ("19", RANDOM)], keep=2)
+)
+def test_a_program_of_each_op_and_random_ones(verified, version: str, seeds: int) -> None:
+    modules = [*of_each_op(), *(random_program(seed).module for seed in range(seeds))]
     verified(version, written(modules))
     verified(version, written(modules, bare_pointers=True))
 
@@ -58,16 +64,16 @@ def test_everything(verified, version: str) -> None:
     verified(version, written(text_modules()))
 
 
-def test_texts_of_the_checkout(verified) -> None:
-    modules = written(text_modules())
-    assert len(modules) > 100
+@pytest.mark.parametrize("step", quick([3, 1]))
+def test_texts_of_the_checkout(verified, step: int) -> None:
+    modules = written(text_modules(step))
+    assert len(modules) > 100 / step
     verified("19", modules)
 
 
 def test_ptx_of_every_op(to_ptx) -> None:
     """One kernel each, and neither a library's function nor an approximation that nobody asked for."""
-    first = {case.name.split()[0]: case.module for case in reversed([*op_programs()])}
-    modules = written([*first.values()])
+    modules = written(of_each_op())
     kernels = to_ptx(modules)
     assert len(kernels) == len(modules)
     for ptx in kernels:
@@ -109,13 +115,22 @@ def test_bare_pointers_are_pointers_and_extents(to_ptx) -> None:
     assert len(re.findall(r"\.param \.u64 p_param_\d+,?$", ptx, re.MULTILINE)) == 3
 
 
-@pytest.mark.parametrize("version", ["16", "19"])
-@pytest.mark.parametrize("options", [(), ("--mlir-print-op-generic",), ("--mlir-print-debuginfo",)])
-def test_what_mlir_opt_prints_reads_as_the_program(verified, version: str, options: tuple[str, ...]) -> None:
+GENERIC, PLACES = ("--mlir-print-op-generic",), ("--mlir-print-debuginfo",)
+READ_AGAIN = [
+    ("19", (), 9),
+    ("16", GENERIC, 9),
+    ("19", PLACES, 9),
+    *((version, form, 3) for version in ("16", "19") for form in ((), GENERIC, PLACES)),
+]
+
+
+@pytest.mark.parametrize(("version", "options", "step"), quick(READ_AGAIN, keep=3))
+def test_what_mlir_opt_prints_reads_as_the_program(
+    verified, version: str, options: tuple[str, ...], step: int
+) -> None:
     """In its pretty form, in the generic one, and with places."""
     pytest.importorskip("xdsl")
-    first = {case.name.split()[0]: case.module for case in reversed([*op_programs()])}
-    modules = [m for m in first.values() if written([m])][::3]
+    modules = [m for m in of_each_op() if written([m])][::step]
     printed = verified(version, written(modules), *options).split("// -----\n")
     for module, text in zip(modules, printed, strict=True):
         back = read_mlir(Source(text, "kernel.mlir"))

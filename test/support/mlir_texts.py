@@ -1,4 +1,4 @@
-"""Modules to write as MLIR: the texts of this checkout, with their named kernels written out, and the shipped kernels."""
+"""Modules to write as MLIR: the texts of this checkout, with their named kernels written out, the shipped kernels, and each op."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from vyre_opt.ir.verifier import verify
 from vyre_opt.passes.manager import PassManager
 
 from .kernel_cases import kernel_cases
+from .op_programs import OpProgram, op_programs
 
-__all__ = ["alone", "kernel_modules", "module_of_text", "texts"]
+__all__ = ["alone", "kernel_modules", "module_of_text", "op_cases", "texts"]
 
 ROOT = Path(__file__).parents[2]
 MARKER = "// -----"
@@ -56,6 +57,12 @@ def kernel_modules(step: int) -> list[Module]:
         module.add(case.make().program)
         modules.append(module)
     return modules
+
+
+def op_cases(*, is_first: bool = True) -> list[OpProgram]:
+    """The programs of each op at the first of its types, or those at the others."""
+    first = {case.name.split()[0]: case.name for case in reversed(op_programs())}
+    return [case for case in op_programs() if (case.name in first.values()) == is_first]
 
 
 def alone(module: Module, program: Program) -> Module:

@@ -8,6 +8,7 @@ NaN it is.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 from vyre_opt.ir.ops import OPS
 
@@ -20,8 +21,13 @@ from .values import byte_shuffles, constants, converts, elementwise, ids, select
 __all__ = ["OpProgram", "op_programs"]
 
 
-def op_programs() -> Iterator[OpProgram]:
-    """All of them, in the order of the table's parts."""
+@cache
+def op_programs() -> tuple[OpProgram, ...]:
+    """All of them, in the order of the table's parts; nobody changes their modules."""
+    return tuple(_op_programs())
+
+
+def _op_programs() -> Iterator[OpProgram]:
     for row in OPS.values():
         if row.format in ("unary", "binary", "ternary", "compare"):
             yield from elementwise(row)
