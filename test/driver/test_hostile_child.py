@@ -61,26 +61,26 @@ def test_more_output_than_allowed_is_not_read(monkeypatch: pytest.MonkeyPatch) -
 def test_the_wait_ends_in_time(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also while bytes come all the time, which the parent could go on reading."""
     with (
-        executable(what, monkeypatch, Limits(time=0.3)) as run,
-        pytest.raises(LimitError, match=r"^time=0\.3: not done after 0\.3 s$"),
+        executable(what, monkeypatch, Limits(time=0.1)) as run,
+        pytest.raises(LimitError, match=r"^time=0\.1: not done after 0\.1 s$"),
     ):
         run()
 
 
 def test_the_wait_ends_in_time_without_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pipe that is never empty: here its reader waits for more, and is not told that there is nothing."""
-    with executable("sends for ever", monkeypatch, Limits(time=0.3)) as run:
+    with executable("sends for ever", monkeypatch, Limits(time=0.1)) as run:
         assert run._child is not None
         os.set_blocking(run._child._answers, True)
-        with pytest.raises(LimitError, match=r"^time=0\.3: "):
+        with pytest.raises(LimitError, match=r"^time=0\.1: "):
             run()
 
 
 def test_a_child_that_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request that does not fit the pipe does not hold the parent beyond the time."""
     with (
-        executable("sleeps", monkeypatch, Limits(time=0.3)) as run,
-        pytest.raises(LimitError, match=r"^time=0\.3: "),
+        executable("sleeps", monkeypatch, Limits(time=0.1)) as run,
+        pytest.raises(LimitError, match=r"^time=0\.1: "),
     ):
         run({"x": np.zeros(1 << 20, np.uint8)})
 

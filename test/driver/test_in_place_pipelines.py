@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -110,4 +111,4 @@ def test_a_planned_call_passes_all_pointers(pieces: int, gpu: Fake, monkeypatch:
     assert planned.run([array]) == planned.run([array], ()) == []
     first, second = passed
     assert first[0] == second[0] == access.pointer(array)
-    assert [b - a for a, b in zip(first[1:], first[2:], strict=False)] == [512] * (pieces - 1)
+    assert [b - a for a, b in pairwise(first[1:])] == [512] * (pieces - 1)
