@@ -13,6 +13,7 @@ import pytest
 from vyre_opt.passes.registry import BUILTIN
 
 LIT = Path(__file__).parent / "lit"
+RUN_LIT = f"import sys; sys.path.append({str(LIT.parent)!r}); from support.forked_lit import main; main()"
 TIMEOUT = 600
 FILES = sorted(
     str(path.relative_to(LIT)) for path in LIT.rglob("*.vyre") if "Inputs" not in path.relative_to(LIT).parts
@@ -47,15 +48,7 @@ def lit_results(request, tmp_path_factory):
         selected = {i.callspec.params["file"] for i in request.session.items if i.originalname == "test_lit"}
         paths = [str(LIT / file) for file in sorted(selected)]
         partial = folder / "lit.partial.json"
-        command = [
-            sys.executable,
-            "-c",
-            "from lit.main import main; main()",
-            "-q",
-            "-o",
-            str(partial),
-            *paths,
-        ]
+        command = [sys.executable, "-c", RUN_LIT, "-q", "-o", str(partial), *paths]
         run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT)
         if not partial.exists():
             pytest.fail(f"lit did not run\n{run.stdout}{run.stderr}", pytrace=False)

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -358,6 +360,9 @@ def test_broken_plugins(run_opt, tmp_path):
     assert ran.stderr == f"error: cannot load pass plugin {broken}: RuntimeError: not today\n"
     twice = tmp_path / "twice.py"
     twice.write_text(PLUGIN.replace('name = "crash"', 'name = "cse"'))
-    ran = run_opt(f"--load-pass-plugin={twice}", "--pass=cse", text=FINE)
+    # in a process that has imported no pass yet
+    script = "import sys; from vyre_opt.cli.opt import main; sys.exit(main())"
+    command = [sys.executable, "-c", script, f"--load-pass-plugin={twice}", "--pass=cse"]
+    ran = subprocess.run(command, input=FINE, capture_output=True, text=True, check=False, timeout=60)
     assert ran.returncode == 1
     assert "pass cse is built in" in ran.stderr

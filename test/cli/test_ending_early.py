@@ -14,6 +14,7 @@ import pytest
 from support.interrupts import hear_interrupts
 from support.quick import quick
 from support.slow_compile import slow_to_compile
+from support.tools_inside import call_opt
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="alarms, and code that is broken off")
 
@@ -88,7 +89,7 @@ def begun(folder: Path, command: list[str]) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize("what", quick([*COMMANDS][::-1], keep=2))
+@pytest.mark.parametrize("what", quick(["compile", "cpu", "ref", "assembly"]))
 def test_an_interrupt_ends_a_tool(folder: Path, what: str) -> None:
     process = begun(folder, COMMANDS[what])
     time.sleep(1.0)
@@ -104,9 +105,9 @@ def test_an_interrupt_ends_a_tool(folder: Path, what: str) -> None:
 
 @pytest.mark.parametrize("what", quick(COMMANDS, keep=2))
 def test_a_timeout_ends_a_tool(folder: Path, what: str) -> None:
-    process = begun(folder, [*COMMANDS[what], "--timeout=0.8"])
+    process = begun(folder, [*COMMANDS[what], "--timeout=0.5"])
     out, err = process.communicate(timeout=20)
-    assert (process.returncode, out, err.strip()) == (1, "", "error: not done after 0.8 s")
+    assert (process.returncode, out, err.strip()) == (1, "", "error: not done after 0.5 s")
     assert (folder / "y.npy").read_bytes() == b"what was there"
 
 
@@ -126,10 +127,9 @@ def test_an_interrupt_while_a_tool_loads(folder: Path) -> None:
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "1e9", "x"])
 def test_a_timeout_is_a_time(folder: Path, seconds: str) -> None:
-    process = begun(folder, [OPT, "endless.vyre", f"--timeout={seconds}"])
-    _, err = process.communicate(timeout=20)
-    assert process.returncode == 2
-    assert "--timeout" in err
+    ran = call_opt("endless.vyre", f"--timeout={seconds}", cwd=folder)
+    assert ran.returncode == 2
+    assert "--timeout" in ran.stderr
 
 
 def test_what_the_host_reads_is_printed_as_it_comes(folder: Path) -> None:
@@ -141,9 +141,9 @@ def test_what_the_host_reads_is_printed_as_it_comes(folder: Path) -> None:
     for number in (1, 2, 3):
         assert process.stdout.readline().startswith(f"host_read @x : u32[32] = {number} {number} ")
     before = resident_bytes(process.pid)
-    for _ in range(20_000):  # more of them than a pipe holds
+    for _ in range(10_000):  # more of them than a pipe holds
         process.stdout.readline()
-    assert resident_bytes(process.pid) - before < 20_000 * 50
+    assert resident_bytes(process.pid) - before < 10_000 * 50
     process.stdout.close()
     process.communicate(timeout=20)
     assert process.returncode == -signal.SIGPIPE

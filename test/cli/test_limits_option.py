@@ -244,9 +244,9 @@ def test_a_timeout_leaves_the_limits_as_they_are(
 
 def test_a_timeout_ends_the_tool_and_its_child(folder: Path) -> None:
     """--timeout counts from the start of the tool, and is not passed on."""
-    process = begun(folder, "--limits=time=100", "--timeout=2")
+    process = begun(folder, "--limits=time=100", "--timeout=1")
     out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, err) == (1, "", "error: not done after 2 s\n")
+    assert (process.returncode, out, err) == (1, "", "error: not done after 1 s\n")
     assert (folder / "y.npy").read_bytes() == b"what was there"
 
 

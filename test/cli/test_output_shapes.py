@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.tools_inside import call_run
 
 from vyre_opt import parse
 from vyre_opt.cli.output_shapes import output_shape
@@ -32,13 +32,13 @@ program @scale workgroup(64) {
 """
 
 
-def test_the_file_of_an_output_has_the_shape_of_its_input(run_run: Callable, tmp_path: Path) -> None:
+def test_the_file_of_an_output_has_the_shape_of_its_input(tmp_path: Path) -> None:
     """And so can be compared with what NumPy computes from the same files, without a word about shapes."""
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     np.save(tmp_path / "x.npy", x)
     np.save(tmp_path / "b.npy", np.ones(4, np.float32))
     files = ["--in", f"x={tmp_path}/x.npy", "--in", f"b={tmp_path}/b.npy", "--out", f"y={tmp_path}/y.npy"]
-    ran = run_run("-", *files, "--out", f"sums={tmp_path}/sums.npy", "--len", "y=12", "--grid=1", text=TEXT)
+    ran = call_run("-", *files, "--out", f"sums={tmp_path}/sums.npy", "--len", "y=12", "--grid=1", text=TEXT)
     assert (ran.returncode, ran.stderr) == (0, "")
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), 2 * x)
     assert np.load(tmp_path / "sums.npy").shape == (12,)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.interrupts import hear_interrupts
+from support.tools_inside import call_reduce
 
 Ran = subprocess.CompletedProcess[str]
 
@@ -51,23 +52,23 @@ def script(folder: Path, body: str) -> Path:
     return path
 
 
-def test_the_result_goes_to_stdout(run_reduce: Callable[..., Ran], bug: Path) -> None:
-    ran = run_reduce(bug, "--test", HAS_SHL)
+def test_the_result_goes_to_stdout(bug: Path) -> None:
+    ran = call_reduce(bug, "--test", HAS_SHL)
     assert (ran.returncode, ran.stdout) == (0, SMALL)
     assert ran.stderr.startswith("6 ops (")
     assert bug.read_text() == TEXT
 
 
-def test_or_to_a_file_or_in_place(run_reduce: Callable[..., Ran], bug: Path) -> None:
+def test_or_to_a_file_or_in_place(bug: Path) -> None:
     small = bug.with_name("small.vyre")
-    ran = run_reduce(bug, "--test", HAS_SHL, "-o", small, "-j", "3")
+    ran = call_reduce(bug, "--test", HAS_SHL, "-o", small, "-j", "3")
     assert (ran.returncode, ran.stdout, small.read_text()) == (0, "", SMALL)
-    ran = run_reduce(bug, "--test", HAS_SHL, "--in-place")
+    ran = call_reduce(bug, "--test", HAS_SHL, "--in-place")
     assert (ran.returncode, ran.stdout, bug.read_text()) == (0, "", SMALL)
 
 
-def test_stdin_is_reduced_too(run_reduce: Callable[..., Ran]) -> None:
-    assert run_reduce("-", "--test", HAS_SHL, text=TEXT).stdout == SMALL
+def test_stdin_is_reduced_too() -> None:
+    assert call_reduce("-", "--test", HAS_SHL, text=TEXT).stdout == SMALL
 
 
 @pytest.mark.parametrize(
@@ -79,20 +80,20 @@ def test_stdin_is_reduced_too(run_reduce: Callable[..., Ran]) -> None:
     ],
     ids=["arguments", "placeholder", "shell"],
 )
-def test_the_words_of_a_test(run_reduce: Callable[..., Ran], bug: Path, arguments: list[str]) -> None:
-    assert run_reduce(bug, *arguments).stdout == SMALL
+def test_the_words_of_a_test(bug: Path, arguments: list[str]) -> None:
+    assert call_reduce(bug, *arguments).stdout == SMALL
 
 
-def test_a_candidate_has_the_name_of_the_file(run_reduce: Callable[..., Ran], bug: Path) -> None:
+def test_a_candidate_has_the_name_of_the_file(bug: Path) -> None:
     """So that messages about it stay the same."""
     test = script(bug.parent, 'test "$(basename "$1")" = bug.vyre && grep -q shl "$1"')
-    assert run_reduce(bug, "--test", test).stdout == SMALL
+    assert call_reduce(bug, "--test", test).stdout == SMALL
 
 
-def test_a_file_that_is_not_interesting(run_reduce: Callable[..., Ran], bug: Path) -> None:
+def test_a_file_that_is_not_interesting(bug: Path) -> None:
     small = bug.with_name("small.vyre")
     small.write_text("old")
-    ran = run_reduce(bug, "--test", script(bug.parent, "echo no such thing; exit 3"), "-o", small)
+    ran = call_reduce(bug, "--test", script(bug.parent, "echo no such thing; exit 3"), "-o", small)
     assert ran.returncode == 1
     assert ran.stderr == (
         f"error: {bug} is not interesting as it is: the test ends with exit code 3, and not 0\n"
@@ -101,19 +102,17 @@ def test_a_file_that_is_not_interesting(run_reduce: Callable[..., Ran], bug: Pat
     assert small.read_text() == "old"
 
 
-def test_a_test_that_is_killed_or_takes_too_long(run_reduce: Callable[..., Ran], bug: Path) -> None:
-    ran = run_reduce(bug, "--test", script(bug.parent, "kill -SEGV $$"))
+def test_a_test_that_is_killed_or_takes_too_long(bug: Path) -> None:
+    ran = call_reduce(bug, "--test", script(bug.parent, "kill -SEGV $$"))
     assert (ran.returncode, "the test ends by SIGSEGV" in ran.stderr) == (1, True)
-    ran = run_reduce(bug, "--test", "sh -c 'sleep 100'", "--test-timeout", "0.2")
+    ran = call_reduce(bug, "--test", "sh -c 'sleep 100'", "--test-timeout", "0.2")
     assert (ran.returncode, "the test takes more than 0.2 s" in ran.stderr) == (1, True)
 
 
-def test_a_candidate_that_takes_too_long_is_not_interesting(
-    run_reduce: Callable[..., Ran], bug: Path
-) -> None:
+def test_a_candidate_that_takes_too_long_is_not_interesting(bug: Path) -> None:
     """Without its multiplication, the program here makes the test hang."""
     test = script(bug.parent, 'grep -q mul "$1" || sleep 100; grep -q shl "$1"')
-    ran = run_reduce(bug, "--test", test, "--test-timeout", "0.5", "--delta-passes", "dead-ops,operands")
+    ran = call_reduce(bug, "--test", test, "--test-timeout", "0.3", "--delta-passes", "dead-ops,operands")
     assert ran.returncode == 0
     assert "mul" in ran.stdout
 
@@ -129,37 +128,35 @@ def test_a_candidate_that_takes_too_long_is_not_interesting(
         (["--test", HAS_SHL, "--delta-passes", "opps"], 2, "no delta pass 'opps'; did you mean"),
     ],
 )
-def test_wrong_command_lines(
-    run_reduce: Callable[..., Ran], bug: Path, arguments: list[str], code: int, message: str
-) -> None:
-    ran = run_reduce(bug, *arguments)
+def test_wrong_command_lines(bug: Path, arguments: list[str], code: int, message: str) -> None:
+    ran = call_reduce(bug, *arguments)
     assert (ran.returncode, ran.stdout) == (code, "")
     assert message in ran.stderr
 
 
-def test_a_file_that_may_not_be_run(run_reduce: Callable[..., Ran], bug: Path) -> None:
-    ran = run_reduce(bug, "--test", bug)
+def test_a_file_that_may_not_be_run(bug: Path) -> None:
+    ran = call_reduce(bug, "--test", bug)
     assert ran.returncode == 1
     assert "make it executable by chmod +x" in ran.stderr
 
 
-def test_the_number_of_tests_is_a_limit(run_reduce: Callable[..., Ran], bug: Path) -> None:
+def test_the_number_of_tests_is_a_limit(bug: Path) -> None:
     log = bug.with_name("log")
     test = script(bug.parent, f'echo >> {log}; grep -q shl "$1"')
-    ran = run_reduce(bug, "--test", test, "--max-tests", "4")
+    ran = call_reduce(bug, "--test", test, "--max-tests", "4")
     assert ran.returncode == 0
     assert "4 tests, the most that may be" in ran.stderr
     assert len(log.read_text().splitlines()) == 1 + 4  # and one of the file as it is
 
 
-def test_passes_can_be_chosen(run_reduce: Callable[..., Ran], bug: Path) -> None:
-    only = run_reduce(bug, "--test", HAS_SHL, "--delta-passes", "dead-ops,extents").stdout
+def test_passes_can_be_chosen(bug: Path) -> None:
+    only = call_reduce(bug, "--test", HAS_SHL, "--delta-passes", "dead-ops,extents").stdout
     assert "workgroup(1)" in only
     assert "mul" in only
-    rest = run_reduce(bug, "--test", HAS_SHL, "--skip-delta-passes", "extents,half-extents").stdout
+    rest = call_reduce(bug, "--test", HAS_SHL, "--skip-delta-passes", "extents,half-extents").stdout
     assert "workgroup(64)" in rest
     assert "mul" not in rest
-    listed = run_reduce("--print-delta-passes").stdout
+    listed = call_reduce("--print-delta-passes").stdout
     assert "\ncarried-values  Results of structured ops" in listed
 
 
@@ -192,7 +189,7 @@ def test_an_interrupt_keeps_the_best(bug: Path) -> None:
 
 
 def test_the_time_of_all_is_a_limit(run_reduce: Callable[..., Ran], bug: Path) -> None:
-    ran = run_reduce(bug, "--test", script(bug.parent, "sleep 1000"), "--timeout", "1")
+    ran = run_reduce(bug, "--test", script(bug.parent, "sleep 1000"), "--timeout", "0.5")
     assert ran.returncode == 1
-    assert "error: not done after 1 s" in ran.stderr
+    assert "error: not done after 0.5 s" in ran.stderr
     assert bug.read_text() == TEXT

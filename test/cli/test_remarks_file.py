@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,8 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from support.each import each
+from support.tools_inside import call_opt
 
 from vyre_opt import PassManager, parse_file
 from vyre_opt.cli.remarks_file import yaml_text
@@ -50,24 +51,27 @@ def test_names_are_strings(name: str) -> None:
     assert document["Name"] == name[:1].upper() + name[1:]
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.vyre")), ids=lambda path: path.name)
-def test_the_remarks_of_the_default_passes(path: Path) -> None:
+def test_the_remarks_of_the_default_passes() -> None:
     """Each remark is a document with all that LLVM's readers ask for, and its message is whole."""
-    remarks = PassManager("default").run(parse_file(path)).remarks
-    documents = read(yaml_text(remarks))
-    assert len(documents) == len(remarks)
-    for remark, document in zip(remarks, documents, strict=True):
-        assert document["kind"] == KINDS[remark.kind]
-        assert document["Pass"] == remark.pass_name
-        assert document["Name"].isalnum()
-        assert document["Function"]
-        place = remark.loc and {
-            "File": remark.loc.source.name,
-            "Line": remark.loc.line,
-            "Column": remark.loc.column,
-        }
-        assert document.get("DebugLoc") == place
-        assert message(document).split() == remark.message.replace("\n ", ";").split()
+
+    def check(path: Path) -> None:
+        remarks = PassManager("default").run(parse_file(path)).remarks
+        documents = read(yaml_text(remarks))
+        assert len(documents) == len(remarks)
+        for remark, document in zip(remarks, documents, strict=True):
+            assert document["kind"] == KINDS[remark.kind]
+            assert document["Pass"] == remark.pass_name
+            assert document["Name"].isalnum()
+            assert document["Function"]
+            place = remark.loc and {
+                "File": remark.loc.source.name,
+                "Line": remark.loc.line,
+                "Column": remark.loc.column,
+            }
+            assert document.get("DebugLoc") == place
+            assert message(document).split() == remark.message.replace("\n ", ";").split()
+
+    each(sorted(EXAMPLES.rglob("*.vyre")), check)
 
 
 def test_facts_in_a_message_have_keys() -> None:
@@ -112,11 +116,11 @@ def test_any_text_can_be_read(words: str, name: str) -> None:
     assert document["DebugLoc"]["Line"] == 1
 
 
-def test_the_tool_writes_it_beside_what_it_prints(run_opt: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_tool_writes_it_beside_what_it_prints(tmp_path: Path) -> None:
     """Also of all parts of a split input; a failed run leaves the old file."""
     path = tmp_path / "remarks.yaml"
     text = (EXAMPLES / "hex_scan.vyre").read_text()
-    ran = run_opt(
+    ran = call_opt(
         "--pass=decode_scan_fuse",
         f"--remarks-file={path}",
         "--split-input-file",
@@ -128,9 +132,9 @@ def test_the_tool_writes_it_beside_what_it_prints(run_opt: Callable[..., Any], t
     lines = [d["DebugLoc"]["Line"] for d in documents]
     assert lines[1] - lines[0] == len(text.splitlines()) + 1
     before = path.read_text()
-    assert run_opt("--pass=decode_scan_fuse", f"--remarks-file={path}", text="vyre 1\n}").returncode == 1
+    assert call_opt("--pass=decode_scan_fuse", f"--remarks-file={path}", text="vyre 1\n}").returncode == 1
     assert path.read_text() == before
-    assert run_opt(f"--remarks-file={path}", text="vyre 1\n").returncode == 0
+    assert call_opt(f"--remarks-file={path}", text="vyre 1\n").returncode == 0
     assert path.read_text() == ""
 
 

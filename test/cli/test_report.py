@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from support.tools_inside import call_opt
 
 IN_PLACE = """
 program @in_place workgroup(64) {
@@ -133,10 +134,10 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def report(run_opt, tmp_path_factory) -> Page:
+def report(tmp_path_factory) -> Page:
     path = tmp_path_factory.mktemp("report") / "a <b> & c.vyre"
     path.write_text(TEXT)
-    ran = run_opt("-O", path, "--emit=html")
+    ran = call_opt("-O", path, "--emit=html")
     assert ran.returncode == 0, ran.stderr
     return Page(ran.stdout)
 
@@ -182,27 +183,27 @@ def test_text_of_the_user_is_escaped(report: Page) -> None:
     assert "\x1b" not in report.all
 
 
-def test_page_refers_to_nothing_outside(run_opt, tmp_path: Path) -> None:
+def test_page_refers_to_nothing_outside(tmp_path: Path) -> None:
     path = tmp_path / "p.vyre"
     path.write_text(TEXT)
-    page = run_opt("-O", path, "--emit=html").stdout
+    page = call_opt("-O", path, "--emit=html").stdout
     assert not re.search(r"https?:|url\(|@import|<script|<link|<img|<iframe", page)
-    assert page == run_opt("-O", path, "--emit=html").stdout  # and is the same again
+    assert page == call_opt("-O", path, "--emit=html").stdout  # and is the same again
 
 
-def test_page_without_passes_has_one_drawing(run_opt, tmp_path: Path) -> None:
+def test_page_without_passes_has_one_drawing(tmp_path: Path) -> None:
     path = tmp_path / "p.vyre"
     path.write_text(TEXT)
-    page = Page(run_opt(path, "--emit=html").stdout)
+    page = Page(call_opt(path, "--emit=html").stdout)
     assert page.count["svg"] == 1
     assert "No pass was run" in page.all
     assert "became one launch" not in page.all
 
 
-def test_page_without_a_pipeline_shows_the_programs(run_opt, tmp_path: Path) -> None:
+def test_page_without_a_pipeline_shows_the_programs(tmp_path: Path) -> None:
     path = tmp_path / "p.vyre"
     path.write_text(PROGRAMS + IN_PLACE)
-    page = Page(run_opt("--pass=decode_scan_fuse", path, "--emit=html").stdout)
+    page = Page(call_opt("--pass=decode_scan_fuse", path, "--emit=html").stdout)
     assert "no pipeline" in page.all
     assert page.count["svg"] == 0
     assert {"@decode", "@sums", "@gather"} <= set(page.text["td"])
@@ -217,7 +218,7 @@ def test_page_shows_the_ir_side_by_side(report: Page) -> None:
     assert report.text["th"].count("before") == report.text["th"].count("after") == 2
 
 
-def test_refusals_are_at_their_places_and_need_no_mouse(run_opt) -> None:
+def test_refusals_are_at_their_places_and_need_no_mouse() -> None:
     """Each mark is a link to the reason in the list, with the reason as its name, and shows it when it has the focus."""
     kept = """
 pipeline @kept {
@@ -225,7 +226,7 @@ pipeline @kept {
   launch @in_place grid(1) (@h)
 }
 """
-    text = run_opt("-O", "--emit=html", text=TEXT + IN_PLACE + kept).stdout
+    text = call_opt("-O", "--emit=html", text=TEXT + IN_PLACE + kept).stdout
     page = Page(text)
     named = dict(re.findall(r'<a class="mark" href="#([^"]*)" aria-label="([^"]*)"', text))
     assert set(named) <= set(page.ids)
@@ -235,32 +236,32 @@ pipeline @kept {
     assert ".mark:is(:hover, :focus) .tip" in text
 
 
-def test_long_names_are_broken_and_not_cut(run_opt) -> None:
+def test_long_names_are_broken_and_not_cut() -> None:
     long = "a_name_of_more_characters_than_a_line_of_a_box_holds_and_" + "x" * 60
-    text = run_opt("-O", "--emit=html", text=TEXT.replace("@gather", f"@{long}")).stdout
+    text = call_opt("-O", "--emit=html", text=TEXT.replace("@gather", f"@{long}")).stdout
     page = Page(text)
     assert f"@{long}" in "".join(page.text["text"])
 
 
-def test_page_estimates_and_measures(run_opt) -> None:
+def test_page_estimates_and_measures() -> None:
     """Estimates where all sizes are known; times of this CPU with --measure, or why there are none."""
     diamond = Path(__file__).parents[2] / "examples/pipelines/diamond.vyre"
-    plain = Page(run_opt("-O", diamond, "--emit=html").stdout)
+    plain = Page(call_opt("-O", diamond, "--emit=html").stdout)
     assert re.search(r"20 us \S 5.01 us estimated, on a GPU of 2 TB/s and 10 T ops/s", plain.all)
     assert "measured on this CPU" not in plain.all
-    ran = run_opt("-O", diamond, "--emit=html", "--measure")
+    ran = call_opt("-O", diamond, "--emit=html", "--measure")
     assert ran.returncode == 0, ran.stderr
     assert re.search(
         r"[\d.]+ [um]?s \S [\d.]+ [um]?s measured on this CPU: medians of \d+ rounds", Page(ran.stdout).all
     )
-    open_size = Page(run_opt("-O", "--emit=html", "--measure", text=TEXT).stdout)
+    open_size = Page(call_opt("-O", "--emit=html", "--measure", text=TEXT).stdout)
     assert "not measured" in open_size.all
     assert "@weights is an input of open size" in open_size.all
-    wrong = run_opt(diamond, "--measure")
+    wrong = call_opt(diamond, "--measure")
     assert (wrong.returncode, "--measure is of --emit=html" in wrong.stderr) == (2, True)
 
 
-def test_a_pipeline_that_faults_on_random_inputs_is_measured_on_zeros(run_opt) -> None:
+def test_a_pipeline_that_faults_on_random_inputs_is_measured_on_zeros() -> None:
     program = """vyre 1
 program @p workgroup(64) {
   buffer @i : u32[64] read binding(0)
@@ -278,43 +279,45 @@ pipeline @main {
   launch @p grid(1) (@i, @x, @y)
 }
 """
-    ran = run_opt("--emit=html", "--measure", text=program)
+    ran = call_opt("--emit=html", "--measure", text=program)
     assert "inputs of zeros" in Page(ran.stdout).all
-    faulty = run_opt("--emit=html", "--measure", text=program.replace("@x : u32[2] read", "@x : u32[0] read"))
+    faulty = call_opt(
+        "--emit=html", "--measure", text=program.replace("@x : u32[2] read", "@x : u32[0] read")
+    )
     assert faulty.returncode in (0, 1)
     assert "Traceback" not in faulty.stderr
 
 
-def test_page_is_of_one_module(run_opt, tmp_path: Path) -> None:
+def test_page_is_of_one_module(tmp_path: Path) -> None:
     path = tmp_path / "p.vyre"
     path.write_text(f"{TEXT}// -----\n{TEXT}")
-    ran = run_opt(path, "--emit=html", "--split-input-file")
+    ran = call_opt(path, "--emit=html", "--split-input-file")
     assert ran.returncode == 2
     assert "one page of one module" in ran.stderr
 
 
-def test_empty_pipeline_is_said(run_opt) -> None:
-    page = Page(run_opt("-O", "-", "--emit=html", text="vyre 1\npipeline @none {\n}\n").stdout)
+def test_empty_pipeline_is_said() -> None:
+    page = Page(call_opt("-O", "-", "--emit=html", text="vyre 1\npipeline @none {\n}\n").stdout)
     assert "It has no stages." in page.all
 
 
-def test_long_pipeline_is_linear(run_opt) -> None:
+def test_long_pipeline_is_linear() -> None:
     """Text per launch does not grow with the launches."""
 
     def size(count: int) -> int:
         buffers = "".join(f"buffer @b{i:04} : u32[64]\n" for i in range(count + 1))
         launches = "".join(f"launch @gather grid(1) (@b{i:04}, @b{i + 1:04})\n" for i in range(count))
-        ran = run_opt("--emit=html", text=f"{PROGRAMS}pipeline @main {{\n{buffers}{launches}}}\n")
+        ran = call_opt("--emit=html", text=f"{PROGRAMS}pipeline @main {{\n{buffers}{launches}}}\n")
         assert ran.returncode == 0, ran.stderr
         return len(ran.stdout) - empty
 
-    empty = len(run_opt("--emit=html", text=PROGRAMS).stdout)
+    empty = len(call_opt("--emit=html", text=PROGRAMS).stdout)
     assert size(400) < 4.5 * size(100)
 
 
-def test_graph_draws_hand_offs_groups_and_cuts(run_opt) -> None:
+def test_graph_draws_hand_offs_groups_and_cuts() -> None:
     """A part of a joined launch is a box in its cluster, a buffer an edge with its bytes, a cut is dashed."""
-    ran = run_opt("-O", "--emit=dot", text=TEXT)
+    ran = call_opt("-O", "--emit=dot", text=TEXT)
     assert ran.returncode == 0, ran.stderr
     graph = ran.stdout[ran.stdout.index('label="pipeline @main"') :]
     assert re.search(r'label="@decode_then_sums\\ngrid 16, workgroup 64\\ntile @mid, 64 B"', graph)
@@ -335,9 +338,9 @@ STATEMENT = re.compile(
 )
 
 
-def test_graph_is_dot(run_opt) -> None:
+def test_graph_is_dot() -> None:
     """Each line is a statement of the DOT language, strings of the user's text closed; braces balance."""
-    graph = run_opt("-O", "--emit=dot", text=TEXT.replace("@open", "@o.p$en")).stdout
+    graph = call_opt("-O", "--emit=dot", text=TEXT.replace("@open", "@o.p$en")).stdout
     lines = [line.strip() for line in graph.splitlines()]
     assert [line for line in lines if not STATEMENT.fullmatch(line)] == []
     assert sum(line.endswith("{") for line in lines) == lines.count("}")
@@ -345,12 +348,12 @@ def test_graph_is_dot(run_opt) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="file names are bytes")
 @pytest.mark.parametrize("emit", ["html", "dot", "json"])
-def test_file_name_that_is_not_utf8(emit, run_opt, tmp_path):
+def test_file_name_that_is_not_utf8(emit, tmp_path):
     """A page is UTF-8 all the same; the name's stray byte is shown as U+FFFD."""
     path, target = tmp_path / os.fsdecode(b"a\xff.vyre"), tmp_path / os.fsdecode(b"out\xfe")
     path.write_text(PROGRAMS)
     for to in ((), ("-o", target)):
-        ran = run_opt(path, f"--emit={emit}", *to)
+        ran = call_opt(path, f"--emit={emit}", *to)
         assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout == ""
     if emit == "html":

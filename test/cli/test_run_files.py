@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 from support.quick import quick
+from support.tools_inside import call_opt, call_run
 
 PROGRAM = """vyre 1
 
@@ -34,15 +35,15 @@ ELEMENTS = {
 
 @pytest.mark.parametrize("dtype", quick(ELEMENTS, keep=3))
 @pytest.mark.parametrize("suffix", quick([".npy", ".bin"]))
-def test_elements_pass_unchanged(dtype, suffix, run_run, tmp_path):
+def test_elements_pass_unchanged(dtype, suffix, tmp_path):
     array, shown = ELEMENTS[dtype]
     source, target = tmp_path / f"x{suffix}", tmp_path / f"y{suffix}"
     np.save(source, array) if suffix == ".npy" else array.tofile(source)
     text = PROGRAM.format(dtype)
-    ran = run_run("-", "--in", f"x={source}", "--out", f"y={target}", text=text)
+    ran = call_run("-", "--in", f"x={source}", "--out", f"y={target}", text=text)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
     assert target.read_bytes() == source.read_bytes()
-    summary = run_run("-", "--in", f"x={source}", "--check-against=ref", text=text).stdout
+    summary = call_run("-", "--in", f"x={source}", "--check-against=ref", text=text).stdout
     assert summary.startswith(f"@y : {dtype}[4] = {shown} (blake3 ")
 
 
@@ -65,14 +66,14 @@ def test_elements_pass_unchanged(dtype, suffix, run_run, tmp_path):
         (["--in", "x=DIR/x.bin", "--out", "y=DIR/none/y.npy"], "cannot write DIR/none/y.npy"),
     ],
 )
-def test_mistakes(args, message, run_run, tmp_path):
+def test_mistakes(args, message, tmp_path):
     (tmp_path / "text.npy").write_text("1 2 3")
     np.save(tmp_path / "objects.npy", np.array([None, {}]), allow_pickle=True)
     np.save(tmp_path / "ints.npy", np.arange(4))
     (tmp_path / "three.bin").write_bytes(b"abc")
     np.arange(4, dtype="f4").tofile(tmp_path / "x.bin")
     paths = [arg.replace("DIR", str(tmp_path)) for arg in args]
-    ran = run_run("-", *paths, text=PROGRAM.format("f32"))
+    ran = call_run("-", *paths, text=PROGRAM.format("f32"))
     assert (ran.returncode, ran.stdout) == (1, "")
     assert message.replace("DIR", str(tmp_path)) in ran.stderr
     assert "Traceback" not in ran.stderr
@@ -118,10 +119,10 @@ def test_comparison_says_what_it_compared():
     )
 
 
-def test_check_against_says_that_all_is_equal(run_run, tmp_path):
+def test_check_against_says_that_all_is_equal(tmp_path):
     np.arange(4, dtype="f4").tofile(tmp_path / "x.bin")
     text = PROGRAM.format("f32")
-    ran = run_run("-", "--in", f"x={tmp_path}/x.bin", "--check-against=ref", text=text)
+    ran = call_run("-", "--in", f"x={tmp_path}/x.bin", "--check-against=ref", text=text)
     assert ran.stderr == "check: cpu and ref agree\n  @y : f32, 4 values: equal in every bit\n"
 
 
@@ -153,24 +154,24 @@ def places(stderr):
     return [(int(place.split(":")[1]), message) for place, _, message in heads]
 
 
-def test_all_that_is_missing_is_said_in_one_run(run_run, run_opt):
+def test_all_that_is_missing_is_said_in_one_run():
     """Constants of all programs, then inputs and lengths; a name that several programs have is one error."""
-    ran = run_run("-", text=SEVERAL)
+    ran = call_run("-", text=SEVERAL)
     assert places(ran.stderr) == [
         (6, "program @p: spec @k has no default; pass --spec k=VALUE"),
         (7, "program @p: spec @scale has no default; pass --spec scale=VALUE"),
         (11, "program @q: spec @flag has no default; pass --spec flag=VALUE"),
     ]
     assert "<stdin>:10:8: note: and here" in ran.stderr
-    ran = run_run("-", "--spec=k=1", "--spec=scale=x", "--spec=other=1", text=SEVERAL)
+    ran = call_run("-", "--spec=k=1", "--spec=scale=x", "--spec=other=1", text=SEVERAL)
     assert [line for line, _ in places(ran.stderr)] == [7, 2, 11]
-    ran = run_run("-", "--spec=k=1", "--spec=scale=2", "--spec=flag=true", "--len=y=4", text=SEVERAL)
+    ran = call_run("-", "--spec=k=1", "--spec=scale=2", "--spec=flag=true", "--len=y=4", text=SEVERAL)
     assert places(ran.stderr) == [
         (14, "pipeline @main reads @x : f32[?], which nothing gives; pass --in x=FILE"),
         (16, "buffer @z has an open size: pass --len z=N, or its contents with --in"),
     ]
     for form in ("--emit=ptx", "--emit=llvm", "--emit=asm"):
-        ran = run_opt(form, text=SEVERAL)
+        ran = call_opt(form, text=SEVERAL)
         assert [line for line, _ in places(ran.stderr)] == [6, 7, 10, 11]
         assert "help: give it one with --spec flag=VALUE, or a default" in ran.stderr
 
@@ -261,23 +262,23 @@ pipeline @twice {
 """
 
 
-def test_a_pipeline_through_files(run_run, tmp_path):
+def test_a_pipeline_through_files(tmp_path):
     """The only pipeline of a file is what runs; what the host reads is an output as any other."""
     source, y, t = (tmp_path / name for name in ("x.bin", "y.npy", "t.bin"))
     source.write_bytes(b"abcdefgh")
-    ran = run_run("-", "--in", f"x={source}", "--out", f"y={y}", "--out", f"t={t}", text=PIPELINE)
+    ran = call_run("-", "--in", f"x={source}", "--out", f"y={y}", "--out", f"t={t}", text=PIPELINE)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
     assert np.load(y).tobytes() == t.read_bytes() == b"abcdefgh"
-    shown = run_run("-", "--in", f"x={source}", "--target=ref", text=PIPELINE).stdout
+    shown = call_run("-", "--in", f"x={source}", "--target=ref", text=PIPELINE).stdout
     assert [line.partition(" ")[0] for line in shown.splitlines()] == ["@t", "@y"]
 
 
-def test_summaries_leave_an_output_on_stdout_alone(run_run, tmp_path):
+def test_summaries_leave_an_output_on_stdout_alone(tmp_path):
     """They go to stderr where stdout has the bytes of an output."""
     source = tmp_path / "x.bin"
     source.write_bytes(b"abcdefgh")
     text = PIPELINE.replace("(@t, @y)\n", "(@t, @y)\n  launch @copy grid(2) (@y, @t)\n")
-    ran = run_run("-", "--in", f"x={source}", "--out", "y=-", text=text)
+    ran = call_run("-", "--in", f"x={source}", "--out", "y=-", text=text)
     assert (ran.returncode, ran.stdout) == (0, "abcdefgh")
     assert [line.partition(" = ")[0] for line in ran.stderr.splitlines()] == [
         "host_read @t : u8[8]",
@@ -285,10 +286,10 @@ def test_summaries_leave_an_output_on_stdout_alone(run_run, tmp_path):
     ]
 
 
-def test_a_grid_for_a_pipeline_is_a_wrong_command_line(run_run, tmp_path):
+def test_a_grid_for_a_pipeline_is_a_wrong_command_line(tmp_path):
     source = tmp_path / "x.bin"
     source.write_bytes(b"abcdefgh")
-    ran = run_run("-", "--in", f"x={source}", "--grid=2", text=PIPELINE)
+    ran = call_run("-", "--in", f"x={source}", "--grid=2", text=PIPELINE)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.startswith("<stdin>:15:3: error: --grid=2 is for programs: pipeline @twice gives each")
 
@@ -347,23 +348,23 @@ def test_a_comparison_takes_no_more_memory_than_its_limit(monkeypatch):
         b"{'descr': '<f4', 'fortran_order': False, 'shape': (" + b"9" * 3000 + b",)}",
     ],
 )
-def test_a_damaged_npy_file(head, run_run, tmp_path):
+def test_a_damaged_npy_file(head, tmp_path):
     """One message, whatever NumPy raises for it."""
     (tmp_path / "p.vyre").write_text(PROGRAM.format("f32"))
     is_bare = not head.startswith(b"{")
     content = head if is_bare else b"\x93NUMPY\1\0" + len(head).to_bytes(2, "little") + head + bytes(4)
     (tmp_path / "x.npy").write_bytes(content)
-    done = run_run(str(tmp_path / "p.vyre"), "--in", f"x={tmp_path / 'x.npy'}")
+    done = call_run(str(tmp_path / "p.vyre"), "--in", f"x={tmp_path / 'x.npy'}")
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: --in x: {tmp_path / 'x.npy'} is not a .npy file of numbers: ")
     assert done.stderr.count("\n") == 1
     assert len(done.stderr) < 1000
 
 
-def test_an_archive_with_the_name_of_an_array(run_run, tmp_path):
+def test_an_archive_with_the_name_of_an_array(tmp_path):
     (tmp_path / "p.vyre").write_text(PROGRAM.format("f32"))
     with open(tmp_path / "x.npy", "wb") as file:
         np.savez(file, x=np.ones(4, np.float32))
-    done = run_run(str(tmp_path / "p.vyre"), "--in", f"x={tmp_path / 'x.npy'}")
+    done = call_run(str(tmp_path / "p.vyre"), "--in", f"x={tmp_path / 'x.npy'}")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "does not begin as one" in done.stderr

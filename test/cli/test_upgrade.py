@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
+from support.tools_inside import call_opt
 
 from vyre_opt import fingerprint, parse
 
@@ -101,78 +101,79 @@ program @kept workgroup(64) {
 """
 
 
-def upgraded(run_opt: Any, text: str, tmp_path: Path) -> str:
+def upgraded(text: str, tmp_path: Path) -> str:
     (tmp_path / "old.vyre").write_text(text)
-    done = run_opt("--upgrade", tmp_path / "old.vyre")
+    done = call_opt("--upgrade", tmp_path / "old.vyre")
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return done.stdout
 
 
-def test_constants_go_where_they_are_used(run_opt: Any, tmp_path: Path) -> None:
+def test_constants_go_where_they_are_used(tmp_path: Path) -> None:
     """As they were written, 0xff as that; comments, layout and strings stay; a second time nothing changes."""
-    text = upgraded(run_opt, OLD, tmp_path)
+    text = upgraded(OLD, tmp_path)
     assert text == NEW
     assert fingerprint(parse(text)) == fingerprint(parse(OLD))
-    assert upgraded(run_opt, text, tmp_path) == text
+    assert upgraded(text, tmp_path) == text
 
 
-def test_comments_within_a_constant_stay(run_opt: Any, tmp_path: Path) -> None:
+def test_comments_within_a_constant_stay(tmp_path: Path) -> None:
     """Though the constant spans several lines and goes; its value is read without them."""
-    text = upgraded(run_opt, COMMENTED, tmp_path)
+    text = upgraded(COMMENTED, tmp_path)
     assert text == COMMENTED_NEW
     assert fingerprint(parse(text)) == fingerprint(parse(COMMENTED))
 
 
 @pytest.mark.parametrize("space", [" ", "\n    ", " // 16\n"])
-def test_constants_in_the_generic_form(run_opt: Any, space: str, tmp_path: Path) -> None:
+def test_constants_in_the_generic_form(space: str, tmp_path: Path) -> None:
     """All of such a constant goes: its attributes and its types too."""
     text = "vyre 1\n\nfunc @f(%x : u32) -> u32 {\n  CONST\n  %y = add %x, %value : u32\n  yield %y\n}\n"
     written = f'%value = "const"(){space}{{value = 0x10}}{space}: () -> (u32)'
     comments = ["  // 16\n", "// 16\n"] if "//" in space else []
     after = text.replace("vyre 1", "vyre 2").replace("  CONST\n", "".join(comments)).replace("%value", "0x10")
-    assert upgraded(run_opt, text.replace("CONST", written), tmp_path) == after
+    assert upgraded(text.replace("CONST", written), tmp_path) == after
 
 
-def test_line_ends_stay(run_opt: Any, tmp_path: Path) -> None:
+def test_line_ends_stay(tmp_path: Path) -> None:
     """Also where a file mixes them."""
     old = OLD.replace("\n", "\r\n").replace("// aligned\r\n", "// aligned\n")
     new = NEW.replace("\n", "\r\n").replace("// aligned\r\n", "// aligned\n")
     (tmp_path / "old.vyre").write_bytes(f"{old}// -----\r\n{old}".encode())
     assert (
-        run_opt("--upgrade", "--split-input-file", "old.vyre", "-o", "new.vyre", cwd=tmp_path).returncode == 0
+        call_opt("--upgrade", "--split-input-file", "old.vyre", "-o", "new.vyre", cwd=tmp_path).returncode
+        == 0
     )
     assert (tmp_path / "new.vyre").read_bytes() == f"{new}// -----\r\n{new}".encode()
 
 
-def test_what_needs_its_name_keeps_it(run_opt: Any, tmp_path: Path) -> None:
+def test_what_needs_its_name_keeps_it(tmp_path: Path) -> None:
     """A bound, an index of another type, what is printed, a list for several ops, and where no type is written."""
-    assert upgraded(run_opt, KEPT, tmp_path) == KEPT.replace("vyre 1", "vyre 2")
+    assert upgraded(KEPT, tmp_path) == KEPT.replace("vyre 1", "vyre 2")
 
 
-def test_a_file_of_several_texts(run_opt: Any, tmp_path: Path) -> None:
+def test_a_file_of_several_texts(tmp_path: Path) -> None:
     """Each part by itself; the markers, and comments between them, stay."""
     text = f"// RUN: it\n// -----\n{OLD}// -----\n{NEW}"
     (tmp_path / "all.vyre").write_text(text)
-    done = run_opt("--upgrade", "--split-input-file", tmp_path / "all.vyre")
+    done = call_opt("--upgrade", "--split-input-file", tmp_path / "all.vyre")
     assert done.stdout == f"// RUN: it\n// -----\n{NEW}// -----\n{NEW}"
 
 
-def test_a_wrong_text_stays_as_it_is(run_opt: Any, tmp_path: Path) -> None:
+def test_a_wrong_text_stays_as_it_is(tmp_path: Path) -> None:
     """Exit 1 and the place of the error; the file that was to be replaced is not touched."""
     path = tmp_path / "x.vyre"
     path.write_text(OLD.replace("%v, %gain", "%v, %no_gain"))
     before = path.read_bytes()
-    done = run_opt("--upgrade", path, "-o", path)
+    done = call_opt("--upgrade", path, "-o", path)
     assert done.returncode == 1
     assert "x.vyre:19:20: error: %no_gain is not defined" in done.stderr
     assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("option", ["--pass=cse", "-O", "--emit=json", "--print-generic", "--spec=k=1"])
-def test_it_is_for_texts_alone(run_opt: Any, option: str, tmp_path: Path) -> None:
+def test_it_is_for_texts_alone(option: str, tmp_path: Path) -> None:
     """What asks for the module beside it is a wrong command line."""
     (tmp_path / "old.vyre").write_text(OLD)
-    done = run_opt("--upgrade", option, tmp_path / "old.vyre")
+    done = call_opt("--upgrade", option, tmp_path / "old.vyre")
     assert done.returncode == 2
     assert "--upgrade changes the text alone" in done.stderr

@@ -1,6 +1,7 @@
 """--verify-diagnostics fails for each way in which a text and its messages can disagree."""
 
 import pytest
+from support.tools_inside import call_opt
 
 HEAD = "vyre 1\nprogram @p workgroup(1) {\n"
 
@@ -31,8 +32,8 @@ HEAD = "vyre 1\nprogram @p workgroup(1) {\n"
         ("%x = lane_id // expected-error {typo}\n", ["not an expectation"]),
     ],
 )
-def test_mismatch(body, messages, run_opt):
-    ran = run_opt("--verify-diagnostics", text=f"{HEAD}{body}}}\n")
+def test_mismatch(body, messages):
+    ran = call_opt("--verify-diagnostics", text=f"{HEAD}{body}}}\n")
     assert ran.returncode == 1
     for message in messages:
         assert message in ran.stderr
@@ -51,19 +52,19 @@ def test_mismatch(body, messages, run_opt):
         '%x = lane_id\n"expected-error {{not in a comment}}"() : () -> () // expected-error {{}}\n',
     ],
 )
-def test_match(body, run_opt):
-    ran = run_opt("--verify-diagnostics", text=f"{HEAD}{body}}}\n")
+def test_match(body):
+    ran = call_opt("--verify-diagnostics", text=f"{HEAD}{body}}}\n")
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
-def test_a_message_without_a_place_is_expected_as_unknown(run_opt):
+def test_a_message_without_a_place_is_expected_as_unknown():
     text = "vyre 1\n// expected-error @unknown {{no program has a spec @k}}\n"
-    assert run_opt("--verify-diagnostics", "--spec=k=1", text=text).returncode == 0
-    assert run_opt("--verify-diagnostics", text=text).returncode == 1
+    assert call_opt("--verify-diagnostics", "--spec=k=1", text=text).returncode == 0
+    assert call_opt("--verify-diagnostics", text=text).returncode == 1
 
 
-def test_a_message_about_another_text_is_expected_as_unknown(run_opt):
+def test_a_message_about_another_text_is_expected_as_unknown():
     """Its line says nothing of this one."""
     text = 'vyre 2\n// expected-error @unknown {{%c is u32, not bool}}\nprogram @p workgroup(64) {\n  %c = const 1 : u32 loc("other.vyre":4:3)\n  if %c {\n    barrier subgroup\n  } loc("other.vyre":5:3)\n} loc("other.vyre":3:9)\n// expected-note @unknown {{%c is defined here}}\n'
-    ran = run_opt("--verify-diagnostics", text=text)
+    ran = call_opt("--verify-diagnostics", text=text)
     assert (ran.returncode, ran.stderr) == (0, "")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.each import each
 
 import vyre_opt
 from vyre_opt import LaunchFusionError, LaunchFusionGroup, LaunchFusionPlan, LaunchFusionStage
@@ -39,44 +40,50 @@ def test_numpy_numbers_become_ints() -> None:
     assert stages[0] == LaunchFusionStage(1, 7, 2**31, 2**31, 2**31, False)
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"input_bytes": -1}, "stage 1: input_bytes is -1; bytes are counted from 0"),
-        ({"output_bytes": 1 << 64}, "stage 1: output_bytes is 18446744073709551616"),
-        ({"scratch_bytes": 1.5}, "stage 1: scratch_bytes is 1.5, which is not an integer"),
-        ({"scratch_bytes": True}, "scratch_bytes is True, which is not an integer"),
-        ({"id": "a"}, "a stage's id is 'a', which is not an integer"),
-        ({"layout_hash": None}, "a stage's layout_hash is None"),
-        (
-            {"requires_host_materialization": "no"},
-            "requires_host_materialization is 'no'; it is True or False",
-        ),
-        ({"requires_host_materialization": None}, "requires_host_materialization is None"),
-    ],
-)
-def test_what_is_no_stage(change: dict[str, Any], said: str) -> None:
-    good = dict.fromkeys(FIELDS[LaunchFusionStage].split(), 1)
-    with pytest.raises(LaunchFusionError) as caught:
-        LaunchFusionStage(**{**good, **change})
-    assert said in str(caught.value)
+NO_STAGES = [
+    ({"input_bytes": -1}, "stage 1: input_bytes is -1; bytes are counted from 0"),
+    ({"output_bytes": 1 << 64}, "stage 1: output_bytes is 18446744073709551616"),
+    ({"scratch_bytes": 1.5}, "stage 1: scratch_bytes is 1.5, which is not an integer"),
+    ({"scratch_bytes": True}, "scratch_bytes is True, which is not an integer"),
+    ({"id": "a"}, "a stage's id is 'a', which is not an integer"),
+    ({"layout_hash": None}, "a stage's layout_hash is None"),
+    (
+        {"requires_host_materialization": "no"},
+        "requires_host_materialization is 'no'; it is True or False",
+    ),
+    ({"requires_host_materialization": None}, "requires_host_materialization is None"),
+]
+
+
+def test_what_is_no_stage() -> None:
+    def check(case: tuple[dict[str, Any], str]) -> None:
+        change, said = case
+        good = dict.fromkeys(FIELDS[LaunchFusionStage].split(), 1)
+        with pytest.raises(LaunchFusionError) as caught:
+            LaunchFusionStage(**{**good, **change})
+        assert said in str(caught.value)
+
+    each(NO_STAGES, check)
+
+
+NO_PLANS = [
+    ([], -1, "max_group_bytes is -1"),
+    ([], 1.0, "max_group_bytes is 1.0, which is not an integer"),
+    ([], True, "max_group_bytes is True"),
+    (None, 1, "stages are a sequence of LaunchFusionStage, not a NoneType"),
+    ([{"id": 1}], 1, "stage 0 of the line is a dict, no LaunchFusionStage"),
+]
 
 
 @pytest.mark.parametrize("strategy", ["greedy", "optimal"])
-@pytest.mark.parametrize(
-    ("stages", "budget", "said"),
-    [
-        ([], -1, "max_group_bytes is -1"),
-        ([], 1.0, "max_group_bytes is 1.0, which is not an integer"),
-        ([], True, "max_group_bytes is True"),
-        (None, 1, "stages are a sequence of LaunchFusionStage, not a NoneType"),
-        ([{"id": 1}], 1, "stage 0 of the line is a dict, no LaunchFusionStage"),
-    ],
-)
-def test_what_is_no_plan(stages: Any, budget: Any, said: str, strategy: str) -> None:
-    with pytest.raises(LaunchFusionError) as caught:
-        plan(stages, budget, strategy)
-    assert said in str(caught.value)
+def test_what_is_no_plan(strategy: str) -> None:
+    def check(case: tuple[Any, Any, str]) -> None:
+        stages, budget, said = case
+        with pytest.raises(LaunchFusionError) as caught:
+            plan(stages, budget, strategy)
+        assert said in str(caught.value)
+
+    each(NO_PLANS, check)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +103,7 @@ def test_kinds_of_error(kind: str, fields: dict[str, Any]) -> None:
     assert issubclass(cls, ValueError)
     error = cls(**fields)
     again = pickle.loads(pickle.dumps(error))
-    for each in (error, again):
-        assert {name: getattr(each, name) for name in fields} == fields
-        assert all(str(value) in str(each) for value in fields.values())
-        assert len(str(each)) > 40, "what is wrong, and what to do"
+    for one in (error, again):
+        assert {name: getattr(one, name) for name in fields} == fields
+        assert all(str(value) in str(one) for value in fields.values())
+        assert len(str(one)) > 40, "what is wrong, and what to do"

@@ -7,6 +7,7 @@ from string import Template
 import numpy as np
 import pytest
 from support.certifying import decisions_of
+from support.quick import quick
 
 from vyre_opt import PassManager, parse, run
 
@@ -70,8 +71,13 @@ def _is_same(text: str) -> None:
         np.testing.assert_array_equal(run(text, [x], target=target, passes="default")["y"], x)
 
 
-@pytest.mark.parametrize("tile", [OWN, OF_WORKGROUP])
-@pytest.mark.parametrize(("first", "second"), WAYS)
+TILES = (OWN, OF_WORKGROUP)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "tile"),
+    quick([(*way, TILES[(k + shift) % 2]) for shift in (1, 0) for k, way in enumerate(WAYS)], keep=3),
+)
 def test_tiles_of_the_own_workgroup_are_handed_over_in_one_launch(first: str, second: str, tile: str) -> None:
     """Whichever subgroup wrote a tile, its lanes move elements for each other, so a barrier of the workgroup parts the two."""
     text = _pipeline(first, second, tile)

@@ -10,6 +10,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.quick import quick
 
 from vyre_opt import LaunchFusionError, LaunchFusionStage, plan_launch_fusion
 from vyre_opt.fusion.partition import Span, group_starts
@@ -77,10 +78,14 @@ FIELDS = st.tuples(
 )
 
 
-@given(st.lists(FIELDS, max_size=9), st.integers(30, 90))
-@settings(max_examples=300, deadline=None)
-def test_best_of_all_partitions(draws: list[tuple[int, int, int, int, bool]], budget: int) -> None:
+@pytest.mark.parametrize("examples", quick([60, 300]))
+def test_best_of_all_partitions(examples: int) -> None:
     """Fewest launches, then fewest bytes, then the longest leading groups; and its figures are right."""
+    check = given(st.lists(FIELDS, max_size=9), st.integers(30, 90))(check_best_of_all)
+    settings(max_examples=examples, deadline=None)(check)()
+
+
+def check_best_of_all(draws: list[tuple[int, int, int, int, bool]], budget: int) -> None:
     stages = line(draws)
     count = len(stages)
     legal = [
@@ -163,10 +168,14 @@ def test_sums_beyond_u64() -> None:
 # --- group_starts with spans of any length ------------------------------------------------
 
 
-@given(st.integers(1, 9), st.randoms(use_true_random=False))
-@settings(max_examples=300, deadline=None)
-def test_long_spans(count: int, rng: random.Random) -> None:
+@pytest.mark.parametrize("examples", quick([60, 300]))
+def test_long_spans(examples: int) -> None:
     """Spans over many stages and windows of any shape, against every partition."""
+    check = given(st.integers(1, 9), st.randoms(use_true_random=False))(check_long_spans)
+    settings(max_examples=examples, deadline=None)(check)()
+
+
+def check_long_spans(count: int, rng: random.Random) -> None:
     earliest, at = [], 0
     for j in range(count):
         at = max(at, rng.randint(max(0, j - 5), j)) if rng.random() < 0.7 else at
@@ -187,7 +196,7 @@ def test_long_spans(count: int, rng: random.Random) -> None:
     assert group_starts(earliest, spans) == [-s for s in best[2][::-1]]
 
 
-@pytest.mark.parametrize("reach", [2, 40, 3000])
+@pytest.mark.parametrize("reach", quick([3000, 2, 40], keep=2))
 def test_time_grows_with_the_line_and_not_its_square(reach: int) -> None:
     """Windows of half the line and spans that end all over them: what a scan of the window chokes on."""
     rng = random.Random(reach)

@@ -6,8 +6,9 @@ from fractions import Fraction
 from math import prod
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.quick import quick
 
 from vyre_opt.fusion import power_compare
 from vyre_opt.fusion.power_compare import is_within_power, product
@@ -25,17 +26,17 @@ def test_equal_and_nearly_equal(factors: list[int]) -> None:
     assert not is_within_power(factors, base - TINY, 40)
 
 
-@given(
-    st.lists(st.integers(1, 99), min_size=1, max_size=12),
-    st.fractions(Fraction(1, 9), 99, max_denominator=60),
-    st.booleans(),
-)
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_intervals_round_outwards(
-    monkeypatch: pytest.MonkeyPatch, factors: list[int], base: Fraction, is_close: bool
-) -> None:
+@pytest.mark.parametrize("examples", quick([80, 400]))
+def test_intervals_round_outwards(monkeypatch: pytest.MonkeyPatch, examples: int) -> None:
     """At 6 bits rounding shows in almost every product; an interval too narrow would decide wrong."""
     monkeypatch.setattr(power_compare, "PRECISION", 6)
+    factors = st.lists(st.integers(1, 99), min_size=1, max_size=12)
+    bases = st.fractions(Fraction(1, 9), 99, max_denominator=60)
+    check = given(factors, bases, st.booleans())(check_decision)
+    settings(max_examples=examples, deadline=None)(check)()
+
+
+def check_decision(factors: list[int], base: Fraction, is_close: bool) -> None:
     if is_close:  # a base about the geometric mean
         base = Fraction(round(100 * prod(factors) ** (1 / len(factors))), 100)
     exact = prod(factors) <= base ** len(factors)

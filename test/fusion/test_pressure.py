@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.each import each
 
 from vyre_opt import BackendError, BadInputs, Scratch, fusion_pressure, pressure_of, should_fuse_chain
 
@@ -30,40 +31,42 @@ class Answers:
         return self.outputs(len(inputs[2])) if self.outputs else [np.zeros(len(inputs[2]), np.uint32)]
 
 
-@pytest.mark.parametrize(
-    "ranks",
-    [
-        [-1],
-        [1, True],
-        [2.0],
-        [U32 + 1],
-        ["4"],
-        [None],
-        np.array([2.0]),
-        np.array([-3]),
-        np.array([True]),
-        np.array([[2, 3]]),
-        np.array([1 << 32]),
-        "44",
-        b"44",
-        {3: 4},
-        7,
-        None,
-    ],
-    ids=repr,
-)
-def test_what_is_no_rank(ranks: Any) -> None:
+NO_RANKS = [
+    [-1],
+    [1, True],
+    [2.0],
+    [U32 + 1],
+    ["4"],
+    [None],
+    np.array([2.0]),
+    np.array([-3]),
+    np.array([True]),
+    np.array([[2, 3]]),
+    np.array([1 << 32]),
+    "44",
+    b"44",
+    {3: 4},
+    7,
+    None,
+]
+
+
+def test_what_is_no_rank() -> None:
     """Refused before a dispatch, by all three functions alike, in one line."""
-    backend = Answers()
-    for ask in (
-        lambda: fusion_pressure(ranks, dispatcher=backend),
-        lambda: should_fuse_chain(ranks, 2.0),
-        lambda: pressure_of(ranks),
-    ):
-        with pytest.raises(BadInputs, match=r"ranks? ") as caught:
-            ask()
-        assert "\n" not in str(caught.value)
-    assert backend.calls == 0
+
+    def check(ranks: Any) -> None:
+        backend = Answers()
+        for ask in (
+            lambda: fusion_pressure(ranks, dispatcher=backend),
+            lambda: should_fuse_chain(ranks, 2.0),
+            lambda: pressure_of(ranks),
+        ):
+            with pytest.raises(BadInputs, match=r"ranks? ") as caught:
+                ask()
+            assert "\n" not in str(caught.value)
+        assert backend.calls == 0
+
+    each(NO_RANKS, check, repr)
 
 
 @pytest.mark.parametrize(
@@ -91,25 +94,29 @@ def test_at_the_limits(ranks: list[int]) -> None:
     assert fusion_pressure(ranks) == math.prod(ranks)
 
 
-@pytest.mark.parametrize(
-    ("outputs", "what"),
-    [
-        (lambda n: [np.zeros(n - 1, np.uint32)], "0 elements instead of 1"),
-        (lambda n: [np.zeros(n + 1, np.uint32)], "2 elements instead of 1"),
-        (lambda n: [b"\0" * (4 * n + 1)], "5 bytes instead of 4"),
-        (lambda n: [b""], "0 bytes instead of 4"),
-        (lambda n: [], "0 outputs"),
-        (lambda n: [np.zeros(n, np.uint32)] * 2, "2 outputs"),
-        (lambda n: None, "NoneType"),
-        (lambda n: [None] * n, "object elements"),
-        (lambda n: [np.zeros(n, np.float32)], "float32 elements"),
-        (lambda n: [np.full(n, -1)], "not u32 numbers"),
-    ],
-)
-def test_outputs_that_are_not_the_steps(outputs: Any, what: str) -> None:
+WRONG_OUTPUTS = [
+    (lambda n: [np.zeros(n - 1, np.uint32)], "0 elements instead of 1"),
+    (lambda n: [np.zeros(n + 1, np.uint32)], "2 elements instead of 1"),
+    (lambda n: [b"\0" * (4 * n + 1)], "5 bytes instead of 4"),
+    (lambda n: [b""], "0 bytes instead of 4"),
+    (lambda n: [], "0 outputs"),
+    (lambda n: [np.zeros(n, np.uint32)] * 2, "2 outputs"),
+    (lambda n: None, "NoneType"),
+    (lambda n: [None] * n, "object elements"),
+    (lambda n: [np.zeros(n, np.float32)], "float32 elements"),
+    (lambda n: [np.full(n, -1)], "not u32 numbers"),
+]
+
+
+def test_outputs_that_are_not_the_steps() -> None:
     """Short, missing, long or of another type: the backend is at fault, not the caller."""
-    with pytest.raises(BackendError, match=what):
-        fusion_pressure([1], dispatcher=Answers(outputs))
+
+    def check(case: tuple[Any, str]) -> None:
+        outputs, what = case
+        with pytest.raises(BackendError, match=what):
+            fusion_pressure([1], dispatcher=Answers(outputs))
+
+    each(WRONG_OUTPUTS, check)
 
 
 @pytest.mark.parametrize("value", ["gpu", None, 3])
@@ -134,35 +141,41 @@ def test_scratch_is_kept() -> None:
     assert fusion_pressure([256, 256], scratch=scratch) == 65536
 
 
-@pytest.mark.parametrize(
-    "threshold", [0, 0.0, -0.0, -1.5, math.nan, -math.inf, Fraction(-1, 3), True, "4", None, 1j]
-)
-@pytest.mark.parametrize("ranks", [[], [4]])
-def test_what_is_no_threshold(threshold: Any, ranks: list[int]) -> None:
-    with pytest.raises(BadInputs, match="threshold_per_link is"):
-        should_fuse_chain(ranks, threshold)
+NO_THRESHOLDS = [0, 0.0, -0.0, -1.5, math.nan, -math.inf, Fraction(-1, 3), True, "4", None, 1j]
 
 
-@pytest.mark.parametrize(
-    ("ranks", "threshold", "fuse"),
-    [
-        ([4, 4], 4, True),
-        ([4, 4], np.nextafter(4.0, 0), False),
-        ([2, 8], 4.0, True),
-        ([0, 16], 4.0, True),  # a zero rank is no factor, but a link
-        ([0, 17], 4.0, False),
-        ([0, 0], 1.0, True),
-        ([0, 0], 0.5, False),
-        ([U32] * 9, math.inf, True),
-        ([1], 5e-324, False),
-        ([U32], 10**400, True),
-        ([U32] * 3, np.float32(4294967295), True),  # rounds to 2^32
-        ([10, 10, 10], Fraction(10), True),
-        ([10, 10, 10], Fraction(10**30 - 1, 10**29), False),
-    ],
-)
-def test_decisions_at_the_edge(ranks: list[int], threshold: Any, fuse: bool) -> None:
-    assert should_fuse_chain(ranks, threshold) is fuse
+def test_what_is_no_threshold() -> None:
+    def check(threshold: Any) -> None:
+        for ranks in ([], [4]):
+            with pytest.raises(BadInputs, match="threshold_per_link is"):
+                should_fuse_chain(ranks, threshold)
+
+    each(NO_THRESHOLDS, check, repr)
+
+
+EDGES = [
+    ([4, 4], 4, True),
+    ([4, 4], np.nextafter(4.0, 0), False),
+    ([2, 8], 4.0, True),
+    ([0, 16], 4.0, True),  # a zero rank is no factor, but a link
+    ([0, 17], 4.0, False),
+    ([0, 0], 1.0, True),
+    ([0, 0], 0.5, False),
+    ([U32] * 9, math.inf, True),
+    ([1], 5e-324, False),
+    ([U32], 10**400, True),
+    ([U32] * 3, np.float32(4294967295), True),  # rounds to 2^32
+    ([10, 10, 10], Fraction(10), True),
+    ([10, 10, 10], Fraction(10**30 - 1, 10**29), False),
+]
+
+
+def test_decisions_at_the_edge() -> None:
+    def check(case: tuple[list[int], Any, bool]) -> None:
+        ranks, threshold, fuse = case
+        assert should_fuse_chain(ranks, threshold) is fuse
+
+    each(EDGES, check)
 
 
 RANKS = st.lists(st.one_of(st.integers(0, 40), st.integers(0, U32)), min_size=1, max_size=40)

@@ -50,7 +50,7 @@ def test_case(on: Callable[[str], Dispatcher], target: str, case: KernelCase) ->
     assert not what, what
 
 
-@pytest.mark.parametrize("case", WAITING, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", quick(WAITING, lambda case: case.kernel, 4), ids=lambda case: case.name)
 @pytest.mark.parametrize("target", ["ref", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_workgroups_that_wait_for_later_ones(
     on: Callable[[str], Dispatcher], target: str, case: KernelCase
@@ -59,7 +59,7 @@ def test_workgroups_that_wait_for_later_ones(
     assert not what, what
 
 
-@pytest.mark.parametrize("case", quick(CASES, lambda case: case.kernel, 10), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", quick(CASES, lambda case: case.kernel, 2), ids=lambda case: case.name)
 def test_each_program_verifies(case: KernelCase) -> None:
     """The kernels do not verify what they build: that would take a third of their time."""
     module = Module()

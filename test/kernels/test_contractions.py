@@ -34,7 +34,7 @@ def test_matrices_of_arrays(target: str) -> None:
         kernels.matvec_fixed(m, x[:2], dispatcher=target)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", quick(range(3)))
 def test_matrices_of_random_shapes(seed: int, target: str) -> None:
     """Against integers of Python, that have no width; long rows among them, which workgroups of a GPU share."""
     rng = np.random.default_rng(seed)
@@ -78,7 +78,12 @@ def test_wrong_contractions_of_several_vectors() -> None:
 
 
 @pytest.mark.parametrize(
-    "ranks", [(5,), (7, 3), (7, 3, 9, 1), (64, 64, 64, 64), (1, 40, 40, 33, 2), (525, 525, 525)]
+    "ranks",
+    quick(
+        [(5,), (64, 64, 64, 64), (7, 3, 9, 1), (525, 525, 525), (7, 3), (1, 40, 40, 33, 2)],
+        keep=3,
+        one_parameter=True,
+    ),
 )
 def test_prepared_chain(ranks: tuple[int, ...], target: str, rng: np.random.Generator) -> None:
     """A vector, or rows of vectors, as NumPy multiplies them; a chain keeps its own cores."""
@@ -101,7 +106,7 @@ def test_prepared_chain(ranks: tuple[int, ...], target: str, rng: np.random.Gene
     assert np.array_equal(out, chain(rows))
 
 
-@pytest.mark.parametrize("dtype", [np.uint32, np.int32])
+@pytest.mark.parametrize("dtype", quick([np.uint32, np.int32]))
 def test_prepared_chain_of_fixed_point(dtype: type, target: str, rng: np.random.Generator) -> None:
     """The bits of tt_chain, row by row."""
     cores = [rng.integers(-(2**18), 2**18, shape).astype(dtype) for shape in ((6, 50), (50, 50), (50, 3))]
@@ -197,16 +202,18 @@ def test_embedding_of_arrays(rng: np.random.Generator, target: str) -> None:
     np.testing.assert_allclose(rounded, whole[indices], rtol=0.05, atol=0.05)
 
 
-@pytest.mark.parametrize("bf16", [False, True])
+MERGED = (
+    ((3, 4, 5), (2, 3, 2), (20, 30), 2),
+    ((3, 4, 2, 3), (2, 2, 2, 2), (9, 20, 7), 2),
+    ((16, 16, 16, 16), (4, 4, 2, 2), (8, 8, 8), 3),
+    ((5, 6), (2, 2), (3,), 2),
+    ((30, 40, 50), (4, 4, 4), (2, 2), 3),
+)
+
+
 @pytest.mark.parametrize(
-    ("p", "q", "r", "stored"),
-    [
-        ((3, 4, 5), (2, 3, 2), (20, 30), 2),
-        ((3, 4, 2, 3), (2, 2, 2, 2), (9, 20, 7), 2),
-        ((16, 16, 16, 16), (4, 4, 2, 2), (8, 8, 8), 3),
-        ((5, 6), (2, 2), (3,), 2),
-        ((30, 40, 50), (4, 4, 4), (2, 2), 3),
-    ],
+    ("p", "q", "r", "stored", "bf16"),
+    quick([(*table, (k + shift) % 2 == 1) for shift in (0, 1) for k, table in enumerate(MERGED)], keep=3),
 )
 def test_table_of_merged_cores(
     rng: np.random.Generator,

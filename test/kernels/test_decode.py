@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import ahocorasick
 import numpy as np
 import pytest
+from support.each import each
 from support.quick import quick
 
 from vyre_opt import PassManager, kernels, parse, print_program
@@ -27,16 +28,20 @@ SIZES = [0, 1, 2, 3, 4, 5, 11, 12, 13, 33, 1000, 4097]
 ENCODE = {"base64": library.b64encode, "hex": lambda data: data.hex().encode(), "raw": bytes}
 
 
-@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("schedule", [DecodeSchedule(), DecodeSchedule(32, 4)])
-def test_base64(once: Once, size: int, schedule: DecodeSchedule) -> None:
+def test_base64(once: Once, schedule: DecodeSchedule) -> None:
     """Padded and not; any grid does all of it."""
-    data = random.Random(size).randbytes(size)
-    padded = library.b64encode(data)
-    for text in (padded, padded.rstrip(b"=")):
-        for grid in (decode_grid(schedule, len(text)), 3):
-            assert once(base64(schedule), [text, np.zeros(size, np.uint8)], grid).tobytes() == data
-        assert kernels.base64_decode(text, dispatcher="ref").tobytes() == data
+    program = base64(schedule)
+
+    def check(size: int) -> None:
+        data = random.Random(size).randbytes(size)
+        padded = library.b64encode(data)
+        for text in (padded, padded.rstrip(b"=")):
+            for grid in (decode_grid(schedule, len(text)), 3):
+                assert once(program, [text, np.zeros(size, np.uint8)], grid).tobytes() == data
+            assert kernels.base64_decode(text, dispatcher="ref").tobytes() == data
+
+    each(SIZES, check)
 
 
 def test_base64_of_every_character() -> None:
@@ -47,14 +52,17 @@ def test_base64_of_every_character() -> None:
     assert kernels.base64_decode("Q=JDQUJD==", dispatcher="ref").tobytes() == library.b64decode("QAJDQUJD")
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_hex(once: Once, size: int) -> None:
+def test_hex(once: Once) -> None:
     """Either case, and a last odd digit left out."""
-    data = random.Random(size).randbytes(size)
-    for text in (data.hex(), data.hex().upper() + "f"):
-        assert kernels.hex_decode(text, dispatcher="ref").tobytes() == data
-        schedule = DecodeSchedule(32, 8)
-        assert once(hex_text(schedule), [text.encode(), np.zeros(size, np.uint8)], 2).tobytes() == data
+    program = hex_text(DecodeSchedule(32, 8))
+
+    def check(size: int) -> None:
+        data = random.Random(size).randbytes(size)
+        for text in (data.hex(), data.hex().upper() + "f"):
+            assert kernels.hex_decode(text, dispatcher="ref").tobytes() == data
+            assert once(program, [text.encode(), np.zeros(size, np.uint8)], 2).tobytes() == data
+
+    each(SIZES, check)
 
 
 def test_hex_of_every_character() -> None:
@@ -104,21 +112,25 @@ def letters(size: int) -> bytes:
     return bytes(random.Random(size).choices(b"abc", k=size))
 
 
-@pytest.mark.parametrize("size", [1, 2, 31, 33, 1000, 14000])
 @pytest.mark.parametrize("table", quick(["u16", "u32"]))
-def test_dfa(once: Once, size: int, table: str) -> None:
-    text, automaton = letters(size), build_automaton(PATTERNS)
-    expected = reference.dfa(
-        np.frombuffer(text, np.uint8), automaton.table, automaton.accept, automaton.warmup
-    )
-    dtype = DataType.of(table)
+def test_dfa(once: Once, table: str) -> None:
+    automaton, dtype = build_automaton(PATTERNS), DataType.of(table)
     rows = automaton.table.astype({"u16": np.uint16, "u32": np.uint32}[table])
-    inputs = [text, rows, automaton.accept, np.zeros(size, np.uint32)]
-    for schedule in (DfaSchedule(), DfaSchedule(32, 24), DfaSchedule(64, 20, staged=True)):
-        program = dfa(automaton.warmup, dtype, schedule)
-        np.testing.assert_array_equal(once(program, inputs, dfa_grid(schedule, size)), expected)
+    schedules = DfaSchedule(), DfaSchedule(32, 24), DfaSchedule(64, 20, staged=True)
+    programs = [(dfa(automaton.warmup, dtype, schedule), schedule) for schedule in schedules]
     strided = dfa(automaton.warmup, dtype, DfaSchedule(32, 12, strided=True))
-    np.testing.assert_array_equal(once(strided, inputs, 3), expected)
+
+    def check(size: int) -> None:
+        text = letters(size)
+        expected = reference.dfa(
+            np.frombuffer(text, np.uint8), automaton.table, automaton.accept, automaton.warmup
+        )
+        inputs = [text, rows, automaton.accept, np.zeros(size, np.uint32)]
+        for program, schedule in programs:
+            np.testing.assert_array_equal(once(program, inputs, dfa_grid(schedule, size)), expected)
+        np.testing.assert_array_equal(once(strided, inputs, 3), expected)
+
+    each((1, 2, 31, 33, 1000, 14000), check)
 
 
 def test_dfa_without_warmup(once: Once) -> None:
@@ -181,15 +193,15 @@ def test_as_text_it_fuses_as_well() -> None:
     assert print_program(parsed) == print_program(module)
 
 
-@pytest.mark.parametrize("length", quick([31, 2, 65]))
+@pytest.mark.parametrize(("length", "step"), quick([(31, 5), (31, 1), (2, 1), (65, 1)]))
 def test_a_match_over_every_edge_at_every_offset(
-    on: Callable[[str], Dispatcher], target: str, length: int
+    on: Callable[[str], Dispatcher], target: str, length: int, step: int
 ) -> None:
     """A pattern that begins in one chunk or tile and ends in a later one, however far."""
     schedule = SearchSchedule(32, 12)
     pattern = bytes(range(1, length + 1))
     program = fused(decode_scan("base64", length - 1, schedule))
-    for over in range(length + 1):
+    for over in range(0, length + 1, step):
         text = bytearray(5 * schedule.tile)
         starts = [edge - over for edge in (72, schedule.tile, 3 * schedule.tile)]
         for start in starts:

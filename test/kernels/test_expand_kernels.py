@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.each import each
 from support.quick import quick
 
 from vyre_opt import PassManager, dispatcher, parse
@@ -83,10 +84,31 @@ def text_of(name: str, is_open: bool) -> str:
     return "\n".join(["vyre 2", "program @p workgroup(64) {", *lines, f"{name}({names}) {params}", "}"])
 
 
+FORMS = ((True, 3), (False, 1), (True, 1), (False, 3))
+"""Whether buffers have open sizes, and the grid."""
+IN_TURN = [*CASES][::2] + [*CASES][1::2]
+
+
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("is_open", quick([True, False]))
-@pytest.mark.parametrize("grid", quick([3, 1]))
+@pytest.mark.parametrize(("is_open", "grid"), quick(FORMS))
+@pytest.mark.parametrize("target", ["ref", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_programs(on: Callable[[str], Dispatcher], target: str, name: str, is_open: bool, grid: int) -> None:
+    expand_and_compare(on(target), name, is_open, grid)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_open", "grid"),
+    quick(
+        ((name, *FORMS[(k + shift) % 4]) for shift in range(4) for k, name in enumerate(IN_TURN)),
+        keep=6,
+    ),
+)
+def test_programs_on_the_cpu(on: Callable[[str], Dispatcher], name: str, is_open: bool, grid: int) -> None:
+    """Half of them in the plain run: test_cases.py has each kernel on the CPU."""
+    expand_and_compare(on("cpu"), name, is_open, grid)
+
+
+def expand_and_compare(on_target: Dispatcher, name: str, is_open: bool, grid: int) -> None:
     """In place, with the program's own buffers, over any grid."""
     _, arrays, _, count = CASES[name]
     kinds = {"u8": np.uint8, "u32": np.uint32, "i32": np.int32, "f32": np.float32}
@@ -101,7 +123,7 @@ def test_programs(on: Callable[[str], Dispatcher], target: str, name: str, is_op
         b.name: b for b in before.programs["p"].bound_buffers
     }
     (expected,) = dispatcher("ref").dispatch(before.programs["p"], inputs, grid)
-    (got,) = on(target).dispatch(program, inputs, grid)
+    (got,) = on_target.dispatch(program, inputs, grid)
     if got.dtype == np.float32:
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
     else:
@@ -190,58 +212,62 @@ def test_rows_that_workgroups_share(on: Callable[[str], Dispatcher], target: str
     np.testing.assert_array_equal(out, expected)
 
 
-@pytest.mark.parametrize(
-    ("stage", "why"),
-    [
-        ("math.softmax(@x, @open) {columns = 4}", "its grid depends on @open, of open size"),
-        ("math.softmax(@x, @y) {columns = 7}", "64 elements, which are not rows of 7"),
-        ("math.softmax(@x, @y) {columns = 0}", "rows have 1 to 262144 columns, not 0"),
-        ("math.softmax(@x, @y) {columns = 64, schedule_lanes = 64, schedule_splits = 2}", "a GPU: only for"),
-        ("math.softmax(@x, @y) {columns = 1, schedule_shifted = 1}", "shifted rows are kept by 32 lanes"),
-        (
-            "math.softmax(@x, @y) {columns = 64, schedule_lanes = 32, schedule_vector = 4, schedule_shifted = 1, "
-            "schedule_turns = 2}",
-            "shifted rows are done one at a time",
-        ),
-        (
-            "math.matvec_fixed(@nine, @pair, @word) {schedule_clamped = 1, schedule_vector = 2}",
-            "a matrix of 9 elements has no rows of 2",
-        ),
-        (
-            "math.matvec_fixed(@nine, @triple, @word) {schedule_clamped = 1, schedule_vector = 2}",
-            "vectors of 2 do not divide 3 columns",
-        ),
-        ("math.matvec_fixed(@nine, @triple, @word) {schedule_splits = 2}", "unless loads are clamped"),
-        ("tt.contract_step(@three, @x, @y) {schedule_vector = 4}", "64 elements has no 3 rows"),
-        ("tt.contract_step(@two, @six, @y) {schedule_vector = 2}", "vectors of 2 do not divide 3 columns"),
-        ("tt.contract_step(@two, @six, @y) {schedule_streamed = 33}", "over a multiple of 32 columns"),
-        ("scan.prefix(@x, @word)", "its buffers hold different types"),
-        ("tt.chain(@x, @x, @y) {steps = 2, rank = 4}", "@x has 64 elements, its ranks take 4"),
-        ("tt.embedding(@x, @word, @y) {p0 = 2, q0 = 2, r1 = 2, p1 = 2, q1 = 0}", "at least 1"),
-    ],
-)
-def test_refusals(stage: str, why: str) -> None:
+REFUSALS = [
+    ("math.softmax(@x, @open) {columns = 4}", "its grid depends on @open, of open size"),
+    ("math.softmax(@x, @y) {columns = 7}", "64 elements, which are not rows of 7"),
+    ("math.softmax(@x, @y) {columns = 0}", "rows have 1 to 262144 columns, not 0"),
+    ("math.softmax(@x, @y) {columns = 64, schedule_lanes = 64, schedule_splits = 2}", "a GPU: only for"),
+    ("math.softmax(@x, @y) {columns = 1, schedule_shifted = 1}", "shifted rows are kept by 32 lanes"),
+    (
+        "math.softmax(@x, @y) {columns = 64, schedule_lanes = 32, schedule_vector = 4, schedule_shifted = 1, "
+        "schedule_turns = 2}",
+        "shifted rows are done one at a time",
+    ),
+    (
+        "math.matvec_fixed(@nine, @pair, @word) {schedule_clamped = 1, schedule_vector = 2}",
+        "a matrix of 9 elements has no rows of 2",
+    ),
+    (
+        "math.matvec_fixed(@nine, @triple, @word) {schedule_clamped = 1, schedule_vector = 2}",
+        "vectors of 2 do not divide 3 columns",
+    ),
+    ("math.matvec_fixed(@nine, @triple, @word) {schedule_splits = 2}", "unless loads are clamped"),
+    ("tt.contract_step(@three, @x, @y) {schedule_vector = 4}", "64 elements has no 3 rows"),
+    ("tt.contract_step(@two, @six, @y) {schedule_vector = 2}", "vectors of 2 do not divide 3 columns"),
+    ("tt.contract_step(@two, @six, @y) {schedule_streamed = 33}", "over a multiple of 32 columns"),
+    ("scan.prefix(@x, @word)", "its buffers hold different types"),
+    ("tt.chain(@x, @x, @y) {steps = 2, rank = 4}", "@x has 64 elements, its ranks take 4"),
+    ("tt.embedding(@x, @word, @y) {p0 = 2, q0 = 2, r1 = 2, p1 = 2, q1 = 0}", "at least 1"),
+]
+
+
+def test_refusals() -> None:
     """What cannot be expanded stays as it is, and a remark says why."""
-    module = parse(
-        f"""vyre 1
-        pipeline @main {{
-          buffer @x : f32[64] read
-          buffer @y : f32[64] write live_out
-          buffer @word : u32[64]
-          buffer @nine : u32[9] read
-          buffer @pair : u32[2] read
-          buffer @triple : u32[3] read
-          buffer @two : f32[2] read
-          buffer @three : f32[3] read
-          buffer @six : f32[6] read
-          buffer @open : f32[?] write live_out
-          {stage}
-        }}"""
-    )
-    result = PassManager("expand_kernels").run(module)
-    assert not result
-    assert [r.kind for r in result.remarks] == ["refused"]
-    assert why in result.remarks[0].message
+
+    def check(case: tuple[str, str]) -> None:
+        stage, why = case
+        module = parse(
+            f"""vyre 1
+            pipeline @main {{
+              buffer @x : f32[64] read
+              buffer @y : f32[64] write live_out
+              buffer @word : u32[64]
+              buffer @nine : u32[9] read
+              buffer @pair : u32[2] read
+              buffer @triple : u32[3] read
+              buffer @two : f32[2] read
+              buffer @three : f32[3] read
+              buffer @six : f32[6] read
+              buffer @open : f32[?] write live_out
+              {stage}
+            }}"""
+        )
+        result = PassManager("expand_kernels").run(module)
+        assert not result
+        assert [r.kind for r in result.remarks] == ["refused"]
+        assert why in result.remarks[0].message
+
+    each(REFUSALS, check)
 
 
 @pytest.mark.parametrize(

@@ -54,9 +54,11 @@ def value_of(x: Any) -> Any:
     return widened(x) if x.dtype == np.uint16 else x
 
 
-@pytest.mark.parametrize("target", ["ref", "cpu"])
-@pytest.mark.parametrize("seed", quick(range(60), keep=8))
-def test_random_products_are_within_the_bound(seed: int, target: str) -> None:
+@pytest.mark.parametrize(
+    ("target", "seed"),
+    quick(((t, seed) for t in ("ref", "cpu") for seed in range(60)), lambda case: case[0], 3),
+)
+def test_random_products_are_within_the_bound(target: str, seed: int) -> None:
     """Of matrices as they are, whatever their alignment, or by way of rows that begin aligned."""
     draw, rng = random.Random(seed), np.random.default_rng(seed)
     rows, depth, columns = (draw.choice(EXTENTS) for _ in range(3))
@@ -88,21 +90,34 @@ def test_random_products_are_within_the_bound(seed: int, target: str) -> None:
     assert (error <= bound).all()
 
 
-@pytest.mark.parametrize("schedule", [schedule for _, schedule in WARPGROUP_CHOICES])
-def test_a_gpu_checks_no_access(schedule: UnitSchedule) -> None:
+EDGES = ((1000, 328), (64, 64), (256, 256))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "depth", "columns"),
+    quick(
+        (
+            (schedule, *EDGES[(k + shift) % 3])
+            for shift in range(3)
+            for k, (_, schedule) in enumerate(WARPGROUP_CHOICES)
+        ),
+        lambda case: case[0].is_of_warpgroups,
+        3,
+    ),
+)
+def test_a_gpu_checks_no_access(schedule: UnitSchedule, depth: int, columns: int) -> None:
     """All are proven, also at the edges: checks in the loop would take longer than the products.  And warpgroups multiply
     where the schedule is of warpgroups."""
-    for depth, columns in ((256, 256), (1000, 328), (64, 64)):
-        problem = MatmulProblem(depth, columns, BF16, BF16, F32)
-        program = flat_program(matmul(problem, schedule), gpu("sm_90a"), "trap")
-        assert any(op.definition is MUL_ADD for op in program.walk()) == schedule.is_of_warpgroups
-        proven = BoundsProofs(program, {}).proven
-        unproven = {
-            op.attrs["buffer"]
-            for op in program.walk()
-            if "buffer" in op.attrs and op.operands and op not in proven
-        }
-        assert unproven == set()
+    problem = MatmulProblem(depth, columns, BF16, BF16, F32)
+    program = flat_program(matmul(problem, schedule), gpu("sm_90a"), "trap")
+    assert any(op.definition is MUL_ADD for op in program.walk()) == schedule.is_of_warpgroups
+    proven = BoundsProofs(program, {}).proven
+    unproven = {
+        op.attrs["buffer"]
+        for op in program.walk()
+        if "buffer" in op.attrs and op.operands and op not in proven
+    }
+    assert unproven == set()
 
 
 def test_every_gpu_from_sm_80_on_has_a_schedule() -> None:
@@ -126,18 +141,25 @@ pipeline @main {
 }"""
 
 
-def test_a_stage_of_a_pipeline_is_of_this_form() -> None:
+@pytest.mark.parametrize(
+    ("field", "target"),
+    quick(
+        [("", "cpu"), (", schedule_tall = 32", "ref"), ("", "ref"), (", schedule_tall = 32", "cpu")], keep=2
+    ),
+)
+def test_a_stage_of_a_pipeline_is_of_this_form(field: str, target: str) -> None:
     """Its launch computes what ref does; a field of the schedule that the text sets stays."""
     rng = np.random.default_rng(3)
     a, b = rng.integers(-3, 4, 1200).astype(np.float16), rng.integers(-3, 4, 960).astype(np.float16)
     expected = np.maximum(a.reshape(30, 40).astype(np.float32) @ b.reshape(40, 24).astype(np.float32), 0)
-    for text in (STAGE.replace("SCHEDULE", ""), STAGE.replace("SCHEDULE", ", schedule_tall = 32")):
-        module = parse(text)
-        PassManager("expand_kernels", target="sm_90").run(module)
-        assert "matrix_mul_add" in print_program(module)
-        for target in ("ref", "cpu"):
-            got = run(print_program(module), [a, b], target=target)["c"]
-            np.testing.assert_array_equal(got.reshape(30, 24), expected.astype(np.float16))
+    module = parse(STAGE.replace("SCHEDULE", field))
+    PassManager("expand_kernels", target="sm_90").run(module)
+    assert "matrix_mul_add" in print_program(module)
+    got = run(print_program(module), [a, b], target=target)["c"]
+    np.testing.assert_array_equal(got.reshape(30, 24), expected.astype(np.float16))
+
+
+def test_a_cpu_has_no_schedule_of_matrix_units() -> None:
     refused = PassManager("expand_kernels", target="cpu").run(
         parse(STAGE.replace("SCHEDULE", ", schedule_tall = 32"))
     )

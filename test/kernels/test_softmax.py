@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.each import each
 
 from vyre_opt import kernels
 from vyre_opt.ir.types import DataType
@@ -26,24 +27,27 @@ def test_shapes_of_arrays(target: str) -> None:
         kernels.softmax(np.zeros(MAX_COLUMNS + 1, np.float32), dispatcher=target)
 
 
-@pytest.mark.parametrize(
-    ("columns", "schedule", "why"),
-    [
-        (0, SoftmaxSchedule(32), "1 to 262144 columns"),
-        (6, SoftmaxSchedule(32, 1, 4), "do not divide"),
-        (64, SoftmaxSchedule(48), "multiple of 32"),
-        (64, SoftmaxSchedule(64, 2), "share one row"),
-        (64, SoftmaxSchedule(16, 1), "fill subgroups"),
-        (4096, SoftmaxSchedule(32), "in registers"),
-        (4096, SoftmaxSchedule(64, kept=False, splits=2), "kept or in a tile"),
-        (4096, SoftmaxSchedule(16, 2, kept=False, tile=True), "of 32 lanes"),
-        (8192, SoftmaxSchedule(64, kept=False, tile=True), "in registers"),
-        (1 << 15, SoftmaxSchedule(64, kept=False, tile=True, splits=2), "in registers"),
-    ],
-)
-def test_schedules_that_do_not_fit(columns: int, schedule: SoftmaxSchedule, why: str) -> None:
-    with pytest.raises(ValueError, match=why):
-        softmax(columns, DataType.F32, schedule)
+UNFIT = [
+    (0, SoftmaxSchedule(32), "1 to 262144 columns"),
+    (6, SoftmaxSchedule(32, 1, 4), "do not divide"),
+    (64, SoftmaxSchedule(48), "multiple of 32"),
+    (64, SoftmaxSchedule(64, 2), "share one row"),
+    (64, SoftmaxSchedule(16, 1), "fill subgroups"),
+    (4096, SoftmaxSchedule(32), "in registers"),
+    (4096, SoftmaxSchedule(64, kept=False, splits=2), "kept or in a tile"),
+    (4096, SoftmaxSchedule(16, 2, kept=False, tile=True), "of 32 lanes"),
+    (8192, SoftmaxSchedule(64, kept=False, tile=True), "in registers"),
+    (1 << 15, SoftmaxSchedule(64, kept=False, tile=True, splits=2), "in registers"),
+]
+
+
+def test_schedules_that_do_not_fit() -> None:
+    def check(case: tuple[int, SoftmaxSchedule, str]) -> None:
+        columns, schedule, why = case
+        with pytest.raises(ValueError, match=why):
+            softmax(columns, DataType.F32, schedule)
+
+    each(UNFIT, check)
 
 
 @pytest.mark.parametrize("columns", [33, 3000])

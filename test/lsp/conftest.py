@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.lsp_client import Editor
+from support.quick import quick
 
 from vyre_opt import parse
 from vyre_opt.ir.diagnostics import DiagnosticError
@@ -23,10 +24,16 @@ def editor() -> Iterator[Editor]:
         yield editor
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    # here and not at the fixture: this file may be read before it is known whether the run is a campaign
+    if "texts" in metafunc.fixturenames:
+        metafunc.parametrize("texts", quick(range(3)), indirect=True, scope="package")
+
+
 @pytest.fixture(scope="package")
-def texts() -> list[str]:
-    """Texts of the language: all examples, and lit tests with and without errors."""
-    return [path.read_text(encoding="utf-8") for path in (*EXAMPLES, *LIT)]
+def texts(request: pytest.FixtureRequest) -> list[str]:
+    """Texts of the language: a third of all examples, and of lit tests with and without errors."""
+    return [path.read_text(encoding="utf-8") for path in (*EXAMPLES, *LIT)[request.param :: 3]]
 
 
 @pytest.fixture(scope="package")

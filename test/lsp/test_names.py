@@ -129,5 +129,5 @@ def test_renaming_keeps_the_meaning(valid_texts):
                 renamed += 1
                 if name.binding is not None:  # names of values mean nothing, others are a part of the meaning
                     assert [canonical_text(item) for item in after.order] == before, (match[0], new)
-    assert renamed > 300
-    assert refused > 100
+    assert renamed > 2 * len(valid_texts)
+    assert refused > len(valid_texts)

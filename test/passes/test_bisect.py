@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.each import each
 
 from vyre_opt import PassManager, fingerprint, parse, parse_file
 from vyre_opt.driver.compile import compile_module
@@ -63,18 +64,21 @@ def run(module: Module, passes: str, limit: int) -> list[str]:
 PER_ITEM = [name for name in BUILTIN if find_pass(name).per_item and not find_pass(name).is_required]
 
 
-@pytest.mark.parametrize("name", PER_ITEM)
-def test_passes_that_work_per_item_ask_before_each(name: str) -> None:
+def test_passes_that_work_per_item_ask_before_each() -> None:
     """One that forgot to ask would rewrite in spite of the limit, or count fewer executions than it makes."""
-    module = parse(BUSY)
-    before = fingerprint(module)
-    items = {f"program @{p}" for p in module.programs} | {f"func @{f}" for f in module.funcs}
-    lines = run(module, name, 0)
-    assert fingerprint(module) == before
-    assert {line.split(" on ")[1].strip() for line in lines} in (items, {"program @one"})
-    assert all(line.startswith("BISECT: NOT running pass (") for line in lines)
-    everything = run(module, name, -1)
-    assert [line.replace("NOT ", "") for line in lines] == everything
+
+    def check(name: str) -> None:
+        module = parse(BUSY)
+        before = fingerprint(module)
+        items = {f"program @{p}" for p in module.programs} | {f"func @{f}" for f in module.funcs}
+        lines = run(module, name, 0)
+        assert fingerprint(module) == before
+        assert {line.split(" on ")[1].strip() for line in lines} in (items, {"program @one"})
+        assert all(line.startswith("BISECT: NOT running pass (") for line in lines)
+        everything = run(module, name, -1)
+        assert [line.replace("NOT ", "") for line in lines] == everything
+
+    each(PER_ITEM, check)
 
 
 def test_a_pass_of_the_module_is_one_execution() -> None:

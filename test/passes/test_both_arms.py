@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
+from support.each import each
+from support.quick import quick
 from support.row_handoffs import OWN, is_same, pipeline, program, promoted, proofs, reason
 
 from vyre_opt import PassManager, parse
@@ -36,13 +40,24 @@ ARMS = {
 }
 
 
-@pytest.mark.parametrize("arms", ARMS.values(), ids=ARMS)
-def test_both_arms_store_the_element(arms: str) -> None:
-    write = f"{ODD} {arms}"
-    for text in (program(write, MIRRORED), pipeline(write, MIRRORED)):
-        assert promoted(text)
-        is_same(text)
-        assert proofs(text) == {"proved"}
+FORMS = (program, pipeline)
+
+
+def test_what_both_arms_store_becomes_a_tile() -> None:
+    def check(arms: str) -> None:
+        assert all(promoted(form(f"{ODD} {ARMS[arms]}", MIRRORED)) for form in FORMS)
+
+    each(ARMS, check)
+
+
+@pytest.mark.parametrize(
+    ("arms", "form"),
+    quick([(arms, FORMS[(k + shift) % 2]) for shift in (0, 1) for k, arms in enumerate(ARMS)], keep=4),
+)
+def test_both_arms_store_the_element(arms: str, form: Callable[[str, str], str]) -> None:
+    text = form(f"{ODD} {ARMS[arms]}", MIRRORED)
+    is_same(text)
+    assert proofs(text) == {"proved"}
 
 
 def test_a_lane_reads_its_own_without_a_barrier() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from support.each import each
 
 from vyre_opt import PassManager, fingerprint, parse, print_program
 from vyre_opt.passes.manager import DebugOutput, PassContext
@@ -132,16 +133,19 @@ def debug_lines(text: str, passes: str, names: frozenset[str] | None = None) -> 
     return lines
 
 
-@pytest.mark.parametrize("name", BUILTIN)
-def test_every_pass_says_what_it_does(name: str) -> None:
+def test_every_pass_says_what_it_does() -> None:
     """One line a message, with the pass at its head and the place of what it is about."""
-    text, pattern = SAYS[name]
-    options = "{budget=1 rounds=1 reuse=false target=ref}" if name == "tune" else ""
-    text = text.replace("math.softmax(@a, @b) {columns = 64}", "") if name == "tune" else text
-    needed = {"licm": "cse,", "decode_scan_fuse": "specialize,inline,"}.get(name, "")
-    lines = debug_lines(text, f"{needed}{name}{options}", frozenset([name]))
-    assert all(line.startswith(f"[{name}] ") and line.endswith("\n") for line in lines), lines
-    assert any(re.search(pattern, line) for line in lines), "".join(lines)
+
+    def check(name: str) -> None:
+        text, pattern = SAYS[name]
+        options = "{budget=1 rounds=1 reuse=false target=ref}" if name == "tune" else ""
+        text = text.replace("math.softmax(@a, @b) {columns = 64}", "") if name == "tune" else text
+        needed = {"licm": "cse,", "decode_scan_fuse": "specialize,inline,"}.get(name, "")
+        lines = debug_lines(text, f"{needed}{name}{options}", frozenset([name]))
+        assert all(line.startswith(f"[{name}] ") and line.endswith("\n") for line in lines), lines
+        assert any(re.search(pattern, line) for line in lines), "".join(lines)
+
+    each(BUILTIN, check)
 
 
 def test_it_changes_nothing() -> None:

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from support.each import each
 
 from vyre_opt import PassManager, candidate_handoffs, count_opportunities, dispatcher, parse, print_program
 from vyre_opt.ir.program import Module
@@ -120,23 +121,25 @@ PROMOTED = {
 }
 
 
-@pytest.mark.parametrize("body", PROMOTED.values(), ids=PROMOTED)
-def test_promotes_and_keeps_the_outputs(body: str) -> None:
-    text = program(body)
-    module, result = fuse(text)
-    assert reason(result) == "applied"
-    tile = module.programs["p"].buffers["h"]
-    assert (tile.access, tile.binding, tile.count) == ("workgroup", None, 64)
-    before = parse(text)
-    assert candidate_handoffs(before.programs["p"]) == {"h": 64}
-    assert count_opportunities(before.programs["p"]) == 1
-    random = np.random.default_rng(7)
-    for _ in range(3):
-        inputs = [random.integers(0, 2**32, 128, dtype=np.uint32), np.zeros(128, np.uint32)]
-        (expected,) = dispatcher("ref").dispatch(before.programs["p"], inputs, (2, 1, 1))
-        (got,) = dispatcher("ref").dispatch(module.programs["p"], inputs, (2, 1, 1))
-        np.testing.assert_array_equal(got, expected)
-    assert print_program(parse(print_program(module))) == print_program(module)
+def test_promotes_and_keeps_the_outputs() -> None:
+    def check(name: str) -> None:
+        text = program(PROMOTED[name])
+        module, result = fuse(text)
+        assert reason(result) == "applied"
+        tile = module.programs["p"].buffers["h"]
+        assert (tile.access, tile.binding, tile.count) == ("workgroup", None, 64)
+        before = parse(text)
+        assert candidate_handoffs(before.programs["p"]) == {"h": 64}
+        assert count_opportunities(before.programs["p"]) == 1
+        random = np.random.default_rng(7)
+        for _ in range(3):
+            inputs = [random.integers(0, 2**32, 128, dtype=np.uint32), np.zeros(128, np.uint32)]
+            (expected,) = dispatcher("ref").dispatch(before.programs["p"], inputs, (2, 1, 1))
+            (got,) = dispatcher("ref").dispatch(module.programs["p"], inputs, (2, 1, 1))
+            np.testing.assert_array_equal(got, expected)
+        assert print_program(parse(print_program(module))) == print_program(module)
+
+    each(PROMOTED, check)
 
 
 def test_promotes_a_grid_fixed_at_one() -> None:
@@ -192,14 +195,16 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("code", "body"), REFUSED.items(), ids=REFUSED)
-def test_refuses_with_its_own_reason(code: str, body: str) -> None:
-    text = program(body)
-    module, result = fuse(text)
-    assert reason(result) == code
-    assert not result
-    assert print_program(module) == print_program(parse(text)), "a refusal leaves the program as it was"
-    assert count_opportunities(module.programs["p"]) == 0
+def test_refuses_with_its_own_reason() -> None:
+    def check(code: str) -> None:
+        text = program(REFUSED[code])
+        module, result = fuse(text)
+        assert reason(result) == code
+        assert not result
+        assert print_program(module) == print_program(parse(text)), "a refusal leaves the program as it was"
+        assert count_opportunities(module.programs["p"]) == 0
+
+    each(REFUSED, check)
 
 
 @pytest.mark.parametrize(

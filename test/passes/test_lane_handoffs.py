@@ -5,7 +5,11 @@ Each is promoted, joined, and proved by the second prover; each has a neighbour 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
+from support.each import each
+from support.quick import quick
 from support.row_handoffs import OWN, is_same, pipeline, program, promoted, proofs, reason
 
 
@@ -33,13 +37,27 @@ DIVIDED = {
 }
 
 
-@pytest.mark.parametrize("lanes", [64, 50])
-@pytest.mark.parametrize("place", [*CLAMPED.values(), *DIVIDED.values()], ids=[*CLAMPED, *DIVIDED])
-def test_a_read_at_a_place_that_only_lanes_tell(place: str, lanes: int) -> None:
-    for text in (program(OWN, read_at(place), lanes), pipeline(OWN, read_at(place), lanes)):
-        assert promoted(text)
-        is_same(text)
-        assert proofs(text) == {"proved"}
+PLACES = CLAMPED | DIVIDED
+FORMS = ((program, 64), (pipeline, 50), (pipeline, 64), (program, 50))
+
+
+def test_what_is_read_at_a_place_that_only_lanes_tell_becomes_a_tile() -> None:
+    def check(place: str) -> None:
+        assert all(promoted(form(OWN, read_at(PLACES[place]), lanes)) for form, lanes in FORMS)
+
+    each(PLACES, check)
+
+
+@pytest.mark.parametrize(
+    ("place", "form", "lanes"),
+    quick([(p, *FORMS[(k + shift) % 4]) for shift in range(4) for k, p in enumerate(PLACES)], keep=6),
+)
+def test_a_read_at_a_place_that_only_lanes_tell(
+    place: str, form: Callable[[str, str, int], str], lanes: int
+) -> None:
+    text = form(OWN, read_at(PLACES[place]), lanes)
+    is_same(text)
+    assert proofs(text) == {"proved"}
 
 
 def test_any_op_of_integers_is_computed_lane_by_lane() -> None:
@@ -139,7 +157,7 @@ def test_a_write_whose_lanes_depend_on_the_workgroup() -> None:
     assert reason(program(write_at(place), MIRRORED, 64)) == "not-affine"
 
 
-@pytest.mark.parametrize("workgroup", ["24, 2", "40, 2", "12, 6"])
+@pytest.mark.parametrize("workgroup", quick(["12, 6", "40, 2", "24, 2"]))
 def test_numbers_of_subgroups_that_no_digits_are(workgroup: str) -> None:
     """The lane's number in its subgroup and the subgroup's stand for themselves in a tile where 32 divides no row."""
     text = f"""vyre 1

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from support.calls import count_calls
+from support.each import each
 from support.launch_kinds import KINDS, TRIPLE, Kind, pipeline
 
 from vyre_opt import PassManager, fingerprint, parse, print_program
@@ -142,28 +144,40 @@ def internal(result: Result) -> list[str]:
     return sorted({name for r in mine for name in r.certificate["internal"]})
 
 
+@pytest.fixture(scope="module")
+def unjoined(run_pipeline: Run) -> Callable[[Kind], list[tuple[str, bytes]]]:
+    """What the pipeline of a kind computes as it is, run once."""
+    return cache(lambda kind: run_pipeline(parse(kind.text)))
+
+
 @pytest.mark.parametrize("strategy", ["optimal", "greedy"])
-@pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_kind(kind: Kind, strategy: str, run_pipeline: Run) -> None:
+def test_kind(strategy: str, run_pipeline: Run, unjoined: Callable[[Kind], object]) -> None:
     """What is joined, what becomes internal, why the rest does not, and that outputs stay."""
-    module, result = fuse(kind.text, f"{{strategy={strategy}}}")
-    reasons = {r.certificate["reason"] for r in refusals(result)}
-    assert run_pipeline(module) == run_pipeline(parse(kind.text))
-    assert len(launches(module)) == kind.launches
-    assert internal(result) == sorted(kind.internal)
-    assert reasons == set(kind.reasons)
-    assert not set(kind.internal) & module.pipelines["main"].buffers.keys()
+
+    def check(kind: Kind) -> None:
+        module, result = fuse(kind.text, f"{{strategy={strategy}}}")
+        reasons = {r.certificate["reason"] for r in refusals(result)}
+        assert run_pipeline(module) == unjoined(kind)
+        assert len(launches(module)) == kind.launches
+        assert internal(result) == sorted(kind.internal)
+        assert reasons == set(kind.reasons)
+        assert not set(kind.internal) & module.pipelines["main"].buffers.keys()
+
+    each(KINDS, check)
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_tiles_after(kind: Kind, run_pipeline: Run) -> None:
+def test_tiles_after(run_pipeline: Run, unjoined: Callable[[Kind], object]) -> None:
     """decode_scan_fuse makes a workgroup tile of every internal buffer; outputs stay."""
-    module, result = fuse(kind.text, then=",decode_scan_fuse")
-    assert run_pipeline(module) == run_pipeline(parse(kind.text))
-    launched = {stage.program for stage in launches(module)}
-    tiles = {b.name for p in launched for b in module.programs[p].buffers.values() if b.is_workgroup}
-    if kind.name != "a buffer used again":  # whose second program shares the first one's names
-        assert tiles >= set(internal(result))
+
+    def check(kind: Kind) -> None:
+        module, result = fuse(kind.text, then=",decode_scan_fuse")
+        assert run_pipeline(module) == unjoined(kind)
+        launched = {stage.program for stage in launches(module)}
+        tiles = {b.name for p in launched for b in module.programs[p].buffers.values() if b.is_workgroup}
+        if kind.name != "a buffer used again":  # whose second program shares the first one's names
+            assert tiles >= set(internal(result))
+
+    each(KINDS, check)
 
 
 @pytest.mark.campaign

@@ -24,30 +24,33 @@ from vyre_opt.passes.manager import PassFailure
 from vyre_opt.runtime.dispatcher import DispatchError
 
 Run = Callable[..., list[tuple[str, bytes]]]
+BEFORE: dict[str, list[tuple[str, bytes]]] = {}
+"""What a pipeline computes before the pass: most are run with each check taken out."""
 
 
 def outcome(text: str, run_pipeline: Run, then: str = "") -> tuple[bool, int]:
     """Whether the pipeline is the same after the pass, and how many launches it saved."""
     module = parse(text)
-    before = run_pipeline(parse(text))
+    if text not in BEFORE:
+        BEFORE[text] = run_pipeline(parse(text))
     try:
         result = PassManager("fusion_pressure{dispatcher=closed},launch_fusion" + then).run(module)
-        same = run_pipeline(parse(print_program(module))) == before
+        same = run_pipeline(parse(print_program(module))) == BEFORE[text]
     except (DispatchError, PassFailure):
         return False, 0
     return same, result.statistics.get(("launch_fusion", "launches saved"), 0)
 
 
-@pytest.mark.parametrize("first", quick(range(0, 240, 40)))
-def test_random_pipelines(first: int, run_pipeline: Run) -> None:
+@pytest.mark.parametrize(("first", "count"), quick([(0, 12), *((first, 40) for first in range(0, 240, 40))]))
+def test_random_pipelines(first: int, count: int, run_pipeline: Run) -> None:
     """What is joined stays the same, and a good part of the launches is."""
     saved = 0
-    for seed in range(first, first + 40):
+    for seed in range(first, first + count):
         text = launch_pipeline(seed)
         same, launches = outcome(text, run_pipeline, ",decode_scan_fuse")
         assert same, f"seed {seed}:\n{text}"
         saved += launches
-    assert saved > 30
+    assert saved > 0.75 * count
 
 
 # --- pipelines that are nearly joinable
@@ -220,7 +223,7 @@ MUTANTS: dict[str, tuple[Any, str, Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("mutant", quick(MUTANTS, keep=7))
+@pytest.mark.parametrize("mutant", quick(MUTANTS, keep=5))
 def test_mutant_is_noticed(mutant: str, run_pipeline: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the check, some pipeline here is joined wrongly, and running it shows that."""
     owner, name, wrong = MUTANTS[mutant]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from support.each import each
 
 from vyre_opt import PassManager, parse, print_program
 from vyre_opt.analysis.footprint import Footprints
@@ -168,28 +169,32 @@ def test_the_text_of_a_pipeline_reads_back() -> None:
     assert parse_pipeline("") == []
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("cse,", "expected a pass after the comma"),
-        (",cse", "expected the name of a pass"),
-        ("cse dce", "expected a comma between passes"),
-        ("tuned{factor", "expected = after factor"),
-        ("tuned{factor=", "expected a value for factor"),
-        ("tuned{factor=4", "expected an option, or }"),
-        ("tuned{factor=4 factor=5}", "option factor is given twice"),
-        ("tuned{factr=4}", r"no option factr; did you mean factor\?"),
-        ("tuned{factor=four}", "option factor of tuned is int, not 'four'"),
-        (f"tuned{{factor=0x{'f' * 4000}}}", "option factor of tuned is given more than 64 bits"),
-        ("tuned{full=maybe}", "option full of tuned is bool"),
-        ("cse{x=1}", "pass cse has no option x; it has none"),
-        ("}", "expected the name of a pass"),
-    ],
-)
-def test_wrong_pipelines_say_where(text: str, message: str) -> None:
+WRONG_PIPELINES = [
+    ("cse,", "expected a pass after the comma"),
+    (",cse", "expected the name of a pass"),
+    ("cse dce", "expected a comma between passes"),
+    ("tuned{factor", "expected = after factor"),
+    ("tuned{factor=", "expected a value for factor"),
+    ("tuned{factor=4", "expected an option, or }"),
+    ("tuned{factor=4 factor=5}", "option factor is given twice"),
+    ("tuned{factr=4}", r"no option factr; did you mean factor\?"),
+    ("tuned{factor=four}", "option factor of tuned is int, not 'four'"),
+    (f"tuned{{factor=0x{'f' * 4000}}}", "option factor of tuned is given more than 64 bits"),
+    ("tuned{full=maybe}", "option full of tuned is bool"),
+    ("cse{x=1}", "pass cse has no option x; it has none"),
+    ("}", "expected the name of a pass"),
+]
+
+
+def test_wrong_pipelines_say_where() -> None:
     declare("tuned", Options=TunedOptions)
-    with pytest.raises(PassError, match=message):
-        parse_pipeline(text)
+
+    def check(case: tuple[str, str]) -> None:
+        text, message = case
+        with pytest.raises(PassError, match=message):
+            parse_pipeline(text)
+
+    each(WRONG_PIPELINES, check)
 
 
 # --- analyses
@@ -365,20 +370,28 @@ DAMAGES: dict[str, tuple[Callable[[Module], None], str]] = {
 
 
 @pytest.mark.parametrize("changed", [True, False], ids=["reported", "not reported"])
-@pytest.mark.parametrize("what", DAMAGES)
-def test_damage_is_an_error_of_the_pass(what: str, changed: bool) -> None:
-    damage, message = DAMAGES[what]
+def test_damage_is_an_error_of_the_pass(changed: bool) -> None:
+    class Damaging(Pass):
+        name = "damage"
+        summary = "damage"
 
-    def run(self: Pass, module: Module, ctx: PassContext) -> bool:
-        damage(module)
-        return changed
+        def __init__(self, damage: Callable[[Module], None]) -> None:
+            super().__init__()
+            self.damage = damage
 
-    declare("damage", run)
-    with pytest.raises(PassFailure) as caught:
-        PassManager("damage,dce").run(parse(TEXT))
-    assert str(caught.value) == "pass damage left a module that does not verify"
-    assert caught.value.diagnostics[0].message == message
-    assert message in caught.value.__notes__[0]
+        def run(self, module: Module, ctx: PassContext) -> bool:
+            self.damage(module)
+            return changed
+
+    def check(what: str) -> None:
+        damage, message = DAMAGES[what]
+        with pytest.raises(PassFailure) as caught:
+            PassManager([Damaging(damage), "dce"]).run(parse(TEXT))
+        assert str(caught.value) == "pass damage left a module that does not verify"
+        assert caught.value.diagnostics[0].message == message
+        assert message in caught.value.__notes__[0]
+
+    each(DAMAGES, check)
 
 
 def test_a_module_that_cannot_be_printed_is_no_input() -> None:

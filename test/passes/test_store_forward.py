@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
+from support.each import each
 
 from vyre_opt import run
 
@@ -51,33 +51,37 @@ BODIES = {
 }
 
 
-@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
-def test_memory_holds_the_same(body: str) -> None:
+def test_memory_holds_the_same() -> None:
     """Lane l has the elements from 4*l on; %i and %same are its third."""
-    text = f"""vyre 1
-    program @p workgroup(8) {{
-      buffer @at : u32[8] read binding(0)
-      buffer @y : u32[32] read_write binding(1) live_in live_out
-      buffer @z : u32[8] write binding(2)
-      %l = local_id x
-      %one = const 1 : u32
-      %two = const 2 : u32
-      %four = const 4 : u32
-      %seven = const 7 : u32
-      %hundred = const 100 : u32
-      %mine = mul %l, %four : u32
-      %i = add %mine, %two : u32
-      %mirrored = sub %seven, %l : u32
-      %theirs = mul %mirrored, %four : u32
-      %other = add %theirs, %two : u32
-      %same = load @at[%l] : u32
-      %a = add %l, %hundred : u32
-      %b = add %a, %hundred : u32
-      {body}
-      store %v, @z[%l] : u32
-    }}"""
-    arrays = {"at": np.arange(8, dtype=np.uint32) * 4 + 2, "y": np.arange(32, dtype=np.uint32)}
-    before = run(text, arrays, 1, target="ref")
-    after = run(text, arrays, 1, target="ref", passes="store_forward")
-    for name, array in before.items():
-        np.testing.assert_array_equal(after[name], array, err_msg=f"@{name}")
+
+    def check(name: str) -> None:
+        body = BODIES[name]
+        text = f"""vyre 1
+        program @p workgroup(8) {{
+          buffer @at : u32[8] read binding(0)
+          buffer @y : u32[32] read_write binding(1) live_in live_out
+          buffer @z : u32[8] write binding(2)
+          %l = local_id x
+          %one = const 1 : u32
+          %two = const 2 : u32
+          %four = const 4 : u32
+          %seven = const 7 : u32
+          %hundred = const 100 : u32
+          %mine = mul %l, %four : u32
+          %i = add %mine, %two : u32
+          %mirrored = sub %seven, %l : u32
+          %theirs = mul %mirrored, %four : u32
+          %other = add %theirs, %two : u32
+          %same = load @at[%l] : u32
+          %a = add %l, %hundred : u32
+          %b = add %a, %hundred : u32
+          {body}
+          store %v, @z[%l] : u32
+        }}"""
+        arrays = {"at": np.arange(8, dtype=np.uint32) * 4 + 2, "y": np.arange(32, dtype=np.uint32)}
+        before = run(text, arrays, 1, target="ref")
+        after = run(text, arrays, 1, target="ref", passes="store_forward")
+        for name, array in before.items():
+            np.testing.assert_array_equal(after[name], array, err_msg=f"@{name}")
+
+    each(BODIES, check)

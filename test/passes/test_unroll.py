@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from support.quick import quick
 
 from vyre_opt import PassManager, parse, run
 
@@ -35,8 +36,15 @@ program @p workgroup(4) {{
 """
 
 
-@pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize("dtype", ["u32", "i32", "u8"])
+DTYPES = ("u32", "i32", "u8")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "options"),
+    quick(
+        [(DTYPES[(k + shift) % 3], o) for shift in range(3) for k, o in enumerate(OPTIONS)], keep=len(OPTIONS)
+    ),
+)
 def test_all_rounds_run_once_and_in_order(dtype: str, options: str) -> None:
     passes = f"unroll{{{options}}}"
     for lower, upper, step in product((0, 3), (0, 3, 4, 17, 30), (1, 3)):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.quick import quick
 
 from vyre_opt.patterns.automaton import Automaton, Corrupt
 from vyre_opt.patterns.compile import compile_patterns
@@ -25,7 +26,7 @@ SETS: dict[str, list[Any]] = {
 TEXT = b"abab__ bb\nba_ab\xff aaab\nab" + b"ab_" * 8 + b"\n"
 
 
-@pytest.fixture(params=SETS)
+@pytest.fixture(params=SETS, scope="module")
 def compiled(request: pytest.FixtureRequest) -> CompiledPatterns:
     return compile_patterns(SETS[request.param])
 
@@ -74,14 +75,14 @@ def is_refused_or_harmless(load: Callable[[], CompiledPatterns]) -> bool:
 VALUES = (0, 1, 2, 3, 255, 0x7FFFFFFF, 0xFFFFFFFE, 0xFFFFFFFF)
 
 
-def test_each_element_of_stored_arrays(compiled: CompiledPatterns) -> None:
-    """Each element of each array, changed to values at the edges, also of arrays that are empty."""
+@pytest.mark.parametrize("most", quick([2, 40]))
+def test_each_element_of_stored_arrays(compiled: CompiledPatterns, most: int) -> None:
+    """Elements of each array, changed to values at the edges, also of arrays that are empty."""
     arrays = compiled.to_arrays()
     refused = total = 0
     draw = random.Random(4)
     for name, array in arrays.items():
-        places = range(array.size) if array.size < 40 else draw.sample(range(array.size), 40)
-        for place in places:
+        for place in draw.sample(range(array.size), min(array.size, most)):
             for value in VALUES:
                 if value > np.iinfo(array.dtype).max:
                     continue
@@ -117,7 +118,8 @@ def test_forms_of_stored_arrays(compiled: CompiledPatterns) -> None:
             is_refused_or_harmless(lambda n=name, w=wrong: from_changed(arrays, n, w))
 
 
-def test_each_element_of_tables_in_memory(compiled: CompiledPatterns) -> None:
+@pytest.mark.parametrize("most", quick([2, 30]))
+def test_each_element_of_tables_in_memory(compiled: CompiledPatterns, most: int) -> None:
     """The same of the dataclass, whose transitions are all there."""
     draw = random.Random(5)
     for part in ("search", "reverse", "confirm"):
@@ -128,7 +130,7 @@ def test_each_element_of_tables_in_memory(compiled: CompiledPatterns) -> None:
             array = getattr(automaton, field.name)
             if not isinstance(array, np.ndarray) or not array.size:
                 continue
-            for place in draw.sample(range(array.size), min(array.size, 30)):
+            for place in draw.sample(range(array.size), min(array.size, most)):
                 for value in VALUES:
                     if value <= np.iinfo(array.dtype).max:
                         changed = array.copy()

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.quick import quick
 
 from vyre_opt.patterns import cached
 from vyre_opt.patterns.cached import KIND, cached_patterns, decode, encode
@@ -104,10 +105,11 @@ def test_an_entry_that_is_sealed_and_wrong(store: Store, compilations: list[Any]
     assert len(compilations) >= 5
 
 
-def test_each_byte_of_a_payload() -> None:
+@pytest.mark.parametrize("step", quick([7, 1]))  # 7: at each place of a number of 8 bytes
+def test_each_byte_of_a_payload(step: int) -> None:
     """Refused, or walked without a wrong index."""
     payload = encode(compile_patterns([b"ab", re.compile(rb"b+$")]))
-    for place in range(len(payload)):
+    for place in range(0, len(payload), step):
         for bit in (0x01, 0x80):
             changed = bytearray(payload)
             changed[place] ^= bit

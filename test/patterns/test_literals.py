@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import ahocorasick
 import numpy as np
 import pytest
+from support.quick import quick
 
 from vyre_opt.patterns.automaton import Automaton
 from vyre_opt.patterns.compile import compile_patterns
@@ -34,7 +35,7 @@ def random_words(draw: random.Random, count: int, letters: bytes, longest: int) 
     return [bytes(draw.choices(letters, k=draw.randint(1, longest))) for _ in range(count)]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", quick(range(40), keep=6))
 @pytest.mark.parametrize("letters", [b"ab", b"abc\0", bytes(range(256))], ids=["two", "four", "all"])
 def test_random_literals(seed: int, letters: bytes) -> None:
     """Duplicates, prefixes and suffixes of each other are all likely here."""
@@ -57,7 +58,7 @@ def test_caseless_literals(seed: int) -> None:
     assert find(compile_patterns(patterns, caseless=True), text) == expected
 
 
-@pytest.mark.parametrize("size", [1, 2, 100, 3000])
+@pytest.mark.parametrize("size", quick([1, 2, 100, 3000], keep=3))
 def test_words_that_end_in_each_other(size: int) -> None:
     """a, aa, aaa, ...: all that are short enough end at each place."""
     patterns = [b"a" * (length + 1) for length in range(size)]
@@ -105,13 +106,14 @@ def test_rows_are_their_fallbacks_but_for_changed_cells() -> None:
     assert sorted(automaton.changed_cells.tolist()) == np.flatnonzero(differs).tolist()
 
 
-def test_many_literals() -> None:
-    """100,000 of them need more states than 16 bits number."""
+@pytest.mark.parametrize("count", quick([10_000, 100_000]))
+def test_many_literals(count: int) -> None:
+    """So many need more states than 16 bits number."""
     draw = random.Random(1)
-    patterns = [draw.randbytes(6).hex().encode() for _ in range(100_000)]
+    patterns = [draw.randbytes(6).hex().encode() for _ in range(count)]
     compiled = compile_patterns(patterns)
     assert compiled.search.num_states > 1 << 16
-    text = b"-".join(patterns[::1000]) + bytes(draw.choices(b"0123456789abcdef", k=20_000))
+    text = b"-".join(patterns[:: count // 100]) + bytes(draw.choices(b"0123456789abcdef", k=count // 5))
     assert find(compiled, text) == searched(patterns, text)
 
 

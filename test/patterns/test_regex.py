@@ -6,7 +6,9 @@ import re
 
 import numpy as np
 import pytest
+from support.each import each
 from support.pattern_oracle import all_matches, random_regex, random_text
+from support.quick import quick
 
 from vyre_opt.patterns import compile, prefix
 from vyre_opt.patterns.automaton import CONTEXT_OF, DATA_EDGE
@@ -32,14 +34,21 @@ def searched_for(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     return str(request.param)
 
 
-@pytest.mark.parametrize("flags", FLAGS, ids=str)
-def test_all_short_texts(searched_for: str, flags: int) -> None:
-    """Exhaustive: each text of up to 5 letters, among them a newline and one that is not of a word."""
+LONG = {0: 5, re.MULTILINE: 5}
+SHORT = {0: 4}
+
+
+@pytest.mark.parametrize(
+    ("flags", "longest"),
+    quick([*((f, SHORT.get(f, 3)) for f in FLAGS), *((f, LONG.get(f, 4)) for f in FLAGS)], keep=len(FLAGS)),
+)
+def test_all_short_texts(searched_for: str, flags: int, longest: int) -> None:
+    """Exhaustive: each text of so many letters, among them a newline and one that is not of a word."""
     patterns = [re.compile(pattern, flags) for pattern in ANCHORED]
     compiled = compile_patterns(patterns)
     compiled.validate()
     assert compiled.prefixes.any() == (searched_for == "prefixes")
-    for size in range(6 if flags in (0, re.MULTILINE) else 5):
+    for size in range(longest + 1):
         for letters in itertools.product(b"ab\n,", repeat=size):
             text = bytes(letters)
             assert find(compiled, text) == all_matches(patterns, text), text
@@ -56,9 +65,13 @@ SYNTAX = [
 
 
 @pytest.mark.filterwarnings("ignore:Possible nested set")
-@pytest.mark.parametrize("source", SYNTAX, ids=repr)
-def test_syntax(source: bytes) -> None:
-    """Each form of the subset, on texts of the letters that it could be mistaken about."""
+@pytest.mark.parametrize(("texts", "step"), quick([(4, 3), (20, 1)]))
+def test_syntax(texts: int, step: int) -> None:
+    """Each form of the subset, on texts of the letters that it could be mistaken about, and on bytes."""
+    each(SYNTAX, lambda source: check_syntax(source, texts, step), repr)
+
+
+def check_syntax(source: bytes, texts: int, step: int) -> None:
     pattern = re.compile(source)
     if pattern.fullmatch(b""):
         with pytest.raises(PatternError, match="matches the empty string"):
@@ -66,11 +79,11 @@ def test_syntax(source: bytes) -> None:
         return
     compiled = compile_patterns([pattern])
     draw = random.Random(1)
-    for _ in range(20):
+    for _ in range(texts):
         text = random_text(draw, 14, b"aAbBcCdx{}1,-_]\\[\n\t\r\x00\x07\x08\xe9 #u.")
         text += random_text(draw, 8, b"aAb{,1}")
         assert all_matches_without_flags(pattern, text) == find(compiled, text)
-    for byte in range(256):
+    for byte in range(0, 256, step):
         text = bytes([byte])
         assert bool(pattern.fullmatch(text)) == bool(find(compiled, text)), text
 
@@ -105,7 +118,7 @@ def compiled_or_none(patterns: list[re.Pattern[bytes]]) -> CompiledPatterns | No
     return None
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", quick(range(120), keep=10))
 def test_random_patterns(searched_for: str, seed: int) -> None:
     """Sets of one to four, united, with a literal in some."""
     draw = random.Random(seed)
@@ -155,7 +168,7 @@ def test_lengths(pattern: bytes, longest: int, warmup: int | None, length: int) 
     assert (compiled.reverse is None) == (length > 0)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", quick(range(30), keep=10))
 def test_a_walk_that_warms_up_is_in_the_right_state(seed: int) -> None:
     """What chunked walkers rely on: `warmup` bytes from the entry of the byte before them lead to the same state."""
     draw = random.Random(seed)
@@ -175,7 +188,7 @@ def test_a_walk_that_warms_up_is_in_the_right_state(seed: int) -> None:
         assert walk(max(0, end - 1 - compiled.warmup), end) == walk(0, end)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", quick(range(30), keep=10))
 def test_depth_bounds_what_is_under_way(seed: int) -> None:
     """A walk that began `depth` bytes before, or earlier, shows all that the whole walk does from then on."""
     draw = random.Random(seed)
@@ -194,7 +207,7 @@ def test_depth_bounds_what_is_under_way(seed: int) -> None:
             assert other == state
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", quick(range(40), keep=10))
 def test_no_two_states_are_equal(seed: int) -> None:
     """Unions are minimal without being minimised; by filling the table of pairs that can be told apart."""
     draw = random.Random(seed)

@@ -8,7 +8,7 @@ import pytest
 from support.quick import quick
 
 DEFAULT_PROGRAMS = 80
-SHARE = 5
+SHARE = 2
 """Programs of one test, so that a failure names a small range of seeds."""
 
 
@@ -25,6 +25,4 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         shares = [
             range(at, min(at + SHARE, first + programs)) for at in range(first, first + programs, SHARE)
         ]
-        metafunc.parametrize(
-            "seeds", quick(shares, keep=2), ids=lambda share: f"{share.start}-{share.stop - 1}"
-        )
+        metafunc.parametrize("seeds", quick(shares), ids=lambda share: f"{share.start}-{share.stop - 1}")

@@ -23,7 +23,7 @@ def compared(target: str, seeds: Any, **options: Any) -> Any:
     return done
 
 
-@pytest.mark.parametrize(("count", "joined", "tiles"), quick([(6, 2, 0), (15, 8, 0), (60, 50, 5)]))
+@pytest.mark.parametrize(("count", "joined", "tiles"), quick([(4, 1, 0), (15, 8, 0), (60, 50, 5)]))
 def test_default_passes(count: int, joined: int, tiles: int) -> None:
     """Outputs and host reads stay, no fault is new, and a good part of the launches is joined."""
     done = compared("ref", range(count))

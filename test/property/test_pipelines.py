@@ -18,7 +18,7 @@ from vyre_opt import parse, verify
 from vyre_opt.fusion import pair_legality
 
 
-@pytest.mark.parametrize("kind", quick(KINDS, keep=16), ids=str)
+@pytest.mark.parametrize("kind", quick(KINDS, keep=6), ids=str)
 def test_kind_on_cpu(kind: Kind) -> None:
     """The kinds of test/passes on compiled code: launch_fusion and all that follows it."""
     inputs = any_inputs(kind.text, 3)
@@ -28,7 +28,7 @@ def test_kind_on_cpu(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "count", "joined"), quick([("ref", 8, 3), ("ref", 24, 10), ("cpu", 24, 10)])
+    ("target", "count", "joined"), quick([("ref", 6, 2), ("ref", 24, 10), ("cpu", 24, 10)])
 )
 def test_random_pipelines(target: str, count: int, joined: int) -> None:
     """Outputs and host reads stay, and launches of both sorts of pipelines are joined."""
@@ -54,8 +54,9 @@ def test_bound_programs_verify_and_share_buffers() -> None:
 
 @pytest.mark.parametrize("make", [launch_pipeline, bound_pipeline])
 def test_a_seed_gives_one_text(make) -> None:
-    assert make(7) == make(7)
-    assert make(7) != make(9)
+    text = make(7)
+    assert make(7) == text
+    assert make(9) != text
 
 
 def test_a_wrong_proof_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

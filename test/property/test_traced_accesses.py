@@ -18,7 +18,7 @@ from vyre_opt.analysis.footprint import MemoryAccess
 from vyre_opt.ir.program import Op
 
 SETTINGS = Settings(statements=6, dimensions=0.7)
-PART = 10
+PART = 5
 
 
 def claims_of_programs(seeds: range) -> Claims:
@@ -45,7 +45,7 @@ def claims_of_pipelines(seeds: range) -> Claims:
     return claims
 
 
-@pytest.mark.parametrize("start", quick(range(0, 2000, PART), keep=2))
+@pytest.mark.parametrize("start", quick(range(0, 2000, PART)))
 def test_random_programs(start: int) -> None:
     claims = claims_of_programs(range(start, start + PART))
     assert not claims.wrong, claims.wrong[:5]
@@ -53,7 +53,7 @@ def test_random_programs(start: int) -> None:
     assert claims.checked["apart between lanes"] > PART
 
 
-@pytest.mark.parametrize("start", quick(range(0, 2000, PART), keep=2))
+@pytest.mark.parametrize("start", quick(range(0, 2000, PART)))
 def test_programs_of_random_pipelines(start: int) -> None:
     claims = claims_of_pipelines(range(start, start + PART))
     assert not claims.wrong, claims.wrong[:5]
@@ -119,4 +119,5 @@ def test_a_wrong_claim_is_found(kind: str, monkeypatch: pytest.MonkeyPatch) -> N
     """A trace that never finds anything would pass every other test here."""
     plant, claims_of = MISTAKES[kind]
     plant(monkeypatch)
-    assert any(what.startswith(kind) for what in claims_of(range(30)).wrong)
+    found = (claims_of(range(seed, seed + 1)).wrong for seed in range(30))
+    assert any(what.startswith(kind) for wrong in found for what in wrong)

@@ -100,7 +100,7 @@ def test_a_worker_that_dies(tmp_path: Path, client: Any, monkeypatch: pytest.Mon
     """Its pieces are searched again: the same matches, none lost and none twice."""
     rng = random.Random(5)
     path = tmp_path / "data"
-    data = some_data(rng, 3_000_000)
+    data = some_data(rng, 1_000_000)
     path.write_bytes(data)
     scanner = Scanner(LITERALS)
     yielded = files._on_workers

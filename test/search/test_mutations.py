@@ -86,12 +86,12 @@ def check(seed: int) -> bool:
 
 
 def test_texts() -> None:
-    valid = [check(seed) for seed in range(300)]
-    assert 60 < sum(valid) < 240
+    valid = [check(seed) for seed in range(100)]
+    assert 20 < sum(valid) < 80
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("first", range(1000, 11_000, BATCH))
+@pytest.mark.parametrize("first", range(100, 11_100, BATCH))
 def test_more_texts(first: int) -> None:
     for seed in range(first, first + BATCH):
         check(seed)
@@ -150,10 +150,10 @@ def check_files(folder: Path, seed: int, count: int) -> None:
 
 
 def test_files(tmp_path: Path) -> None:
-    check_files(tmp_path, 1, 100)
+    check_files(tmp_path, 1, 20)
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("seed", range(2, 10))
+@pytest.mark.parametrize("seed", range(1, 10))
 def test_more_files(tmp_path: Path, seed: int) -> None:
     check_files(tmp_path, seed, 125)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.parts import in_parts
+from support.quick import quick
 from support.search_oracle import encoded_place, literal_matches, regex_matches
 
 from vyre_opt import EncodingError, PatternError, Scanner
@@ -30,8 +31,9 @@ def some_literals(rng: random.Random, count: int) -> list[bytes]:
     return [some_bytes(rng, rng.choice((1, 2, 3, 5, 8, 9, 20))) for _ in range(count)]
 
 
-@pytest.mark.parametrize("caseless", [False, True])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    ("seed", "caseless"), quick(((k // 2, k % 2 > 0) for k in range(24)), lambda case: case[1], 2)
+)
 def test_literals_in_bytes(seed: int, caseless: bool) -> None:
     rng = random.Random(seed)
     literals = some_literals(rng, rng.choice((1, 3, 40)))
@@ -41,7 +43,7 @@ def test_literals_in_bytes(seed: int, caseless: bool) -> None:
         assert list(scanner.scan(data)) == literal_matches(literals, data, caseless)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", quick(range(6), keep=3))
 def test_literals_that_are_filtered(seed: int) -> None:
     """Long literals in data of many bytes, planted at the edges of blocks, pieces and windows too."""
     rng = random.Random(seed)
@@ -67,7 +69,7 @@ def test_literals_that_are_filtered(seed: int) -> None:
 
 
 @pytest.mark.parametrize("caseless", [False, True])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", quick(range(5), keep=2))
 def test_many_literals(monkeypatch: pytest.MonkeyPatch, seed: int, caseless: bool) -> None:
     """Found by looks at every few bytes; planted at edges too, and one right behind the other."""
     monkeypatch.setattr(prefilter, "MOST_CANDIDATES", 0)
@@ -87,7 +89,7 @@ def test_many_literals(monkeypatch: pytest.MonkeyPatch, seed: int, caseless: boo
     assert list(scanner.scan(data)) == literal_matches(literals, bytes(data), caseless)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", quick(range(6), keep=3))
 def test_regular_expressions(seed: int) -> None:
     rng = random.Random(seed)
     pool = [
@@ -144,7 +146,7 @@ OF_DIFFERENT_LENGTHS = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", quick(range(12), keep=3))
 def test_few_bytes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is walked without a launch, before, between or after what programs search."""
     rng = random.Random(seed)
@@ -160,7 +162,7 @@ def test_few_bytes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
         assert list(Scanner(literals, encoding).scan_stream(parts)) == literal_matches(literals, data)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", quick(range(8), keep=3))
 def test_expressions_of_different_lengths_in_parts(seed: int) -> None:
     """However the data is cut, each end comes once, with its leftmost start, whatever part that was in."""
     rng = random.Random(seed)
@@ -198,7 +200,7 @@ def encoded(name: str, data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["base64", "base64url", "hex"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", quick(range(4)))
 def test_encoded_text(name: str, seed: int) -> None:
     rng = random.Random(seed)
     literals = some_literals(rng, 5)
@@ -214,7 +216,7 @@ def test_encoded_text(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["base64", "base64url", "hex"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", quick(range(4)))
 def test_blanks_and_line_breaks(name: str, seed: int) -> None:
     """Where the text has the characters that hold a match, not counting blanks."""
     rng = random.Random(seed)
@@ -236,7 +238,7 @@ def test_blanks_and_line_breaks(name: str, seed: int) -> None:
 
 @pytest.mark.parametrize("encoding", [None, "base64", "hex"])
 @pytest.mark.parametrize("strict", [False, True])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", quick(range(4)))
 def test_data_in_parts(encoding: str | None, strict: bool, seed: int) -> None:
     """What spans two chunks, or many, is found; regular expressions too."""
     rng = random.Random(seed)

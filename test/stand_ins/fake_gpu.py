@@ -24,7 +24,7 @@ from vyre_opt.lowering.nvptx.abi import FILLED_BYTES, FaultSite, storage_buffers
 from vyre_opt.lowering.nvptx.targets import gpu
 from vyre_opt.runtime import dispatcher as protocol
 from vyre_opt.runtime.arrays import storage_type
-from vyre_opt.runtime.dispatcher import BackendError, ProgramError, dispatcher
+from vyre_opt.runtime.dispatcher import BackendError, ProgramError, shared_dispatcher
 from vyre_opt.runtime.params import values_of_words
 from vyre_opt.runtime.pipelines.host_runner import HostMemory
 
@@ -194,7 +194,7 @@ class Kernel:
             size = counts[buffer.name] * buffer.dtype.lanes * stored.itemsize
             memory[buffer.name] = HostMemory(bytes_at(pointers[buffer.name], size).view(stored))
         try:
-            ref = dispatcher("ref", checks=False)
+            ref: Any = shared_dispatcher("ref", checks=False)
             words = tuple(params.values())
             ref.in_place(program, memory, grid, self.unit.module, vyre_opt.Scratch(), words)()
         except ProgramError as fault:
@@ -217,7 +217,7 @@ class Kernel:
             size = counts[buffer.name] * buffer.dtype.lanes * stored.itemsize
             arrays.append(bytes_at(pointers[buffer.name], size).view(stored))
         values = values_of_words(program, tuple(params[name] for name in sorted(program.params)))
-        target = dispatcher(self.target)
+        target = shared_dispatcher(self.target)  # which keeps what it compiled
         outputs = iter(target.dispatch(program, arrays, grid, module=self.unit.module, params=values))
         for buffer, array in zip(program.bound_buffers, arrays, strict=True):
             if buffer.is_output:

@@ -111,10 +111,15 @@ def compare_random(
     return _total(distribute(_random_batch, [(target, batch, settings, in_turn) for batch in batches], jobs))
 
 
-def compare_ops(target: str, *, per_op: int | None = None, jobs: int | None = None) -> Comparison:
-    """Every op at every type it takes, with each of the target's OPTIONS; `per_op`: so many programs of each."""
-    count = len(_op_cases(per_op))
-    return _total(distribute(_op_batch, [(target, start, per_op) for start in range(0, count, BATCH)], jobs))
+def compare_ops(
+    target: str, *, per_op: int | None = None, in_turn: bool = False, jobs: int | None = None
+) -> Comparison:
+    """Every op at every type it takes, with each of the target's OPTIONS; `per_op`: so many programs of each.
+
+    `in_turn`: each program with only one of the OPTIONS.
+    """
+    starts = range(0, len(_op_cases(per_op)), BATCH)
+    return _total(distribute(_op_batch, [(target, start, per_op, in_turn) for start in starts], jobs))
 
 
 def _op_cases(per_op: int | None) -> list[OpProgram]:
@@ -209,11 +214,12 @@ def _random_batch(target: str, seeds: list[int], settings: Settings | None, in_t
     return total
 
 
-def _op_batch(target: str, start: int, per_op: int | None) -> Comparison:
+def _op_batch(target: str, start: int, per_op: int | None, in_turn: bool) -> Comparison:
     cases = _op_cases(per_op)[start : start + BATCH]
     total = Comparison(len(cases))
-    for choice in OPTIONS[target]:
-        _compare(total, target, choice, cases)
+    options = OPTIONS[target]
+    for number, choice in enumerate(options):
+        _compare(total, target, choice, cases[number :: len(options)] if in_turn else cases)
     return total
 
 

@@ -14,6 +14,7 @@ from functools import cache
 from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
+from pkgutil import walk_packages
 from typing import Any
 
 __all__ = ["processes", "run_tool"]
@@ -51,10 +52,13 @@ def run_tool(
 
 @cache
 def processes() -> Any:
-    """What makes processes that have numpy, LLVM and the tools from the start."""
+    """What makes processes that have numpy, LLVM and all of vyre_opt from the start."""
+    import vyre_opt
+
     context = get_context("forkserver")
-    tools = [f"vyre_opt.cli.{module}" for module in MODULES.values()]
-    context.set_forkserver_preload(["numpy", "llvmlite.binding", *tools])
+    names = [module.name for module in walk_packages(vyre_opt.__path__, "vyre_opt.")]
+    own = [name for name in names if name not in ("vyre_opt.torch", "vyre_opt.__main__")]
+    context.set_forkserver_preload(["numpy", "llvmlite.binding", *own])
     return context
 
 

@@ -11,8 +11,6 @@ from vyre_opt import print_program, verify
 from vyre_opt.ir.ops import OPS
 from vyre_opt.ir.program import Func, Op
 
-pytestmark = pytest.mark.campaign  # the campaigns' own machinery, which only they use
-
 
 def ops_of(seed: int) -> list[Op]:
     return [op for item in random_program(seed).module.order for op in item.walk()]  # type: ignore[union-attr]

@@ -13,8 +13,6 @@ from vyre_opt.passes import registry
 from vyre_opt.passes.manager import PassContext
 from vyre_opt.passes.registry import Pass
 
-pytestmark = pytest.mark.campaign  # the campaigns' own machinery, which only they use
-
 
 class Mirror(Pass):
     """Wrong: a - b is not b - a."""
