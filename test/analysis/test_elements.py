@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from random import Random
+
+import pytest
+from support.each import each
+from support.quick import quick
 
 from vyre_opt.analysis.elements import EMPTY, MAX_SPAN, Elements
 
-SMALL = st.integers(-40, 40)
-RANGES = st.lists(st.tuples(SMALL, st.integers(0, 12)), max_size=3)
+
+def drawn(random: Random) -> tuple[int, list[tuple[int, int]]]:
+    """A start, and the strides and counts of up to three ranges."""
+    ranges = [(random.randint(-40, 40), random.randint(0, 12)) for _ in range(random.randint(0, 3))]
+    return random.randint(-40, 40), ranges
 
 
 def build(start: int, ranges: list[tuple[int, int]]) -> tuple[Elements, set[int]]:
@@ -27,9 +33,7 @@ def members(elements: Elements) -> set[int]:
     return {elements.low + i for i in range(elements.bits.bit_length()) if elements.bits >> i & 1}
 
 
-@given(SMALL, RANGES)
-@settings(derandomize=True, max_examples=300)
-def test_spread_is_a_sum_of_sets(start: int, ranges: list[tuple[int, int]]) -> None:
+def check_spread(start: int, ranges: list[tuple[int, int]]) -> None:
     elements, plain = build(start, ranges)
     assert members(elements) == plain
     assert len(elements) == len(plain)
@@ -37,15 +41,27 @@ def test_spread_is_a_sum_of_sets(start: int, ranges: list[tuple[int, int]]) -> N
         assert (elements.low, elements.high) == (min(plain), max(plain))
 
 
-@given(SMALL, RANGES, SMALL, RANGES)
-@settings(derandomize=True, max_examples=300)
-def test_union_and_difference(a: int, ra: list[tuple[int, int]], b: int, rb: list[tuple[int, int]]) -> None:
+def check_union(a: int, ra: list[tuple[int, int]], b: int, rb: list[tuple[int, int]]) -> None:
     (left, plain_left), (right, plain_right) = build(a, ra), build(b, rb)
     union = left.union(right)
     assert union is not None
     assert members(union) == plain_left | plain_right
     assert members(left.minus(right)) == plain_left - plain_right
     assert members(left.shifted(7)) == {x + 7 for x in plain_left}
+
+
+@pytest.mark.parametrize("seeds", quick([range(300), range(300, 10_000)]))
+def test_spread_is_a_sum_of_sets(seeds: range) -> None:
+    each(seeds, lambda seed: check_spread(*drawn(Random(seed))))
+
+
+@pytest.mark.parametrize("seeds", quick([range(300), range(300, 10_000)]))
+def test_union_and_difference(seeds: range) -> None:
+    def check(seed: int) -> None:
+        random = Random(seed)
+        check_union(*drawn(random), *drawn(random))
+
+    each(seeds, check)
 
 
 def test_too_wide_a_set_is_given_up() -> None:

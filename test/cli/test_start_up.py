@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+from support.tools_inside import call_opt, call_run
+
 HEAVY = (
     "numpy",
     "llvmlite",
@@ -29,13 +31,12 @@ raise SystemExit(code)
 """
 
 
-def test_common_path_loads_nothing_heavy(tmp_path):
+def test_common_path_loads_nothing_heavy(run_opt, tmp_path):
     path = tmp_path / "p.vyre"
     path.write_text(PROGRAM)
+    run_opt("--pass=cse", path)  # fills the grammar's cache
     command = [sys.executable, "-c", SCRIPT, str(path)]
-    environment = {**os.environ, "VYRE_CACHE_DIR": str(tmp_path / "cache")}
-    for _ in range(2):  # the first run fills the grammar's cache
-        ran = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=60)
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert ran.stdout == PROGRAM
     assert not set(HEAVY) & set(ran.stderr.split())
 
@@ -59,8 +60,8 @@ def test_every_installed_option_completes(run_opt):
     assert complete("vyre-opt", "--emit", "j") == {"json"}
 
 
-def test_completion_scripts(run_opt, run_run):
-    for run, name in ((run_opt, "vyre-opt"), (run_run, "vyre-run")):
+def test_completion_scripts():
+    for run, name in ((call_opt, "vyre-opt"), (call_run, "vyre-run")):
         for shell in ("bash", "zsh", "fish"):
             ran = run("--completion", shell)
             assert ran.returncode == 0

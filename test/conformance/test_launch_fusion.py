@@ -80,11 +80,12 @@ def check_plan(plan: LaunchFusionPlan, stages: list[LaunchFusionStage], budget: 
         assert not any(s.requires_host_materialization for s in members[1:])
 
 
+@pytest.mark.parametrize("seeds", quick([range(400), range(400, 4096)], ids=["few", "many"]))
 @pytest.mark.parametrize("strategy", ["greedy", "optimal"])
-def test_random_stages(strategy: str) -> None:
+def test_random_stages(strategy: str, seeds: range) -> None:
     """Order, counts, layouts and budgets hold for every seed; no other error than StageOverBudget."""
     planned = 0
-    for seed in range(4096):
+    for seed in seeds:
         stages, budget = drawn(seed)
         try:
             plan = plan_launch_fusion(stages, budget, strategy)
@@ -92,7 +93,7 @@ def test_random_stages(strategy: str) -> None:
             continue
         check_plan(plan, stages, budget)
         planned += 1
-    assert planned > 3000
+    assert planned > 0.73 * len(seeds)
 
 
 def test_order_of_checks() -> None:
@@ -157,7 +158,7 @@ def test_sums_up_to_u64_are_fine() -> None:
 
 @pytest.mark.parametrize("strategy", quick(["optimal", "greedy"]))
 @pytest.mark.parametrize("budget", quick([36 * 40, 1 << 40], ids=["many groups", "one group"]))
-@pytest.mark.parametrize("count", quick([16_384, 65_536]))
+@pytest.mark.parametrize("count", quick([4096, 16_384, 65_536]))
 def test_work_grows_with_the_stages(strategy: str, budget: int, count: int) -> None:
     """Eight times the stages take eight times the calls; bench/launch_plan.py has the seconds."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.copy_programs import StreamedTiles
+from support.quick import quick
 
 import vyre_opt
 from vyre_opt.cuda import CudaDispatcher
@@ -12,9 +13,7 @@ from vyre_opt.cuda import CudaDispatcher
 pytestmark = pytest.mark.gpu
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(40), *(pytest.param(n, marks=pytest.mark.campaign) for n in range(40, 400))]
-)
+@pytest.mark.parametrize("seed", quick(range(400), keep=20))
 def test_tiles_come_through_a_ring_of_stages(seed: int) -> None:
     case = StreamedTiles(seed)
     gpu, program, arrays = CudaDispatcher(bounds="none"), case.program(), case.arrays()

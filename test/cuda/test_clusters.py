@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.cluster_programs import WAYS, HandOff, Mail
+from support.quick import quick
 
 from vyre_opt.cuda import CudaDispatcher
 
 pytestmark = pytest.mark.gpu
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(40), *(pytest.param(n, marks=pytest.mark.campaign) for n in range(40, 400))]
-)
+@pytest.mark.parametrize("seed", quick(range(400), keep=10))
 @pytest.mark.parametrize("kind", [HandOff, Mail])
 def test_what_is_handed_on_arrives(kind: type[HandOff] | type[Mail], seed: int) -> None:
     gpu = CudaDispatcher(bounds="none" if seed % 2 else "trap")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.pairs import pairs
 
 from vyre_opt import dispatcher, parse
 
@@ -14,8 +15,7 @@ WORDS = {"f16": "u16", "f32": "u32", "f64": "u64"}
 NARROWER = [("f16", "u8"), ("f32", "u8"), ("f32", "u16"), ("f64", "u8"), ("f64", "u16"), ("f64", "u32")]
 
 
-@pytest.mark.parametrize("bounds", ["none", "clamp", "trap"])
-@pytest.mark.parametrize("level", [0, 1, 2, 3])
+@pytest.mark.parametrize(("level", "bounds"), pairs([0, 1, 2, 3], ["none", "clamp", "trap"]))
 @pytest.mark.parametrize(("source", "result"), NARROWER)
 def test_low_bits_of_a_float(source: str, result: str, level: int, bounds: str) -> None:
     """Of a sum, in storage and by way of workgroup memory; and all parts of it as a vector, as few at a time as can be."""

@@ -11,6 +11,7 @@ from python_lines import ROWS
 from support.gpu_arrays import to_gpu, to_host
 from support.python_examples import CASES, Sizes, call_of
 from support.python_programs import same_bits
+from support.quick import quick
 
 import vyre_opt as vyre
 
@@ -22,7 +23,7 @@ def library(request: pytest.FixtureRequest) -> Any:
     return pytest.importorskip(request.param)
 
 
-@pytest.mark.parametrize(("name", "sizes"), CASES, ids=str)
+@pytest.mark.parametrize(("name", "sizes"), quick(CASES, lambda case: case[0], 2), ids=str)
 def test_an_example_gives_the_bits_of_the_interpreter(library: Any, name: str, sizes: Sizes) -> None:
     call = call_of(name, sizes)
     expected: np.ndarray = call.on("ref", call.copies())
@@ -32,7 +33,9 @@ def test_an_example_gives_the_bits_of_the_interpreter(library: Any, name: str, s
         assert same_bits(expected, to_host(actual)).all()
 
 
-@pytest.mark.parametrize(("name", "sizes"), [case for case in CASES if 0 not in case[1]], ids=str)
+@pytest.mark.parametrize(
+    ("name", "sizes"), quick([case for case in CASES if 0 not in case[1]], lambda case: case[0], 2), ids=str
+)
 def test_a_peer_gives_what_numpy_gives(name: str, sizes: Sizes) -> None:
     """Those of bench/python_peers, which times and lines are compared with."""
     library = pytest.importorskip("torch" if ROWS[name].language == "Triton" else "cupy")

@@ -141,6 +141,7 @@ def test_named_kernels_are_expanded_where_they_must_be(target: str) -> None:
     assert np.allclose(y, wide / wide.sum(axis=1, keepdims=True), rtol=1e-6)
 
 
+@pytest.mark.usefixtures("own_cache")
 def test_it_compiles_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls, and another compilation of the same text, find what the first call compiled."""
     from vyre_opt.runtime.cpu import compiler

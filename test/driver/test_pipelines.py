@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.calls import count_calls
+from support.quick import quick
 
 import vyre_opt
 from vyre_opt import BackendError, BadInputs, DiagnosticError, ProgramError, parse, print_program
@@ -366,10 +367,11 @@ def calls(stages: int) -> int:
     return work
 
 
-def test_work_is_linear_in_the_stages() -> None:
+@pytest.mark.parametrize("stages", quick([400, 1000]))
+def test_work_is_linear_in_the_stages(stages: int) -> None:
     """Ten times the launches take ten times the calls, text and all."""
     calls(10)  # what is imported and compiled at the first run
-    assert calls(1000) < 11 * calls(100)
+    assert calls(stages) < 11 * calls(stages // 10)
 
 
 # --- what goes wrong

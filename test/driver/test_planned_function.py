@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.quick import quick
 
 import vyre_opt
 from vyre_opt import BadInputs, ProgramError, dispatcher, kernels
@@ -352,7 +353,7 @@ def check_softmax(cpu: CpuDispatcher, rows: int, columns: int, dtype: Any = np.f
         np.testing.assert_allclose(y, expected, rtol=rtol, atol=1e-7)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("dtype", quick([np.float32, np.float16]))
 def test_twenty_widths_in_turn_share_code(softmax: PlannedFunction, cpu: CpuDispatcher, dtype: Any) -> None:
     for _ in range(3):
         for columns in (*range(3, 13), 17, 31, 64, 100, 255, 1000, 1001, 5000, 33_000, 50_257):

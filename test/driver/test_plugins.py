@@ -9,6 +9,8 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from support.packages import run_opt_with
+from support.quick import quick
 
 OPS = """
 from vyre_opt import register_op
@@ -102,29 +104,31 @@ def run(folder: Path, *command: str, expected: int = 0) -> str:
 
 
 def opt(folder: Path, *args: str, expected: int = 0) -> str:
-    return run(folder, "-m", "vyre_opt", *args, expected=expected)
+    """What vyre-opt prints that finds the packages of a folder, forked from a process that has imported it."""
+    ((code, printed),) = run_opt_with(folder, args)
+    assert code == expected, printed
+    return printed
 
 
 def test_texts_read_back(mylib: Path) -> None:
-    assert opt(mylib, "text.vyre", "--verify-roundtrip").split("\n", 1)[1] == TEXT.split("\n", 1)[1]
+    printed = run(mylib, "-m", "vyre_opt", "text.vyre", "--verify-roundtrip")
+    assert printed.split("\n", 1)[1] == TEXT.split("\n", 1)[1]
     generic = opt(mylib, "text.vyre", "--print-generic", "--verify-roundtrip")
     assert '%s = "mylib.square"(%v) : (f32) -> (f32)' in generic
     (mylib / "generic.vyre").write_text(generic)
     assert opt(mylib, "generic.vyre") == TEXT
 
 
-@pytest.mark.parametrize(
-    ("emit", "words"),
-    [
-        ("llvm", "fmul"), ("asm", "mulps"), ("ptx --target=sm_90", "mul.rn.f32"), ("mlir", "arith.mulf"),
-    ],
-)  # fmt: skip
-def test_every_target_has_what_the_op_means(mylib: Path, emit: str, words: str) -> None:
-    program = TEXT[: TEXT.index("program @k")]
-    (mylib / "op.vyre").write_text(program)
-    written = opt(mylib, "op.vyre", *f"--emit={emit}".split())
-    assert words in written
-    assert "mylib.square" not in written
+def test_every_target_has_what_the_op_means(mylib: Path) -> None:
+    (mylib / "op.vyre").write_text(TEXT[: TEXT.index("program @k")])
+    words = {
+        "llvm": "fmul", "asm": "mulps", "ptx --target=sm_90": "mul.rn.f32", "mlir": "arith.mulf",
+    }  # fmt: skip
+    ran = run_opt_with(mylib, *(["op.vyre", *f"--emit={emit}".split()] for emit in words))
+    for (code, written), expected in zip(ran, words.values(), strict=True):
+        assert code == 0, written
+        assert expected in written
+        assert "mylib.square" not in written
 
 
 @pytest.mark.parametrize("target", ["ref", "cpu"])
@@ -207,7 +211,7 @@ LINE = 9
 
 @pytest.mark.parametrize(
     ("ops", "message"),
-    [
+    quick([
         ("import no_such_module_here", "ModuleNotFoundError: No module named 'no_such_module_here'"),
         ("raise SystemExit(3)", "SystemExit: 3"),
         ("square = 3", "registers no op of this name"),
@@ -216,7 +220,7 @@ LINE = 9
         (OPS.replace('types="num"', 'types="u32"'), "ValueError: op mylib.square: types are int, float, num, bits or any"),
         (OPS.replace("mylib.square", "math.softmax"), "ValueError: math.softmax is built in; mylib_ops must give"),
         (OPS.replace("mylib.square", "square"), "ValueError: 'square' is no name of a plugin's op or kernel"),
-    ],
+    ], keep=4),
 )  # fmt: skip
 def test_a_broken_package_is_an_error_at_the_op(mylib: Path, ops: str, message: str) -> None:
     (mylib / "mylib_ops.py").write_text(ops)
@@ -230,13 +234,13 @@ def test_a_broken_package_is_an_error_at_the_op(mylib: Path, ops: str, message: 
 
 @pytest.mark.parametrize(
     ("ops", "message"),
-    [
+    quick([
         ("return b.mul(a)", "TypeError: mul takes 2 operands, 1 given"),
         ("raise RuntimeError('not today')", "RuntimeError: not today"),
         ("return 3", "it returns 3, and no value"),
         ("return b.gt(a, a)", "pattern expansion of mylib.square replaces (f32), the results of mylib.square, by (bool)"),
         ("return b.op('mylib.square', a)", "patterns still apply after 256 rewrites of one op"),
-    ],
+    ], keep=3),
 )  # fmt: skip
 def test_a_broken_expansion_is_an_error_at_the_op(mylib: Path, ops: str, message: str) -> None:
     (mylib / "mylib_ops.py").write_text(OPS.replace("return b.mul(a, a)", ops))
@@ -248,13 +252,13 @@ def test_a_broken_expansion_is_an_error_at_the_op(mylib: Path, ops: str, message
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [
+    quick([
         (("return Expansion(b.finish(), schedule,", "return (b.finish(), schedule,"), "returns an Expansion of a Program, and not"),
         (('"f32", None', '"f64", None'), "returns a program whose buffers are @x f64, @y f64, for @x f32, @y f32"),
         (("schedule = request.at(Schedule())", "raise ValueError('too late')"), "mylib.squares is not expanded: too late"),
         (("schedule = request.at(Schedule())", "raise RuntimeError('not today')"), "the function of mylib.squares in mylib_kernels fails: RuntimeError: not today"),
         (("schedule, None if", "3, None if"), "returns a schedule that is no dataclass: 3"),
-    ],
+    ], keep=3),
 )  # fmt: skip
 def test_a_broken_kernel_is_an_error_at_its_use(mylib: Path, change: tuple[str, str], message: str) -> None:
     (mylib / "mylib_kernels.py").write_text(KERNELS.replace(*change))
@@ -293,9 +297,8 @@ def test_a_broken_pass_names_its_package(mylib: Path) -> None:
     assert "cannot be loaded: pass other does not load" in opt(mylib, "--list-passes")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_wrong_uses_are_errors_as_of_any_op(mylib: Path) -> None:
+    wrong = [
         (TEXT.replace("mylib.square ", "mylib.sqare "), "unknown op mylib.sqare"),
         (TEXT.replace("mylib.squares(", "mylib.squarez("), "unknown kernel mylib.squarez"),
         (
@@ -309,14 +312,15 @@ def test_a_broken_pass_names_its_package(mylib: Path) -> None:
         (TEXT.replace("mylib.square %v : f32", "mylib.square %i : f32"), "mylib.square: %i is u32, not f32"),
         (TEXT.replace("offset = 2", "offse = 2"), "offset"),
         (TEXT.replace("x : f32[?]", "x : u32[?]"), "mylib.squares"),
-    ],
-)
-def test_wrong_uses_are_errors_as_of_any_op(mylib: Path, text: str, message: str) -> None:
-    (mylib / "wrong.vyre").write_text(text)
-    printed = opt(mylib, "wrong.vyre", expected=1)
-    assert message in printed
-    if "unknown" in message:
-        assert "did you mean mylib.square" in printed
+    ]
+    for number, (text, _) in enumerate(wrong):
+        (mylib / f"wrong-{number}.vyre").write_text(text)
+    ran = run_opt_with(mylib, *([f"wrong-{number}.vyre"] for number in range(len(wrong))))
+    for (code, printed), (_, message) in zip(ran, wrong, strict=True):
+        assert code == 1, printed
+        assert message in printed
+        if "unknown" in message:
+            assert "did you mean mylib.square" in printed
 
 
 def test_limits_refuse_them(mylib: Path) -> None:

@@ -32,6 +32,12 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return corpus.write_corpus(tmp_path_factory.mktemp("corpus"), 1_500_000, seed=2)
 
 
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Secrets in every place, though not of every form, and some that line breaks cut."""
+    return corpus.write_corpus(tmp_path_factory.mktemp("few"), 300_000, seed=2)
+
+
 # --- the corpus
 
 
@@ -87,10 +93,10 @@ def test_base64_of_mail_is_in_lines_that_cut_secrets(small: Any) -> None:
 # --- the ways
 
 
-def test_each_way_finds_what_it_must(small: Any) -> None:
+def test_each_way_finds_what_it_must(few: Any) -> None:
     """`search_corpus` leaves by an error if one does not; here is where there is something to be found at all."""
-    searches = command.search_corpus(small)
-    planted = Counter(each.place for each in small.planted)
+    searches = command.search_corpus(few)
+    planted = Counter(each.place for each in few.planted)
     for way in ways.WAYS:
         found = Counter(each.place for each in searches[way.name].found.elements())
         assert all(found[place] == planted[place] > 0 for place in way.decoded)
@@ -101,15 +107,15 @@ def test_each_way_finds_what_it_must(small: Any) -> None:
     assert 0 < cut < planted["quoted-printable"]
 
 
-def test_a_secret_that_nobody_planted_is_noticed(small: Any) -> None:
-    fewer = replace(small, planted=small.planted[:-1])
+def test_a_secret_that_nobody_planted_is_noticed(few: Any) -> None:
+    fewer = replace(few, planted=few.planted[:-1])
     with pytest.raises(click.ClickException, match="0 are missing and 1 too many"):
         command.search_corpus(fewer)
 
 
 @pytest.mark.parametrize("lost", ["missing", "more"])
 def test_a_way_that_finds_something_else_is_noticed(
-    lost: str, small: Any, monkeypatch: pytest.MonkeyPatch
+    lost: str, few: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = ways.WAYS[1]
 
@@ -123,7 +129,7 @@ def test_a_way_that_finds_something_else_is_noticed(
     monkeypatch.setattr(command, "WAYS", (wrong,))
     message = "0 are missing and 1 too many" if lost == "more" else "1 are missing and 0 too many"
     with pytest.raises(click.ClickException, match=message):
-        command.search_corpus(small)
+        command.search_corpus(few)
 
 
 # --- the wheel
@@ -170,7 +176,7 @@ def test_the_command_leaves_its_files(tmp_path: Path) -> None:
     empty = tmp_path / "empty.whl"
     with zipfile.ZipFile(empty, "w") as archive:
         archive.writestr("a.py", "return Return")
-    script = [sys.executable, str(EXAMPLES / "find_secrets"), "--size", "0.1", "--wheel", str(empty)]
+    script = [sys.executable, str(EXAMPLES / "find_secrets"), "--size", "0.05", "--wheel", str(empty)]
     ran = subprocess.run([*script, "--folder", str(tmp_path)], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     lines = ran.stdout.splitlines()

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.packages import run_opt_with
 
 SOURCE = Path(__file__).parents[2] / "examples" / "plugin"
 
@@ -38,7 +39,8 @@ def test_its_own_tests_pass(installed: dict[str, str]) -> None:
 
 
 def test_the_pass_is_listed(installed: dict[str, str]) -> None:
-    listed = run(installed, "-m", "vyre_opt", "--list-passes")
+    ((code, listed),) = run_opt_with(Path(installed["PYTHONPATH"]), ["--list-passes"])
+    assert code == 0
     assert "signal_average" in listed
     assert "Simplify averages." in listed
 

@@ -1,23 +1,23 @@
 """Wrong texts, made of the right ones of the repository by slips and by habits from other languages.
 
-Each gets an error at a place in the text, through the tool as a user calls it: no internal error, no traceback.
+Each gets an error at a place in the text from vyre-opt: no internal error, no traceback.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import islice
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 from support.fuzz.header import bytes_of
 from support.fuzz.text_mutations import ALL_EDITS, OTHER_LANGUAGES, mutate
 from support.quick import quick
-from support.tools import run_tool
+from support.tools_inside import call_opt
 
 from vyre_opt import DiagnosticError, parse
 
@@ -52,19 +52,32 @@ def wrong_texts(group: int) -> Iterator[str]:
             yield text
 
 
-@pytest.mark.parametrize("group", quick(range(GROUPS), keep=2))
+def check(shown: CompletedProcess[str], path: Path) -> None:
+    """What the tool has shown of the wrong text in a file."""
+    heads = [match for line in shown.stderr.split("\n") if (match := HEAD.match(line))]
+    text = path.read_bytes().decode("utf-8", "replace")
+    lines = text.split("\n")
+    assert shown.returncode == 1, text
+    assert shown.stdout == ""
+    assert heads, f"{text}\n{shown.stderr}"
+    assert "internal error" not in shown.stderr
+    assert "Traceback" not in shown.stderr
+    for head in heads:
+        assert head["name"] == str(path)
+        assert int(head["column"]) <= len(lines[int(head["line"]) - 1]) + 1, head.group()
+
+
+@pytest.mark.parametrize("group", quick(range(GROUPS), keep=4))
 def test_a_wrong_text_gets_an_error_with_a_place(group: int, tmp_path: Path) -> None:
     path = tmp_path / "case.vyre"
     for text in islice(wrong_texts(group), COUNT // GROUPS):
         path.write_bytes(bytes_of(text))
-        shown = run_tool("vyre-opt", [str(path)], b"", None, os.environ)
-        heads = [match for line in shown.stderr.split("\n") if (match := HEAD.match(line))]
-        lines = [*path.read_bytes().decode("utf-8", "replace").split("\n")]
-        assert shown.returncode == 1, text
-        assert shown.stdout == ""
-        assert heads, f"{text}\n{shown.stderr}"
-        assert "internal error" not in shown.stderr
-        assert "Traceback" not in shown.stderr
-        for head in heads:
-            assert head["name"] == str(path)
-            assert int(head["column"]) <= len(lines[int(head["line"]) - 1]) + 1, head.group()
+        check(call_opt(path), path)
+
+
+def test_the_tool_as_a_user_calls_it(tmp_path: Path, run_opt: Callable[..., CompletedProcess[str]]) -> None:
+    """In a process of its own."""
+    path = tmp_path / "case.vyre"
+    for text in islice(wrong_texts(0), 4):
+        path.write_bytes(bytes_of(text))
+        check(run_opt(path), path)

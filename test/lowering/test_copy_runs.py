@@ -230,10 +230,10 @@ def test_a_tile_that_leaves_no_room_for_objects_is_copied_by_each_invocation() -
         assert ("cp.async.bulk" in lower([Unit(program)], gpu("sm_90"), "none").text) == bulk
 
 
-@pytest.mark.parametrize("target", ["sm_90", "sm_90a", "sm_100", "sm_120", "sm_121"])
-@pytest.mark.parametrize("start", quick(range(0, 80, 8)))
+@pytest.mark.parametrize("target", quick(["sm_90a", "sm_121", "sm_90", "sm_100", "sm_120"], keep=2))
+@pytest.mark.parametrize("start", quick(range(0, 80, 2)))
 def test_ptxas_takes_random_programs(assemble, target: str, start: int) -> None:
-    units = [Unit(StreamedTiles(seed).program()) for seed in range(start, start + 8)]
+    units = [Unit(StreamedTiles(seed).program()) for seed in range(start, start + 2)]
     for bounds, level in (("none", 2), ("none", 3), ("trap", 0)):
         text = emit_ptx(lower(units, gpu(target), bounds), gpu(target), level=level)
         assert "cp.async.bulk" in text or bounds == "trap"

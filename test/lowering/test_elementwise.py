@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.each import each
+from support.pairs import pairs
 from support.quick import quick
 
 from vyre_opt.ir import arith
@@ -178,23 +180,20 @@ def way_of(dtype: DataType) -> str:
     return "bool" if dtype.is_bool else "signed" if dtype.is_signed else "unsigned"
 
 
-EXACT = [
-    (row, dtype)
-    for row in OPS.values()
-    if row.format in ("unary", "binary", "ternary", "compare") and not row.ulp
-    for dtype in [*INTS, *FLOATS, DataType.BOOL]
-    if row.accepts(dtype)
-]
+ALL = [*INTS, *FLOATS, DataType.BOOL]
+ARITY = {"unary": 1, "binary": 2, "ternary": 3, "compare": 2}
 
 
 @pytest.mark.parametrize("shape", quick(SHAPES[::-1], ids=["vector", "scalar"]))
-@pytest.mark.parametrize(
-    ("row", "dtype"),
-    quick(EXACT, lambda pair: (pair[0].name, way_of(pair[1])), ids=[f"{r.name}-{t}" for r, t in EXACT]),
-)
-def test_exact_ops(jit: Any, row: OpDef, dtype: DataType, shape: LaneShape) -> None:
+@pytest.mark.parametrize("dtype", quick(ALL, way_of), ids=str)
+def test_exact_ops(jit: Any, dtype: DataType, shape: LaneShape) -> None:
+    rows = [row for row in OPS.values() if row.format in ARITY and not row.ulp and row.accepts(dtype)]
+    each(rows, lambda row: check_op(jit, row, dtype, shape), lambda row: row.name)
+
+
+def check_op(jit: Any, row: OpDef, dtype: DataType, shape: LaneShape) -> None:
     values = edges(dtype)
-    arity = {"unary": 1, "binary": 2, "ternary": 3, "compare": 2}[row.format]
+    arity = ARITY[row.format]
     if arity == 1:
         columns = [values]
     elif arity == 2:
@@ -213,9 +212,6 @@ def test_exact_ops(jit: Any, row: OpDef, dtype: DataType, shape: LaneShape) -> N
         args = [column[number] for column in columns]
         expected = fold(row, dtype, args)
         assert same(value, expected, result), (row.name, dtype.name, args, value, expected)
-
-
-ALL = [*INTS, *FLOATS, DataType.BOOL]
 
 
 PRECISIONS = (8, 11, 24, 53)
@@ -241,9 +237,12 @@ def near_ties(dtype: DataType) -> list[int]:
 
 
 @pytest.mark.parametrize("shape", quick(SHAPES[::-1], ids=["vector", "scalar"]))
-@pytest.mark.parametrize("source", ALL, ids=str)
 @pytest.mark.parametrize("target", quick(ALL, way_of), ids=str)
-def test_cast(jit: Any, source: DataType, target: DataType, shape: LaneShape) -> None:
+def test_cast(jit: Any, target: DataType, shape: LaneShape) -> None:
+    each(ALL, lambda source: check_cast(jit, source, target, shape))
+
+
+def check_cast(jit: Any, source: DataType, target: DataType, shape: LaneShape) -> None:
     values = edges(source) + near_ties(source)
     got = run(
         jit,
@@ -264,25 +263,23 @@ def has_avx512() -> bool:
     return bool(llvm.get_host_cpu_features().get("avx512f"))
 
 
-AVX512 = pytest.mark.skipif("not has_avx512()", reason="this CPU has no AVX-512")
-WAYS = [
-    pytest.param(SCALAR, "host", id="scalar"),
-    pytest.param(LaneShape(8), "host", id="vector"),
-    pytest.param(SCALAR, "avx512", id="scalar-avx512", marks=AVX512),
-    pytest.param(LaneShape(32), "avx512", id="vector-avx512", marks=AVX512),
-]
+WAYS = {
+    "scalar": (SCALAR, "host"),
+    "vector": (LaneShape(8), "host"),
+    "scalar-avx512": (SCALAR, "avx512"),
+    "vector-avx512": (LaneShape(32), "avx512"),
+}
 
 
-FUNCTIONS = [row for row in OPS.values() if row.ulp]
-
-
-@pytest.mark.parametrize(("shape", "target"), WAYS)
+@pytest.mark.parametrize(("name", "way"), pairs([row.name for row in OPS.values() if row.ulp], WAYS))
 @pytest.mark.parametrize(
     "dtype", quick(FLOATS[::-1], keep=2), ids=str
 )  # half precision is f32 and a rounding
-@pytest.mark.parametrize("row", FUNCTIONS, ids=lambda row: row.name)
-def test_mathematical_functions(jit: Any, row: OpDef, dtype: DataType, shape: LaneShape, target: str) -> None:
+def test_mathematical_functions(jit: Any, name: str, dtype: DataType, way: str) -> None:
     """The interpreter's bits, in every shape and by each target's instructions; test/math_functions has their errors."""
+    row, (shape, target) = OPS[name], WAYS[way]
+    if target == "avx512" and not has_avx512():
+        pytest.skip("this CPU has no AVX-512")
     arity = 2 if row.format == "binary" else 1
     words = f"u{(dtype.bits or 8) // 8}"
     random = RNG.integers(0, (1 << (dtype.bits or 8)) - 1, 800, np.uint64, endpoint=True)

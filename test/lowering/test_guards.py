@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.each import each
 
 import vyre_opt
 from vyre_opt import parse
@@ -52,31 +53,39 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("dtype", "lines", "needed"), CASES)
-def test_a_guard_stays_where_an_operand_may_be_undefined(dtype: str, lines: str, needed: bool) -> None:
+def test_a_guard_stays_where_an_operand_may_be_undefined() -> None:
     """Guards against a guard left out where it is needed, and one left in where ranges rule it out."""
-    program = parse(TEXT.format(type=dtype, lines=lines)).programs["p"]
-    op = next(op for op in program.body.ops if op.results and op.result.name == "r")
-    assert needs_guard(op, ValueForms(program, {"s": 3})) is needed
-    text = lower([Unit(program)], gpu("sm_90")).text
-    guard = "select" if op.name in ("div", "rem") else "and"
-    written = text.count(f" = {guard} ") - sum(
-        op.name in (guard, MASKS.get(guard)) for op in program.body.ops
-    )
-    assert written == needed
+
+    def check(case: tuple[str, str, bool]) -> None:
+        dtype, lines, needed = case
+        program = parse(TEXT.format(type=dtype, lines=lines)).programs["p"]
+        op = next(op for op in program.body.ops if op.results and op.result.name == "r")
+        assert needs_guard(op, ValueForms(program, {"s": 3})) is needed
+        text = lower([Unit(program)], gpu("sm_90")).text
+        guard = "select" if op.name in ("div", "rem") else "and"
+        written = text.count(f" = {guard} ") - sum(
+            op.name in (guard, MASKS.get(guard)) for op in program.body.ops
+        )
+        assert written == needed
+
+    each(CASES, check)
 
 
-@pytest.mark.parametrize(("dtype", "lines", "needed"), CASES)
-def test_results_at_the_edges_are_the_interpreters(dtype: str, lines: str, needed: bool) -> None:
+def test_results_at_the_edges_are_the_interpreters() -> None:
     """Guards against undefined behaviour reaching the cpu target: extremes of the type, and small values."""
-    kind = np.dtype({"u32": np.uint32, "i32": np.int32, "i64": np.int64}[dtype])
-    info = np.iinfo(kind)
-    edges = [info.min, info.min + 1, info.max, info.max - 1, 0, 1, 2, 7, 31, 32, 63, 64]
-    x = np.resize(np.array(edges, kind), 256)
-    module = parse(TEXT.format(type=dtype, lines=lines))
-    cpu, ref = (vyre_opt.run(module, {"x": x}, target=target) for target in ("cpu", "ref"))
-    for name, value in ref.items():
-        np.testing.assert_array_equal(cpu[name], value)
+
+    def check(case: tuple[str, str, bool]) -> None:
+        dtype, lines, _ = case
+        kind = np.dtype({"u32": np.uint32, "i32": np.int32, "i64": np.int64}[dtype])
+        info = np.iinfo(kind)
+        edges = [info.min, info.min + 1, info.max, info.max - 1, 0, 1, 2, 7, 31, 32, 63, 64]
+        x = np.resize(np.array(edges, kind), 256)
+        module = parse(TEXT.format(type=dtype, lines=lines))
+        cpu, ref = (vyre_opt.run(module, {"x": x}, target=target) for target in ("cpu", "ref"))
+        for name, value in ref.items():
+            np.testing.assert_array_equal(cpu[name], value)
+
+    each(CASES, check)
 
 
 BEYOND = """vyre 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from support.each import each
 
 from vyre_opt.ir.parser import parse
 from vyre_opt.ir.program import Program
@@ -38,70 +39,78 @@ def groups(code: HostCode) -> str:
 # --- facts
 
 
-@pytest.mark.parametrize(
-    ("workgroup", "body", "stride"),
-    [
-        ("256", "%r = local_id x", 1),
-        ("256", "%r = global_id x", 1),
-        ("48", "%r = local_id x", 1),
-        ("64, 2", "%r = local_id x", 1),
-        ("64, 2", "%r = local_id y", 0),
-        ("16, 4", "%r = local_id x", None),
-        ("16, 4", "%r = local_id y", None),
-        ("1, 64", "%r = local_id y", 1),
-        ("1", "%r = local_id x", 0),
-        ("256", "%r = lane_id", 1),
-        ("256", "%r = subgroup_id", 0),
-        ("256", "%l = local_id x %c = const 4 : u32 %r = mul %l, %c : u32", 4),
-        ("256", "%l = local_id x %c = const 3 : u32 %r = shl %l, %c : u32", 8),
-        ("256", "%l = local_id x %w = workgroup_id x %r = sub %w, %l : u32", -1),
-        ("256", "%l = local_id x %r = mul %l, %l : u32", None),
-        ("256", "%l = local_id x %c = const 64 : u32 %r = div %l, %c : u32", 0),
-        ("256", "%l = local_id x %c = const 64 : u32 %r = rem %l, %c : u32", 1),
-        ("256", "%l = local_id x %c = const 63 : u32 %r = and %l, %c : u32", 1),
-        ("256", "%l = local_id x %c = const 16 : u32 %r = div %l, %c : u32", None),
-        ("256", "%l = local_id x %c = const 1 : u32 %r = and %l, %c : u32", None),
-        ("100", "%g = global_id x %c = const 64 : u32 %r = div %g, %c : u32", None),
-        ("256", "%l = local_id x %r = cast %l : u32 -> u64", 1),
-        ("256", "%l = local_id x %c = const 4294967290 : u32 %m = add %l, %c : u32 %r = cast %m : u32 -> u64", None),
-        ("256", "%l = local_id x %r = cast %l : u32 -> u8", 1),
-        ("256", "%l = local_id x %z = const 0 : u32 %r = subgroup_shuffle<idx> %l, %z : u32", 0),
-        ("40", "%l = local_id x %z = const 9 : u32 %r = subgroup_shuffle<idx> %l, %z : u32", None),
-    ],
-)  # fmt: skip
-def test_strides(workgroup: str, body: str, stride: int | None) -> None:
+STRIDES = [
+    ("256", "%r = local_id x", 1),
+    ("256", "%r = global_id x", 1),
+    ("48", "%r = local_id x", 1),
+    ("64, 2", "%r = local_id x", 1),
+    ("64, 2", "%r = local_id y", 0),
+    ("16, 4", "%r = local_id x", None),
+    ("16, 4", "%r = local_id y", None),
+    ("1, 64", "%r = local_id y", 1),
+    ("1", "%r = local_id x", 0),
+    ("256", "%r = lane_id", 1),
+    ("256", "%r = subgroup_id", 0),
+    ("256", "%l = local_id x %c = const 4 : u32 %r = mul %l, %c : u32", 4),
+    ("256", "%l = local_id x %c = const 3 : u32 %r = shl %l, %c : u32", 8),
+    ("256", "%l = local_id x %w = workgroup_id x %r = sub %w, %l : u32", -1),
+    ("256", "%l = local_id x %r = mul %l, %l : u32", None),
+    ("256", "%l = local_id x %c = const 64 : u32 %r = div %l, %c : u32", 0),
+    ("256", "%l = local_id x %c = const 64 : u32 %r = rem %l, %c : u32", 1),
+    ("256", "%l = local_id x %c = const 63 : u32 %r = and %l, %c : u32", 1),
+    ("256", "%l = local_id x %c = const 16 : u32 %r = div %l, %c : u32", None),
+    ("256", "%l = local_id x %c = const 1 : u32 %r = and %l, %c : u32", None),
+    ("100", "%g = global_id x %c = const 64 : u32 %r = div %g, %c : u32", None),
+    ("256", "%l = local_id x %r = cast %l : u32 -> u64", 1),
+    ("256", "%l = local_id x %c = const 4294967290 : u32 %m = add %l, %c : u32 %r = cast %m : u32 -> u64", None),
+    ("256", "%l = local_id x %r = cast %l : u32 -> u8", 1),
+    ("256", "%l = local_id x %z = const 0 : u32 %r = subgroup_shuffle<idx> %l, %z : u32", 0),
+    ("40", "%l = local_id x %z = const 9 : u32 %r = subgroup_shuffle<idx> %l, %z : u32", None),
+]  # fmt: skip
+
+
+def test_strides() -> None:
     """A progression is recognised where the subgroup's lanes really form one."""
-    program = flat(body, workgroup)
-    assert LaneFacts(program).stride(program.body.ops[-1].result) == stride
+
+    def check(case: tuple[str, str, int | None]) -> None:
+        workgroup, body, stride = case
+        program = flat(body, workgroup)
+        assert LaneFacts(program).stride(program.body.ops[-1].result) == stride
+
+    each(STRIDES, check)
 
 
-@pytest.mark.parametrize(
-    ("workgroup", "body", "row", "stride"),
-    [
-        ("16, 4", "%r = local_id x", 16, 1),
-        ("16, 4", "%r = local_id y", 16, 0),
-        ("16, 4", "%r = global_id y", 16, 0),
-        ("16, 4", "%y = local_id y %x = local_id x %n = len @b : u32 %s = mul %y, %n : u32 %r = add %s, %x : u32", 16, 1),
-        ("16, 4", "%y = local_id y %x = local_id x %s = mul %y, %x : u32 %r = add %s, %x : u32", 16, None),
-        ("16, 4", "%y = local_id y %c = const 3 : u32 %r = rem %y, %c : u32", 16, 0),
-        ("16, 4", "%x = local_id x %c = const 8 : u32 %r = rem %x, %c : u32", 16, None),
-        ("16, 4", "%y = local_id y %r = load @b[%y] : u32", 16, None),
-        ("16, 4", "%y = local_id y %r = cast %y : u32 -> f32", 16, None),
-        ("8, 4, 4", "%x = local_id x %z = local_id z %r = sub %z, %x : u32", 8, -1),
-        ("24, 4", "%r = local_id x", 8, 1),
-        ("24, 4", "%r = local_id y", 8, 0),
-        ("1, 8, 5", "%r = local_id y", 8, 1),
-        ("1, 8, 5", "%r = local_id z", 8, 0),
-        ("7, 5", "%r = local_id x", 32, None),
-        ("2, 64", "%r = local_id x", 32, None),
-        ("64, 2", "%r = local_id x", 32, 1),
-    ],
-)  # fmt: skip
-def test_strides_in_rows(workgroup: str, body: str, row: int, stride: int | None) -> None:
+STRIDES_IN_ROWS = [
+    ("16, 4", "%r = local_id x", 16, 1),
+    ("16, 4", "%r = local_id y", 16, 0),
+    ("16, 4", "%r = global_id y", 16, 0),
+    ("16, 4", "%y = local_id y %x = local_id x %n = len @b : u32 %s = mul %y, %n : u32 %r = add %s, %x : u32", 16, 1),
+    ("16, 4", "%y = local_id y %x = local_id x %s = mul %y, %x : u32 %r = add %s, %x : u32", 16, None),
+    ("16, 4", "%y = local_id y %c = const 3 : u32 %r = rem %y, %c : u32", 16, 0),
+    ("16, 4", "%x = local_id x %c = const 8 : u32 %r = rem %x, %c : u32", 16, None),
+    ("16, 4", "%y = local_id y %r = load @b[%y] : u32", 16, None),
+    ("16, 4", "%y = local_id y %r = cast %y : u32 -> f32", 16, None),
+    ("8, 4, 4", "%x = local_id x %z = local_id z %r = sub %z, %x : u32", 8, -1),
+    ("24, 4", "%r = local_id x", 8, 1),
+    ("24, 4", "%r = local_id y", 8, 0),
+    ("1, 8, 5", "%r = local_id y", 8, 1),
+    ("1, 8, 5", "%r = local_id z", 8, 0),
+    ("7, 5", "%r = local_id x", 32, None),
+    ("2, 64", "%r = local_id x", 32, None),
+    ("64, 2", "%r = local_id x", 32, 1),
+]  # fmt: skip
+
+
+def test_strides_in_rows() -> None:
     """Rows are those lanes of a subgroup that differ in one id alone; integers that are computed have a stride there."""
-    program = flat(f"buffer @b : u32[?] read binding(0) {body}", workgroup)
-    facts = LaneFacts(program)
-    assert (facts.row, facts.row_stride(program.body.ops[-1].result)) == (row, stride)
+
+    def check(case: tuple[str, str, int, int | None]) -> None:
+        workgroup, body, row, stride = case
+        program = flat(f"buffer @b : u32[?] read binding(0) {body}", workgroup)
+        facts = LaneFacts(program)
+        assert (facts.row, facts.row_stride(program.body.ops[-1].result)) == (row, stride)
+
+    each(STRIDES_IN_ROWS, check)
 
 
 def test_counters_and_carried_values_keep_their_stride() -> None:

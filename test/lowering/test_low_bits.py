@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.op_programs import op_programs
+from support.pairs import pairs
 
 from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
@@ -36,8 +37,7 @@ def wrong_stores(ptx: str) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("level", [0, 2, 3])
-@pytest.mark.parametrize("bounds", ["none", "clamp", "trap"])
+@pytest.mark.parametrize(("bounds", "level"), pairs(["trap", "clamp", "none"], [0, 2, 3]))
 def test_bits_of_floats(bounds: str, level: int) -> None:
     """Some of the programs that make words or vectors of the bits of floats would store them so."""
     cases = [case for case in op_programs() if case.name.startswith("bitcast")]

@@ -15,41 +15,45 @@ from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.ptx import emit_ptx
 from vyre_opt.lowering.nvptx.targets import gpu
 
-BATCH = 100
+OP_PARTS = 18
 KERNEL_PARTS = 4
-CASES = list(op_programs())
 OPTIONS = [("sm_80", "trap", 2), ("sm_90", "clamp", 1), ("sm_100", "none", 3)]
-PARTS = range(0, len(CASES), BATCH)
 
 
-def test_every_op_of_the_table_has_a_program():
-    seen = {op.name for case in CASES for op in case.program.walk()}
-    seen |= {op.name for case in CASES for func in case.module.funcs.values() for op in func.walk()}
+@pytest.fixture(scope="module")
+def ops():
+    """Programs of all ops."""
+    return list(op_programs())
+
+
+def test_every_op_of_the_table_has_a_program(ops):
+    seen = {op.name for case in ops for op in case.program.walk()}
+    seen |= {op.name for case in ops for func in case.module.funcs.values() for op in func.walk()}
     kernels = {name for name, row in OPS.items() if row.kernel is not None}
     assert set(OPS) - kernels - seen == {"trap"}, "trap ends a program; the tests of faults have it"
 
 
-def test_one_program_of_each_op(assemble):
-    first = {case.name.split()[0]: case for case in reversed(CASES)}
+def test_one_program_of_each_op(assemble, ops):
+    first = {case.name.split()[0]: case for case in reversed(ops)}
     lowered = lower([Unit(case.program, case.module) for case in first.values()], gpu("sm_90"), "clamp")
     assemble(emit_ptx(lowered, gpu("sm_90")), "sm_90")
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize(("target", "bounds", "level"), OPTIONS)
-@pytest.mark.parametrize("start", PARTS)
-def test_op_programs(assemble, target, bounds, level, start):
-    units = [Unit(case.program, case.module) for case in CASES[start : start + BATCH]]
+@pytest.mark.parametrize("part", range(OP_PARTS))
+def test_op_programs(assemble, ops, target, bounds, level, part):
+    units = [Unit(case.program, case.module) for case in ops[part::OP_PARTS]]
     lowered = lower(units, gpu(target), bounds)
     assert len({kernel.symbol for kernel in lowered.kernels}) == len(units)
     assemble(emit_ptx(lowered, gpu(target), level=level), target)
 
 
 @pytest.mark.parametrize(
-    ("target", "bounds", "level", "start"), quick((*OPTIONS[k % 3], 25 * k) for k in range(12))
+    ("target", "bounds", "level", "start"), quick((*OPTIONS[k % 3], 5 * k) for k in range(60))
 )
 def test_random_programs(assemble, target, bounds, level, start):
-    samples = [random_program(seed) for seed in range(start, start + 25)]
+    samples = [random_program(seed) for seed in range(start, start + 5)]
     lowered = lower([Unit(s.program, s.module) for s in samples], gpu(target), bounds)
     assemble(emit_ptx(lowered, gpu(target), level=level), target)
 
@@ -64,7 +68,7 @@ def kernel_programs():
 def test_one_program_of_each_kernel(assemble):
     first = {case.kernel: case for case in reversed(kernel_cases())}
     lowered = lower([Unit(case.make().program) for case in first.values()], gpu("sm_90"), "trap")
-    assemble(emit_ptx(lowered, gpu("sm_90")), "sm_90")
+    assemble(emit_ptx(lowered, gpu("sm_90"), level=1), "sm_90")
 
 
 @pytest.mark.campaign
@@ -76,6 +80,6 @@ def test_kernels(assemble, kernel_programs, target, bounds, level, part):
 
 
 @pytest.mark.campaign
-def test_no_optimisation_at_all(assemble):
-    units = [Unit(case.program, case.module) for case in CASES[::7]]
+def test_no_optimisation_at_all(assemble, ops):
+    units = [Unit(case.program, case.module) for case in ops[::7]]
     assemble(emit_ptx(lower(units, gpu("sm_90"), "trap"), gpu("sm_90"), level=0), "sm_90")

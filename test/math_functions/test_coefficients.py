@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import mpmath as mp
 import pytest
-from support.math_coefficients import DIGITS, ROWS, Row, fitted, lines
+from support.math_coefficients import DIGITS, ROWS, Row, fitted
 
 from vyre_opt.math_functions import coefficients
 from vyre_opt.math_functions.expression import F32
@@ -18,15 +16,6 @@ def test_a_polynomial_is_derived_again(row: Row) -> None:
         found, size = fitted(row, F32)
     assert found == getattr(coefficients, row.name)["f32"]
     assert size < -F32.precision - 4
-
-
-@pytest.mark.campaign
-def test_the_file_is_what_its_generator_writes() -> None:
-    """All of them, some 20 s."""
-    root = Path(__file__).resolve().parents[2]
-    with mp.workdps(DIGITS):
-        text = "\n".join(lines()).rstrip() + "\n"
-    assert text == (root / "vyre_opt/math_functions/coefficients.py").read_text(encoding="utf-8")
 
 
 def test_every_polynomial_has_a_row() -> None:

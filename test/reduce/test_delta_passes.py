@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from support import Settings, random_program
 from support.pipeline_runs import pipeline_text
+from support.quick import quick
 
 from vyre_opt import parse, print_program
 from vyre_opt.ir.rewrite import bodies
@@ -233,7 +234,7 @@ def test_every_pass_is_tested_here() -> None:
     assert [name for name in DELTA_PASSES if f'"{name}"' not in text] == []
 
 
-@pytest.mark.parametrize("seed", [0, 2, 4])  # others take longer to generate
+@pytest.mark.parametrize("seed", quick([4, 0, 2]))  # others take longer to generate
 def test_every_feature_of_random_texts_can_be_dropped_alone(seed: int) -> None:
     """What a pass leaves verifies or is no candidate, and is printed as it reads back."""
     texts = [print_program(random_program(seed, SMALL).module), pipeline_text(seed)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
 from support import Settings, random_program
+from support.quick import quick
 from support.sample import random_inputs
 
 from vyre_opt import parse, print_program, verify
@@ -11,7 +13,6 @@ from vyre_opt.reduce import Oracle, Predicate, reduce_text
 from vyre_opt.runtime.dispatcher import DispatchError, dispatcher
 
 GRID = (1, 1, 1)
-LARGE = Settings(statements=14, grid=GRID)
 
 
 def swap_operands(module: Module) -> None:
@@ -43,9 +44,10 @@ def ops(text: str) -> int:
     return sum(1 for item in parse(text).programs.values() for _ in item.walk())
 
 
-def test_a_miscompile_becomes_small() -> None:
+@pytest.mark.parametrize(("seed", "statements"), quick([(35, 5), (1, 14)]))
+def test_a_miscompile_becomes_small(seed: int, statements: int) -> None:
     """The tests are what costs when each is a process: a linear search would take over 500."""
-    text = print_program(random_program(1, LARGE).module)
+    text = print_program(random_program(seed, Settings(statements=statements, grid=GRID)).module)
     assert ops(text) > 500
     assert is_miscompiled(text)
     oracle = Oracle(Predicate(is_miscompiled))

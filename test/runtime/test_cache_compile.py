@@ -215,7 +215,7 @@ def test_without_a_place_to_keep(
         assert call(cpu()) == ([6 * n for n in range(64)], False)
 
 
-@pytest.mark.parametrize("seed", quick(range(500, 512), keep=4))
+@pytest.mark.parametrize("seed", quick(range(500, 512), keep=2))
 def test_random_programs_from_the_store(seed: int, cpu: Any) -> None:
     """What is read computes what was compiled, bit by bit."""
     sample = random_program(seed, Settings(statements=5, depth=2))

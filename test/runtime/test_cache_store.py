@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from blake3 import blake3
+from support.quick import quick
 
 from vyre_opt.cache_files.entry import HEAD_BYTES, Damaged, pack, unpack
 from vyre_opt.cache_files.folder import open_folder
@@ -167,20 +168,20 @@ def test_read_only_folder() -> None:
         shutil.rmtree(folder)
 
 
-def test_limit_holds(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("limit", "count"), quick([(20_000, 200), (160_000, 600)]))
+def test_limit_holds(tmp_path: Path, limit: int, count: int) -> None:
     """Whatever is put, the files never pass the limit, and what was used last stays."""
-    limit = 160_000
     store = Store(tmp_path, limit)
     favourite = key(0)
     store.put(favourite, "cpu", b"favourite")
-    for number in range(1, 600):
+    for number in range(1, count):
         os.utime(store.path(favourite), (time.time() + number,) * 2)
         assert store.put(key(number), "cpu", bytes(number))
         if number % 50 == 0:
             assert sum(entry.size for entry in store.entries()) <= limit
     assert store.get(favourite, "cpu") == b"favourite"
-    assert store.get(key(599), "cpu") == bytes(599)
-    assert 100 < sum(1 for _ in store.entries()) < 500
+    assert store.get(key(count - 1), "cpu") == bytes(count - 1)
+    assert count / 6 < sum(1 for _ in store.entries()) < count * 5 / 6
 
 
 def test_reading_keeps_an_entry_young(tmp_path: Path) -> None:

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.quick import quick
 
 import vyre_opt
 from vyre_opt.ir.parser import parse
+from vyre_opt.lowering.common import print_records
 from vyre_opt.lowering.common.print_records import MAX_RECORDS, capacity, prints_of, with_print_records
 from vyre_opt.runtime.cpu import CpuDispatcher
 from vyre_opt.runtime.dispatcher import ProgramError, dispatcher
@@ -113,19 +115,23 @@ def test_a_launch_keeps_so_many_lines_and_counts_the_rest(target: str) -> None:
 
 
 @TARGETS
-def test_wide_records_are_fewer(target: str) -> None:
+@pytest.mark.parametrize(("most", "lanes", "count"), quick([(1 << 15, 64, 4), (1 << 22, 512, 32)]))
+def test_wide_records_are_fewer(
+    monkeypatch: pytest.MonkeyPatch, target: str, most: int, lanes: int, count: int
+) -> None:
     """What is kept takes 4 MiB at most."""
-    operands = ", ".join(["%v"] * 32)
-    text = f"""program @p workgroup(512) {{
+    operands = ", ".join(["%v"] * count)
+    text = f"""program @p workgroup({lanes}) {{
       %l = local_id x
       %v = splat %l : vec<64 x u32>
-      debug_print "{"%v" * 32}" {operands}
+      debug_print "{"%v" * count}" {operands}
     }}"""
     (program,) = parse(f"vyre 2\n{text}").programs.values()
     assert (with_print_records(program).buffers["debug_print.records"].size_bytes or 0) <= 4 << 20
+    monkeypatch.setattr(print_records, "MAX_RECORD_BYTES", most)
     lines = lines_of(target, text, 1)
-    assert len(lines) == capacity(prints_of(program)) + 1 < 512
-    assert lines[-1].startswith(f"... and {512 - capacity(prints_of(program))} more lines")
+    assert len(lines) == capacity(prints_of(program)) + 1 < lanes
+    assert lines[-1].startswith(f"... and {lanes - capacity(prints_of(program))} more lines")
 
 
 @TARGETS

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.quick import quick
 
 import vyre_opt
 from vyre_opt import PassManager, parse, print_program
@@ -38,7 +39,7 @@ def gather(target: str, at: np.ndarray, dtype: str) -> np.ndarray:
 
 
 @TARGETS
-@pytest.mark.parametrize("dtype", ["u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64"])
+@pytest.mark.parametrize("dtype", quick(["u8", "i32", "u64", "i8", "u16", "i16", "u32", "i64"], keep=3))
 def test_an_index_of_any_type(target: str, dtype: str) -> None:
     at = np.arange(32)[::-1] * 2
     stored = np.dtype({"u": "uint", "i": "int"}[dtype[0]] + dtype[1:])

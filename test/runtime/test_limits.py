@@ -7,6 +7,7 @@ from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pytest
+from support.each import each
 
 from vyre_opt import BackendError, BadInputs, LimitError, Limits
 
@@ -31,49 +32,54 @@ def test_limits_are_frozen() -> None:
         Limits().time = 1.0  # type: ignore[misc]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("memry=1M", "unknown limit 'memry'; did you mean memory?"),
-        ("x=1", "unknown limit 'x'; the limits are time, memory, output, grid, compile, plugins, cache"),
-        ("", "unknown limit ''"),
-        ("time", "limit time has no value; write time=10"),
-        ("time=", "limit time has no value"),
-        ("time=soon", "limit time: 'soon' is no value of it; write time=10"),
-        ("time=0", "limit time: 0.0 is no number of seconds above 0"),
-        ("time=nan", "limit time: nan is no number of seconds"),
-        ("compile=inf", "limit compile: inf is no number of seconds"),
-        ("memory=1T", "limit memory: '1T' is no value of it; write memory=2G"),
-        ("memory=-1", "limit memory: '-1' is no value of it"),
-        ("output=0", "limit output: 0 is no whole number from 1 to 2"),
-        ("grid=1e3", "limit grid: '1e3' is no value of it; write grid=65536"),
-        ("grid=-4", "limit grid: -4 is no whole number"),
-        ("plugins=1", "limit plugins: '1' is no value of it; write plugins=true"),
-        ("time=1,time=2", "limit time is there twice"),
-    ],
-)
-def test_a_wrong_text_says_what_to_write(text: str, message: str) -> None:
-    with pytest.raises(BadInputs) as caught:
-        Limits.parse(text)
-    assert str(caught.value).startswith(message)
+WRONG_TEXTS = [
+    ("memry=1M", "unknown limit 'memry'; did you mean memory?"),
+    ("x=1", "unknown limit 'x'; the limits are time, memory, output, grid, compile, plugins, cache"),
+    ("", "unknown limit ''"),
+    ("time", "limit time has no value; write time=10"),
+    ("time=", "limit time has no value"),
+    ("time=soon", "limit time: 'soon' is no value of it; write time=10"),
+    ("time=0", "limit time: 0.0 is no number of seconds above 0"),
+    ("time=nan", "limit time: nan is no number of seconds"),
+    ("compile=inf", "limit compile: inf is no number of seconds"),
+    ("memory=1T", "limit memory: '1T' is no value of it; write memory=2G"),
+    ("memory=-1", "limit memory: '-1' is no value of it"),
+    ("output=0", "limit output: 0 is no whole number from 1 to 2"),
+    ("grid=1e3", "limit grid: '1e3' is no value of it; write grid=65536"),
+    ("grid=-4", "limit grid: -4 is no whole number"),
+    ("plugins=1", "limit plugins: '1' is no value of it; write plugins=true"),
+    ("time=1,time=2", "limit time is there twice"),
+]
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"time": "10"},
-        {"time": True},
-        {"memory": 1.5},
-        {"memory": "2G"},
-        {"memory": 1 << 61},
-        {"grid": False},
-        {"plugins": None},
-        {"cache": 1},
-    ],
-)
-def test_a_value_of_another_type_is_refused(values: dict[str, Any]) -> None:
-    with pytest.raises(BadInputs, match=f"^limit {next(iter(values))}: "):
-        Limits(**values)
+def test_a_wrong_text_says_what_to_write() -> None:
+    def check(case: tuple[str, str]) -> None:
+        text, message = case
+        with pytest.raises(BadInputs) as caught:
+            Limits.parse(text)
+        assert str(caught.value).startswith(message)
+
+    each(WRONG_TEXTS, check)
+
+
+WRONG_VALUES: list[dict[str, Any]] = [
+    {"time": "10"},
+    {"time": True},
+    {"memory": 1.5},
+    {"memory": "2G"},
+    {"memory": 1 << 61},
+    {"grid": False},
+    {"plugins": None},
+    {"cache": 1},
+]
+
+
+def test_a_value_of_another_type_is_refused() -> None:
+    def check(values: dict[str, Any]) -> None:
+        with pytest.raises(BadInputs, match=f"^limit {next(iter(values))}: "):
+            Limits(**values)
+
+    each(WRONG_VALUES, check)
 
 
 def test_an_error_names_its_limit() -> None:

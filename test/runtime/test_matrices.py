@@ -6,6 +6,7 @@ The oracle knows nothing of lanes.  Integers are exact; floats are within the bo
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -173,7 +174,7 @@ class Case:
         return self.arranged(2, outputs["d"])
 
 
-def check(seeds: range, target: str) -> None:
+def check(seeds: Iterable[int], target: str) -> None:
     for seed in seeds:
         case = Case(seed)
         expected, bound = case.expected
@@ -183,7 +184,8 @@ def check(seeds: range, target: str) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_products(target: str) -> None:
-    check(range(24), target)
+    """Of each type; both layouts of each factor, through workgroup memory and without it."""
+    check((2, 4, 5, 7, 10, 11), target)
 
 
 @pytest.mark.campaign

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support.quick import quick
 
 import vyre_opt
 from vyre_opt import BadInputs, DiagnosticError
@@ -182,15 +185,26 @@ def test_limits_pass_values_to_the_process_of_their_own() -> None:
         assert saxpy({"x": X, "y": Y}, 1, params={"alpha": 2})["y"].tolist() == [3.0, 5.0, 7.0, 1.0]
 
 
-def test_the_tool_takes_values(run_run: Any, tmp_path: Path) -> None:
+@pytest.fixture
+def run_saxpy(run_run: Any, tmp_path: Path) -> Callable[..., Any]:
+    """`run_saxpy("--check")`: vyre-run on @saxpy with files of arrays."""
     (tmp_path / "saxpy.vyre").write_text(SAXPY)
     np.save(tmp_path / "x.npy", X)
     np.save(tmp_path / "y.npy", Y)
     files = ("--in=x=x.npy", "--in=y=y.npy", "--out=y=out.npy", "--entry=saxpy", "--grid=1")
-    for check in ((), ("--check",), ("--check-against=ref",), ("-O",)):
-        ran = run_run("saxpy.vyre", *files, "--param=alpha=2", "--param", "@n=4", *check, cwd=tmp_path)
-        assert ran.returncode == 0, ran.stderr
-        assert np.load(tmp_path / "out.npy").tolist() == [3.0, 5.0, 7.0, 9.0]
-    ran = run_run("saxpy.vyre", *files, cwd=tmp_path)
+    return partial(run_run, "saxpy.vyre", *files, cwd=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "options", quick([["--check"], ["--check-against=ref"], ["-O"], []], keep=3), ids=str
+)
+def test_the_tool_takes_values(run_saxpy: Callable[..., Any], tmp_path: Path, options: list[str]) -> None:
+    ran = run_saxpy("--param=alpha=2", "--param", "@n=4", *options)
+    assert ran.returncode == 0, ran.stderr
+    assert np.load(tmp_path / "out.npy").tolist() == [3.0, 5.0, 7.0, 9.0]
+
+
+def test_the_tool_says_how_to_pass_a_value(run_saxpy: Callable[..., Any]) -> None:
+    ran = run_saxpy()
     assert ran.returncode == 1
     assert "needs a value for @alpha : f32; pass --param alpha=VALUE" in ran.stderr

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
+from support.each import each
 
 ATOMICS: dict[str, Callable[[int, int], int]] = {
     "add": lambda old, v: old + v,
@@ -36,24 +38,27 @@ def program(op: str, dtype: str, values: str) -> str:
     }}"""
 
 
-@pytest.mark.parametrize("dtype", ["u8", "i32", "u64"])
-@pytest.mark.parametrize("name", ATOMICS)
-def test_integer_atomics(ref: Any, name: str, dtype: str) -> None:
+def test_integer_atomics(ref: Any) -> None:
     """Old values and final contents, with many lanes on few elements, against one lane at a time."""
-    rng = random.Random(name + dtype)
-    kind = np.dtype({"u8": "u1", "i32": "i4", "u64": "u8"}[dtype])
-    low, high = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
-    place = [rng.choice((0, 1, 2, 2, 2, 9, rng.randrange(16))) for _ in range(256)]
-    v = [rng.randint(low, high) for _ in range(256)]
-    cells = [rng.randint(low, high) for _ in range(16)]
-    inputs = [np.array(place, np.uint32), *(np.array(a, kind) for a in (v, v, cells, [0] * 256))]
-    found_cells, found_old = ref(program(f"atomic_{name}", dtype, "%v"), inputs, 8)
-    old = []
-    for i, value in zip(place, v, strict=True):
-        old.append(cells[i])
-        cells[i] = (ATOMICS[name](cells[i], value) - low) % (1 << 8 * kind.itemsize) + low
-    assert list(found_old) == old
-    assert list(found_cells) == cells
+
+    def check(case: tuple[str, str]) -> None:
+        name, dtype = case
+        rng = random.Random(name + dtype)
+        kind = np.dtype({"u8": "u1", "i32": "i4", "u64": "u8"}[dtype])
+        low, high = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
+        place = [rng.choice((0, 1, 2, 2, 2, 9, rng.randrange(16))) for _ in range(256)]
+        v = [rng.randint(low, high) for _ in range(256)]
+        cells = [rng.randint(low, high) for _ in range(16)]
+        inputs = [np.array(place, np.uint32), *(np.array(a, kind) for a in (v, v, cells, [0] * 256))]
+        found_cells, found_old = ref(program(f"atomic_{name}", dtype, "%v"), inputs, 8)
+        old = []
+        for i, value in zip(place, v, strict=True):
+            old.append(cells[i])
+            cells[i] = (ATOMICS[name](cells[i], value) - low) % (1 << 8 * kind.itemsize) + low
+        assert list(found_old) == old
+        assert list(found_cells) == cells
+
+    each(product(ATOMICS, ["u8", "i32", "u64"]), check)
 
 
 def test_compare_exchange(ref: Any) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
+from support.each import each
 
 COMBINE: dict[str, tuple[Callable[[int, int], int], int]] = {
     # combiner -> function on i32 values, identity
@@ -62,16 +64,21 @@ def test_reduce_and_scan(ref: Any, values: np.ndarray, combine: str) -> None:
         assert set(t) == {running[-1]}
 
 
-@pytest.mark.parametrize("mode", ["idx", "up", "down", "xor"])
-@pytest.mark.parametrize("amount", [0, 1, 7, 17, 31, 32, 40])
-def test_shuffle(ref: Any, values: np.ndarray, mode: str, amount: int) -> None:
+def test_shuffle(ref: Any, values: np.ndarray) -> None:
     """A source outside the subgroup, or in no lane of the last one, gives a lane its own value."""
-    body = f"%k = const {amount} : u32\n %y = subgroup_shuffle<{mode}> %x, %k : i32"
-    result = run(ref, body, values)
-    for x, y in zip(subgroups(values), subgroups(result), strict=True):
-        for lane, own in enumerate(x):
-            source = {"idx": amount, "up": lane - amount, "down": lane + amount, "xor": lane ^ amount}[mode]
-            assert y[lane] == (x[source] if 0 <= source < len(x) else own), lane
+
+    def check(case: tuple[str, int]) -> None:
+        mode, amount = case
+        body = f"%k = const {amount} : u32\n %y = subgroup_shuffle<{mode}> %x, %k : i32"
+        result = run(ref, body, values)
+        for x, y in zip(subgroups(values), subgroups(result), strict=True):
+            for lane, own in enumerate(x):
+                source = {"idx": amount, "up": lane - amount, "down": lane + amount, "xor": lane ^ amount}[
+                    mode
+                ]
+                assert y[lane] == (x[source] if 0 <= source < len(x) else own), lane
+
+    each(product(["idx", "up", "down", "xor"], [0, 1, 7, 17, 31, 32, 40]), check)
 
 
 def test_ballot(ref: Any, values: np.ndarray) -> None:

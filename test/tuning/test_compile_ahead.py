@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from vyre_opt import OutputAlloc, autotune, parse
+from vyre_opt import OutputAlloc, parse
 from vyre_opt.runtime.cpu import CpuDispatcher, compile_into_cache
 from vyre_opt.tuning import measure
 from vyre_opt.tuning.compile_ahead import CompileAhead
@@ -35,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_another_process_compiles() -> None:
-    modules = [parse(TEXT.format(3 + k)) for k in range(6)]
+    modules = [parse(TEXT.format(3 + k)) for k in range(3)]
     ahead = CompileAhead(partial(compile_into_cache, CpuDispatcher().level), 2)
     for number, module in enumerate(modules):
         ahead.submit(number, module)
@@ -47,7 +47,7 @@ def test_another_process_compiles() -> None:
         assert backend.dispatch(module.programs["p"], [OutputAlloc(64)], 8, module=module)[0][9] == 9 * (
             3 + number
         )
-    assert [each.cached for each in backend.compilations] == [True] * 6
+    assert [each.cached for each in backend.compilations] == [True] * 3
 
 
 @pytest.mark.parametrize("compiler", [int, sys.exit])
@@ -79,18 +79,18 @@ def test_workers_end_with_it(how: str) -> None:
     assert all(process.poll() is not None for process in processes)
 
 
-def test_the_tuner_uses_it(small_softmax: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measuring_uses_it(small_softmax: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """With workers all is compiled elsewhere, without them nothing is."""
-    monkeypatch.setattr(measure, "free_processors", lambda: 2)
     # this process does not begin what they have not: it may be done before they have started
     monkeypatch.setattr(
         CompileAhead, "wait", lambda self, number: self._futures.pop(number).result(timeout=60)
     )
-    backend = CpuDispatcher()
-    ahead = autotune(small_softmax, dispatcher=backend, budget=10, rounds=1, store=None)
-    assert not [each.failure for each in ahead.measured if each.failure]
-    assert all(each.cached for each in backend.compilations)
-    monkeypatch.setattr(measure, "free_processors", lambda: 0)
-    alone = CpuDispatcher(cache=False)
-    autotune(small_softmax, dispatcher=alone, budget=10, rounds=1, store=None)
-    assert not any(each.cached for each in alone.compilations)
+    space = small_softmax.space("cpu")
+    for processors, picks in ((1, [0, 1, 2]), (0, [3, 4, 5])):
+        monkeypatch.setattr(measure, "free_processors", lambda count=processors: count)
+        backend = CpuDispatcher()
+        bench = measure.DispatchBench(small_softmax, space, backend)
+        bench.samples(picks, 1)
+        bench.close()
+        assert not bench.failures
+        assert [each.cached for each in backend.compilations] == [processors > 0] * 3

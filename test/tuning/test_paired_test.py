@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.quick import quick
 
 from vyre_opt import BackendError, Space, autotune
 from vyre_opt.tuning import tuner
@@ -57,7 +58,7 @@ def test_the_statistic() -> None:
     assert is_faster([-1.0] * 21, [0.0] * 21), "costs that have no ratio"
 
 
-@pytest.mark.parametrize("noise", [0.002, 0.02, 0.1])
+@pytest.mark.parametrize("noise", quick([0.02, 0.002, 0.1]))
 def test_equals_do_not_beat_the_default(noise: float) -> None:
     """40 configurations as fast as the default, or slower by up to 4 %; the search's favourite is the
     luckiest of them.  The default stays in 200 of 200 runs where a test by the median alone would leave it
@@ -146,8 +147,9 @@ def test_autotune_leaves_a_start_for_a_gain_alone(gain: float, stays: bool) -> N
     assert autotune("k", SPACE, cost, budget=40, store=None).config == {"a": 30}, "no start: no test"
 
 
+@pytest.mark.parametrize("seed", quick(range(5), keep=2))
 def test_a_workload_keeps_its_default_on_a_noisy_device(
-    small_softmax: Any, monkeypatch: pytest.MonkeyPatch
+    seed: int, small_softmax: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All configurations are as fast, under noise of 10 %: the search has favourites, the default is taken."""
 
@@ -156,15 +158,12 @@ def test_a_workload_keeps_its_default_on_a_noisy_device(
             pass
 
         def __init__(self, workload: Any, space: Space, dispatcher: Any) -> None:
-            super().__init__([1e-3] * len(space), 0.1, len(seeds))
-            seeds.append(1)
+            super().__init__([1e-3] * len(space), 0.1, seed)
 
-    seeds: list[int] = []
     monkeypatch.setattr(tuner, "DispatchBench", Bench)
-    for seed in range(5):
-        tuning = autotune(small_softmax, seed=seed, store=None, budget=10)
-        assert tuning.config == tuning.default
-        assert tuning.gain == 1.0
+    tuning = autotune(small_softmax, seed=seed, store=None, budget=10)
+    assert tuning.config == tuning.default
+    assert tuning.gain == 1.0
 
 
 def test_a_default_that_does_not_run_is_left(small_softmax: Any) -> None:

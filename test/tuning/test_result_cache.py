@@ -44,18 +44,18 @@ def test_classes_of_sizes() -> None:
 
 
 def test_alike_sizes_share_a_result_and_others_begin_with_it(store: Store) -> None:
-    first = autotune(softmax(64), store=store, budget=4, rounds=1)
+    first = autotune(softmax(64), store=store, budget=3, rounds=1)
     assert first.family == "math.softmax(f32, f32)"
     assert first.shape == "4096+/64, 4096+/64, columns 64+/64"
-    alike = autotune(softmax(65), store=store, budget=4, rounds=1)
+    alike = autotune(softmax(65), store=store, budget=3, rounds=1)
     assert alike.kept
     assert alike == first
-    other = autotune(softmax(640), store=store, budget=4, rounds=1)
+    other = autotune(softmax(640), store=store, budget=3, rounds=1)
     assert not other.kept
     assert first.config in [each.config for each in other.measured]
     assert len(results_of(store, first.family)) == 2
     here = dispatcher("ref")
-    assert not autotune(softmax(2, 64), dispatcher=here, store=store, budget=4, rounds=1).kept
+    assert not autotune(softmax(2, 64), dispatcher=here, store=store, budget=3, rounds=1).kept
 
 
 def test_a_space_that_has_grown_is_gone_on_with(

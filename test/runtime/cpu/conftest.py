@@ -59,7 +59,9 @@ def agree_at_random() -> Callable[[CpuDispatcher, int], None]:
 def agree() -> Agree:
     """Dispatch the only program of a text on both targets; the outputs, equal in every bit."""
 
-    def run(text: str, inputs: list[Any], grid: Any = None, *, opt: int = 3, **more: Any) -> list[np.ndarray]:
+    def run(
+        text: str, inputs: list[Any], grid: Any = None, *, opt: int | None = None, **more: Any
+    ) -> list[np.ndarray]:
         module, program = read(text)
         expected = dispatcher("ref").dispatch(program, inputs, grid, module=module, **more)
         got = CpuDispatcher(opt=opt).dispatch(program, inputs, grid, module=module, **more)

@@ -25,6 +25,13 @@ TYPES = [*INTEGERS, *FLOATS, DataType.BOOL]
 ARITY = {"unary": 1, "binary": 2, "ternary": 3, "compare": 2}
 
 
+def way_of(dtype: DataType) -> str:
+    """Types of one way are lowered by the same lines."""
+    if dtype.is_float:
+        return dtype.name if dtype.bits == 16 else "wide float"
+    return "bool" if dtype.is_bool else "signed" if dtype.is_signed else "unsigned"
+
+
 def rows(dtype: DataType) -> list[OpDef]:
     return [row for row in OPS.values() if row.format in ARITY and row.accepts(dtype)]
 
@@ -80,7 +87,7 @@ def outcomes(
 @pytest.mark.parametrize(
     ("workgroup", "lanes"), quick([(32, 1), (1, 1), (32, 3)], ids=["lanes", "scalar", "vector"])
 )
-@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("dtype", quick(TYPES, way_of), ids=str)
 def test_every_op_on_edge_values(dtype: DataType, workgroup: int, lanes: int) -> None:
     """Guards against a bit that differs, which NaN it is aside."""
     for row, result, got, expected in outcomes(dtype, workgroup, lanes):
@@ -88,7 +95,7 @@ def test_every_op_on_edge_values(dtype: DataType, workgroup: int, lanes: int) ->
         assert not wrong.any(), (row.name, got[wrong][0], expected[wrong][0])
 
 
-@pytest.mark.parametrize("source", quick(TYPES, lambda t: t.is_float, 2), ids=str)
+@pytest.mark.parametrize("source", quick(TYPES, lambda t: t.is_float), ids=str)
 def test_cast_to_every_type(agree: Any, source: DataType) -> None:
     values = np.concatenate([constant(v, source) for v in edge_values(source)])
     outputs, body, space = [], [], []

@@ -179,22 +179,6 @@ def test_a_named_kernel_is_refused_with_advice() -> None:
         CpuDispatcher().dispatch(program, [np.zeros(64, np.float32)] * 2, 1)
 
 
-@pytest.mark.campaign
-def test_functions_that_explode_are_refused() -> None:
-    """Each function calls the one before it four times."""
-    funcs = ["func @f0(%a : u32) -> u32 { %r = add %a, %a : u32 yield %r }"]
-    for n in range(1, 12):
-        calls = "\n".join(f"%x{k} = call @f{n - 1}(%a) : (u32) -> u32" for k in range(4))
-        funcs.append(f"func @f{n}(%a : u32) -> u32 {{ {calls} yield %x3 }}")
-    module = parse(
-        "vyre 1\n"
-        + "\n".join(funcs)
-        + "\nprogram @p workgroup(1) { %g = global_id x\n %r = call @f11(%g) : (u32) -> u32 }"
-    )
-    with pytest.raises(BackendError, match="more than 200000 ops"):
-        CpuDispatcher().dispatch(module.programs["p"], [], 1, module=module)
-
-
 @pytest.mark.parametrize(("options", "message"), [({"workers": 0}, "0 workers"), ({"opt": 4}, "0 to 3")])
 def test_options_are_checked(options: dict[str, int], message: str) -> None:
     with pytest.raises(BadInputs, match=message):

@@ -13,7 +13,7 @@ from vyre_opt.ir.parser import parse_source
 from vyre_opt.runtime.cpu import CpuDispatcher
 from vyre_opt.runtime.dispatcher import ProgramError
 
-LANES = (1, 5, 32, 33, 48, 64, 100)
+LANES = quick((48, 5, 64, 1, 32, 33, 100), keep=3)
 
 
 def scan(lanes: int) -> str:
@@ -156,17 +156,17 @@ def test_grid_barriers(agree: Any, lanes: int) -> None:
 # --- subgroups
 
 COMBINED = {
-    "u32": ("add", "mul", "min", "max", "and", "or", "xor"),
     "i8": ("add", "mul", "min", "max", "and", "or", "xor"),
     "bool": ("and", "or", "xor"),
     "f16": ("add", "mul", "min", "max"),
+    "u32": ("add", "mul", "min", "max", "and", "or", "xor"),
     "bf16": ("add", "mul", "min", "max"),
     "f32": ("add", "mul", "min", "max"),
     "f64": ("add", "mul", "min", "max"),
 }
 
 
-@pytest.mark.parametrize("dtype", quick(COMBINED, keep=4))
+@pytest.mark.parametrize("dtype", quick(COMBINED, keep=3))
 def test_reduce_and_scan(agree: Any, dtype: str) -> None:
     """In lane order, so that float sums agree to the bit; NaN, -0.0 and short subgroups included."""
     rng = np.random.default_rng(8)

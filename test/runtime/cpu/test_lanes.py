@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.pairs import pairs
+from support.quick import quick
 
-LANES = (5, 32, 48)
+LANES = (48, 5, 32)
 
 BODIES = {
     "the sides of a branch": """
@@ -62,7 +64,7 @@ BODIES = {
 }
 
 
-@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("lanes", quick(LANES))
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 def test_each_lane_has_its_own_result(agree: Any, body: str, lanes: int) -> None:
     text = f"""program @p workgroup({lanes}) {{
@@ -84,8 +86,7 @@ def test_each_lane_has_its_own_result(agree: Any, body: str, lanes: int) -> None
     agree(text, [x, np.zeros(1, np.uint32), np.zeros(lanes, np.uint32)], 1)
 
 
-@pytest.mark.parametrize("combine", ["add", "mul", "min", "max"])
-@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize(("combine", "dtype"), pairs(["add", "mul", "min", "max"], ["f32", "f64"]))
 def test_absent_lanes_leave_the_sign_of_a_zero(agree: Any, dtype: str, combine: str) -> None:
     text = f"""program @p workgroup(5) {{
       buffer @x : {dtype}[?] read binding(0)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.quick import quick
 
 from vyre_opt.kernels import prefix_scan
 from vyre_opt.runtime.cpu import output_memory
@@ -71,7 +72,8 @@ def test_what_is_kept_is_bounded() -> None:
     assert not output_memory._free
 
 
-def test_results_of_several_threads_do_not_overlap() -> None:
+@pytest.mark.parametrize("turns", quick([9, 90]))
+def test_results_of_several_threads_do_not_overlap(turns: int) -> None:
     """Each keeps some results while others come and go."""
     failures: list[int] = []
 
@@ -79,7 +81,7 @@ def test_results_of_several_threads_do_not_overlap() -> None:
         x = np.full(COUNT, seed, np.uint32)
         expected = np.cumsum(x, dtype=np.uint32)
         held: list[np.ndarray] = []
-        for turn in range(30):
+        for turn in range(turns):
             held.append(prefix_scan(x))
             if turn % 3 == seed % 3:
                 held = held[2:]

@@ -387,7 +387,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started us m
 def press():
     sent.append(time.monotonic())
     os.kill(os.getpid(), signal.SIGINT)
-threading.Timer(0.5, press).start()
+threading.Timer(0.2, press).start()
 try:
     run({workers}, {groups}, {rounds})
 except KeyboardInterrupt:
@@ -436,7 +436,7 @@ def test_a_process_ends_at_once(busy: bool) -> None:
     text = "print(right(6))\n"
     if busy:
         text += (
-            "threading.Thread(target=run, args=(3, 1 << 20, 20_000), daemon=True).start()\ntime.sleep(0.3)\n"
+            "threading.Thread(target=run, args=(3, 1 << 20, 20_000), daemon=True).start()\ntime.sleep(0.1)\n"
         )
     out = python(text + "print(time.time())")
     ended = time.time()
