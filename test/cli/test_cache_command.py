@@ -8,9 +8,10 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
-from support.tools_inside import call_run
+from support.tools_inside import call_cache, call_run
 
 PROGRAM = """vyre 1
 
@@ -31,6 +32,17 @@ def tables(run_opt: Callable, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tables") / "cache"
     run_opt(text=PROGRAM, env={**os.environ, "VYRE_CACHE_DIR": str(folder)})
     return folder
+
+
+@pytest.fixture
+def run_cache() -> Callable[..., subprocess.CompletedProcess]:
+    """vyre-cache within this process."""
+
+    def run(*args: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess:
+        with patch.dict(os.environ, env or {}):
+            return call_cache(*args)
+
+    return run
 
 
 @pytest.fixture
@@ -125,6 +137,7 @@ def test_size_of_the_cache(run_run: Callable, run_cache: Callable, environment: 
         assert total in run_cache("info", env=environment).stdout
 
 
+@pytest.mark.filterwarnings("default")  # as in a process of its own
 def test_a_size_that_is_none(run_cache: Callable, environment: dict) -> None:
     """It is not taken, and says so."""
     ran = run_cache("info", env={**environment, "VYRE_CACHE_SIZE": "abc"})
@@ -231,9 +244,14 @@ def test_lost_key(run_run: Callable, run_cache: Callable, environment: dict) -> 
     assert run_cache("verify", env=environment).stdout == "2 files are whole, 0 damaged\n"
 
 
-def test_results_of_the_tuner_are_passed_on(run_run: Callable, run_cache: Callable, tmp_path: Path) -> None:
+def test_results_of_the_tuner_are_passed_on(
+    run_run: Callable, run_cache: Callable, tables: Path, tmp_path: Path
+) -> None:
     """From one cache to another, by a file; wrong files are told, and take nothing."""
-    here, there = ({**os.environ, "VYRE_CACHE_DIR": str(tmp_path / name)} for name in ("here", "there"))
+    here, there = (
+        {**os.environ, "VYRE_CACHE_DIR": str(shutil.copytree(tables, tmp_path / name))}
+        for name in ("here", "there")
+    )
     tuned = run_run("-", "--grid=1", "--autotune", text=PROGRAM, env=here)
     assert tuned.returncode == 0, tuned.stderr
     file = tmp_path / "team.json"

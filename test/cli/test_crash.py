@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.tools_inside import call_opt
 
 from vyre_opt.cli import run
 from vyre_opt.ir.diagnostics import DiagnosticError
@@ -306,14 +307,14 @@ def test_what_no_text_can_say_has_a_place(plugin, run_opt):
     assert ran.stderr.splitlines()[1] == "<stdin>:3:9: error: program @fine: an op is an Op, not None"
 
 
-def test_reproducer_cannot_name_files_or_plugins(run_opt, tmp_path):
+def test_reproducer_cannot_name_files_or_plugins(tmp_path):
     """A file from elsewhere decides on passes, not on what is written or imported."""
     target = tmp_path / "written"
     text = f"// vyre-opt --pass-pipeline=cse -o {target} --load-pass-plugin=antigravity\n{FINE}"
-    ran = run_opt("--run-reproducer", text=text)
+    ran = call_opt("--run-reproducer", text=text)
     assert (ran.returncode, ran.stdout) == (0, FINE)
     assert not target.exists()
-    assert run_opt("--run-reproducer", text=f"// vyre-opt --pass='\n{FINE}").returncode == 1
+    assert call_opt("--run-reproducer", text=f"// vyre-opt --pass='\n{FINE}").returncode == 1
 
 
 @pytest.mark.parametrize(
@@ -326,9 +327,9 @@ def test_reproducer_cannot_name_files_or_plugins(run_opt, tmp_path):
         ("--no-such-option", "No such option"),
     ],
 )
-def test_wrong_options_of_a_reproducer_are_an_error_of_the_file(options, message, run_opt):
+def test_wrong_options_of_a_reproducer_are_an_error_of_the_file(options, message):
     """The command line is right, so that its usage would mislead; nothing but compiling is done for a file."""
-    ran = run_opt("--run-reproducer", text=f"// vyre-opt {options}\n{FINE}")
+    ran = call_opt("--run-reproducer", text=f"// vyre-opt {options}\n{FINE}")
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr.startswith(f"error: --run-reproducer: the options of the file: {message}")
 
@@ -349,14 +350,14 @@ def test_json_carries_certificates(plugin, run_opt):
     ]
     assert document["statistics"] == [{"pass": "certifier", "what": "programs", "number": 1}]
     assert document["pipeline"] == ["certifier"]
-    parts = run_opt("--emit=json", "--split-input-file", text=FINE + "// -----\n" + BOOM)
+    parts = call_opt("--emit=json", "--split-input-file", text=FINE + "// -----\n" + BOOM)
     assert [part["programs"][0]["name"] for part in json.loads(parts.stdout)] == ["fine", "boom"]
 
 
-def test_broken_plugins(run_opt, tmp_path):
+def test_broken_plugins(tmp_path):
     broken = tmp_path / "broken.py"
     broken.write_text("raise RuntimeError('not today')\n")
-    ran = run_opt(f"--load-pass-plugin={broken}", text=FINE)
+    ran = call_opt(f"--load-pass-plugin={broken}", text=FINE)
     assert ran.stderr == f"error: cannot load pass plugin {broken}: RuntimeError: not today\n"
     twice = tmp_path / "twice.py"
     twice.write_text(PLUGIN.replace('name = "crash"', 'name = "cse"'))

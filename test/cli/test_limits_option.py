@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -13,9 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hostile_child import RESULTS
-from support.interrupts import hear_interrupts
+from support.interrupts import has_ended, hear_interrupts
 from support.quick import quick
 from support.slow_compile import slow_to_compile
+from support.tools_inside import call_run
 
 from vyre_opt import Limits
 from vyre_opt.cli import limited
@@ -146,18 +146,14 @@ def test_a_broken_limit_names_itself(
         ("time=0", "limit time: 0.0 is no number of seconds above 0"),
     ],
 )
-def test_wrong_limits_are_a_wrong_command_line(
-    limits: str, message: str, folder: Path, run_run: Callable[..., subprocess.CompletedProcess]
-) -> None:
-    ran = run_run(*GOOD, f"--limits={limits}", cwd=folder)
+def test_wrong_limits_are_a_wrong_command_line(limits: str, message: str, folder: Path) -> None:
+    ran = call_run(*GOOD, f"--limits={limits}", cwd=folder)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert f"Invalid value for '--limits': {message}" in ran.stderr
 
 
-def test_limits_are_refused_for_a_gpu(
-    folder: Path, run_run: Callable[..., subprocess.CompletedProcess]
-) -> None:
-    ran = run_run(*GOOD, "--target=cuda", "--limits=time=1", cwd=folder)
+def test_limits_are_refused_for_a_gpu(folder: Path) -> None:
+    ran = call_run(*GOOD, "--target=cuda", "--limits=time=1", cwd=folder)
     assert ran.returncode == 2
     assert "--limits are for ref and cpu" in ran.stderr
 
@@ -181,19 +177,6 @@ def children_of(pid: int) -> list[int]:
         return [*map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
     except FileNotFoundError:
         return []
-
-
-def has_ended(pid: int) -> bool:
-    """Whether a process ends within a while."""
-    for _ in range(400):
-        try:
-            os.kill(pid, 0)
-            if "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text():
-                return True
-        except (ProcessLookupError, FileNotFoundError):
-            return True
-        time.sleep(0.05)
-    return False
 
 
 @pytest.mark.parametrize("number", quick([signal.SIGINT, signal.SIGTERM, signal.SIGKILL]))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.interrupts import hear_interrupts
+from support.interrupts import has_ended, hear_interrupts
 from support.tools_inside import call_reduce
 
 Ran = subprocess.CompletedProcess[str]
@@ -184,8 +184,7 @@ def test_an_interrupt_keeps_the_best(bug: Path) -> None:
     assert "Traceback" not in stderr
     assert "shl" in small.read_text()
     assert len(small.read_text()) < len(TEXT)
-    while Path("/proc", child.read_text().strip()).exists():  # it is being killed
-        time.sleep(0.05)
+    assert has_ended(int(child.read_text()))
 
 
 def test_the_time_of_all_is_a_limit(run_reduce: Callable[..., Ran], bug: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from support.each import each
 from support.quick import quick
+from support.tools_inside import call_opt
 
 import vyre_opt as vyre
 from vyre_opt.ir.highlighting import highlight
@@ -124,12 +125,12 @@ def test_a_report_leaves_its_module_alone() -> None:
 
 
 @pytest.mark.parametrize("path", quick(EXAMPLES, lambda path: path.parent, 3, ids=[p.name for p in EXAMPLES]))
-def test_a_text_with_locations_alone_has_the_same_report(path: Path, run_opt) -> None:
+def test_a_text_with_locations_alone_has_the_same_report(path: Path) -> None:
     """Stages are told apart by where they were written, although none of that can be quoted."""
 
     def page(text: str) -> str:
         """Without the lines of the text, and the IR, in which a text with locations has its constants as ops."""
-        ran = run_opt("-O", "--emit=html", text=text)
+        ran = call_opt("-O", "--emit=html", text=text)
         assert ran.returncode == 0, ran.stderr
         return re.sub(r'<pre.*?</pre>|<div class="ir".*?</table></div>', "", ran.stdout, flags=re.DOTALL)
 

@@ -20,7 +20,9 @@ LIMIT_S = 10.0
 SHARE = 1 / 30
 """The same as a share of the run, for machines that are slower, or busy."""
 
-REASONS: dict[str, str] = {}
+REASONS: dict[str, str] = {
+    "test/docs/test_documents.py": "every command of every document is run",
+}
 """Why a file takes longer, by its path from the root."""
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 from pkgutil import walk_packages
 from typing import Any
 
+from vyre_opt.ir.parser import tables
+
 __all__ = ["main"]
 
 MAINS = {
@@ -37,6 +39,7 @@ def main() -> None:
     for package in PACKAGES:
         for module in walk_packages(import_module(package).__path__, f"{package}."):
             import_module(module.name)
+    tables.load()
     subprocess.Popen = _Popen  # type: ignore[assignment, misc]
     run_lit()
 

@@ -72,6 +72,7 @@ def test_many_callers_at_once() -> None:
     assert not failures
 
 
+@pytest.mark.usefixtures("own_cache")
 def test_a_program_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """For each set of constants; an equal program, parsed again, is the same one."""
     objects: list[bytes] = []
