@@ -102,6 +102,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     from vyre_opt.runtime import cpu
 
+    gc.disable()  # until there are all tests, which are no garbage
     config.addinivalue_line("markers", "gpu: needs an NVIDIA GPU, its driver and PyCUDA")
     config.addinivalue_line("markers", "campaign: left out of the plain run; run by `pytest --campaign`")
     quick.whole_tables = config.option.campaign
@@ -157,6 +158,13 @@ def pytest_collection_finish() -> None:
     """What is there now stays, so no collection of garbage looks at it: with 10,000 tests one takes half a second."""
     gc.collect()
     gc.freeze()
+    gc.enable()
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """So does what a file leaves behind, in caches mostly."""
+    if nextitem is not None and nextitem.path != item.path:
+        gc.freeze()
 
 
 def _is_left_out(item: pytest.Item) -> bool:
