@@ -111,7 +111,7 @@ def pytest_configure(config: pytest.Config) -> None:
         if not config.option.campaign:
             config.pluginmanager.register(Budget())
     if not config.option.campaign:
-        # What is compared is values: half the time of LLVM.  Tools keep the level that users have.
+        # What is compared is values: a third of the time of LLVM.  Tools keep the level that users have.
         cpu.DEFAULT_LEVEL = 1
 
 

@@ -115,7 +115,7 @@ def _assembly(text: str, host: Host) -> str:
 
     def assemble() -> str:
         module: llvm.ModuleRef = llvm.parse_assembly(text)
-        run_passes(module, machine, llvm.create_pipeline_tuning_options(speed_level=host.opt))
+        run_passes(module, machine, llvm.create_pipeline_tuning_options(speed_level=host.opt), host.passes)
         return str(machine.emit_assembly(module))
 
     return interruptible(assemble)
