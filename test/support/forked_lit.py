@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from pkgutil import walk_packages
 from typing import Any
 
 from vyre_opt.ir.parser import tables
+
+from .tools import become, modules
 
 __all__ = ["main"]
 
@@ -26,19 +26,13 @@ MAINS = {
 }
 """The module with the `main` of each tool."""
 
-PACKAGES = ("vyre_opt.analysis", "vyre_opt.cli", "vyre_opt.ir", "vyre_opt.lowering", "vyre_opt.passes")
-"""What tools import when they come to need it."""
-
 
 def main() -> None:
     """Run lit with the arguments of this process."""
     from lit.main import main as run_lit
 
-    for name in MAINS.values():
+    for name in (*MAINS.values(), *modules()):
         import_module(name)
-    for package in PACKAGES:
-        for module in walk_packages(import_module(package).__path__, f"{package}."):
-            import_module(module.name)
     tables.load()
     subprocess.Popen = _Popen  # type: ignore[assignment, misc]
     run_lit()
@@ -57,25 +51,12 @@ class _Popen(subprocess.Popen):  # type: ignore[type-arg]
     ) -> None:
         name = Path(executable or "").name
         if name in MAINS:
-            options["preexec_fn"] = partial(_become, import_module(MAINS[name]).main, args, env or os.environ)
+            options["preexec_fn"] = partial(
+                _be_tool, import_module(MAINS[name]).main, args, env or os.environ
+            )
         super().__init__(args, executable=executable, env=env, **options)
 
 
-def _become(tool: Callable[[], int | None], args: Sequence[str], env: Mapping[str, str]) -> None:
-    """Run a tool in this process, whose folder and streams are those that it is to have, and end with its exit code."""
+def _be_tool(main: Callable[[], object], args: Sequence[str], env: Mapping[str, str]) -> None:
     os.closerange(3, 1024)  # Popen waits until the pipe is closed by which it would hear of an error
-    sys.argv = [*args]
-    os.environ.clear()
-    os.environ.update(env)
-    sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
-    code = 1
-    try:
-        code = tool() or 0
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+    become(main, args, env)

@@ -17,13 +17,14 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from pkgutil import walk_packages
 
 from vyre_opt.cli import start
+
+from .tools import become, modules
 
 __all__ = ["serving"]
 
@@ -46,15 +47,6 @@ os._exit(code)
 """Imports next to nothing, which takes 15 ms."""
 
 TOOLS = {name.replace("_", "-"): name for name in start.__all__}
-PACKAGES = (
-    "vyre_opt.analysis",
-    "vyre_opt.cli",
-    "vyre_opt.ir",
-    "vyre_opt.lowering",
-    "vyre_opt.mlir",
-    "vyre_opt.passes",
-)
-"""What tools import when they come to need it."""
 
 
 @contextmanager
@@ -84,10 +76,8 @@ def serving(folder: Path) -> Iterator[Path]:
 
 def _main() -> None:
     listener = socket.socket(fileno=int(sys.argv[1]))
-    for package in PACKAGES:
-        for module in walk_packages(import_module(package).__path__, f"{package}."):
-            import_module(module.name)
-    import_module("llvmlite.binding")
+    for module in modules():
+        import_module(module)
     gc.freeze()  # forks share what they would copy to count references
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that answer
     while True:
@@ -108,34 +98,13 @@ def _answer(connection: socket.socket) -> None:
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
             os.close(stream)
-        os.environ.clear()
-        os.environ.update(environment)
         os.chdir(folder)
-        _become(name, args)
+        become(getattr(start, TOOLS[name]), [name, *args], environment)
     for stream in streams:
         os.close(stream)
     _, status = os.waitpid(child, 0)
     connection.sendall(str(os.waitstatus_to_exitcode(status)).encode())
     os._exit(0)
-
-
-def _become(name: str, args: Sequence[str]) -> None:
-    """Be the tool, with its streams as Python opens them, to its end."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    sys.argv = [name, *args]
-    sys.stdin, sys.stdout = os.fdopen(0), os.fdopen(1, "w")
-    sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace")
-    code = 1
-    try:
-        code = getattr(start, TOOLS[name])() or 0
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
 
 
 if __name__ == "__main__":

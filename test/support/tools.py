@@ -6,18 +6,19 @@ Starting Python and importing takes ten times as long as what most tests have a 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
 from pkgutil import walk_packages
-from typing import Any
+from typing import Any, NoReturn
 
-__all__ = ["processes", "run_tool"]
+__all__ = ["become", "modules", "processes", "run_tool"]
 
 MODULES = {
     "vyre-opt": "opt",
@@ -53,13 +54,42 @@ def run_tool(
 @cache
 def processes() -> Any:
     """What makes processes that have numpy, LLVM and all of vyre_opt from the start."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload(modules())
+    return context
+
+
+def modules() -> list[str]:
+    """All that tools import when they come to need it."""
     import vyre_opt
 
-    context = get_context("forkserver")
     names = [module.name for module in walk_packages(vyre_opt.__path__, "vyre_opt.")]
     own = [name for name in names if name not in ("vyre_opt.torch", "vyre_opt.__main__")]
-    context.set_forkserver_preload(["numpy", "llvmlite.binding", *own])
-    return context
+    return ["numpy", "llvmlite.binding", *own]
+
+
+def become(main: Callable[[], object], args: Sequence[str], env: Mapping[str, str]) -> NoReturn:
+    """Be a tool to its end, in a fork whose folder and streams are those that the tool is to have.
+
+    `args`: with its name as the first.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.argv = [*args]
+    os.environ.clear()
+    os.environ.update(env)
+    sys.stdin, sys.stdout = os.fdopen(0), os.fdopen(1, "w")
+    sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace")
+    code: object = 1
+    try:
+        code = main()
+    except SystemExit as end:
+        code = end.code
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code if isinstance(code, int) else int(code is not None))
 
 
 def _become(tool: str, args: Sequence[str], folder: str, cwd: Path | None, env: Mapping[str, str]) -> None:
