@@ -47,7 +47,8 @@ plot: install  ## Draw the figures of docs/ from bench/results
 SEED ?= 1
 N ?= 200000
 campaign: export PYTHONPATH := test
-campaign: install  ## The tests that a plain run leaves out, then random pipelines before and after passes (hours; N=2000 for less)
+campaign: install  ## The tests at full optimisation, those that a plain run leaves out, then random pipelines before and after passes (hours; N=2000 for less)
+	$(BIN)/pytest -n auto --level=3
 	$(BIN)/pytest -n auto --campaign
 	$(BIN)/python -m support --pipelines $(N) --seed $(SEED) --adversarial
 	$(BIN)/python -m support --pipelines $$(($(N) / 10)) --seed $(SEED) --adversarial --passes random

@@ -97,6 +97,9 @@ _LEFT_OUT: pytest.StashKey[int] = pytest.StashKey()
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--share", metavar="K/N", help="run the K-th of N shares of the tests, chosen by name")
     parser.addoption("--campaign", action="store_true", help="run what the plain run leaves out, for hours")
+    parser.addoption(
+        "--level", type=int, choices=range(4), help="of LLVM for the cpu target; 1, and 3 in campaigns"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -110,9 +113,10 @@ def pytest_configure(config: pytest.Config) -> None:
         _use_a_cache_of_the_tests(config)
         if not config.option.campaign:
             config.pluginmanager.register(Budget())
-    if not config.option.campaign:
-        # What is compared is values: a third of the time of LLVM.  Tools keep the level that users have.
-        cpu.DEFAULT_LEVEL = 1
+    # What is compared is values, so plain tests do with a third of the time of LLVM.  Tools in processes of their own
+    # have the level that users have.
+    level = config.option.level
+    cpu.DEFAULT_LEVEL = level if level is not None else 3 if config.option.campaign else 1
 
 
 def _use_a_cache_of_the_tests(config: pytest.Config) -> None:

@@ -14,6 +14,8 @@ from vyre_opt.cli.errors import ToolError
 from vyre_opt.cli.run_tune import check_plot
 from vyre_opt.tuning import module_tuning, tuner
 
+pytestmark = pytest.mark.usefixtures("own_cache")  # in which no results of an earlier run are
+
 DIAMOND = Path(__file__).parents[2] / "examples" / "pipelines" / "diamond.vyre"
 
 ROWS = """vyre 1

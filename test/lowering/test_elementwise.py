@@ -271,7 +271,14 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize(("name", "way"), pairs([row.name for row in OPS.values() if row.ulp], WAYS))
+FUNCTIONS = [row.name for row in OPS.values() if row.ulp]
+HOST_WAYS, WIDE_WAYS = (
+    [name for name, way in WAYS.items() if (way[1] == "avx512") is wide] for wide in (False, True)
+)
+
+
+# apart, so that each function has a way on a CPU without AVX-512
+@pytest.mark.parametrize(("name", "way"), [*pairs(FUNCTIONS, HOST_WAYS), *pairs(FUNCTIONS, WIDE_WAYS)])
 @pytest.mark.parametrize(
     "dtype", quick(FLOATS[::-1], keep=2), ids=str
 )  # half precision is f32 and a rounding
