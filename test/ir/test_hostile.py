@@ -71,6 +71,7 @@ TEXTS = {
     "a brace in a string": ('vyre 1\nprogram @p foo "{"', "expected workgroup(...), cluster(...), grid(...), prefer(...) or {"),
     "100k parentheses": (HEAD + "%x = call @f(" + "(" * 100_000, None),
     "20k types": (HEAD + "%x = splat %a : " + "vec<2 x " * 20_000, None),
+    "100k types": (HEAD + "%x = splat %a : " + "vec<2 x " * 100_000, None),
     "100k ifs": (HEAD + "if %c {\n" * 100_000, "blocks are nested deeper than 200"),
     "5k generic blocks": (HEAD + '"region"() ({ ^() ' * 5000, "blocks are nested deeper than 200"),
     "deep": (nested(190), ""),
@@ -95,7 +96,7 @@ TEXTS = {
 }  # fmt: skip
 
 
-LARGE = ("one line of 1 MB", "200k operands", "5k wrong ops")
+LARGE = ("one line of 1 MB", "200k operands", "5k wrong ops", "100k types")
 """Texts that take seconds each, since they are so long."""
 
 

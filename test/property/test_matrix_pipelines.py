@@ -33,7 +33,9 @@ def compared(target: str, seeds: Any, passes: str = PASSES) -> Any:
     return done
 
 
-@pytest.mark.parametrize(("first", "count"), quick([(0, 4), *((first, 20) for first in range(100, 500, 20))]))
+@pytest.mark.parametrize(
+    ("first", "count"), quick([(0, 4), (4, 4), *((first, 20) for first in range(100, 500, 20))])
+)
 def test_default_passes(first: int, count: int) -> None:
     """Outputs stay, no fault is new, and a good part of the launches is joined."""
     done = compared("ref", range(first, first + count))

@@ -25,7 +25,7 @@ def each(
         count += 1
         try:
             check(case)
-        except (Exception, pytest.fail.Exception) as error:
+        except (Exception, pytest.fail.Exception, pytest.skip.Exception) as error:
             error.add_note(f"the case: {name(case)}")
             errors.append(error)
     assert count, "a table without cases tests nothing"
