@@ -13,6 +13,7 @@ import tempfile
 import zlib
 from collections.abc import Callable
 from functools import cache
+from inspect import isfunction
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,15 @@ def _use_a_cache_of_the_tests(config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     return True if collection_path == CAMPAIGNS and not config.option.campaign else None
+
+
+def pytest_pycollect_makeitem(
+    collector: pytest.Collector, name: str, obj: object
+) -> list[pytest.Item] | None:
+    """Nothing of a function that is for campaigns, where there is none."""
+    if collector.config.option.campaign or not (isfunction(obj) and name.startswith("test")):
+        return None
+    return [] if any(mark.name == "campaign" for mark in getattr(obj, "pytestmark", ())) else None
 
 
 def _share(text: str) -> tuple[int, int]:
