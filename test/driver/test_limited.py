@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.interrupts import has_ended
 from support.quick import quick
 from support.slow_compile import slow_to_compile
 
@@ -120,18 +121,6 @@ def outcome(call: Callable[[], Any]) -> tuple[type, Any]:
 def pid_of(executable: LimitedExecutable) -> int:
     assert executable._child is not None
     return executable._child._process.pid
-
-
-def gone(pid: int) -> bool:
-    """Whether a process ends within a while."""
-    for _ in range(400):
-        try:
-            if "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text():
-                return True
-        except (FileNotFoundError, ProcessLookupError):
-            return True
-        time.sleep(0.05)
-    return False
 
 
 # --- what holds within the limits
@@ -428,11 +417,11 @@ def test_the_process_ends_with_its_parent(tmp_path: Path) -> None:
         time.sleep(1.0)
         assert Path(f"/proc/{pid}").exists()
         parent.kill()
-    assert gone(pid)
+    assert has_ended(pid)
 
 
 def test_the_process_ends_with_its_executable() -> None:
     executable = vyre_opt.compile(SCALE, limits=Limits())
     pid = pid_of(executable)
     del executable
-    assert gone(pid)
+    assert has_ended(pid)
