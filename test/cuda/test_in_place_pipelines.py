@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.smoothing import reference, smooth, smoothed_twice
 
 import vyre_opt as vyre
 from vyre_opt.lang import Read, ReadWrite, Write, f32
@@ -15,26 +16,10 @@ pytestmark = pytest.mark.gpu
 
 
 @vyre.program(workgroup=256)
-def smooth(x: Read[f32], y: Write[f32]):
-    i = vyre.global_id(0)
-    if i < len(y):
-        before = x[i - 1] if i > 0 else x[0]
-        after = x[i + 1] if i + 1 < len(x) else x[i]
-        y[i] = 0.25 * before + 0.5 * x[i] + 0.25 * after
-
-
-@vyre.program(workgroup=256)
 def scale(k: f32, x: ReadWrite[f32]):
     i = vyre.global_id(0)
     if i < len(x):
         x[i] = k * x[i]
-
-
-@vyre.pipeline
-def smoothed_twice(x: ReadWrite[f32]):
-    t = vyre.buffer(f32, len(x))
-    smooth[vyre.ceil_div(len(x), 256)](x, t)
-    smooth[vyre.ceil_div(len(x), 256)](t, x)
 
 
 @vyre.pipeline
@@ -50,13 +35,6 @@ def smoothed(x: Read[f32], y: Write[f32]):
     smooth[vyre.ceil_div(len(x), 256)](x, t)
     smooth[vyre.ceil_div(len(x), 256)](t, u)
     smooth[vyre.ceil_div(len(x), 256)](u, y)
-
-
-def reference(x: np.ndarray) -> np.ndarray:
-    padded = np.concatenate([x[:1], x, x[-1:]])
-    quarter, half = np.float32(0.25), np.float32(0.5)
-    result: np.ndarray = quarter * padded[:-2] + half * x + quarter * padded[2:]
-    return result
 
 
 def of_torch(array: np.ndarray) -> Any:

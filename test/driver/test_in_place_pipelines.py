@@ -9,27 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from fake_gpu import Fake, cupy, numpy
+from support.smoothing import reference, smooth, smoothed_twice
 
 import vyre_opt as vyre
 from vyre_opt.cuda import fast_call
 from vyre_opt.cuda import pipeline as gpu_pipeline
 from vyre_opt.lang import Read, ReadWrite, Write, f32
-
-
-@vyre.program(workgroup=256)
-def smooth(x: Read[f32], y: Write[f32]):
-    i = vyre.global_id(0)
-    if i < len(y):
-        before = x[i - 1] if i > 0 else x[0]
-        after = x[i + 1] if i + 1 < len(x) else x[i]
-        y[i] = 0.25 * before + 0.5 * x[i] + 0.25 * after
-
-
-@vyre.pipeline
-def smoothed_twice(x: ReadWrite[f32]):
-    t = vyre.buffer(f32, len(x))
-    smooth[vyre.ceil_div(len(x), 256)](x, t)
-    smooth[vyre.ceil_div(len(x), 256)](t, x)
 
 
 @vyre.pipeline
@@ -38,13 +23,6 @@ def smoothed(x: Read[f32], y: Write[f32], sums: ReadWrite[f32]):
     smooth[vyre.ceil_div(len(x), 256)](x, t)
     smooth[vyre.ceil_div(len(x), 256)](t, y)
     smooth[vyre.ceil_div(len(x), 256)](y, sums)
-
-
-def reference(x: np.ndarray) -> np.ndarray:
-    padded = np.concatenate([x[:1], x, x[-1:]])
-    quarter, half = np.float32(0.25), np.float32(0.5)
-    result: np.ndarray = quarter * padded[:-2] + half * x + quarter * padded[2:]
-    return result
 
 
 @pytest.fixture(autouse=True)
