@@ -7,11 +7,16 @@ interpreter, and while a GPU is waited for.
 from __future__ import annotations
 
 import signal
+import sys
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 
 from .delivery import is_limited_child
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
 
 __all__ = ["TimedOut", "end_alarms", "interrupt", "set_time_limit"]
 
@@ -21,7 +26,7 @@ MOST_SECONDS = 1e8
 
 AGAIN_SECONDS = 0.5
 """How long after an exception the next one follows: Python drops what is raised in a callback of its own, such as a
-destructor or the end of an import's lock, and goes on."""
+destructor or the end of an import's lock, prints a traceback of it, and goes on."""
 
 
 class TimedOut(BaseException):
@@ -43,6 +48,7 @@ def set_time_limit(seconds: float) -> None:
     def end(number: int, frame: FrameType | None) -> None:
         raise TimedOut(f"not done after {seconds:g} s")
 
+    sys.unraisablehook = _show_dropped
     signal.signal(signal.SIGALRM, end)
     signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN_SECONDS)
 
@@ -53,10 +59,17 @@ def interrupt(number: int, frame: FrameType | None) -> None:
     def again(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
+    sys.unraisablehook = _show_dropped
     if hasattr(signal, "setitimer") and not is_limited_child():  # whose alarm is the limit of compiling
         signal.signal(signal.SIGALRM, again)
         signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS, AGAIN_SECONDS)
     raise KeyboardInterrupt
+
+
+def _show_dropped(dropped: UnraisableHookArgs) -> None:
+    """Show what was raised in a callback of Python's, unless it follows again."""
+    if not isinstance(dropped.exc_value, (KeyboardInterrupt, TimedOut)):
+        sys.__unraisablehook__(dropped)
 
 
 def end_alarms() -> None:
