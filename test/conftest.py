@@ -37,6 +37,13 @@ def _runner(tool: str) -> Callable[..., Ran]:
     return run
 
 
+RESULT_CHECKS = [
+    ("launch_fusion", "check_joined"),
+    ("decode_scan_fuse", "check_tiles"),
+    ("store_forward", "check_stores"),
+]
+
+
 @pytest.fixture(scope="session")
 def run_opt() -> Callable[..., Ran]:
     """`run_opt("--pass=cse", path)`: vyre-opt in a process of its own."""
@@ -65,6 +72,13 @@ def run_scan() -> Callable[..., Ran]:
 def run_reduce() -> Callable[..., Ran]:
     """`run_reduce(path, "--test", command)`: vyre-reduce in a process of its own."""
     return _runner("vyre-reduce")
+
+
+@pytest.fixture
+def unchecked_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passes keep wrong results, for tests of what else notices them."""
+    for module, name in RESULT_CHECKS:
+        monkeypatch.setattr(f"vyre_opt.passes.{module}.{name}", lambda *_: None)
 
 
 @pytest.fixture
@@ -104,6 +118,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ["VYRE_REFUSED_RESULT"] = "error"
     from vyre_opt.runtime import cpu
 
     gc.disable()  # until there are all tests, which are no garbage

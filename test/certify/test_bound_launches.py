@@ -68,6 +68,7 @@ def test_equal_params_are_equal(put: str, get: str) -> None:
     assert decision(shifted(put, get)).status == "proved"
 
 
+@pytest.mark.usefixtures("unchecked_results")
 @pytest.mark.parametrize(
     ("put", "get"),
     [("0", "params(@j = 4)"), ("0", ""), ("@p", "params(@j = @q)"), ("@p", "params(@j = 4)")],
@@ -121,6 +122,7 @@ pipeline @main {
 """@b reads a halo of @m, which becomes a tile; the length of @y, on which @c depends, is equal to that of @m."""
 
 
+@pytest.mark.usefixtures("unchecked_results")
 def test_a_length_of_a_tile_is_none_of_the_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
     """The lengths are left in the bodies, where they become those of the tile."""
     assert decision(HALO).status == "proved"

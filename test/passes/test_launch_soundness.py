@@ -223,6 +223,7 @@ MUTANTS: dict[str, tuple[Any, str, Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.usefixtures("unchecked_results")
 @pytest.mark.parametrize("mutant", quick(MUTANTS, keep=5))
 def test_mutant_is_noticed(mutant: str, run_pipeline: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the check, some pipeline here is joined wrongly, and running it shows that."""

@@ -70,6 +70,7 @@ def test_pipelines_vary() -> None:
         assert word in texts, word
 
 
+@pytest.mark.usefixtures("unchecked_results")
 @pytest.mark.parametrize("seed", FOUND)
 def test_a_wrong_proof_is_found(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A campaign that never finds anything would pass every other test here."""

@@ -74,6 +74,7 @@ def along_first_row(access: MemoryAccess, along: Any = MemoryAccess.along) -> li
     return [*(replace(each, width=1) for each in outer), last]
 
 
+@pytest.mark.usefixtures("unchecked_results")
 @pytest.mark.parametrize(
     ("owner", "name", "wrong", "seed"),
     [
@@ -108,6 +109,7 @@ BROKEN = {
 """What a pass asks before it decides, with an answer that lets it do anything; and passes to run."""
 
 
+@pytest.mark.usefixtures("unchecked_results")
 @pytest.mark.parametrize("what", BROKEN)
 @pytest.mark.parametrize(("first", "count"), quick([(0, 1), *((first, 5) for first in range(0, 200, 5))]))
 def test_what_is_proved_of_wrong_decisions_is_so(

@@ -59,6 +59,7 @@ def test_a_seed_gives_one_text(make) -> None:
     assert make(9) != text
 
 
+@pytest.mark.usefixtures("unchecked_results")
 def test_a_wrong_proof_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A campaign that never finds anything would pass every other test here."""
     monkeypatch.setattr(pair_legality, "raw_hazard", lambda *_: None)
@@ -68,6 +69,7 @@ def test_a_wrong_proof_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert parse(done.failures[0][2])
 
 
+@pytest.mark.usefixtures("unchecked_results")
 @pytest.mark.campaign
 def test_command(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A count and a summary; what differs is shown, saved, and exit code 1."""

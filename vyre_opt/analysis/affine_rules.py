@@ -14,7 +14,9 @@ from itertools import pairwise
 from ..ir import arith
 from ..ir.ops import AXES, SUBGROUP_SIZE
 from ..ir.program import MAX_EXTENT, Op, Program, Value
+from ..ir.types import DataType
 from .affine import AffineExpr, ByLane, Digit, Symbol, SymbolKind
+from .congruence import fits
 
 __all__ = ["IdSplit", "OperandForms", "length", "local_ids", "result_form"]
 
@@ -73,7 +75,18 @@ def result_form(op: Op, forms: OperandForms) -> AffineExpr | None:
     one of so many terms that sums of sums would take long."""
     rule = _RULES.get(op.name)
     form = rule(forms, op) if rule is not None else None
-    return form if form is not None and len(form.terms) <= MAX_TERMS else None
+    return near_zero(form, op.results[0].type) if form is not None and len(form.terms) <= MAX_TERMS else None
+
+
+def near_zero(form: AffineExpr, dtype: DataType) -> AffineExpr:
+    """The form modulo 2^bits whose constant is nearest to zero, unless it is equal to its value as it is.
+
+    So `%i + 4294967295` is `%i - 1`, and differences of what wraps have one form.
+    """
+    half = 1 << ((dtype.bits or 1) - 1)
+    if -half <= form.const < half or not dtype.is_int or fits(form.range(), dtype):
+        return form
+    return AffineExpr((form.const + half) % (2 * half) - half, form.terms)
 
 
 # --- ids, sizes and constants

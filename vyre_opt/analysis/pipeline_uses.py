@@ -55,10 +55,9 @@ class PipelineUses:
             for pipeline, name in passed
         )
 
-    def drop(self, program: Program, buffer: Buffer) -> None:
-        """Remove a buffer's argument from all launches of a program, and what was passed from pipelines in which no
-        other stage names it."""
-        place = program.bound_buffers.index(buffer)
+    def drop(self, program: Program, place: int) -> None:
+        """Remove an argument from all launches of a program, and what was passed from pipelines in which no other stage
+        names it."""
         for pipeline, launch in self.launches[program.name]:
             name = launch.buffers[place]
             launch.buffers = launch.buffers[:place] + launch.buffers[place + 1 :]

@@ -21,14 +21,14 @@ from ..analysis.clamped import clamped_expr
 from ..analysis.dependence import workgroup_axis
 from ..analysis.footprint import Footprints, MemoryAccess
 from ..analysis.refusal import Refusal
-from ..ir.grids import MAX_DEPTH, Extent, GridCall, bounds, ceil_divided, fold, largest, show_extent
+from ..ir.grids import MAX_DEPTH, Extent, Grid, GridCall, bounds, ceil_divided, fold, largest, show_extent
 from ..ir.program import Program
 from .bound_program import BoundProgram
 from .grid_stride import runs_wherever, single_round
 from .group_legality import GroupLegality, LaunchNode
 from .regrid import Regrid, regrid, regrid_refusal
 
-__all__ = ["GridAgreement", "Stretch"]
+__all__ = ["Form", "GridAgreement", "Stretch", "form_of", "over_grid"]
 
 MAX_FACTOR = 64
 """The most workgroups that one runs, one after the other; more of them would leave a GPU idle."""
@@ -38,8 +38,11 @@ CAUSES = ("grid", "raw", "war", "waw", "unknown-footprint")
 
 
 @dataclass(eq=False, slots=True)
-class _Form:
-    """A launch in the form that another grid is chosen for: `member` over `extent` workgroups along x."""
+class Form:
+    """A launch in the form that another grid is chosen for: `member` over `extent` workgroups along x.
+
+    `single`: its loops over all elements by `global_size` have one round.
+    """
 
     member: BoundProgram
     extent: Extent
@@ -74,7 +77,7 @@ class GridAgreement:
 
     windows: Callable[[Sequence[LaunchNode]], GroupLegality]
     lengths: Mapping[str, int | None]
-    forms: dict[Any, _Form | Refusal] = field(default_factory=dict)
+    forms: dict[Any, Form | Refusal] = field(default_factory=dict)
     regridded: dict[Any, Program | Refusal] = field(default_factory=dict)
 
     def merged(self, stretches: Sequence[Stretch]) -> list[Stretch]:
@@ -92,7 +95,7 @@ class GridAgreement:
 
     def agreed(self, left: Stretch, right: Stretch, cause: Refusal) -> Stretch | Refusal | None:
         """The two as one stretch; else why not, None if the cause stays."""
-        forms: list[_Form] = []
+        forms: list[Form] = []
         for node in (*left.nodes, *right.nodes):
             form = self.form(node)
             if isinstance(form, Refusal):
@@ -121,7 +124,7 @@ class GridAgreement:
         return Stretch(nodes, factors, window, 0, len(variants))
 
     def variants(
-        self, nodes: Sequence[LaunchNode], forms: Sequence[_Form], factors: Sequence[int]
+        self, nodes: Sequence[LaunchNode], forms: Sequence[Form], factors: Sequence[int]
     ) -> list[LaunchNode] | Refusal:
         """The launches over a grid that has room for each."""
         grid = largest(ceil_divided(form.extent, factor) for form, factor in zip(forms, factors, strict=True))
@@ -143,44 +146,48 @@ class GridAgreement:
         return variants
 
     def program(self, member: BoundProgram, plan: Regrid, grid: Extent) -> Program | Refusal:
-        """A launch's program over the grid of the whole; itself if that is a number, and its own."""
-        if plan.factor == 1 and plan.extent == grid and isinstance(grid, int):
-            return member.program
-        lengths = {actual: formal.name for formal, actual in member.bindings}
-        key = (member.program, plan, grid, tuple(lengths.items()))
+        key = member, plan, grid
         if key not in self.regridded:
-            self.regridded[key] = regrid(member.program, plan, grid, lengths)
+            self.regridded[key] = over_grid(member, plan, grid)
         return self.regridded[key]
 
-    def form(self, node: LaunchNode) -> _Form | Refusal:
-        """A launch as another grid may be chosen for it."""
-        key = (node.member, node.grid)
+    def form(self, node: LaunchNode) -> Form | Refusal:
+        key = node.member, node.grid
         if key not in self.forms:
-            self.forms[key] = self._form(node)
+            self.forms[key] = form_of(*key, self.lengths)
         return self.forms[key]
 
-    def _form(self, node: LaunchNode) -> _Form | Refusal:
-        member, extent, is_single = node.member, node.grid[0], False
-        if node.grid[1:] != (1, 1):
-            return Refusal("grid", f"the grid of @{member.program.name} has more than one dimension")
-        refusal = regrid_refusal(member.program)
-        if refusal is not None:
-            return refusal
-        single = single_round(member.program)
-        if isinstance(single, Refusal):
-            return single
-        if single is not None:
-            names = {formal.name: actual for formal, actual in member.bindings}
-            count = fold(_renamed(single.count, names), self.lengths)
-            if not runs_wherever(fold(extent, self.lengths), count):
-                message = (
-                    f"the grid of @{member.program.name}, {show_extent(extent)}, may have no workgroup where its "
-                    f"loop has {show_extent(count)} elements"
-                )
-                return Refusal("grid", message, loc=member.program.loc)
-            member, is_single = replace(member, program=single.program), True
-            extent = fold(_renamed(single.extent, names), self.lengths)
-        return _Form(member, extent, is_single, _strides(member))
+
+def over_grid(member: BoundProgram, plan: Regrid, grid: Extent) -> Program | Refusal:
+    """A launch's program over the grid of the whole; itself if that is a number, and its own."""
+    if plan.factor == 1 and plan.extent == grid and isinstance(grid, int):
+        return member.program
+    return regrid(member.program, plan, grid, {actual: formal.name for formal, actual in member.bindings})
+
+
+def form_of(member: BoundProgram, grid: Grid, lengths: Mapping[str, int | None]) -> Form | Refusal:
+    """A launch over `grid` as another one may be chosen for it.  `lengths`: of the pipeline's buffers."""
+    extent, is_single = grid[0], False
+    if grid[1:] != (1, 1):
+        return Refusal("grid", f"the grid of @{member.program.name} has more than one dimension")
+    refusal = regrid_refusal(member.program)
+    if refusal is not None:
+        return refusal
+    single = single_round(member.program)
+    if isinstance(single, Refusal):
+        return single
+    if single is not None:
+        names = {formal.name: actual for formal, actual in member.bindings}
+        count = fold(_renamed(single.count, names), lengths)
+        if not runs_wherever(fold(extent, lengths), count):
+            message = (
+                f"the grid of @{member.program.name}, {show_extent(extent)}, may have no workgroup where its "
+                f"loop has {show_extent(count)} elements"
+            )
+            return Refusal("grid", message, loc=member.program.loc)
+        member, is_single = replace(member, program=single.program), True
+        extent = fold(_renamed(single.extent, names), lengths)
+    return Form(member, extent, is_single, _strides(member))
 
 
 def _cause(stretch: Stretch) -> Refusal | None:
@@ -197,7 +204,7 @@ def _beside(cause: Refusal, why: Refusal | None) -> Refusal | None:
     return replace(cause, message=message, loc=cause.loc, facts={**cause.facts, "agreement": why.reason})
 
 
-def _factors(forms: Sequence[_Form], factors: Sequence[int], split: int) -> list[int] | None:
+def _factors(forms: Sequence[Form], factors: Sequence[int], split: int) -> list[int] | None:
     """How many workgroups of each launch one of the whole runs, so that it accesses as many elements of the first
     buffer that launches of both sides share; `factors`: within the sides, whose first is `split` long."""
     for i, j in _nearest(split, len(forms)):

@@ -12,9 +12,8 @@ Whether that computes the same is not checked here; see pair_legality and group_
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import replace
-from types import MappingProxyType
+from collections.abc import Collection, Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..ir.equal_values import merge_equal
@@ -25,10 +24,9 @@ from ..ir.rewrite import clone
 from .bound_program import BoundProgram
 from .halo_recompute import HaloTile, rebase, recompute
 
-__all__ = ["barrier", "fresh_name", "join", "joined_name"]
+__all__ = ["JoinPlan", "barrier", "fresh_name", "join", "joined_name"]
 
 MAX_NAME = 48
-NO_LENGTHS: Mapping[str, str] = MappingProxyType({})
 
 
 def joined_name(members: Sequence[BoundProgram], used: Container[str]) -> str:
@@ -49,23 +47,11 @@ def fresh_name(name: str, used: Container[str]) -> str:
     return fresh
 
 
-def join(
-    name: str,
-    members: Sequence[BoundProgram],
-    lengths: Mapping[str, int | None],
-    grid: Dim3 | None,
-    barriers: Collection[int],
-    *,
-    internal: Collection[str] = (),
-    initialized: Collection[str] = (),
-    private: Collection[str] = (),
-    tiles: Iterable[HaloTile] = (),
-    rewritten: Collection[str] = (),
-    equal: Mapping[str, str] = NO_LENGTHS,
-) -> Program:
-    """The bodies of `members` in one program, which belongs to no module yet.
+@dataclass(frozen=True, slots=True)
+class JoinPlan:
+    """All that a joined program is made of, so that equal plans give equal programs but for the name.
 
-    `lengths`: elements of the pipeline's buffers.  `barriers`: members that get a barrier before them.
+    `lengths`: elements of the pipeline's buffers, sorted by name.  `barriers`: members that get a barrier before them.
     `internal`: buffers that nobody else uses, which become transient ones of the program.
     `initialized`: those that are read only where the program itself wrote before, so not live-in.
     `private`: initialized ones that nobody else uses, but that the pipeline sizes: they stay bound, and nobody sees them.
@@ -74,32 +60,54 @@ def join(
     barrier of `barriers` are then not merged into one value.
     `equal`: for a length of a buffer (see ir/grids.py) the one that is taken in its place, as it is equal.
     """
-    by_buffer = {tile.buffer: tile for tile in tiles}
+
+    members: tuple[BoundProgram, ...]
+    lengths: tuple[tuple[str, int | None], ...]
+    grid: Dim3 | None
+    barriers: frozenset[int]
+    internal: tuple[str, ...] = ()
+    initialized: tuple[str, ...] = ()
+    private: tuple[str, ...] = ()
+    tiles: tuple[HaloTile, ...] = ()
+    rewritten: frozenset[str] = frozenset()
+    equal: tuple[tuple[str, str], ...] = ()
+
+
+def join(name: str, plan: JoinPlan, owners: dict[Op, int] | None = None) -> Program:
+    """The bodies of the members in one program, which belongs to no module yet.
+
+    `owners` gets the number of the member that each op comes from.
+    """
+    members, lengths, equal = plan.members, dict(plan.lengths), dict(plan.equal)
+    by_buffer = {tile.buffer: tile for tile in plan.tiles}
     first = members[0].program
     preferences = {member.program.prefer_shared for member in members}
     preference = first.prefer_shared if len(preferences) == 1 else None
-    program = Program(name, first.workgroup, grid, prefer_shared=preference, loc=first.loc)
+    program = Program(name, first.workgroup, plan.grid, prefer_shared=preference, loc=first.loc)
     formals_of: dict[str, list[Buffer]] = {}
     for member in members:
         for formal, actual in member.bindings:
             formals_of.setdefault(actual, []).append(formal)
     for actual, formals in formals_of.items():
-        buffer = _merged(actual, formals, lengths, actual in initialized)
+        buffer = _merged(actual, formals, lengths, actual in plan.initialized)
         if actual in by_buffer:
             buffer.shape, buffer.access = (by_buffer[actual].size,), AccessMode.WORKGROUP
-        if actual in by_buffer or actual in internal or actual in private:
+        if actual in by_buffer or actual in plan.internal or actual in plan.private:
             buffer.live_in = buffer.live_out = False
-        if actual not in by_buffer and actual not in internal:
+        if actual not in by_buffer and actual not in plan.internal:
             buffer.binding = len(program.bound_buffers)
-        if actual in internal:
+        if actual in plan.internal:
             buffer.access = AccessMode.READ_WRITE
         program.buffers[actual] = buffer
     boundaries: dict[Op, Collection[str]] = {}
     for number, member in enumerate(members):
-        if number in barriers:
+        if number in plan.barriers:
             program.body.ops.append(barrier(member.program))
-            boundaries[program.body.ops[-1]] = rewritten
-        program.body.ops += _body(member, number, program, by_buffer, equal)
+            boundaries[program.body.ops[-1]] = plan.rewritten
+        ops = _body(member, number, program, by_buffer, equal)
+        program.body.ops += ops
+        if owners is not None:
+            owners.update(dict.fromkeys(Block((), ops).walk(), number))
         for spec in member.program.specs.values():
             program.specs.setdefault(spec.name, replace(spec))
         for param in member.program.params.values():

@@ -34,7 +34,7 @@ from ..ir.shapes import shapes_agree, show_shape
 from ..ir.types import with_article
 from ..ir.verifier import verify
 from .bound_program import BoundProgram
-from .join import join
+from .join import JoinPlan, join
 
 __all__ = [
     "LaunchPair",
@@ -92,8 +92,10 @@ class PairAccesses:
     def __init__(self, pair: LaunchPair) -> None:
         self.members = pair.members
         self.grid = pair.grids[0]
-        grid, lengths = static_grid(self.grid), dict(pair.lengths)
-        self.program = join("pair", self.members, lengths, grid, {1}, rewritten=pair.rewritten)
+        plan = JoinPlan(
+            pair.members, pair.lengths, static_grid(self.grid), frozenset({1}), rewritten=pair.rewritten
+        )
+        self.program = join("pair", plan)
         self.footprints = Footprints(self.program)
         x, y, z = extents_of(self.grid)
         self.dependence = DependenceTest(self.footprints, (x or pair.most_groups, y, z))

@@ -49,6 +49,11 @@ class FusionGroup:
         return [node.member for node in self.nodes]
 
     @property
+    def buffers(self) -> list[str]:
+        """The pipeline's buffers that the members pass, each once, in the order of its first use."""
+        return list(dict.fromkeys(name for member in self.members for name in member.buffers))
+
+    @property
     def local(self) -> list[str]:
         """The hand-offs that each workgroup reads only where it wrote."""
         return [name for name, verdict in self.handoffs.items() if isinstance(verdict, TileProof)]

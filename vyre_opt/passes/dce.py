@@ -61,7 +61,7 @@ def _drop_buffers(program: Program, named: set[str], uses: PipelineUses, ctx: Pa
     for buffer in unused:
         ctx.debug("no op uses @{}, and nobody else sees it", buffer.name, loc=buffer.loc)
         if buffer.binding is not None:
-            uses.drop(program, buffer)
+            uses.drop(program, program.bound_buffers.index(buffer))
         del program.buffers[buffer.name]
     return len(unused)
 

@@ -9,8 +9,8 @@ values are proven to fit get a narrower type.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -20,10 +20,12 @@ from ..analysis.locality import TileProof, prove_local, stores_overlap
 from ..analysis.narrowing import narrow_element
 from ..analysis.pipeline_uses import PipelineUses, is_host_visible
 from ..analysis.refusal import Refusal
+from ..fusion.result_check import check_tiles, refuse_result
 from ..fusion.workgroup_memory import DEFAULT_BUDGET, workgroup_budget
 from ..fusion.workgroup_tile import promote_to_tile
 from ..ir.ops import BEYOND_WORKGROUP
 from ..ir.program import AccessMode, Buffer, Module, Op, Program
+from ..ir.rewrite import clone
 from ..ir.types import DataType
 from .manager import PassContext
 from .registry import Pass, register
@@ -228,23 +230,43 @@ class DecodeScanFuse(Pass):
         for program in ctx.programs(module):
             footprints_of = partial(ctx.analyses.get, Footprints)
             decisions = decide(program, uses, budget, self.options.narrow, footprints_of)
-            promoted = [d for d in decisions if d.promoted]
             names = ", ".join(f"@{d.buffer.name}" for d in decisions) or "none"
             ctx.debug(
                 "buffers that may hand over: {}; {} bytes of tiles allowed", names, budget, loc=program.loc
             )
-            for decision in decisions:
+            promoted = [d for d in decisions if d.promoted]
+            shown = [replace(d, buffer=replace(d.buffer)) for d in decisions]  # as they are before
+            if promoted and not _promote(ctx, program, promoted, uses, footprints_of(program)):
+                promoted, shown = [], [d for d in shown if not d.promoted]
+            for decision in shown:
                 _remark(ctx, program, decision)
-            for decision in promoted:
-                if decision.buffer.binding is not None:
-                    uses.drop(program, decision.buffer)
-                    decision.buffer.binding = None
-            if promoted:
-                tiles = [(d.buffer, d.local, d.dtype or d.buffer.dtype, d.count) for d in promoted]
-                promote_to_tile(program, tiles, footprints_of(program))
-                changed = True
+            changed |= bool(promoted)
             ctx.count("buffers promoted", len(promoted))
         return changed
+
+
+def _promote(
+    ctx: PassContext,
+    program: Program,
+    promoted: Sequence[Decision],
+    uses: PipelineUses,
+    footprints: Footprints,
+) -> bool:
+    """Make tiles of buffers, and drop them from the launches; False if the result is not kept."""
+    bound = program.bound_buffers
+    places = sorted((bound.index(d.buffer) for d in promoted if d.buffer in bound), reverse=True)
+    ops, buffers = clone(program.body.ops, {}), {name: replace(b) for name, b in program.buffers.items()}
+    tiles = [(d.buffer, d.local, d.dtype or d.buffer.dtype, d.count) for d in promoted]
+    promote_to_tile(program, tiles, footprints)
+    refusal = check_tiles(program, [d.buffer.name for d in promoted])
+    if refusal is not None:
+        refuse_result(ctx, [program.name], refusal, program.loc)
+        program.body.ops, program.buffers = ops, buffers
+        ctx.analyses.drop()  # of the ops that are no more
+        return False
+    for place in places:
+        uses.drop(program, place)
+    return True
 
 
 def _remark(ctx: PassContext, program: Program, decision: Decision) -> None:

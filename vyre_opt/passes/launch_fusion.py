@@ -16,14 +16,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import NamedTuple
 
 from ..analysis.equal_lengths import equal_lengths, length_numbers, lengths_by_size
 from ..analysis.footprint import Footprints
 from ..analysis.launch_flow import BufferUses, launch_runs
 from ..analysis.locality import TileProof, prove_local
 from ..analysis.refusal import Refusal
-from ..fusion.grid_agreement import GridAgreement, Stretch
+from ..fusion.bound_program import BoundPrograms
+from ..fusion.grid_agreement import GridAgreement, Stretch, form_of, over_grid
 from ..fusion.group_legality import (
     HALOS,
     GroupLegality,
@@ -31,9 +32,8 @@ from ..fusion.group_legality import (
     LaunchNode,
     PairProofs,
     launch_node,
-    with_placeholders,
 )
-from ..fusion.join import join, joined_name
+from ..fusion.join import JoinPlan, join, joined_name
 from ..fusion.liveness_plan import PipelineStage, plan_pipeline_fusion
 from ..fusion.pair_legality import (
     fill_placeholders,
@@ -43,11 +43,12 @@ from ..fusion.pair_legality import (
     with_buffer_names,
 )
 from ..fusion.remarks import FusionGroup, refuse, remark_cut, remark_joined, remark_kept, separator_refusal
+from ..fusion.result_check import JoinedResult, Part, check_joined, refuse_result
 from ..fusion.veto import veto_of
 from ..fusion.workgroup_memory import workgroup_budget
-from ..ir.grids import fold, lengths_of, renamed_lengths
+from ..ir.grids import fold, length_key, lengths_of, renamed_lengths
 from ..ir.pipeline import Launch, Pipeline, Repeat, Stage
-from ..ir.program import AccessMode, Module, Program
+from ..ir.program import AccessMode, Module, Op, Program
 from .manager import PassContext
 from .registry import Pass, register
 
@@ -126,9 +127,9 @@ class _Fuser:
         self, module: Module, ctx: PassContext, proofs: PairProofs, options: LaunchFusionOptions, budget: int
     ) -> None:
         self.module, self.ctx, self.proofs, self.options, self.budget = module, ctx, proofs, options, budget
-        # keyed by the canonical form of a group, so that equal groups are joined and proven once
-        self.drafts: dict[Any, tuple[str | None, dict[str, TileProof | Refusal]]] = {}
-        self.joined: dict[Any, tuple[Program, Sequence[str]]] = {}
+        # by plans with placeholders for buffers, so that equal groups are joined and proven once
+        self.drafts: dict[JoinPlan, tuple[str | None, dict[str, TileProof | Refusal]]] = {}
+        self.joined: dict[JoinPlan, _Joined] = {}
         self.lengths: dict[Pipeline, dict[str, tuple[int, ...]]] = {}
         self.numbers: dict[int, int] = {}  # of the launches of the pipeline, by their ids
         self.saved = 0
@@ -148,9 +149,9 @@ class _Fuser:
                     launch_node(self.module, launch, uses.lengths, sizes, programs) for launch in run.launches
                 ]
                 groups += self.groups(pipeline, uses, nodes)
-        _choose_internal(uses, groups)
+        joined = self.sound(pipeline, uses, groups)
         for group in groups:
-            self.fuse(pipeline, uses, group)
+            self.fuse(pipeline, uses, group, joined[group])
         if groups:
             _remove_fused(pipeline, groups)
 
@@ -226,32 +227,13 @@ class _Fuser:
         halos = [h for at in range(start, end) for h in windows.halos.get(at, ()) if h.producer >= start]
         tiles = [replace(h.tile, producer=h.producer - start) for h in halos]
         group = FusionGroup(nodes, halos, tiles, frozenset(self.barriers(windows, nodes, halos, start)))
-        members, names = with_placeholders(group.members)
-        lengths = windows.lengths
-        canonical_tiles = [replace(t, buffer=placeholder(names.index(t.buffer))) for t in tiles]
-        known = renamed_lengths(lengths, {name: placeholder(at) for at, name in enumerate(names)})
-        equal = self.equal_lengths(pipeline, {name: placeholder(at) for at, name in enumerate(names)})
-        key = (
-            members,
-            tuple(sorted(known.items())),
-            nodes[0].grid,
-            group.barriers,
-            tuple(canonical_tiles),
-            tuple(equal.items()),
-        )
-        if key not in self.drafts:
-            program = join(
-                "draft",
-                members,
-                known,
-                static_grid(nodes[0].grid),
-                group.barriers,
-                tiles=canonical_tiles,
-                equal=equal,
-            )
+        names = group.buffers
+        plan = self.join_plan(pipeline, windows.lengths, group, _placeholders(names))
+        if plan not in self.drafts:
+            program = join("draft", plan)
             problem = verify_program(self.module, program)
-            self.drafts[key] = (problem, {} if problem else _prove_handoffs(program))
-        problem, handoffs = self.drafts[key]
+            self.drafts[plan] = (problem, {} if problem else _prove_handoffs(program))
+        problem, handoffs = self.drafts[plan]
         if problem is not None:
             return Refusal("verify", f"joined, they would not verify: {fill_placeholders(problem, names)}")
         passed_on = _passed_on(nodes)
@@ -276,54 +258,103 @@ class _Fuser:
                     since = j
                     break
 
-    def equal_lengths(self, pipeline: Pipeline, names: Mapping[str, str]) -> dict[str, str]:
-        """See `analysis.equal_lengths`.  That of a tile is a number that is known, and so is taken for no other."""
+    def join_plan(
+        self,
+        pipeline: Pipeline,
+        lengths: Mapping[str, int | None],
+        group: FusionGroup,
+        names: Mapping[str, str],
+    ) -> JoinPlan:
+        """What the group's program is made of.  `names`: what its buffers are called there."""
+
+        def named(buffers: Sequence[str]) -> tuple[str, ...]:
+            return tuple(names[buffer] for buffer in buffers)
+
         if pipeline not in self.lengths:
             self.lengths[pipeline] = length_numbers(pipeline)
-        return equal_lengths(self.lengths[pipeline], names)
+        return JoinPlan(
+            tuple(replace(member, buffers=named(member.buffers)) for member in group.members),
+            tuple(sorted(renamed_lengths(lengths, names).items())),
+            static_grid(group.nodes[0].grid),
+            group.barriers,
+            named(group.internal),
+            named(group.local),
+            named(group.private),
+            tuple(replace(tile, buffer=names[tile.buffer]) for tile in group.tiles),
+            equal=tuple(equal_lengths(self.lengths[pipeline], names).items()),
+        )
 
     # --- fusing -----------------------------------------------------------------------------
 
-    def fuse(self, pipeline: Pipeline, uses: BufferUses, group: FusionGroup) -> None:
-        """Make the first launch of the group one of the joined program, which equal groups share."""
-        lengths = uses.lengths
-        members, names = with_placeholders(group.members)
-        internal = [placeholder(names.index(name)) for name in group.internal]
-        tiles = [replace(t, buffer=placeholder(names.index(t.buffer))) for t in group.tiles]
-        own_lengths = renamed_lengths(lengths, {name: placeholder(at) for at, name in enumerate(names)})
-        known = tuple(sorted(own_lengths.items()))
-        private = [placeholder(names.index(name)) for name in group.private]
-        placed = self.equal_lengths(pipeline, {name: placeholder(at) for at, name in enumerate(names)})
-        key = (
-            members,
-            known,
-            group.nodes[0].grid,
-            group.barriers,
-            tuple(internal),
-            tuple(private),
-            tuple(tiles),
-            tuple(placed.items()),
+    def sound(
+        self, pipeline: Pipeline, uses: BufferUses, groups: list[FusionGroup]
+    ) -> dict[FusionGroup, _Joined]:
+        """The programs of the groups, without those whose check fails, which leave `groups`."""
+        while True:
+            # a buffer is internal to all groups that use it, or to none: they are chosen again where one leaves
+            _choose_internal(uses, groups)
+            joined = {group: self.join(pipeline, uses, group) for group in groups}
+            for group, made in joined.items():
+                refusal = self.check(pipeline, uses, group, made)
+                if refusal is not None:
+                    programs = [node.launch.program for node in group.nodes]
+                    refuse_result(self.ctx, programs, refusal, group.nodes[0].launch.loc)
+                    groups.remove(group)
+            if len(groups) == len(joined):
+                return joined
+
+    def check(
+        self, pipeline: Pipeline, uses: BufferUses, group: FusionGroup, made: _Joined
+    ) -> Refusal | None:
+        """What is wrong with the program of a group, beside its launches as they are bound and regridded afresh."""
+        programs, sizes = BoundPrograms(), lengths_by_size(pipeline)
+        parts: list[Part] = []
+        for node in group.nodes:
+            fresh = launch_node(self.module, node.launch, uses.lengths, sizes, programs)
+            if node.regrid is None:
+                parts.append(Part(fresh.member, fresh.sized_grid))
+                continue
+            form = form_of(fresh.member, fresh.grid, uses.lengths)
+            if isinstance(form, Refusal):
+                return form
+            regrid = replace(node.regrid, extent=form.extent, single=form.single)
+            program = over_grid(form.member, regrid, node.grid[0])
+            if isinstance(program, Refusal):
+                return program
+            parts.append(Part(replace(form.member, program=program), (form.extent, 1, 1), regrid.factor))
+        is_regridded = any(node.regrid is not None for node in group.nodes)
+        grid = group.nodes[0].grid if is_regridded else parts[0].grid
+        names = dict(zip(made.names, group.buffers, strict=True))
+        own = {name: mine for mine, name in names.items()}
+        numbers = {
+            length_key(name, place if len(extents) > 1 else None): number
+            for name, extents in length_numbers(pipeline).items()
+            for place, number in enumerate(extents)
+        }
+        local, halos = (
+            [own[name] for name in each] for each in (group.local, (t.buffer for t in group.tiles))
         )
-        if key in self.joined:
-            program, own_names = self.joined[key]
-        else:
-            program = join(
-                joined_name(group.members, self.module.programs),
-                group.members,
-                lengths,
-                static_grid(group.nodes[0].grid),
-                group.barriers,
-                internal=group.internal,
-                initialized=group.local,
-                private=group.private,
-                tiles=group.tiles,
-                equal=self.equal_lengths(pipeline, {name: name for name in names}),
-            )
-            own_names = names
-            self.joined[key] = program, names
+        result = JoinedResult(made.program, made.owners, parts, grid, names, numbers, local, halos)
+        return check_joined(result)
+
+    def join(self, pipeline: Pipeline, uses: BufferUses, group: FusionGroup) -> _Joined:
+        """The program of a group, which equal groups share."""
+        names = group.buffers
+        shared = self.join_plan(pipeline, uses.lengths, group, _placeholders(names))
+        if shared not in self.joined:
+            owners: dict[Op, int] = {}
+            plan = self.join_plan(pipeline, uses.lengths, group, dict(zip(names, names, strict=True)))
+            self.joined[shared] = _Joined(join("joined", plan, owners), owners, names)
+        return self.joined[shared]
+
+    def fuse(self, pipeline: Pipeline, uses: BufferUses, group: FusionGroup, joined: _Joined) -> None:
+        """Make the first launch of the group one of its program."""
+        program, names = joined.program, group.buffers
+        if self.module.programs.get(program.name) is not program:
+            program.name = joined_name(group.members, self.module.programs)
             self.module.add_before_pipelines(program)
         at = [self.numbers[id(node.launch)] for node in group.nodes]
-        remark_joined(self.ctx, pipeline, group, program, at, dict(zip(names, own_names, strict=True)))
+        remark_joined(self.ctx, pipeline, group, program, at, dict(zip(names, joined.names, strict=True)))
         remark_kept(self.ctx, pipeline, uses, group)
         dropped = {*group.internal, *(tile.buffer for tile in group.tiles)}
         first = group.nodes[0].launch
@@ -336,6 +367,18 @@ class _Fuser:
             first.grid = group.nodes[0].grid
         self.saved += len(group.nodes) - 1
         self.internal += len(dropped)
+
+
+class _Joined(NamedTuple):
+    """The program of a group, the members that its ops come from, and the buffers that it was made for."""
+
+    program: Program
+    owners: dict[Op, int]
+    names: Sequence[str]
+
+
+def _placeholders(names: Sequence[str]) -> dict[str, str]:
+    return {name: placeholder(number) for number, name in enumerate(names)}
 
 
 def _launched(module: Module) -> set[str]:

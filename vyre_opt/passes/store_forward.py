@@ -13,12 +13,13 @@ What is known stays within a block: not into a loop or an `if`, nor past one tha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from ..analysis.effects import Effects, effects_of, summarize
+from ..fusion.result_check import check_stores, refuse_result
 from ..ir.program import AccessMode, Block, Module, Op, Program, Value
-from ..ir.rewrite import constant_value
+from ..ir.rewrite import clone, constant_value, every_op
 from ..ir.uniformity import Uniformity
 from ..ir.walker import Walker
 from .manager import PassContext
@@ -35,8 +36,16 @@ class StoreForward(Pass):
     def run(self, module: Module, ctx: PassContext) -> bool:
         changed = 0
         for program in ctx.programs(module):
+            before = replace(program, body=Block((), clone(program.body.ops, {})))
+            ops = list(every_op(program.body))
             forwarder = _Forwarder(program, ctx)
             forwarder.walk_block(program.body)
+            refusal = check_stores(before, ops, program) if forwarder.stores else None
+            if refusal is not None:
+                refuse_result(ctx, [program.name], refusal, program.loc)
+                program.body = before.body
+                ctx.analyses.drop()  # of the ops that are no more
+                continue
             ctx.count("loads replaced", forwarder.loads)
             ctx.count("stores removed", forwarder.stores)
             changed += forwarder.loads + forwarder.stores

@@ -1,0 +1,208 @@
+"""The effects of a program as keys: equal ones are at equal indices, under equal conditions, whatever the values are called.
+
+A value's key is made of its op, its attributes and the keys of its operands, so that the keys of two programs can be
+compared.  An effect's key has the loops and branches around it as well.
+
+    if %inside { store %v, @y[%g] }        (store, @y, key of %v, key of %g; in the first arm of an if of key of %inside)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import NamedTuple
+
+from ..ir.arith import wrap
+from ..ir.grids import length_key
+from ..ir.ops import SUBGROUP_SIZE
+from ..ir.program import Block, Op, Program, Value
+from ..ir.rewrite import constant_value
+from ..ir.types import DataType
+
+__all__ = ["Effect", "effect_keys"]
+
+
+class Effect(NamedTuple):
+    """An op that does more than read.
+
+    `key`: all of it; `place`: without what is stored.  Of a store, `value`: the key of that, `loaded`: the key of what a
+    load there gives.
+    """
+
+    op: Op
+    key: int
+    place: int
+    value: int | None = None
+    loaded: int | None = None
+
+
+def effect_keys(
+    program: Program,
+    buffers: Mapping[str, str] | None = None,
+    lengths: Mapping[str, Hashable] | None = None,
+    indices: Callable[[Op], tuple[Value, ...]] = lambda op: op.indices,
+    invocations: Mapping[Op, Value] | None = None,
+    is_of_one_dimension: bool = False,
+) -> list[Effect]:
+    """The effects in program order.
+
+    `buffers`: what a buffer is called in keys; another one goes by its type.  `lengths`: what stands for a length that a
+    `len` gives, by the name in keys; itself if None.  `indices`: those of an access.
+    `invocations`: ifs that run a body as an invocation of another number, and that number: keys in it are those of
+    the body alone, run over a grid `of one dimension`, where all ids but those along x are 0.
+    """
+    keys = _Keys(program, buffers, lengths, indices, invocations or {}, is_of_one_dimension)
+    keys.block(program.body, 0)
+    return keys.effects
+
+
+_ID = {
+    name: hash((name, "x")) for name in ("global_id", "local_id", "workgroup_id", "lane_id", "subgroup_id")
+}
+_PARTS = {
+    (_ID["global_id"], "rem"): "local_id",
+    (_ID["global_id"], "div"): "workgroup_id",
+    (_ID["local_id"], "rem"): "lane_id",
+    (_ID["local_id"], "div"): "subgroup_id",
+}
+"""The remainder and the quotient of an id by the lanes of a workgroup, or of a subgroup, where there is one dimension."""
+
+
+def _key_of_zero(dtype: DataType) -> int:
+    return hash(("const", (("value", 0),), (), dtype))
+
+
+class _Keys:
+    def __init__(
+        self,
+        program: Program,
+        buffers: Mapping[str, str] | None,
+        lengths: Mapping[str, Hashable] | None,
+        indices: Callable[[Op], tuple[Value, ...]],
+        invocations: Mapping[Op, Value],
+        is_of_one_dimension: bool,
+    ) -> None:
+        self.lengths = lengths or {}
+        self.indices = indices
+        self.invocations = invocations
+        self.is_of_one_dimension = is_of_one_dimension
+        self.lanes = program.lanes if program.workgroup[1:] == (1, 1) else 0
+        self.names: dict[str, Hashable] = {
+            buffer.name: (buffer.dtype, buffer.shape, buffer.access)
+            if buffers is not None and buffer.name not in buffers
+            else (buffer.name if buffers is None else buffers[buffer.name])
+            for buffer in program.buffers.values()
+        }
+        self.values: dict[Value, int] = {}
+        self.effects: list[Effect] = []
+
+    def block(self, block: Block, path: int) -> None:
+        for op in block.ops:
+            if op.regions:
+                self.structured(op, path)
+            elif op.definition.is_pure:
+                self.values[op.results[0]] = self.pure(op)
+            elif not op.definition.is_terminator:
+                self.effect(op, path)
+
+    def structured(self, op: Op, path: int) -> None:
+        if op in self.invocations:
+            self.values[self.invocations[op]] = _ID["global_id"]
+            exists = op.operands[0]
+            if isinstance(exists.owner, Op):
+                self.values[exists] = self.pure(exists.owner)  # the body may ask the same
+            self.block(op.regions[0], 0)
+            return
+        key = hash((op.name, self.attrs(op), self.of(op.operands)))
+        yielded = []
+        for number, block in enumerate(op.regions):
+            inside = hash((path, key, number))
+            for place, arg in enumerate(block.args):
+                self.values[arg] = hash((inside, place))
+            self.block(block, inside)
+            end = block.terminator
+            yielded.append(self.of(end.operands) if end is not None else ())
+        for place, result in enumerate(op.results):
+            self.values[result] = hash((key, tuple(yielded), place))
+
+    def pure(self, op: Op) -> int:
+        if op.name in ("add", "sub") and op.result.type.is_int:
+            return self.sum(op)
+        if op.name in _ID or op.name in ("rem", "div"):
+            identity = self.identity(op)
+            if identity is not None:
+                return identity
+        operands = self.of(op.operands)
+        if op.definition.commutative:
+            operands = tuple(sorted(operands))
+        return hash((op.name, self.attrs(op), operands, op.results[0].type))
+
+    def identity(self, op: Op) -> int | None:
+        """The key of an id along x, or of a part of one, which is another id; None for any other value."""
+        if op.name in _ID:
+            if op.attrs.get("axis", "x") == "x":
+                return _ID[op.name]
+            return _key_of_zero(op.result.type) if self.is_of_one_dimension else None
+        whole, by = self.values[op.operands[0]], constant_value(op.operands[1])
+        part = _PARTS.get((whole, op.name)) if self.lanes else None
+        return (
+            _ID[part]
+            if part is not None and by == (SUBGROUP_SIZE if whole == _ID["local_id"] else self.lanes)
+            else None
+        )
+
+    def sum(self, op: Op) -> int:
+        """Of a value plus or minus constants, of which several in a row are one."""
+        offset, value, dtype = 0, op.result, op.result.type
+        while isinstance(owner := value.owner, Op) and owner.name in ("add", "sub"):
+            a, b = owner.operands
+            constant = constant_value(b)
+            if constant is None and owner.name == "add":
+                a, constant = b, constant_value(a)
+            if not isinstance(constant, int):
+                break
+            offset, value = offset + (constant if owner.name == "add" else -constant), a
+        offset = wrap(offset, dtype)
+        if value is not op.result:
+            return hash(("sum", self.values[value], offset)) if offset else self.values[value]
+        operands = self.of(op.operands)
+        return hash((op.name, tuple(sorted(operands)) if op.definition.commutative else operands, dtype))
+
+    def effect(self, op: Op, path: int) -> None:
+        attrs, is_store = self.attrs(op), op.definition.format in ("store", "matrix_store")
+        indices: tuple[Value, ...] = ()
+        others = op.operands
+        if "buffer" in op.attrs:
+            indices = self.indices(op)
+            others = op.operands[:1] if is_store else op.operands[len(op.indices) :]
+        values = self.of(others)
+        where = (attrs, self.of(indices), tuple([value.type for value in (*indices, *others, *op.results)]))
+        access = hash((op.name, where))
+        for number, result in enumerate(op.results):
+            # what is read at one place is one value: what may write between is not looked at
+            self.values[result] = hash((access, () if op.name == "load" else values, number))
+        if op.definition.effects == {"read"}:
+            return
+        place = hash((access, path))
+        key = hash((place, values))
+        if op.name == "store":
+            loaded = hash((hash(("load", where)), (), 0))
+            self.effects.append(Effect(op, key, place, values[0], loaded))
+        else:
+            self.effects.append(Effect(op, key, place))
+
+    def of(self, values: tuple[Value, ...]) -> tuple[int, ...]:
+        known = self.values
+        return tuple([known[value] for value in values])
+
+    def attrs(self, op: Op) -> Hashable:
+        if not op.attrs:
+            return ()
+        named = [(name, value) for name, value in op.attrs.items() if name != "buffer"]
+        buffer = op.attrs.get("buffer")
+        if buffer is None:
+            return tuple(named)
+        name = self.names[buffer]
+        if op.name == "len" and isinstance(name, str):
+            length = length_key(name, op.attrs.get("dimension"))
+            return ("len", self.lengths.get(length, length))
+        return (("buffer", name), *named)
