@@ -231,3 +231,30 @@ def test_mutant_is_noticed(mutant: str, run_pipeline: Run, monkeypatch: pytest.M
     monkeypatch.setattr(owner, name, wrong)
     texts = [kind.text for kind in KINDS] + ["vyre 1\n" + text for text in NEARLY.values()]
     assert any(not outcome(text, run_pipeline)[0] for text in texts)
+
+
+SHARED = {
+    "everything is apart",
+    "strides do not matter",
+    "everything is disjoint",
+    "every lane is by itself",
+}
+"""Mistakes of analyses that the check of a result rests on too."""
+
+
+@pytest.mark.parametrize("mutant", quick([name for name in MUTANTS if name not in SHARED], keep=2))
+def test_the_result_of_a_mutant_is_not_kept(
+    mutant: str, run_pipeline: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check of results knows nothing of what the pass believed: all stay right, and it is told why."""
+    owner, name, wrong = MUTANTS[mutant]
+    monkeypatch.setattr(owner, name, wrong)
+    monkeypatch.delenv("VYRE_REFUSED_RESULT")
+    refused = 0
+    for text in [kind.text for kind in KINDS] + ["vyre 1\n" + text for text in NEARLY.values()]:
+        assert outcome(text, run_pipeline)[0], text
+        result = PassManager("launch_fusion").run(parse(text))
+        remarks = [r for r in result.remarks if r.certificate.get("reason") == "result"]
+        assert result.statistics.get(("launch_fusion", "results refused"), 0) == len(remarks)
+        refused += len(remarks)
+    assert refused

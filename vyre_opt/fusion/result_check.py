@@ -95,14 +95,15 @@ def refuse_result(sink: Sink, programs: Sequence[str], refusal: Refusal, loc: Lo
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A launch of a joined program as it was: `member` over `grid`, of whose workgroups each of the whole runs `factor`.
+    """A launch of a joined program as it was: `member` over `grid`.
 
-    `member` passes the buffers by the names that the pipeline has for them.
+    `member` passes the buffers by the names that the pipeline has for them.  `factor`: how many of the launch's workgroups
+    each of the whole runs, where it asks whether there are such; None where each runs one.
     """
 
     member: BoundProgram
     grid: Grid
-    factor: int = 1
+    factor: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +136,10 @@ def check_joined(result: JoinedResult) -> Refusal | None:
 
 def _missing_workgroups(result: JoinedResult) -> Refusal | None:
     for part in result.parts:
-        x, *rest = part.grid
-        whole, *others = result.grid
-        if rest != others or not _runs_all(whole, x, part.factor):
-            message = f"not every workgroup of @{part.member.program.name} is run"
+        (x, *rest), (whole, *others) = part.grid, result.grid
+        runs = x == whole if part.factor is None else _runs_all(whole, x, part.factor)
+        if not runs or rest != others or part.member.program.workgroup != result.program.workgroup:
+            message = f"its workgroups are not those of @{part.member.program.name}"
             return Refusal("grid", message, loc=part.member.program.loc)
     return None
 
@@ -171,6 +172,13 @@ def _missing_effects(result: JoinedResult) -> Refusal | None:
         buffers = {formal.name: actual for formal, actual in part.member.bindings}
         is_again = any(owners.get(op) == number for op in again)
         wanted = effect_keys(part.member.program, buffers, result.lengths, is_of_one_dimension=is_again)
+        dropped = {names[name] for name in result.halos}
+        more = [
+            e.op for e in wanted if e.op.name != "store" or buffers.get(e.op.attrs["buffer"]) not in dropped
+        ]
+        if is_again and more:
+            message = f"@{part.member.program.name} is run again, and does more than to store what is read"
+            return Refusal("halo", message, loc=more[0].loc)
         if [effect.key for effect in wanted] != [effect.key for effect in made[number]]:
             op = _first_missing(wanted, made[number])
             message = f"this {op.name} of @{part.member.program.name} is not in it as it was"
@@ -338,6 +346,9 @@ class _Stored(NamedTuple):
     high: int
     runs: int
 
+    def is_within(self, size: int) -> bool:
+        return self.low >= 0 and self.stride * (self.runs - 1) + self.high < size
+
 
 class _Halo:
     """A buffer that each workgroup computes itself: for the elements that it reads, it runs invocations of the producer.
@@ -365,7 +376,7 @@ class _Halo:
         stores = [each for each in self.accesses if each.access.is_write]
         for each, original in zip(stores, self.originals(stores), strict=True):
             stored = self.stored(each.access, original, starts[0]) if starts[0] is not None else None
-            if stored is None:
+            if stored is None or not stored.is_within(self.buffer.count or 0):
                 return self.refusal(each.access, "is not one of each invocation that there is")
             written.append(stored)
         for each, start in zip(self.accesses, starts, strict=True):

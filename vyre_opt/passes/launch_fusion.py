@@ -294,8 +294,9 @@ class _Fuser:
             # a buffer is internal to all groups that use it, or to none: they are chosen again where one leaves
             _choose_internal(uses, groups)
             joined = {group: self.join(pipeline, uses, group) for group in groups}
+            seen = _seen_elsewhere(pipeline, groups)
             for group, made in joined.items():
-                refusal = self.check(pipeline, uses, group, made)
+                refusal = seen.get(group) or self.check(pipeline, uses, group, made)
                 if refusal is not None:
                     programs = [node.launch.program for node in group.nodes]
                     refuse_result(self.ctx, programs, refusal, group.nodes[0].launch.loc)
@@ -307,10 +308,10 @@ class _Fuser:
         self, pipeline: Pipeline, uses: BufferUses, group: FusionGroup, made: _Joined
     ) -> Refusal | None:
         """What is wrong with the program of a group, beside its launches as they are bound and regridded afresh."""
-        programs, sizes = BoundPrograms(), lengths_by_size(pipeline)
+        sizes = lengths_by_size(pipeline)
         parts: list[Part] = []
         for node in group.nodes:
-            fresh = launch_node(self.module, node.launch, uses.lengths, sizes, programs)
+            fresh = launch_node(self.module, node.launch, uses.lengths, sizes, BoundPrograms())
             if node.regrid is None:
                 parts.append(Part(fresh.member, fresh.sized_grid))
                 continue
@@ -427,6 +428,22 @@ def _choose_internal(uses: BufferUses, groups: Sequence[FusionGroup]) -> None:
             for name in own
             if buffers[name].count is None and all(id(stage) in in_group for stage in uses.stages[name])
         ]
+
+
+def _seen_elsewhere(pipeline: Pipeline, groups: Sequence[FusionGroup]) -> dict[FusionGroup, Refusal]:
+    """The groups that took a buffer for their own which others see: the host, or a stage that has none of its own."""
+    uses = BufferUses(pipeline)
+    seen: dict[FusionGroup, Refusal] = {}
+    for group in groups:
+        own = [*group.private, *(tile.buffer for tile in group.tiles)]
+        for name in (*group.internal, *own):
+            sharing = [group] if name in own else [each for each in groups if name in each.internal]
+            stages = {id(node.launch) for each in sharing for node in each.nodes}
+            if uses.visibility(name) is not None or any(
+                id(stage) not in stages for stage in uses.stages[name]
+            ):
+                seen[group] = Refusal("seen", f"others see @{name}, which it takes for its own", name)
+    return seen
 
 
 def _remove_fused(pipeline: Pipeline, groups: Sequence[FusionGroup]) -> None:

@@ -1,0 +1,224 @@
+"""Results of passes that make a mistake, planted here, are not kept: values stay, and a remark and a counter tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+from support.each import each
+from support.pipeline_runs import any_inputs, difference, observe
+
+from vyre_opt import PassManager, parse, print_program
+from vyre_opt.fusion import grid_agreement, group_legality
+from vyre_opt.fusion.bound_program import BoundProgram
+from vyre_opt.fusion.halo_recompute import HaloTile
+from vyre_opt.fusion.join import JoinPlan
+from vyre_opt.fusion.result_check import UnsoundResult
+from vyre_opt.ir.program import Block, Program
+from vyre_opt.passes import decode_scan_fuse, store_forward
+
+HANDOFF = """vyre 2
+program @p workgroup(64) grid(4) {
+  buffer @x : u32[256] read binding(0)
+  buffer @h : u32[256] read_write
+  buffer @y : u32[256] write binding(1)
+  %g = global_id x
+  %l = local_id x
+  %w = workgroup_id x
+  %v = load @x[%g]
+  store %v, @h[%g]
+  barrier workgroup
+  %m = sub 63, %l : u32
+  %base = mul %w, 64 : u32
+  %i = add %base, %m : u32
+  %r = load @h[%i]
+  store %r, @y[%g]
+}
+pipeline @main {
+  buffer @x : u32[256] read
+  buffer @y : u32[256] write
+  launch @p grid(4) (@x, @y)
+}
+"""
+OVERWRITTEN = """vyre 2
+program @p workgroup(64) grid(4) {
+  buffer @x : u32[256] read binding(0)
+  buffer @y : u32[512] write binding(1)
+  %g = global_id x
+  %v = load @x[%g]
+  %w = mul %v, 3
+  store %v, @y[%g]
+  store %w, @y[%g]
+  %j = add %g, 256
+  store %v, @y[%j]
+}
+pipeline @main {
+  buffer @x : u32[256] read
+  buffer @y : u32[512] write
+  launch @p grid(4) (@x, @y)
+}
+"""
+SHIFTED = """vyre 2
+program @put workgroup(4) {
+  buffer @x : u32[8] read binding(0)
+  buffer @m : u32[16] write binding(1)
+  param @k : u32
+  %g = global_id x
+  %k = param @k
+  %i = add %g, %k
+  %v = load @x[%g]
+  store %v, @m[%i]
+}
+program @get workgroup(4) {
+  buffer @m : u32[16] read binding(0)
+  buffer @y : u32[8] write binding(1)
+  param @k : u32
+  %g = global_id x
+  %k = param @k
+  %i = add %g, %k
+  %v = load @m[%i]
+  store %v, @y[%g]
+}
+pipeline @main {
+  buffer @x : u32[8] read
+  buffer @m : u32[16] live_in live_out
+  buffer @n : u32[16] live_in live_out
+  buffer @y : u32[8] write
+  buffer @z : u32[8] write
+  launch @put grid(2) (@x, @m) params(@k = 4)
+  launch @get grid(2) (@m, @y) params(@k = 4)
+  host_read @y
+  launch @put grid(2) (@x, @n) params(@k = 4)
+  launch @get grid(2) (@n, @z) params(@k = 0)
+}
+"""
+REGRID = """vyre 2
+program @one workgroup(64) {
+  buffer @x : u32[512] read binding(0)
+  buffer @m : u32[512] write binding(1)
+  %g = global_id x
+  %v = load @x[%g]
+  %w = add %v, 1
+  store %w, @m[%g]
+}
+program @four workgroup(64) {
+  buffer @m : u32[512] read binding(0)
+  buffer @y : u32[512] write binding(1)
+  %g = global_id x
+  for %k = 0 to 4 step 1 {
+    %a = mul %g, 4 : u32
+    %i = add %a, %k
+    %v = load @m[%i]
+    store %v, @y[%i]
+  }
+}
+pipeline @main {
+  buffer @x : u32[512] read
+  buffer @m : u32[512]
+  buffer @y : u32[512] write
+  launch @one grid(8) (@x, @m)
+  launch @four grid(2) (@m, @y)
+}
+"""
+
+
+def _shorter_tiles(program: Program, tiles: Any, footprints: Any) -> None:
+    PROMOTE(program, [(buffer, local, dtype, count - 1) for buffer, local, dtype, count in tiles], footprints)
+
+
+def _no_stores(self: Any, block: Block) -> None:
+    WALK(self, block)
+    self.stores += 1
+    last = next(op for op in reversed(block.ops) if op.name == "store")
+    block.ops.remove(last)
+
+
+def _half_of_the_groups(extent: Any, by: int) -> Any:
+    return CEIL(extent, 2 * by)
+
+
+PROMOTE = decode_scan_fuse.promote_to_tile
+WALK, CEIL = store_forward._Forwarder.walk_block, grid_agreement.ceil_divided
+PROOF = group_legality.prove_pair
+
+
+def _first_verdict() -> Callable[..., Any]:
+    """A cache of verdicts by the names of programs, as if nothing else mattered."""
+    verdicts: dict[Any, Any] = {}
+
+    def prove(module: Any, pair: Any) -> Any:
+        names = tuple(member.program.name for member in pair.members)
+        return verdicts.setdefault(names, PROOF(module, pair))
+
+    return prove
+
+
+MISTAKES: dict[str, tuple[str, str, Any, str, Any]] = {
+    "tiles an element too short": (HANDOFF, "decode_scan_fuse", decode_scan_fuse, "promote_to_tile", _shorter_tiles),
+    "the last store dropped": (OVERWRITTEN, "store_forward", store_forward._Forwarder, "walk_block", _no_stores),
+    "half of the workgroups": (REGRID, "launch_fusion", grid_agreement, "ceil_divided", _half_of_the_groups),
+    "verdicts of other launches": (SHIFTED, "launch_fusion", group_legality, "prove_pair", _first_verdict),
+}  # fmt: skip
+"""A text, the pass, and what of it is replaced by what."""
+
+
+def _planted(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
+    text, passes, owner, attribute, wrong = MISTAKES[name]
+    monkeypatch.setattr(owner, attribute, wrong() if wrong is _first_verdict else wrong)
+    return text, passes
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_wrong_result_is_not_kept(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, passes = _planted(name, monkeypatch)
+    monkeypatch.delenv("VYRE_REFUSED_RESULT")
+    module = parse(text)
+    result = PassManager(passes).run(module)
+    told = [r for r in result.remarks if r.certificate.get("reason") == "result"]
+    assert [r.kind for r in told] == ["refused"]
+    assert result.statistics[passes, "results refused"] == 1
+    inputs = any_inputs(text, 0)
+    after = observe(parse(print_program(module)), "ref", inputs)
+    assert not difference(observe(text, "ref", inputs), after)
+
+
+def test_it_is_an_error_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    text, passes = _planted("tiles an element too short", monkeypatch)
+    with pytest.raises(UnsoundResult):
+        PassManager(passes).run(parse(text))
+
+
+# --- keys
+
+
+def test_a_join_plan_is_the_whole_key() -> None:
+    """A plan that differs in any field is another key."""
+    program = parse(OVERWRITTEN).programs["p"]
+    member = BoundProgram(program, ("x", "y"))
+    tile = HaloTile("y", 0, 0, 64, 256, 64, 0, 64, 512)
+    plan = JoinPlan((member,), (("x", 256), ("y", 512)), (4, 1, 1), frozenset())
+    other = {
+        "members": (replace(member, buffers=("y", "x")),),
+        "lengths": (("x", 256), ("y", 513)),
+        "grid": (5, 1, 1),
+        "barriers": frozenset({0}),
+        "internal": ("y",),
+        "initialized": ("y",),
+        "private": ("y",),
+        "tiles": (tile,),
+        "rewritten": frozenset({"x"}),
+        "equal": (("x", "y"),),
+    }
+    assert {field.name for field in fields(plan)} == other.keys()
+    each(other, lambda name: _is_another(plan, replace(plan, **{name: other[name]})))
+    each(
+        [field.name for field in fields(tile)],
+        lambda name: _is_another(tile, replace(tile, **{name: "z" if name == "buffer" else 7})),
+    )
+
+
+def _is_another(key: Any, changed: Any) -> None:
+    assert changed != key
+    assert len({key, changed}) == 2
