@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from unittest.mock import patch
 
@@ -13,10 +13,11 @@ from support.each import each
 from support.fuzz.seed_texts import any_texts
 from support.fuzz.text_mutations import ALL_EDITS, SMALL_EDITS, WELL_TYPED, mutate
 from support.op_samples import op_samples
-from support.parser_paths import difference, respaced
+from support.parser_paths import difference, difference_from_lark, respaced
 from support.quick import quick
+from support.tools_inside import call_opt
 
-from vyre_opt import print_program
+from vyre_opt import parse, print_program
 from vyre_opt.ir import parser
 from vyre_opt.ir.diagnostics import Source
 from vyre_opt.ir.formats import Tail
@@ -114,6 +115,46 @@ def test_random_texts(count: int) -> None:
 @pytest.mark.parametrize("share", range(SHARES))
 def test_random_texts_at_length(share: int) -> None:
     check([random_text(seed, any_texts()) for seed in range(share, SLOW_TEXTS, SHARES)])
+
+
+# --- Lark alone
+
+
+ODD = '\u00e9\u0663\u2167\u00a0\u2028\x85\\\n"\v\x1c\ufeff\u00b2'
+"""Letters, digits and spaces of Unicode, and what ends lines and strings."""
+
+
+def check_beside_lark(texts: Iterable[str]) -> None:
+    for text in texts:
+        different = difference_from_lark(text)
+        assert different is None, f"{different}\n{text}"
+
+
+def with_odd_character(text: str, seed: int) -> str:
+    rng = random.Random(seed)
+    place = rng.randrange(len(text) + 1)
+    return text[:place] + rng.choice(ODD) + text[place:] if rng.random() < 0.5 else text
+
+
+def test_lark_alone_reads_the_same() -> None:
+    texts = [text for text in repository_texts() if len(text) < 1000]
+    check_beside_lark(with_odd_character(random_text(seed, texts), seed) for seed in range(150))
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("share", range(SHARES))
+def test_lark_alone_reads_the_same_at_length(share: int) -> None:
+    texts = [text for text in any_texts() if len(text) < 4000]
+    seeds = range(share, SLOW_TEXTS, SHARES)
+    check_beside_lark(with_odd_character(random_text(seed, texts), seed) for seed in seeds)
+
+
+def test_an_error_of_lark_is_located() -> None:
+    ran = call_opt("-", "--parser=lark", text="vyre 1\nprogram @p workgroup(4) {\n  barrier workgroup )\n}\n")
+    assert ran.returncode == 1
+    assert "<stdin>:3:21: error: unexpected )" in ran.stderr
+    with pytest.raises(ValueError, match="parser is tables or lark"):
+        parse("vyre 1", parser="antlr")
 
 
 # Each line stands alone in a body, before an op of the usual form.

@@ -1,4 +1,4 @@
-"""A text read with the parser's fast path and without it: what comes out must be the same to the last attribute."""
+"""A text read with the parser's fast path, without it, and by Lark alone: what comes out must be the same to the last attribute."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vyre_opt.ir.types import DataType
 
 from .fuzz.text_mutations import TOKEN
 
-__all__ = ["by_fast_path", "by_tables", "difference", "respaced"]
+__all__ = ["by_fast_path", "by_tables", "difference", "difference_from_lark", "respaced"]
 
 
 def by_fast_path(text: str) -> Any:
@@ -26,6 +26,18 @@ def by_fast_path(text: str) -> Any:
 
 def by_tables(text: str) -> Any:
     return _outcome(text, len(text) + 1)
+
+
+def difference_from_lark(text: str) -> str | None:
+    """Where the tables and Lark alone differ, in words: of a text with errors, whether it has any."""
+    slow = by_tables(text)
+    try:
+        by_lark = _plain(parser.parse_source(Source(text, "text.vyre"), parser="lark"), {})
+    except DiagnosticError:
+        return None if slow[0] == "errors" else "only Lark finds an error"
+    if slow[0] == "errors":
+        return "Lark finds no error"
+    return None if by_lark == slow else _first_difference(by_lark, slow)
 
 
 def difference(text: str) -> str | None:

@@ -159,6 +159,13 @@ def check_target(name: str) -> str:
     "Prove each decision of the passes and the lowering by z3, which trusts none of them.",
     CHECKS,
 )
+@option(
+    "--parser",
+    "What reads the text: the tables that Lark makes of the grammar, or Lark itself, more slowly.",
+    CHECKS,
+    type=Choice(("tables", "lark"), "parser"),
+    default="tables",
+)
 @flag("--verify-diagnostics", "Check messages against `// expected-error @+1 {{...}}` comments.", CHECKS)
 @flag("--verify-roundtrip", "Check that the printed text reads back as the same bytes.", CHECKS)
 @flag("--split-input-file", "Treat the parts between lines `// -----` as files of their own.", CHECKS)

@@ -57,6 +57,7 @@ class CompileOptions:
     print_ir_after_failure: bool = False
     print_ir_tree_dir: str | None = None
     print_op_stats: str | None = None
+    parser: str = "tables"
     verify_each: bool = True
     verify_diagnostics: bool = False
     verify_roundtrip: bool = False
@@ -137,7 +138,7 @@ class Session:
         """The emitted text; what is said of the input is added to `diagnostics`."""
         options, clock = self.options, self.clock
         self.step = "parsing"
-        module = parse_either(source, read_original)
+        module = parse_either(source, read_original, options.parser)
         if self.certifier is not None:
             self.certifier.decisions.clear()
         clock.lap("parse")

@@ -22,13 +22,15 @@ def is_mlir(source: Source) -> bool:
     return first.startswith(_OPENINGS)
 
 
-def parse_either(source: Source, read_original: ReadOriginal = lambda name: None) -> Module:
+def parse_either(
+    source: Source, read_original: ReadOriginal = lambda name: None, parser: str = "tables"
+) -> Module:
     """The module of a text of ours or of MLIR, not yet verified.  Raises DiagnosticError.
 
-    `read_original`: see `parse_source`.
+    `read_original`, `parser`: of a text of ours, see `parse_source`.
     """
     if not is_mlir(source):
-        return parse_source(source, read_original)
+        return parse_source(source, read_original, parser)
     from .read import read_mlir
 
     return read_mlir(source)

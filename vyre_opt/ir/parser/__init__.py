@@ -12,7 +12,7 @@ from .parse_loop import MAX_ERRORS, Shortcut, run
 from .recovery import OtherLanguage, RecoveringActions
 from .scopes import TooDeep
 
-__all__ = ["ReadOriginal", "parse", "parse_file", "parse_source"]
+__all__ = ["PARSERS", "ReadOriginal", "parse", "parse_file", "parse_source"]
 
 # The terminals that can start a statement or an item: there parsing goes on after an error.
 _STARTERS = (
@@ -20,12 +20,19 @@ _STARTERS = (
     "FOR WHILE IF REGION CALL TRAP ASSERT DEBUG_PRINT"
 ).split()
 
+PARSERS = ("tables", "lark")
+"""What reads a text: the parse loop by Lark's tables, or Lark itself."""
+
 LONG_TEXT = 8192
 """Characters from which on a text is read by the fast path: some 200 ops, which take longer than to make its pattern."""
 
 
-def parse_source(source: Source, read_original: ReadOriginal = lambda name: None) -> Module:
+def parse_source(
+    source: Source, read_original: ReadOriginal = lambda name: None, parser: str = "tables"
+) -> Module:
     """The module of a text, not yet verified.
+
+    `parser`: one of PARSERS; Lark alone takes some twenty times as long, and reports the first syntax error only.
 
     `read_original`: reads the files that locations in the text name.  Without it none is read, since a text from
     anywhere may name any file.
@@ -35,7 +42,12 @@ def parse_source(source: Source, read_original: ReadOriginal = lambda name: None
     actions = RecoveringActions(source)
     if (error := nul_byte(source)) is not None:
         raise DiagnosticError([error])
-    read(actions)
+    if parser == "lark":
+        from .lark_parser import read_by_lark
+
+        read_by_lark(actions)
+    else:
+        read(actions)
     assert actions.diagnostics or not actions.is_incomplete, "text was discarded without an error"
     if actions.diagnostics:
         raise DiagnosticError(_all_errors(actions))
@@ -82,14 +94,17 @@ def _all_errors(actions: RecoveringActions) -> list[Diagnostic]:
     return errors[:MAX_ERRORS]
 
 
-def parse(text: str, name: str = "<string>") -> Module:
+def parse(text: str, name: str = "<string>", *, parser: str = "tables") -> Module:
     """The verified module that `text` holds.  `name` is the file name shown in messages.
 
-    Raises DiagnosticError with the errors of the parser and the verifier.
+    `parser`: `tables`, or `lark` for Lark alone, which gives the same and takes longer.
+    Raises DiagnosticError with the errors of the parser and the verifier, ValueError for another parser.
     """
     from ..verifier import check
 
-    module = parse_source(Source(text, name))
+    if parser not in PARSERS:
+        raise ValueError(f"parser is {' or '.join(PARSERS)}, not {parser}")
+    module = parse_source(Source(text, name), parser=parser)
     check(module)
     return module
 

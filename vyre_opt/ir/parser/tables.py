@@ -20,8 +20,10 @@ from ...cache_files.entry import MAX_ENTRY_BYTES, pack, unpack
 from ...cache_files.location import cache_folder
 from ...cache_files.secret import open_cache
 
-VERSION = 1  # of the tables' format; a change of `compile_grammar` must raise it
+VERSION = 2  # of the tables' format; a change of `compile_grammar` must raise it
 END = "$END"
+FLAGS = re.ASCII
+"""How the regular expressions of the grammar are meant, wherever they are compiled."""
 
 _HERE = Path(__file__).resolve()
 _PACKAGED = _HERE.parents[2] / "grammar" / "vyre.lark"
@@ -95,7 +97,7 @@ def _decode(encoded: dict[str, Any]) -> Tables:
         if type(encoded[name]) is not kind:
             raise TypeError(f"{name} of the tables is {encoded[name]!r}")
     return Tables(
-        pattern=re.compile(encoded["pattern"], re.DOTALL | re.ASCII),
+        pattern=re.compile(encoded["pattern"], FLAGS),
         terminals=encoded["terminals"],
         keywords=encoded["keywords"],
         actions=[{int(k): v for k, v in row.items()} for row in encoded["actions"]],
@@ -110,7 +112,7 @@ def compile_grammar(text: str) -> dict[str, Any]:
     """The fields of Tables as JSON values.  Raises Lark's GrammarError if the grammar is not LALR(1)."""
     from lark import Lark
 
-    lark: Any = Lark(text, parser="lalr", lexer="basic", maybe_placeholders=True)
+    lark: Any = Lark(text, parser="lalr", lexer="basic", maybe_placeholders=True, g_regex_flags=FLAGS)
     pattern, terminals, keywords = _lexer(lark)
     numbers = {name: number for number, name in enumerate(terminals)}
     table = lark.parser.parser._parse_table
@@ -148,7 +150,7 @@ def _lexer(lark: Any) -> tuple[str, list[str], dict[str, int]]:
     """
     ignored = set(lark.ignore_tokens)
     by_name = {t.name: t for t in lark.terminals}
-    name_pattern = re.compile(by_name["NAME"].pattern.to_regexp())
+    name_pattern = re.compile(by_name["NAME"].pattern.to_regexp(), FLAGS)
     regexes = [t for t in lark.terminals if t.pattern.type == "re" and t.name not in ignored]
     strings = [t for t in lark.terminals if t.pattern.type == "str"]
     words = [t for t in strings if name_pattern.fullmatch(t.pattern.value)]
@@ -162,7 +164,7 @@ def _lexer(lark: Any) -> tuple[str, list[str], dict[str, int]]:
     for word in words:
         keywords[word.pattern.value] = len(terminals)
         terminals.append(word.name)
-    return rf"(?:{skip})*+(?:{body}|(\Z)|(.))", terminals, keywords
+    return rf"(?:{skip})*+(?:{body}|(\Z)|([\s\S]))", terminals, keywords
 
 
 def _action(rule: Any) -> tuple[str, list[int]]:
