@@ -107,3 +107,14 @@ def test_kinds_of_error(kind: str, fields: dict[str, Any]) -> None:
         assert {name: getattr(one, name) for name in fields} == fields
         assert all(str(value) in str(one) for value in fields.values())
         assert len(str(one)) > 40, "what is wrong, and what to do"
+
+
+def test_errors_are_equal_by_kind_and_fields() -> None:
+    with pytest.raises(LaunchFusionError) as first:
+        plan([LaunchFusionStage(7, 0, 8, 8, 8, False)], 16)
+    over = LaunchFusionError.StageOverBudget(7, 24, 16)
+    assert first.value == over == pickle.loads(pickle.dumps(over))
+    assert len({first.value, over}) == 1
+    assert over != LaunchFusionError.StageOverBudget(7, 24, 17)
+    assert LaunchFusionError.DuplicateStage(7) != LaunchFusionError("7")
+    assert LaunchFusionError.ZeroBudget() == LaunchFusionError.ZeroBudget()

@@ -174,3 +174,13 @@ def test_a_vector_of_one_lane_is_a_type_for_keys_alone() -> None:
         parse("vyre 1\nprogram @p workgroup(1) {\n  %v = const 1 : vec<1 x u32>\n}\n")
     with pytest.raises(ValueError, match="lanes, not 0"):
         DataType.vec(DataType.U32, 0)
+
+
+def test_insert_gives_a_new_map() -> None:
+    one = SpecMap({"tile": SpecValue.u32(1)})
+    two = one.insert("lanes", SpecValue.i32(-1))
+    assert two == SpecMap({"lanes": SpecValue.i32(-1), "tile": SpecValue.u32(1)})
+    assert two.insert("tile", SpecValue.u32(2))["tile"] == SpecValue.u32(2)
+    assert one == SpecMap({"tile": SpecValue.u32(1)})
+    with pytest.raises(TypeError, match="the value of 'tile' is a SpecValue"):
+        one.insert("tile", 3)  # type: ignore[arg-type]

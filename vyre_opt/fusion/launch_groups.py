@@ -31,12 +31,21 @@ U64_MAX = (1 << 64) - 1
 
 
 class LaunchFusionError(ValueError):
-    """Stages that no plan exists for.  The kinds are attributes too: `LaunchFusionError.ZeroBudget`."""
+    """Stages that no plan exists for.  The kinds are attributes too: `LaunchFusionError.ZeroBudget`.
+
+    Errors of one kind with equal fields are equal.
+    """
 
     ZeroBudget: ClassVar[type[ZeroBudget]]
     DuplicateStage: ClassVar[type[DuplicateStage]]
     ByteCountOverflow: ClassVar[type[ByteCountOverflow]]
     StageOverBudget: ClassVar[type[StageOverBudget]]
+
+    def __eq__(self, other: object) -> bool:
+        return self.args == other.args if type(other) is type(self) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.args))
 
 
 class ZeroBudget(LaunchFusionError):

@@ -66,6 +66,10 @@ class SpecMap(Mapping[str, SpecValue]):
     def __repr__(self) -> str:
         return f"SpecMap({self._values!r})"
 
+    def insert(self, name: str, value: SpecValue) -> SpecMap:
+        """A new map with `value` for `name`, which may have had another.  Raises as the constructor does."""
+        return SpecMap({**self._values, name: value})
+
     def cache_hash(self) -> int:
         """FNV-1a 64 over the entries in order: the name's UTF-8 bytes, the value's hash in 8 LE bytes.
 
