@@ -127,8 +127,8 @@ MUTANTS = (
     Mutant(
         "a fixed digit of a local id fixes the id",
         "vyre_opt/analysis/dependence.py",
-        "and digit.radix == digit.size and lowest == highest",
-        "and lowest == highest",
+        "if lanes == digit.size:",
+        "if lanes:",
         f"{PLANTED_MISTAKES}::test_a_fixed_digit_of_the_local_id_leaves_several_lanes",
     ),
     Mutant(

@@ -190,6 +190,77 @@ def test_it_is_an_error_here(monkeypatch: pytest.MonkeyPatch) -> None:
         PassManager(passes).run(parse(text))
 
 
+# --- what is right is kept
+
+
+SPLIT = """vyre 2
+program @digits workgroup(64) {
+  %g = global_id x
+  %d = xor %g, 32 : u32
+}
+program @put workgroup(64) {
+  buffer @x : i32[1] write binding(0)
+  %g = global_id x
+  %is_first = lt %g, 1 : u32
+  if %is_first {
+    store 7, @x[0]
+  }
+}
+program @get workgroup(64) {
+  buffer @x : i32[1] read binding(0)
+  buffer @y : i32[1] write binding(1)
+  %g = global_id x
+  %is_first = lt %g, 1 : u32
+  if %is_first {
+    %v = load @x[%g]
+    store %v, @y[0]
+  }
+}
+pipeline @main {
+  buffer @x : i32[1]
+  buffer @y : i32[1] write
+  launch @digits grid(1) ()
+  launch @put grid(1) (@x)
+  launch @get grid(1) (@x, @y)
+}
+"""
+STRIDED = """vyre 2
+program @strided workgroup(64) {
+  buffer @x : f32[128] read binding(0)
+  buffer @m : f32[128] write binding(1)
+  %g = global_id x
+  %n = len @m
+  %s = global_size x
+  for %k = %g to %n step %s {
+    %v = load @x[%k]
+    store %v, @m[%k]
+  }
+}
+program @before workgroup(64) {
+  buffer @m : f32[128] read binding(0)
+  buffer @y : f32[128] write binding(1)
+  %g = global_id x
+  %i = sub_sat %g, 3 : u32
+  %v = load @m[%i]
+  store %v, @y[%g]
+}
+pipeline @main {
+  buffer @x : f32[128] read
+  buffer @m : f32[128]
+  buffer @y : f32[128] write
+  launch @strided grid(2) (@x, @m)
+  launch @before grid(2) (@m, @y)
+}
+"""
+
+
+@pytest.mark.parametrize("text", [SPLIT, STRIDED], ids=["all digits of an id are fixed", "a halo of a loop"])
+def test_what_is_right_is_kept(text: str) -> None:
+    module = parse(text)
+    PassManager("launch_fusion").run(module)
+    assert len(module.pipelines["main"].stages) == 1
+
+
 # --- keys
 
 

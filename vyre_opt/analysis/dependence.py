@@ -21,7 +21,7 @@ workgroups*.  Three arguments exclude it:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..ir.ops import AXES
@@ -218,13 +218,17 @@ def _is_single_lane(p: MemoryAccess, q: MemoryAccess, name: str) -> bool:
     """Whether one and the same local id along an axis makes both accesses."""
     if not name.startswith("l"):
         return False
-    first, second = (set(_fixed_local_ids(access, name[1])) for access in (p, q))
-    return len(first) == 1 and first == second
+    first = _fixed_local_id(p, name[1])
+    return first is not None and first == _fixed_local_id(q, name[1])
 
 
-def _fixed_local_ids(access: MemoryAccess, axis: str) -> Iterator[int]:
-    """The local id along an axis that the guards narrow the access to; a fixed digit alone is not one."""
+def _fixed_local_id(access: MemoryAccess, axis: str) -> int | None:
+    """The local id along an axis that the guards narrow the access to: all digits of it, as one alone is not enough."""
+    number, lanes = 0, 1
     for symbol, (lowest, highest) in access.lanes.items():
         digit = symbol.digit
-        if digit is not None and digit.axis == axis and digit.radix == digit.size and lowest == highest:
-            yield lowest
+        if digit is not None and digit.axis == axis and lowest == highest:
+            number, lanes = number + digit.stride * lowest, lanes * digit.radix
+            if lanes == digit.size:
+                return number
+    return None

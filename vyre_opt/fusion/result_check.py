@@ -395,7 +395,8 @@ class _Halo:
         for owner in sorted({each.owner for each in stores}):
             member = self.bodies.result.parts[owner].member
             formals = {formal.name for formal, actual in member.bindings if actual == name}
-            events = Footprints(member.program).events
+            # over the grid, which says how long its loops by `global_size` are
+            events = Footprints(replace(member.program, grid=self.bodies.result.program.grid)).events
             originals += [
                 e for e in events if isinstance(e, MemoryAccess) and e.buffer in formals and e.is_write
             ]

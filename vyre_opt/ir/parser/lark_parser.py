@@ -77,9 +77,10 @@ def _lark() -> Lark:
         def __init__(self, data: str, children: list[Any], meta: Any = None) -> None:
             if data.startswith("__"):
                 first = children[0] if children else None
-                is_longer = isinstance(first, Part) and first.data == data
-                self.items: list[Any] = first.items if is_longer else []
-                self.items += children[1:] if is_longer else children
+                self.items: list[Any] = children
+                if isinstance(first, Part) and first.data == data:
+                    self.items = first.items
+                    self.items += children[1:]
                 children = [self]
             super().__init__(data, children, meta)
 
