@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ..ir.grids import lengths_by_dimension
 from ..ir.ops import NAMED_KERNELS
-from ..ir.pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
+from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from ..ir.program import AccessMode, Buffer, Module, Program
 
 __all__ = [
@@ -76,7 +76,7 @@ class BufferUses:
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
         self.lengths = pipeline.static_lengths
-        self.stages: dict[str, list[Launch | KernelStage | HostRead]] = defaultdict(list)
+        self.stages: dict[str, list[Launch | KernelStage | Fill | HostRead]] = defaultdict(list)
         self._host: set[str] = set()
         for stage in pipeline.walk():
             if isinstance(stage, HostRead):
@@ -135,8 +135,10 @@ class LaunchDataflow:
         self.module = module
         self._used: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
 
-    def of(self, stage: Launch | KernelStage) -> StageEffects:
+    def of(self, stage: Launch | KernelStage | Fill) -> StageEffects:
         """What a stage reads and writes."""
+        if isinstance(stage, Fill):
+            return StageEffects((), stage.buffers)
         if isinstance(stage, KernelStage):
             row = NAMED_KERNELS[stage.kernel]
             uses = [

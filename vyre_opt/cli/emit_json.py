@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..ir.diagnostics import Location
 from ..ir.grids import show_extent
 from ..ir.literals import show
-from ..ir.pipeline import HostRead, Launch, Pipeline, Repeat, Stage
+from ..ir.pipeline import Fill, HostRead, Launch, Pipeline, Repeat, Stage
 from ..ir.program import Block, Buffer, Func, Module, Op, Program, Spec, Value
 from ..lowering.common.certificates import certificates
 
@@ -131,6 +131,8 @@ def _stage(stage: Stage) -> Json:
         return {**launch, "notes": stage.notes} if stage.notes else launch
     if isinstance(stage, HostRead):
         return {"host_read": stage.buffer, "location": location}
+    if isinstance(stage, Fill):
+        return {"fill": stage.buffer, "value": stage.shown, "location": location}
     return {"kernel": stage.kernel, "buffers": stage.buffers, "params": stage.attrs, "location": location}
 
 

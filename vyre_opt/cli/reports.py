@@ -12,7 +12,7 @@ from ..ir.program import Module
 
 __all__ = ["Stopwatch", "op_statistics", "statistics_table"]
 
-STAGES = {"Launch": "launch", "HostRead": "host_read", "Repeat": "repeat"}
+STAGES = {"Launch": "launch", "Fill": "fill", "HostRead": "host_read", "Repeat": "repeat"}
 
 
 class Stopwatch:

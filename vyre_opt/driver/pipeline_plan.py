@@ -14,7 +14,7 @@ from dataclasses import replace
 from ..ir.diagnostics import Diagnostic, spelling_at
 from ..ir.grids import MAX_LENGTH, GridError, dimensions_of, length_key, params_of
 from ..ir.ops import NAMED_KERNELS, OPS
-from ..ir.pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
+from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from ..ir.program import MAX_GRID, Block, Buffer, Module, Op, Program
 from ..ir.shapes import shapes_differ, show_shape
 from ..ir.types import with_article
@@ -55,7 +55,7 @@ def make_plan(
             raise BackendError(
                 f"pipeline @{pipeline.name}: buffer @{buffer.name}: no array holds {buffer.dtype}"
             )
-    if any(isinstance(stage, KernelStage) for stage in pipeline.walk()):
+    if any(isinstance(stage, KernelStage | Fill) for stage in pipeline.walk()):
         _expand(bound, pipeline.name, target, native=not expands)
         if not expands:
             owner = bound.pipelines[pipeline.name]

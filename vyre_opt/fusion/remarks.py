@@ -11,7 +11,7 @@ from ..analysis.locality import TileProof
 from ..analysis.refusal import Refusal
 from ..ir.diagnostics import Location
 from ..ir.grids import show_extent
-from ..ir.pipeline import HostRead, KernelStage, Launch, Pipeline
+from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, Pipeline
 from ..ir.program import Program
 from .bound_program import BoundProgram
 from .group_legality import GroupLegality, Halo, LaunchNode
@@ -180,6 +180,8 @@ def separator_refusal(separator: Separator) -> Refusal:
         return Refusal("host-read", f"the host reads @{name} between them", name)
     if isinstance(separator.stage, KernelStage):
         return Refusal("named-kernel", f"{separator.stage.kernel} is between them; run expand_kernels first")
+    if isinstance(separator.stage, Fill):
+        return Refusal("named-kernel", "a fill is between them; run expand_kernels first")
     return Refusal("repeat", "a repeat is between them")
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_REPEATS",
+    "Fill",
     "HostRead",
     "KernelStage",
     "Launch",
@@ -67,6 +68,30 @@ class KernelStage:
 
 
 @dataclass(slots=True)
+class Fill:
+    """Set all elements of a buffer to a value: one literal, or for vectors one for each lane."""
+
+    buffer: str
+    value: tuple[Literal, ...]
+    loc: Location | None = field(default=None, compare=False)
+
+    @property
+    def buffers(self) -> tuple[str, ...]:
+        return (self.buffer,)
+
+    @property
+    def constant(self) -> Literal | list[Literal]:
+        """The value as a constant is written: a list for the lanes of a vector."""
+        return self.value[0] if len(self.value) == 1 else list(self.value)
+
+    @property
+    def shown(self) -> str:
+        """The text of the value."""
+        lanes = ", ".join(text for _, text in self.value)
+        return lanes if len(self.value) == 1 else f"[{lanes}]"
+
+
+@dataclass(slots=True)
 class HostRead:
     """The host reads a buffer at this point."""
 
@@ -88,7 +113,7 @@ class Repeat:
         return 1 + max((stage.depth for stage in self.stages if isinstance(stage, Repeat)), default=0)
 
 
-Stage = Launch | KernelStage | HostRead | Repeat
+Stage = Launch | KernelStage | Fill | HostRead | Repeat
 
 
 @dataclass(slots=True, eq=False)

@@ -21,7 +21,7 @@ from .diagnostics import Location, suggest
 from .grids import FUNCTIONS, Extent, GridCall
 from .literals import Literal
 from .ops import NAMED_KERNELS
-from .pipeline import HostRead, KernelStage, Launch, LaunchParam, Pipeline, Repeat, Stage
+from .pipeline import Fill, HostRead, KernelStage, Launch, LaunchParam, Pipeline, Repeat, Stage
 from .plugin_ops import find_op
 from .program import AccessMode, Buffer, Module, Param, Program
 from .types import DataType, as_type
@@ -120,6 +120,13 @@ class PipelineBuilder:
         if row is None or row.kernel is None:
             raise ValueError(f"there is no kernel {name}; {suggest(name, NAMED_KERNELS) or ''}")
         self._add(KernelStage(name, self._names(buffers), params, caller_location()))
+
+    def fill(
+        self, buffer: Buffer | str, value: bool | int | float | Sequence[bool | int | float] = 0
+    ) -> None:
+        """Set all elements of a buffer to a value; a sequence has one for each lane of a vector."""
+        lanes = value if isinstance(value, Sequence) else (value,)
+        self._add(Fill(self._name(buffer), tuple(map(literal_of, lanes)), caller_location()))
 
     def host_read(self, buffer: Buffer | str) -> None:
         """Let the host read a buffer at this point."""

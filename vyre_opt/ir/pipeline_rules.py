@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from .diagnostics import Diagnostic, Location
 from .fixes import with_flag
 from .ops import NAMED_KERNELS
-from .pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
+from .pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from .program import AccessMode, Buffer, Module
 
 __all__ = ["check_aliasing", "check_contents"]
@@ -80,6 +80,8 @@ class _ContentsTracker:
                 self.read(stage.buffer, stage.loc)
             elif isinstance(stage, Launch):
                 self.visit_launch(stage)
+            elif isinstance(stage, Fill):
+                self.undefined.pop(stage.buffer, None)
             else:
                 kernel = NAMED_KERNELS.get(stage.kernel)
                 for name, role in zip(stage.buffers, kernel.roles if kernel else (), strict=False):

@@ -19,7 +19,7 @@ from .formats import FORMATS, kernel_text, symbol_list, type_list, types_text
 from .grids import Grid, params_of, show_extent
 from .literals import quote, show
 from .ops import OPS
-from .pipeline import HostRead, KernelStage, Launch, LaunchParam, Note, Pipeline, Repeat, Stage
+from .pipeline import Fill, HostRead, KernelStage, Launch, LaunchParam, Note, Pipeline, Repeat, Stage
 from .program import NO_ATTRS, Block, Buffer, Func, Module, Op, Param, Program, Spec, Value
 from .rewrite import constant_value
 from .shapes import declared_shape
@@ -337,7 +337,7 @@ def _constant(value: Value) -> str:
     return show(constant_value(value), value.type)
 
 
-def _stage(p: Printer, stage: Launch | HostRead | KernelStage) -> str:
+def _stage(p: Printer, stage: Launch | Fill | HostRead | KernelStage) -> str:
     if isinstance(stage, Launch):
         notes = ", ".join(f"{key} = {_note(value)}" for key, value in p.entries(stage.notes))
         shown = f"launch @{stage.program} grid({_dims(stage.grid)}) ({symbol_list(stage.buffers)})"
@@ -346,6 +346,9 @@ def _stage(p: Printer, stage: Launch | HostRead | KernelStage) -> str:
         return f"{shown} {{{notes}}}" if notes else shown
     if isinstance(stage, HostRead):
         return f"host_read @{stage.buffer}"
+    if isinstance(stage, Fill):
+        p.version = max(p.version, 2)
+        return f"fill(@{stage.buffer}, {stage.shown})"
     p.version = max(p.version, OPS[stage.kernel].since)
     return kernel_text(p, stage.kernel, stage.buffers, stage.attrs)
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 from .diagnostics import Diagnostic, Location
 from .grids import FUNCTIONS, GridCall
 from .ops import NAMED_KERNELS, OPS, OpDef
-from .pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat
+from .pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat
 from .program import (
     MAX_DIMENSIONS,
     MAX_NESTING,
@@ -212,6 +212,10 @@ class _Checker:
                 self.expect(isinstance(stage.stages, list), "stages", "a list", stage.stages)
             elif isinstance(stage, HostRead):
                 self.name(stage.buffer)
+            elif isinstance(stage, Fill):
+                self.name(stage.buffer)
+                is_value = isinstance(stage.value, tuple) and stage.value and all(map(_is_written, stage.value))
+                self.expect(bool(is_value), "value", "a tuple of literals", stage.value)
             elif isinstance(stage, Launch):
                 self.name(stage.program)
                 self.names("buffers", stage.buffers)
@@ -231,7 +235,7 @@ class _Checker:
                 )
                 self.expect(is_params, "params", "a dict of names and literals by name", stage.params)
             elif self.expect(
-                isinstance(stage, KernelStage), "it", "a Launch, KernelStage, HostRead or Repeat", stage
+                isinstance(stage, KernelStage), "it", "a Launch, KernelStage, Fill, HostRead or Repeat", stage
             ):
                 is_kernel = isinstance(stage.kernel, str) and stage.kernel in NAMED_KERNELS
                 self.expect(is_kernel, "kernel", "one of the op table", stage.kernel)

@@ -24,7 +24,8 @@ What holds of a verified module:
   Pipelines   launches name programs and declared buffers, as many as the program
               binds, of the same element type and a fitting count and access; a
               buffer that a stage writes is passed to it once; each param of the
-              program has a default or gets a value of its type.
+              program has a default or gets a value of its type.  A fill is of a buffer
+              that may be written, and of a value of its elements.
 
 Warnings: a program that writes a buffer nobody can observe.
 """
@@ -46,10 +47,10 @@ from .fixes import (
 )
 from .grids import Extent, GridError, dimensions_of, lengths_of, params_of
 from .kernel_rules import check_kernel
-from .literals import LiteralError, encode, show_number
+from .literals import LiteralError, encode, encode_constant, show_number
 from .ops import NAMED_KERNELS
 from .parse_holes import NO_HOLES, ParseHoles
-from .pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat
+from .pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat
 from .pipeline_rules import check_aliasing, check_contents
 from .program import (
     MAX_EXTENT,
@@ -393,7 +394,7 @@ class _ModuleChecker:
         return not problems
 
     def unknown_name(
-        self, message: str, stage: Launch | HostRead | KernelStage, name: str, owner: Pipeline | None
+        self, message: str, stage: Launch | Fill | HostRead | KernelStage, name: str, owner: Pipeline | None
     ) -> None:
         """Report the `@name` of a stage, once in a pipeline, unless unread text may define it in `owner`."""
         where = stage.loc.find(f"@{name}") if stage.loc else None
@@ -403,7 +404,7 @@ class _ModuleChecker:
             known = self.module.programs if owner is None else owner.buffers
             self.unknown[message] = self.error(message, where, suggest(name, known, "@"))
 
-    def stage(self, pipeline: Pipeline, stage: Launch | HostRead | KernelStage) -> None:
+    def stage(self, pipeline: Pipeline, stage: Launch | Fill | HostRead | KernelStage) -> None:
         names = (stage.buffer,) if isinstance(stage, HostRead) else stage.buffers
         for name in names:
             if name not in pipeline.buffers:
@@ -412,6 +413,10 @@ class _ModuleChecker:
         if isinstance(stage, HostRead):
             return
         known = all(name in pipeline.buffers for name in names)
+        if isinstance(stage, Fill):
+            if known:
+                self.fill(pipeline.buffers[stage.buffer], stage)
+            return
         if isinstance(stage, KernelStage):
             if known and not self.holes.is_invalid(stage):
                 self.kernel(pipeline, stage)
@@ -441,6 +446,20 @@ class _ModuleChecker:
             self.argument(pipeline.buffers[name], formal, stage.loc.find(f"@{name}") if stage.loc else None)
         formals = [(f"@{b.name}", b.access) for b in bound]
         check_aliasing(f"@{program.name}", stage, formals, self.diagnostics)
+
+    def fill(self, buffer: Buffer, stage: Fill) -> None:
+        if self.holes.is_invalid(buffer):
+            return
+        name = f"@{buffer.name}"
+        if buffer.access is AccessMode.READ:
+            where = stage.loc.find(name) if stage.loc else None
+            error = self.error(f"{name} is read-only, and a fill writes it", where)
+            error.note(f"{name} is declared here", buffer.loc)
+        try:
+            encode_constant(stage.constant, buffer.dtype)
+        except LiteralError as problem:
+            error = self.error(f"the value of a fill: {problem}", stage.loc)
+            error.note(f"{name} is declared here", buffer.loc)
 
     def kernel(self, pipeline: Pipeline, stage: KernelStage) -> None:
         name, buffers = stage.kernel, pipeline.buffers

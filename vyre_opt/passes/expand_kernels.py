@@ -5,7 +5,8 @@ buffers, gets the schedule's workgroup, and is right for any grid, since its cal
 that.  A kernel that is a stage of a pipeline becomes a program of the module and a launch of
 it over exactly the grid that its sizes need, an expression where these are open; where they decide the
 schedule too, the stage stays until a plan is made for their lengths.  A decoder gets as many lanes as the
-launch beside it that shares a buffer with it has, so that launch_fusion may join the two.
+launch beside it that shares a buffer with it has, so that launch_fusion may join the two, and a stage that fills a buffer
+has the workgroup of such a launch.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..fusion.join import fresh_name
-from ..ir.builder import Builder
-from ..ir.diagnostics import Diagnostic, DiagnosticError
+from ..ir.diagnostics import Diagnostic, DiagnosticError, Location
 from ..ir.grids import GridCall, show_extent
+from ..ir.literals import encode_constant
 from ..ir.ops import NAMED_KERNELS, SUBGROUP_SIZE
-from ..ir.pipeline import KernelStage, Launch, Pipeline, Repeat, Stage
+from ..ir.pipeline import Fill, KernelStage, Launch, Pipeline, Repeat, Stage
 from ..ir.plugins import PluginError
-from ..ir.program import AccessMode, Buffer, Module, Op, Program
+from ..ir.program import AccessMode, Buffer, Dim3, Module, Op, Program
 from ..kernels.expansion import ANY_LANES, ANY_LENGTH, Expansion, ExpansionRequest, expand, is_of_plugin
+from ..kernels.fill import fill_grid, fill_program, fill_workgroup
 from .manager import PassContext
 from .registry import Pass, register
 
@@ -72,6 +74,8 @@ class _Expander:
         self.expanded = 0
         self.expansions: dict[Any, tuple[Program, Expansion]] = {}
         """The programs of stages, by what the stages have in common: equal stages launch the same one."""
+        self.fills: dict[Any, Program] = {}
+        """The programs of fills, by all that they are made of."""
         self.scratch: dict[tuple[str, str, str], str] = {}
         """Scratch buffers by pipeline, program and formal.  Equal stages share one: each clears it first."""
 
@@ -99,10 +103,48 @@ class _Expander:
             if isinstance(stage, Repeat):
                 stage.stages = self.stages(pipeline, stage.stages)
             launches = None
-            if isinstance(stage, KernelStage) and not (self.native and not is_of_plugin(stage.kernel)):
+            if isinstance(stage, Fill):
+                launches = self.fill(pipeline, stage, stages[at + 1 :])
+            elif isinstance(stage, KernelStage) and not (self.native and not is_of_plugin(stage.kernel)):
                 launches = self.stage(pipeline, stage, self.neighbour(stages, at))
             expanded += [stage] if launches is None else launches
         return expanded
+
+    def fill(self, pipeline: Pipeline, stage: Fill, later: Sequence[Stage]) -> list[Stage]:
+        """The launch that stands for a fill; none for a buffer without elements."""
+        buffer = pipeline.buffers[stage.buffer]
+        self.expanded += 1
+        if 0 in buffer.shape:
+            self.ctx.remark("applied", f"fill of @{buffer.name} is nothing: it has no elements", stage.loc)
+            return []
+        workgroup = fill_workgroup(buffer, self.user(stage, later) if self.counts else None)
+        value = encode_constant(stage.constant, buffer.dtype)
+        launch = self.filling(buffer, value, workgroup, stage.loc)
+        grid = ", ".join(map(show_extent, launch.grid))
+        message = f"fill is expanded as @{launch.program} over ({grid}) workgroups"
+        self.ctx.remark("applied", message, stage.loc, kernel="fill", grid=grid)
+        return [launch]
+
+    def user(self, stage: Fill, later: Sequence[Stage]) -> Program | None:
+        """The program of the first launch after a fill that has the buffer, as one of as many dimensions along the grid."""
+        for other in later:
+            if isinstance(other, Launch) and stage.buffer in other.buffers:
+                program = self.module.programs[other.program]
+                formal = program.bound_buffers[other.buffers.index(stage.buffer)]
+                is_like = all(size == 1 for size in program.workgroup[formal.dimensions :])
+                return program if is_like and program.lanes >= LEAST_LANES else None
+        return None
+
+    def filling(self, buffer: Buffer, value: Any, workgroup: Dim3, loc: Location | None) -> Launch:
+        """A launch that fills a buffer of the pipeline with a value, encoded as a constant is."""
+        shape = buffer.shape if self.counts else (None,) * buffer.dimensions
+        key = buffer.dtype, shape, value, workgroup
+        if key not in self.fills:
+            like = replace(buffer, shape=shape, sizes=())
+            name = fresh_name(f"fill_{buffer.dtype.element}", self.module.programs)
+            program = self.fills[key] = _located(fill_program(name, like, value, workgroup), loc)
+            self.module.add_before_pipelines(program)
+        return Launch(self.fills[key].name, fill_grid(buffer, workgroup), (buffer.name,), loc)
 
     def neighbour(self, stages: Sequence[Stage], at: int) -> Program | None:
         """A program whose lanes the kernel at a place should have, so that launch_fusion may join the two."""
@@ -166,35 +208,20 @@ class _Expander:
             if key not in self.scratch:
                 name = self.scratch[key] = fresh_name(f"{program.name}_{buffer.name}", pipeline.buffers)
                 pipeline.buffers[name] = Buffer(name, buffer.dtype, count, None, loc=stage.loc)
-            clear = self.clear_program(buffer)
-            launches.append(
-                Launch(clear.name, (-(-count // clear.lanes), 1, 1), (self.scratch[key],), stage.loc)
-            )
+            cleared = pipeline.buffers[self.scratch[key]]
+            launches.append(self.filling(cleared, 0, fill_workgroup(cleared, None), stage.loc))
             names.append(self.scratch[key])
         return launches, names
 
     def add_program(self, stage: KernelStage, expansion: Expansion, buffers: Iterable[Buffer]) -> Program:
         program = expansion.program
         program.name = fresh_name(stage.kernel.replace(".", "_"), self.module.programs)
-        program.loc = stage.loc
-        for op in program.walk():
-            op.loc = stage.loc
-        for buffer in program.buffers.values():
-            buffer.loc = stage.loc
+        _located(program, stage.loc)
         if self.counts:
             for formal, actual in zip(program.bound_buffers, buffers, strict=False):
                 formal.shape = actual.shape
         self.module.add_before_pipelines(program)
         return program
-
-    def clear_program(self, buffer: Buffer) -> Program:
-        """The program that fills a buffer of the type of `buffer` with zeros."""
-        key = ("clear", buffer.dtype)
-        if key not in self.expansions:
-            program = _build_clear(fresh_name(f"clear_{buffer.dtype}", self.module.programs), buffer)
-            self.module.add_before_pipelines(program)
-            self.expansions[key] = (program, Expansion(program, None, None))
-        return self.expansions[key][0]
 
     # --- both ------------------------------------------------------------------------------
 
@@ -266,11 +293,9 @@ def _replace_body(program: Program, kernel: Op, expanded: Program) -> None:
     program.workgroup = expanded.workgroup
 
 
-def _build_clear(name: str, like: Buffer) -> Program:
-    """A program that stores zeros to a whole buffer of the type of `like`."""
-    b = Builder(name, workgroup=256)
-    words = b.buffer("words", like.dtype, None, "write", 0, live_out=True)
-    place = b.global_id("x")
-    with b.if_(b.lt(place, b.len(words))):
-        b.store(0, words, place)
-    return b.finish()
+def _located(program: Program, loc: Location | None) -> Program:
+    """A program all of which is written at one place."""
+    program.loc = loc
+    for located in (*program.walk(), *program.buffers.values()):
+        located.loc = loc
+    return program

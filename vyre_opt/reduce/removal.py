@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from ..ir.ops import OPS
-from ..ir.pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
+from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from ..ir.program import Block, Buffer, Module, Op, Program, Value
 from ..ir.rewrite import bodies, substitute
 from ..ir.types import DataType
@@ -120,7 +120,7 @@ def buffers_of_stage(stage: Stage) -> tuple[str, ...]:
     """The buffers that a stage is passed or reads."""
     if isinstance(stage, HostRead):
         return (stage.buffer,)
-    return stage.buffers if isinstance(stage, Launch | KernelStage) else ()
+    return stage.buffers if isinstance(stage, Launch | KernelStage | Fill) else ()
 
 
 def called_functions(module: Module) -> set[str]:

@@ -14,7 +14,7 @@ from ..analysis.launch_flow import LaunchDataflow
 from ..fusion.halo_plan import LAUNCH_US, time_us, work_of
 from ..ir.diagnostics import Location
 from ..ir.grids import Grid, GridError, evaluate, show_extent
-from ..ir.pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
+from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from ..ir.program import AccessMode, Buffer, Module, Program
 from .traffic import Traffic
 
@@ -151,7 +151,7 @@ class _Estimator:
     counts: dict[str, int | None]
     buffers: dict[str, BufferPicture]
 
-    def microseconds(self, stage: Launch | KernelStage) -> float | None:
+    def microseconds(self, stage: Launch | KernelStage | Fill) -> float | None:
         """See `StagePicture`; the ops of a named kernel are not counted."""
         flow = self.flows.of(stage)
         moved = 0
@@ -160,7 +160,7 @@ class _Estimator:
             if size is None:
                 return None
             moved += size
-        if isinstance(stage, KernelStage):
+        if not isinstance(stage, Launch):
             return LAUNCH_US + time_us(0, moved)
         program = self.flows.module.programs[stage.program]
         try:
@@ -171,7 +171,7 @@ class _Estimator:
         return LAUNCH_US + time_us(ops * groups * prod(program.workgroup), moved)
 
 
-def _stage(stage: Launch | KernelStage, estimator: _Estimator, times: int) -> StagePicture:
+def _stage(stage: Launch | KernelStage | Fill, estimator: _Estimator, times: int) -> StagePicture:
     flows, estimate = estimator.flows, estimator.microseconds(stage)
     flow = flows.of(stage)
     if isinstance(stage, KernelStage):
@@ -180,6 +180,9 @@ def _stage(stage: Launch | KernelStage, estimator: _Estimator, times: int) -> St
         return StagePicture(
             "kernel", stage.kernel, shape, flow.reads, flow.writes, times, (), stage.loc, estimate
         )
+    if isinstance(stage, Fill):
+        shape = f"all elements are {stage.shown}"
+        return StagePicture("kernel", "fill", shape, (), flow.writes, times, (), stage.loc, estimate)
     program = flows.module.programs[stage.program]
     shape = f"grid {_dims(stage.grid)}, workgroup {_dims(program.workgroup)}"
     tiles = tuple(_tiles(program, flows))

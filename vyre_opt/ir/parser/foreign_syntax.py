@@ -108,7 +108,7 @@ def _is_ours(first: re.Match[str], statement: Statement) -> bool:
         is_cast = is_type and re.match(r"\(\s*%?\w+\s*\)", behind) is not None
         is_assigned = not first[0].startswith("%") and re.match(r"=(?!=)", behind) is not None
         return word in OPS or word in ("buffer", "else", "do") or is_cast or is_assigned
-    return statement.place == "stage" and word in ("launch", "host_read", "repeat", "buffer")
+    return statement.place == "stage" and word in ("launch", "fill", "host_read", "repeat", "buffer")
 
 
 # --- constructs -------------------------------------------------------------------------------

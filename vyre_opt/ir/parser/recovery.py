@@ -12,7 +12,7 @@ from typing import Any
 
 from ..diagnostics import Location, suggest
 from ..ops import OPS
-from ..pipeline import HostRead, KernelStage, Launch, Pipeline, Repeat
+from ..pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat
 from ..program import Block, Buffer, Func, Op, Program, Spec
 from . import tables
 from .actions import Item, ModuleActions
@@ -26,7 +26,7 @@ _WORD = re.compile(r"[\w.$]+", re.ASCII)
 _RESULTS = re.compile(r"%[\w.$]++(?:[ \t]*+,[ \t]*+%[\w.$]++){0,63}+\s*+=", re.ASCII)
 
 _ITEMS = ("program", "func", "pipeline")
-_STATEMENTS = (Op, Buffer, Spec, Launch, HostRead, KernelStage, Repeat)
+_STATEMENTS = (Op, Buffer, Spec, Launch, Fill, HostRead, KernelStage, Repeat)
 
 
 _UNKNOWN = {
@@ -35,7 +35,7 @@ _UNKNOWN = {
     "flag": "not a buffer flag",
     "item": "expected a program, a func or a pipeline",
     "first line": "a .vyre text begins with its format version",
-    "stage": "expected a buffer, a launch, a host_read or a kernel",
+    "stage": "expected a buffer, a launch, a fill, a host_read or a kernel",
 }
 """The message about a word of another language, by its place."""
 MAX_EXPLAINED = 500

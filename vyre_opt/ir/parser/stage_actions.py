@@ -7,7 +7,8 @@ from typing import Any
 from ..diagnostics import Location
 from ..grids import FUNCTIONS, MAX_DEPTH, Extent, GridCall
 from ..literals import Literal
-from ..pipeline import MAX_REPEATS, HostRead, KernelStage, Launch, LaunchParam, Note, Repeat, Stage
+from ..pipeline import MAX_REPEATS, Fill, HostRead, KernelStage, Launch, LaunchParam, Note, Repeat, Stage
+from .constant_actions import PendingConstant
 from .generic_actions import GenericActions
 from .scopes import Symbol
 
@@ -92,6 +93,12 @@ class StageActions(GenericActions):
         return call
 
     count_extent = extent_call
+
+    def fill_stage(self, place: int, end: int, symbol: Symbol, constant: PendingConstant) -> Fill:
+        self.has_pending = False  # its type is the buffer's, and the verifier has that
+        written = constant.written
+        value = tuple(written) if isinstance(written, list) else (written,)
+        return Fill(symbol[0], value, Location(self.source, place, end))
 
     def host_read(self, place: int, end: int, symbol: Symbol) -> HostRead:
         return HostRead(symbol[0], Location(self.source, place, end))
