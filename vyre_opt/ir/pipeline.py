@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .grids import Extent, Grid, evaluate, fold, lengths_by_dimension
+from .grids import Extent, Grid, evaluate, fold, length_key, lengths_by_dimension
 from .literals import Literal
 from .text_form import TextForm
 
@@ -141,6 +141,18 @@ class Pipeline(TextForm):
                 buffer.shape = tuple(size if isinstance(size, int) else extent for extent, size in extents)
                 rest = tuple(None if isinstance(size, int) else size for size in sizes)
                 buffer.sizes = rest if any(rest) else ()
+
+    @property
+    def sizes(self) -> dict[str, Extent | None]:
+        """The extents of buffers as they are declared, None where the caller gives one; by the keys of grids.py."""
+        declared: dict[str, Extent | None] = {}
+        for name, buffer in self.buffers.items():
+            sizes = buffer.sizes or (None,) * buffer.dimensions
+            extents = [known if size is None else size for known, size in zip(buffer.shape, sizes, strict=True)]
+            if buffer.dimensions == 1:
+                declared[name] = extents[0]
+            declared.update((length_key(name, number), extent) for number, extent in enumerate(extents))
+        return declared
 
     @property
     def static_lengths(self) -> dict[str, int | None]:

@@ -8,64 +8,88 @@ A grid has 65535 workgroups along y and z, so an extent that may be larger is go
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 from ..ir.builder import Builder
-from ..ir.grids import Extent, GridCall, ceil_divided
+from ..ir.grids import Extent, GridCall, ceil_divided, fold
 from ..ir.ops import AXES, OPS
+from ..ir.pipeline import Launch
 from ..ir.program import MAX_GRID, Buffer, Dim3, Program, Value
 
-__all__ = ["fill_grid", "fill_program", "fill_workgroup"]
+__all__ = ["LEAST_LANES", "FillSchedule", "fill_program", "fill_schedule"]
 
-_LANES: dict[int, Dim3] = {1: (256, 1, 1), 2: (32, 8, 1), 3: (32, 8, 1)}
-
-
-def fill_workgroup(buffer: Buffer, neighbour: Program | None) -> Dim3:
-    """The workgroup for a buffer: that of a launch beside it, so that launch_fusion may join the two."""
-    return _LANES[buffer.dimensions] if neighbour is None else neighbour.workgroup
+_WORKGROUP: dict[int, Dim3] = {1: (256, 1, 1), 2: (32, 8, 1), 3: (32, 8, 1)}
+LEAST_LANES = 64
+"""Workgroups of fewer lanes would leave much of a GPU idle."""
 
 
-def fill_grid(buffer: Buffer, workgroup: Dim3) -> tuple[Extent, Extent, Extent]:
-    """The workgroups that fill a buffer of a pipeline, over its lengths where these are open."""
+@dataclass(frozen=True, slots=True)
+class FillSchedule:
+    """`strided`: the axes along which an invocation goes through several elements."""
+
+    workgroup: Dim3
+    grid: tuple[Extent, Extent, Extent]
+    strided: frozenset[int] = frozenset()
+
+
+def fill_schedule(
+    buffer: Buffer,
+    user: Launch | None = None,
+    program: Program | None = None,
+    lengths: Mapping[str, Extent | None] | None = None,
+) -> FillSchedule:
+    """How a buffer of a pipeline is filled.
+
+    `user`: a launch that takes the buffer next, of a `program`: the schedule is like its own, so that launch_fusion may join
+    the two.  `lengths`: the sizes that the pipeline's buffers are declared with.
+    """
+    workgroup = _WORKGROUP[buffer.dimensions]
+    if program is not None and program.lanes >= LEAST_LANES and set(program.workgroup[buffer.dimensions :]) <= {1}:
+        workgroup = program.workgroup
     grid: list[Extent] = [1, 1, 1]
-    for axis, dimension in enumerate(reversed(range(buffer.dimensions))):
-        known = buffer.shape[dimension]
-        name = (buffer.name, dimension) if buffer.dimensions > 1 else (buffer.name,)
-        extent: Extent = GridCall("len", name) if known is None else known
-        grid[axis] = ceil_divided(extent, workgroup[axis])
-        if _strides(buffer, workgroup, axis):
-            grid[axis] = GridCall("min", (grid[axis], MAX_GRID[axis]))
+    for axis in range(buffer.dimensions):
+        grid[axis] = ceil_divided(_extent(buffer, axis), workgroup[axis])
+    if user is not None and all(
+        fold(own, lengths or {}) == fold(other, lengths or {}) for own, other in zip(grid, user.grid, strict=True)
+    ):
+        return FillSchedule(workgroup, user.grid)  # it can be launched where the user can
+    strided = frozenset(axis for axis in (1, 2) if not isinstance(grid[axis], int) or grid[axis] > MAX_GRID[axis])
+    for axis in strided:
+        grid[axis] = GridCall("min", (grid[axis], MAX_GRID[axis]))
     x, y, z = grid
-    return x, y, z
+    return FillSchedule(workgroup, (x, y, z), strided)
 
 
-def fill_program(name: str, like: Buffer, value: Any, workgroup: Dim3) -> Program:
+def _extent(buffer: Buffer, axis: int) -> Extent:
+    """The elements of a buffer of a pipeline along an axis of the grid: its last dimension is along x."""
+    dimension = buffer.dimensions - 1 - axis
+    known = buffer.shape[dimension]
+    if known is not None:
+        return known
+    return GridCall("len", (buffer.name, dimension) if buffer.dimensions > 1 else (buffer.name,))
+
+
+def fill_program(name: str, like: Buffer, value: Any, schedule: FillSchedule) -> Program:
     """A program that stores a value, encoded as a constant is, to all elements of a buffer with the type and the shape of
     `like`."""
-    b = Builder(name, workgroup=workgroup)
+    b = Builder(name, workgroup=schedule.workgroup)
     filled = b.buffer("x", like.dtype, like.shape, "write", 0, live_out=True)
-    axes = range(like.dimensions)
-    lengths = [_length(b, filled, like.dimensions - 1 - axis) for axis in axes]
-    places: list[Value] = [b.global_id(AXES[axis]) for axis in axes]
-    inside = [b.lt(places[axis], lengths[axis]) for axis in axes if not _strides(like, workgroup, axis)]
+    places: list[Value] = []
+    lengths: list[Value] = []
+    for axis in range(like.dimensions):
+        dimension = None if like.dimensions == 1 else like.dimensions - 1 - axis
+        places.append(b.global_id(AXES[axis]))
+        lengths.append(b.len(filled, dimension=dimension))
+    plain = [axis for axis in range(like.dimensions) if axis not in schedule.strided]
     with ExitStack() as nest:
-        nest.enter_context(b.if_(reduce(b.and_, inside)))
-        for axis in axes:
-            if _strides(like, workgroup, axis):
-                step = b.global_size(AXES[axis])
-                places[axis] = nest.enter_context(b.for_(places[axis], lengths[axis], step)).index
+        nest.enter_context(b.if_(reduce(b.and_, [b.lt(places[axis], lengths[axis]) for axis in plain])))
+        for axis in sorted(schedule.strided):
+            loop = b.for_(places[axis], lengths[axis], b.global_size(AXES[axis]))
+            places[axis] = nest.enter_context(loop).index
         stored = b.emit(OPS["const"], (), (like.dtype,), {"value": value}).result
         b.store(stored, filled, places[::-1])
     return b.finish()
-
-
-def _length(b: Builder, buffer: Buffer, dimension: int) -> Value:
-    return b.len(buffer, dimension) if buffer.dimensions > 1 else b.len(buffer)
-
-
-def _strides(buffer: Buffer, workgroup: Dim3, axis: int) -> bool:
-    """Whether there may be more elements along an axis than a grid has invocations."""
-    extent = buffer.shape[buffer.dimensions - 1 - axis]
-    return axis > 0 and (extent is None or extent > workgroup[axis] * MAX_GRID[axis])

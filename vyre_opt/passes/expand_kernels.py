@@ -22,16 +22,13 @@ from ..ir.literals import encode_constant
 from ..ir.ops import NAMED_KERNELS, SUBGROUP_SIZE
 from ..ir.pipeline import Fill, KernelStage, Launch, Pipeline, Repeat, Stage
 from ..ir.plugins import PluginError
-from ..ir.program import AccessMode, Buffer, Dim3, Module, Op, Program
+from ..ir.program import AccessMode, Buffer, Module, Op, Program
 from ..kernels.expansion import ANY_LANES, ANY_LENGTH, Expansion, ExpansionRequest, expand, is_of_plugin
-from ..kernels.fill import fill_grid, fill_program, fill_workgroup
+from ..kernels.fill import LEAST_LANES, FillSchedule, fill_program, fill_schedule
 from .manager import PassContext
 from .registry import Pass, register
 
 MAX_GRID = 2**31 - 1
-LEAST_LANES = 64
-"""Workgroups of fewer lanes would leave much of a GPU idle."""
-
 
 @dataclass(frozen=True)
 class ExpandOptions:
@@ -117,34 +114,27 @@ class _Expander:
         if 0 in buffer.shape:
             self.ctx.remark("applied", f"fill of @{buffer.name} is nothing: it has no elements", stage.loc)
             return []
-        workgroup = fill_workgroup(buffer, self.user(stage, later) if self.counts else None)
-        value = encode_constant(stage.constant, buffer.dtype)
-        launch = self.filling(buffer, value, workgroup, stage.loc)
+        schedule = fill_schedule(buffer)
+        user = next((s for s in later if isinstance(s, Launch) and buffer.name in s.buffers), None)
+        # without counts it is expanded to be run, and nothing is joined any more
+        if user is not None and self.counts:
+            schedule = fill_schedule(buffer, user, self.module.programs[user.program], pipeline.sizes)
+        launch = self.filling(buffer, encode_constant(stage.constant, buffer.dtype), schedule, stage.loc)
         grid = ", ".join(map(show_extent, launch.grid))
         message = f"fill is expanded as @{launch.program} over ({grid}) workgroups"
         self.ctx.remark("applied", message, stage.loc, kernel="fill", grid=grid)
         return [launch]
 
-    def user(self, stage: Fill, later: Sequence[Stage]) -> Program | None:
-        """The program of the first launch after a fill that has the buffer, as one of as many dimensions along the grid."""
-        for other in later:
-            if isinstance(other, Launch) and stage.buffer in other.buffers:
-                program = self.module.programs[other.program]
-                formal = program.bound_buffers[other.buffers.index(stage.buffer)]
-                is_like = all(size == 1 for size in program.workgroup[formal.dimensions :])
-                return program if is_like and program.lanes >= LEAST_LANES else None
-        return None
-
-    def filling(self, buffer: Buffer, value: Any, workgroup: Dim3, loc: Location | None) -> Launch:
+    def filling(self, buffer: Buffer, value: Any, schedule: FillSchedule, loc: Location | None) -> Launch:
         """A launch that fills a buffer of the pipeline with a value, encoded as a constant is."""
         shape = buffer.shape if self.counts else (None,) * buffer.dimensions
-        key = buffer.dtype, shape, value, workgroup
+        key = buffer.dtype, shape, value, schedule.workgroup, schedule.strided
         if key not in self.fills:
             like = replace(buffer, shape=shape, sizes=())
             name = fresh_name(f"fill_{buffer.dtype.element}", self.module.programs)
-            program = self.fills[key] = _located(fill_program(name, like, value, workgroup), loc)
+            program = self.fills[key] = _located(fill_program(name, like, value, schedule), loc)
             self.module.add_before_pipelines(program)
-        return Launch(self.fills[key].name, fill_grid(buffer, workgroup), (buffer.name,), loc)
+        return Launch(self.fills[key].name, schedule.grid, (buffer.name,), loc)
 
     def neighbour(self, stages: Sequence[Stage], at: int) -> Program | None:
         """A program whose lanes the kernel at a place should have, so that launch_fusion may join the two."""
@@ -209,7 +199,7 @@ class _Expander:
                 name = self.scratch[key] = fresh_name(f"{program.name}_{buffer.name}", pipeline.buffers)
                 pipeline.buffers[name] = Buffer(name, buffer.dtype, count, None, loc=stage.loc)
             cleared = pipeline.buffers[self.scratch[key]]
-            launches.append(self.filling(cleared, 0, fill_workgroup(cleared, None), stage.loc))
+            launches.append(self.filling(cleared, 0, fill_schedule(cleared), stage.loc))
             names.append(self.scratch[key])
         return launches, names
 
