@@ -148,7 +148,7 @@ MISSING = "program @other has no buffer @ouf"
         ),
         (
             "pipeline @m {\n  lunch @other grid(1) ()\n}",
-            "expected a buffer, a launch, a host_read or a kernel",
+            "expected a buffer, a launch, a fill, a host_read or a kernel",
         ),
     ],
 )

@@ -169,7 +169,7 @@ def test_pipelines(on: Callable[[str], Dispatcher], target: str) -> None:
     module = parse(PIPELINE)
     result = PassManager("expand_kernels").run(module)
     assert [r.kind for r in result.remarks] == ["applied"] * 3
-    assert set(module.programs) == {"scan_prefix", "math_softmax_step", "clear_u64", "clear_u32"}
+    assert set(module.programs) == {"scan_prefix", "math_softmax_step", "fill_u64", "fill_u32"}
     pipeline = module.pipelines["main"]
     scratch = {name: buffer.dtype.name for name, buffer in pipeline.buffers.items() if name not in PIPELINE}
     assert scratch == {"scan_prefix_state": "u64", "scan_prefix_ticket": "u32"}, "equal stages share scratch"
@@ -197,7 +197,7 @@ def test_rows_that_workgroups_share(on: Callable[[str], Dispatcher], target: str
     (loop,) = pipeline.stages
     assert isinstance(loop, Repeat)
     assert [stage.program for stage in loop.stages if isinstance(stage, Launch)] == [
-        "clear_u64",
+        "fill_u64",
         "math_matvec_fixed",
     ]
     assert pipeline.buffers["math_matvec_fixed_sums"].count == 2

@@ -119,22 +119,23 @@ class _Expander:
         # without counts it is expanded to be run, and nothing is joined any more
         if user is not None and self.counts:
             schedule = fill_schedule(buffer, user, self.module.programs[user.program], pipeline.sizes)
-        launch = self.filling(buffer, encode_constant(stage.constant, buffer.dtype), schedule, stage.loc)
+        open_shape: tuple[int | None, ...] = (None,) * buffer.dimensions
+        like = replace(buffer, shape=buffer.shape if self.counts else open_shape, sizes=())
+        launch = self.filling(like, encode_constant(stage.constant, buffer.dtype), schedule, stage.loc)
         grid = ", ".join(map(show_extent, launch.grid))
         message = f"fill is expanded as @{launch.program} over ({grid}) workgroups"
         self.ctx.remark("applied", message, stage.loc, kernel="fill", grid=grid)
         return [launch]
 
-    def filling(self, buffer: Buffer, value: Any, schedule: FillSchedule, loc: Location | None) -> Launch:
-        """A launch that fills a buffer of the pipeline with a value, encoded as a constant is."""
-        shape = buffer.shape if self.counts else (None,) * buffer.dimensions
-        key = buffer.dtype, shape, value, schedule.workgroup, schedule.strided
+    def filling(self, like: Buffer, value: Any, schedule: FillSchedule, loc: Location | None) -> Launch:
+        """A launch that fills a buffer of the pipeline with a value, encoded as a constant is.  `like`: the buffer, of the
+        shape that the program has for it."""
+        key = like.dtype, like.shape, value, schedule.workgroup, schedule.strided
         if key not in self.fills:
-            like = replace(buffer, shape=shape, sizes=())
-            name = fresh_name(f"fill_{buffer.dtype.element}", self.module.programs)
+            name = fresh_name(f"fill_{like.dtype.element}", self.module.programs)
             program = self.fills[key] = _located(fill_program(name, like, value, schedule), loc)
             self.module.add_before_pipelines(program)
-        return Launch(self.fills[key].name, schedule.grid, (buffer.name,), loc)
+        return Launch(self.fills[key].name, schedule.grid, (like.name,), loc)
 
     def neighbour(self, stages: Sequence[Stage], at: int) -> Program | None:
         """A program whose lanes the kernel at a place should have, so that launch_fusion may join the two."""
@@ -199,7 +200,8 @@ class _Expander:
                 name = self.scratch[key] = fresh_name(f"{program.name}_{buffer.name}", pipeline.buffers)
                 pipeline.buffers[name] = Buffer(name, buffer.dtype, count, None, loc=stage.loc)
             cleared = pipeline.buffers[self.scratch[key]]
-            launches.append(self.filling(cleared, 0, fill_schedule(cleared), stage.loc))
+            like = replace(cleared, shape=(None,))  # one program clears the scratch of all kernels
+            launches.append(self.filling(like, 0, fill_schedule(cleared), stage.loc))
             names.append(self.scratch[key])
         return launches, names
 

@@ -83,6 +83,7 @@ _EXAMPLES: list[tuple[str, str | None, list[str]]] = [
       "vyre 1 pipeline @m { fill( x", "vyre 1 pipeline @m { fill(@x )", "vyre 1 pipeline @m { fill(@x 0", "vyre 1 pipeline @m { fill(@x =",
       "vyre 1 pipeline @m { fill(@x, x", "vyre 1 pipeline @m { fill(@x, @y", "vyre 1 pipeline @m { fill(@x, )", "vyre 1 pipeline @m { fill(@x, %c",
       "vyre 1 pipeline @m { fill(@x, 0 ,", "vyre 1 pipeline @m { fill(@x, 0 }", "vyre 1 pipeline @m { fill }", "vyre 1 pipeline @m { fill launch"]),
+    ("a fill is a stage of a pipeline, and no op", "write store 0, @x[%i] in a program", [_P + "fill", _P + "buffer @b : u32[4] fill", _P + "%x = lane_id fill", _P + "%x = fill"]),
     ("expected a buffer, a launch, a fill, a host_read or a kernel", None,
      ["vyre 1 pipeline @m { foo", "vyre 1 pipeline @m { %x =", "vyre 1 pipeline @m { store"]),
     ('a location is loc("file":line:column)', 'write loc("softmax.vyre":7:3), or loc(unknown)',
