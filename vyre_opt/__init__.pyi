@@ -213,6 +213,8 @@ from .lang.ops import trap as trap
 from .lang.ops import debug_print as debug_print
 from .lang.ops import shared as shared
 from .lang.ops import buffer as buffer
+from .lang.ops import zeros as zeros
+from .lang.ops import fill as fill
 from .lang.ops import host_read as host_read
 from .lang.ops import copy_async as copy_async
 from .lang.ops import matrix as matrix

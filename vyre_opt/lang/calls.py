@@ -360,10 +360,17 @@ def _buffer(t: Expressions, node: ast.Call) -> Binding:
     )
 
 
+def _fill(t: Expressions, node: ast.Call) -> Binding:
+    message = f"{t.source.text(node.func)} is of pipelines"
+    raise Unsupported(node, message, "in a program, store to each element: x[i] = 0")
+
+
 _OWN: dict[str, Handler] = {
     "bitcast": _bitcast,
     "shared": _shared,
     "buffer": _buffer,
+    "zeros": _buffer,
+    "fill": _fill,
     "host_read": _buffer,
     **copies.OWN,
     **matrices.OWN,

@@ -120,6 +120,11 @@ _OWN = {
         "shared(f32, 256), shared(f32, (16, 17)): memory that the invocations of a workgroup share, or with 'cluster' those of a cluster.",
     ),
     "buffer": ("dtype, size", "buffer(f32, n), buffer(f32, (rows, columns)): a buffer of a pipeline."),
+    "zeros": (
+        "shape, dtype",
+        "zeros(n, u32), zeros((rows, columns), f32): a buffer of a pipeline whose elements are 0 from here on.",
+    ),
+    "fill": ("array, value", "fill(x, 0): sets all elements of a buffer of a pipeline to a value."),
     "host_read": (
         "array",
         "host_read(x): hands the contents of a buffer of a pipeline to the caller at this point.",

@@ -101,6 +101,8 @@ __all__ = [
     "debug_print",
     "shared",
     "buffer",
+    "zeros",
+    "fill",
     "host_read",
     "copy_async",
     "matrix",
@@ -306,6 +308,10 @@ def shared(dtype: Any, size: Any, scope: Any = "workgroup") -> Any:
     """shared(f32, 256), shared(f32, (16, 17)): memory that the invocations of a workgroup share, or with 'cluster' those of a cluster."""
 def buffer(dtype: Any, size: Any) -> Any:
     """buffer(f32, n), buffer(f32, (rows, columns)): a buffer of a pipeline."""
+def zeros(shape: Any, dtype: Any) -> Any:
+    """zeros(n, u32), zeros((rows, columns), f32): a buffer of a pipeline whose elements are 0 from here on."""
+def fill(array: Any, value: Any) -> Any:
+    """fill(x, 0): sets all elements of a buffer of a pipeline to a value."""
 def host_read(array: Any) -> Any:
     """host_read(x): hands the contents of a buffer of a pipeline to the caller at this point."""
 def copy_async(tile: Any, at: Any, array: Any, start: Any, elements: Any = 1) -> Any:

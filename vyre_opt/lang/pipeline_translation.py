@@ -16,8 +16,9 @@ from typing import Any
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, suggest
 from ..ir.grids import Extent, GridCall, fold, lengths_of, params_of
+from ..ir.literals import LiteralError, encode_constant
 from ..ir.ops import NAMED_KERNELS
-from ..ir.pipeline import HostRead, KernelStage, Launch, LaunchParam, Pipeline, Repeat, Stage
+from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, LaunchParam, Pipeline, Repeat, Stage
 from ..ir.pipeline_builder import literal_of
 from ..ir.program import MAX_DIMENSIONS, AccessMode, Buffer, Module, Param, Program
 from ..ir.types import DataType
@@ -112,7 +113,7 @@ def _read_before_written(pipeline: Pipeline, module: Module) -> list[Diagnostic]
                 for actual, formal in pairs:
                     if formal.access is not AccessMode.READ:
                         unwritten.pop(actual, None)
-            elif isinstance(stage, KernelStage):
+            elif isinstance(stage, KernelStage | Fill):
                 for actual in stage.buffers:
                     unwritten.pop(actual, None)
 
@@ -266,21 +267,50 @@ class _Translator:
             raise Unsupported(target, "a pipeline assigns names only", "store in arrays in a program")
 
     def _own_buffer(self, targets: Sequence[ast.expr], call: ast.expr) -> Buffer | None:
-        """`decoded = vyre.buffer(u8, n)`."""
+        """`decoded = vyre.buffer(u8, n)`, `bins = vyre.zeros(256, u32)`."""
         if not isinstance(call, ast.Call):
             return None
         callee = self._maybe_constant(call.func)
-        if callee is not INTRINSICS["buffer"]:
+        if callee is INTRINSICS["zeros"]:
+            size, element = self._arguments(call, "zeros", "shape", "dtype", "a size and a type: vyre.zeros(n, f32)")
+        elif callee is INTRINSICS["buffer"]:
+            element, size = self._arguments(call, "buffer", "dtype", "size", "a type and a size: vyre.buffer(f32, n)")
+        else:
             return None
         if len(targets) != 1 or not isinstance(targets[0], ast.Name):
-            raise Unsupported(call, "a buffer has one name: t = vyre.buffer(f32, n)")
-        if len(call.args) != 2 or call.keywords:
-            raise Unsupported(call, "a buffer has a type and a size: vyre.buffer(f32, n)")
-        dtype = scalar_type(self.constant(call.args[0], "the type of a buffer"))
+            raise Unsupported(call, f"a buffer has one name: t = {self.source.text(call)}")
+        dtype = scalar_type(self.constant(element, "the type of a buffer"))
         if dtype is None:
-            raise Unsupported(call.args[0], "the elements of a buffer have a type such as f32")
-        sizes = self.sizes(call.args[1])
-        return self.builder.buffer(targets[0].id, dtype, sizes, self.source.location(call))
+            raise Unsupported(element, "the elements of a buffer have a type such as f32")
+        loc = self.source.location(call)
+        buffer = self.builder.buffer(targets[0].id, dtype, self.sizes(size), loc)
+        if callee is INTRINSICS["zeros"]:
+            self.stages.append(Fill(buffer.name, (literal_of(False if dtype.is_bool else 0),), loc))
+        return buffer
+
+    def _arguments(self, call: ast.Call, name: str, first: str, second: str, has: str) -> tuple[ast.expr, ast.expr]:
+        """The two arguments of a function of pipelines, in order or by name; `has`: what they are."""
+        given = dict(zip((first, second), call.args, strict=False))
+        given |= {k.arg: k.value for k in call.keywords if k.arg is not None and k.arg not in given}
+        if given.keys() != {first, second} or len(call.args) + len(call.keywords) != 2:
+            raise Unsupported(call, f"{name} takes {has}")
+        return given[first], given[second]
+
+    def _fill(self, call: ast.Call) -> None:
+        """`vyre.fill(x, 0)`."""
+        array, written = self._arguments(call, "fill", "array", "value", "an array and a value: vyre.fill(x, 0)")
+        buffer, value = self._buffer(array), self.constant(written, "what a buffer is filled with")
+        if buffer.access is AccessMode.READ:
+            name = self.source.text(array)
+            help = f"declare it {show_array_type(AccessMode.READ_WRITE, buffer.dtype, buffer.shape)}"
+            raise Unsupported(array, f"{name} is Read, and a fill writes it", help)
+        lanes = value if isinstance(value, tuple) else (value,)
+        try:
+            stage = Fill(buffer.name, tuple(map(literal_of, lanes)), self.source.location(call))
+            encode_constant(stage.constant, buffer.dtype)
+        except (TypeError, LiteralError) as error:
+            raise Unsupported(written, f"{self.source.text(array)} is not filled with this: {error}") from None
+        self.stages.append(stage)
 
     def _repeat(self, node: ast.For) -> None:
         call = node.iter
@@ -338,6 +368,10 @@ class _Translator:
             if len(node.args) != 1 or node.keywords:
                 raise Unsupported(node, "host_read takes one buffer")
             self.stages.append(HostRead(self._buffer(node.args[0]).name, self.source.location(node)))
+        elif callee is INTRINSICS["fill"]:
+            self._fill(node)
+        elif callee is INTRINSICS["buffer"] or callee is INTRINSICS["zeros"]:
+            self._function(node)
         elif hasattr(callee, "__vyre_pipeline__"):
             self._inline(node, callee.__vyre_pipeline__)
         elif hasattr(callee, "grid") and hasattr(callee, "module"):
@@ -596,8 +630,8 @@ class _Translator:
             return _Constant(self.constant(node.args[0], "what is static"))
         if len(node.args) == 2 and callee in (min, max, ceil_div):
             return self._operation(node, _FUNCTIONS[callee], node.args)
-        if callee is INTRINSICS["buffer"]:
-            raise Unsupported(node, "a buffer has a name of its own", "assign it: t = vyre.buffer(f32, n)")
+        if callee is INTRINSICS["buffer"] or callee is INTRINSICS["zeros"]:
+            raise Unsupported(node, "a buffer has a name of its own", f"assign it: t = {self.source.text(node)}")
         return self._evaluated(node)
 
     def _evaluated(self, node: ast.expr) -> _Constant:
