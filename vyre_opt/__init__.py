@@ -32,6 +32,7 @@ _EXPORTS = {
     "DataType": "ir.types",
     "DiagnosticError": "ir.diagnostics",
     "Diagnostic": "ir.diagnostics",
+    "ProgramWarning": "lang.program_warnings",
     "PassManager": "passes.manager",
     "PassContext": "passes.manager",
     "Pass": "passes.registry",

@@ -12,6 +12,7 @@ from .ir.pipeline_builder import PipelineBuilder as PipelineBuilder
 from .ir.types import DataType as DataType
 from .ir.diagnostics import DiagnosticError as DiagnosticError
 from .ir.diagnostics import Diagnostic as Diagnostic
+from .lang.program_warnings import ProgramWarning as ProgramWarning
 from .passes.manager import PassManager as PassManager
 from .passes.manager import PassContext as PassContext
 from .passes.registry import Pass as Pass

@@ -18,6 +18,7 @@ __all__ = [
     "with_declaration",
     "with_flag",
     "with_head_flag",
+    "with_stage",
     "without_flag",
 ]
 
@@ -63,6 +64,17 @@ def next_binding(program: Program) -> str:
     """The flag with the first number behind those of all other buffers."""
     taken = [buffer.binding for buffer in program.buffers.values() if buffer.binding is not None]
     return f"binding({max(taken, default=-1) + 1})"
+
+
+def with_stage(stage: Location | None, text: str) -> Fix | None:
+    """Add a stage of a pipeline before one."""
+    if stage is None:
+        return None
+    source, start = stage.source, stage.start
+    line = source.text.rfind("\n", 0, start) + 1
+    before = source.text[line:start]
+    indent = f"\n{before}" if before.isspace() else " "
+    return Fix(f"add {text}", (Edit(Location(source, start, start), text + indent),))
 
 
 def with_head_flag(name: Location | None, flag: str) -> Fix | None:

@@ -148,7 +148,9 @@ class Pipeline(TextForm):
         declared: dict[str, Extent | None] = {}
         for name, buffer in self.buffers.items():
             sizes = buffer.sizes or (None,) * buffer.dimensions
-            extents = [known if size is None else size for known, size in zip(buffer.shape, sizes, strict=True)]
+            extents = [
+                known if size is None else size for known, size in zip(buffer.shape, sizes, strict=True)
+            ]
             if buffer.dimensions == 1:
                 declared[name] = extents[0]
             declared.update((length_key(name, number), extent) for number, extent in enumerate(extents))

@@ -2,20 +2,23 @@
 
 The contents of a program's transient buffer (`read_write`, neither `live_in` nor `live_out`) are
 undefined after the program, since passes remove stores to it.  So a buffer that a pipeline passes
-for such a parameter is undefined after the launch, until a stage writes it again.
+for such a parameter is undefined after the launch, until a stage writes it again.  And so is a buffer that the caller
+does not pass, until a stage writes it: a CPU has zeros there, and a GPU whatever was there before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from .diagnostics import Diagnostic, Location
-from .fixes import with_flag
+from .buffer_uses import NO_USES, BufferUses, buffer_uses
+from .diagnostics import Diagnostic, Location, spelling_at
+from .fixes import with_flag, with_stage
 from .ops import NAMED_KERNELS
 from .pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
-from .program import AccessMode, Buffer, Module
+from .program import AccessMode, Buffer, Module, Op, Program
 
-__all__ = ["check_aliasing", "check_contents"]
+__all__ = ["UnwrittenRead", "check_aliasing", "check_contents", "unwritten_reads", "unwritten_warning"]
 
 
 def check_aliasing(
@@ -42,33 +45,72 @@ def check_aliasing(
 
 
 def check_contents(pipeline: Pipeline, module: Module, diagnostics: list[Diagnostic]) -> None:
-    """Append a warning for each stage that reads a buffer whose contents an earlier launch left undefined.
+    """Append a warning for each stage that reads a buffer which no stage before it has written, or whose contents an
+    earlier launch left undefined.
 
-    A buffer that the pipeline gives back counts as read at its end.
+    A buffer that the pipeline gives back counts as read at its end, where a launch left it undefined.
     """
-    tracker = _ContentsTracker(module)
+    tracker = _ContentsTracker(pipeline, module)
     tracker.visit_stages(pipeline.stages)
     for buffer in pipeline.buffers.values():
         if buffer.live_out or buffer.access is AccessMode.WRITE:
-            tracker.read(buffer.name, None, "the pipeline gives it back")
+            tracker.read_undefined(buffer.name, None, "the pipeline gives it back")
     for (name, reader, reason), (launch, formal) in tracker.violations.items():
         message = f"what @{launch.program} leaves in @{name} is undefined, and {reason}"
         help = f"declare @{formal.name} live_out"
         warning = Diagnostic("warning", message, reader or launch.loc, help=help)
         warning.add_fix(with_flag(formal, "live_out"))
         diagnostics.append(warning.note(f"@{formal.name} is declared here", formal.loc))
+    diagnostics += map(unwritten_warning, tracker.unwritten_reads)
+
+
+class UnwrittenRead(NamedTuple):
+    """A stage reads a buffer of the pipeline that nothing can have written before it; `op`: where its program does."""
+
+    buffer: Buffer
+    stage: Launch | KernelStage | HostRead
+    op: Op | None
+
+
+def unwritten_reads(pipeline: Pipeline, module: Module) -> list[UnwrittenRead]:
+    """The first such stage for each buffer."""
+    tracker = _ContentsTracker(pipeline, module)
+    tracker.visit_stages(pipeline.stages)
+    return tracker.unwritten_reads
+
+
+def unwritten_warning(read: UnwrittenRead) -> Diagnostic:
+    """The warning of a read, with the stage that fills the buffer as its remedy."""
+    buffer, loc = read.buffer, read.stage.loc
+    spelling = spelling_at(loc)
+    shown, fill = spelling.buffer(buffer.name), spelling.fill(buffer.name)
+    does = "updates" if read.op is not None and "atomic" in read.op.definition.effects else "reads"
+    message = f"this stage {does} {shown}, which nothing has written before it: it may hold anything"
+    help = f"write {fill} before it"
+    if buffer.live_out or buffer.access is AccessMode.WRITE:
+        help += f", or {spelling.input(buffer.name)} if the caller passes what it holds"
+    where = loc.find(f"@{buffer.name}") if loc is not None else None
+    warning = Diagnostic("warning", message, where, help=help).add_fix(with_stage(loc, fill))
+    if read.op is not None:
+        warning.note(f"{read.op.name} is here", read.op.loc)
+    return warning.note(f"{shown} is declared here", buffer.loc)
 
 
 class _ContentsTracker:
     """`undefined`: for each undefined buffer, the launch that left it so and the parameter it was passed for.
 
     `violations`: the same pair for each (buffer, location of the reader, what the reader does).
+    `unwritten`: the buffers that nothing can have written yet.
     """
 
-    def __init__(self, module: Module) -> None:
-        self.module = module
+    def __init__(self, pipeline: Pipeline, module: Module) -> None:
+        self.pipeline, self.module = pipeline, module
         self.undefined: dict[str, tuple[Launch, Buffer]] = {}
         self.violations: dict[tuple[str, Location | None, str], tuple[Launch, Buffer]] = {}
+        buffers = pipeline.buffers.values()
+        self.unwritten = {b.name for b in buffers if not b.live_in and b.access is not AccessMode.READ}
+        self.unwritten_reads: list[UnwrittenRead] = []
+        self._uses: dict[str, BufferUses] = {}
 
     def visit_stages(self, stages: Sequence[Stage]) -> None:
         for stage in stages:
@@ -77,33 +119,56 @@ class _ContentsTracker:
                 for _ in range(min(stage.times, 2)):
                     self.visit_stages(stage.stages)
             elif isinstance(stage, HostRead):
-                self.read(stage.buffer, stage.loc)
+                self.read(stage.buffer, stage)
             elif isinstance(stage, Launch):
                 self.visit_launch(stage)
             elif isinstance(stage, Fill):
-                self.undefined.pop(stage.buffer, None)
+                self.write(stage.buffer)
             else:
                 kernel = NAMED_KERNELS.get(stage.kernel)
                 for name, role in zip(stage.buffers, kernel.roles if kernel else (), strict=False):
                     if role.access is not AccessMode.WRITE:
-                        self.read(name, stage.loc)
-                    else:
-                        self.undefined.pop(name, None)
+                        self.read(name, stage)
+                    if role.access is not AccessMode.READ:
+                        self.write(name)
 
     def visit_launch(self, stage: Launch) -> None:
         program = self.module.programs.get(stage.program)
         formals = program.bound_buffers if program is not None else []
+        uses = self.uses(program) if program is not None else NO_USES
         pairs = list(zip(stage.buffers, formals, strict=False))
         # all reads first: a launch reads what stood before it, whatever it then writes or leaves undefined
         for name, formal in pairs:
-            if formal.access is AccessMode.READ or formal.live_in:
-                self.read(name, stage.loc)
+            first = uses.first_reads.get(formal.name)
+            if name in self.unwritten:
+                if first is not None:
+                    self.read(name, stage, first)
+            elif formal.access is AccessMode.READ or formal.live_in:
+                self.read(name, stage)
         for name, formal in pairs:
+            if formal.name in uses.written or formal.is_transient:
+                self.unwritten.discard(name)
             if formal.is_transient:
                 self.undefined[name] = (stage, formal)
             elif formal.access is not AccessMode.READ:
                 self.undefined.pop(name, None)
 
-    def read(self, name: str, loc: Location | None, reason: str = "this stage reads it") -> None:
+    def uses(self, program: Program) -> BufferUses:
+        if program.name not in self._uses:
+            self._uses[program.name] = buffer_uses(program)
+        return self._uses[program.name]
+
+    def write(self, name: str) -> None:
+        self.undefined.pop(name, None)
+        self.unwritten.discard(name)
+
+    def read(self, name: str, stage: Launch | KernelStage | HostRead, op: Op | None = None) -> None:
+        if name not in self.unwritten:
+            self.read_undefined(name, stage.loc, "this stage reads it")
+        elif name in self.pipeline.buffers:
+            self.unwritten.discard(name)  # one mistake
+            self.unwritten_reads.append(UnwrittenRead(self.pipeline.buffers[name], stage, op))
+
+    def read_undefined(self, name: str, loc: Location | None, reason: str) -> None:
         if name in self.undefined:
             self.violations.setdefault((name, loc, reason), self.undefined[name])

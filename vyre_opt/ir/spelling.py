@@ -15,7 +15,9 @@ __all__ = ["PYTHON", "VYRE", "Spelling"]
 class Spelling:
     """`name`: that of the constant.  `barrier`: of a scope.  `extent`: how long a buffer is, along a dimension if it has several.  `grid`: of a launch of a
     program, for extents as text.  `parameter`: one of a named kernel.  `input`: what makes a buffer begin with contents of the
-    caller.  `wide_length`: how to take the length of one of more than 2^32 elements.  `workgroup_memory`: what a workgroup shares."""
+    caller.  `wide_length`: how to take the length of one of more than 2^32 elements.  `workgroup_memory`: what a workgroup shares.
+    `buffer`: the name of one.  `fill`: what sets all of its elements to 0.  `compare`: two values, which are names or numbers,
+    by a comparison of the op table."""
 
     name: str
     copy_wait: str
@@ -26,6 +28,9 @@ class Spelling:
     input: Callable[[str], str]
     wide_length: Callable[[str], str]
     workgroup_memory: str
+    buffer: Callable[[str], str]
+    fill: Callable[[str], str]
+    compare: Callable[[str, str, str], str]
 
     def __reduce__(self) -> str:
         """Pickled as the constant that it is, since functions are not: errors cross process boundaries."""
@@ -42,7 +47,12 @@ VYRE = Spelling(
     input=lambda name: f"declare @{name} live_in",
     wide_length=lambda name: "take `len` as a u64 and run without -O",
     workgroup_memory="a workgroup buffer",
+    buffer=lambda name: f"@{name}",
+    fill=lambda name: f"fill(@{name}, 0)",
+    compare=lambda op, a, b: f"{op} {', '.join(v if v.isdigit() else f'%{v}' for v in (a, b))}",
 )
+
+_OPERATORS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 PYTHON = Spelling(
     "PYTHON",
@@ -54,4 +64,7 @@ PYTHON = Spelling(
     input=lambda name: "make it an argument",
     wide_length=lambda name: f"take u64(len({name})) and run with options(passes=None)",
     workgroup_memory="shared memory: vyre.shared(f32, 256)",
+    buffer=lambda name: name,
+    fill=lambda name: f"vyre.fill({name}, 0)",
+    compare=lambda op, a, b: f"{a} {_OPERATORS[op]} {b}",
 )

@@ -214,7 +214,9 @@ class _Checker:
                 self.name(stage.buffer)
             elif isinstance(stage, Fill):
                 self.name(stage.buffer)
-                is_value = isinstance(stage.value, tuple) and stage.value and all(map(_is_written, stage.value))
+                is_value = (
+                    isinstance(stage.value, tuple) and stage.value and all(map(_is_written, stage.value))
+                )
                 self.expect(bool(is_value), "value", "a tuple of literals", stage.value)
             elif isinstance(stage, Launch):
                 self.name(stage.program)

@@ -27,7 +27,9 @@ What holds of a verified module:
               program has a default or gets a value of its type.  A fill is of a buffer
               that may be written, and of a value of its elements.
 
-Warnings: a program that writes a buffer nobody can observe.
+Warnings: a program that writes a buffer nobody can observe, accesses that are out
+of bounds whenever they run, comparisons of unsigned numbers that have one result
+(program_warnings.py), and reads of what nobody wrote (pipeline_rules.py).
 """
 
 from __future__ import annotations
@@ -64,6 +66,7 @@ from .program import (
     Program,
     Spec,
 )
+from .program_warnings import warn_of_bodies
 from .shapes import shapes_differ
 from .types import DTYPE, MIN_VECTOR_LANES, DataType, TypeNameError, vector_lanes, with_article
 from .uniformity import check_sync
@@ -77,13 +80,13 @@ MAX_BYTES = {True: 1 << 31, False: 1 << 47}
 """Of a buffer in workgroup memory, which every thread of a CPU has for itself; and of any other, an address space."""
 
 
-def verify(module: Module, holes: ParseHoles = NO_HOLES) -> list[Diagnostic]:
-    """Every error and warning of a module, errors first in the order of the text.
+def verify(module: Module, holes: ParseHoles = NO_HOLES, warns: bool = True) -> list[Diagnostic]:
+    """Every error and warning of a module, errors first in the order of the text.  `warns`: whether warnings are wanted.
 
     For a module that was built from a text with errors, `holes` says what they left out; a problem
     that only follows from that is not reported.
     """
-    checker = _ModuleChecker(module, holes)
+    checker = _ModuleChecker(module, holes, warns)
     checker.run()
     return sorted(checker.diagnostics, key=lambda d: (d.severity != "error", d.loc.start if d.loc else 0))
 
@@ -98,9 +101,10 @@ def check(module: Module) -> list[Diagnostic]:
 
 
 class _ModuleChecker:
-    def __init__(self, module: Module, holes: ParseHoles) -> None:
+    def __init__(self, module: Module, holes: ParseHoles, warns: bool) -> None:
         self.module = module
         self.holes = holes
+        self.warns = warns and holes is NO_HOLES
         self.diagnostics: list[Diagnostic] = []
         self.undeclared: dict[str, int] = {}  # program -> number of buffers used but not declared
         self.unknown: dict[str, Diagnostic] = {}
@@ -112,10 +116,15 @@ class _ModuleChecker:
 
     def run(self) -> None:
         for item in self.module.order:
+            before = len(self.diagnostics)
             if isinstance(item, Program):
                 self.program(item)
             elif isinstance(item, Func):
                 BodyChecker(self.module, item, self.diagnostics, self.holes).run(item.body)
+            else:
+                continue
+            if self.warns and all(d.severity != "error" for d in self.diagnostics[before:]):
+                warn_of_bodies(item, self.diagnostics)
         for item in self.module.order:
             if isinstance(item, Pipeline):
                 self.unknown = {}
@@ -338,7 +347,7 @@ class _ModuleChecker:
                     self.error(f"a repeat is done at least once, not {stage.times} times", stage.loc)
             else:
                 self.stage(pipeline, stage)
-        if self.holes is NO_HOLES:
+        if self.warns:
             check_contents(pipeline, self.module, self.diagnostics)
 
     def sizes(self, pipeline: Pipeline) -> None:

@@ -15,7 +15,7 @@ from functools import reduce
 from typing import Any
 
 from ..ir.builder import Builder
-from ..ir.grids import Extent, GridCall, ceil_divided, fold
+from ..ir.grids import Extent, GridCall, bounds, ceil_divided, fold
 from ..ir.ops import AXES, OPS
 from ..ir.pipeline import Launch
 from ..ir.program import MAX_GRID, Buffer, Dim3, Program, Value
@@ -48,20 +48,30 @@ def fill_schedule(
     the two.  `lengths`: the sizes that the pipeline's buffers are declared with.
     """
     workgroup = _WORKGROUP[buffer.dimensions]
-    if program is not None and program.lanes >= LEAST_LANES and set(program.workgroup[buffer.dimensions :]) <= {1}:
+    if (
+        program is not None
+        and program.lanes >= LEAST_LANES
+        and set(program.workgroup[buffer.dimensions :]) <= {1}
+    ):
         workgroup = program.workgroup
     grid: list[Extent] = [1, 1, 1]
     for axis in range(buffer.dimensions):
         grid[axis] = ceil_divided(_extent(buffer, axis), workgroup[axis])
     if user is not None and all(
-        fold(own, lengths or {}) == fold(other, lengths or {}) for own, other in zip(grid, user.grid, strict=True)
+        fold(own, lengths or {}) == fold(other, lengths or {})
+        for own, other in zip(grid, user.grid, strict=True)
     ):
         return FillSchedule(workgroup, user.grid)  # it can be launched where the user can
-    strided = frozenset(axis for axis in (1, 2) if not isinstance(grid[axis], int) or grid[axis] > MAX_GRID[axis])
+    strided = frozenset(axis for axis in (1, 2) if not _fits(grid[axis], MAX_GRID[axis]))
     for axis in strided:
         grid[axis] = GridCall("min", (grid[axis], MAX_GRID[axis]))
     x, y, z = grid
     return FillSchedule(workgroup, (x, y, z), strided)
+
+
+def _fits(extent: Extent, most: int) -> bool:
+    limits = bounds(extent)
+    return limits is not None and limits[1] <= most
 
 
 def _extent(buffer: Buffer, axis: int) -> Extent:

@@ -17,7 +17,7 @@ from ..ir.diagnostics import Location
 from ..ir.literals import show_number
 from ..ir.ops import OPS
 from ..ir.program import NO_ATTRS, Block, Op, Unnamed, Value
-from ..ir.types import DataType
+from ..ir.types import DataType, with_article
 from .bindings import Static
 from .inference import AnyType, OpenType, bind, known, settled, unify
 from .python_source import Unsupported
@@ -210,7 +210,9 @@ def check_constant(value: bool | int | float, dtype: DataType, node: ast.AST) ->
     if element.is_int:
         low, high = arith.int_range(element)
         if not low <= value <= high:
-            help = "count down from the end with len, as in x[len(x) - 1]" if value < 0 else None
+            help = None
+            if value < 0 == low:
+                help = f"{with_article(element)} is not below 0: count from the end with len, as in x[len(x) - 1], or convert to i32"
             raise Unsupported(node, f"{show_number(value)} does not fit in {element} ({low} to {high})", help)
     elif element.is_float and isinstance(value, int) and value.bit_length() > MAX_FLOAT_BITS:
         raise Unsupported(node, f"{show_number(value)} does not fit in {element}")

@@ -20,12 +20,14 @@ from ..ir.literals import LiteralError, encode_constant
 from ..ir.ops import NAMED_KERNELS
 from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, LaunchParam, Pipeline, Repeat, Stage
 from ..ir.pipeline_builder import literal_of
+from ..ir.pipeline_rules import UnwrittenRead, unwritten_reads, unwritten_warning
 from ..ir.program import MAX_DIMENSIONS, AccessMode, Buffer, Module, Param, Program
 from ..ir.types import DataType
 from ..ir.verifier import verify
 from .array_types import declared_array, refuse_arguments, show_array_type
 from .constants import checked, constant_of, evaluate, measured_name
 from .intrinsics import INTRINSICS, NamedKernel, ceil_div, static
+from .program_warnings import give_warnings
 from .python_source import FunctionSource, Unsupported, text_name
 from .types import scalar_type
 from .unsupported import EXPRESSIONS, STATEMENTS
@@ -43,8 +45,6 @@ _FUNCTIONS: dict[Any, str] = {ceil_div: "ceil_div", min: "min", max: "max"}
 
 _ONLY_HERE = "a pipeline launches programs, and computes sizes and grids only"
 MAX_CALLS = 64
-_READS = frozenset({"read", "atomic"})
-"""Effects of ops that read a buffer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,49 +81,22 @@ def translate_pipeline(function: Callable[..., Any]) -> Module:
     t = _Translator(source, builder, pipeline.stages)
     t.declare_arguments()
     t.block(source.tree.body)
-    if not builder.diagnostics:
-        builder.diagnostics += _read_before_written(pipeline, module)
     if builder.diagnostics:
         raise DiagnosticError(builder.diagnostics)
     module.add(pipeline)
-    errors = [d for d in verify(module) if d.severity == "error"]
-    if errors:
-        raise DiagnosticError(errors)
+    # its programs have warned where they were translated
+    give_warnings([*verify(module, warns=False), *map(_unwritten, unwritten_reads(pipeline, module))])
     return module
 
 
-def _read_before_written(pipeline: Pipeline, module: Module) -> list[Diagnostic]:
-    """An error for each `Write` array of the caller's that a launch reads, while nothing has written it."""
-    unwritten = {
-        b.name: b for b in pipeline.buffers.values() if b.access is AccessMode.WRITE and not b.live_in
-    }
-    errors: list[Diagnostic] = []
-
-    def visit(stages: Sequence[Stage]) -> None:
-        for stage in stages:
-            if isinstance(stage, Repeat):
-                visit(stage.stages)
-            elif isinstance(stage, Launch):
-                program = module.programs[stage.program]
-                read = {op.attrs["buffer"] for op in program.walk() if op.definition.effects & _READS}
-                pairs = list(zip(stage.buffers, program.bound_buffers, strict=True))
-                for actual, formal in pairs:
-                    if actual in unwritten and formal.name in read:
-                        errors.append(_unwritten(unwritten[actual], stage))
-                for actual, formal in pairs:
-                    if formal.access is not AccessMode.READ:
-                        unwritten.pop(actual, None)
-            elif isinstance(stage, KernelStage | Fill):
-                for actual in stage.buffers:
-                    unwritten.pop(actual, None)
-
-    visit(pipeline.stages)
-    return errors
-
-
-def _unwritten(buffer: Buffer, stage: Launch) -> Diagnostic:
+def _unwritten(read: UnwrittenRead) -> Diagnostic:
+    """What to say of a stage that reads what nothing has written: an error for an array of the caller's that is `Write`."""
+    buffer, stage = read.buffer, read.stage
+    if buffer.access is not AccessMode.WRITE:
+        return unwritten_warning(read)
     declared = show_array_type(AccessMode.READ_WRITE, buffer.dtype, buffer.shape)
-    message = f"{stage.program} reads {buffer.name}, which is Write, before anything writes it"
+    reader = stage.program if isinstance(stage, Launch) else getattr(stage, "kernel", "host_read")
+    message = f"{reader} reads {buffer.name}, which is Write, before anything writes it"
     error = Diagnostic("error", message, stage.loc, help=f"declare it {declared}")
     return error.note(f"{buffer.name} is declared here", buffer.loc)
 
@@ -272,9 +245,13 @@ class _Translator:
             return None
         callee = self._maybe_constant(call.func)
         if callee is INTRINSICS["zeros"]:
-            size, element = self._arguments(call, "zeros", "shape", "dtype", "a size and a type: vyre.zeros(n, f32)")
+            size, element = self._arguments(
+                call, "zeros", "shape", "dtype", "a size and a type: vyre.zeros(n, f32)"
+            )
         elif callee is INTRINSICS["buffer"]:
-            element, size = self._arguments(call, "buffer", "dtype", "size", "a type and a size: vyre.buffer(f32, n)")
+            element, size = self._arguments(
+                call, "buffer", "dtype", "size", "a type and a size: vyre.buffer(f32, n)"
+            )
         else:
             return None
         if len(targets) != 1 or not isinstance(targets[0], ast.Name):
@@ -288,7 +265,9 @@ class _Translator:
             self.stages.append(Fill(buffer.name, (literal_of(False if dtype.is_bool else 0),), loc))
         return buffer
 
-    def _arguments(self, call: ast.Call, name: str, first: str, second: str, has: str) -> tuple[ast.expr, ast.expr]:
+    def _arguments(
+        self, call: ast.Call, name: str, first: str, second: str, has: str
+    ) -> tuple[ast.expr, ast.expr]:
         """The two arguments of a function of pipelines, in order or by name; `has`: what they are."""
         given = dict(zip((first, second), call.args, strict=False))
         given |= {k.arg: k.value for k in call.keywords if k.arg is not None and k.arg not in given}
@@ -298,8 +277,14 @@ class _Translator:
 
     def _fill(self, call: ast.Call) -> None:
         """`vyre.fill(x, 0)`."""
-        array, written = self._arguments(call, "fill", "array", "value", "an array and a value: vyre.fill(x, 0)")
-        buffer, value = self._buffer(array), self.constant(written, "what a buffer is filled with")
+        array, written = self._arguments(
+            call, "fill", "array", "value", "an array and a value: vyre.fill(x, 0)"
+        )
+        buffer, binding = self._buffer(array), _plain(self.expression(written))
+        if binding is None:
+            help = "launch a program that stores it"
+            raise Unsupported(written, "a fill is of a value that is known before the pipeline runs", help)
+        value = binding.value
         if buffer.access is AccessMode.READ:
             name = self.source.text(array)
             help = f"declare it {show_array_type(AccessMode.READ_WRITE, buffer.dtype, buffer.shape)}"
@@ -309,7 +294,9 @@ class _Translator:
             stage = Fill(buffer.name, tuple(map(literal_of, lanes)), self.source.location(call))
             encode_constant(stage.constant, buffer.dtype)
         except (TypeError, LiteralError) as error:
-            raise Unsupported(written, f"{self.source.text(array)} is not filled with this: {error}") from None
+            raise Unsupported(
+                written, f"{self.source.text(array)} is not filled with this: {error}"
+            ) from None
         self.stages.append(stage)
 
     def _repeat(self, node: ast.For) -> None:
@@ -631,7 +618,9 @@ class _Translator:
         if len(node.args) == 2 and callee in (min, max, ceil_div):
             return self._operation(node, _FUNCTIONS[callee], node.args)
         if callee is INTRINSICS["buffer"] or callee is INTRINSICS["zeros"]:
-            raise Unsupported(node, "a buffer has a name of its own", f"assign it: t = {self.source.text(node)}")
+            raise Unsupported(
+                node, "a buffer has a name of its own", f"assign it: t = {self.source.text(node)}"
+            )
         return self._evaluated(node)
 
     def _evaluated(self, node: ast.expr) -> _Constant:

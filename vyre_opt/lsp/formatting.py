@@ -21,7 +21,19 @@ __all__ = ["formatted"]
 _COMMENT = re.compile(r"//[^\n]*")
 _DECLARATIONS = ("buffer", "spec", "param")
 _STATEMENTS = frozenset(
-    {*_DECLARATIONS, "program", "func", "pipeline", "launch", "fill", "host_read", "repeat", "for", "while", "if"}
+    {
+        *_DECLARATIONS,
+        "program",
+        "func",
+        "pipeline",
+        "launch",
+        "fill",
+        "host_read",
+        "repeat",
+        "for",
+        "while",
+        "if",
+    }
 )
 _OPENING, _CLOSING = "([<", ")]>"
 _LEVEL = "  "

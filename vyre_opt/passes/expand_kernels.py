@@ -30,6 +30,7 @@ from .registry import Pass, register
 
 MAX_GRID = 2**31 - 1
 
+
 @dataclass(frozen=True)
 class ExpandOptions:
     """`target`: the target of the schedules (`cpu`, `sm_90`); empty takes the pass pipeline's.
@@ -288,6 +289,8 @@ def _replace_body(program: Program, kernel: Op, expanded: Program) -> None:
 def _located(program: Program, loc: Location | None) -> Program:
     """A program all of which is written at one place."""
     program.loc = loc
-    for located in (*program.walk(), *program.buffers.values()):
-        located.loc = loc
+    for op in program.walk():
+        op.loc = loc
+    for buffer in program.buffers.values():
+        buffer.loc = loc
     return program

@@ -221,7 +221,7 @@ def _size_and_fingerprint(module: Module, known: bytes | None) -> tuple[int, byt
 
 def _errors(module: Module) -> list[Diagnostic]:
     """What is wrong with a module.  The verifier relies on its structure."""
-    return check_structure(module) or [d for d in verify(module) if d.severity == "error"]
+    return check_structure(module) or [d for d in verify(module, warns=False) if d.severity == "error"]
 
 
 def schedule_passes(requested: Sequence[Pass]) -> list[Pass]:

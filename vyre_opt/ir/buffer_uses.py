@@ -1,0 +1,77 @@
+"""What a program does first to each of its buffers, and which it may write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from .program import AccessMode, Block, Op, Program
+
+__all__ = ["NO_USES", "BufferUses", "buffer_uses"]
+
+
+@dataclass(slots=True)
+class BufferUses:
+    """`first_reads`: the first op that reads a buffer, where no store to the buffer can come before it.
+
+    `written`: the buffers that ops write; an atomic does so, too.
+    """
+
+    first_reads: dict[str, Op] = field(default_factory=dict)
+    written: set[str] = field(default_factory=set)
+
+
+NO_USES = BufferUses()
+
+
+def buffer_uses(program: Program) -> BufferUses:
+    """The uses of the buffers of a program."""
+    uses = BufferUses()
+    _visit(program.body, uses, set())
+    return uses
+
+
+def _visit(block: Block, uses: BufferUses, stored: set[str]) -> None:
+    """`stored`: the buffers to which ops before may have stored, or ops of a loop around in an earlier round."""
+    for op in block.ops:
+        inner = stored
+        if op.name in ("for", "while"):
+            inner = stored | {
+                name for region in op.regions for other in region.walk() for name in _stores(other)
+            }
+        for region in op.regions:
+            _visit(region, uses, inner)
+        for name in _reads(op):
+            if name not in stored:
+                uses.first_reads.setdefault(name, op)
+        for name in _stores(op):
+            stored.add(name)
+            uses.written.add(name)
+        if "atomic" in op.definition.effects:
+            uses.written.add(op.attrs["buffer"])
+        stored |= inner
+
+
+def _stores(op: Op) -> Iterator[str]:
+    """The buffers to which an op stores; an atomic, which adds to what is there, does not."""
+    kernel = op.definition.kernel
+    if kernel is not None:
+        pairs = kernel.with_roles(op.attrs["buffers"])
+        yield from (name for name, role in pairs if role.access is not AccessMode.READ)
+    elif "write" in op.definition.effects and ("atomic" not in op.definition.effects or _is_store(op)):
+        yield op.attrs["buffer"]
+
+
+def _reads(op: Op) -> Iterator[str]:
+    """The buffers whose contents an op takes."""
+    kernel = op.definition.kernel
+    if kernel is not None:
+        pairs = kernel.with_roles(op.attrs["buffers"])
+        yield from (name for name, role in pairs if role.access is not AccessMode.WRITE)
+    elif "read" in op.definition.effects and not _is_store(op):
+        yield op.attrs["buffer"]
+
+
+def _is_store(op: Op) -> bool:
+    """Whether it is an exchange, which stores whatever was there."""
+    return op.name == "atomic_exchange"
