@@ -16,7 +16,9 @@ from vyre_opt.ir.ops import OPS
 from vyre_opt.lang.intrinsics import INTRINSICS, namespaces
 
 CALLED = [
-    name for name in INTRINSICS if name not in ("shared", "buffer", "host_read", "vector", "debug_print")
+    name
+    for name in INTRINSICS
+    if name not in ("shared", "buffer", "zeros", "fill", "host_read", "vector", "debug_print")
 ]
 
 

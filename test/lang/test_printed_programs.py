@@ -21,6 +21,9 @@ from vyre_opt.ir.printer import canonical_text
 from vyre_opt.ir.program import Module
 from vyre_opt.ir.verifier import verify
 
+# what is random does what no author means
+pytestmark = pytest.mark.filterwarnings("ignore::vyre_opt.ProgramWarning")
+
 SEEDS = range(200)
 MORE = range(200, 3200)
 CHUNK, BIG_CHUNK = 20, 500

@@ -18,6 +18,9 @@ import vyre_opt
 from vyre_opt.lang import Kernel
 from vyre_opt.lowering.common.print_records import MAX_RECORDS
 
+# what is random does what no author means
+pytestmark = pytest.mark.filterwarnings("ignore::vyre_opt.ProgramWarning")
+
 SEEDS = range(20)
 QUICK = (0, 1, 2, 8)
 MORE = range(20, 2000)

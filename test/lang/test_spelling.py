@@ -81,6 +81,7 @@ CASES: dict[str, tuple[Callable[[], Any], str, type[Exception]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore::vyre_opt.ProgramWarning")
 @pytest.mark.parametrize("case", CASES)
 def test_what_to_write(case: str) -> None:
     call, said, error = CASES[case]

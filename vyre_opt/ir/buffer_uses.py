@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from .program import AccessMode, Block, Op, Program
+from .rewrite import every_op
 
 __all__ = ["NO_USES", "BufferUses", "buffer_uses"]
 
@@ -31,16 +32,17 @@ def buffer_uses(program: Program) -> BufferUses:
     return uses
 
 
-def _visit(block: Block, uses: BufferUses, stored: set[str]) -> None:
-    """`stored`: the buffers to which ops before may have stored, or ops of a loop around in an earlier round."""
+def _visit(block: Block, uses: BufferUses, stored: set[str], is_repeated: bool = False) -> None:
+    """`stored`: the buffers to which ops before may have stored.  `is_repeated`: the block is in a loop, all of whose stores
+    are among them, since an earlier round may have done them."""
     for op in block.ops:
-        inner = stored
-        if op.name in ("for", "while"):
-            inner = stored | {
-                name for region in op.regions for other in region.walk() for name in _stores(other)
-            }
+        is_loop = op.name in ("for", "while")
+        if is_loop and not is_repeated:
+            stored.update(
+                name for region in op.regions for inner in every_op(region) for name in _stores(inner)
+            )
         for region in op.regions:
-            _visit(region, uses, inner)
+            _visit(region, uses, stored, is_repeated or is_loop)
         for name in _reads(op):
             if name not in stored:
                 uses.first_reads.setdefault(name, op)
@@ -49,7 +51,6 @@ def _visit(block: Block, uses: BufferUses, stored: set[str]) -> None:
             uses.written.add(name)
         if "atomic" in op.definition.effects:
             uses.written.add(op.attrs["buffer"])
-        stored |= inner
 
 
 def _stores(op: Op) -> Iterator[str]:
