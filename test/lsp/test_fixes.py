@@ -22,7 +22,7 @@ CASES = [
     (BODY + "  %a = laod @rows[%i] : f32\n  store %a, @out[%i] : f32\n}\n", "did you mean load?"),
     (BODY + "  %abc = load @rows[%i] : f32\n  store %abd, @out[%i] : f32\n}\n", "did you mean %abc?"),
     (BODY + "  %a = load @rows[%i] : f23\n  store %a, @out[%i] : f32\n}\n", "did you mean f32?"),
-    (BODY + "  %a = load @out[%i] : f32\n}\n", "declare @out read_write"),
+    (BODY + "  store 1.0, @out[%i] : f32\n  %a = load @out[%i] : f32\n}\n", "declare @out read_write"),
     (BODY + "  %a = load @rows[%i] : float\n  store %a, @out[%i] : f32\n}\n", "`float` of C is `f32` here"),
     (BODY + "  %a = threadIdx.x\n}\n", "`threadIdx.x` of CUDA is `local_id x` here"),
     (BODY.replace("vyre 2", "vyre 1") + "  %a = add %i, 1 : u32\n}\n", "write %c = const 1 : u32 before"),
