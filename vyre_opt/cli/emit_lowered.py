@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError
-from ..ir.pipeline import KernelStage
+from ..ir.pipeline import Fill, KernelStage
 from ..ir.program import Module
 from ..lowering.common.llvm_passes import run_passes
 from ..lowering.common.native_calls import interruptible
@@ -59,13 +59,14 @@ def lowered(module: Module, options: CompileOptions) -> str:
 
 
 def _nothing_to_compile(module: Module) -> Exception:
-    """The error for a module without programs: at the first kernel of a pipeline, if there is one."""
+    """The error for a module without programs: at the first stage of a pipeline that becomes one, if there is any."""
     stages = (stage for pipeline in module.pipelines.values() for stage in pipeline.walk())
-    kernel = next((stage for stage in stages if isinstance(stage, KernelStage)), None)
+    kernel = next((stage for stage in stages if isinstance(stage, KernelStage | Fill)), None)
     if kernel is None:
         return ToolError("there is no program here to compile")
     help = "the pass expand_kernels makes a program of it; with --remarks it says why it does not"
-    message = f"{kernel.kernel} is a named kernel, and there is no program here to compile"
+    what = "a fill is a stage" if isinstance(kernel, Fill) else f"{kernel.kernel} is a named kernel"
+    message = f"{what}, and there is no program here to compile"
     return DiagnosticError([Diagnostic("error", message, kernel.loc, help=help)])
 
 
