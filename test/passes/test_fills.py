@@ -1,0 +1,139 @@
+"""A fill is a launch: it is joined with others like any, and keeps its place among them."""
+
+from __future__ import annotations
+
+import numpy as np
+from support.each import each
+
+import vyre_opt
+from vyre_opt import PassManager, parse
+from vyre_opt.ir.pipeline import Launch
+from vyre_opt.ir.program import Module
+
+PROGRAMS = """vyre 2
+
+program @count workgroup(64) {
+  buffer @x : u32[?] read binding(0)
+  buffer @bins : u32[16] read_write binding(1) live_in live_out
+  %i = global_id x
+  %n = len @x
+  %inside = lt %i, %n : u32
+  if %inside {
+    %v = load @x[%i]
+    %b = and %v, 15 : u32
+    %old = atomic_add @bins[%b], 1
+  }
+}
+
+program @add workgroup(64) {
+  buffer @x : u32[?] read binding(0)
+  buffer @y : u32[?] read_write binding(1) live_in live_out
+  %i = global_id x
+  %n = len @x
+  %inside = lt %i, %n : u32
+  if %inside {
+    %v = load @x[%i]
+    %w = load @y[%i]
+    %s = add %v, %w : u32
+    store %s, @y[%i]
+  }
+}
+
+program @add_rows workgroup(16, 16) {
+  buffer @x : f32[?, ?] read binding(0)
+  buffer @y : f32[?, ?] read_write binding(1) live_in live_out
+  %i = global_id x
+  %j = global_id y
+  %n = len @x, 1
+  %m = len @x, 0
+  %a = lt %i, %n : u32
+  %b = lt %j, %m : u32
+  %inside = and %a, %b : bool
+  if %inside {
+    %v = load @x[%j, %i]
+    %w = load @y[%j, %i]
+    %s = add %v, %w : f32
+    store %s, @y[%j, %i]
+  }
+}
+"""
+GRID = "grid(ceil_div(len(@x), 64))"
+ROWS = "grid(ceil_div(len(@x, 1), 16), ceil_div(len(@x, 0), 16))"
+X = np.arange(1000, dtype=np.uint32) * 7
+BINS = np.bincount(X % 16, minlength=16)
+MATRIX = np.arange(60, dtype=np.float32).reshape(5, 12)
+
+CASES = {
+    # declarations, stages, the input, the output as NumPy has it, and how many launches are left
+    "own elements": (
+        "buffer @x : u32[?] read buffer @y : u32[len(@x)] live_out", f"fill(@y, 5) launch @add {GRID} (@x, @y)", X, {"y": X + 5}, 1,
+    ),
+    "rows": (
+        "buffer @x : f32[?, ?] read buffer @y : f32[len(@x, 0), len(@x, 1)] live_out",
+        f"fill(@y, 0.5) launch @add_rows {ROWS} (@x, @y)", MATRIX, {"y": MATRIX + 0.5}, 1,
+    ),
+    "rows of known size": (
+        "buffer @x : f32[5, 12] read buffer @y : f32[5, 12] live_out",
+        "fill(@y, 0.5) launch @add_rows grid(1, 1) (@x, @y)", MATRIX, {"y": MATRIX + 0.5}, 1,
+    ),
+    "two of one grid": (
+        "buffer @x : u32[?] read buffer @y : u32[len(@x)] live_out buffer @z : u32[len(@x)] live_out",
+        f"fill(@y, 5) fill(@z, 6) launch @add {GRID} (@x, @y) launch @add {GRID} (@x, @z)", X, {"y": X + 5, "z": X + 6}, 1,
+    ),
+    "atomics after it": (
+        "buffer @x : u32[?] read buffer @bins : u32[16] live_out", f"fill(@bins, 3) launch @count {GRID} (@x, @bins)", X,
+        {"bins": BINS + 3}, 2,
+    ),
+    "between atomics": (
+        "buffer @x : u32[?] read buffer @bins : u32[16] live_in live_out",
+        f"launch @count {GRID} (@x, @bins) fill(@bins, 0) launch @count {GRID} (@x, @bins)", X, {"bins": BINS}, 3,
+    ),
+    "after what it undoes": (
+        "buffer @x : u32[?] read buffer @y : u32[len(@x)] live_in live_out",
+        f"launch @add {GRID} (@x, @y) fill(@y, 9)", X, {"y": np.full(1000, 9)}, None,
+    ),
+    "in each round": (
+        "buffer @x : u32[?] read buffer @bins : u32[16] live_out",
+        f"repeat 3 {{ fill(@bins, 0) launch @count {GRID} (@x, @bins) }}", X, {"bins": BINS}, 2,
+    ),
+    "before all rounds": (
+        "buffer @x : u32[?] read buffer @bins : u32[16] live_out",
+        f"fill(@bins, 0) repeat 3 {{ launch @count {GRID} (@x, @bins) }}", X, {"bins": 3 * BINS}, 2,
+    ),
+}  # fmt: skip
+
+
+def optimised(text: str, passes: str = "default") -> Module:
+    module = parse(text)
+    PassManager(passes).run(module)
+    return module
+
+
+def test_results_and_launches() -> None:
+    def check(name: str) -> None:
+        declarations, stages, x, expected, launches = CASES[name]
+        text = f"{PROGRAMS}\npipeline @main {{ {declarations} {stages} }}"
+        inputs = {"x": x}
+        if "live_in" in declarations:
+            inputs |= {n: np.ones(len(v), np.uint32) for n, v in expected.items()}
+        for target, passes in (("ref", None), ("ref", "default"), ("cpu", None), ("cpu", "default")):
+            got = vyre_opt.run(text, inputs, target=target, passes=passes)
+            for buffer, values in expected.items():
+                assert np.array_equal(got[buffer], values), (target, passes)
+        stages_left = list(optimised(text).pipelines["main"].walk())
+        left = [stage for stage in stages_left if isinstance(stage, Launch)]
+        assert launches is None or len(left) == launches
+
+    each(CASES, check)
+
+
+def test_equal_fills_share_a_program() -> None:
+    text = "vyre 2 pipeline @m { buffer @a : u32[?] buffer @b : u32[?] buffer @c : f32[?] fill(@a, 0) fill(@b, 0x0) fill(@a, 1) fill(@c, 0) }"
+    module = optimised(text, "expand_kernels")
+    launched = [stage.program for stage in module.pipelines["m"].walk() if isinstance(stage, Launch)]
+    assert launched == ["fill_u32", "fill_u32", "fill_u32_1", "fill_f32"]
+
+
+def test_a_buffer_without_elements_is_not_launched_over() -> None:
+    module = optimised("vyre 2 pipeline @m { buffer @a : u32[0] live_out fill(@a, 0) }", "expand_kernels")
+    assert module.pipelines["m"].stages == []
