@@ -1,0 +1,244 @@
+"""What a program or a pipeline surely does wrong is said before it runs: once, at its place, and of nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.each import each
+from support.launch_pipelines import launch_pipeline
+from support.tools_inside import call_opt, call_run
+
+from vyre_opt import PassManager, parse, print_program, verify
+from vyre_opt.ir.diagnostics import DiagnosticError
+from vyre_opt.ir.program import Module
+from vyre_opt.lsp.analysis import Analyzer
+
+ROOT = Path(__file__).parents[2]
+
+
+def warnings_of(module: Module) -> list[str]:
+    return [d.message for d in verify(module) if d.severity == "warning"]
+
+
+PROGRAM = """vyre 2
+
+program @p workgroup(64) {{
+  buffer @x : u32[32] read binding(0)
+  buffer @m : f32[8, 64] read binding(1)
+  buffer @o : u32[?] read binding(2)
+  buffer @y : u32[64] read_write binding(3) live_in live_out
+  buffer @t : f32[16, 16] workgroup
+  %i = global_id x
+  {}
+}}
+"""
+OUTSIDE = {
+    # ops, and the access that is out of bounds with what is said of it
+    "%a = load @x[32]": ("load", "@x: index 32, length 32", "the last index is 31"),
+    "%c = const 20 : u32 %d = add %c, 12 : u32 %a = load @x[%d]": ("load", "@x: index 32, length 32", "the last index is 31"),
+    "%n = len @x %a = load @x[%n]": ("load", "@x: index 32, length 32", "the last index is 31"),
+    "%a = load @x[29] : vec<4 x u32>": ("load", "@x: elements 29 to 32, length 32", "the last index is 28"),
+    "%c = const -1 : i32 %a = load @x[%c]": ("load", "@x: index -1, length 32", "the last index is 31"),
+    "%c = const 0x8000000000000000 : u64 %a = load @x[%c]": ("load", f"@x: index {2**63}, length 32", "the last index is 31"),
+    "%a = load @m[%i, 64]": ("load", "@m: index 64 along dimension 1, shape (8, 64)", "the last index along dimension 1 is 63"),
+    "%a = load @m[8, %i]": ("load", "@m: index 8 along dimension 0, shape (8, 64)", "the last index along dimension 0 is 7"),
+    "%a = load @m[0, 61] : vec<4 x f32>": ("load", "@m: elements 61 to 64 along dimension 1, shape (8, 64)", "the last index along dimension 1 is 60"),
+    "store 1, @y[64] : u32": ("store", "@y: index 64, length 64", "the last index is 63"),
+    "%a = atomic_add @y[70], 1": ("atomic_add", "@y: index 70, length 64", "the last index is 63"),
+    "store 1.0, @t[16, 0] : f32": ("store", "@t: index 16 along dimension 0, shape (16, 16)", "the last index along dimension 0 is 15"),
+    "%q = lt %i, 3 : u32 if %q { for %k = 0 to 4 step 1 { %a = load @x[99] } }": ("load", "@x: index 99, length 32", "the last index is 31"),
+}  # fmt: skip
+INSIDE = [
+    "%a = load @x[31]", "%a = load @x[28] : vec<4 x u32>", "%a = load @m[7, 63]", "%a = load @m[%i, 60] : vec<4 x f32>",
+    "%a = load @o[4000]", "%a = load @x[%i]", "if false { %a = load @x[99] }", "for %k = 4 to 4 step 1 { %a = load @x[99] }",
+    "%c = const 4 : u32 %d = sub %c, 4 : u32 %q = gt %d, 0 : u32 if %q { %a = load @x[99] }",
+]  # fmt: skip
+
+
+def test_indices() -> None:
+    """Each such access is one warning, at it; what is within, unknown or never done is none."""
+
+    def outside(ops: str) -> None:
+        name, said, help = OUTSIDE[ops]
+        (warning,) = verify(parse(PROGRAM.format(ops)))
+        assert (warning.severity, warning.message) == ("warning", f"{name} out of bounds of {said}")
+        assert warning.help == help
+        assert warning.loc is not None
+        line = PROGRAM.index("{}\n") - PROGRAM.rindex("\n", 0, PROGRAM.index("{}\n")) - 1
+        assert warning.loc.column == line + 1 + max(ops.rfind(f"%a = {name} "), ops.rfind("store "))
+
+    each(OUTSIDE, outside)
+    each(INSIDE, lambda ops: _has_none(PROGRAM.format(ops)))
+
+
+def _has_none(text: str) -> None:
+    assert verify(parse(text)) == []
+
+
+COMPARED = {
+    "%j = sub %i, 1 : u32 %q = ge %j, 0 : u32": ("always", "write ge %i, 1"),
+    "%j = sub %i, 1 : u32 %q = le 0, %j : u32": ("always", "write ge %i, 1"),
+    "%j = sub %i, 1 : u32 %q = lt %j, 0 : u32": ("never", "write lt %i, 1"),
+    "%j = sub %i, 1 : u32 %q = gt 0, %j : u32": ("never", "write lt %i, 1"),
+    "%n = len @o %j = sub %i, %n : u32 %q = ge %j, 0 : u32": ("always", "write ge %i, %n"),
+    "%q = ge %i, 0 : u32": ("always", "compute with a signed type such as i32"),
+    "%z = const 0 : u8 %v = cast %i : u32 -> u8 %q = lt %v, %z : u8": ("never", "compute with a signed type such as i32"),
+}  # fmt: skip
+NOT_COMPARED = [
+    "%q = gt %i, 0 : u32", "%q = le %i, 0 : u32", "%q = lt 0, %i : u32", "%q = ge 0, %i : u32", "%q = eq %i, 0 : u32",
+    "%q = ge %i, 1 : u32", "%s = cast %i : u32 -> i32 %q = ge %s, 0 : i32", "%f = cast %i : u32 -> f32 %q = lt %f, 0.0 : f32",
+]  # fmt: skip
+
+
+def test_comparisons() -> None:
+    def compared(ops: str) -> None:
+        always, help = COMPARED[ops]
+        (warning,) = verify(parse(PROGRAM.format(ops)))
+        assert warning.severity == "warning"
+        assert warning.message == f"this is {always} true: a {'u8' if 'u8' in ops else 'u32'} is not below 0"
+        assert str(warning.help).endswith(help)
+
+    each(COMPARED, compared)
+    each(NOT_COMPARED, lambda ops: _has_none(PROGRAM.format(ops)))
+    # a program for any type is right for one without a sign, too
+    _has_none(
+        "vyre 2 program @p workgroup(1) { spec @T : dtype = u32 buffer @x : @T[1] read binding(0) %v = load @x[0] %q = ge %v, 0 : @T }"
+    )
+
+
+def test_reads_of_a_program() -> None:
+    """What no store can have written before: nothing of what the caller passes, or of a loop that stores."""
+    head = "vyre 2 program @p workgroup(64) {{ buffer @x : u32[64] {} {} }}"
+    flags = "read_write binding(0) live_out"
+    wrong = [
+        (flags, "%a = load @x[0]", "load"),
+        (flags, "%a = atomic_add @x[0], 1", "atomic_add"),
+        ("workgroup", "%i = local_id x %a = load @x[%i] store %a, @x[%i]", "load"),
+        ("workgroup", "%i = local_id x for %k = 0 to 4 step 1 { %a = atomic_max @x[%i], %k }", "atomic_max"),
+    ]
+
+    def check(case: tuple[str, str, str]) -> None:
+        (warning,) = verify(parse(head.format(*case[:2])))
+        assert (
+            warning.message == f"{case[2]} of @x, which nothing has written before it: it may hold anything"
+        )
+        assert "store to every element" in str(warning.help)
+
+    each(wrong, check)
+    right = [
+        ("read_write binding(0) live_in live_out", "%a = atomic_add @x[0], 1"),
+        ("read binding(0)", "%a = load @x[0]"),
+        ("workgroup", "%i = local_id x store 0, @x[%i] %a = load @x[%i]"),
+        ("workgroup", "%a = atomic_exchange @x[0], 1 barrier workgroup %b = atomic_add @x[0], 1"),
+        ("workgroup", "%i = local_id x for %k = 0 to 4 step 1 { %q = gt %k, 0 : u32 if %q { %a = load @x[%i] } store %k, @x[%i] }"),
+    ]  # fmt: skip
+    each(right, lambda case: _has_none(head.format(*case)))
+
+
+COUNT = """vyre 2
+
+program @count workgroup(64) {
+  buffer @x : u32[64] read binding(0)
+  buffer @bins : u32[64] read_write binding(1) live_in live_out
+  %i = global_id x
+  %v = load @x[%i]
+  %b = and %v, 63 : u32
+  %old = atomic_add @bins[%b], 1
+}
+
+program @copy workgroup(64) {
+  buffer @x : u32[64] read binding(0)
+  buffer @y : u32[64] write binding(1) live_out
+  %i = global_id x
+  %v = load @x[%i]
+  store %v, @y[%i]
+}
+
+pipeline @main {
+  buffer @x : u32[64] read
+  buffer @bins : u32[64]
+  buffer @out : u32[64] live_out
+"""
+UNWRITTEN = {
+    # stages, and the buffers that are read too early, each with the verb
+    "launch @count grid(1) (@x, @bins)\n  launch @copy grid(1) (@bins, @out)": [("updates", "@bins")],
+    "launch @copy grid(1) (@bins, @out)": [("reads", "@bins")],
+    "launch @count grid(1) (@x, @out)": [("updates", "@out")],
+    "host_read @bins\n  launch @copy grid(1) (@x, @out)": [("reads", "@bins")],
+    "repeat 2 {\n    launch @count grid(1) (@bins, @out)\n    launch @copy grid(1) (@x, @bins)\n  }": [("reads", "@bins"), ("updates", "@out")],
+    "launch @copy grid(1) (@bins, @out)\n  fill(@bins, 0)": [("reads", "@bins")],
+    "scan.prefix(@bins, @out)": [("reads", "@bins")],
+}  # fmt: skip
+WRITTEN = [
+    "fill(@bins, 0)\n  launch @count grid(1) (@x, @bins)\n  launch @copy grid(1) (@bins, @out)",
+    "launch @copy grid(1) (@x, @bins)\n  launch @count grid(1) (@x, @bins)\n  launch @copy grid(1) (@bins, @out)",
+    "fill(@out, 1)\n  repeat 2 {\n    launch @count grid(1) (@x, @out)\n  }",
+    "scan.prefix(@x, @bins)\n  launch @copy grid(1) (@bins, @out)",
+    "fill(@bins, 1)\n  host_read @bins\n  fill(@out, 1)",
+]
+
+
+def test_reads_of_a_pipeline() -> None:
+    """The first stage that reads what no stage has written: once for a buffer, with the stage that fills it as the fix."""
+
+    def check(stages: str) -> None:
+        text = f"{COUNT}  {stages}\n}}\n"
+        found = [d for d in verify(parse(text)) if d.severity == "warning"]
+        said = [
+            f"this stage {verb} {name}, which nothing has written before it: it may hold anything"
+            for verb, name in UNWRITTEN[stages]
+        ]
+        assert [d.message for d in found] == said
+        for warning, (_, name) in zip(found, UNWRITTEN[stages], strict=True):
+            assert str(warning.help).startswith(f"write fill({name}, 0) before it")
+            assert ("live_in" in str(warning.help)) == (name == "@out")
+        while found:  # each fix leaves the others
+            analysis = Analyzer("a.vyre").analyze(text)
+            (edit,) = next(d for d in analysis.diagnostics if d.message in said).fixes[0].edits
+            span = analysis.span(edit.loc)
+            text = text[: span.start] + edit.text + text[span.end :]
+            left = [d for d in verify(parse(text)) if d.severity == "warning"]
+            assert len(left) == len(found) - 1
+            found = left
+
+    each(UNWRITTEN, check)
+    each(WRITTEN, lambda stages: _has_none(f"{COUNT}  {stages}\n}}\n"))
+
+
+def test_tools_say_it_once(tmp_path: Path) -> None:
+    """On stderr, with the result all the same; a second tool of a pipe says nothing of what passes have made."""
+    text = COUNT + "  launch @count grid(1) (@x, @bins)\n  launch @copy grid(1) (@bins, @out)\n}\n"
+    message = "warning: this stage updates @bins, which nothing has written before it"
+    for options in ([], ["-O"], ["--pass=verify"]):
+        result = call_opt(*options, text=text)
+        assert (result.returncode, result.stderr.count(message)) == (0, 1)
+    (tmp_path / "x").write_bytes(bytes(256))
+    ran = call_run("-", "--in", f"x={tmp_path / 'x'}", text=text)
+    assert (ran.returncode, ran.stderr.count(message)) == (0, 1)
+    filled = call_opt("-O", text=text.replace("  launch", "  fill(@bins, 0)\n  launch", 1))
+    assert filled.stderr == ""
+    assert call_opt(text=filled.stdout).stderr == ""
+
+
+def test_what_passes_make_has_no_warnings() -> None:
+    def check(seed: int) -> None:
+        module = parse(launch_pipeline(seed))
+        if not warnings_of(module):
+            PassManager("default").run(module)
+            assert warnings_of(parse(print_program(module))) == []
+
+    each(range(6), check)
+
+
+@pytest.mark.parametrize("folder", ["examples", "test/corpus", "bench"])
+def test_what_is_shipped_has_no_warnings(folder: str) -> None:
+    said = [m for path in (ROOT / folder).rglob("*.vyre") for m in _warnings_of_file(path)]
+    assert not [m for m in said if "nobody can observe" not in m and "leaves in" not in m]
+
+
+def _warnings_of_file(path: Path) -> list[str]:
+    try:
+        return warnings_of(parse(path.read_text(encoding="utf-8", errors="replace"), str(path)))
+    except DiagnosticError:
+        return []
