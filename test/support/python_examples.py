@@ -114,11 +114,6 @@ def _hex_count(rng: np.random.Generator, n: int) -> Call:
     return Call(load("hex_count").hex_count, None, [text, np.array([7], np.uint32)], expected)
 
 
-def _equalize(rng: np.random.Generator, n: int) -> Call:
-    example, picture = load("equalize"), rng.normal(100, 20, n).astype(np.uint8)
-    return Call(example.equalize, None, [picture, np.full(n, 7, np.uint8)], example.reference(picture))
-
-
 def _heat(rng: np.random.Generator, n: int) -> Call:
     example, u = load("heat_1d"), _floats(rng, n)
     return Call(example.heat, None, [0.2, u], example.reference(0.2, u))
@@ -134,7 +129,6 @@ _CALLS: dict[str, tuple[Callable[..., Call], tuple[Sizes, ...], Sizes]] = {
     "matmul": (_matmul, ((1, 1, 1), (16, 32, 16), (17, 16, 0)), (50, 50, 50)),
     "prefix_sum": (_prefix_sum, ((1,), (4096,), (4097,)), (20_000,)),
     "hex_count": (_hex_count, ((0,), (1,), (256,)), (6000,)),
-    "equalize": (_equalize, ((0,), (1,), (257,)), (4000,)),
     "heat_1d": (_heat, ((1,), (2,), (256,)), (1500,)),
 }
 NAMES = list(_CALLS)
