@@ -28,53 +28,66 @@ __all__ = ["warn_of_bodies"]
 
 _ACCESSES = ("load", "store", "atomic", "matrix_load", "matrix_store")
 """Formats of ops with indices."""
+_CALLERS = (AccessMode.READ, AccessMode.WRITE)
 _UNSIGNED = {"ge": (0, True), "lt": (0, False), "le": (1, True), "gt": (1, False)}
 """Comparisons with 0 that have one result for unsigned numbers: which operand is the number, and the result."""
 
 
 def warn_of_bodies(item: Program | Func, diagnostics: list[Diagnostic]) -> None:
     """Append the warnings of a program or a function that verifies."""
-    diagnostics += _Bodies(item).block(item.body)
+    bodies = _Bodies(item)
+    bodies.block(item.body)
+    diagnostics += bodies.found
     if isinstance(item, Program):
-        for name, op in buffer_uses(item).first_reads.items():
-            buffer = item.buffers[name]
-            if not buffer.live_in and buffer.access is not AccessMode.READ:
-                diagnostics.append(_unwritten(op, buffer))
+        # of others the verifier knows whether they may be read
+        fresh = {b.name for b in item.buffers.values() if b.access not in _CALLERS and not b.live_in}
+        reads = buffer_uses(item).first_reads if fresh else {}
+        diagnostics += [_unwritten(op, item.buffers[name]) for name, op in reads.items() if name in fresh]
 
 
 class _Bodies:
-    """`known`: constants that ops compute, by their results."""
+    """`known`: of the values that were asked for, and those they are computed from, the encoded constant, or None.
+    `found`: the warnings."""
 
     def __init__(self, item: Program | Func) -> None:
         self.item = item
         self.known: dict[Value, Any] = {}
+        self.found: list[Diagnostic] = []
 
-    def block(self, block: Block) -> Iterator[Diagnostic]:
+    def block(self, block: Block) -> None:
         for op in block.ops:
             format = op.definition.format
-            if format in _ACCESSES:
-                yield from self.access(op)
+            if op.regions:
+                for region in self.running(op):
+                    self.block(region)
+            elif format in _ACCESSES:
+                self.access(op)
             elif format == "compare":
-                yield from _comparison(op)
-            for region in self.running(op):
-                yield from self.block(region)
-            if op.definition.is_pure and len(op.results) == 1:
-                self.fold(op)
+                self.found += _comparison(op)
 
-    def value(self, value: Value) -> Any:
+    def value(self, wanted: Value) -> Any:
         """The constant that a value is, encoded; None if it is not known."""
-        known = constant_value(value)
-        return self.known.get(value) if known is None else known
+        known, pending = self.known, [wanted]
+        while pending:
+            value = pending[-1]
+            op = value.owner
+            if value in known or not isinstance(op, Op) or not op.definition.is_pure or len(op.results) != 1:
+                known.setdefault(pending.pop(), None)
+            elif op.definition.format == "const":
+                known[pending.pop()] = op.attrs["value"]
+            elif any(known.get(operand, 0) is None for operand in op.operands):
+                known[pending.pop()] = None
+            elif missing := [operand for operand in op.operands if operand not in known]:
+                pending += missing
+            else:
+                known[pending.pop()] = self.folded(op)
+        return known[wanted]
 
-    def fold(self, op: Op) -> None:
-        values = [self.value(operand) for operand in op.operands]
-        if None in values or op.definition.format == "const":
-            return
-        pairs = zip(op.operands, values, strict=True)
+    def folded(self, op: Op) -> Any:
+        """The constant that an op gives, whose operands are known."""
+        pairs = [(operand, self.known[operand]) for operand in op.operands]
         operands = tuple([constant(value, operand.type, "c", op).result for operand, value in pairs])
-        folded = fold(Op(op.definition, operands, (Value("r", op.result.type),), op.attrs), self.item)
-        if folded is not None:
-            self.known[op.result] = folded
+        return fold(Op(op.definition, operands, (Value("r", op.result.type),), op.attrs), self.item)
 
     def running(self, op: Op) -> Sequence[Block]:
         """The blocks of an op but for those that never run."""
@@ -86,17 +99,17 @@ class _Bodies:
                 return ()
         return op.regions
 
-    def access(self, op: Op) -> Iterator[Diagnostic]:
-        """An access to elements that a buffer does not have."""
+    def access(self, op: Op) -> None:
+        """Note an access to elements that a buffer does not have."""
         assert isinstance(self.item, Program)
         buffer = self.item.buffers[op.attrs["buffer"]]
         extents = access_extents(op, buffer)
         for dimension, (index, moved, extent) in enumerate(
             zip(op.indices, extents, buffer.shape, strict=True)
         ):
-            first = self.value(index)
+            first = None if extent is None else self.value(index)
             if first is not None and extent is not None and not 0 <= first <= extent - moved:
-                yield _outside(op, buffer, dimension, first, moved)
+                self.found.append(_outside(op, buffer, dimension, first, moved))
                 return
 
 
