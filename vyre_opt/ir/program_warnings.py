@@ -28,7 +28,7 @@ __all__ = ["warn_of_bodies"]
 
 _ACCESSES = ("load", "store", "atomic", "matrix_load", "matrix_store")
 """Formats of ops with indices."""
-_CALLERS = (AccessMode.READ, AccessMode.WRITE)
+_ONE_WAY = (AccessMode.READ, AccessMode.WRITE)
 _UNSIGNED = {"ge": (0, True), "lt": (0, False), "le": (1, True), "gt": (1, False)}
 """Comparisons with 0 that have one result for unsigned numbers: which operand is the number, and the result."""
 
@@ -40,7 +40,7 @@ def warn_of_bodies(item: Program | Func, diagnostics: list[Diagnostic]) -> None:
     diagnostics += bodies.found
     if isinstance(item, Program):
         # of others the verifier knows whether they may be read
-        fresh = {b.name for b in item.buffers.values() if b.access not in _CALLERS and not b.live_in}
+        fresh = {b.name for b in item.buffers.values() if b.access not in _ONE_WAY and not b.live_in}
         reads = buffer_uses(item).first_reads if fresh else {}
         diagnostics += [_unwritten(op, item.buffers[name]) for name, op in reads.items() if name in fresh]
 

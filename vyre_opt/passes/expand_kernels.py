@@ -97,26 +97,26 @@ class _Expander:
 
     def stages(self, pipeline: Pipeline, stages: list[Stage]) -> list[Stage]:
         expanded: list[Stage] = []
+        users = _users(stages)
         for at, stage in enumerate(stages):
             if isinstance(stage, Repeat):
                 stage.stages = self.stages(pipeline, stage.stages)
             launches = None
             if isinstance(stage, Fill):
-                launches = self.fill(pipeline, stage, stages[at + 1 :])
+                launches = self.fill(pipeline, stage, users.get(at))
             elif isinstance(stage, KernelStage) and not (self.native and not is_of_plugin(stage.kernel)):
                 launches = self.stage(pipeline, stage, self.neighbour(stages, at))
             expanded += [stage] if launches is None else launches
         return expanded
 
-    def fill(self, pipeline: Pipeline, stage: Fill, later: Sequence[Stage]) -> list[Stage]:
-        """The launch that stands for a fill; none for a buffer without elements."""
+    def fill(self, pipeline: Pipeline, stage: Fill, user: Launch | None) -> list[Stage]:
+        """The launch that stands for a fill; none for a buffer without elements.  `user`: the launch that takes it next."""
         buffer = pipeline.buffers[stage.buffer]
         self.expanded += 1
         if 0 in buffer.shape:
             self.ctx.remark("applied", f"fill of @{buffer.name} is nothing: it has no elements", stage.loc)
             return []
         schedule = fill_schedule(buffer)
-        user = next((s for s in later if isinstance(s, Launch) and buffer.name in s.buffers), None)
         # without counts it is expanded to be run, and nothing is joined any more
         if user is not None and self.counts:
             schedule = fill_schedule(buffer, user, self.module.programs[user.program], pipeline.sizes)
@@ -145,7 +145,8 @@ class _Expander:
         # without counts it is expanded to be run, and nothing is joined any more
         if not self.counts or stage.kernel not in ANY_LANES or "schedule_lanes" in stage.attrs:
             return None
-        for other in (*stages[at + 1 : at + 2], *stages[max(at - 1, 0) : at]):
+        for places in (range(at + 1, len(stages)), range(at - 1, -1, -1)):
+            other = next((stages[place] for place in places if not isinstance(stages[place], Fill)), None)
             if isinstance(other, Launch) and not set(other.buffers).isdisjoint(stage.buffers):
                 program = self.module.programs[other.program]
                 lanes, *rest = program.workgroup
@@ -267,6 +268,19 @@ class _Expander:
 
     def refused(self, kernel: str, why: str, site: Op | KernelStage) -> None:
         self.ctx.remark("refused", f"{kernel} is not expanded: {why}", site.loc, kernel=kernel)
+
+
+def _users(stages: Sequence[Stage]) -> dict[int, Launch]:
+    """By the place of each fill, the launch that takes its buffer next, if it is the next stage that does."""
+    users: dict[int, Launch] = {}
+    latest: dict[str, Stage] = {}
+    for at in range(len(stages) - 1, -1, -1):
+        stage = stages[at]
+        if isinstance(stage, Fill) and isinstance(user := latest.get(stage.buffer), Launch):
+            users[at] = user
+        if isinstance(stage, Launch | KernelStage | Fill):
+            latest.update(dict.fromkeys(stage.buffers, stage))
+    return users
 
 
 def _replace_body(program: Program, kernel: Op, expanded: Program) -> None:
