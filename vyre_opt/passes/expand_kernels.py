@@ -5,14 +5,17 @@ buffers, gets the schedule's workgroup, and is right for any grid, since its cal
 that.  A kernel that is a stage of a pipeline becomes a program of the module and a launch of
 it over exactly the grid that its sizes need, an expression where these are open; where they decide the
 schedule too, the stage stays until a plan is made for their lengths.  A decoder gets as many lanes as the
-launch beside it that shares a buffer with it has, so that launch_fusion may join the two, and a stage that fills a buffer
-has the workgroup of such a launch.
+launch beside it that shares a buffer with it has, so that launch_fusion may join the two.  A stage that fills a buffer
+becomes a launch like the one that takes the buffer next, right before it; where that one is over more workgroups than have
+elements to fill, it comes before all stages that do not use the buffer, so that it is not between two launches that may be
+joined.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from math import prod
 from typing import Any
 
 from ..fusion.join import fresh_name
@@ -20,7 +23,7 @@ from ..ir.diagnostics import Diagnostic, DiagnosticError, Location
 from ..ir.grids import GridCall, show_extent
 from ..ir.literals import encode_constant
 from ..ir.ops import NAMED_KERNELS, SUBGROUP_SIZE
-from ..ir.pipeline import Fill, KernelStage, Launch, Pipeline, Repeat, Stage
+from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from ..ir.plugins import PluginError
 from ..ir.program import AccessMode, Buffer, Module, Op, Program
 from ..kernels.expansion import ANY_LANES, ANY_LENGTH, Expansion, ExpansionRequest, expand, is_of_plugin
@@ -97,27 +100,41 @@ class _Expander:
 
     def stages(self, pipeline: Pipeline, stages: list[Stage]) -> list[Stage]:
         expanded: list[Stage] = []
+        first: list[Stage] = []  # fills that come before all
+        used: set[str] = set()
         users = _users(stages)
+        before: dict[int, list[Stage]] = {}  # fills that come before their users, by ids
         for at, stage in enumerate(stages):
             if isinstance(stage, Repeat):
                 stage.stages = self.stages(pipeline, stage.stages)
-            launches = None
+            launches: list[Stage] | None = None
             if isinstance(stage, Fill):
-                launches = self.fill(pipeline, stage, users.get(at))
+                user = users.get(at)
+                filling = self.fill(pipeline, stage, user)
+                place = expanded
+                # without counts it is expanded to be run, and nothing is joined any more
+                if self.counts and user is not None and filling is not None:
+                    if not _is_over_more(user, filling):
+                        place = before.setdefault(id(user), [])
+                    elif stage.buffer not in used:
+                        place = first
+                place += [] if filling is None else [filling]
+                launches = []
             elif isinstance(stage, KernelStage) and not (self.native and not is_of_plugin(stage.kernel)):
                 launches = self.stage(pipeline, stage, self.neighbour(stages, at))
+            used.update(_buffers_of(stage))
+            expanded += before.pop(id(stage), [])
             expanded += [stage] if launches is None else launches
-        return expanded
+        return first + expanded
 
-    def fill(self, pipeline: Pipeline, stage: Fill, user: Launch | None) -> list[Stage]:
-        """The launch that stands for a fill; none for a buffer without elements.  `user`: the launch that takes it next."""
+    def fill(self, pipeline: Pipeline, stage: Fill, user: Launch | None) -> Launch | None:
+        """The launch that stands for a fill; None for a buffer without elements.  `user`: the launch that takes it next."""
         buffer = pipeline.buffers[stage.buffer]
         self.expanded += 1
         if 0 in buffer.shape:
             self.ctx.remark("applied", f"fill of @{buffer.name} is nothing: it has no elements", stage.loc)
-            return []
+            return None
         schedule = fill_schedule(buffer)
-        # without counts it is expanded to be run, and nothing is joined any more
         if user is not None and self.counts:
             schedule = fill_schedule(buffer, user, self.module.programs[user.program], pipeline.sizes)
         open_shape: tuple[int | None, ...] = (None,) * buffer.dimensions
@@ -126,7 +143,7 @@ class _Expander:
         grid = ", ".join(map(show_extent, launch.grid))
         message = f"fill is expanded as @{launch.program} over ({grid}) workgroups"
         self.ctx.remark("applied", message, stage.loc, kernel="fill", grid=grid)
-        return [launch]
+        return launch
 
     def filling(self, like: Buffer, value: Any, schedule: FillSchedule, loc: Location | None) -> Launch:
         """A launch that fills a buffer of the pipeline with a value, encoded as a constant is.  `like`: the buffer, of the
@@ -278,9 +295,26 @@ def _users(stages: Sequence[Stage]) -> dict[int, Launch]:
         stage = stages[at]
         if isinstance(stage, Fill) and isinstance(user := latest.get(stage.buffer), Launch):
             users[at] = user
-        if isinstance(stage, Launch | KernelStage | Fill):
-            latest.update(dict.fromkeys(stage.buffers, stage))
+        latest.update(dict.fromkeys(_buffers_of(stage), stage))
     return users
+
+
+def _is_over_more(user: Launch, filling: Launch) -> bool:
+    """Whether a launch is over more workgroups than the one that fills a buffer of known size has."""
+    filled = [extent for extent in filling.grid if isinstance(extent, int)]
+    known = [extent for extent in user.grid if isinstance(extent, int)]
+    return len(filled) == 3 and (len(known) < 3 or prod(known) > prod(filled))
+
+
+def _buffers_of(stage: Stage) -> Iterator[str]:
+    """The buffers that a stage uses, and those in it."""
+    if isinstance(stage, Repeat):
+        for inner in stage.stages:
+            yield from _buffers_of(inner)
+    elif isinstance(stage, HostRead):
+        yield stage.buffer
+    else:
+        yield from stage.buffers
 
 
 def _replace_body(program: Program, kernel: Op, expanded: Program) -> None:
