@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
+import pytest
 from support.each import each
+from support.quick import quick
 
 import vyre_opt
-from vyre_opt import PassManager, parse
+from vyre_opt import PassManager, parse, verify
 from vyre_opt.ir.pipeline import Launch
 from vyre_opt.ir.program import Module
 
@@ -63,7 +69,7 @@ X = np.arange(1000, dtype=np.uint32) * 7
 BINS = np.bincount(X % 16, minlength=16)
 MATRIX = np.arange(60, dtype=np.float32).reshape(5, 12)
 
-CASES = {
+CASES: dict[str, tuple[str, str, np.ndarray, dict[str, Any], int | None]] = {
     # declarations, stages, the input, the output as NumPy has it, and how many launches are left
     "own elements": (
         "buffer @x : u32[?] read buffer @y : u32[len(@x)] live_out", f"fill(@y, 5) launch @add {GRID} (@x, @y)", X, {"y": X + 5}, 1,
@@ -155,3 +161,79 @@ def test_equal_fills_share_a_program() -> None:
 def test_a_buffer_without_elements_is_not_launched_over() -> None:
     module = optimised("vyre 2 pipeline @m { buffer @a : u32[0] live_out fill(@a, 0) }", "expand_kernels")
     assert module.pipelines["m"].stages == []
+
+
+LONG, SHORT = ("x", "a", "b", "c"), ("p", "q")
+Stage = tuple[Any, ...]
+
+
+def random_stages(rng: random.Random, written: set[str], depth: int = 0) -> list[Stage]:
+    """Stages that read what is `written` only, which they add to."""
+    stages: list[Stage] = []
+    for _ in range(rng.randint(2, 6)):
+        kind = rng.choice(("fill", "fill", "add", "count", "read", "repeat"))
+        longs, shorts = [n for n in LONG if n in written], [n for n in SHORT if n in written]
+        if kind == "repeat" and depth == 0:
+            stages.append(("repeat", random_stages(rng, written, 1)))
+        elif kind == "read" and len(written) > 1:
+            stages.append(("read", rng.choice(sorted(written - {"x"}))))
+        elif kind == "add" and len(longs) > 1:
+            stages.append(("add", rng.choice(longs), into := rng.choice(longs[1:])))
+            if stages[-1][1] == into:
+                stages.pop()
+        elif kind == "count" and shorts:
+            stages.append(("count", rng.choice(longs), rng.choice(shorts)))
+        else:
+            stages.append(("fill", name := rng.choice((*LONG[1:], *SHORT)), rng.randrange(100)))
+            written.add(name)
+    return stages
+
+
+def text_of(stages: Sequence[Stage]) -> str:
+    forms: dict[str, Callable[..., str]] = {
+        "repeat": lambda inner: f"repeat 2 {{ {text_of(inner)} }}",
+        "read": lambda name: f"host_read @{name}",
+        "fill": lambda name, value: f"fill(@{name}, {value})",
+        "add": lambda source, into: f"launch @add {GRID} (@{source}, @{into})",
+        "count": lambda source, into: f"launch @count {GRID} (@{source}, @{into})",
+    }
+    return " ".join(forms[kind](*operands) for kind, *operands in stages)
+
+
+def run_by_numpy(stages: Sequence[Stage], held: dict[str, np.ndarray]) -> None:
+    for kind, *operands in stages:
+        if kind == "repeat":
+            for _ in range(2):
+                run_by_numpy(operands[0], held)
+        elif kind == "fill":
+            held[operands[0]] = np.full(16 if operands[0] in SHORT else X.size, operands[1], np.uint32)
+        elif kind == "add":
+            held[operands[1]] = held[operands[1]] + held[operands[0]]
+        elif kind == "count":
+            bins = np.bincount(held[operands[0]] & 15, minlength=16)
+            held[operands[1]] = held[operands[1]] + bins.astype(np.uint32)
+
+
+def random_pipeline(seed: int) -> tuple[str, dict[str, np.ndarray]]:
+    """A pipeline of fills among launches and repeats, and its outputs as NumPy has them for the input `X`."""
+    written = {"x"}
+    stages = random_stages(random.Random(seed), written)
+    held = {"x": X}
+    run_by_numpy(stages, held)
+    sizes = {**dict.fromkeys(LONG[1:], "len(@x)"), **dict.fromkeys(SHORT, "16")}
+    declared = " ".join(f"buffer @{n} : u32[{size}]{' live_out' * (n in held)}" for n, size in sizes.items())
+    del held["x"]
+    return f"{PROGRAMS}\npipeline @main {{ buffer @x : u32[?] read {declared} {text_of(stages)} }}", held
+
+
+@pytest.mark.parametrize("seeds", quick([range(at, at + 12) for at in range(0, 2400, 12)], keep=1))
+def test_random_pipelines(seeds: range) -> None:
+    def check(seed: int) -> None:
+        text, expected = random_pipeline(seed)
+        assert [d for d in verify(parse(text)) if "nothing has written" in d.message] == []
+        for passes in (None, "default"):
+            got = vyre_opt.run(text, {"x": X}, target="ref" if passes else "cpu", passes=passes)
+            for name, array in expected.items():
+                assert np.array_equal(got[name], array), (passes, name)
+
+    each(seeds, check)
