@@ -242,3 +242,46 @@ def _warnings_of_file(path: Path) -> list[str]:
         return warnings_of(parse(path.read_text(encoding="utf-8", errors="replace"), str(path)))
     except DiagnosticError:
         return []
+
+
+LAUNCHED = """vyre 2
+
+program @p workgroup(64) {
+  buffer @x : u32[?] read binding(0)
+  buffer @m : f32[?, 8] read binding(1)
+  buffer @y : u32[?] write binding(2)
+  %n = len @x
+  %a = load @x[20]
+  store %a, @y[0]
+  %inside = lt 30, %n : u32
+  if %inside {
+    %b = load @x[30]
+    store %b, @y[0]
+  }
+  %c = load @m[4, 0] : vec<8 x f32>
+}
+
+pipeline @main {
+  buffer @short : u32[16] read
+  buffer @long  : u32[64] read
+  buffer @few   : f32[4, 8] read
+  buffer @many  : f32[5, 8] read
+  buffer @open  : u32[?] read
+  buffer @y     : u32[?] write
+"""
+
+
+def test_a_buffer_that_a_pipeline_passes() -> None:
+    """Its size is known where the program's is open: each access is told once, with the first launch that it is wrong in."""
+    fits = "  launch @p grid(1) (@long, @many, @y)\n  launch @p grid(1) (@open, @many, @y)\n"
+    _has_none(f"{LAUNCHED}{fits}}}\n")
+    wrong = fits + "  launch @p grid(1) (@short, @many, @y)\n  launch @p grid(1) (@short, @few, @y)\n" * 2
+    found = verify(parse(f"{LAUNCHED}{wrong}}}\n"))
+    assert [(d.severity, d.message, d.loc.line if d.loc else 0) for d in found] == [
+        ("warning", "load out of bounds of @x: index 20, length 16", 8),
+        ("warning", "load out of bounds of @m: index 4 along dimension 0, shape (4, 8)", 15),
+    ]
+    assert [(d.notes[-1][0], d.notes[-1][1].line) for d in found if d.notes[-1][1]] == [
+        ("launched here", 27),
+        ("launched here", 28),
+    ]

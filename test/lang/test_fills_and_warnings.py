@@ -158,6 +158,15 @@ def counted(x: Read[u32], y: Write[u32]):
     count[1](x, bins)
     vyre.fill(y, 0)
     count[1](bins, y)
+
+@vyre.program
+def last(x: Read[u32], y: Write[u32]):
+    y[0] = x[16]
+
+@vyre.pipeline
+def short(y: Write[u32]):
+    bins = vyre.zeros(16, u32)
+    last[1](bins, y)
 """
 SAID = {
     "compared": (5, "this is always true: a u32 is not below 0", "write i >= 1"),

@@ -9,6 +9,7 @@ does not pass, until a stage writes it: a CPU has zeros there, and a GPU whateve
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from .buffer_uses import NO_USES, BufferUses, buffer_uses
@@ -16,9 +17,17 @@ from .diagnostics import Diagnostic, Location, spelling_at
 from .fixes import with_flag, with_stage
 from .ops import NAMED_KERNELS
 from .pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
-from .program import AccessMode, Buffer, Module, Op, Program
+from .program import AccessMode, Buffer, Module, Op, Program, Shape
+from .program_warnings import accesses_outside
 
-__all__ = ["UnwrittenRead", "check_aliasing", "check_contents", "unwritten_reads", "unwritten_warning"]
+__all__ = [
+    "UnwrittenRead",
+    "check_aliasing",
+    "check_contents",
+    "outside_when_launched",
+    "unwritten_reads",
+    "unwritten_warning",
+]
 
 
 def check_aliasing(
@@ -62,6 +71,32 @@ def check_contents(pipeline: Pipeline, module: Module, diagnostics: list[Diagnos
         warning.add_fix(with_flag(formal, "live_out"))
         diagnostics.append(warning.note(f"@{formal.name} is declared here", formal.loc))
     diagnostics += map(unwritten_warning, tracker.unwritten_reads)
+
+
+def outside_when_launched(pipeline: Pipeline, module: Module) -> list[Diagnostic]:
+    """The warnings of accesses that are out of the bounds of what the pipeline passes for a buffer of open size."""
+    warnings: dict[Op, Diagnostic] = {}
+    seen: set[tuple[str, tuple[Shape, ...]]] = set()
+    for stage in pipeline.walk():
+        program = module.programs.get(stage.program) if isinstance(stage, Launch) else None
+        if program is None or not isinstance(stage, Launch):
+            continue
+        formals = program.bound_buffers
+        shapes = tuple(
+            tuple(
+                known if own is None else own for own, known in zip(formal.shape, actual.shape, strict=True)
+            )
+            for formal, actual in zip(formals, (pipeline.buffers[n] for n in stage.buffers), strict=True)
+        )
+        if (program.name, shapes) in seen or shapes == tuple(formal.shape for formal in formals):
+            continue
+        seen.add((program.name, shapes))
+        passed = {f.name: replace(f, shape=shape) for f, shape in zip(formals, shapes, strict=True)}
+        own = accesses_outside(program)
+        for op, warning in accesses_outside(replace(program, buffers={**program.buffers, **passed})).items():
+            if op not in own and op not in warnings:
+                warnings[op] = warning.note("launched here", stage.loc)
+    return list(warnings.values())
 
 
 class UnwrittenRead(NamedTuple):

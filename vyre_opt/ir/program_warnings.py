@@ -24,7 +24,7 @@ from .rewrite import constant, constant_value
 from .shapes import show_shape
 from .types import with_article
 
-__all__ = ["warn_of_bodies"]
+__all__ = ["accesses_outside", "warn_of_bodies"]
 
 _ACCESSES = ("load", "store", "atomic", "matrix_load", "matrix_store")
 """Formats of ops with indices."""
@@ -37,7 +37,7 @@ def warn_of_bodies(item: Program | Func, diagnostics: list[Diagnostic]) -> None:
     """Append the warnings of a program or a function that verifies."""
     bodies = _Bodies(item)
     bodies.block(item.body)
-    diagnostics += bodies.found
+    diagnostics += (*bodies.outside.values(), *bodies.found)
     if isinstance(item, Program):
         # of others the verifier knows whether they may be read
         fresh = {b.name for b in item.buffers.values() if b.access not in _ONE_WAY and not b.live_in}
@@ -45,13 +45,21 @@ def warn_of_bodies(item: Program | Func, diagnostics: list[Diagnostic]) -> None:
         diagnostics += [_unwritten(op, item.buffers[name]) for name, op in reads.items() if name in fresh]
 
 
+def accesses_outside(program: Program) -> dict[Op, Diagnostic]:
+    """The warnings of accesses that are out of bounds whenever they run."""
+    bodies = _Bodies(program)
+    bodies.block(program.body)
+    return bodies.outside
+
+
 class _Bodies:
     """`known`: of the values that were asked for, and those they are computed from, the encoded constant, or None.
-    `found`: the warnings."""
+    `outside`: the warnings of accesses; `found`: all others."""
 
     def __init__(self, item: Program | Func) -> None:
         self.item = item
         self.known: dict[Value, Any] = {}
+        self.outside: dict[Op, Diagnostic] = {}
         self.found: list[Diagnostic] = []
 
     def block(self, block: Block) -> None:
@@ -109,7 +117,7 @@ class _Bodies:
         ):
             first = None if extent is None else self.value(index)
             if first is not None and extent is not None and not 0 <= first <= extent - moved:
-                self.found.append(_outside(op, buffer, dimension, first, moved))
+                self.outside[op] = _outside(op, buffer, dimension, first, moved)
                 return
 
 

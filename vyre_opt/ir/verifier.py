@@ -53,7 +53,7 @@ from .literals import LiteralError, encode, encode_constant, show_number
 from .ops import NAMED_KERNELS
 from .parse_holes import NO_HOLES, ParseHoles
 from .pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat
-from .pipeline_rules import check_aliasing, check_contents
+from .pipeline_rules import check_aliasing, check_contents, outside_when_launched
 from .program import (
     MAX_EXTENT,
     MAX_GRID,
@@ -349,6 +349,8 @@ class _ModuleChecker:
                 self.stage(pipeline, stage)
         if self.warns:
             check_contents(pipeline, self.module, self.diagnostics)
+            if all(d.severity != "error" for d in self.diagnostics):
+                self.diagnostics += outside_when_launched(pipeline, self.module)
 
     def sizes(self, pipeline: Pipeline) -> None:
         """Sizes are of buffers that are declared before, and of whole numbers among the params."""
