@@ -193,6 +193,11 @@ def test_completion_knows_what_fits(editor):
         editor.edit(uri, place, place + len(typed), "")
     editor.edit(uri, place, place, "add %v, %d : ")
     assert complete(editor, uri, place + 13)[0] == "u32"
+    stages = f"{PROGRAM}\npipeline @main {{\n  buffer @b : u32[4]\n  fill(@)\n  \n}}\n"
+    uri = editor.open(stages, "file:///stages.vyre")
+    place = stages.index("fill(@") + 6
+    assert set(complete(editor, uri, place)) == {"@b"}
+    assert {"launch", "fill", "host_read"} <= set(complete(editor, uri, stages.index("  \n}") + 2))
 
 
 def test_outline_and_folds(editor):
