@@ -159,6 +159,20 @@ def counted(x: Read[u32], y: Write[u32]):
     vyre.fill(y, 0)
     count[1](bins, y)
 
+@vyre.func
+def positive(v):
+    return v if v >= 0 else -v
+
+@vyre.func
+def before(v):
+    return v - 1 < 0
+
+@vyre.program
+def called(y: Write[u32]):
+    i = vyre.global_id(0)
+    if not before(i) and i < len(y):
+        y[i] = positive(i)
+
 @vyre.program
 def last(x: Read[u32], y: Write[u32]):
     y[0] = x[16]

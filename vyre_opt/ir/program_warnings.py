@@ -71,7 +71,7 @@ class _Bodies:
             elif format in _ACCESSES:
                 self.access(op)
             elif format == "compare":
-                self.found += _comparison(op)
+                self.found += _comparison(op, self.item)
 
     def value(self, wanted: Value) -> Any:
         """The constant that a value is, encoded; None if it is not known."""
@@ -149,31 +149,33 @@ def _outside(op: Op, buffer: Buffer, dimension: int, first: int, moved: int) -> 
     )
 
 
-def _comparison(op: Op) -> Iterator[Diagnostic]:
+def _comparison(op: Op, item: Program | Func) -> Iterator[Diagnostic]:
     if op.name not in _UNSIGNED or op.operands[0].type.is_open:
         return
     place, result = _UNSIGNED[op.name]
     number, zero = op.operands[place], op.operands[1 - place]
     if number.type.element.kind != "uint" or constant_value(zero) != 0:
         return
-    if constant_value(number) is None:
+    # a function of Python that programs call is right for signed numbers, too, and has names of its own
+    is_own = op.loc is None or item.loc is None or op.loc.source is item.loc.source
+    difference = number.owner if isinstance(number.owner, Op) and number.owner.name == "sub" else None
+    if constant_value(number) is None and (is_own or difference is not None):
         always = "always true" if result else "never true"
         message = f"this is {always}: {with_article(number.type)} is not below 0"
-        yield Diagnostic("warning", message, op.loc, help=_help(op.loc, number, result))
+        help = "leave it out, or compute with a signed type such as i32"
+        if difference is not None:
+            names = [_name(operand) if is_own else None for operand in difference.operands]
+            help = _help(op.loc, names, "ge" if result else "lt")
+        yield Diagnostic("warning", message, op.loc, help=help)
 
 
-def _help(loc: Location | None, number: Value, result: bool) -> str:
-    """What to compare instead: the operands of a subtraction, which wraps below 0."""
-    op, spelling = number.owner, spelling_at(loc)
-    if isinstance(op, Op) and op.name == "sub":
-        names = [_name(operand) for operand in op.operands]
-        if None not in names:
-            a, b = map(str, names)
-            return f"a subtraction that would be below 0 wraps: write {spelling.compare('ge' if result else 'lt', a, b)}"
-        return (
-            "a subtraction that would be below 0 wraps: compare what it subtracts with what it subtracts from"
-        )
-    return "leave it out, or compute with a signed type such as i32"
+def _help(loc: Location | None, names: Sequence[str | None], comparison: str) -> str:
+    """What to compare instead of a difference and 0: the values that are subtracted, by their names if they have any."""
+    a, b = names
+    instead = "compare what it subtracts with what it subtracts from"
+    if a is not None and b is not None:
+        instead = f"write {spelling_at(loc).compare(comparison, a, b)}"
+    return f"a subtraction that would be below 0 wraps: {instead}"
 
 
 def _name(value: Value) -> str | None:
