@@ -672,7 +672,9 @@ class Expressions:
             message = f"{place} is before the first element{along}; a kernel does not count from the end"
             raise Unsupported(node, message, help)
         if extent is not None and place >= extent // lanes:
-            raise Unsupported(node, f"{place} is beyond the {extent // lanes} elements of {name}{along}")
+            count = extent // lanes
+            help = f"the last index{along} is {count - 1}" if count else None
+            raise Unsupported(node, f"{place} is beyond the {count} elements of {name}{along}", help)
         first = place * lanes
         return self.emitter.number(first, DataType.U32 if first < 1 << 32 else DataType.U64)
 
