@@ -673,8 +673,8 @@ class Expressions:
             raise Unsupported(node, message, help)
         if extent is not None and place >= extent // lanes:
             count = extent // lanes
-            help = f"the last index{along} is {count - 1}" if count else None
-            raise Unsupported(node, f"{place} is beyond the {count} elements of {name}{along}", help)
+            last = f"the last index{along} is {count - 1}" if count else None
+            raise Unsupported(node, f"{place} is beyond the {count} elements of {name}{along}", last)
         first = place * lanes
         return self.emitter.number(first, DataType.U32 if first < 1 << 32 else DataType.U64)
 
