@@ -10,6 +10,7 @@ from vyre_opt.fusion import group_legality
 from vyre_opt.fusion.bound_program import BoundProgram, BoundPrograms
 from vyre_opt.fusion.pair_legality import Verdict
 from vyre_opt.ir.pipeline import Launch
+from vyre_opt.passes import launch_fusion
 from vyre_opt.passes.manager import PassManager
 
 SHIFTED = """vyre 2
@@ -124,9 +125,9 @@ pipeline @main {
 
 @pytest.mark.usefixtures("unchecked_results")
 def test_a_length_of_a_tile_is_none_of_the_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lengths are left in the bodies, where they become those of the tile."""
+    """The lengths are left in the bodies, and that of the tile is taken for those that are equal."""
     assert decision(HALO).status == "proved"
-    bind = BoundPrograms.of
+    bind, equal = BoundPrograms.of, launch_fusion.equal_lengths
 
     def without_lengths(
         self: BoundPrograms, program: object, launch: Launch, lengths: object
@@ -134,4 +135,7 @@ def test_a_length_of_a_tile_is_none_of_the_pipeline(monkeypatch: pytest.MonkeyPa
         return bind(self, program, launch, {})  # type: ignore[arg-type]
 
     monkeypatch.setattr(BoundPrograms, "of", without_lengths)
+    monkeypatch.setattr(
+        launch_fusion, "equal_lengths", lambda numbers, names: equal(numbers, dict(sorted(names.items())))
+    )
     assert decision(HALO).status != "proved"

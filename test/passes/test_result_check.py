@@ -254,11 +254,63 @@ pipeline @main {
 """
 
 
-@pytest.mark.parametrize("text", [SPLIT, STRIDED], ids=["all digits of an id are fixed", "a halo of a loop"])
+COMPUTED = """vyre 2
+program @ones workgroup(64) {
+  buffer @y : f32[127] write binding(0)
+  %g = global_id x
+  %n = len @y
+  %p = lt %g, %n : u32
+  if %p {
+    store 1.0, @y[%g]
+  }
+}
+program @next workgroup(64) {
+  buffer @x : f32[?] read binding(0)
+  buffer @y : f32[?] write binding(1)
+  %g = global_id x
+  %n = len @y
+  %p = lt %g, %n : u32
+  if %p {
+    %last = sub %n, 1
+    %j = add %g, 1
+    %i = min %j, %last : u32
+    %v = load @x[%i]
+    store %v, @y[%g]
+  }
+}
+program @count workgroup(64) {
+  buffer @x : f32[?] read binding(0)
+  buffer @y : u32[127] write binding(1)
+  %g = global_id x
+  %n = len @x
+  %p = lt %g, %n : u32
+  if %p {
+    store %n, @y[%g]
+  }
+}
+pipeline @main {
+  buffer @m : f32[127]
+  buffer @n : f32[len(@m)]
+  buffer @y : u32[127] write
+  launch @ones grid(2) (@m)
+  launch @next grid(max(1, ceil_div(len(@n), 64))) (@m, @n)
+  launch @count grid(max(1, ceil_div(len(@n), 64))) (@n, @y)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [SPLIT, STRIDED, COMPUTED],
+    ids=["all digits of an id are fixed", "a halo of a loop", "a length that is computed of a tile's"],
+)
 def test_what_is_right_is_kept(text: str) -> None:
     module = parse(text)
     PassManager("launch_fusion").run(module)
     assert len(module.pipelines["main"].stages) == 1
+    inputs = any_inputs(text, 0)
+    after = observe(parse(print_program(module)), "ref", inputs)
+    assert not difference(observe(text, "ref", inputs), after)
 
 
 # --- keys

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from .grids import Extent, Grid, evaluate, fold, length_key, lengths_by_dimension
@@ -158,9 +158,15 @@ class Pipeline(TextForm):
 
     @property
     def static_lengths(self) -> dict[str, int | None]:
-        """Elements of each buffer, None for an open size, and its extents (see grids.py)."""
+        """Elements of each buffer, None for an open size, and its extents (see grids.py), computed where their sizes are
+        of lengths that are known."""
         lengths: dict[str, int | None] = {}
         for name, buffer in self.buffers.items():
+            if buffer.sizes:
+                sizes = [None if size is None else fold(size, lengths) for size in buffer.sizes]
+                extents = zip(buffer.shape, sizes, strict=True)
+                shape = tuple(size if isinstance(size, int) else extent for extent, size in extents)
+                buffer = replace(buffer, shape=shape)
             lengths[name] = buffer.count
             lengths.update(lengths_by_dimension(name, buffer.shape))
         return lengths

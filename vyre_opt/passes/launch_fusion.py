@@ -272,6 +272,9 @@ class _Fuser:
 
         if pipeline not in self.lengths:
             self.lengths[pipeline] = length_numbers(pipeline)
+        # that of a buffer which goes, or of which a tile is left, stands for no other
+        dropped = {*group.internal, *(tile.buffer for tile in group.tiles)}
+        staying = {name: shown for name, shown in names.items() if name not in dropped}
         return JoinPlan(
             tuple(replace(member, buffers=named(member.buffers)) for member in group.members),
             tuple(sorted(renamed_lengths(lengths, names).items())),
@@ -281,7 +284,7 @@ class _Fuser:
             named(group.local),
             named(group.private),
             tuple(replace(tile, buffer=names[tile.buffer]) for tile in group.tiles),
-            equal=tuple(equal_lengths(self.lengths[pipeline], names).items()),
+            equal=tuple(equal_lengths(self.lengths[pipeline], {**staying, **names}).items()),
         )
 
     # --- fusing -----------------------------------------------------------------------------
