@@ -175,19 +175,22 @@ class Kernel:
         return other
 
     def __getitem__(self, grid: Any) -> Launch:
-        try:
-            launch = self._launches.get(grid)
-        except TypeError:
-            if isinstance(grid, slice):
-                raise TypeError("a grid is one to three whole numbers, not a slice") from None
-            return self[tuple(grid)]  # of a list
+        # True and 1.0 are the same key as 1, here and in plans, and no grids
+        is_whole = type(grid) is int or (type(grid) is tuple and {*map(type, grid)} == {int})
+        launch = self._launches.get(grid) if is_whole else None
         if launch is None:
-            launch = Launch(self, grid)
-            # True and 1.0 are the same key as 1, and no grids
-            is_whole = all(type(extent) is int for extent in (grid if isinstance(grid, tuple) else (grid,)))
+            if isinstance(grid, slice):
+                raise TypeError("a grid is one to three whole numbers, not a slice")
+            launch = Launch(self, grid if is_whole else self._checked(grid))
             if is_whole and len(self._launches) < MAX_GRIDS:
                 self._launches[grid] = launch
         return launch
+
+    def _checked(self, grid: Any) -> Dim3:
+        """A grid that may be of any numbers, or none.  Raises BadInputs."""
+        from ..runtime.inputs import check_grid
+
+        return check_grid(self._program, grid)
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         if self.grid is None:

@@ -110,18 +110,19 @@ class _Builder:
         self.module, self.pipeline = module, pipeline
         self.diagnostics: list[Diagnostic] = []
         self.calls: list[Any] = []
-        self._programs: dict[int, Program] = {}
+        self._programs: dict[Any, Program] = {}
+        """By the kernels themselves: one that an expression makes anew would be gone, and its id that of another."""
 
     def program(self, kernel: Any) -> Program:
         """The program of a kernel in the module; two kernels of one name get two names."""
-        known = self._programs.get(id(kernel))
+        known = self._programs.get(kernel)
         if known is None:
             known = kernel.program()
             base, number = known.name, 1
             while known.name in self.module.programs or known.name == self.pipeline.name:
                 number += 1
                 known.name = f"{base}_{number}"
-            self._programs[id(kernel)] = known
+            self._programs[kernel] = known
             self.module.add(known)
         return known
 

@@ -56,10 +56,12 @@ class Variants:
         """The program or pipeline of a choice.  Raises BadInputs for one that is not legal."""
         key = tuple(sorted(config.items()))
         if key not in self._made:
-            if self.space.find(config) is None:
+            number = self.space.find(config)
+            if number is None:
                 shown = ", ".join(f"{name}={value!r}" for name, value in config.items())
                 raise BadInputs(f"{self.factory.__name__}: {shown or 'nothing'} is no legal choice")
-            variant = self.factory(**config)
+            # of the values of the space, since 1, 1.0 and True are the same key, as 0.0 and -0.0 are
+            variant = self.factory(**self.space.config(number))
             if not isinstance(variant, Variant):
                 raise TypeError(
                     f"{self.factory.__name__}() returns a program or a pipeline, not {type(variant).__name__}"
