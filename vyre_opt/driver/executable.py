@@ -24,7 +24,7 @@ from ..runtime.dispatcher import (
 from ..runtime.kernel_call import PlannedCall
 from ..runtime.limits import LimitError
 from ..runtime.params import NO_PARAMS, param_words, value_of_word
-from ..runtime.signatures import SIGNATURES
+from ..runtime.signatures import SIGNATURES, exact
 from .binding import PYTHON, CallSyntax, Signature, bind
 from .placement import architecture_of
 
@@ -111,13 +111,12 @@ class Executable:
                 return None, None, (), ()
             arrays: Any = [*inputs.values()] if kind is dict else inputs  # type: ignore[union-attr]
             names: Any = inputs if kind is dict else ()
-            # the types, since 3.0 and True equal an int, and are refused
+            # the types, as of what is `exact`
             key = (grid, type(grid), *names, *[SIGNATURES[type(array)](array) for array in arrays])
-            if type(grid) is tuple:
-                key += tuple(map(type, grid))
+            if isinstance(grid, tuple):
+                key += exact(grid)
             if lengths:
-                values = lengths.values()
-                key = (*key, *lengths, *values, *map(type, values))
+                key = (*key, *lengths, *map(exact, lengths.values()))
             if words:
                 key = (*key, words)
             return self._fast.get(key), key, names, arrays

@@ -61,7 +61,7 @@ class PipelineExecutable(Executable):
         self.signature = Signature.of(self.pipeline)
         """What callers pass; taken before passes run, which may change buffers inside the pipeline."""
         self._lock = Lock()
-        self._runners: OrderedDict[tuple[int, ...], PipelineRunner] = OrderedDict()
+        self._runners: OrderedDict[tuple[Any, ...], PipelineRunner] = OrderedDict()
 
     @property
     def pipeline(self) -> Pipeline:
@@ -227,7 +227,8 @@ class PipelineExecutable(Executable):
         self, dispatcher: Dispatcher, lengths: Mapping[str, int], words: Mapping[str, int]
     ) -> PipelineRunner:
         """The runner for these lengths, and words of params in grids: one of an earlier call, or a new one."""
-        key = (id(dispatcher), *lengths.values(), *self.settled_words(words))
+        # the id: a dispatcher of the caller's need have no hash, and those that calls choose are never gone
+        key = (id(dispatcher), tuple(lengths.items()), self.settled_words(words))
         with self._lock:
             runner = self._runners.get(key)
             if runner is not None:

@@ -19,7 +19,7 @@ from typing import Any
 from ..ir.program import Program
 from ..ir.types import DataType
 from ..runtime.array_backend import ArrayBackend, Operand
-from ..runtime.dispatcher import BadInputs, DispatcherLike
+from ..runtime.dispatcher import BadInputs, Dispatcher, DispatcherLike
 from ..runtime.kernel_call import Call, Composed, FastCall, KernelCall, run_call
 from ..runtime.params import Words
 from ..runtime.signatures import SIGNATURES
@@ -54,8 +54,9 @@ class PlannedFunction:
         self.name, self.plan, self.take = name, plan, take
         self._choice = CodeChoice()
         self._fast: OrderedDict[Any, FastCall] = OrderedDict()
-        self._calls: OrderedDict[Any, Call | Composed] = OrderedDict()
-        """What calls come to, by the types of their operands: for arrays that no plan fits, too."""
+        self._calls: OrderedDict[Any, tuple[Call | Composed, Dispatcher]] = OrderedDict()
+        """What calls come to, by the types of their operands, for arrays that no plan fits, too; and the dispatcher, which
+        need have no hash, and so is in the key by its id."""
 
     def __call__(
         self,
@@ -111,15 +112,15 @@ class PlannedFunction:
 
     def _call(self, backend: ArrayBackend, operands: Sequence[Operand], options: Any) -> Call | Composed:
         types = tuple((operand.shape, operand.kind) for operand in operands)
-        key = (backend.target, backend.workers, types, options)
+        key = (id(backend.dispatcher), backend.on_gpu, backend.workers, types, options)
         try:
-            call = self._calls.get(key)
+            known = self._calls.get(key)
         except TypeError:
             raise BadInputs(f"{self.name}: an option is of no type that it may have: {options}") from None
-        if call is None:
-            call = self.plan(backend, operands, *options)
-            remember(self._calls, key, call)
-        return call
+        if known is None:
+            known = self.plan(backend, operands, *options), backend.dispatcher
+            remember(self._calls, key, known)
+        return known[0]
 
 
 class CodeChoice:

@@ -29,28 +29,31 @@ class Analyses:
     """A cache of analyses by program: each is computed at the first `get` and stays until dropped."""
 
     def __init__(self) -> None:
-        self._cache: dict[tuple[str, int], tuple[Program, Any]] = {}
+        self._cache: dict[tuple[Callable[[Program], Any], Program], Any] = {}
 
     def get(self, analysis: Callable[[Program], A], program: Program) -> A:
         """`analysis(program)`, computed now or cached."""
-        key = (analysis.name, id(program))  # type: ignore[attr-defined]
-        entry = self._cache.get(key)
-        if entry is not None and entry[0] is program:  # the id may be that of a program that is no more
-            cached: A = entry[1]
-            return cached
-        result = analysis(program)
-        self._cache[key] = (program, result)
-        return result
+        key = (analysis, program)
+        if key not in self._cache:
+            self._cache[key] = analysis(program)
+        cached: A = self._cache[key]
+        return cached
 
     def drop(self, preserves: Iterable[str] = (), invalidates: Iterable[str] = ()) -> None:
         """Drop all analyses but those in `preserves`; those in `invalidates` in any case."""
         valid = set(preserves) - set(invalidates)
-        self._cache = {key: entry for key, entry in self._cache.items() if key[0] in valid}
+        self._cache = {key: it for key, it in self._cache.items() if _name(key[0]) in valid}
 
     @property
     def names(self) -> set[str]:
         """The names of the analyses in the cache."""
-        return {name for name, _ in self._cache}
+        return {_name(analysis) for analysis, _ in self._cache}
+
+
+def _name(analysis: Any) -> str:
+    """The name by which passes say that it still holds."""
+    name: str = analysis.name
+    return name
 
 
 @dataclass(frozen=True, slots=True)

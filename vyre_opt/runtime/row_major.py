@@ -32,29 +32,28 @@ class RowMajorPrograms:
 
     def __init__(self, bounds: str = "trap", before: Callable[[Program], Program] = lambda it: it) -> None:
         self.bounds, self.before = bounds, before
-        self._programs: OrderedDict[int, tuple[Snapshot, RowMajorProgram]] = OrderedDict()
-        """By the id of a program, which its snapshot keeps alive."""
-        self._made: dict[int, RowMajorProgram] = {}
-        """The same by the id of the row-major program."""
+        self._programs: OrderedDict[Program, tuple[Snapshot, RowMajorProgram]] = OrderedDict()
+        self._made: dict[Program, RowMajorProgram] = {}
+        """The same by the row-major program."""
 
     def of(self, program: Program, settled: bool = False) -> RowMajorProgram:
         """`settled`: the caller knows that nobody has changed the program since."""
-        known = self._programs.get(id(program))
+        known = self._programs.get(program)
         if known is not None and (settled or known[0].holds()):
             return known[1]
         made = row_major(self.before(program), self.bounds)
-        self._programs[id(program)] = Snapshot(program, None), made
-        self._made[id(made.program)] = made
+        self._programs[program] = Snapshot(program, None), made
+        self._made[made.program] = made
         if known is not None:
-            self._made.pop(id(known[1].program), None)
+            self._made.pop(known[1].program, None)
         if len(self._programs) > MAX_PROGRAMS:
             _, (_, oldest) = self._programs.popitem(last=False)
-            self._made.pop(id(oldest.program), None)
+            self._made.pop(oldest.program, None)
         return made
 
     def behind(self, program: Program) -> RowMajorProgram | None:
         """What a row-major program was made of; None for another program, or one made long ago."""
-        return self._made.get(id(program))
+        return self._made.get(program)
 
     def call(self, call: KernelCall, shapes: Sequence[tuple[int, ...]]) -> KernelCall:
         """A call of the row-major program; `shapes`: of the inputs, as arrays."""

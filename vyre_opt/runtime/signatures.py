@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["SIGNATURES", "has_own_dispatch", "library_of_type", "signature_of"]
+__all__ = ["SIGNATURES", "exact", "has_own_dispatch", "library_of_type", "signature_of"]
 
 _LAYOUT = 0x501
 """NumPy's bits of `flags.num` for C-contiguous, aligned and writeable: faster to read than the flags by name."""
@@ -77,6 +77,11 @@ class _Signatures(dict[type, Callable[[Any], Hashable]]):
 
 SIGNATURES = _Signatures()
 """`SIGNATURES[type(array)](array)`: the signature of an array."""
+
+
+def exact(value: Any) -> tuple[Any, ...]:
+    """A number or numbers as a key: with the types, since 3.0 and True equal an int, and are refused."""
+    return type(value), *(map(exact, value) if isinstance(value, tuple) else (value,))
 
 
 def signature_of(array: Any) -> Hashable:

@@ -62,10 +62,7 @@ class CpuDispatcher:
         self.store = default_store() if cache else None
         self.compilations: deque[Compilation] = new_log()
         self._launches: OrderedDict[tuple[object, ...], CompiledLaunch] = OrderedDict()
-        """(id of a program, id of its module, constants) -> its launch, the latest used last.
-
-        A launch keeps both alive, so no other object can get their ids while it is here.
-        """
+        """(program, module, constants, whether it is bounded) -> its launch, the latest used last."""
         self._lock = threading.Lock()
         self.rows = RowMajorPrograms()
         self._at_levels: dict[int, CpuDispatcher] = {opt: self}
@@ -107,7 +104,7 @@ class CpuDispatcher:
         if not has_rows(program):
             return self.prepared(program, module, specs, settled=settled)
         rows = self.rows.of(program, settled)
-        launch = self.prepared(rows.program, module, specs, settled=True)
+        launch = self.prepared(rows.program, module, specs, settled=settled)
 
         def run(inputs: Sequence[Any], grid: Any, scratch: Scratch | None, words: Words) -> list[np.ndarray]:
             shapes = argument_shapes(program, inputs)
@@ -132,7 +129,7 @@ class CpuDispatcher:
         but for its inputs and grid.
         """
         values = check_declarations(program, module, specs) if specs else None
-        key = (id(program), id(module), None if values is None else tuple(sorted(values.items())))
+        key = (program, module, None if values is None else tuple(sorted(values.items())), is_bounded)
         cached = self._launches.get(key)
         if cached is not None and (settled or cached.is_current()):
             return cached
