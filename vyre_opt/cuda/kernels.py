@@ -11,7 +11,7 @@ from typing import Any
 from ..ir.core_form import core_form
 from ..ir.diagnostics import DiagnosticError
 from ..ir.fingerprint import exact_fingerprint
-from ..ir.program import MAX_GRID, Dim3, Module, Program
+from ..ir.program import MAX_GRID, Dim3, Func, Module, Program
 from ..ir.snapshot import Snapshot
 from ..lowering.common.print_records import RECORDS
 from ..lowering.common.zeroed_tiles import with_zeroed_tiles
@@ -186,11 +186,11 @@ class KernelCache:
         self.store = store
         self.compilations = compilations
         self._loaded: dict[tuple[Any, ...], LoadedKernel] = {}
-        self._recent: dict[int, tuple[Unit, Snapshot, LoadedKernel]] = {}
+        self._recent: dict[Program, tuple[Unit, Snapshot, LoadedKernel]] = {}
 
     def get(self, unit: Unit) -> LoadedKernel:
         """The kernel of a program; the context must be current.  See `load`."""
-        recent = self._recent.get(id(unit.program))
+        recent = self._recent.get(unit.program)
         if recent is not None and recent[0] == unit and recent[1].holds():
             return recent[2]
         key = _key(unit)
@@ -199,8 +199,7 @@ class KernelCache:
             (kernel,) = self.load([unit])
         if len(self._recent) >= MAX_RECENT:
             del self._recent[next(iter(self._recent))]
-        # the unit keeps its program alive, so that the id is not used again
-        self._recent[id(unit.program)] = (unit, Snapshot(unit.program, unit.module), kernel)
+        self._recent[unit.program] = (unit, Snapshot(unit.program, unit.module), kernel)
         return kernel
 
     def get_all(self, units: Sequence[Unit]) -> list[LoadedKernel]:
@@ -296,8 +295,21 @@ def _compile(
 
 
 def _key(unit: Unit) -> tuple[Any, ...]:
+    """What a loaded kernel is made of: its code, and the places that its faults name, which fingerprints leave out."""
     specs = tuple(sorted((name, repr(value)) for name, value in unit.specs.items()))
-    return (exact_fingerprint(unit.program), *called_fingerprints(unit.program, unit.module), specs)
+    called = called_fingerprints(unit.program, unit.module)
+    funcs = [] if unit.module is None else [unit.module.funcs[name] for name, _ in called]
+    return exact_fingerprint(unit.program), *called, specs, *map(_places, (unit.program, *funcs))
+
+
+def _places(item: Program | Func) -> tuple[Any, ...]:
+    """Where an item, its buffers and its ops stand, and in which texts."""
+    buffers = item.buffers.values() if isinstance(item, Program) else ()
+    locs = [part.loc for part in (item, *buffers, *item.walk())]
+    sources = list(dict.fromkeys(loc.source for loc in locs if loc is not None))
+    numbers = {source: number for number, source in enumerate(sources)}
+    texts = [(s.name, s.text, s.first_line, s.first_column, s.spelling) for s in sources]
+    return *texts, *[None if loc is None else (numbers[loc.source], loc.start, loc.end) for loc in locs]
 
 
 def unit_of(program: Program, module: Module | None, specs: Mapping[str, Any]) -> Unit:

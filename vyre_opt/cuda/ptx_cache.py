@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..ir.program import Op, Program
 from ..lowering.nvptx.abi import EntryPoint, FaultSite, KernelParam, Unit
-from ..lowering.nvptx.targets import GpuTarget, PtxVersion, show
+from ..lowering.nvptx.targets import GpuTarget, PtxVersion
 from ..runtime.cache.compilations import pack_parts, unpack_parts
 from ..runtime.cache.keys import called_fingerprints, compile_key
 from ..specialization.digest import digest_of
@@ -25,15 +26,8 @@ _SITES = ("bounds", "trap", "assert", "step")
 
 def key_of(units: Sequence[Unit], target: GpuTarget, version: PtxVersion, options: PtxOptions) -> bytes:
     """The cache key of programs that share a module, in their order."""
-    facts = {
-        "kind": "ptx",
-        "gpu": target.name,
-        "version": show(version),
-        "bounds": options.bounds,
-        "level": str(options.level),
-        "zero_memory": str(options.zero_memory),
-    }
-    keys = [compile_key(unit.program, unit.module, unit.specs, facts) for unit in units]
+    whole = "ptx", target, replace(options, ptx=version)
+    keys = [compile_key(unit.program, unit.module, unit.specs, whole) for unit in units]
     return digest_of([(f"unit {number:06}", "key", key) for number, key in enumerate(keys)])
 
 

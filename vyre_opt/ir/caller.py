@@ -11,8 +11,8 @@ from .diagnostics import Location, Source
 __all__ = ["caller_location", "is_own_caller"]
 
 _PACKAGE = __name__.partition(".")[0]
-_SOURCES: dict[str, tuple[Source, list[int]]] = {}
-"""By the name of a file: its text, and where its lines begin."""
+_SOURCES: dict[str, tuple[list[str], Source, list[int]]] = {}
+"""By the name of a file: its lines as Python has them, which are others where the file is; its text; where its lines begin."""
 
 
 def caller_location(depth: int = 1) -> Location | None:
@@ -23,14 +23,13 @@ def caller_location(depth: int = 1) -> Location | None:
             return None
         frame = frame.f_back
     name, line = frame.f_code.co_filename, frame.f_lineno
-    known = _SOURCES.get(name)
-    if known is None or line >= len(known[1]):
-        lines = linecache.getlines(name, frame.f_globals)
+    lines, known = linecache.getlines(name, frame.f_globals), _SOURCES.get(name)
+    if known is None or known[0] is not lines:
         starts = [0]
         for text in lines:
             starts.append(starts[-1] + len(text))
-        known = _SOURCES[name] = Source("".join(lines), name), starts
-    source, starts = known
+        known = _SOURCES[name] = lines, Source("".join(lines), name), starts
+    _, source, starts = known
     if line >= len(starts):
         return None
     text = source.text[starts[line - 1] : starts[line]]

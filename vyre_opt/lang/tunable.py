@@ -121,13 +121,16 @@ class Tunable:
             return self.variants.default
         if kwargs:
             args = in_order(self.variants.function, args, kwargs)
-        key = tuple([(type(a), a.shape, a.dtype) if hasattr(a, "shape") else None for a in args])
-        if key not in self._known:
-            from .tunable_call import is_array, shape_of
+        from ..runtime.signatures import signature_of
+        from .tunable_call import is_array, shape_of
 
-            target = target_of([a for a in args if is_array(a)])
-            config = self._choices.get((target, shape_of(args)), self.variants.default)
+        key = tuple([signature_of(a) if is_array(a) else () for a in args])
+        if key in self._known:
+            return self._known[key]
+        target = target_of([a for a in args if is_array(a)])
+        config = self._choices.get((target, shape_of(args)), self.variants.default)
+        if None not in key:  # as it is for arrays that share nothing with others
             if len(self._known) >= MAX_KNOWN:
                 self._known.clear()
             self._known[key] = config
-        return self._known[key]
+        return config

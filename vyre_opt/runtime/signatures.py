@@ -38,14 +38,14 @@ def _of_numpy(array: Any) -> Hashable:
 
 def _of_torch(tensor: Any) -> Hashable:
     # a negated view has its own sign bit beside the memory; a sparse tensor raises, and has no signature
-    is_recorded = tensor.requires_grad and sys.modules["torch"].is_grad_enabled()
+    gradient = tensor.requires_grad and ("recorded" if sys.modules["torch"].is_grad_enabled() else "not now")
     return (
         tensor.dtype,
         tensor.shape,
         tensor.get_device(),
         tensor.is_contiguous(),
         tensor.is_neg(),
-        is_recorded,
+        gradient,
     )
 
 

@@ -4,7 +4,7 @@ BLAKE3 over typed, length-prefixed parts (see `specialization.digest.digest_of`)
 
     compiler   this version, and a hash of the sources that lower programs
     llvm       the build of LLVM
-    target     the machine: its name, features and every option of the compilation
+    target     all that says what to compile for: the machine, and the options, whole
     program    the exact fingerprint, since code numbers ops, and those of the functions that it calls, by name
     spec       each constant with its type and bits
 """
@@ -28,9 +28,10 @@ _SOURCES = ("ir", "analysis", "math_functions", "lowering", "runtime/cpu", "cuda
 
 
 def compile_key(
-    program: Program, module: Module | None, specs: Mapping[str, Any], target: Mapping[str, str]
+    program: Program, module: Module | None, specs: Mapping[str, Any], target: object
 ) -> bytes:
-    """32 bytes.  `specs`: encoded (see ir.arith).  `target`: what else the code depends on, by name."""
+    """32 bytes.  `specs`: encoded (see ir.arith).  `target`: what else the code depends on, as text, numbers, tuples and
+    dataclasses, whose `repr` has all of it."""
     return digest_of(
         [
             *_environment(target),
@@ -44,16 +45,16 @@ def compile_key(
     )
 
 
-def text_key(text: str, target: Mapping[str, str]) -> bytes:
+def text_key(text: str, target: object) -> bytes:
     """32 bytes for LLVM IR that belongs to no program."""
     return digest_of([*_environment(target), ("text", "llvm", text.encode())])
 
 
-def _environment(target: Mapping[str, str]) -> list[Entry]:
+def _environment(target: object) -> list[Entry]:
     return [
         ("compiler", "version", compiler_version().encode()),
         ("llvm", "version", llvm_version().encode()),
-        *(("target " + name, "text", value.encode()) for name, value in target.items()),
+        ("target", "repr", repr(target).encode()),
     ]
 
 

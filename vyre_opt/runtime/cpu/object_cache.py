@@ -40,14 +40,8 @@ def link_text(text: str, host: Host, store: Store, symbols: Sequence[str]) -> Re
     )
 
 
-def _target(host: Host) -> dict[str, str]:
-    return {
-        "kind": "cpu",
-        "triple": host.triple,
-        "cpu": host.name,
-        "features": host.attributes,
-        "opt": str(host.opt),
-    }
+def _target(host: Host) -> tuple[str, str, Host]:
+    return "cpu", host.triple, host
 
 
 def encode(code: HostCode, object_file: bytes) -> bytes:
