@@ -36,7 +36,7 @@ class CudaArrays:
     def __init__(self, dispatcher: Any) -> None:
         self.device = dispatcher.device
         self.l2_bytes = int(dispatcher.facts.l2_bytes)
-        self._arrays: dict[Any, list[Any]] = {}
+        self._arrays: dict[Any, tuple[np.ndarray, list[Any]]] = {}
 
     def sets(self, trial: Trial) -> list[list[Any]]:
         """A list of arrays for each set, in binding order."""
@@ -60,9 +60,9 @@ class CudaArrays:
     def _copies(self, place: int, array: np.ndarray, is_written: bool, count: int) -> list[Any]:
         from pycuda import gpuarray
 
-        # an input is identified by its host array, which lives as long as the workload
+        # an input is identified by its host array, which stays here so that no other gets its id
         identity = (array.shape, array.dtype.str) if is_written else id(array)
-        copies = self._arrays.setdefault((place, is_written, identity), [])
+        _, copies = self._arrays.setdefault((place, is_written, identity), (array, []))
         with self.device:
             while len(copies) < count:
                 copies.append(gpuarray.to_gpu(array))

@@ -15,7 +15,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import MISSING, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,21 +51,19 @@ def device_of(dispatcher: Dispatcher) -> str:
     """A text that is the same for two devices only if the results for one are valid for the other."""
     facts = getattr(dispatcher, "facts", None)
     if facts is not None:
-        return str(facts.key)
+        return f"{facts.key}{_changed(getattr(dispatcher, 'options', None))}"
     host = getattr(dispatcher, "host", None)
     if host is None:
         return str(getattr(dispatcher, "name", type(dispatcher).__name__))
-    return f"cpu {host.name} {getattr(dispatcher, 'workers', 1)} threads"
+    return f"cpu {host.name} {getattr(dispatcher, 'workers', 1)} threads{_changed(host)}"
 
 
-def space_digest(space: Space) -> str:
-    """Equal for spaces of the same configurations in the same order."""
-    return digest_of(
-        [
-            ("factors", "json", json.dumps(space.factors).encode()),
-            ("configurations", "i32", space.rows.astype("<i4").tobytes()),
-        ]
-    ).hex()
+def _changed(options: Any) -> str:
+    """The fields that have another value than by default: code of other options may have another best schedule."""
+    if not is_dataclass(options):
+        return ""
+    own = [(field, getattr(options, field.name)) for field in fields(options)]
+    return "".join(f" {f.name}={v}" for f, v in own if f.default is not MISSING and v != f.default)
 
 
 # --- in a store
