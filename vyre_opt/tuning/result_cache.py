@@ -66,6 +66,16 @@ def _changed(options: Any) -> str:
     return "".join(f" {f.name}={v}" for f, v in own if f.default is not MISSING and v != f.default)
 
 
+def space_digest(space: Space) -> str:
+    """Equal for spaces of the same configurations in the same order."""
+    return digest_of(
+        [
+            ("factors", "json", json.dumps(space.factors).encode()),
+            ("configurations", "i32", space.rows.astype("<i4").tobytes()),
+        ]
+    ).hex()
+
+
 # --- in a store
 
 
