@@ -304,7 +304,8 @@ def test_a_function_that_a_program_of_rows_calls_may_change() -> None:
     text = TEXT.replace("u32[64]", "u32[8, 8]").replace("@y[%i]", "@y[0, %i]").replace("@x[%i]", "@x[0, %i]")
     module = parse(text.replace("workgroup(32)", "workgroup(8)"))
     x = np.arange(64, dtype=np.uint32).reshape(8, 8)
+    cpu = dispatcher("cpu")
     for factor in (2, 3):
-        (y,) = dispatcher("cpu").dispatch(own(module), [x, np.zeros_like(x)], 1, module=module)
+        (y,) = cpu.dispatch(own(module), [x, np.zeros_like(x)], 1, module=module)
         assert y[0].tolist() == (x[0] * factor).tolist()
         swap_functions(module)
