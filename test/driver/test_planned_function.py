@@ -469,3 +469,24 @@ def test_text_with_strides() -> None:
 def test_an_iterator_of_cores() -> None:
     cores = [np.ones((3, 1, 2, 2), np.float32), np.ones((3, 2, 2, 1), np.float32)]
     assert kernels.tt_embedding(iter(cores), [0]).shape == kernels.TTTable(iter(cores))([0]).shape == (1, 4)
+
+
+def test_a_plan_is_for_its_dispatcher() -> None:
+    """Of two that have one name and as many threads, one may take what the other does not; they need have no hash."""
+
+    class Other(CpuDispatcher):
+        __hash__ = None  # type: ignore[assignment]
+
+    seen: list[Any] = []
+
+    def plan(backend: Any, operands: Any) -> Any:
+        seen.append(backend.dispatcher)
+        return numeric_kernels._prefix_scan.plan(backend, operands)
+
+    function = PlannedFunction("prefix_scan", plan, numeric_kernels._prefix_scan.take)
+    targets = [Other(workers=2), Other(workers=2)]
+    x = np.arange(8, dtype=np.uint32)
+    for _ in range(3):
+        for target in targets:
+            assert np.array_equal(function((x,), ("x",), target, None), x.cumsum())
+    assert [id(target) for target in seen] == [id(target) for target in targets]

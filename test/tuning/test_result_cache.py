@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,19 @@ from vyre_opt import (
     import_tuning,
     kernel_workload,
 )
+from vyre_opt.cuda.device import DeviceFacts
+from vyre_opt.cuda.kernels import PtxOptions
+from vyre_opt.lowering.nvptx.targets import gpu
 from vyre_opt.runtime.cache.store import Store
 from vyre_opt.tuning import result_cache
-from vyre_opt.tuning.result_cache import MAX_RESULTS, add_result, learnt_starts, result_for, results_of
+from vyre_opt.tuning.result_cache import (
+    MAX_RESULTS,
+    add_result,
+    device_of,
+    learnt_starts,
+    result_for,
+    results_of,
+)
 from vyre_opt.tuning.shape_class import size_class
 
 F32 = DataType.F32
@@ -105,6 +116,23 @@ def test_places_of_results(
         add_result(store, replace(tuning, shape=str(number)))
     assert [each.shape for each in results_of(store, "bowl")][-1] == "20"
     assert len(results_of(store, "bowl")) == 16
+
+
+def test_a_result_is_of_a_device_with_its_options() -> None:
+    """A change for each option of the code; where none is changed, the text is that of the device alone."""
+    target = gpu("sm_90")
+    facts = DeviceFacts("H", (9, 0), target, (12, 4), (8, 4), 132, 1, 1, 1, 1)
+
+    def gpu_with(**options: Any) -> str:
+        return device_of(SimpleNamespace(facts=facts, options=PtxOptions(**options)))  # type: ignore[arg-type]
+
+    changes: dict[str, Any] = {"bounds": "none", "level": 3, "ptx": (8, 6), "zero_memory": True}
+    assert changes.keys() == {field.name for field in fields(PtxOptions)}
+    assert gpu_with() == facts.key
+    texts = [gpu_with(), *[gpu_with(**{name: value}) for name, value in changes.items()]]
+    texts += [device_of(dispatcher("cpu", workers=w, opt=opt)) for w in (1, 2) for opt in range(4)]
+    assert len(set(texts)) == len(texts)
+    assert device_of(dispatcher("cpu", workers=2, opt=3)).endswith(" 2 threads")
 
 
 def test_a_file_passes_results_on(store: Store, tmp_path: Path) -> None:
