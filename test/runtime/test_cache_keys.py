@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from support.each import each
 
 import vyre_opt
-from vyre_opt import dispatcher, parse
+from vyre_opt import ProgramError, dispatcher, parse
 from vyre_opt.cuda import kernels, ptx_cache
 from vyre_opt.cuda.kernels import PtxOptions
 from vyre_opt.ir.program import AccessMode, Block, Buffer, Func, Module, Op, Param, Program, Spec, Value
@@ -309,3 +310,21 @@ def test_a_function_that_a_program_of_rows_calls_may_change() -> None:
         (y,) = cpu.dispatch(own(module), [x, np.zeros_like(x)], 1, module=module)
         assert y[0].tolist() == (x[0] * factor).tolist()
         swap_functions(module)
+
+
+@pytest.mark.parametrize("target", ["ref", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_a_fault_is_at_the_line_of_the_program_that_ran(target: str) -> None:
+    """Of two programs with the same ops, in one process."""
+    text = """vyre 2
+program @p workgroup(32) {
+  buffer @x : u32[?] read_write binding(0) live_in live_out
+  %i = global_id x
+  store %i, @x[%i]
+}
+"""
+    backend, x = dispatcher(target), np.zeros(4, np.uint32)
+    for lines in (0, 3):
+        program = parse(text.replace("\nprogram", "\n" * lines + "\nprogram"), f"{lines}.vyre").programs["p"]
+        with pytest.raises(ProgramError) as caught:
+            backend.dispatch(program, [x], 1)
+        assert str(caught.value.diagnostic.loc) == f"{lines}.vyre:{5 + lines}:3"

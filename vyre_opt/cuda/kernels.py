@@ -298,8 +298,10 @@ def _key(unit: Unit) -> tuple[Any, ...]:
     """What a loaded kernel is made of: its code, and the places that its faults name, which fingerprints leave out."""
     specs = tuple(sorted((name, repr(value)) for name, value in unit.specs.items()))
     called = called_fingerprints(unit.program, unit.module)
-    funcs = [] if unit.module is None else [unit.module.funcs[name] for name, _ in called]
-    return exact_fingerprint(unit.program), *called, specs, *map(_places, (unit.program, *funcs))
+    items: list[Program | Func] = [unit.program]
+    if unit.module is not None:
+        items += [unit.module.funcs[name] for name, _ in called]
+    return exact_fingerprint(unit.program), *called, specs, *map(_places, items)
 
 
 def _places(item: Program | Func) -> tuple[Any, ...]:
