@@ -206,10 +206,8 @@ CACHE = Target(
 @cache
 def _grammar() -> tuple[Path, bytes, dict[str, Any], Any]:
     """The file of the tables, its key, the tables as JSON values, and in memory."""
-    from blake3 import blake3
-
     text = tables.grammar_text()
-    key = blake3(f"{tables.VERSION}\0{text}".encode()).digest()
+    key = tables.table_key(text)
     encoded = tables.compile_grammar(text)
     return _cache_folder() / f"grammar-{key.hex()}.tables", key, encoded, tables._decode(encoded)
 

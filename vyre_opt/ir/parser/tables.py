@@ -1,7 +1,7 @@
 """LALR(1) tables from grammar/vyre.lark, computed by Lark.
 
 Importing Lark and computing the tables takes longer than parsing a small file, so the result is
-cached in the user's cache folder, in a file named by the hash of VERSION and the grammar and sealed as an
+cached in the user's cache folder, in a file named by the hash of the grammar and of this file, and sealed as an
 entry of the compile cache is.  A cache that is missing, unwritable or damaged costs time, never a wrong answer.
 """
 
@@ -20,7 +20,6 @@ from ...cache_files.entry import MAX_ENTRY_BYTES, pack, unpack
 from ...cache_files.location import cache_folder
 from ...cache_files.secret import open_cache
 
-VERSION = 2  # of the tables' format; a change of `compile_grammar` must raise it
 END = "$END"
 FLAGS = re.ASCII
 """How the regular expressions of the grammar are meant, wherever they are compiled."""
@@ -71,11 +70,17 @@ def grammar_text() -> str:
     return path.read_text(encoding="utf-8")
 
 
+def table_key(text: str) -> bytes:
+    """Of a grammar's tables, and of the code that computes and reads them."""
+    parts = _HERE.read_bytes(), text.encode()
+    return blake3(b"".join(len(part).to_bytes(8, "little") + part for part in parts)).digest()
+
+
 @cache
 def load() -> Tables:
     """The tables, from the cache if they are in it, else computed and put there."""
     text = grammar_text()
-    key = blake3(f"{VERSION}\0{text}".encode()).digest()
+    key = table_key(text)
     name = f"grammar-{key.hex()}.tables"
     try:
         with open_cache(cache_folder()) as (folder, secret):
