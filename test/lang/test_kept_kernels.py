@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import linecache
+import random
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,10 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 from support.each import each
+from support.quick import quick
 
 import vyre_opt as vyre
 from vyre_opt import BadInputs
-from vyre_opt.lang import Kernel, Read, ReadWrite, Write, f32, u32
+from vyre_opt.lang import Kernel, Read, ReadWrite, Write, f32, i32, u32
 from vyre_opt.lang.tunable_call import shape_of
 from vyre_opt.runtime import signatures
 
@@ -215,3 +217,97 @@ def test_a_pipeline_takes_arrays_of_each_length_and_layout() -> None:
             y = np.zeros(len(x), np.uint32)
             doubled(x, y)
             assert np.array_equal(y, 2 * x)
+
+
+def make() -> tuple[Any, Any]:
+    """A program and a pipeline that nobody has called."""
+
+    @vyre.program(workgroup=32)
+    def divide(x: Read[f32], y: ReadWrite[f32], by: f32, n: i32) -> None:
+        i = vyre.global_id(0)
+        if i < len(x) and i < len(y):
+            y[i] = y[i] + x[i] / by + f32(n)
+
+    @vyre.pipeline
+    def twice_divided(x: Read[f32], y: ReadWrite[f32], by: f32, g: u32) -> None:
+        divide[g](x, y, by, 1)
+        divide[vyre.ceil_div(len(y), 32)](x, y, 1.0, 2)
+
+    return divide, twice_divided
+
+
+NUMBERS: list[Any] = [
+    2,
+    True,
+    1.0,
+    -0.0,
+    0.0,
+    np.float32(3),
+    np.int8(-3),
+    np.array(2.0),
+    float("nan"),
+    "a",
+    2**31,
+]
+GRIDS: list[Any] = [
+    1,
+    2,
+    True,
+    1.0,
+    (1,),
+    (1, 1, 1),
+    (1.0, 1),
+    (2, True),
+    np.int64(2),
+    [1, 1],
+    0,
+    -1,
+    "1",
+    None,
+]
+ARRAYS: list[Any] = [
+    lambda a, n: a[:n],
+    lambda a, n: a[: 2 * n : 2],
+    lambda a, n: a[::-1][:n],
+    lambda a, n: a[:n].astype(">f4"),
+    lambda a, n: a[:n].astype(np.float64),
+    lambda a, n: a[:n].view(np.uint32),
+    lambda a, n: a[:n].reshape(1, n),
+    lambda a, n: a[:n].tolist(),
+    lambda a, n: memoryview(a[:n]),  # type: ignore[arg-type]
+    lambda a, n: np.ma.masked_array(a[:n]),
+    lambda a, n: np.lib.stride_tricks.as_strided(a, (n,), (0,)),
+    lambda a, n: np.frombuffer(a[:n].tobytes(), np.float32),
+    lambda a, n: np.frombuffer(bytearray(b"0" + a[:n].tobytes()), np.uint8)[1:].view(np.float32),
+]
+
+
+@pytest.mark.parametrize("seed", quick(range(40), keep=1))
+def test_a_call_is_what_it_would_be_as_the_first(seed: int) -> None:
+    """Results bit by bit, and messages, of one kernel that is called again and again, and of a new one for each call."""
+    rng = random.Random(seed)
+    kept = make()
+    kinds: set[bool] = set()
+
+    def pick(usual: Any, all_of_them: list[Any]) -> Any:
+        return usual if rng.random() < 0.6 else rng.choice(all_of_them)
+
+    for _ in range(60):
+        layouts, counts = [pick(ARRAYS[0], ARRAYS) for _ in "xy"], [rng.choice([4, 8, 33]) for _ in "xy"]
+        overlap = rng.choice([None, None, None, 0, 1, 40])
+        by, number = pick(rng.choice([2.0, 0.0, -0.0]), NUMBERS), pick(rng.choice([1, 2]), NUMBERS)
+        grid, is_pipeline = pick(rng.choice([1, 2]), GRIDS), rng.random() < 0.5
+        found = []
+        for program, pipeline in (kept, make()):
+            x, y = (np.arange(1, 100, dtype=np.float32) for _ in "xy")
+            if overlap is not None:
+                y = x[overlap:]
+            arrays = [layout(a, n) for layout, a, n in zip(layouts, (x, y), counts, strict=True)]
+            try:
+                (pipeline if is_pipeline else program[grid])(*arrays, by, number)
+                found.append([np.asarray(array).tobytes() for array in arrays])
+            except Exception as error:
+                found.append([type(error), str(error)])
+        assert found[0] == found[1]
+        kinds.add(type(found[0][0]) is bytes)
+    assert len(kinds) == 2, "calls of both kinds"
