@@ -167,3 +167,31 @@ def test_a_fault_is_raised() -> None:
     x = np.arange(64, dtype=np.uint32)
     with pytest.raises(ProgramError, match="out of bounds"):
         far.autotune(x, np.zeros_like(x), store=None)
+
+
+def test_a_kept_choice_that_computes_something_else_now_is_not_taken(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The result is found by the code of the default, which has not changed."""
+    rig(monkeypatch, lambda config: 3.0 - config["rows"])
+    mistakes = [0, 0, 0]
+
+    def stepped(rows: int) -> Any:
+        added = mistakes[rows]
+
+        @vyre.program(workgroup=64, grid=1)
+        def step(x: Read[u32], y: Write[u32]) -> None:
+            for k in range(rows):
+                i = vyre.local_id(0) * rows + k
+                if i < len(x):
+                    y[i] = x[i] + added
+
+        return step
+
+    x, y, store = np.arange(64, dtype=np.uint32), np.zeros(64, np.uint32), Store(tmp_path)
+    for mistakes[2], rows, kept in ((0, 2, False), (0, 2, True), (1, 1, False)):
+        tunable = vyre.tunable(rows=(1, 2))(stepped)
+        tuning = tunable.autotune(x, y, store=store, rounds=1)
+        assert (tuning.config, tuning.kept) == ({"rows": rows}, kept)
+        tunable(x, y)
+        assert np.array_equal(y, x)

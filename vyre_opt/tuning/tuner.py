@@ -75,7 +75,7 @@ def autotune(
     results = _store(store)
     kept = result_cache.results_of(results, task.family) if results is not None and reuse else []
     cached = result_cache.result_for(kept, task.shape, task.device)
-    if cached is not None and task.space.find(cached.config) is None:
+    if cached is not None and not task.is_right(cached.config):
         cached = None
     # one that stopped for another reason than its budget would not go further with a larger one
     if (
@@ -162,6 +162,18 @@ class _Task:
     def shape(self) -> str:
         """The class of its sizes."""
         return "" if self.workload is None else self.workload.shape
+
+    def is_right(self, config: Config) -> bool:
+        """Whether a configuration that was kept is legal, and of a call computes what the default does: the family knows the
+        code of the default alone."""
+        pick = self.space.find(config)
+        if pick is None or self.measure is not None or not isinstance(self.workload, Call):
+            return pick is not None
+        bench = self.bench()
+        try:
+            return bool(bench.samples([pick], 1)[0])
+        finally:
+            bench.close()
 
     @property
     def budget(self) -> int:
