@@ -22,7 +22,7 @@ from ..runtime.shapes import argument_shape, array_of
 from .binding import Signature
 from .executable import Executable, Grid, Inputs, output_like, take_argument
 from .pipeline_plan import make_plan
-from .placement import array_backend_of
+from .placement import array_backend_of, target_of
 from .planned_function import remember
 
 __all__ = ["PipelineExecutable", "PipelineRunner"]
@@ -240,7 +240,7 @@ class PipelineExecutable(Executable):
         expands = self.target != "ref"  # ref runs named kernels itself
         with compiling():
             known = {**lengths, **self.extent_params(words)}
-            plan = make_plan(self.module, self.pipeline, known, self.schedules_for, expands)
+            plan = make_plan(self.module, self.pipeline, known, target_of(dispatcher), expands)
         runner = make_runner(plan)
         with self._lock:
             # another thread may have made one meanwhile
