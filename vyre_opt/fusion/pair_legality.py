@@ -227,41 +227,41 @@ def needs_barrier(pair: PairAccesses) -> bool:
 # --- conditions on two launches as a whole, before their accesses
 
 
-def incompatible(a: BoundProgram, b: BoundProgram, grids: tuple[Grid, Grid]) -> Refusal | None:
+def incompatible(a: Program, b: Program, grids: tuple[Grid, Grid]) -> Refusal | None:
     """Why two launches cannot be in one program, whatever buffers they share; None if they can."""
     return _workgroups_differ(a, b) or grids_differ(a, b, *grids) or _specs_differ(a, b) or _grid_wide(a, b)
 
 
-def _workgroups_differ(a: BoundProgram, b: BoundProgram) -> Refusal | None:
-    if a.program.workgroup == b.program.workgroup:
+def _workgroups_differ(a: Program, b: Program) -> Refusal | None:
+    if a.workgroup == b.workgroup:
         return None
-    one, other = ("x".join(map(str, m.program.workgroup)) for m in (a, b))
-    message = f"workgroups differ: @{a.program.name} has {one} invocations, @{b.program.name} {other}"
-    return Refusal("workgroup", message, facts={"workgroups": [a.program.workgroup, b.program.workgroup]})
+    one, other = ("x".join(map(str, m.workgroup)) for m in (a, b))
+    message = f"workgroups differ: @{a.name} has {one} invocations, @{b.name} {other}"
+    return Refusal("workgroup", message, facts={"workgroups": [a.workgroup, b.workgroup]})
 
 
-def grids_differ(a: BoundProgram, b: BoundProgram, first: Grid, second: Grid) -> Refusal | None:
+def grids_differ(a: Program, b: Program, first: Grid, second: Grid) -> Refusal | None:
     """Grids are equal if their numbers, or their expressions over lengths, are."""
     if first == second:
         return None
     shown = [", ".join(map(show_extent, grid)) for grid in (first, second)]
-    message = f"grids differ: @{a.program.name} runs over ({shown[0]}), @{b.program.name} over ({shown[1]})"
+    message = f"grids differ: @{a.name} runs over ({shown[0]}), @{b.name} over ({shown[1]})"
     if any(not isinstance(extent, int) for extent in (*first, *second)):
         message += "; that they are the same is not known"
     return Refusal("grid", message, facts={"grids": shown})
 
 
-def _specs_differ(a: BoundProgram, b: BoundProgram) -> Refusal | None:
-    for name, spec in a.program.specs.items():
-        other = b.program.specs.get(name)
+def _specs_differ(a: Program, b: Program) -> Refusal | None:
+    for name, spec in a.specs.items():
+        other = b.specs.get(name)
         if other is not None and (other.dtype, other.default) != (spec.dtype, spec.default):
-            message = f"@{a.program.name} and @{b.program.name} both have a spec @{name}, not the same"
+            message = f"@{a.name} and @{b.name} both have a spec @{name}, not the same"
             return Refusal("spec", message, facts={"spec": name})
     return None
 
 
-def _grid_wide(a: BoundProgram, b: BoundProgram) -> Refusal | None:
-    for program in (a.program, b.program):
+def _grid_wide(a: Program, b: Program) -> Refusal | None:
+    for program in (a, b):
         if program.cluster is not None:
             message = f"@{program.name} runs in clusters: its workgroups exchange values"
             return Refusal("grid-wide", message, loc=program.loc)
@@ -322,7 +322,7 @@ def _atomics(pair: PairAccesses) -> Refusal | None:
 def prove_pair(module: Module, launches: LaunchPair) -> Verdict:
     """Whether the second launch may follow the first in one program.  `module`: has the functions that both call."""
     a, b = launches.members
-    early = incompatible(a, b, launches.grids) or aliased(a, b) or _shared_buffers_differ(a, b)
+    early = incompatible(a.program, b.program, launches.grids) or aliased(a, b) or _shared_buffers_differ(a, b)
     if early is not None:
         return Verdict(early)
     pair = PairAccesses(launches)
