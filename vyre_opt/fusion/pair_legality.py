@@ -322,7 +322,9 @@ def _atomics(pair: PairAccesses) -> Refusal | None:
 def prove_pair(module: Module, launches: LaunchPair) -> Verdict:
     """Whether the second launch may follow the first in one program.  `module`: has the functions that both call."""
     a, b = launches.members
-    early = incompatible(a.program, b.program, launches.grids) or aliased(a, b) or _shared_buffers_differ(a, b)
+    early = (
+        incompatible(a.program, b.program, launches.grids) or aliased(a, b) or _shared_buffers_differ(a, b)
+    )
     if early is not None:
         return Verdict(early)
     pair = PairAccesses(launches)

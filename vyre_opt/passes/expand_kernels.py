@@ -260,7 +260,9 @@ class _Expander:
             return expand(
                 ExpansionRequest(
                     kernel,
-                    [Buffer(b.name, b.dtype, b.count, None, loc=b.loc) for b in buffers],  # what is in the key
+                    [
+                        Buffer(b.name, b.dtype, b.count, None, loc=b.loc) for b in buffers
+                    ],  # what is in the key
                     row.semantic_params(params),
                     self.target,
                     owns_grid,

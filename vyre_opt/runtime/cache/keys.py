@@ -27,9 +27,7 @@ _PACKAGE = Path(__file__).resolve().parents[2]
 _SOURCES = ("ir", "analysis", "math_functions", "lowering", "runtime/cpu", "cuda")
 
 
-def compile_key(
-    program: Program, module: Module | None, specs: Mapping[str, Any], target: object
-) -> bytes:
+def compile_key(program: Program, module: Module | None, specs: Mapping[str, Any], target: object) -> bytes:
     """32 bytes.  `specs`: encoded (see ir.arith).  `target`: what else the code depends on, as text, numbers, tuples and
     dataclasses, whose `repr` has all of it."""
     return digest_of(
