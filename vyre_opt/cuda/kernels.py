@@ -304,14 +304,17 @@ def _key(unit: Unit) -> tuple[Any, ...]:
     return exact_fingerprint(unit.program), *called, specs, *map(_places, items)
 
 
-def _places(item: Program | Func) -> tuple[Any, ...]:
-    """Where an item, its buffers and its ops stand, and in which texts."""
+def _places(item: Program | Func) -> bytes:
+    """A hash of where an item, its buffers and its ops stand, and in which texts."""
+    from blake3 import blake3
+
     buffers = item.buffers.values() if isinstance(item, Program) else ()
     locs = [part.loc for part in (item, *buffers, *item.walk())]
     sources = list(dict.fromkeys(loc.source for loc in locs if loc is not None))
     numbers = {source: number for number, source in enumerate(sources)}
     texts = [(s.name, s.text, s.first_line, s.first_column, s.spelling) for s in sources]
-    return *texts, *[None if loc is None else (numbers[loc.source], loc.start, loc.end) for loc in locs]
+    places = [None if loc is None else (numbers[loc.source], loc.start, loc.end) for loc in locs]
+    return blake3(repr((texts, places)).encode(errors="surrogatepass")).digest()
 
 
 def unit_of(program: Program, module: Module | None, specs: Mapping[str, Any]) -> Unit:
