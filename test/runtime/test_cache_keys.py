@@ -27,6 +27,7 @@ from vyre_opt.lowering.nvptx.targets import GpuTarget, gpu
 from vyre_opt.runtime.cache import keys
 from vyre_opt.runtime.cpu import object_cache
 from vyre_opt.runtime.cpu.jit import Host
+from vyre_opt.runtime.signatures import signature_of
 
 TEXT = """vyre 2
 
@@ -187,6 +188,40 @@ def test_every_change_of_a_program_is_seen_by_its_snapshot() -> None:
         assert snapshot.holds() == (case[0].split(".")[-1] == "loc")
 
     each([*cases, *STRUCTURE.items()], check, lambda case: case[0])
+
+
+def test_a_change_inside_of_an_attribute_is_seen() -> None:
+    text = "vyre 2 program @p workgroup(64) { buffer @x : f32[64] read binding(0) buffer @y : f32[64] write binding(1) math.softmax(@x, @y) {columns = 32} }"
+    module = parse(text)
+    snapshot = Snapshot(own(module), module)
+    (kernel,) = own(module).body.ops
+    assert snapshot.holds()
+    kernel.attrs["params"]["columns"] = 64
+    assert not snapshot.holds()
+
+
+def test_a_signature_has_all_that_calls_depend_on() -> None:
+    """But for contents, addresses, and strides of what is not contiguous anyway."""
+    plain = np.zeros((4, 8), np.float32)
+    read_only = plain.copy()
+    read_only.flags.writeable = False
+    unaligned = np.frombuffer(bytearray(129), np.uint8)[1:].view(np.float32).reshape(4, 8)
+    others = [
+        plain.astype(np.int32),
+        plain.astype(">f4"),
+        plain.reshape(8, 4),
+        plain.reshape(32),
+        plain.reshape(1, 4, 8),
+        np.zeros((4, 16), np.float32)[:, ::2],
+        read_only,
+        unaligned,
+    ]
+    found = [signature_of(array) for array in (plain, *others)]
+    assert len(set(found)) == len(found)
+    assert signature_of(np.ones((4, 8), np.float32)) == found[0]
+    assert [signature_of(a) for a in (np.ma.masked_array(plain), np.float32(1), [1.0], np.memmap)] == [
+        None
+    ] * 4
 
 
 def test_every_field_of_a_program_is_in_the_key_of_its_code() -> None:
