@@ -20,6 +20,7 @@ from vyre_opt import BadInputs
 from vyre_opt.lang import Kernel, Read, ReadWrite, Write, f32, i32, u32
 from vyre_opt.lang.tunable_call import shape_of
 from vyre_opt.runtime import signatures
+from vyre_opt.runtime.cpu import CpuDispatcher
 
 
 def adder(number: int) -> Kernel:
@@ -70,6 +71,17 @@ def test_a_grid_that_equals_an_earlier_one_is_no_grid_if_it_is_of_another_kind()
     kernel[np.int64(1)](x)
     kernel[[1, 1]](x)
     assert x.tolist() == [4] * 4
+
+
+def test_a_dispatcher_of_a_kernel_need_have_no_hash() -> None:
+    class Other(CpuDispatcher):
+        __hash__ = None  # type: ignore[assignment]
+
+    x = np.zeros(8, np.uint32)
+    for _ in range(2):
+        adder(1).options(target=Other())[1](x)
+        adding.options(target=Other())(x)
+    assert x.tolist() == [2 * 112] * 8
 
 
 @vyre.tunable(by=(2, 0.0), rows=(1, 2))

@@ -156,7 +156,8 @@ class Kernel:
         self._target: str | Dispatcher | None = None
         self._passes: str | None = "default"
         self._original: Kernel | None = None
-        self._calls: dict[Any, InPlaceProgram] = {}
+        self._calls: dict[str, InPlaceProgram] = {}
+        """By the name of a target; "" for the dispatcher that this kernel has, which need have no hash."""
         self._launches: dict[Any, Launch] = {}
 
     def __repr__(self) -> str:
@@ -205,11 +206,12 @@ class Kernel:
         arrays = [args[place] for place in self._array_places]
         words = tuple([encode(args[place]) for place, encode in self._scalars])
         target = self._target if self._target is not None else target_of(arrays)
-        call = self._calls.get(target)
+        name = target if isinstance(target, str) else ""
+        call = self._calls.get(name)
         if call is None:
             from ..driver.in_place import InPlaceProgram  # with NumPy and LLVM, which only a run needs
 
-            call = self._calls.setdefault(target, InPlaceProgram(self._executable(target)))
+            call = self._calls.setdefault(name, InPlaceProgram(self._executable(target)))
         call(arrays, grid, words)
 
     def _executable(self, target: str | Dispatcher) -> ProgramExecutable:

@@ -43,7 +43,7 @@ class PipelineFunction:
         self._target: str | Dispatcher | None = None
         self._passes: str | None = "default"
         self._original: PipelineFunction | None = None
-        self._calls: dict[Any, InPlacePipeline] = {}
+        self._calls: dict[str, InPlacePipeline] = {}  # as those of a `Kernel`
 
     def __repr__(self) -> str:
         return f"<pipeline {self.function.__qualname__}>"
@@ -71,11 +71,12 @@ class PipelineFunction:
         arrays = [args[place] for place in self._array_places]
         words = {name: encode(args[place]) for name, place, encode in self._scalars}
         target = self._target if self._target is not None else target_of(arrays)
-        call = self._calls.get(target)
+        name = target if isinstance(target, str) else ""
+        call = self._calls.get(name)
         if call is None:
             from ..driver.in_place import InPlacePipeline
 
-            call = self._calls.setdefault(target, InPlacePipeline(self.executable(target)))
+            call = self._calls.setdefault(name, InPlacePipeline(self.executable(target)))
         call(arrays, words)
 
     def executable(self, target: str | Dispatcher = "cpu") -> PipelineExecutable:
