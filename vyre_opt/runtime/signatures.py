@@ -81,7 +81,7 @@ SIGNATURES = _Signatures()
 
 def exact(value: Any) -> tuple[Any, ...]:
     """A number or numbers as a key: with the types, since 3.0 and True equal an int, and are refused."""
-    return type(value), *(map(exact, value) if isinstance(value, tuple) else (value,))
+    return (type(value), *map(exact, value)) if isinstance(value, tuple) else (type(value), value)
 
 
 def signature_of(array: Any) -> Hashable:
