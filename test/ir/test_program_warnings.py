@@ -285,3 +285,20 @@ def test_a_buffer_that_a_pipeline_passes() -> None:
         ("launched here", 27),
         ("launched here", 28),
     ]
+
+
+def test_a_constant_of_a_type_that_is_open_is_none_yet() -> None:
+    """Its bits are those of the type that is chosen."""
+    text = """vyre 2
+    program @p workgroup(8) {
+      spec @T : dtype = f64
+      buffer @x : f64[8] read binding(0)
+      buffer @y : @T[8] write binding(1)
+      %g = global_id x
+      %n = len @x
+      %v = cast %n : u32 -> @T
+      store %v, @y[%g] : @T
+    }"""
+    ran = call_opt("-", text=text)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "-> @T" in ran.stdout

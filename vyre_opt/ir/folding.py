@@ -25,9 +25,11 @@ Lane = int | None
 
 
 def fold(op: Op, item: Program | Func) -> Any:
-    """The encoded constant that is the result of `op`, an op of `item`; None if there is none."""
+    """The encoded constant that is the result of `op`, an op of `item`; None if there is none, or its type is open."""
     rule = _RULES.get(op.definition.format)
-    return rule(op, item) if rule is not None else None
+    if rule is None or any(result.type.is_open for result in op.results):
+        return None
+    return rule(op, item)
 
 
 def fold_body(item: Program | Func, on_fold: Callable[[Op], None] = lambda op: None) -> int:
