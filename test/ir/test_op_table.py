@@ -11,7 +11,7 @@ from vyre_opt.ir.formats import FORMATS
 from vyre_opt.ir.ops import OPS, OpDef
 from vyre_opt.ir.types import DataType
 
-EFFECTS = {"read", "write", "atomic", "sync", "wait", "subgroup", "trap", "print", "control"}
+EFFECTS = {"read", "write", "atomic", "sync", "wait", "subgroup", "trap", "fault", "print", "control"}
 
 
 def name(row: OpDef) -> str:

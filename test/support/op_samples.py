@@ -70,6 +70,8 @@ def _build(b: Builder, row: OpDef, choice: str | None) -> None:
         b.subgroup_reduce(x, choice or "")
     elif format.startswith("matrix"):
         _matrix(b, row.name, choice or "")
+    elif format == "check_bounds":
+        b.check_bounds(choice or "", "in", x, 8)
     elif format == "scan":
         b.subgroup_scan(x, choice or "", "max")
     else:

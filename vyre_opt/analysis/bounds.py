@@ -19,7 +19,7 @@ from typing import NamedTuple
 from ..ir import arith
 from ..ir.access_extents import access_extents
 from ..ir.loops import bounds
-from ..ir.program import Block, Buffer, Op, Program, Value
+from ..ir.program import Block, Op, Program, Value
 from .affine import AffineExpr, Symbol, SymbolKind
 from .affine_rules import length, result_form
 from .value_forms import ValueForms
@@ -63,19 +63,25 @@ class BoundsProof:
 
 
 class BoundsProofs:
-    """`proven`: the loads, stores and atomics of a program that are in bounds, each with a proof for each dimension.
+    """`proven`: the loads, stores and atomics of a program that are in bounds, each with a proof for each dimension, and
+    the checks of bounds that hold.
 
     `along`: for those that are in bounds along some dimensions only, which these are.
     `bases`: accesses whose index is a value plus a constant, both at least 0 and without a wrap: these two.
-    Without `proves` nothing is proven, and only `bases` are found.
+    Without `proves` nothing is proven, and only `bases` are found; with `checks_only`, accesses are not looked at.
     `specs`: the values of specialization constants, where they are fixed.
     """
 
     def __init__(
-        self, program: Program, specs: Mapping[str, object] | None = None, proves: bool = True
+        self,
+        program: Program,
+        specs: Mapping[str, object] | None = None,
+        proves: bool = True,
+        checks_only: bool = False,
     ) -> None:
         self.program = program
         self.proves = proves
+        self.checks_only = checks_only
         self.forms = ValueForms(program, specs)
         self.proven: dict[Op, tuple[BoundsProof, ...]] = {}
         self.along: dict[Op, tuple[bool, ...]] = {}
@@ -101,7 +107,10 @@ class BoundsProofs:
                 self._while(op)
             elif op.regions:
                 self._block(op.regions[0])
-            elif "buffer" in op.attrs and op.operands:
+            elif op.name == "check_bounds":
+                if self.proves:
+                    self._prove_check(op)
+            elif "buffer" in op.attrs and op.operands and not self.checks_only:
                 if op.attrs.get("in_bounds"):  # see lowering/common/row_major.py
                     self.proven[op] = ()
                 elif self.proves:
@@ -220,29 +229,51 @@ class BoundsProofs:
         """The proof that an access is in bounds along a dimension; None if there is none."""
         buffer = self.program.buffers[op.attrs["buffer"]]
         width = access_extents(op, buffer)[dimension]
-        index = op.indices[dimension]
+        return self._proof_below(op.indices[dimension], self._counts(buffer.name, dimension), width)
+
+    def _counts(self, buffer: str, dimension: int | None) -> list[AffineExpr]:
+        """Expressions of a buffer's extent: `len` modulo 2^bits is at most the count, so a proof by either is enough."""
+        extent = self.program.buffers[buffer].extent(dimension)
+        if extent is not None:
+            return [AffineExpr(extent)]
+        return [length(self.program, buffer, bits, dimension) for bits in (32, 64)]
+
+    def _prove_check(self, op: Op) -> None:
+        """Record the proof that the index of a check_bounds is below its length."""
+        index, limit = op.operands
+        last, length = index.owner, limit.owner
+        counts = [self.forms.expr(limit)]
+        if isinstance(length, Op) and length.name == "len":
+            counts += self._counts(length.attrs["buffer"], length.attrs.get("dimension"))
+        width = 1
+        if (
+            isinstance(last, Op) and last.name == "add_sat"
+        ):  # the last element of a vector, which does not wrap
+            more = self.forms.expr(last.operands[1])
+            if more.is_const:
+                index, width = last.operands[0], more.const + 1
+        proof = self._proof_below(index, counts, width)
+        if proof is not None:
+            self.proven[op] = (proof,)
+
+    def _proof_below(self, index: Value, counts: Sequence[AffineExpr], width: int) -> BoundsProof | None:
+        """The proof that `width` elements from an index on are below a count, of which there are several expressions."""
         derived, no_wrap = self._expr_with_facts(index, MAX_DEPTH)
-        proof = self._proof_of(derived, no_wrap, buffer, dimension, width)
+        proof = self._proof_of(derived, no_wrap, counts, width)
         plain = self.forms.expr(index)
         if proof is None and plain != derived:
             # a comparison of the index itself is a fact about the plain expression: `%i + 1 < n`
-            proof = self._proof_of(plain, (), buffer, dimension, width)
+            proof = self._proof_of(plain, (), counts, width)
         return proof
 
     def _proof_of(
-        self, expr: AffineExpr, no_wrap: Sum, buffer: Buffer, dimension: int, width: int
+        self, expr: AffineExpr, no_wrap: Sum, counts: Sequence[AffineExpr], width: int
     ) -> BoundsProof | None:
         facts = self.facts[-MAX_FACTS:]
         facts = [*facts, *self._implied_facts([expr, *(fact.expr for fact in facts)])]
         low = self._sum_for(expr, facts)
         if low is None:
             return None
-        extent = buffer.extent(dimension)
-        if extent is not None:
-            counts = [AffineExpr(extent)]
-        else:
-            # `len` modulo 2^bits is at most the count, so a proof by either is enough
-            counts = [length(self.program, buffer.name, bits, dimension) for bits in (32, 64)]
         highs = (self._sum_for(count - AffineExpr(width) - expr, facts) for count in counts)
         high = next((high for high in highs if high is not None), None)
         return BoundsProof(expr, low, high, no_wrap) if high is not None else None
@@ -271,7 +302,7 @@ class BoundsProofs:
             self.bases[op] = base, expr.const
 
     def _implied_facts(self, exprs: list[AffineExpr]) -> list[Fact]:
-        """Facts about the atoms of `exprs` that are results of min, max, rem, div, shr and `and`.
+        """Facts about the atoms of `exprs` that are results of min, max, sub_sat, rem, div, shr and `and`.
 
         Transitively: atoms of these facts have facts too.
         """
@@ -344,6 +375,13 @@ def _quotient(q: AffineExpr, a: AffineExpr, b: AffineExpr) -> list[AffineExpr]:
     return [a - q.scaled(b.const), q.scaled(b.const) + AffineExpr(b.const - 1) - a]
 
 
+def _saturated_difference(d: AffineExpr, a: AffineExpr, b: AffineExpr) -> list[AffineExpr]:
+    """a - b <= d <= a for an a and a b that are not negative."""
+    if a.range()[0] < 0 or b.range()[0] < 0:
+        return []
+    return [a - d, d - a + b]
+
+
 def _shifted(q: AffineExpr, a: AffineExpr, b: AffineExpr) -> list[AffineExpr]:
     return _quotient(q, a, AffineExpr(1 << b.const)) if b.is_const else []
 
@@ -352,6 +390,7 @@ _PROPERTIES: dict[str, Callable[..., list[AffineExpr]]] = {
     "min": lambda m, a, b: [a - m, b - m],
     "max": lambda m, a, b: [m - a, m - b],
     "and": lambda m, a, b: [x - m for x in (a, b) if x.range()[0] >= 0],
+    "sub_sat": _saturated_difference,
     "rem": _remainder,
     "div": _quotient,
     "shr": _shifted,

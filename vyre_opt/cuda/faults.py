@@ -18,7 +18,15 @@ import numpy as np
 
 from ..lowering.nvptx.abi import FILLED_BYTES, RECORD_BYTES, EntryPoint, Fault, read_record
 from ..runtime.dispatcher import BadInputs, ProgramError
-from ..runtime.faults import asserted, bad_step, out_of_bounds, outside_of_shape, signed, trapped
+from ..runtime.faults import (
+    asserted,
+    bad_step,
+    out_of_bounds,
+    out_of_checked_bounds,
+    outside_of_shape,
+    signed,
+    trapped,
+)
 from .driver import translated_errors
 
 if TYPE_CHECKING:
@@ -181,6 +189,8 @@ def program_error(kernel: EntryPoint, fault: Fault) -> ProgramError:
         return asserted(program, op, invocation)
     if site.kind == "step":
         return bad_step(program, op, signed(fault.index), invocation)
+    if op.name == "check_bounds":
+        return out_of_checked_bounds(program, op, fault.index, fault.length, invocation)
     # indices of signed types were sign-extended to 64 bits
     index = signed(fault.index) if op.index.type.is_signed else fault.index
     return out_of_bounds(program, op, (index,), site.width, (fault.length,), invocation)

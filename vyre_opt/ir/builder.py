@@ -207,6 +207,11 @@ class Builder(OpMethods):
         """Stop the dispatch with a message unless a bool holds."""
         self.emit(OPS["assert"], (self.as_value(condition, DataType.BOOL),), (), {"message": message})
 
+    def check_bounds(self, access: str, buffer: str, index: Value, length: Operand) -> None:
+        """End in the fault of an access (load, store, ...) of a buffer unless its index is below the length."""
+        attrs = {"access": access, "of": buffer}
+        self.emit(OPS["check_bounds"], (index, self.as_value(length, index.type)), (), attrs)
+
     def debug_print(self, format: str, *values: Value) -> None:
         """Print a line; see `vyre_opt.ir.print_format`."""
         self.emit(OPS["debug_print"], values, (), {"format": format})

@@ -20,6 +20,7 @@
     matrix_load   NAME<layout> @b[%r, %c] : M    matrix_store   NAME<layout> %m, @b[%r, %c] : M
     matrix_mul_add   NAME %a, %b, %c : M
     assert     assert %p, "message"              trap       trap "message"
+    check_bounds   check_bounds<load> @b[%i], %n : T
     debug_print   debug_print "format" %a, ...
     for, while, if, region, call, yield, condition: control flow, see the grammar
 
@@ -1098,6 +1099,25 @@ def _print_assert(p: Printer, op: Op) -> str:
     return f"assert {p.uses(op.operands)}, {quote(op.attrs['message'])}"
 
 
+def _parse_check_bounds(row: OpDef, tail: Tail) -> Parsed:
+    if tail.access is None or tail.access[0] != "atomic" or (len(tail.operands), tail.access[3]) != (2, 1):
+        raise Malformed("is written check_bounds<load> @buffer[%index], %length : u32")
+    _need_type(tail.operands[0], tail.dtype)
+    return tuple(tail.operands), (), {**_parse_words(row, tail), "of": tail.access[2]}
+
+
+def _check_check_bounds(checker: BodyChecker, op: Op) -> Problem:
+    dtype = op.operands[0].type
+    if dtype not in (DataType.U32, DataType.U64):
+        return op.operands[0], f"compares indices and lengths of u32 or u64, not {dtype}"
+    return _check_trap(checker, op) or _mismatch(op.operands, dtype)
+
+
+def _print_check_bounds(p: Printer, op: Op) -> str:
+    index, length = op.operands
+    return f"{_print_words(op)} @{op.attrs['of']}[{p.uses((index,))}], {p.uses((length,))} : {index.type}"
+
+
 def _check_debug_print(checker: BodyChecker, op: Op) -> Problem:
     if isinstance(checker.owner, Func):
         return "not in a function"
@@ -1237,6 +1257,8 @@ FORMATS: dict[str, OpFormat] = {row.name: row for row in (
              has_type=False, needs_names=False, constants="result..."),
     OpFormat("trap", 0, 0, 0, _check_trap, _print_trap, 'trap "message"', has_type=False),
     OpFormat("assert", 1, 0, 0, _check_assert, _print_assert, 'assert %p, "message"', has_type=False, constants="bool"),
+    OpFormat("check_bounds", 2, 0, 0, _check_check_bounds, _print_check_bounds, "{name}<load> @b[%i], %c : {type}",
+             _parse_check_bounds, constants="T T"),
     OpFormat("debug_print", None, 0, 0, _check_debug_print, _print_debug_print, 'debug_print "i=%u" %i',
              has_type=False, constants="-..."),
     # its buffers and parameters differ by row, and so does its example

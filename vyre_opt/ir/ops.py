@@ -30,6 +30,8 @@ COMBINERS = ("add", "mul", "min", "max", "and", "or", "xor")
 FASTMATH = ("contract", "reassoc", "nnan", "ninf", "nsz", "arcp", "afn")
 SUBGROUP_SIZE = 32
 LAYOUTS = ("row_major", "column_major")
+CHECKED_ACCESSES = ("load", "store", "matrix_load", "matrix_store")
+"""The accesses that a check_bounds may be of."""
 SCHEDULE = "schedule_"
 
 B = TypeVar("B")
@@ -114,7 +116,8 @@ class OpDef:
     """A row of the table.
 
     `types`: what T may be: int, float, num (either), bits (int or bool), any.
-    `effects`: of read, write, atomic, sync, wait, subgroup, trap, print, control; none means pure.
+    `effects`: of read, write, atomic, sync, wait, subgroup, trap, fault, print, control; none means pure.  `fault`: it may
+    end in one, as an access may, and no access, barrier or trap is kept on one side of it.
     `ulp`: the error bound of a mathematical function, in units in the last place of the result, at every float type.
     `since`: the first version of the format that has it.
     `expansion`: of another package's op or kernel, the function that builds what it means (see plugin_ops.py).
@@ -337,6 +340,8 @@ _row("call", "call", "Calls a function of the module.", attrs=(Attr("callee", "s
 _row("trap", "trap", "Stops the dispatch with a message.", effects="trap", attrs=(Attr("message", "string"),))
 _row("assert", "assert", "Stops the dispatch with a message unless p holds.", effects="trap",
      attrs=(Attr("message", "string"),), since=2)
+_row("check_bounds", "check_bounds", "The fault of an access that a pass took out of a buffer: ends in it unless the index is below the length.",
+     "int", "fault", attrs=(Attr("access", "word", CHECKED_ACCESSES), Attr("of", "symbol")), since=2)
 _row("debug_print", "debug_print", "Prints a line; each operand in the place of its directive.", effects="print",
      attrs=(Attr("format", "string"),), since=2)
 _row("yield", "yield", "Ends a block and gives its values.", effects="control", is_terminator=True)

@@ -171,6 +171,10 @@ def _assert(f: FunctionCode, op: Op, run: RunBlock) -> None:
     f.code.call(HelperKey("assert"), [(f.get(op.operands[0]), "i1")], attributes=_message(op))
 
 
+def _check_bounds(f: FunctionCode, op: Op, run: RunBlock) -> None:
+    """Nothing: MLIR leaves open what an access out of bounds does."""
+
+
 CONTROL_OPS: dict[str, Callable[[FunctionCode, Op, RunBlock], None]] = {
     "if": _if,
     "region": _region,
@@ -179,4 +183,5 @@ CONTROL_OPS: dict[str, Callable[[FunctionCode, Op, RunBlock], None]] = {
     "call": _call,
     "trap": _trap,
     "assert": _assert,
+    "check_bounds": _check_bounds,
 }

@@ -18,6 +18,7 @@ __all__ = [
     "fault",
     "invocation_name",
     "out_of_bounds",
+    "out_of_checked_bounds",
     "outside_of_shape",
     "place_in",
     "signed",
@@ -86,6 +87,17 @@ def out_of_bounds(
     lengths = ", ".join(spelling_at(op.loc).extent(name, dimension) for dimension in dimensions)
     message = f"{op.name} out of bounds of @{name}: {place}, by {invocation}"
     help = f"guard the access with a comparison against {lengths}"
+    return fault("bounds", program, op, message, help=help)
+
+
+def out_of_checked_bounds(
+    program: Program, op: Op, index: int, length: int | None, invocation: str
+) -> ProgramError:
+    """The error of a check_bounds, in the words of the access that it is of; it names the last element of a vector."""
+    name = op.attrs["of"]
+    place = place_in((signed(index),), (length,))
+    message = f"{op.attrs['access']} out of bounds of @{name}: {place}, by {invocation}"
+    help = f"guard the access with a comparison against {spelling_at(op.loc).extent(name, None)}"
     return fault("bounds", program, op, message, help=help)
 
 

@@ -65,6 +65,7 @@ def control() -> Iterator[OpProgram]:
     b.barrier("subgroup")
     b.barrier("workgroup")
     b.assert_(b.lt(index, LANES), "a lane beyond the workgroup")
+    b.check_bounds("load", "elsewhere", index, b.len("t"))
     with b.region("swap") as swap:
         swap.yield_(b.load("t", b.sub(b.const(LANES - 1), index)))
     with b.if_(b.lt(a, swap.result)) as branch:

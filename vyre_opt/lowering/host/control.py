@@ -8,11 +8,12 @@ turns into registers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ...ir import arith
 from ...ir.loops import bounds, inits
 from ...ir.program import Op, Value
+from ...ir.types import DataType
 from ..common import conversions, elementwise
 from ..common.lane_shape import SCALAR, LaneShape, carrier
 from .function_builder import ALL, FLAGS, WIDE
@@ -200,14 +201,7 @@ class TripCounter:
         (step_value,) = emitter.get(step, shape)
         zero = shape.integer(self.kind, 0)
         stuck = elementwise.compare(w, shape, "le", self.dtype, step_value, zero)
-
-        def step_in(lane: str) -> str:
-            number = step_value
-            if shape is WIDE:
-                number = w.emit(f"extractelement {WIDE.of(self.kind)} {step_value}, i64 {lane}")
-            return conversions.to_word(w, self.dtype, number)
-
-        _fault_where(emitter, self.op, shape, stuck, step_in)
+        _fault_where(emitter, self.op, shape, stuck, (step_value,), self.dtype)
 
 
 def for_(emitter: SubgroupEmitter, op: Op) -> None:
@@ -290,15 +284,32 @@ def assert_(emitter: SubgroupEmitter, op: Op) -> None:
     else:
         shape, holds, always = WIDE, emitter.lane(condition), ALL
     fails = emitter.w.emit(f"xor {shape.of('i1')} {holds}, {always}")
-    _fault_where(emitter, op, shape, fails, lambda lane: "0")
+    _fault_where(emitter, op, shape, fails)
+
+
+def check_bounds(emitter: SubgroupEmitter, op: Op) -> None:
+    if op in emitter.facts.proven:
+        return
+    dtype = op.operands[0].type
+    if all(map(emitter.facts.is_uniform, op.operands)):
+        shape, (index, length) = SCALAR, [emitter.scalar(value) for value in op.operands]
+    else:
+        shape, (index, length) = WIDE, [emitter.lane(value) for value in op.operands]
+    outside = elementwise.compare(emitter.w, shape, "ge", dtype, index, length)
+    _fault_where(emitter, op, shape, outside, (index, length), dtype)
 
 
 def _fault_where(
-    emitter: SubgroupEmitter, op: Op, shape: LaneShape, fails: str, index: Callable[[str], str]
+    emitter: SubgroupEmitter,
+    op: Op,
+    shape: LaneShape,
+    fails: str,
+    recorded: Sequence[str] = (),
+    dtype: DataType = DataType.U32,
 ) -> None:
     """Fault at `op` in the first active lane where the i1 `fails`, of a shape, is true.
 
-    `index`: writes the word to record for a lane (i64).
+    `recorded`: integers of a type, of the shape, which the record gets for that lane.
     """
     w, builder = emitter.w, emitter.builder
     if shape is SCALAR:
@@ -310,7 +321,11 @@ def _fault_where(
     w.branch_if(fails, failing, passing)
     w.start(failing)
     lane = builder.first_lane(bits)
-    builder.fault(op, lane, index(lane))
+    kind = WIDE.type(dtype)
+    own = [
+        part if shape is SCALAR else w.emit(f"extractelement {kind} {part}, i64 {lane}") for part in recorded
+    ]
+    builder.fault(op, lane, *(conversions.to_word(w, dtype, part) for part in own))
     w.start(passing)
 
 
@@ -328,6 +343,7 @@ CONTROL_OPS = {
     "while": while_,
     "trap": trap,
     "assert": assert_,
+    "check_bounds": check_bounds,
     "barrier": subgroup_barrier,
     "copy_wait": copy_wait,
 }

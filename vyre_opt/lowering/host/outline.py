@@ -51,7 +51,9 @@ def weigh_ops(ops: Sequence[Op], proven: Container[Op], registers: Mapping[Value
     """
     weights: dict[Op, int] = {}
     for op in reversed(ops):
-        checked = op.name == "assert" or ("buffer" in op.attrs and op.operands and op not in proven)
+        checked = op.name in ("assert", "check_bounds") or (
+            "buffer" in op.attrs and op.operands and op not in proven
+        )
         inside = sum(weights[inner] for block in op.regions for inner in block.ops)
         weights[op] = (CHECKED if checked else 0) + _own_weight(op, registers) + inside
     return weights

@@ -86,7 +86,11 @@ def _group(emitter: FunctionEmitter, block: Block, start: int) -> tuple[list[Op]
     late = set(block.ops[start].results)
     """Values that come out of loads, and what is computed from them."""
     for op in block.ops[start + 1 :]:
-        if op.regions or op.definition.is_terminator or (op.definition.effects and op.name != "load"):
+        if (
+            op.regions
+            or op.definition.is_terminator
+            or (op.definition.effects - {"fault"} and op.name != "load")
+        ):
             break
         is_late = op.name == "load" or any(value in late for value in op.operands)
         if op.name == "load" and _needs_check(emitter, op):

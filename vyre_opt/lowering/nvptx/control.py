@@ -176,6 +176,17 @@ def _assert(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
     emitter.fault_if(fails, op, "assert", "0", "0")
 
 
+def _check_bounds(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
+    """Nothing where accesses are not checked, or clamped: to the tile, then."""
+    if emitter.context.bounds != "trap" or op in emitter.context.proven:
+        return
+    w, index = emitter.w, op.operands[0]
+    kind, words = SCALAR.type(index.type), [emitter.scalar(value) for value in op.operands]
+    outside = w.emit(f"icmp uge {kind} {words[0]}, {words[1]}")
+    place, end = (conversions.to_word(w, index.type, word) for word in words)
+    emitter.fault_if(outside, op, "bounds", place, end)
+
+
 CONTROL_OPS: dict[str, Callable[[FunctionEmitter, Op, RunBlock], None]] = {
     "if": _if,
     "region": _region,
@@ -184,4 +195,5 @@ CONTROL_OPS: dict[str, Callable[[FunctionEmitter, Op, RunBlock], None]] = {
     "call": call,
     "trap": _trap,
     "assert": _assert,
+    "check_bounds": _check_bounds,
 }

@@ -252,7 +252,8 @@ def _faults(program: Program, funcs: Mapping[str, Func], bounds: str, proofs: Bo
     checks = bounds == "trap"
     for block in (program.body, *(func.body for func in funcs.values())):
         for op in block.walk():
-            is_unproven = "buffer" in op.attrs and bool(op.operands) and op not in proofs.proven
+            is_checked = "fault" in op.definition.effects or ("buffer" in op.attrs and bool(op.operands))
+            is_unproven = is_checked and op not in proofs.proven
             is_unsure_step = op.name == "for" and not has_positive_step(op, proofs.forms)
             if "trap" in op.definition.effects or (checks and (is_unproven or is_unsure_step)):
                 yield op

@@ -12,6 +12,7 @@ from ..faults import (
     bad_step,
     invocation_name,
     out_of_bounds,
+    out_of_checked_bounds,
     outside_of_shape,
     signed,
     trapped,
@@ -39,6 +40,8 @@ def error_of(
         return trapped(program, op, invocation)
     if op.name == "assert":
         return asserted(program, op, invocation)
+    if op.name == "check_bounds":
+        return out_of_checked_bounds(program, op, indices[0], indices[1], invocation)
     index = indices[0]
     if op.name == "for":
         return bad_step(program, op, signed(index), invocation)

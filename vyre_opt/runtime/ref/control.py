@@ -10,7 +10,7 @@ from ...ir import arith
 from ...ir.loops import bounds, inits
 from ...ir.program import Block, Op, Value
 from ..dispatcher import BackendError
-from ..faults import asserted, bad_step, trapped
+from ..faults import asserted, bad_step, out_of_checked_bounds, trapped
 from .frame import Frame
 from .machine import Machine
 from .registers import constant_register, register_type
@@ -74,6 +74,15 @@ def assert_(machine: Machine, frame: Frame, op: Op) -> None:
     holds = frame.get(op.operands[0])
     if not holds.all():
         raise asserted(machine.program, op, machine.invocation_at(frame, int(np.argmin(holds))))
+
+
+def check_bounds(machine: Machine, frame: Frame, op: Op) -> None:
+    index, length = (frame.get(value) for value in op.operands)
+    outside = index >= length
+    if outside.any():
+        lane = int(np.argmax(outside))
+        place, end = (int(values[lane % len(values)]) for values in (index, length))
+        raise out_of_checked_bounds(machine.program, op, place, end, machine.invocation_at(frame, lane))
 
 
 def debug_print(machine: Machine, frame: Frame, op: Op) -> None:

@@ -52,6 +52,7 @@ _BY_NAME: dict[str, Handler] = {
     "call": control.call,
     "trap": control.trap,
     "assert": control.assert_,
+    "check_bounds": control.check_bounds,
     "debug_print": control.debug_print,
 }
 
