@@ -225,8 +225,8 @@ MUTANTS = (
     Mutant(
         "the halo begins one invocation too late",
         "vyre_opt/fusion/halo_plan.py",
-        "first = -((high - min(needed)) // stride)",
-        "first = 1 - ((high - min(needed)) // stride)",
+        "min(-((high - min(needed)) // stride), 0)",
+        "1 - ((high - min(needed)) // stride)",
         f"{LAUNCH_FUSION}::test_kind",
     ),
     Mutant(

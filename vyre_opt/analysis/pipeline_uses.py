@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from ..ir.grids import MAX_DEPTH, MAX_REPEATED_DEPTH, Extent, GridCall, fold, length_key, lengths_of
 from ..ir.pipeline import HostRead, Launch, Pipeline, Repeat
 from ..ir.program import AccessMode, Buffer, Module, Program
+from .equal_lengths import length_numbers
 
 __all__ = ["PipelineUses", "is_host_visible"]
 
@@ -25,6 +26,7 @@ class PipelineUses:
         self.counts: dict[Pipeline, Counter[str]] = {}
         self.host: dict[Pipeline, set[str]] = {}
         self.grids: dict[Pipeline, dict[str, list[Launch]]] = {}
+        self._numbers: dict[Pipeline, dict[str, tuple[int, ...]]] = {}
         for pipeline in module.pipelines.values():
             self._walk(pipeline)
 
@@ -45,6 +47,12 @@ class PipelineUses:
                 for name in {name for extent in stage.grid for name in lengths_of(extent)}:
                     grids[name].append(stage)
         self.host[pipeline], self.grids[pipeline] = host, grids
+
+    def length_numbers(self, pipeline: Pipeline) -> dict[str, tuple[int, ...]]:
+        """See `equal_lengths.length_numbers`; also of buffers that have been removed since."""
+        if pipeline not in self._numbers:
+            self._numbers[pipeline] = length_numbers(pipeline)
+        return self._numbers[pipeline]
 
     def is_own_scratch(self, program: Program, buffer: Buffer) -> bool:
         """Whether pipelines launch a program, and pass for a buffer what neither the host nor another stage uses."""

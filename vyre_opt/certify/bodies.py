@@ -111,6 +111,7 @@ class BodyMatch:
     firsts: dict[Value, Value] = field(default_factory=dict)
     own: dict[tuple[int, str], str] = field(default_factory=dict)
     identities: list[Obligation] = field(default_factory=list)
+    checks: list[Op] = field(default_factory=list)
     number: int = 0
     run_as: Value | None = None
 
@@ -153,21 +154,53 @@ class BodyMatch:
 
     def _ops(self, before: Sequence[Op], after: Sequence[Op], at: int) -> int:
         """`before`, at `after[at]` and what follows.  Returns where that ends."""
+        outer, self.checks = self.checks, []
+        accesses: list[Op] = []
         for op in before:
             at = self.pure(after, at)
             if op in self.special:
                 at = self.special[op](self, op, after, at)
+            elif op.name == "check_bounds":
+                self._same_check(op)
             elif op.definition.is_pure or (op.name == "load" and not self._is_next(op, after, at)):
                 self._computed(op)
             else:
                 at = self._same(op, after, at)
-        return self.pure(after, at)
+            if "buffer" in op.attrs and op.operands:
+                accesses.append(op)
+        at = self.pure(after, at)
+        self._match_checks(accesses)
+        self.checks = outer
+        return at
 
     def pure(self, ops: Sequence[Op], at: int) -> int:
-        while at < len(ops) and ops[at].definition.is_pure:
-            self._learn(ops[at])
+        """Past pure ops, and checks that an access is in bounds."""
+        while at < len(ops) and (ops[at].definition.is_pure or ops[at].name == "check_bounds"):
+            if ops[at].definition.is_pure:
+                self._learn(ops[at])
+            else:
+                self.checks.append(ops[at])
             at += 1
         return at
+
+    def _same_check(self, op: Op) -> None:
+        """A check that was there before; nothing depends on where it stands between accesses."""
+        same = next((check for check in self.checks if self._difference(op, check) is None), None)
+        if same is None:
+            raise Mismatch("this check is not there any more", op)
+        self.checks.remove(same)
+
+    def _match_checks(self, accesses: Sequence[Op]) -> None:
+        """Checks that a pass has added are of the indices of accesses in their block, so that they never fire where
+        these are in bounds."""
+        indices = {index for op in accesses for index in self.after(op.indices)}
+        for check in self.checks:
+            value = check.operands[0]
+            while self.first([value])[0] not in indices:
+                owner = value.owner
+                if not isinstance(owner, Op) or owner.name not in ("cast", "add_sat"):
+                    raise Mismatch("this check is of no index of the accesses in its block", check)
+                value = owner.operands[0]
 
     def _is_next(self, load: Op, ops: Sequence[Op], at: int) -> bool:
         """Whether a load of a launch is the next op.  If not it may be one of before, of what nothing writes."""

@@ -16,10 +16,15 @@ __all__ = ["in_bounds", "shown_at", "unguarded"]
 
 
 def in_bounds(program: Program, proven: Iterable[Op]) -> Iterator[Obligation]:
-    """For each access among `proven`: whenever a lane makes it, its elements are in the buffer.  Here and below
-    specialization constants have their defaults, with which the program is compiled."""
+    """For each access among `proven`: whenever a lane makes it, its elements are in the buffer; and each check of bounds
+    among them holds.  Here and below specialization constants have their defaults, with which the program is compiled."""
     nesting = Nesting(program)
     wanted = set(proven)
+    for op in (op for op in nesting.ops if op.name == "check_bounds" and op in wanted):
+        point = Point.any(nesting, _group(program), "lane")
+        index, length = (point.integer(value).term for value in op.operands)
+        what, shown = f"this check of @{op.attrs['of']} holds", shown_at(point, index=index, length=length)
+        yield Obligation(what, [op], [point], [point.reaches(op)], index < length, shown)
     for access in accesses_of(nesting):
         if access.op not in wanted:
             continue

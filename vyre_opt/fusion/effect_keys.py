@@ -180,7 +180,8 @@ class _Keys:
         for number, result in enumerate(op.results):
             # what is read at one place is one value: what may write between is not looked at
             self.values[result] = hash((access, () if op.name == "load" else values, number))
-        if op.definition.effects == {"read"}:
+        # a check of bounds is none where accesses are in bounds, as is supposed
+        if op.definition.effects in ({"read"}, {"fault"}):
             return
         place = hash((access, path))
         key = hash((place, values))

@@ -223,8 +223,10 @@ def _needed_tile(
         needed += bounds_read
     # id i writes elements stride * i + [low, high]; both ids are counted from the workgroup's first
     low, high = min(offsets), max(offsets)
-    first = -((high - min(needed)) // stride)  # the least id that may write the first element needed
-    last = (max(needed) - low) // stride  # the largest one that may write the last
+    # from the least id that may write the first element needed to the largest one that may write the last; and the
+    # workgroup's own, as an id that nobody needs may be the one at fault
+    first = min(-((high - min(needed)) // stride), 0)
+    last = max((max(needed) - low) // stride, lanes - 1)
     invocations = grid[0] * lanes
     count = last - first + 1
     if count < 1 or invocations + max(-first, 0) + max(last, 0) >= 1 << 32:

@@ -76,6 +76,12 @@ class Emitter:
             return value
         return self.op("cast", f"{value.name}_{dtype}", value, dtype=dtype)
 
+    def length(self, buffer: str, dimension: int | None, dtype: DataType) -> Value:
+        attrs = {"buffer": buffer} if dimension is None else {"buffer": buffer, "dimension": dimension}
+        new_op = Op(OPS["len"], (), (Value(f"{buffer}_length", dtype),), attrs, (), self.loc)
+        self.ops.append(new_op)
+        return new_op.result
+
     def identity(self, kind: str, name: str, axis: str = "x") -> Value:
         new_op = Op(OPS[kind], (), (Value(name, DataType.U32),), {"axis": axis}, (), self.loc)
         self.ops.append(new_op)

@@ -22,6 +22,7 @@ from ..ir.ops import OPS
 from ..ir.program import AccessMode, Block, Buffer, Dim3, Op, Program
 from ..ir.rewrite import clone
 from .bound_program import BoundProgram
+from .bounds_checks import add_checks
 from .halo_recompute import HaloTile, rebase, recompute
 
 __all__ = ["JoinPlan", "barrier", "fresh_name", "join", "joined_name"]
@@ -170,12 +171,31 @@ def _body(
             op.attrs = {**op.attrs, "buffer": names[op.attrs["buffer"]]}
             if op.name == "len":
                 op.attrs = _length(op.attrs, equal)
+    _check_bounds(ops, member, program, tiles)
     for tile in tiles.values():
         if tile.producer == number:  # first: `rebase` adds workgroup ids, which must stay the real ones
             ops = recompute(ops, tile, member.program)
         if tile.buffer in member.buffers:
             ops = rebase(ops, tile)
     return ops
+
+
+def _check_bounds(
+    ops: list[Op], member: BoundProgram, program: Program, tiles: Mapping[str, HaloTile]
+) -> None:
+    """Keep the faults of what a member accesses out of bounds of buffers that become tiles."""
+    own = [tile for tile in tiles.values() if tile.buffer in member.buffers]
+    if not own:
+        return
+    body = Block((), ops)
+    buffers = program.buffers | {
+        tile.buffer: replace(program.buffers[tile.buffer], shape=(tile.length,)) for tile in own
+    }
+    around = replace(member.program, grid=program.grid, buffers=buffers, body=body)
+    moved = {tile.buffer for tile in own}
+    accesses = {op for op in body.walk() if op.operands and op.attrs.get("buffer") in moved}
+    add_checks(around, accesses)
+    ops[:] = body.ops
 
 
 def _length(attrs: dict[str, Any], equal: Mapping[str, str]) -> dict[str, Any]:

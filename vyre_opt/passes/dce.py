@@ -2,15 +2,22 @@
 
 Marking goes from the ops with effects to their operands; a sweep removes what is not
 marked.  Values that a loop carries only for their own sake are never marked, so they go
-too.  A load counts as free of effects: an index out of bounds is an error of the program,
-not a result.  A `while` stays, since it may not end.
+too.  A load whose value nobody uses goes with its fault.  All other faults stay: a store that is
+not proven in bounds leaves a check of its index, a `for` stays whose step may be below 1, and so
+does a `while`, since it may not end.
 """
 
 from __future__ import annotations
 
+from collections.abc import Container
+
+from ..analysis.launched_lengths import LaunchedLengths
 from ..analysis.pipeline_uses import PipelineUses
+from ..analysis.value_forms import ValueForms
+from ..fusion.bounds_checks import add_checks
+from ..ir.loops import bounds
 from ..ir.program import AccessMode, Block, Buffer, Func, Module, Op, Program, Value
-from ..ir.rewrite import keep_results
+from ..ir.rewrite import constant_value, keep_results
 from .manager import PassContext
 from .registry import Pass, register
 
@@ -24,9 +31,14 @@ class Dce(Pass):
     def run(self, module: Module, ctx: PassContext) -> bool:
         changed = 0
         uses = PipelineUses(module)
+        faulting = _faulting_functions(module)
         for item in ctx.items(module):
-            marks = _Marks(item)
-            marks.spread()
+            marks = _marked(item, faulting)
+            if isinstance(item, Program) and marks.unread:
+                dead = {op for stores in marks.unread.values() for op in stores}
+                if checks := add_checks(item, dead, LaunchedLengths(item, uses)):
+                    marks = _marked(item, faulting)
+                ctx.count("checks of bounds", checks)
             sweep = _Sweep(marks.live, ctx)
             sweep.block(item.body)
             ctx.count("ops removed", sweep.ops)
@@ -43,6 +55,32 @@ class Dce(Pass):
                     stores=len(stores),
                 )
         return changed > 0
+
+
+def _faulting_functions(module: Module) -> set[str]:
+    """Functions that may end in a fault: one with a `for` whose step may be below 1, and who calls it."""
+    callers: dict[str, list[str]] = {}
+    faulting: set[str] = set()
+    pending: list[str] = []
+    for func in module.funcs.values():
+        marks = _Marks(func, ())
+        for op in func.body.walk():
+            if op.name == "call":
+                callers.setdefault(op.attrs["callee"], []).append(func.name)
+            elif marks.may_fault(op):
+                pending.append(func.name)
+    while pending:
+        name = pending.pop()
+        if name not in faulting:
+            faulting.add(name)
+            pending += callers.get(name, ())
+    return faulting
+
+
+def _marked(item: Program | Func, faulting: Container[str]) -> _Marks:
+    marks = _Marks(item, faulting)
+    marks.spread()
+    return marks
 
 
 def _is_unobservable(buffer: Buffer) -> bool:
@@ -69,8 +107,12 @@ def _drop_buffers(program: Program, named: set[str], uses: PipelineUses, ctx: Pa
 class _Marks:
     """`live` holds what must stay: ops, and the results of structured ops."""
 
-    def __init__(self, item: Program | Func) -> None:
+    def __init__(self, item: Program | Func, faulting: Container[str]) -> None:
+        """`faulting`: functions that may end in a fault."""
         buffers = item.buffers.values() if isinstance(item, Program) else ()
+        self.item = item
+        self.faulting = faulting
+        self.forms: ValueForms | None = None
         self.unread: dict[str, list[Op]] = {}
         """Buffer -> its stores, which stay only if a load from it does."""
         self.hidden = {b.name for b in buffers if _is_unobservable(b)}
@@ -92,7 +134,7 @@ class _Marks:
             effects = op.definition.effects
             if op.name == "store" and op.attrs["buffer"] in self.hidden:
                 self.unread.setdefault(op.attrs["buffer"], []).append(op)
-            elif op.name == "while" or not effects <= {"read", "subgroup", "control"}:
+            elif op.name == "while" or not effects <= {"read", "subgroup", "control"} or self.may_fault(op):
                 self.pending.append(op)
             for inner in op.regions:
                 self.parents[inner] = op
@@ -103,6 +145,19 @@ class _Marks:
                 self.collect(inner, op)
             if op.regions:
                 self.indices.update((result, i) for i, result in enumerate(op.results))
+
+    def may_fault(self, op: Op) -> bool:
+        """Whether it is a `for` whose step may be below 1, or calls a function that has one."""
+        if op.name == "call":
+            return op.attrs["callee"] in self.faulting
+        step = bounds(op)[2] if op.name == "for" else 1
+        if isinstance(step, int):
+            return False
+        number = constant_value(step)
+        if number is None and isinstance(self.item, Program):
+            self.forms = self.forms or ValueForms(self.item)
+            number = self.forms.range(step)[0]
+        return number is None or number < 1
 
     def spread(self) -> None:
         while self.pending:

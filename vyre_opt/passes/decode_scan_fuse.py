@@ -4,7 +4,8 @@ A transient `read_write` buffer need not be in storage if every read is covered 
 same workgroup's earlier writes (see analysis/locality): each workgroup has a tile of its
 own.  The tile is the range of elements that one workgroup accesses, so a hand-off of any
 size fits if a workgroup's share does.  Indices are rebased to the tile, and elements whose
-values are proven to fit get a narrower type.
+values are proven to fit get a narrower type.  A store that is not proven to be in bounds of the
+storage leaves a check of its index there.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ from typing import Any
 
 from ..analysis.effects import summarize
 from ..analysis.footprint import Footprints
+from ..analysis.launched_lengths import LaunchedLengths, Length
 from ..analysis.locality import TileProof, prove_local, stores_overlap
 from ..analysis.narrowing import narrow_element
 from ..analysis.pipeline_uses import PipelineUses, is_host_visible
 from ..analysis.refusal import Refusal
+from ..fusion.bounds_checks import add_checks
+from ..fusion.join import fresh_name
 from ..fusion.result_check import check_tiles, refuse_result
 from ..fusion.workgroup_memory import DEFAULT_BUDGET, workgroup_budget
 from ..fusion.workgroup_tile import promote_to_tile
@@ -254,8 +258,10 @@ def _promote(
 ) -> bool:
     """Make tiles of buffers, and drop them from the launches; False if the result is not kept."""
     bound = program.bound_buffers
-    places = sorted((bound.index(d.buffer) for d in promoted if d.buffer in bound), reverse=True)
     ops, buffers = clone(program.body.ops, {}), {name: replace(b) for name, b in program.buffers.items()}
+    checks, staying = _add_checks(program, promoted, uses)
+    gone = [d.buffer for d in promoted if d.buffer.name not in staying]
+    places = sorted((bound.index(buffer) for buffer in gone if buffer in bound), reverse=True)
     tiles = [(d.buffer, d.local, d.dtype or d.buffer.dtype, d.count) for d in promoted]
     promote_to_tile(program, tiles, footprints)
     refusal = check_tiles(program, [d.buffer.name for d in promoted])
@@ -266,7 +272,43 @@ def _promote(
         return False
     for place in places:
         uses.drop(program, place)
+    ctx.count("checks of bounds", checks)
     return True
+
+
+def _add_checks(
+    program: Program, promoted: Sequence[Decision], uses: PipelineUses
+) -> tuple[int, dict[str, Buffer]]:
+    """Keep the faults of accesses that are out of bounds of the storage.  Returns the number of checks.
+
+    A store has written what a load reads, so it has met the fault before, if equal indices are equal as integers: if they
+    have one type.  Where nothing else is as long as a buffer, its storage stays for its length, and nothing accesses it: these, by the
+    buffers' names, are returned too.
+    """
+    lengths = LaunchedLengths(program, uses)
+    accesses: set[Op] = set()
+    for proof in (d.local for d in promoted if d.local is not None):
+        has_one_type = len({access.op.index.type for access in proof.accesses}) == 1
+        accesses |= {access.op for access in proof.accesses if access.is_write or not has_one_type}
+    stays: dict[str, Buffer] = {}
+
+    def length(buffer: Buffer, dimension: int) -> Length:
+        source = lengths(buffer, dimension)
+        if source != (buffer.name, None):
+            return source
+        if buffer.name not in stays:
+            name = fresh_name(f"{buffer.name}_storage", program.buffers)
+            stays[buffer.name] = program.buffers[name] = replace(buffer, name=name, binding=None)
+        return stays[buffer.name].name, None
+
+    checks = add_checks(program, accesses, length)
+    asked = {op.attrs["buffer"] for op in program.walk() if op.name == "len"}
+    for name, storage in list(stays.items()):
+        if storage.name in asked:
+            storage.binding = program.buffers[name].binding
+        else:  # what it was for is proven
+            del program.buffers[storage.name], stays[name]
+    return checks, stays
 
 
 def _remark(ctx: PassContext, program: Program, decision: Decision) -> None:

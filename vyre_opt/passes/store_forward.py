@@ -8,15 +8,17 @@ where their constants do.  Any other write to the buffer may hit any element.  A
 barrier or an ordered atomic lets the writes of other invocations in, so only
 read-only buffers are known across it; without one, such a write would be a race.
 What is known stays within a block: not into a loop or an `if`, nor past one that writes.
+A store that goes leaves a check of its index, unless it is proven in bounds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from ..analysis.effects import Effects, effects_of, summarize
+from ..fusion.bounds_checks import add_checks
 from ..fusion.result_check import check_stores, refuse_result
 from ..ir.program import AccessMode, Block, Module, Op, Program, Value
 from ..ir.rewrite import clone, constant_value, every_op
@@ -40,6 +42,9 @@ class StoreForward(Pass):
             ops = list(every_op(program.body))
             forwarder = _Forwarder(program, ctx)
             forwarder.walk_block(program.body)
+            if forwarder.removed:
+                ctx.count("checks of bounds", add_checks(program, forwarder.removed))
+                _remove(program.body, forwarder.removed)
             refusal = check_stores(before, ops, program) if forwarder.stores else None
             if refusal is not None:
                 refuse_result(ctx, [program.name], refusal, program.loc)
@@ -131,7 +136,8 @@ class _Forwarder(Walker):
         """Buffer -> the elements whose values are known at this place of the block."""
         self.unread: dict[str, _Elements[Op]] = {}
         """Buffer -> the elements stored in this block that nothing has read since."""
-        self.overwritten: set[Op] = set()
+        self.removed: set[Op] = set()
+        """Stores that go; they stand in their blocks until what is left of them is known, checks of their indices."""
         self.loads = 0
         self.stores = 0
 
@@ -140,7 +146,7 @@ class _Forwarder(Walker):
         self.known, self.unread = {}, {}
         out: list[Op] = []
         self.walk_ops(block.ops, out)
-        block.ops = [op for op in out if op not in self.overwritten] if self.overwritten else out
+        block.ops = out
         self.known, self.unread = outer
 
     def visit(self, op: Op, out: list[Op]) -> None:
@@ -152,8 +158,7 @@ class _Forwarder(Walker):
             if self.forward(op):
                 return
         elif op.name == "store":
-            if self.is_redundant(op):
-                return
+            self.store(op)
         else:
             self.forget(effects_of(op))
         out.append(op)
@@ -194,21 +199,22 @@ class _Forwarder(Walker):
             elements.put(place, _Known(op.result, op))
         return False
 
-    def is_redundant(self, op: Op) -> bool:
-        """Whether a store changes nothing; otherwise an unread store that it overwrites is removed."""
+    def store(self, op: Op) -> None:
+        """Remove a store if it changes nothing; otherwise an unread store that it overwrites."""
         value = op.operands[0]
         buffer, place = op.attrs["buffer"], self.place(op.indices, value)
         elements = self.known.setdefault(buffer, _Elements())
         known = elements.get(place)
         if known is not None and known.value is value:
             self.stores += 1
+            self.removed.add(op)
             message = f"this store is removed: @{buffer} already holds this value here"
             self.remark(message, op, "forward", source=known.source)
-            return True
+            return
         pending = self.unread.setdefault(buffer, _Elements())
         earlier = pending.get(place)
         if earlier is not None:
-            self.overwritten.add(earlier)
+            self.removed.add(earlier)
             self.stores += 1
             message = f"this store is removed: @{buffer} is overwritten before anything reads it"
             self.remark(message, earlier, "overwrite", by=op)
@@ -216,7 +222,6 @@ class _Forwarder(Walker):
         pending.put(place, op)
         elements.touch(place)
         elements.put(place, _Known(value, op))
-        return False
 
     def remark(self, message: str, op: Op, claim: str, **others: Op) -> None:
         """Remark that an access goes, with the numbers of the ops that are the reason."""
@@ -271,6 +276,14 @@ class _Forwarder(Walker):
 
     def is_as_uniform(self, value: Value, loaded: Value) -> bool:
         return self.facts is None or self.facts.level(value) <= self.facts.level(loaded)
+
+
+def _remove(block: Block, gone: Collection[Op]) -> None:
+    if any(op in gone for op in block.ops):
+        block.ops = [op for op in block.ops if op not in gone]
+    for op in block.ops:
+        for inner in op.regions:
+            _remove(inner, gone)
 
 
 def _has_nested_sync(program: Program, by_op: dict[Op, Effects]) -> bool:

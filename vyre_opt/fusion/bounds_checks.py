@@ -1,0 +1,102 @@
+"""Checks that keep the fault of accesses which a pass takes out of their buffers.
+
+    store %v, @mid[%i]       ->       check_bounds<store> @mid[%i], %n : u32
+                                      store %v, @mid[%i_tile]                    in a tile, or no longer there
+
+An access that is proven in bounds needs none, nor does one behind another of the same element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from ..analysis.bounds import BoundsProofs
+from ..analysis.launched_lengths import Length
+from ..ir.access_extents import access_extents
+from ..ir.ops import OPS
+from ..ir.program import Block, Buffer, Op, Program
+from ..ir.types import DataType
+from .halo_recompute import Emitter
+
+__all__ = ["LengthOf", "add_checks", "own_length"]
+
+LengthOf = Callable[[Buffer, int], Length]
+"""What is the extent of a buffer of open size along a dimension."""
+
+
+def own_length(buffer: Buffer, dimension: int) -> Length:
+    return buffer.name, dimension if buffer.dimensions > 1 else None
+
+
+def add_checks(program: Program, accesses: Collection[Op], length_of: LengthOf = own_length) -> int:
+    """Put a check before each of some accesses, for each dimension along which it may be out of bounds.
+
+    The accesses are still those of the buffers.  Returns the number of checks.
+    """
+    if not accesses:
+        return 0
+    added = _Checks(program, accesses, length_of)
+    added.block(program.body, {})
+    proven = BoundsProofs(program, checks_only=True).proven
+    gone = {op for check, ops in added.ops.items() if check in proven for op in ops}
+    if gone:
+        for block in added.blocks:
+            block.ops = [op for op in block.ops if op not in gone]
+    return len(added.ops.keys() - gone)
+
+
+class _Checks:
+    """`ops`: each check with the ops that it needs, itself included.  `blocks`: those with checks."""
+
+    def __init__(self, program: Program, accesses: Collection[Op], length_of: LengthOf) -> None:
+        self.program = program
+        self.accesses = accesses
+        self.length_of = length_of
+        self.ops: dict[Op, list[Op]] = {}
+        self.blocks: list[Block] = []
+        lengths = (op for op in program.walk() if op.name == "len" and op.result.type is DataType.U32)
+        self.narrow = {(op.attrs["buffer"], op.attrs.get("dimension")) for op in lengths}
+        """Lengths that the program takes as u32: whoever launches it sees to it that they fit."""
+
+    def block(self, block: Block, outer: Mapping[object, bool]) -> None:
+        known = dict(outer)
+        ops: list[Op] = []
+        for op in block.ops:
+            for inner in op.regions:
+                self.block(inner, known)
+            if "buffer" in op.attrs and op.operands:
+                self.access(op, ops, known)
+            ops.append(op)
+        if len(ops) > len(block.ops):
+            block.ops = ops
+            self.blocks.append(block)
+
+    def access(self, op: Op, ops: list[Op], known: dict[object, bool]) -> None:
+        buffer = self.program.buffers[op.attrs["buffer"]]
+        is_checked = op in self.accesses
+        for dimension, width in enumerate(access_extents(op, buffer)):
+            place = buffer.name, dimension, op.indices[dimension], width
+            if is_checked and place not in known:
+                self.check(op, buffer, dimension, width, ops)
+            # a load may vanish, and its fault with it
+            if is_checked or "write" in op.definition.effects:
+                known[place] = True
+
+    def check(self, op: Op, buffer: Buffer, dimension: int, width: int, ops: list[Op]) -> None:
+        own: list[Op] = []
+        emit = Emitter(own, op.loc)
+        index, extent = op.indices[dimension], buffer.shape[dimension]
+        source = self.length_of(buffer, dimension) if extent is None else extent
+        is_narrow = source < 1 << 32 if isinstance(source, int) else source in self.narrow
+        fits = (index.type.bits or 0) <= 32 and not index.type.is_signed
+        dtype = DataType.U32 if is_narrow and fits else DataType.U64
+        last = emit.cast(index, dtype)
+        if width > 1:
+            last = emit.op("add_sat", f"{index.name}_last", last, emit.const(width - 1, dtype))
+        length = emit.const(source, dtype) if isinstance(source, int) else emit.length(*source, dtype)
+        access = "store" if op.name == "copy_async" else op.name
+        own.append(
+            Op(OPS["check_bounds"], (last, length), (), {"access": access, "of": buffer.name}, (), op.loc)
+        )
+        ops += own
+        self.ops[own[-1]] = own
