@@ -130,30 +130,31 @@ def compare_faults(
         text = print_program(module)
         inputs = any_inputs(text, seed)
         before = _run(module, "ref", inputs, "")
-        outcome = (
-            before.kind
-            if isinstance(before, ProgramError)
-            else "clean"
-            if isinstance(before, Observation)
-            else "refused"
-        )
-        total.outcomes[outcome] += 1
-        if outcome not in ("clean", "bounds"):
-            continue
-        after = _run(module, target, inputs, passes)
+        total.outcomes[_kind(before)] += 1
         if isinstance(before, Observation):
+            after = _run(module, target, inputs, passes)
             what = difference(before, after) if isinstance(after, Observation) else f"faults anew: {after}"
-        elif isinstance(after, Observation) and _is_unused(module, before, inputs, after):
+        elif isinstance(before, ProgramError) and before.kind == "bounds":
+            after = _run(module, target, inputs, passes)
             what = ""
-            total.unused += 1
-        elif not isinstance(after, ProgramError) or after.kind != "bounds":
-            what = f"{before}\nis after the passes {after if isinstance(after, Exception) else 'no fault'}"
+            if isinstance(after, Observation) and _is_unused(module, before, inputs, after):
+                total.unused += 1
+            elif isinstance(after, ProgramError) and after.kind == "bounds":
+                total.elsewhere += _place(before) != _place(after)
+            else:
+                shown = "no fault" if isinstance(after, Observation) else after
+                what = f"{before}\nis after the passes {shown}"
         else:
-            what = ""
-            total.elsewhere += _place(before) != _place(after)
+            continue
         if what:
             total.failures.append((seed, what, text))
     return total
+
+
+def _kind(outcome: Observation | DispatchError) -> str:
+    if isinstance(outcome, Observation):
+        return "clean"
+    return outcome.kind if isinstance(outcome, ProgramError) else "refused"
 
 
 def _is_unused(module: Module, error: ProgramError, inputs: Arrays, left: Observation) -> bool:
