@@ -172,7 +172,11 @@ def _assert(f: FunctionCode, op: Op, run: RunBlock) -> None:
 
 
 def _check_bounds(f: FunctionCode, op: Op, run: RunBlock) -> None:
-    """Nothing: MLIR leaves open what an access out of bounds does."""
+    """A call of a helper that does nothing: MLIR leaves open what an access out of bounds does."""
+    dtype = op.operands[0].type
+    key = HelperKey("check_bounds", (op.attrs["access"],), (dtype,))
+    operands = [(f.get(value), mlir_type(dtype)) for value in op.operands]
+    f.code.call(key, operands, attributes=attributes([("vyre.of", quoted(op.attrs["of"]))]))
 
 
 CONTROL_OPS: dict[str, Callable[[FunctionCode, Op, RunBlock], None]] = {

@@ -295,6 +295,8 @@ def _helper(r: Reader, op: Any, callee: Callee) -> None:
     attrs: dict[str, Any] = {a.name: w for a, w in zip(_words(key.name), key.words, strict=False)}
     if key.name in ("assert", "trap"):
         attrs["message"] = text_attribute(op, "vyre.message") or "an assert of an MLIR kernel"
+    if key.name == "check_bounds":
+        attrs["of"] = text_attribute(op, "vyre.of") or "memory"
     attrs |= fastmath(op)
     if types.result is None:
         r.add(key.name, operands, attrs=attrs)

@@ -1,4 +1,4 @@
-"""Bodies of helpers for loops whose counter has 64 bits, and for asserts.
+"""Bodies of helpers for loops whose counter has 64 bits, and for asserts and checks.
 
 scf.for compares signed numbers and its counter may wrap, so such a loop counts its rounds instead:
 
@@ -12,7 +12,7 @@ from ...ir.types import DataType
 from ..code import Code
 from ..helper_key import HelperKey
 
-__all__ = ["assert_", "counter", "trip_count"]
+__all__ = ["assert_", "check_bounds", "counter", "trip_count"]
 
 MOST_ROUNDS = (1 << 63) - 1
 
@@ -44,6 +44,10 @@ def assert_(code: Code, key: HelperKey, args: list[str]) -> None:
     code.open(f"scf.if {fails}")
     code.line('"llvm.intr.trap"() : () -> ()')
     code.close()
+
+
+def check_bounds(code: Code, key: HelperKey, args: list[str]) -> None:
+    """Does nothing, as no access is checked."""
 
 
 COUNTERS = (DataType.I64, DataType.U64)

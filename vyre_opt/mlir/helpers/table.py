@@ -50,6 +50,7 @@ def signature(key: HelperKey) -> Signature:
         "ballot": Signature((BOOL,), U32),
         "barrier": Signature((), None),
         "assert": Signature((BOOL,), None),
+        "check_bounds": Signature(types * 2, None),
         "movemask": Signature(types, mask_type(types[0]) if types else None),
         "permute": Signature(types, types[-1] if types else None),
         "convert": Signature(types[:1], types[-1] if types else None),
@@ -82,6 +83,7 @@ _BODIES: dict[str, Body] = {
     "trip_count": control.trip_count,
     "counter": control.counter,
     "assert": control.assert_,
+    "check_bounds": control.check_bounds,
     **{name: atomics.atomic for name, row in OPS.items() if row.format == "atomic"},
 }
 
