@@ -1,57 +1,91 @@
 """The lengths of a program's buffers as the pipelines that launch it say them.
 
-buffer @x : f32[?] read                program @p: buffer @a, @b, @c : f32[?]
-buffer @m : f32[len(@x)]
-launch @p grid(...) (@x, @m, @y)       the length of @b is that of @a in this launch, and has to be in all
+buffer @x : f32[?] read                      program @p: buffer @a, @b, @c : f32[?]
+buffer @m : f32[div(len(@x), 2)]
+launch @p grid(...) (@x, @m, @y)             the length of @b is half that of @a in this launch, and has to be in all
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from ..ir.grids import Extent, GridCall, bounds
+from ..ir.pipeline import Launch, Pipeline
 from ..ir.program import Buffer, Program
 from .pipeline_uses import PipelineUses
 
-__all__ = ["LaunchedLengths", "Length"]
+__all__ = ["LaunchedLengths", "own_length"]
 
-Length = tuple[str, int | None] | int
-"""A buffer and its dimension, None of the only one; or a number."""
+MAX_NUMBER = 1 << 48
+"""Below what 64 bits hold, for lengths beyond those that `bounds` supposes."""
+
+
+def own_length(buffer: Buffer, dimension: int) -> GridCall:
+    """`len` of a buffer along a dimension."""
+    return GridCall("len", (buffer.name, dimension) if buffer.dimensions > 1 else (buffer.name,))
 
 
 class LaunchedLengths:
-    """The length of a buffer that is the program's own in all pipelines, as what may stay without the buffer."""
+    """The length of a buffer that is the program's own in all pipelines, as what stays without the buffer."""
 
     def __init__(self, program: Program, uses: PipelineUses) -> None:
         self.program = program
         self.uses = uses
 
-    def __call__(self, buffer: Buffer, dimension: int) -> Length:
-        """What is as long as a buffer along a dimension: a number, or a buffer and its dimension (see `len`).
-
-        That is the buffer itself unless there is one that the host or another launch sees: such a buffer stays.
-        """
-        own = buffer.name, dimension if buffer.dimensions > 1 else None
+    def __call__(self, buffer: Buffer, dimension: int) -> Extent:
+        """What is as long as a buffer along a dimension: an expression of the lengths of buffers that the host or another
+        launch sees, and that so stay; `len` of the buffer itself where there is none."""
+        own = own_length(buffer, dimension)
         if buffer.binding is None or not self.uses.is_own_scratch(self.program, buffer):
             return own
-        extents = self._extents(buffer, dimension)
-        if isinstance(extents[0], int) and len(set(extents)) == 1:
-            return extents[0]
-        numbers = self._numbers(buffer, dimension)
-        for other in self.program.bound_buffers:
-            for place in range(0 if other.is_transient else other.dimensions):
-                if self._numbers(other, place) == numbers:
-                    return other.name, place if other.dimensions > 1 else None
-        return own
-
-    def _extents(self, buffer: Buffer, dimension: int) -> list[int | None]:
-        """The extent that each pipeline declares, None where it is open."""
         place = self.program.bound_buffers.index(buffer)
         launches = self.uses.launches[self.program.name]
-        return [pipeline.buffers[launch.buffers[place]].shape[dimension] for pipeline, launch in launches]
-
-    def _numbers(self, buffer: Buffer, dimension: int) -> list[int]:
-        """In each launch the number of the length, see `equal_lengths`."""
-        place = self.program.bound_buffers.index(buffer)
-        launches = self.uses.launches[self.program.name]
-        return [
-            self.uses.length_numbers(pipeline)[launch.buffers[place]][dimension]
+        extents = {
+            self._in_program(pipeline, launch, launch.buffers[place], dimension)
             for pipeline, launch in launches
-        ]
+        }
+        extent = extents.pop()
+        return own if extents or extent is None or not _is_computable(extent) else extent
+
+    def _in_program(self, pipeline: Pipeline, launch: Launch, name: str, dimension: int) -> Extent | None:
+        """The length of a pipeline's buffer by those of buffers of the program; None if they do not say it."""
+        numbers = self.uses.length_numbers(pipeline)
+        for formal, actual in zip(self.program.bound_buffers, launch.buffers, strict=True):
+            for place in range(0 if formal.is_transient else formal.dimensions):
+                if numbers[actual][place] == numbers[name][dimension]:
+                    return own_length(formal, place) if formal.shape[place] is None else formal.shape[place]
+        buffer = pipeline.buffers.get(name)
+        size = buffer.sizes[dimension] if buffer is not None and buffer.sizes else None
+        if size is None:
+            return buffer.shape[dimension] if buffer is not None else None
+        return self._expression(pipeline, launch, size)
+
+    def _expression(self, pipeline: Pipeline, launch: Launch, extent: Extent) -> Extent | None:
+        if isinstance(extent, int) or extent.name == "param":
+            return extent if isinstance(extent, int) else None
+        if extent.name == "len":
+            name, *dimension = map(str, extent.args)
+            return self._in_program(pipeline, launch, name, int(dimension[0]) if dimension else 0)
+        args = [self._expression(pipeline, launch, arg) for arg in extent.args if not isinstance(arg, str)]
+        known = [arg for arg in args if arg is not None]
+        return GridCall(extent.name, tuple(known)) if len(known) == len(args) else None
+
+
+def _is_computable(extent: Extent) -> bool:
+    """Whether integers of 64 bits give the value: none is too large, and none that is divided is negative."""
+    return all(
+        limits is not None
+        and max(map(abs, limits)) < MAX_NUMBER
+        and (limits[0] >= 0 or (part is not extent and not is_divided))
+        for part, is_divided in _parts(extent, False)
+        for limits in [bounds(part)]
+    )
+
+
+def _parts(extent: Extent, is_divided: bool) -> Iterator[tuple[Extent, bool]]:
+    """An expression and all in it, and whether each is an operand of a division."""
+    yield extent, is_divided
+    if isinstance(extent, GridCall) and extent.name != "len":
+        for arg in extent.args:
+            if not isinstance(arg, str):
+                yield from _parts(arg, extent.name in ("div", "ceil_div"))

@@ -11,21 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from ..analysis.bounds import BoundsProofs
-from ..analysis.launched_lengths import Length
+from ..analysis.launched_lengths import own_length
 from ..ir.access_extents import access_extents
+from ..ir.grids import Extent
 from ..ir.ops import OPS
-from ..ir.program import Block, Buffer, Op, Program
+from ..ir.program import Block, Buffer, Op, Program, Value
 from ..ir.types import DataType
 from .halo_recompute import Emitter
 
-__all__ = ["LengthOf", "add_checks", "own_length"]
+__all__ = ["LengthOf", "add_checks"]
 
-LengthOf = Callable[[Buffer, int], Length]
+LengthOf = Callable[[Buffer, int], Extent]
 """What is the extent of a buffer of open size along a dimension."""
-
-
-def own_length(buffer: Buffer, dimension: int) -> Length:
-    return buffer.name, dimension if buffer.dimensions > 1 else None
 
 
 def add_checks(program: Program, accesses: Collection[Op], length_of: LengthOf = own_length) -> int:
@@ -55,7 +52,9 @@ class _Checks:
         self.ops: dict[Op, list[Op]] = {}
         self.blocks: list[Block] = []
         lengths = (op for op in program.walk() if op.name == "len" and op.result.type is DataType.U32)
-        self.narrow = {(op.attrs["buffer"], op.attrs.get("dimension")) for op in lengths}
+        self.narrow = {
+            own_length(program.buffers[op.attrs["buffer"]], op.attrs.get("dimension", 0)) for op in lengths
+        }
         """Lengths that the program takes as u32: whoever launches it sees to it that they fit."""
 
     def block(self, block: Block, outer: Mapping[object, bool]) -> None:
@@ -93,10 +92,27 @@ class _Checks:
         last = emit.cast(index, dtype)
         if width > 1:
             last = emit.op("add_sat", f"{index.name}_last", last, emit.const(width - 1, dtype))
-        length = emit.const(source, dtype) if isinstance(source, int) else emit.length(*source, dtype)
+        length = _emitted(source, dtype, emit)
         access = "store" if op.name == "copy_async" else op.name
         own.append(
             Op(OPS["check_bounds"], (last, length), (), {"access": access, "of": buffer.name}, (), op.loc)
         )
         ops += own
         self.ops[own[-1]] = own
+
+
+def _emitted(extent: Extent, dtype: DataType, emit: Emitter) -> Value:
+    """A length as a value; of an expression, no part of which is too large for 64 bits."""
+    if isinstance(extent, int):
+        return emit.const(extent, dtype)
+    if extent.name == "len":
+        name, *dimension = extent.args
+        length_type = dtype if dtype is DataType.U32 else DataType.U64
+        length = emit.length(str(name), int(str(dimension[0])) if dimension else None, length_type)
+        return emit.cast(length, dtype)
+    x, y = (_emitted(arg, DataType.I64, emit) for arg in extent.args if not isinstance(arg, str))
+    if extent.name == "ceil_div":
+        less = emit.op("sub", "less", y, emit.const(1, DataType.I64))
+        x = emit.op("add", "more", x, less)
+    kind = "div" if extent.name == "ceil_div" else extent.name
+    return emit.cast(emit.op(kind, "length", x, y), dtype)

@@ -17,7 +17,7 @@ from typing import Any
 
 from ..analysis.effects import summarize
 from ..analysis.footprint import Footprints
-from ..analysis.launched_lengths import LaunchedLengths, Length
+from ..analysis.launched_lengths import LaunchedLengths, own_length
 from ..analysis.locality import TileProof, prove_local, stores_overlap
 from ..analysis.narrowing import narrow_element
 from ..analysis.pipeline_uses import PipelineUses, is_host_visible
@@ -27,6 +27,7 @@ from ..fusion.join import fresh_name
 from ..fusion.result_check import check_tiles, refuse_result
 from ..fusion.workgroup_memory import DEFAULT_BUDGET, workgroup_budget
 from ..fusion.workgroup_tile import promote_to_tile
+from ..ir.grids import Extent
 from ..ir.ops import BEYOND_WORKGROUP
 from ..ir.program import AccessMode, Buffer, Module, Op, Program
 from ..ir.rewrite import clone
@@ -292,14 +293,14 @@ def _add_checks(
         accesses |= {access.op for access in proof.accesses if access.is_write or not has_one_type}
     stays: dict[str, Buffer] = {}
 
-    def length(buffer: Buffer, dimension: int) -> Length:
+    def length(buffer: Buffer, dimension: int) -> Extent:
         source = lengths(buffer, dimension)
-        if source != (buffer.name, None):
+        if source != own_length(buffer, dimension):
             return source
         if buffer.name not in stays:
             name = fresh_name(f"{buffer.name}_storage", program.buffers)
             stays[buffer.name] = program.buffers[name] = replace(buffer, name=name, binding=None)
-        return stays[buffer.name].name, None
+        return own_length(stays[buffer.name], dimension)
 
     checks = add_checks(program, accesses, length)
     asked = {op.attrs["buffer"] for op in program.walk() if op.name == "len"}
