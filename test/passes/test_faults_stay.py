@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from support.certifying import decisions_of
 from support.each import each
 from support.planted_faults import compare_faults
 
@@ -199,6 +200,52 @@ def check(case: Faulty) -> None:
 
 def test_faults_stay() -> None:
     each(FAULTS, check, lambda case: case.name)
+
+
+def test_checks_are_certified() -> None:
+    """They leave no decision open; one case reads what nobody wrote, and that is refuted."""
+
+    def check(case: Faulty) -> None:
+        statuses = {decision.status for decision in decisions_of(case.text)}
+        assert statuses <= {"proved", "refuted" if "nobody needs" in case.name else "proved"}
+
+    each(FAULTS, check, lambda case: case.name)
+
+
+SIZES = {
+    "len(@x)": "%x_length = len @x",
+    "add(len(@x), 3)": "add %x_length_i64, 3",
+    "sub(len(@x), 3)": "m_storage",  # may be below 0 on paper
+    "max(sub(len(@x), 3), 1)": "max",
+    "ceil_div(len(@x), 3)": "add %x_length_i64, 2",
+    "div(mul(len(@x), 7), 8)": "div %length, 8",
+    "mul(len(@x), mul(len(@x), len(@x)))": "m_storage",  # too large
+    "min(len(@x), 100)": "min %x_length_i64, 100",
+}
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_length_is_its_expression(size: str) -> None:
+    """By the lengths of buffers that stay, in 64 bits; where that is not sure to be right, its storage stays."""
+    first = "  %i = add %g, 1 : u32\n  %v = load @x[0]\n  store %v, @y[%i]"
+    second = MIRROR.replace("@x[%i]", "@x[%j]").replace("  %v", "  %j = add %i, 1 : u32\n  %v")
+    text = pipeline(f"?; {size}; ?", first, second, grid="1")
+    module = parse(text)
+    PassManager("default").run(module)
+    assert SIZES[size] in print_program(module)
+    for length in (1, 20, 57, 64, 67, 100, 200):
+        x = np.ones(length, np.float32)
+        outcomes = []
+        for program, target in ((text, "ref"), (module, "ref"), (module, "cpu")):
+            run_it: Any = compile(program, target=target, entry="main", passes=None)
+            try:
+                outcomes.append(run_it([x], lengths={"y": 64})["y"].tolist())
+            except ProgramError as error:
+                outcomes.append(told(error)[1:])
+            except ValueError:  # a size below 0
+                outcomes.append("no size")
+        assert outcomes[0] == outcomes[1]
+        assert outcomes[0] == outcomes[2]
 
 
 @pytest.mark.campaign

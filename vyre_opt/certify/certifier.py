@@ -147,7 +147,8 @@ def _elsewhere(
         if facts["claim"] == "tile":
             program = before.programs[facts["program"]]
             buffer = program.buffers[facts["buffer"]]
-            if buffer.binding is not None:
+            taken = [other.binding for other in after.programs[program.name].bound_buffers]
+            if buffer.binding is not None and buffer.binding not in taken:  # it may stay for its length
                 dropped.setdefault(program.name, []).append(program.bound_buffers.index(buffer))
     for name, pipeline in before.pipelines.items():
         launches, groups = _launches(pipeline), _groups(certificates, pipeline)

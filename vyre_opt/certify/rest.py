@@ -9,6 +9,7 @@ accesses of what became a tile                    at another index, of a narrowe
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import z3
 
@@ -50,12 +51,20 @@ def _match_declarations(before: Program, after: Program, moved: Collection[str])
         raise Mismatch("its workgroup, grid or constants are declared otherwise")
     if before.params != after.params:
         raise Mismatch("its params are declared otherwise")
-    if before.buffers.keys() != after.buffers.keys():
+    others = before.buffers.keys() ^ after.buffers.keys()
+    if any(name in before.buffers or not _is_for_length(before, after, name, moved) for name in others):
         raise Mismatch("it has other buffers")
     for name, buffer in before.buffers.items():
         is_same = after.buffers[name].is_workgroup if name in moved else after.buffers[name] == buffer
         if not is_same:
             raise Mismatch(f"@{name} is declared otherwise")
+
+
+def _is_for_length(before: Program, after: Program, name: str, moved: Collection[str]) -> bool:
+    """Whether a buffer is the storage of one that became a tile, which stays for its length and is not accessed."""
+    storage = after.buffers[name]
+    is_accessed = any(op.attrs.get("buffer") == name and op.name != "len" for op in after.walk())
+    return not is_accessed and any(replace(before.buffers[was], name=name) == storage for was in moved)
 
 
 def vanished(match: BodyMatch, op: Op, after: Sequence[Op], at: int) -> int:
