@@ -180,13 +180,18 @@ def _search(
 def fused_decode_scan(encoding: str, warmup: int, schedule: SearchSchedule) -> Program:
     """The program `decode_scan` with its hand-off in workgroup memory.  Raises BadInputs."""
     from ..kernels.search import MAX_SLAB, decode_scan
+    from ..kernels.text_units import ENCODINGS
     from ..passes.decode_scan_fuse import DecodeScanFuse, FuseOptions
     from ..passes.manager import PassManager
 
     program = decode_scan(encoding, warmup, schedule)
     module = Module()
     module.add(program)
+    # no text has more tiles than the hand-off has slabs, so that no store to it needs a check
+    slabs = (program.buffers["decoded"].count or 0) // (schedule.slab(ENCODINGS[encoding], warmup) // 4)
+    program.grid = slabs, 1, 1
     remarks = PassManager([DecodeScanFuse(FuseOptions(budget=MAX_SLAB))]).run(module).remarks
+    program.grid = None
     if not program.buffers["decoded"].is_workgroup:
         reason = "; ".join(remark.message for remark in remarks if "@decoded" in remark.message)
         raise BadInputs(f"patterns of {warmup + 1} bytes are too long to search for in one launch: {reason}")

@@ -83,7 +83,9 @@ class SearchWorkload:
             module = Module()
             module.add(program)
             workgroup_memory = _workgroup_bytes(program) + config["threshold"]
+            program.grid = grid, 1, 1  # by which stores to the hand-off need no check
             PassManager([DecodeScanFuse(FuseOptions(budget=workgroup_memory))]).run(module)
+            program.grid = None
             if not program.buffers["decoded"].is_workgroup:
                 raise ValueError(f"its hand-off does not fit into {config['threshold']} bytes")
         automaton = self.automaton
