@@ -252,9 +252,9 @@ def test_a_length_is_its_expression(size: str) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("first", range(0, 2000, 50))
-@pytest.mark.parametrize("kind", ["mixed", "shaped", "matrices", "adversarial"])
+@pytest.mark.parametrize("kind", ["mixed", "shaped", "matrices"])
 def test_planted_faults_stay(first: int, kind: Any) -> None:
-    runs = compare_faults(range(first, first + (50 if kind != "adversarial" else 5)), "ref", kind)
+    runs = compare_faults(range(first, first + 50), "ref", kind)
     assert not runs.failures, runs.failures[0]
 
 
