@@ -18,15 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import z3
 
 from ..ir.copies import copy_module
 from ..ir.diagnostics import Location
-from ..ir.pipeline import Launch, Pipeline
+from ..ir.pipeline import KernelStage, Launch, Pipeline
 from ..ir.program import Module, Op, Program
 from .barriers import removed_barrier
 from .bodies import Halo, Special
@@ -34,7 +34,7 @@ from .forwarding import forwarded, overwritten
 from .in_bounds import in_bounds, unguarded
 from .joins import Join, joined
 from .merged_ifs import merged_ifs
-from .obligations import Answer, Obligation, not_seen, prove, smt2
+from .obligations import REFUTED, Answer, Obligation, not_seen, prove, smt2
 from .pipelines import Changes, difference, who_sees_argument
 from .rest import is_rest_unchanged, replaced, vanished, vectorized
 from .tiles import tile
@@ -50,14 +50,30 @@ Facts = Mapping[str, Any]
 """A certificate."""
 
 
+class Found(Protocol):
+    """A call on which two modules differ: `what` differs, and the values by name."""
+
+    what: str
+    witness: Mapping[str, int | float | str]
+
+
+Search = Callable[[Module, Module], Found | None]
+"""Looks for a call on which the module after a pass does not do what the module before does; None if it finds none.
+
+What it finds refutes, so it must know of nothing that passes believe; that it finds none proves nothing.
+"""
+
+
 @dataclass
 class Decision:
-    """`obligations`: what has to hold; None if nothing here knows such claims.  `by`: who decided."""
+    """`obligations`: what has to hold; None if nothing here knows such claims.  `by`: who decided.  `search`: for a
+    counterexample, where that is not proved."""
 
     by: str
     what: str
     loc: Location | None
     obligations: list[Obligation] | None
+    search: Callable[[], Found | None] = lambda: None
     answers: list[Answer] = field(default_factory=list)
 
     @property
@@ -71,17 +87,36 @@ class Decision:
     def certify(self, seconds: float) -> None:
         """Ask z3, `seconds` at most for each obligation."""
         self.answers = [prove(obligation, seconds) for obligation in self.obligations or ()]
+        found = self.search() if self.status == "unknown" else None
+        if found is not None:
+            self.answers.append(_refuted(found))
 
     def smt2(self) -> str:
         return "".join(map(smt2, self.obligations or ()))
 
 
-class Certifier:
-    """Observes a pass manager and collects the `decisions` of its passes."""
+def _refuted(found: Found) -> Answer:
+    what = Obligation("what it did, it does", [], [], [], z3.BoolVal(False))
+    return Answer(what, REFUTED, 0.0, dict(found.witness), found.what)
 
-    def __init__(self) -> None:
+
+class Certifier:
+    """Observes a pass manager and collects the `decisions` of its passes.
+
+    `search`: for calls on which a pass changes what a module does.  What passes do of which nothing is proved is only
+    tried so, see `tried`.
+    """
+
+    def __init__(self, search: Search = lambda before, after: None) -> None:
         self.decisions: list[Decision] = []
+        self._search = search
         self._before: Module | None = None
+        self._steps: list[tuple[str, Module, Module]] = []
+
+    def clear(self) -> None:
+        """Begin with another text."""
+        self.decisions.clear()
+        self._steps.clear()
 
     def before(self, running: Pass, module: Module) -> None:
         self._before = copy_module(module)
@@ -91,19 +126,49 @@ class Certifier:
         assert self._before is not None
         applied = [r for r in remarks if r.kind == "applied" and "claim" in r.certificate]
         certificates = [remark.certificate for remark in applied]
-        if (
-            applied
-        ):  # obligations are about the program as it is now, and asked when later passes have changed it
-            module = copy_module(module)
+        # obligations are about the program as it is now, and asked when later passes have changed it
+        before, module = self._before, copy_module(module)
+        self._steps.append((running.name, before, module))
+        known = len(self.decisions)
         for remark in applied:
             facts = remark.certificate
             rule = _CLAIMS.get(facts["claim"])
-            claims = rule(self._before, module, facts, certificates) if rule is not None else None
+            claims = rule(before, module, facts, certificates) if rule is not None else None
             obligations = None if claims is None else list(claims)
             self.decisions.append(Decision(running.name, remark.message, remark.loc, obligations))
-        self.decisions += _rests(self._before, module, running, certificates)
+        self.decisions += _rests(before, module, running, certificates)
         if running.name in CERTIFIED:
-            self.decisions += _elsewhere(self._before, module, running, certificates)
+            self.decisions += _elsewhere(before, module, running, certificates)
+        search = lru_cache(partial(self._search, before, module))
+        for decision in self.decisions[known:]:
+            decision.search = search
+
+    def tried(self) -> Iterator[Decision]:
+        """A refuted decision for each pass that changes what the module does, by a call that was found; none where none
+        is found, which proves nothing.  The passes are tried together at first, since mostly nothing is found.
+
+        A named kernel may be computed in several ways, so it is what it became that is compared.
+        """
+        steps = [step for step in self._steps if not _has_kernels(step[1])]
+        whole = self._search(steps[0][1], steps[-1][2]) if steps else None
+        if whole is None:
+            return
+        found = [(by, self._search(before, after)) for by, before, after in steps]
+        for by, one in [(by, one) for by, one in found if one is not None] or [("passes", whole)]:
+            what = "the module does what it did"
+            yield Decision(by, what, None, [not_seen(what, "a call was found", [])], partial(_same, one))
+
+
+def _same(found: Found) -> Found:
+    return found
+
+
+def _has_kernels(module: Module) -> bool:
+    is_stage = any(
+        isinstance(s, KernelStage) for pipeline in module.pipelines.values() for s in pipeline.walk()
+    )
+    ops = (op for program in module.programs.values() for op in program.walk())
+    return is_stage or any(op.definition.kernel is not None for op in ops)
 
 
 @lru_cache(maxsize=2)

@@ -8,7 +8,7 @@ terms say: then the answer is unknown.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import z3
@@ -16,7 +16,7 @@ import z3
 from ..ir.program import Op
 from .points import LEAST_WRAP, MAIN_GROUP, Point
 
-__all__ = ["Answer", "Obligation", "not_seen", "prove", "smt2", "variables"]
+__all__ = ["REFUTED", "Answer", "Obligation", "not_seen", "prove", "smt2", "variables"]
 
 PROVED, REFUTED, UNKNOWN = "proved", "refuted", "unknown"
 DEFAULT_SECONDS = 10.0
@@ -55,12 +55,13 @@ class Obligation:
 
 @dataclass(frozen=True)
 class Answer:
-    """`status`: proved, refuted or unknown.  `witness`: values that refute it, by name.  `reason`: why unknown."""
+    """`status`: proved, refuted or unknown.  `witness`: values that refute it, by name.  `reason`: why unknown, or what the
+    values lead to."""
 
     obligation: Obligation
     status: str
     seconds: float
-    witness: dict[str, int] = field(default_factory=dict)
+    witness: Mapping[str, int | float | str] = field(default_factory=dict)
     reason: str = ""
 
 
@@ -194,8 +195,8 @@ def _free_values(obligation: Obligation) -> list[str]:
     return sorted({f"%{free[name].name}" for name in names & free.keys()})
 
 
-def _values(obligation: Obligation, model: z3.ModelRef) -> dict[str, int]:
-    values = {}
+def _values(obligation: Obligation, model: z3.ModelRef) -> dict[str, int | float | str]:
+    values: dict[str, int | float | str] = {}
     for name, term in obligation.shown.items():
         value = model.eval(term, model_completion=True)
         if z3.is_int_value(value):

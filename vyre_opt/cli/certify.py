@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,9 @@ __all__ = ["certifier", "certify", "summary"]
 SECONDS = 10.0
 """For each obligation."""
 
+SEARCH_SECONDS = 2.0
+"""For a call on which a pass changes what a module does."""
+
 
 def certifier() -> Certifier:
     """Collects the decisions of passes.  Raises ToolError where z3 is not installed."""
@@ -27,7 +31,9 @@ def certifier() -> Certifier:
         from ..certify.certifier import Certifier
     except ImportError:
         raise ToolError("--certify needs z3: pip install 'vyre-opt[certify]'") from None
-    return Certifier()
+    from ..driver.counterexample import counterexample
+
+    return Certifier(partial(counterexample, seconds=SEARCH_SECONDS))
 
 
 def add_lowering(collector: Certifier, module: Module) -> None:
@@ -61,6 +67,8 @@ def _error(decision: Decision) -> Diagnostic:
     error = Diagnostic("error", f"{decision.status}: {what}", decision.loc)
     shown = ", ".join(f"{name} = {value}" for name, value in failed.witness.items())
     why = f"not so where {shown}" if shown else failed.reason or "it does not hold"
+    if shown and failed.reason:
+        why = f"{failed.reason}, where {shown}"
     error.note(f"{claim.what}: {why}", claim.ops[0].loc if claim.ops else None)
     for op in claim.ops[1:]:
         error.note(f"with this {op.name}", op.loc)

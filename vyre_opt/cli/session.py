@@ -140,7 +140,7 @@ class Session:
         self.step = "parsing"
         module = parse_either(source, read_original, options.parser)
         if self.certifier is not None:
-            self.certifier.decisions.clear()
+            self.certifier.clear()
         clock.lap("parse")
         self.step = "verifying"
         diagnostics += verify(module)
@@ -188,6 +188,7 @@ class Session:
         certify.add_lowering(certifier, module)
         if self.options.certify:
             started = time.perf_counter()
+            certifier.decisions += certifier.tried()
             diagnostics += certify.certify(certifier.decisions)
             errors.write_stderr(certify.summary(certifier.decisions, started))
             self.clock.lap("certify")

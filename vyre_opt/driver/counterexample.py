@@ -1,0 +1,362 @@
+"""Calls on which a module does something else than it did before passes, found by running both in the interpreter.
+
+What is found refutes the passes: as it was, the module runs on these values without a fault, and what it leaves behind
+then has other bits, or it is at fault.  Nothing here knows of passes, proofs or analyses.  What may differ by right is no
+counterexample: elements that the module as it was does not write, NaNs, results that depend on the order of atomics,
+and those of fast maths and named kernels, which may be computed in several ways.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..ir.copies import copy_for
+from ..ir.diagnostics import DiagnosticError
+from ..ir.grids import GridError, evaluate, lengths_by_dimension
+from ..ir.pipeline import KernelStage, Launch, Pipeline
+from ..ir.printer import print_program
+from ..ir.program import Buffer, Module, Op, Param, Program
+from ..ir.types import DataType
+from ..runtime.arrays import storage_type
+from ..runtime.debug_prints import on_debug_print
+from ..runtime.dispatcher import BadInputs, DispatchError, ProgramError
+from ..runtime.ref import RefDispatcher
+from .binding import Signature
+from .compile import compile_module
+
+__all__ = ["Call", "Counterexample", "counterexample"]
+
+Array = np.ndarray[Any, Any]
+
+MOST_STEPS = 20_000
+MOST_ELEMENTS = 1 << 17
+"""Of all buffers of a call: larger ones take seconds."""
+
+COMMUTE = {"atomic_add", "atomic_and", "atomic_or", "atomic_xor", "atomic_min", "atomic_max"}
+KINDS = ("ramp", "any", "small", "index")
+"""What the arrays of the first calls hold; those of later ones hold different kinds."""
+
+SHOWN = 8
+"""Elements of an array that a witness shows."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """Values for a program or pipeline: `arrays` of its inputs and outputs, `lengths` of buffers of its own, `params`, and
+    the `grid` of a program that leaves it open."""
+
+    entry: str
+    arrays: Mapping[str, Array]
+    lengths: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, Any] = field(default_factory=dict)
+    grid: tuple[int, int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """`what`: how the modules differ.  `witness`: the values of the call, and what differs, by name."""
+
+    call: Call
+    what: str
+    witness: Mapping[str, int | float | str]
+
+
+def counterexample(before: Module, after: Module, seconds: float) -> Counterexample | None:
+    """A call on which `after` does not do what `before` does; None if none is found in `seconds`."""
+    until = time.perf_counter() + seconds
+    searches = [_Entry(before, after, item) for item in _items(before, after)]
+    calls = [entry.calls() for entry in searches]
+    with on_debug_print(lambda line: None):
+        while calls and time.perf_counter() < until:
+            for entry, own in zip(list(searches), list(calls), strict=True):
+                call = next(own, None)
+                found = None if call is None else entry.try_call(call)
+                if found is not None:
+                    return found
+                if call is None:
+                    searches.remove(entry)
+                    calls.remove(own)
+    return None
+
+
+# --- what is run ----------------------------------------------------------------------------
+
+
+def _items(before: Module, after: Module) -> Iterator[Program | Pipeline]:
+    """The pipelines, and the programs that none of them launches, that are not as they were."""
+    launched = {
+        stage.program
+        for pipeline in before.pipelines.values()
+        for stage in pipeline.walk()
+        if isinstance(stage, Launch)
+    }
+    programs = [program for program in before.programs.values() if program.name not in launched]
+    for item in [*before.pipelines.values(), *programs]:
+        now = (after.pipelines if isinstance(item, Pipeline) else after.programs).get(item.name)
+        own = copy_for(before, item)
+        if (
+            now is not None
+            and print_program(own) != print_program(copy_for(after, now))
+            and _has_one_result(own)
+        ):
+            yield item
+
+
+def _has_one_result(module: Module) -> bool:
+    """Whether nothing in a module may be computed in several ways."""
+    if any(isinstance(s, KernelStage) for pipeline in module.pipelines.values() for s in pipeline.walk()):
+        return False
+    for body in (*module.programs.values(), *module.funcs.values()):
+        ops = list(body.walk())
+        used = {value for op in ops for value in op.operands}
+        if any(_may_vary(op, used) for op in ops):
+            return False
+    return True
+
+
+def _may_vary(op: Op, used: set[Any]) -> bool:
+    if "atomic" in op.definition.effects:
+        is_exact = op.name in COMMUTE and not any(r.type.is_float or r in used for r in op.results)
+        return not is_exact
+    return op.definition.kernel is not None or bool(op.attrs.get("fastmath"))
+
+
+Outcome = tuple[tuple[str, DataType, Array], ...]
+"""What a run leaves behind: what the host reads, in order, then the outputs."""
+
+
+class _Entry:
+    """A program or a pipeline, as it was and as it is."""
+
+    def __init__(self, before: Module, after: Module, item: Program | Pipeline) -> None:
+        self.name, self.item = item.name, item
+        self.signature = Signature.of(item)
+        self.before, self.after = (self._runner(module) for module in (before, after))
+        programs = copy_for(before, item).programs.values()
+        self.workgroups = [program.workgroup for program in programs]
+        self.lanes = max((program.lanes for program in programs), default=1)
+
+    def _runner(self, module: Module) -> Callable[[Call], Outcome]:
+        types = {buffer.name: buffer.dtype for buffer in self.signature.buffers}
+        compiled: list[Any] = []
+
+        def run(call: Call) -> Outcome:
+            if not compiled:
+                compiled.append(compile_module(module, self.name, RefDispatcher(max_steps=MOST_STEPS), {}))
+            taken = {buffer.name for buffer in compiled[0].signature.parameters}
+            arrays = {name: array for name, array in call.arrays.items() if name in taken}
+            own = {buffer.name for buffer in compiled[0].signature.buffers}
+            lengths = {name: length for name, length in call.lengths.items() if name in own}
+            reads: list[tuple[str, DataType, Array]] = []
+            options: dict[str, Any] = {"lengths": lengths, "params": call.params, "grid": call.grid}
+            if isinstance(self.item, Pipeline):
+                options["on_host_read"] = lambda name, array: reads.append((name, types[name], array))
+            outputs = compiled[0](arrays, **options)
+            return (*reads, *((name, types[name], array) for name, array in outputs.items()))
+
+        return run
+
+    def try_call(self, call: Call) -> Counterexample | None:
+        try:
+            expected = self.before(call)
+        except (DispatchError, DiagnosticError, MemoryError):
+            return None  # nothing is said of what a program at fault does
+        try:
+            actual = self.after(call)
+        except ProgramError as fault:
+            if fault.kind == "limit":
+                return None
+            return self._found(call, f"it is at fault now: {fault.diagnostic.message}", {})
+        except BadInputs as refused:
+            return self._found(call, f"it cannot be called so now: {refused}", {})
+        except (DispatchError, DiagnosticError, MemoryError):
+            return None
+        places = [name for name, _, _ in expected]
+        if places != [name for name, _, _ in actual]:
+            return self._found(
+                call, f"it gives {', '.join(name for name, _, _ in actual) or 'nothing'} now", {}
+            )
+        if not any(_differ(*pair).any() for pair in zip(expected, actual, strict=True)):
+            return None
+        return self._written(call, expected, actual)
+
+    def _written(self, call: Call, expected: Outcome, actual: Outcome) -> Counterexample | None:
+        """The first difference in an element that the module as it was writes, or has from its caller to keep: one that
+        does not depend on what its outputs hold at the start."""
+        read = {buffer.name for buffer in self.signature.read}
+        others = {name: array if name in read else _other(array) for name, array in call.arrays.items()}
+        again = self.before(Call(call.entry, others, call.lengths, call.params, call.grid))
+        for was, now, second in zip(expected, actual, again, strict=True):
+            differs = _differ(was, now) & ~_differ(was, second)
+            if differs.any():
+                index = tuple(int(i) for i in np.argwhere(differs)[0])
+                name = f"@{was[0]}[{', '.join(map(str, index))}]"
+                shown = {f"{name} as written": _number(was, index), f"{name} now": _number(now, index)}
+                return self._found(call, f"{name} is another value", shown)
+        return None
+
+    def _found(self, call: Call, what: str, shown: Mapping[str, int | float | str]) -> Counterexample:
+        witness: dict[str, int | float | str] = {}
+        if call.grid is not None and call.grid != getattr(self.item, "grid", None):
+            witness["grid"] = " x ".join(map(str, call.grid))
+        witness |= {f"len {name}": str(length) for name, length in call.lengths.items()}
+        witness |= {f"param {name}": value for name, value in call.params.items()}
+        read = {buffer.name for buffer in self.signature.read}
+        for name, array in call.arrays.items():
+            values = ", ".join(map(str, array.reshape(-1)[:SHOWN].tolist()))
+            rest = ", ..." if array.size > SHOWN else ""
+            witness[f"@{name}"] = (
+                f"[{values}{rest}] of {array.size}" if name in read else f"{array.size} elements"
+            )
+        return Counterexample(call, f"@{self.name}: {what}", {**witness, **shown})
+
+    # --- calls --------------------------------------------------------------------------------
+
+    def calls(self) -> Iterator[Call]:
+        """Values to call it with, small and plain ones first."""
+        rng = random.Random(0)
+        has_sizes = any(None in buffer.shape for buffer in self.signature.buffers)
+        for number in count():
+            lengths = self._lengths(number, rng) if has_sizes else []
+            call = self._call(number, lengths, rng)
+            if call is not None:
+                yield call
+            elif not has_sizes and not self.signature.params:
+                return
+
+    def _lengths(self, number: int, rng: random.Random) -> list[int]:
+        """Lengths to choose from: one for all, or several."""
+        lanes, groups = self.lanes, (2, 3, 1, 4)[number // len(KINDS) % 4]
+        near = [lanes * groups, lanes * groups + 1, lanes * groups - 1, lanes * groups + lanes // 2 + 1]
+        every = [*near, lanes, 1, 0, 3, 2 * lanes * groups, lanes * groups // 2]
+        return [rng.choice(every if number >= 8 else near)] if number % 3 < 2 else every
+
+    def _call(self, number: int, lengths: Sequence[int], rng: random.Random) -> Call | None:
+        """None where the buffers cannot have these lengths, or are too large."""
+        params = {name: self._param(param, number, rng) for name, param in self.signature.params.items()}
+        known: dict[str, int | None] = {
+            f"@{name}": value for name, value in params.items() if type(value) is int
+        }
+        shapes: dict[str, tuple[int, ...]] = {}
+        for buffer in self.signature.buffers:
+            try:
+                shapes[buffer.name] = _shape(buffer, known, lengths, rng)
+            except (GridError, ValueError):
+                return None
+            known[buffer.name] = prod(shapes[buffer.name])
+            known.update(lengths_by_dimension(buffer.name, shapes[buffer.name]))
+        if sum(map(prod, shapes.values())) > MOST_ELEMENTS:
+            return None
+        given = {buffer.name for buffer in self.signature.parameters}
+        least = max(1, min((prod(shapes[name]) for name in given if prod(shapes[name])), default=1))
+        arrays = {}
+        for buffer in self.signature.parameters:
+            kind = KINDS[number] if number < len(KINDS) else rng.choice(KINDS)
+            arrays[buffer.name] = _array(buffer.dtype, shapes[buffer.name], kind, least, rng)
+        own = {
+            buffer.name: shapes[buffer.name] if buffer.dimensions > 1 else shapes[buffer.name][0]
+            for buffer in self.signature.buffers
+            if buffer.name not in given and None in buffer.shape and not any(buffer.sizes)
+        }
+        return Call(self.name, arrays, own, params, self._grid(shapes, number, rng))
+
+    def _param(self, param: Param, number: int, rng: random.Random) -> Any:
+        if param.dtype.is_bool:
+            return bool(rng.randrange(2))
+        if param.dtype.is_float:
+            return rng.choice((1.0, 0.0, 2.0, -0.5, 3.0))
+        return rng.choice((0, 1, 2, 3, 4, 8, self.lanes, self.lanes - 1, self.lanes // 2))
+
+    def _grid(
+        self, shapes: Mapping[str, tuple[int, ...]], number: int, rng: random.Random
+    ) -> tuple[int, int, int] | None:
+        """For a program that leaves it open: for as many invocations as there are elements, or a small one."""
+        if isinstance(self.item, Pipeline) or self.item.grid is not None:
+            return None
+        x, y, z = self.item.workgroup
+        if y == z == 1 and number % 2 == 0:
+            return max(1, min(64, -(-max(map(prod, shapes.values()), default=1) // x))), 1, 1
+        return rng.choice(((2, 1, 1), (3, 1, 1), (1, 1, 1), (2, 2, 1), (4, 1, 1)))
+
+
+def _shape(
+    buffer: Buffer, known: Mapping[str, int | None], lengths: Sequence[int], rng: random.Random
+) -> tuple[int, ...]:
+    sizes = buffer.sizes or (None,) * buffer.dimensions
+    shape = []
+    for extent, size in zip(buffer.shape, sizes, strict=True):
+        if size is not None:
+            extent = evaluate(size, known)
+        elif extent is None:
+            extent = rng.choice(lengths) if buffer.dimensions == 1 else rng.choice((1, 2, 3, 4, 5, 8))
+        if extent < 0:
+            raise ValueError("a negative length")
+        shape.append(extent)
+    return tuple(shape)
+
+
+def _array(dtype: DataType, shape: tuple[int, ...], kind: str, least: int, rng: random.Random) -> Array:
+    """In storage form, of one dimension flat over the lanes of vectors."""
+    stored = storage_type(dtype)
+    assert stored is not None
+    generator = np.random.default_rng(rng.getrandbits(32))
+    size = prod(shape) * dtype.lanes
+    numbers = {
+        "ramp": lambda: np.arange(size) + 1,
+        "any": lambda: generator.integers(-(1 << 40), 1 << 40, size),
+        "small": lambda: generator.integers(0, 4, size),
+        "index": lambda: generator.integers(0, least, size),
+    }[kind]()
+    if dtype.element.is_float and stored.kind == "f":
+        flat = numbers.astype(stored) if kind != "any" else generator.normal(size=size).astype(stored)
+    elif dtype.element.is_float and dtype.element.bits == 16:  # bf16, by its bits
+        flat = (numbers.astype(np.float32).view(np.uint32) >> 16).astype(stored)
+    else:
+        flat = (numbers % 2 if stored.kind == "b" else numbers).astype(stored)
+    if len(shape) == 1:
+        return flat
+    return flat.reshape((*shape, dtype.lanes) if dtype.is_vec else shape)
+
+
+# --- what differs ---------------------------------------------------------------------------
+
+Result = tuple[str, DataType, Array]
+
+
+def _other(array: Array) -> Array:
+    """Another value for each element."""
+    return ~array if array.dtype.kind in "bui" else np.where(array == 5, 6, 5).astype(array.dtype)
+
+
+def _differ(one: Result, other: Result) -> Any:
+    """For each element whether it differs in bits; NaNs do not."""
+    (_, dtype, a), (_, _, b) = one, other
+    if a.shape != b.shape:
+        return np.ones(a.shape, np.bool_)
+    unsigned = f"u{a.dtype.itemsize}"
+    differs = np.ascontiguousarray(a).view(unsigned) != np.ascontiguousarray(b).view(unsigned)
+    return differs & ~(_is_nan(dtype, a) & _is_nan(dtype, b))
+
+
+_LARGEST = {"bf16": (0x7FFF, 0x7F80), "f8e4m3": (0x7F, 0x7E), "f8e5m2": (0x7F, 0x7C)}
+"""Of types that are stored as their bits: those without the sign, and the bits of infinity or of the largest number."""
+
+
+def _is_nan(dtype: DataType, array: Array) -> Any:
+    if array.dtype.kind == "f":
+        return np.isnan(array)
+    mask, largest = _LARGEST.get(dtype.element.name, (0, 0))
+    return (array & mask) > largest if mask else np.zeros(array.shape, np.bool_)
+
+
+def _number(result: Result, index: tuple[int, ...]) -> int | float | str:
+    number = result[2][index].item()
+    return number if isinstance(number, (int, float)) else str(number)
