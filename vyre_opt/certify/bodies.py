@@ -312,8 +312,8 @@ class BodyMatch:
             self.learnt.append(key)
 
     def _is_tile(self, own: str) -> bool:
-        """Whether a buffer of the joined program is a tile of one of the pipeline."""
-        return any(self.buffers[halo.buffer] == own for halo in self.halos)
+        """Whether a buffer of the joined program is a tile of one of the pipeline: its length may be another one."""
+        return any(self.buffers[name] == own for name in (*self.moved, *(halo.buffer for halo in self.halos)))
 
     def first(self, values: Sequence[Value]) -> tuple[Value, ...]:
         """Of each value of the joined program, the first one that is surely equal."""

@@ -12,7 +12,6 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 from math import prod
 from typing import Any
 
@@ -36,7 +35,12 @@ __all__ = ["Call", "Counterexample", "counterexample"]
 
 Array = np.ndarray[Any, Any]
 
+MOST_CALLS = 100
+"""Of each program and pipeline.  Of mistakes that were planted, three find nearly all."""
+
 MOST_STEPS = 20_000
+"""Of a run, which else may not end."""
+
 MOST_ELEMENTS = 1 << 17
 """Of all buffers of a call: larger ones take seconds."""
 
@@ -224,7 +228,7 @@ class _Entry:
         """Values to call it with, small and plain ones first."""
         rng = random.Random(0)
         has_sizes = any(None in buffer.shape for buffer in self.signature.buffers)
-        for number in count():
+        for number in range(MOST_CALLS):
             lengths = self._lengths(number, rng) if has_sizes else []
             call = self._call(number, lengths, rng)
             if call is not None:
