@@ -51,13 +51,21 @@ def _functions(names: Any, module: str) -> Iterator[FunctionType]:
         if isinstance(value, type) and value.__module__ == module:
             yield from _functions(vars(value), module)
         function = _plain(value)
-        if isinstance(function, FunctionType) and function.__module__ == module and "<lambda>" not in function.__qualname__:
+        if (
+            isinstance(function, FunctionType)
+            and function.__module__ == module
+            and "<lambda>" not in function.__qualname__
+        ):
             yield function
 
 
 def _plain(value: Any) -> Any:
     """The function in a property, a method or a cache."""
-    for wrapper, inside in ((property, "fget"), (cached_property, "func"), ((classmethod, staticmethod), "__func__")):
+    for wrapper, inside in (
+        (property, "fget"),
+        (cached_property, "func"),
+        ((classmethod, staticmethod), "__func__"),
+    ):
         if isinstance(value, wrapper):
             return getattr(value, inside)
     return getattr(value, "__wrapped__", value)

@@ -1,0 +1,22 @@
+"""Mistakes planted in analyses and passes, which the certifier must not prove: it has a witness for each.
+
+mistake     a mistake, and a text of which it makes a pass write a wrong program
+launches    about launches that become one
+programs    about what passes do within a program
+of_tables   those of the tables in test/mutants
+judge       what a mistake leads to, by the interpreter, and what the certifier says of it
+
+PYTHONPATH=test python -m support.certifier_mistakes               all of them; exit code 1 unless all are refuted
+PYTHONPATH=test python -m support.certifier_mistakes --page PAGE   and writes the table into a page
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from . import launches, of_tables, programs
+from .mistake import Mistake
+
+__all__ = ["MISTAKES", "Mistake"]
+
+MISTAKES: Sequence[Mistake] = [*launches.MISTAKES, *programs.MISTAKES, *of_tables.MISTAKES]

@@ -35,23 +35,47 @@ program @p workgroup({lanes}) grid({grid}) {{
 TILE = "buffer @t : u32[64] workgroup"
 HANDED = "buffer @h : u32[256] read_write"
 
-BRANCH_STORE = program("store %a, @y[%g]\n  if %is { store %l, @y[%g] }\n  %v = load @y[%g]\n  %s = add %v, 1\n  store %s, @y[%g]")
-OTHER_STORE = program("%i = sub %g, %odd\n  %j = max %i, %base\n  store %a, @t[%l]\n  %k = sub %j, %base\n  store 7, @t[%k] : u32\n  %v = load @t[%l]\n  store %v, @y[%g]", TILE, 1, 4)
+BRANCH_STORE = program(
+    "store %a, @y[%g]\n  if %is { store %l, @y[%g] }\n  %v = load @y[%g]\n  %s = add %v, 1\n  store %s, @y[%g]"
+)
+OTHER_STORE = program(
+    "%i = sub %g, %odd\n  %j = max %i, %base\n  store %a, @t[%l]\n  %k = sub %j, %base\n  store 7, @t[%k] : u32\n  %v = load @t[%l]\n  store %v, @y[%g]",
+    TILE,
+    1,
+    4,
+)
 SAME_PLACE = program("store %a, @y[%g]\n  %s = add %a, 1\n  store %s, @y[%g]")
-READ_BETWEEN = program("store %a, @y[%g]\n  %n = if %is -> (u32) { %v = load @y[%g] yield %v } else { yield 5 }\n  store %n, @y[%g]")
-LOOP = program("store %a, @y[%g]\n  for %k = 0 to 3 step 1 {\n    %v = load @y[%g]\n    %s = add %v, %k\n    store %s, @y[%g]\n  }")
-MIRROR = program("store %a, @t[%l]\n  barrier workgroup\n  %m = xor %l, 63\n  %u = load @t[%m]\n  store %u, @y[%g]", TILE)
-REUSED = program("store %a, @t[%l]\n  barrier workgroup\n  %m = xor %l, 63\n  %u = load @t[%m]\n  barrier workgroup\n  store %u, @t[%l]\n  barrier workgroup\n  %v = load @t[%m]\n  store %v, @y[%g]", TILE)
+READ_BETWEEN = program(
+    "store %a, @y[%g]\n  %n = if %is -> (u32) { %v = load @y[%g] yield %v } else { yield 5 }\n  store %n, @y[%g]"
+)
+LOOP = program(
+    "store %a, @y[%g]\n  for %k = 0 to 3 step 1 {\n    %v = load @y[%g]\n    %s = add %v, %k\n    store %s, @y[%g]\n  }"
+)
+MIRROR = program(
+    "store %a, @t[%l]\n  barrier workgroup\n  %m = xor %l, 63\n  %u = load @t[%m]\n  store %u, @y[%g]", TILE
+)
+REUSED = program(
+    "store %a, @t[%l]\n  barrier workgroup\n  %m = xor %l, 63\n  %u = load @t[%m]\n  barrier workgroup\n  store %u, @t[%l]\n  barrier workgroup\n  %v = load @t[%m]\n  store %v, @y[%g]",
+    TILE,
+)
 
 TWO_IFS = program("if %is { store 1, @y[%g] : u32 }\n  %c = gt %a, 9\n  if %c { store 2, @y[%g] : u32 }")
-THREE_STEPS = program("if %is { store 1, @y[%g] : u32 }\n  %v = load @y[%g]\n  %s = add %v, 4\n  store %s, @y[%g]\n  if %is { %u = load @y[%g] %q = mul %u, 2 store %q, @y[%g] }")
+THREE_STEPS = program(
+    "if %is { store 1, @y[%g] : u32 }\n  %v = load @y[%g]\n  %s = add %v, 4\n  store %s, @y[%g]\n  if %is { %u = load @y[%g] %q = mul %u, 2 store %q, @y[%g] }"
+)
 IN_ORDER = program("if %is { store 1, @y[%g] : u32 }\n  if %is { store 2, @y[%g] : u32 }")
 FALSE = program("if false { store 1, @y[%g] : u32 } else { store 2, @y[%g] : u32 }")
 TWO_ROUNDS = program("for %k = 0 to 2 step 1 { %v = load @y[%g] %s = add %v, %a store %s, @y[%g] }")
-CARRIED = program("%n = for %k = 0 to 3 step 1 iter(%s = %a : u32) { %t = add %s, %k yield %t }\n  store %n, @y[%g]")
+CARRIED = program(
+    "%n = for %k = 0 to 3 step 1 iter(%s = %a : u32) { %t = add %s, %k yield %t }\n  store %n, @y[%g]"
+)
 ELSE_ONLY = program("if %is { } else { store 5, @y[%g] : u32 }")
-CHOSEN = program("%n = if %is -> (u32) { %b = add %a, 1 yield %b } else { %b = mul %a, 3 yield %b }\n  store %n, @y[%g]")
-EQUAL_YIELDS = program("%b = mul %a, 3\n  %n = if %is -> (u32) { store 1, @y[%g] : u32 yield %a } else { yield %b }\n  %v = load @y[%g]\n  %s = add %v, %n\n  store %s, @y[%g]")
+CHOSEN = program(
+    "%n = if %is -> (u32) { %b = add %a, 1 yield %b } else { %b = mul %a, 3 yield %b }\n  store %n, @y[%g]"
+)
+EQUAL_YIELDS = program(
+    "%b = mul %a, 3\n  %n = if %is -> (u32) { store 1, @y[%g] : u32 yield %a } else { yield %b }\n  %v = load @y[%g]\n  %s = add %v, %n\n  store %s, @y[%g]"
+)
 EMPTY = program("for %k = 3 to 4 step 1 { store %k, @y[%g] }")
 
 WRITE = """vyre 2
@@ -67,10 +91,21 @@ program @p workgroup(64) grid(4) {
 UNREAD = program("store %a, @h[%g]\n  %v = load @h[%g]\n  store %v, @y[%g]", HANDED)
 COUNTED = program("%o = atomic_add<relaxed> @y[%l], %a")
 
-TILES = program("store %a, @h[%g]\n  barrier workgroup\n  %m = xor %g, 3\n  %v = load @h[%m]\n  store %v, @y[%g]", HANDED)
-LENGTH = program("store %a, @h[%g]\n  barrier workgroup\n  %m = xor %g, 3\n  %v = load @h[%m]\n  %n = len @h\n  %s = add %v, %n\n  store %s, @y[%g]", HANDED)
-LARGE = program("%b = min %a, 256\n  store %b, @h[%g]\n  barrier workgroup\n  %m = xor %g, 3\n  %v = load @h[%m]\n  store %v, @y[%g]", HANDED)
-DIGITS = program("%d = div %l, 8\n  %e = rem %l, 8\n  %f = mul %e, 8\n  %i = add %f, %d\n  %j = add %base, %i\n  store %a, @h[%j]\n  barrier workgroup\n  %m = xor %g, 3\n  %v = load @h[%m]\n  store %v, @y[%g]", HANDED)
+TILES = program(
+    "store %a, @h[%g]\n  barrier workgroup\n  %m = xor %g, 3\n  %v = load @h[%m]\n  store %v, @y[%g]", HANDED
+)
+LENGTH = program(
+    "store %a, @h[%g]\n  barrier workgroup\n  %m = xor %g, 3\n  %v = load @h[%m]\n  %n = len @h\n  %s = add %v, %n\n  store %s, @y[%g]",
+    HANDED,
+)
+LARGE = program(
+    "%b = min %a, 256\n  store %b, @h[%g]\n  barrier workgroup\n  %m = xor %g, 3\n  %v = load @h[%m]\n  store %v, @y[%g]",
+    HANDED,
+)
+DIGITS = program(
+    "%d = div %l, 8\n  %e = rem %l, 8\n  %f = mul %e, 8\n  %i = add %f, %d\n  %j = add %base, %i\n  store %a, @h[%j]\n  barrier workgroup\n  %m = xor %g, 3\n  %v = load @h[%m]\n  store %v, @y[%g]",
+    HANDED,
+)
 ROWS = """vyre 2
 program @p workgroup(8, 4) grid(4) {
   buffer @x : u32[128] read binding(0)
@@ -110,7 +145,9 @@ program @p workgroup(64) {{
 OTHERWISE = bounded("%c = lt %g, %n\n  %v = if %c -> (u32) { yield 0 } else { %v = load @x[%g] yield %v }")
 UP_TO = bounded("%c = le %g, %n\n  %v = if %c -> (u32) { %v = load @x[%g] yield %v } else { yield 0 }")
 NEGATIVE = program("%i = cast %l : u32 -> i32\n  %j = sub %i, 5\n  %v = load @x[%j]\n  store %v, @y[%g]")
-COUNTER = program("%v = for %k = 0 to 257 step 1 iter(%s = 0 : u32) { %u = load @x[%k] %t = add %s, %u yield %t }\n  store %v, @y[%g]")
+COUNTER = program(
+    "%v = for %k = 0 to 257 step 1 iter(%s = 0 : u32) { %u = load @x[%k] %t = add %s, %u yield %t }\n  store %v, @y[%g]"
+)
 
 MISTAKES = [
     mistake("what is known before a branch is known behind it", FORWARD, "        self.forget(self.by_op[op])\n", "", "store_forward", BRANCH_STORE),
