@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -28,6 +29,7 @@ from ..runtime.arrays import storage_type
 from ..runtime.debug_prints import on_debug_print
 from ..runtime.dispatcher import BadInputs, DispatchError, ProgramError
 from ..runtime.ref import RefDispatcher
+from ..runtime.ref.machine import Machine
 from .binding import Signature
 from .compile import compile_module
 
@@ -66,7 +68,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Counterexample:
-    """`what`: how the modules differ.  `witness`: the values of the call, and what differs, by name."""
+    """`what`: how the modules differ, where, and who has stored it.  `witness`: the values of the call, by name."""
 
     call: Call
     what: str
@@ -133,8 +135,48 @@ def _may_vary(op: Op, used: set[Any]) -> bool:
     return op.definition.kernel is not None or bool(op.attrs.get("fastmath"))
 
 
-Outcome = tuple[tuple[str, DataType, Array], ...]
+Result = tuple[str, DataType, Array]
+
+Outcome = tuple[Result, ...]
 """What a run leaves behind: what the host reads, in order, then the outputs."""
+
+
+class _Runner:
+    """Runs a program or a pipeline of a module.  `machines`: of the dispatches of the last run."""
+
+    def __init__(self, module: Module, name: str) -> None:
+        self.module, self.name = module, name
+        self.machines: list[Machine] = []
+
+    @cached_property
+    def _compiled(self) -> Any:
+        ref = RefDispatcher(max_steps=MOST_STEPS, on_run=self.machines.append)
+        return compile_module(self.module, self.name, ref, {})
+
+    def __call__(self, call: Call) -> Outcome:
+        self.machines.clear()
+        signature = self._compiled.signature
+        types = {buffer.name: buffer.dtype for buffer in signature.buffers}
+        taken = {buffer.name for buffer in signature.parameters}
+        reads: list[Result] = []
+        options: dict[str, Any] = {
+            "lengths": {name: length for name, length in call.lengths.items() if name in types},
+            "params": call.params,
+            "grid": call.grid,
+        }
+        if signature.owner == "pipeline":
+            options["on_host_read"] = lambda name, array: reads.append((name, types[name], array))
+        arrays = {name: array for name, array in call.arrays.items() if name in taken}
+        outputs = self._compiled(arrays, **options)
+        return (*reads, *((name, types[name], array) for name, array in outputs.items()))
+
+    def writer(self, array: Array, index: tuple[int, ...]) -> str:
+        """Who has stored an element of an output of the last run."""
+        scalar = int(np.ravel_multi_index(index, array.shape))
+        for machine in reversed(self.machines):
+            if (invocation := machine.writer(array, scalar)) is not None:
+                return f" by {invocation} of @{machine.program.name}"
+        return ""
 
 
 class _Entry:
@@ -143,30 +185,9 @@ class _Entry:
     def __init__(self, before: Module, after: Module, item: Program | Pipeline) -> None:
         self.name, self.item = item.name, item
         self.signature = Signature.of(item)
-        self.before, self.after = (self._runner(module) for module in (before, after))
+        self.before, self.after = (_Runner(module, item.name) for module in (before, after))
         programs = copy_for(before, item).programs.values()
-        self.workgroups = [program.workgroup for program in programs]
         self.lanes = max((program.lanes for program in programs), default=1)
-
-    def _runner(self, module: Module) -> Callable[[Call], Outcome]:
-        types = {buffer.name: buffer.dtype for buffer in self.signature.buffers}
-        compiled: list[Any] = []
-
-        def run(call: Call) -> Outcome:
-            if not compiled:
-                compiled.append(compile_module(module, self.name, RefDispatcher(max_steps=MOST_STEPS), {}))
-            taken = {buffer.name for buffer in compiled[0].signature.parameters}
-            arrays = {name: array for name, array in call.arrays.items() if name in taken}
-            own = {buffer.name for buffer in compiled[0].signature.buffers}
-            lengths = {name: length for name, length in call.lengths.items() if name in own}
-            reads: list[tuple[str, DataType, Array]] = []
-            options: dict[str, Any] = {"lengths": lengths, "params": call.params, "grid": call.grid}
-            if isinstance(self.item, Pipeline):
-                options["on_host_read"] = lambda name, array: reads.append((name, types[name], array))
-            outputs = compiled[0](arrays, **options)
-            return (*reads, *((name, types[name], array) for name, array in outputs.items()))
-
-        return run
 
     def try_call(self, call: Call) -> Counterexample | None:
         try:
@@ -178,16 +199,14 @@ class _Entry:
         except ProgramError as fault:
             if fault.kind == "limit":
                 return None
-            return self._found(call, f"it is at fault now: {fault.diagnostic.message}", {})
+            return self._found(call, f"it is at fault now: {fault.diagnostic.message}")
         except BadInputs as refused:
-            return self._found(call, f"it cannot be called so now: {refused}", {})
+            return self._found(call, f"it cannot be called so now: {refused}")
         except (DispatchError, DiagnosticError, MemoryError):
             return None
         places = [name for name, _, _ in expected]
         if places != [name for name, _, _ in actual]:
-            return self._found(
-                call, f"it gives {', '.join(name for name, _, _ in actual) or 'nothing'} now", {}
-            )
+            return self._found(call, f"it gives {', '.join(name for name, _, _ in actual) or 'nothing'} now")
         if not any(_differ(*pair).any() for pair in zip(expected, actual, strict=True)):
             return None
         return self._written(call, expected, actual)
@@ -203,11 +222,12 @@ class _Entry:
             if differs.any():
                 index = tuple(int(i) for i in np.argwhere(differs)[0])
                 name = f"@{was[0]}[{', '.join(map(str, index))}]"
-                shown = {f"{name} as written": _number(was, index), f"{name} now": _number(now, index)}
-                return self._found(call, f"{name} is another value", shown)
+                numbers = f"{_number(now, index)}{self.after.writer(now[2], index)}"
+                wanted = f"{_number(second, index)}{self.before.writer(second[2], index)}"
+                return self._found(call, f"{name} is {numbers}, not {wanted}")
         return None
 
-    def _found(self, call: Call, what: str, shown: Mapping[str, int | float | str]) -> Counterexample:
+    def _found(self, call: Call, what: str) -> Counterexample:
         witness: dict[str, int | float | str] = {}
         if call.grid is not None and call.grid != getattr(self.item, "grid", None):
             witness["grid"] = " x ".join(map(str, call.grid))
@@ -220,7 +240,7 @@ class _Entry:
             witness[f"@{name}"] = (
                 f"[{values}{rest}] of {array.size}" if name in read else f"{array.size} elements"
             )
-        return Counterexample(call, f"@{self.name}: {what}", {**witness, **shown})
+        return Counterexample(call, f"@{self.name}: {what}", witness)
 
     # --- calls --------------------------------------------------------------------------------
 
@@ -332,8 +352,6 @@ def _array(dtype: DataType, shape: tuple[int, ...], kind: str, least: int, rng: 
 
 # --- what differs ---------------------------------------------------------------------------
 
-Result = tuple[str, DataType, Array]
-
 
 def _other(array: Array) -> Array:
     """Another value for each element."""
@@ -361,6 +379,5 @@ def _is_nan(dtype: DataType, array: Array) -> Any:
     return (array & mask) > largest if mask else np.zeros(array.shape, np.bool_)
 
 
-def _number(result: Result, index: tuple[int, ...]) -> int | float | str:
-    number = result[2][index].item()
-    return number if isinstance(number, (int, float)) else str(number)
+def _number(result: Result, index: tuple[int, ...]) -> str:
+    return str(result[2][index].item())

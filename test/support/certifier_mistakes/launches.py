@@ -90,13 +90,11 @@ TILED = pipeline("x : u32[256] read, m : u32[256], y : u32[256] write", "@square
 HALVES = text(SQUARE, SMOOTH, TILED)
 NUMBERS = text(NUMBERED, SMOOTH, TILED)
 
-HALO_LENGTH = text(
-    program("a", "x:r m:w", "  %v = load @x[%g]\n  %s = add %v, 1\n  store %s, @m[%g]", 64),
-    program("b", "m:r y:w", "  %i = sub_sat %g, 1\n  %v = load @m[%i]\n  store %v, @y[%g]", 64),
-    program("c", "y:r z:w", "  %n = len @y\n  %p = lt %g, %n\n  if %p {\n    %v = load @y[%g]\n    store %v, @z[%g]\n  }", 64),  # fmt: skip
-    pipeline("x : u32[513] read, m : u32[512], y : u32[512], z : u32[512] write",
-             "@a grid(8) (@x, @m)", "@b grid(8) (@m, @y)", "@c grid(8) (@y, @z)"),
-)  # fmt: skip
+BEFORE = program("before", "m:r y:w", "  %i = sub_sat %g, 1\n  %v = load @m[%i]\n  store %v, @y[%g]", 64)
+GUARDED = program("guarded", "y:r z:w", "  %n = len @y\n  %p = lt %g, %n\n  if %p { %v = load @y[%g] store %v, @z[%g] }", 64)  # fmt: skip
+FOUR = "x : u32[513] read, m : u32[512], y : u32[512], z : u32[512] write"
+CHAIN = "@square grid(8) (@x, @m)", "@before grid(8) (@m, @y)", "@guarded grid(8) (@y, @z)"
+HALO_LENGTH = text(SQUARE, BEFORE, GUARDED, pipeline(FOUR, *CHAIN))
 
 GUARDED_PUT = program("put", "x:r m:w", "  %n = len @x\n  %p = lt %g, %n\n  if %p {\n    %v = load @x[%g]\n    store %v, @m[%g]\n  }")  # fmt: skip
 GUARDED_GET = program("get", "m:r z:r y:w", "  %n = len @z\n  %p = lt %g, %n\n  if %p {\n    %v = load @m[%g]\n    store %v, @y[%g]\n  }")  # fmt: skip

@@ -16,7 +16,6 @@ def _text(name: str) -> str:
 
 
 MISTAKES = [
-    known("`<` narrows as `<=`", "launch_fusion", _text("narrows_as")),
     known("`disjoint` compares ranges without the modulus", "launch_fusion", _text("disjoint_compares_ranges_without_the_modulus")),
     known("`disjoint` divides without the modulus", "launch_fusion", _text("disjoint_divides_without_the_modulus")),
     known("`disjoint` divides without the widths", "launch_fusion", _text("disjoint_divides_without_the_widths")),

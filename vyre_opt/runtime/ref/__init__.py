@@ -35,14 +35,20 @@ class RefDispatcher:
     `checks=False` turns off the detection of races, of reads of uninitialised memory (it reads
     as zeros), and of divergence; bounds are always checked.  `max_steps` limits the number of ops
     run, counting an op once for a whole batch of workgroups: a program that needs more is at
-    fault (`limit`), so that none can run forever.
+    fault (`limit`), so that none can run forever.  `on_run` is called with the machine of each dispatch that has run.
     """
 
     name = "ref"
 
-    def __init__(self, checks: bool = True, max_steps: int | None = None) -> None:
+    def __init__(
+        self,
+        checks: bool = True,
+        max_steps: int | None = None,
+        on_run: Callable[[Machine], object] = lambda machine: None,
+    ) -> None:
         self.checks = checks
         self.max_steps = max_steps
+        self.on_run = on_run
 
     def dispatch(
         self,
@@ -140,4 +146,5 @@ class RefDispatcher:
             raise BackendError(
                 f"program @{program.name}: not enough memory to interpret it: {error}"
             ) from error
+        self.on_run(machine)
         return machine

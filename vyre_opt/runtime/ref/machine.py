@@ -121,6 +121,16 @@ class Machine:
         if storage.buffer.name in self.written_buffers:
             storage.shadow = Shadow(len(storage.data), self.clock, self.invocations)
 
+    def writer(self, array: Array, scalar: int) -> str | None:
+        """The invocation that has stored a scalar of the buffer whose memory an array is; None if none has, or if that
+        is not tracked."""
+        for storage in self.storages.values():
+            if storage.shadow is not None and np.may_share_memory(storage.data, array):
+                invocation = storage.shadow.writer(scalar)
+                if invocation is not None:
+                    return invocation_name(invocation, self.program.workgroup, self.call.grid)
+        return None
+
     # --- running
 
     def run(self, workgroups: Sequence[range]) -> None:

@@ -108,6 +108,12 @@ class Shadow:
         sets = [self.sets[kind].time > 0 for kind in ("write", "atomic") if kind in self.sets]
         return np.logical_or.reduce(sets) if sets else np.zeros(self.size, np.bool_)
 
+    def writer(self, scalar: int) -> int | None:
+        """The invocation that wrote a scalar last, or of those that no order tells apart one; None if none has."""
+        sets = [self.sets[kind] for kind in ("write", "atomic") if kind in self.sets]
+        last = max(sets, key=lambda own: int(own.time[scalar]), default=None)
+        return None if last is None or last.time[scalar] == 0 else int(last.min_id[scalar])
+
     def rewrite(self, offsets: Array, invocations: Array) -> None:
         """The last writes at these offsets, each by an invocation, which nobody has accessed since, happen now."""
         own = self.sets["write"]
