@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
 import pytest
+from mutants.in_process import planted
 from support.certifier_mistakes import MISTAKES, Mistake
 from support.certifier_mistakes.judge import is_wrong, judged
 from support.quick import quick
+
+from vyre_opt import parse
+from vyre_opt.certify.certifier import CERTIFIED, Certifier
+from vyre_opt.ir.copies import copy_module
+from vyre_opt.ir.program import Module
+from vyre_opt.passes.manager import PassManager, Remark
+from vyre_opt.passes.registry import Pass
 
 FIRST = (
     "no launch needs a barrier before it",
@@ -25,3 +38,52 @@ def test_a_wrong_program_is_refuted(mistake: Mistake) -> None:
     verdict = judged(mistake)
     assert (verdict.status, verdict.is_proved) == ("refuted", False), verdict
     assert verdict.witness
+
+
+@dataclass
+class _Recorder:
+    """What an observer of the passes is told, to be told again with other remarks."""
+
+    steps: list[tuple[Pass, Module, Module, list[Remark]]] = field(default_factory=list)
+
+    def before(self, running: Pass, module: Module) -> None:
+        self.earlier = copy_module(module)
+
+    def after(self, running: Pass, module: Module, changed: bool, remarks: Sequence[Remark]) -> None:
+        self.steps.append((running, self.earlier, copy_module(module), list(remarks)))
+
+
+def _perturbed(facts: Any, rng: random.Random) -> Any:
+    """A certificate, or a part of one, with some of its values changed."""
+    if isinstance(facts, dict):
+        return {key: value if key == "claim" else _perturbed(value, rng) for key, value in facts.items()}
+    if isinstance(facts, (list, tuple)):
+        parts = [_perturbed(each, rng) for each in facts]
+        return parts[: len(parts) - 1] if parts and rng.random() < 0.1 else parts
+    if isinstance(facts, bool):
+        return facts if rng.random() < 0.8 else not facts
+    return facts + rng.choice((0, 0, 0, 1, -1, 2)) if isinstance(facts, int) else facts
+
+
+CERTIFIED_MISTAKES = [mistake for mistake in CASES if set(mistake.passes.split(",")) <= set(CERTIFIED)]
+
+
+@pytest.mark.parametrize(
+    "mistake", quick(CERTIFIED_MISTAKES, keep=3, ids=[case.title for case in CERTIFIED_MISTAKES])
+)
+def test_no_certificate_makes_a_wrong_program_right(mistake: Mistake) -> None:
+    """What a pass says is a hint: with others, or with none, z3 still does not prove what it made."""
+    recorder = _Recorder()
+    with planted(mistake.mutant):
+        PassManager(mistake.passes, verify_each=False, observers=[recorder]).run(parse(mistake.text))
+    for seed in range(8):
+        rng = random.Random(seed)
+        certifier = Certifier()
+        for running, before, after, remarks in recorder.steps:
+            kept = [r for r in remarks if seed != 0 and (seed != 1 or rng.random() < 0.5)]
+            told = [replace(r, certificate=_perturbed(r.certificate, rng)) for r in kept]
+            certifier.before(running, before)
+            certifier.after(running, after, True, told)
+        for decision in certifier.decisions:
+            decision.certify(1)
+        assert {decision.status for decision in certifier.decisions} - {"proved"}, f"seed {seed}"

@@ -60,7 +60,7 @@ def test_a_difference_is_found(before: str, after: str, buffers: str) -> None:
         # in whatever order lanes come
         ("%o = atomic_add<relaxed> @n[0], 1 : u32 %f = cast %o : u32 -> f32 store %f, @y[%g]",
          "%o = atomic_add<relaxed> @n[0], 1 : u32 %f = cast %o : u32 -> f32 %w = add %f, 1.0 store %w, @y[%g]"),
-        ("%w = add<reassoc> %v, %v store %w, @y[%g]", STORE),  # computed in other ways
+        ("%w = add %v, %v fastmath<reassoc> : f32 store %w, @y[%g]", STORE),  # computed in other ways
     ],
 )  # fmt: skip
 def test_what_may_differ_by_right_is_no_counterexample(before: str, after: str) -> None:

@@ -132,6 +132,8 @@ class BodyMatch:
             self.number = number
             if body.program.workgroup != self.joined.workgroup:
                 raise Mismatch(f"the workgroup of @{body.program.name} is another one")
+            if body.program.cluster != self.joined.cluster:
+                raise Mismatch(f"@{body.program.name} runs in other clusters")
             if self.number in self.barriers:
                 at = self._barrier(ops, at)
             if any(halo.producer == self.number for halo in self.halos):

@@ -27,6 +27,7 @@ import z3
 from ..ir.copies import copy_module
 from ..ir.diagnostics import Location
 from ..ir.pipeline import KernelStage, Launch, Pipeline
+from ..ir.printer import print_program
 from ..ir.program import Module, Op, Program
 from .barriers import removed_barrier
 from .bodies import Halo, Special
@@ -129,19 +130,23 @@ class Certifier:
         # obligations are about the program as it is now, and asked when later passes have changed it
         before, module = self._before, copy_module(module)
         self._steps.append((running.name, before, module))
-        known = len(self.decisions)
-        for remark in applied:
-            facts = remark.certificate
-            rule = _CLAIMS.get(facts["claim"])
-            claims = rule(before, module, facts, certificates) if rule is not None else None
-            obligations = None if claims is None else list(claims)
-            self.decisions.append(Decision(running.name, remark.message, remark.loc, obligations))
-        self.decisions += _rests(before, module, running, certificates)
-        if running.name in CERTIFIED:
-            self.decisions += _elsewhere(before, module, running, certificates)
+        try:
+            decisions = [
+                *_claimed(before, module, running, applied),
+                *_rests(before, module, running, certificates),
+                *(_elsewhere(before, module, running, certificates) if running.name in CERTIFIED else ()),
+            ]
+        except (LookupError, ValueError) as error:
+            what = "the certificates are about the texts before and after"
+            decisions = [
+                Decision(
+                    running.name, what, None, [not_seen(what, f"they name what is not there: {error}", [])]
+                )
+            ]
         search = lru_cache(partial(self._search, before, module))
-        for decision in self.decisions[known:]:
+        for decision in decisions:
             decision.search = search
+        self.decisions += decisions
 
     def tried(self) -> Iterator[Decision]:
         """A refuted decision for each pass that changes what the module does, by a call that was found; none where none
@@ -177,6 +182,16 @@ def _ops(program: Program) -> Sequence[Op]:
     return list(program.walk())
 
 
+def _claimed(before: Module, after: Module, running: Pass, applied: Sequence[Remark]) -> Iterator[Decision]:
+    """A decision for each remark that something was applied."""
+    certificates = [remark.certificate for remark in applied]
+    for remark in applied:
+        rule = _CLAIMS.get(remark.certificate["claim"])
+        claims = rule(before, after, remark.certificate, certificates) if rule is not None else None
+        obligations = None if claims is None else list(claims)
+        yield Decision(running.name, remark.message, remark.loc, obligations)
+
+
 def _rests(before: Module, after: Module, running: Pass, certificates: Sequence[Facts]) -> Iterator[Decision]:
     """A decision for each program that a pass changed, as it says: that nothing else changed."""
     in_place = [facts for facts in certificates if facts["claim"] in _SPECIAL]
@@ -201,6 +216,9 @@ def _elsewhere(
     before: Module, after: Module, running: Pass, certificates: Sequence[Facts]
 ) -> Iterator[Decision]:
     """A decision for each program and pipeline that is not as it was though the pass says nothing of it."""
+    if _functions(before) != _functions(after):
+        what = "functions change without a certificate"
+        yield Decision(running.name, what, None, [not_seen(what, "they are other ones", [])])
     named = {facts["program"] for facts in certificates if facts["claim"] in _SPECIAL}
     for name, program in before.programs.items():
         if name in after.programs and name not in named:
@@ -223,6 +241,13 @@ def _elsewhere(
         if differs is not None:
             what = f"pipeline @{name} changes without a certificate"
             yield Decision(running.name, what, pipeline.loc, [not_seen(what, differs, [])])
+
+
+def _functions(module: Module) -> str:
+    functions = Module()
+    for func in module.funcs.values():
+        functions.add(func)
+    return print_program(functions)
 
 
 def _launches(pipeline: Pipeline) -> list[Launch]:
