@@ -54,8 +54,11 @@ Facts = Mapping[str, Any]
 class Found(Protocol):
     """A call on which two modules differ: `what` differs, and the values by name."""
 
-    what: str
-    witness: Mapping[str, int | float | str]
+    @property
+    def what(self) -> str: ...
+
+    @property
+    def witness(self) -> Mapping[str, int | float | str]: ...
 
 
 Search = Callable[[Module, Module], Found | None]
