@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install check test mutants rules maths notebook plot campaign certify fuzz lint format types docs pages man vscode bench ci clean
+.PHONY: help install check test mutants rules maths notebook plot campaign certify certify-mistakes fuzz lint format types docs pages man vscode bench ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,10 @@ certify: export PYTHONPATH := test
 certify: install  ## Decisions about the kernels and random texts, proved by z3 (N=20000 takes two hours on 2 cores)
 	$(BIN)/python -m support.certifying --kernels
 	$(BIN)/python -m support.certifying --texts $(N) --seed $(SEED)
+
+certify-mistakes: export PYTHONPATH := test
+certify-mistakes: install  ## Plant mistakes in analyses and passes, see that the certifier refutes them, and write the table in docs/certify.md (a minute)
+	$(BIN)/python -m support.certifier_mistakes --page docs/certify.md
 
 # The cases of a seed are always the same; the time decides how many of them are run.
 SECONDS ?= 60

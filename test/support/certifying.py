@@ -12,13 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from statistics import median
 
 import click
 
-from vyre_opt.certify.certifier import Certifier, Decision
+from vyre_opt.certify.certifier import Certifier, Decision, Search, unsearched
 from vyre_opt.cli.certify import add_lowering
+from vyre_opt.driver.counterexample import counterexample
 from vyre_opt.ir.parser import parse
 from vyre_opt.ir.printer import print_program
 from vyre_opt.ir.program import Module
@@ -111,18 +112,28 @@ class Certified:
         return f"median {1000 * middle:.0f} ms, longest {1000 * most:.0f} ms"
 
 
-def decisions_of(source: str | Module, passes: str = "default", seconds: float = SECONDS) -> list[Decision]:
-    """The decisions of the passes about a text, and of the lowering about what they leave, certified."""
+def decisions_of(
+    source: str | Module, passes: str = "default", seconds: float = SECONDS, search: Search = unsearched
+) -> list[Decision]:
+    """The decisions of the passes about a text, and of the lowering about what they leave, certified.
+
+    `search`: for calls on which passes change what the text does.
+    """
     module = parse(source) if isinstance(source, str) else source
-    certifier = Certifier()
+    certifier = Certifier(search)
     PassManager(passes, verify_each=False, observers=[certifier]).run(module)
     add_lowering(certifier, module)
     for decision in certifier.decisions:
         decision.certify(seconds)
-    return certifier.decisions
+    tried = list(certifier.tried())
+    for decision in tried:
+        decision.certify(seconds)
+    return [*certifier.decisions, *tried]
 
 
-def certify_seeds(seeds: Iterable[int], kinds: Iterable[str] = KINDS) -> Certified:
+def certify_seeds(
+    seeds: Iterable[int], kinds: Iterable[str] = KINDS, search: Search = unsearched
+) -> Certified:
     """All kinds of texts of these seeds."""
     result = Certified()
     kinds = list(kinds)
@@ -130,7 +141,7 @@ def certify_seeds(seeds: Iterable[int], kinds: Iterable[str] = KINDS) -> Certifi
         for kind in kinds:
             source = KINDS[kind](seed)
             programs = source.count("\nprogram @") if isinstance(source, str) else len(source.programs)
-            result.add(f"{kind} of seed {seed}", programs, decisions_of(source))
+            result.add(f"{kind} of seed {seed}", programs, decisions_of(source, search=search))
     return result
 
 
@@ -195,7 +206,8 @@ def main(texts: int, seed: int, jobs: int | None, kernels: str | None) -> None:
             result = _certify_kernels(pool, kernels)
         else:
             each = [[number] for number in range(seed, seed + -(-texts // len(KINDS)))]
-            result = reduce(Certified.merged, pool.map(certify_seeds, each, chunksize=4), Certified())
+            certify_all = partial(certify_seeds, search=partial(counterexample, seconds=SECONDS))
+            result = reduce(Certified.merged, pool.map(certify_all, each, chunksize=4), Certified())
     for name, what in (*result.refuted, *result.unknown):
         click.echo(f"{name}: {what}")
     click.echo(f"{result.summary()} in {time.monotonic() - started:.0f} s")

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from ..passes.manager import Remark
     from ..passes.registry import Pass
 
-__all__ = ["Certifier", "Decision", "lowering_decisions"]
+__all__ = ["CERTIFIED", "Certifier", "Decision", "Found", "Search", "lowering_decisions", "unsearched"]
 
 Facts = Mapping[str, Any]
 """A certificate."""
@@ -66,6 +66,11 @@ Search = Callable[[Module, Module], Found | None]
 
 What it finds refutes, so it must know of nothing that passes believe; that it finds none proves nothing.
 """
+
+
+def unsearched(before: Module, after: Module) -> Found | None:
+    """No search: what is not proved stays unknown, and what other passes do is not tried."""
+    return None
 
 
 @dataclass
@@ -100,7 +105,7 @@ class Decision:
 
 
 def _refuted(found: Found) -> Answer:
-    what = Obligation("what it did, it does", [], [], [], z3.BoolVal(False))
+    what = Obligation("the same call gives the same", [], [], [], z3.BoolVal(False))
     return Answer(what, REFUTED, 0.0, dict(found.witness), found.what)
 
 
@@ -111,7 +116,7 @@ class Certifier:
     tried so, see `tried`.
     """
 
-    def __init__(self, search: Search = lambda before, after: None) -> None:
+    def __init__(self, search: Search = unsearched) -> None:
         self.decisions: list[Decision] = []
         self._search = search
         self._before: Module | None = None
@@ -155,15 +160,20 @@ class Certifier:
         """A refuted decision for each pass that changes what the module does, by a call that was found; none where none
         is found, which proves nothing.  The passes are tried together at first, since mostly nothing is found.
 
-        A named kernel may be computed in several ways, so it is what it became that is compared.
+        A named kernel may be computed in several ways, so it is what it became that is compared.  Where another decision
+        about a pass is known not to be proved, that is enough.
         """
         steps = [step for step in self._steps if not _has_kernels(step[1])]
         whole = self._search(steps[0][1], steps[-1][2]) if steps else None
         if whole is None:
             return
-        found = [(by, self._search(before, after)) for by, before, after in steps]
-        for by, one in [(by, one) for by, one in found if one is not None] or [("passes", whole)]:
-            what = "the module does what it did"
+        failed = {
+            decision.by for decision in self.decisions if decision.answers and decision.status != "proved"
+        }
+        found = [(by, self._search(before, after)) for by, before, after in steps if by not in failed]
+        refuted = [(by, one) for by, one in found if one is not None]
+        for by, one in refuted or ([] if failed else [("passes", whole)]):
+            what = "the module does something else"
             yield Decision(by, what, None, [not_seen(what, "a call was found", [])], partial(_same, one))
 
 

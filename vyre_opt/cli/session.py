@@ -188,8 +188,10 @@ class Session:
         certify.add_lowering(certifier, module)
         if self.options.certify:
             started = time.perf_counter()
-            certifier.decisions += certifier.tried()
             diagnostics += certify.certify(certifier.decisions)
+            tried = list(certifier.tried())
+            diagnostics += certify.certify(tried)
+            certifier.decisions += tried
             errors.write_stderr(certify.summary(certifier.decisions, started))
             self.clock.lap("certify")
 

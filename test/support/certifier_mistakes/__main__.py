@@ -15,7 +15,7 @@ from .judge import is_wrong, judged
 from .mistake import Mistake
 
 BEGIN, END = "<!-- made by `make certify-mistakes` -->", "<!-- end -->"
-LONGEST = 110
+LONGEST = 150
 
 
 @click.command()

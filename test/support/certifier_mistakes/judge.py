@@ -67,8 +67,10 @@ def judged(mistake: Mistake) -> Verdict:
     certifier = Certifier(partial(counterexample, seconds=SECONDS))
     after_passes(mistake, certifier)
     decided = list(certifier.decisions)
+    for decision in decided:
+        decision.certify(SECONDS)
     tried = list(certifier.tried())
-    for decision in (*decided, *tried):
+    for decision in tried:
         decision.certify(SECONDS)
     guilty = {decision.by for decision in tried} & {*CERTIFIED, "lowering"}
     is_proved = any(all(d.status == "proved" for d in decided if d.by == by) for by in guilty)
