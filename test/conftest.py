@@ -11,7 +11,7 @@ import os
 import subprocess
 import tempfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from inspect import isfunction
 from pathlib import Path
@@ -21,6 +21,7 @@ import pytest
 from support import quick
 from support.budget import Budget
 from support.tools import run_tool
+from support.unchecked_results import unchecked_results as unchecked
 
 from vyre_opt.runtime import dispatcher as dispatcher_module
 
@@ -35,13 +36,6 @@ def _runner(tool: str) -> Callable[..., Ran]:
         return run_tool(tool, [*map(str, args)], stdin, cwd, os.environ if env is None else env)
 
     return run
-
-
-RESULT_CHECKS = [
-    ("launch_fusion", "check_joined"),
-    ("decode_scan_fuse", "check_tiles"),
-    ("store_forward", "check_stores"),
-]
 
 
 @pytest.fixture(scope="session")
@@ -75,10 +69,10 @@ def run_reduce() -> Callable[..., Ran]:
 
 
 @pytest.fixture
-def unchecked_results(monkeypatch: pytest.MonkeyPatch) -> None:
+def unchecked_results() -> Iterator[None]:
     """Passes keep wrong results, for tests of what else notices them."""
-    for module, name in RESULT_CHECKS:
-        monkeypatch.setattr(f"vyre_opt.passes.{module}.{name}", lambda *_: None)
+    with unchecked():
+        yield
 
 
 @pytest.fixture

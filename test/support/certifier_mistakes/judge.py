@@ -25,6 +25,7 @@ from vyre_opt.runtime.dispatcher import DispatchError, ProgramError
 
 from ..properties import bits
 from ..sample import random_array
+from ..unchecked_results import unchecked_results
 from .mistake import Mistake
 
 __all__ = ["Verdict", "is_wrong", "judged"]
@@ -54,7 +55,7 @@ class Verdict:
 def after_passes(mistake: Mistake, certifier: Certifier) -> Module:
     """The module of a mistake's text after its passes, with the mistake in them."""
     module = parse(mistake.text)
-    with planted(mistake.mutant):
+    with planted(mistake.mutant), unchecked_results():
         if mistake.passes == "lowering":
             add_lowering(certifier, module)
         else:
