@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from mutants.in_process import planted
 from support.certifier_mistakes import MISTAKES, Mistake
 from support.certifier_mistakes.judge import is_wrong, judged
+from support.certifier_mistakes.recorder import Recorder
 from support.each import each
 from support.quick import quick
 from support.unchecked_results import unchecked_results
 
 from vyre_opt import parse
 from vyre_opt.certify.certifier import CERTIFIED, Certifier
-from vyre_opt.ir.copies import copy_module
-from vyre_opt.ir.program import Module
-from vyre_opt.passes.manager import PassManager, Remark
-from vyre_opt.passes.registry import Pass
+from vyre_opt.passes.manager import PassManager
 
 FIRST = (
     "no launch needs a barrier before it",
@@ -40,19 +37,6 @@ def test_a_wrong_program_is_refuted(mistake: Mistake) -> None:
     verdict = judged(mistake)
     assert (verdict.status, verdict.is_proved) == ("refuted", False), verdict
     assert verdict.witness
-
-
-@dataclass
-class _Recorder:
-    """What an observer of the passes is told, to be told again with other remarks."""
-
-    steps: list[tuple[Pass, Module, Module, list[Remark]]] = field(default_factory=list)
-
-    def before(self, running: Pass, module: Module) -> None:
-        self.earlier = copy_module(module)
-
-    def after(self, running: Pass, module: Module, changed: bool, remarks: Sequence[Remark]) -> None:
-        self.steps.append((running, self.earlier, copy_module(module), list(remarks)))
 
 
 def _perturbed(facts: Any, rng: random.Random) -> Any:
@@ -75,17 +59,17 @@ CERTIFIED_MISTAKES = [mistake for mistake in CASES if set(mistake.passes.split("
 )
 def test_no_certificate_makes_a_wrong_program_right(mistake: Mistake) -> None:
     """What a pass says is a hint: with others, or with none, z3 still does not prove what it made."""
-    recorder = _Recorder()
+    recorder = Recorder()
     with planted(mistake.mutant), unchecked_results():
         PassManager(mistake.passes, verify_each=False, observers=[recorder]).run(parse(mistake.text))
     for seed in range(8):
         rng = random.Random(seed)
         certifier = Certifier()
-        for running, before, after, remarks in recorder.steps:
-            kept = [r for r in remarks if seed != 0 and (seed != 1 or rng.random() < 0.5)]
+        for step in recorder.steps:
+            kept = [r for r in step.remarks if seed != 0 and (seed != 1 or rng.random() < 0.5)]
             told = [replace(r, certificate=_perturbed(r.certificate, rng)) for r in kept]
-            certifier.before(running, before)
-            certifier.after(running, after, True, told)
+            certifier.before(step.running, step.before)
+            certifier.after(step.running, step.after, True, told)
         for decision in certifier.decisions:
             decision.certify(1)
         assert {decision.status for decision in certifier.decisions} - {"proved"}, f"seed {seed}"

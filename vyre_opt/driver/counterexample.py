@@ -3,7 +3,7 @@
 What is found refutes the passes: as it was, the module runs on these values without a fault, and what it leaves behind
 then has other bits, or it is at fault.  Nothing here knows of passes, proofs or analyses.  What may differ by right is no
 counterexample: elements that the module as it was does not write, NaNs, results that depend on the order of atomics,
-and those of fast maths and named kernels, which may be computed in several ways.
+and those of fast maths, sums of matrices and named kernels, which may be computed in several ways.
 """
 
 from __future__ import annotations
@@ -144,6 +144,8 @@ def _may_vary(op: Op, used: set[Any]) -> bool:
     if "atomic" in op.definition.effects:
         is_exact = op.name in COMMUTE and not any(r.type.is_float or r in used for r in op.results)
         return not is_exact
+    if op.name == "matrix_mul_add" and op.result.type.element.is_float:
+        return True  # the order of its sums is open
     return op.definition.kernel is not None or bool(op.attrs.get("fastmath"))
 
 

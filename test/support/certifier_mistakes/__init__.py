@@ -4,6 +4,8 @@ mistake     a mistake, and a text of which it makes a pass write a wrong program
 launches    about launches that become one
 programs    about what passes do within a program
 of_tables   those of the tables in test/mutants
+edits       random edits of a module
+recorder    what an observer of passes is told
 judge       what a mistake leads to, by the interpreter, and what the certifier says of it
 
 PYTHONPATH=test python -m support.certifier_mistakes               all of them; exit code 1 unless all are refuted

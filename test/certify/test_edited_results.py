@@ -1,0 +1,63 @@
+"""What a certified pass made is edited at random: what z3 still proves, no call tells from what was there before."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+from support.certifier_mistakes.edits import edit
+from support.certifier_mistakes.recorder import Recorder
+from support.certifying import KINDS
+from support.quick import quick
+
+from vyre_opt import parse
+from vyre_opt.certify.certifier import CERTIFIED, Certifier
+from vyre_opt.driver.counterexample import counterexample
+from vyre_opt.ir.copies import copy_module
+from vyre_opt.ir.printer import print_program
+from vyre_opt.ir.program import Module
+from vyre_opt.ir.verifier import verify
+from vyre_opt.passes.manager import PassManager
+
+EDITS = 12
+"""Of what each execution of a pass made."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "seed"),
+    quick([("shaped programs", 701), *((kind, seed) for kind in KINDS for seed in range(701, 741))]),
+)
+def test_no_edit_that_changes_a_program_is_proved(kind: str, seed: int) -> None:
+    source = KINDS[kind](seed)
+    recorder = Recorder()
+    PassManager("default", verify_each=False, observers=[recorder]).run(
+        parse(source) if isinstance(source, str) else source
+    )
+    steps = [step for step in recorder.steps if step.running.name in CERTIFIED and step.changed]
+    counts = Counter[str]()
+    for number, step in enumerate(steps):
+        for place in range(EDITS):
+            edited = copy_module(step.after)
+            what = edit(edited, random.Random(1000 * seed + EDITS * number + place))
+            if not what or not is_valid(edited) or print_program(edited) == print_program(step.after):
+                continue
+            certifier = Certifier()
+            certifier.before(step.running, step.before)
+            certifier.after(step.running, edited, True, step.remarks)
+            for decision in certifier.decisions:
+                decision.certify(1)
+            is_proved = all(decision.status == "proved" for decision in certifier.decisions)
+            counts["proved" if is_proved else "not proved"] += 1
+            found = counterexample(step.before, edited, 2.0) if is_proved else None
+            assert found is None, (
+                f"{step.running.name}: {what}: {found and found.what}\n{print_program(edited)}"
+            )
+    assert counts or (kind, seed) != ("shaped programs", 701), "nothing was edited"
+
+
+def is_valid(module: Module) -> bool:
+    try:
+        return not any(each.severity == "error" for each in verify(module))
+    except (AssertionError, LookupError, ValueError):
+        return False
