@@ -12,7 +12,7 @@ from support.certifying import KINDS
 from support.quick import quick
 
 from vyre_opt import parse
-from vyre_opt.certify.certifier import CERTIFIED, Certifier
+from vyre_opt.certify.certifier import CERTIFIED, Certifier, Decision
 from vyre_opt.driver.counterexample import counterexample
 from vyre_opt.ir.copies import copy_module
 from vyre_opt.ir.printer import print_program
@@ -45,15 +45,18 @@ def test_no_edit_that_changes_a_program_is_proved(kind: str, seed: int) -> None:
             certifier = Certifier()
             certifier.before(step.running, step.before)
             certifier.after(step.running, edited, True, step.remarks)
-            for decision in certifier.decisions:
-                decision.certify(1)
-            is_proved = all(decision.status == "proved" for decision in certifier.decisions)
+            is_proved = all(map(is_decision_proved, certifier.decisions))
             counts["proved" if is_proved else "not proved"] += 1
             found = counterexample(step.before, edited, 2.0) if is_proved else None
             assert found is None, (
                 f"{step.running.name}: {what}: {found and found.what}\n{print_program(edited)}"
             )
     assert counts or (kind, seed) != ("shaped programs", 701), "nothing was edited"
+
+
+def is_decision_proved(decision: Decision) -> bool:
+    decision.certify(1)
+    return decision.status == "proved"
 
 
 def is_valid(module: Module) -> bool:
