@@ -7,13 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from mutants.in_process import planted
 from support.certifier_mistakes import MISTAKES, Mistake
 from support.certifier_mistakes.judge import is_wrong, judged
 from support.certifier_mistakes.recorder import Recorder
 from support.each import each
 from support.quick import quick
-from support.unchecked_results import unchecked_results
 
 from vyre_opt import parse
 from vyre_opt.certify.certifier import CERTIFIED, Certifier
@@ -60,7 +58,7 @@ CERTIFIED_MISTAKES = [mistake for mistake in CASES if set(mistake.passes.split("
 def test_no_certificate_makes_a_wrong_program_right(mistake: Mistake) -> None:
     """What a pass says is a hint: with others, or with none, z3 still does not prove what it made."""
     recorder = Recorder()
-    with planted(mistake.mutant), unchecked_results():
+    with mistake.is_made():
         PassManager(mistake.passes, verify_each=False, observers=[recorder]).run(parse(mistake.text))
     for seed in range(8):
         rng = random.Random(seed)
@@ -79,7 +77,7 @@ def test_each_mistake_has_its_place() -> None:
     """Also those that only campaigns plant."""
 
     def check(mistake: Mistake) -> None:
-        with planted(mistake.mutant):
+        with mistake.is_made():
             pass
 
     each(MISTAKES, check, lambda mistake: mistake.title)

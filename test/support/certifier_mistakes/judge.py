@@ -10,7 +10,6 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from mutants.in_process import planted
 
 from vyre_opt import parse, run
 from vyre_opt.certify.certifier import CERTIFIED, Certifier
@@ -25,7 +24,6 @@ from vyre_opt.runtime.dispatcher import DispatchError, ProgramError
 
 from ..properties import bits
 from ..sample import random_array
-from ..unchecked_results import unchecked_results
 from .mistake import Mistake
 
 __all__ = ["Verdict", "is_wrong", "judged"]
@@ -55,7 +53,7 @@ class Verdict:
 def after_passes(mistake: Mistake, certifier: Certifier) -> Module:
     """The module of a mistake's text after its passes, with the mistake in them."""
     module = parse(mistake.text)
-    with planted(mistake.mutant), unchecked_results():
+    with mistake.is_made():
         if mistake.passes == "lowering":
             add_lowering(certifier, module)
         else:

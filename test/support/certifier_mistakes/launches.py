@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from mutants.mutant import Mutant
+
 from .mistake import mistake
 
 __all__ = ["MISTAKES"]
@@ -153,7 +157,6 @@ MISTAKES = [
     mistake("a param is its default", "fusion/bound_program.py", "param.default if value is None else encode(value, param.dtype)", "param.default", JOIN, shifted("params(@k = 0)", "")),
     mistake("all literals of a launch are one", "fusion/bound_program.py", "param.default if value is None else encode(value, param.dtype)", "0", JOIN, shifted("params(@k = 0)", "params(@j = 4)")),
     mistake("all params of a pipeline are the first one", "fusion/bound_program.py", 'op.attrs = {"param": value}', 'op.attrs = {"param": "p"}', JOIN, shifted("params(@k = @p)", "params(@j = @q)", "@p : u32, @q : u32")),
-    mistake("the lengths of launches are those of their tiles", "fusion/bound_program.py", "            if length is not None:", "            if False:", JOIN, HALO_LENGTH),
     mistake("all lengths that are open are equal", "analysis/equal_lengths.py", "numbers.setdefault((name, place), len(numbers)) if extent is None", "0 if extent is None", "default", LENGTHS),
     mistake("a halo lacks its last invocation", HALO, '"upper": tile.count,', '"upper": tile.count - 1,', JOIN, HALVES),
     mistake("a halo begins one invocation early", HALO, "outer.const(tile.first)", "outer.const(tile.first - 1)", JOIN, HALVES),
@@ -169,4 +172,8 @@ MISTAKES = [
     mistake("a workgroup in turn has the number of the group", REGRID, '"workgroup_id": number,', '"workgroup_id": workgroup,', JOIN, WHERE),
     mistake("a workgroup in turn is the last one", REGRID, '"num_workgroups": count,', '"num_workgroups": number,', JOIN, WHERE),
     mistake("a workgroup in turn has the size of the grid of all", REGRID, '"global_size": inner.op("mul", "size", count, inner.const(lanes)),', '"global_size": inner.op("mul", "size", count, count),', JOIN, WHERE),
+    replace(
+        mistake("the lengths of launches are those of their tiles", "fusion/bound_program.py", "            if length is not None:", "            if False:", JOIN, HALO_LENGTH),
+        also=(Mutant("a length is that of any buffer", "vyre_opt/passes/launch_fusion.py", "{**staying, **names}", "names", ""),),
+    ),
 ]  # fmt: skip

@@ -51,7 +51,6 @@ MISTAKES = [
     known("the dependence test tells workgroups apart without regard to wrap", "launch_fusion", _text("the_dependence_test_tells_workgroups_apart_without_regard_to_wrap")),
     known("the first barrier of all is the one between two launches", "launch_fusion", _text("the_first_barrier_of_all_is_the_one_between_two_launches")),
     known("the lane of an invocation is its subgroup", "launch_fusion", _text("the_lane_of_an_invocation_is_its_subgroup")),
-    known("the length of a tile is that of the buffer", "default", _text("the_length_of_a_tile_is_that_of_the_buffer")),
     known("two members' own buffers of one name are one", "launch_fusion", _text("two_members_own_buffers_of_one_name_are_one")),
     known("two writes of one element are no hazard", "launch_fusion", _text("two_writes_of_one_element_are_no_hazard")),
     known("what a lane wrote under its own condition is published to the group", "launch_fusion", _text("what_a_lane_wrote_under_its_own_condition_is_published_to_the_group")),
