@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install check test mutants rules maths notebook plot campaign certify certify-mistakes fuzz lint format types docs pages man vscode bench ci clean
+.PHONY: help install check test mutants rules maths notebook plot campaign features certify certify-mistakes fuzz lint format types docs pages man vscode bench ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,12 @@ campaign: install  ## The tests at full optimisation, those that a plain run lea
 	$(BIN)/python -m support.certifying --kernels
 	$(BIN)/python -m support.certifying --texts $$(($(N) / 10)) --seed $(SEED)
 
+features: export PYTHONPATH := test
+features: install  ## Programs by pairs of features, compared with NumPy, and docs/features.md (N=300000 takes half an hour on 16 cores)
+	$(BIN)/python -m support.features --programs $(N) --seed $(SEED) --json docs/features.json
+	$(BIN)/python -m support.features --programs $$(($(N) / 15)) --seed $(SEED) --target cpu --json docs/features.json
+	$(BIN)/python docs/features_page.py > docs/features.md
+
 certify: export PYTHONPATH := test
 certify: install  ## Decisions about the kernels and random texts, proved by z3 (N=20000 takes two hours on 2 cores)
 	$(BIN)/python -m support.certifying --kernels
@@ -98,6 +104,7 @@ pages: install  ## Make what is generated: pages of docs/, stubs of ops, highlig
 	$(BIN)/python test/mutants --page > docs/mutants.md
 	$(BIN)/python docs/rules_page.py > docs/rules.md
 	$(BIN)/python docs/math_functions_page.py > docs/math_functions.md
+	$(BIN)/python docs/features_page.py > docs/features.md
 	$(BIN)/python bench/report.py
 
 man: install  ## Make the manual pages, which a wheel installs in share/man (docs/man; `man -l docs/man/vyre-opt.1`)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import runpy
 from pathlib import Path
 
+import features_page
 import math_functions_page
 import op_stubs
 import ops_page
 import passes_page
 import pytest
 import rules_page
+from support.features.campaign import COLUMNS
+from support.features.table import FEATURES
 
 from vyre_opt.ir.diagnostics import Source, render
 from vyre_opt.ir.identities import RULES
@@ -49,6 +52,19 @@ def test_rules_page_has_every_rule_and_nothing_wrong() -> None:
     lowered = {line["rule"].partition(",")[0] for line in lines if line["section"] == "lowering"}
     formats = ("unary", "binary", "ternary", "compare", "select", "convert")
     assert lowered == {row.name for row in OPS.values() if row.format in formats and not row.ulp}
+
+
+def test_features_page_is_up_to_date(root: Path) -> None:
+    written = (root / "docs/features.md").read_text(encoding="utf-8")
+    assert written == features_page.page(features_page.tallies()), (
+        "run: python docs/features_page.py > docs/features.md"
+    )
+
+
+def test_features_page_has_every_feature() -> None:
+    """Guards against a feature that is added and not run: `make features` then has to be run again."""
+    for tally in features_page.tallies().values():
+        assert tally["of"] == [list(FEATURES), list(COLUMNS)]
 
 
 def test_math_functions_page_is_up_to_date(root: Path) -> None:
