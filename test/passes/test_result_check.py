@@ -299,10 +299,55 @@ pipeline @main {
 """
 
 
+NEVER = """vyre 2
+program @first workgroup(128) {
+  buffer @m : i32[1] write binding(0)
+  %g = global_id x
+  %p = lt %g, 1 : u32
+  if %p {
+    store 0, @m[%g]
+  }
+}
+program @never workgroup(128) {
+  buffer @m : i32[1] read binding(0)
+  buffer @y : i32[33] write binding(1)
+  %g = global_id x
+  %p = lt %g, 33 : u32
+  if %p {
+    %i = add %g, 4294967169
+    %q = lt %i, 1 : u32
+    %v = if %q -> i32 {
+      %u = load @m[%i]
+      yield %u
+    } else {
+      yield 5
+    }
+    store %v, @y[%g]
+  }
+}
+program @digits workgroup(128) {
+  %g = global_id x
+  %d = xor %g, 1 : u32
+}
+pipeline @main {
+  buffer @m : i32[1]
+  buffer @y : i32[33] write
+  launch @first grid(1) (@m)
+  launch @never grid(1) (@m, @y)
+  launch @digits grid(1) ()
+}
+"""
+
+
 @pytest.mark.parametrize(
     "text",
-    [SPLIT, STRIDED, COMPUTED],
-    ids=["all digits of an id are fixed", "a halo of a loop", "a length that is computed of a tile's"],
+    [SPLIT, STRIDED, COMPUTED, NEVER],
+    ids=[
+        "all digits of an id are fixed",
+        "a halo of a loop",
+        "a length that is computed of a tile's",
+        "a load that never is, beside a program that splits ids",
+    ],
 )
 def test_what_is_right_is_kept(text: str) -> None:
     module = parse(text)

@@ -40,12 +40,13 @@ from ..analysis.footprint import (
 from ..analysis.locality import prove_local
 from ..analysis.refusal import Refusal
 from ..ir.diagnostics import Location
-from ..ir.grids import Extent, Grid, GridCall, bounds, ceil_divided
+from ..ir.grids import Extent, Grid, GridCall, bounds, ceil_divided, lengths_by_dimension
 from ..ir.loops import bounds as loop_bounds
 from ..ir.program import Op, Program, Value
 from ..ir.rewrite import every_op
 from .bound_program import BoundProgram
 from .effect_keys import Effect, effect_keys
+from .join import JoinPlan, join
 
 __all__ = [
     "JoinedResult",
@@ -270,17 +271,45 @@ class _JoinedBodies:
         for name, accesses in self.accesses.items():
             is_shared = not self.result.program.buffers[name].is_on_chip
             for p, q in _meeting(accesses):
-                if is_shared and (p.access.is_atomic or q.access.is_atomic):
-                    return self.between("atomic", p, q, "are atomics, which order across workgroups")
-                if is_shared and self.may_conflict(p, q):
-                    return self.between("conflict", p, q, "may be at one element in two workgroups")
-                if p.barriers == q.barriers and not self.dependence.disjoint_between_lanes(
-                    p.access, q.access
-                ):
-                    return self.between(
-                        "no-barrier", p, q, "may be at one element in two lanes, without a barrier"
-                    )
+                found = self.conflict_of(p, q, is_shared)
+                if found is not None and not (is_shared and self.are_apart_alone(p, q)):
+                    return found
         return None
+
+    def conflict_of(self, p: _OwnedAccess, q: _OwnedAccess, is_shared: bool) -> Refusal | None:
+        if is_shared and (p.access.is_atomic or q.access.is_atomic):
+            return self.between("atomic", p, q, "are atomics, which order across workgroups")
+        if is_shared and self.may_conflict(p, q):
+            return self.between("conflict", p, q, "may be at one element in two workgroups")
+        if p.barriers == q.barriers and not self.dependence.disjoint_between_lanes(p.access, q.access):
+            what = "may be at one element in two lanes, without a barrier"
+            return self.between("no-barrier", p, q, what)
+        return None
+
+    def are_apart_alone(self, p: _OwnedAccess, q: _OwnedAccess) -> bool:
+        """Whether the two parts are apart where they are looked at alone, as others may split ids into digits, of which
+        some conditions say nothing."""
+        result = self.result
+        numbers = sorted((p.owner, q.owner))
+        if len(result.parts) == 2 or any(self.is_of_halo(number) for number in numbers):
+            return False
+        parts = [result.parts[number] for number in numbers]
+        lengths: dict[str, int | None] = {}
+        for name, buffer in result.program.buffers.items():
+            if name in result.names:
+                lengths[result.names[name]] = buffer.count
+                lengths.update(lengths_by_dimension(result.names[name], buffer.shape))
+        members = tuple(part.member for part in parts)
+        barriers = frozenset({1} if p.barriers != q.barriers else ())
+        owners: dict[Op, int] = {}
+        plan = JoinPlan(members, tuple(lengths.items()), result.program.grid, barriers)
+        alone = replace(result, program=join("alone", plan, owners), owners=owners, parts=parts)
+        return _JoinedBodies(alone).conflict() is None
+
+    def is_of_halo(self, number: int) -> bool:
+        """Whether a part has another extent of a buffer than its launch, since that is computed again."""
+        halos = {self.result.names[name] for name in self.result.halos}
+        return not halos.isdisjoint(self.result.parts[number].member.buffers)
 
     def between(self, reason: str, p: _OwnedAccess, q: _OwnedAccess, what: str) -> Refusal:
         return Refusal(reason, f"{p} and {q} {what}", p.access.buffer, q.access.op.loc)

@@ -436,3 +436,40 @@ program @p workgroup(64) {{
 """
     x = np.arange((1 << bits) + 300, dtype=np.uint32)
     agree(text, [x, np.zeros(64, np.uint32), np.zeros_like(x)], 1)
+
+
+@pytest.mark.parametrize("first", [200, 232, 255, 3])
+@pytest.mark.parametrize("kind", ["u8", "i16"])
+def test_a_narrow_index_that_wraps_within_a_subgroup(kind: str, first: int) -> None:
+    """Each lane is in bounds, and the lanes' elements do not follow each other."""
+    period = 256 if kind == "u8" else 1 << 16
+    start = first if kind == "u8" else first - 300  # below zero there are no elements
+    text = f"""vyre 2
+    program @p workgroup(128) {{
+      buffer @x : u32[257] read binding(0)
+      buffer @y : u32[257] write binding(1)
+      buffer @z : u32[257] write binding(2)
+      %g = global_id x
+      %p = lt %g, 256 : u32
+      if %p {{
+        %n = cast %g : u32 -> {kind}
+        %i = add %n, {start} : {kind}
+        %w = cast %i : {kind} -> u32
+        %inside = lt %w, 257 : u32
+        if %inside {{
+          %v = load @x[%i]
+          store %v, @y[%g]
+          store %g, @z[%i]
+        }}
+      }}
+    }}"""
+    x = np.arange(1, 258, dtype=np.uint32)
+    y, z = np.zeros((2, 257), np.uint32)
+    for g in range(256):
+        i = (g + start + period // 2) % period - period // 2 if kind == "i16" else (g + start) % period
+        if 0 <= i < 257:
+            y[g], z[i] = x[i], g
+    outputs = CpuDispatcher().dispatch(
+        parse(text).programs["p"], [x, np.zeros_like(y), np.zeros_like(z)], (2, 1, 1)
+    )
+    np.testing.assert_array_equal(outputs, [y, z])

@@ -46,6 +46,8 @@ class SubgroupAccess:
     `width`: scalars and elements that one lane moves.  `align`: bytes that an address is surely a
     multiple of, those of a scalar.  `run`: the lanes whose indices have a `stride`, the elements from one's index to
     the next's: those of a subgroup, else of a row.  Where not even a row has one, it is None.
+    `proven`: each active lane is in bounds.  `is_straight`: so are runs, as no lane's index wraps around a type of less than
+    32 bits (one of 32 wraps only in a buffer of 2^32 elements).
     """
 
     def __init__(self, emitter: SubgroupEmitter, op: Op, moved: DataType) -> None:
@@ -61,6 +63,11 @@ class SubgroupAccess:
         if self.stride is None:
             self.stride, self.run = emitter.facts.row_stride(self.index), emitter.facts.row
         self.proven = op in emitter.facts.proven
+        bits = (self.index.type.bits or 0) - self.index.type.is_signed
+        reach = (self.stride or 0) * self.run
+        fits = self.length.isdigit() and int(self.length) + reach <= 1 << bits
+        is_exact = emitter.facts.affine.exact(self.index) is not None
+        self.is_straight = self.proven and (bits >= 31 or fits or is_exact)
 
     @property
     def is_uniform(self) -> bool:
@@ -250,7 +257,7 @@ def _scalar_stride(access: SubgroupAccess) -> int | None:
 def _load_runs(emitter: SubgroupEmitter, access: SubgroupAccess, scalar_stride: int) -> Words:
     w, builder = emitter.w, emitter.builder
     # `proven` speaks of active lanes and of the scalars that they use, and of no others
-    if access.proven and scalar_stride in (0, access.parts):
+    if access.is_straight and scalar_stride in (0, access.parts):
         if emitter.mask is None:
             return _load_wide(builder, access, _run_indices(emitter, access), scalar_stride)
         if access.run == SUBGROUP_SIZE and _has_masked_moves(builder, access):
@@ -390,11 +397,11 @@ def _store_uniform(emitter: SubgroupEmitter, access: SubgroupAccess, value: Valu
 def _store_runs(emitter: SubgroupEmitter, access: SubgroupAccess, raw: Words) -> None:
     w, builder = emitter.w, emitter.builder
     mask = emitter.mask if _has_masked_moves(builder, access) else None
-    if access.proven and mask is not None and access.run == SUBGROUP_SIZE:
+    if access.is_straight and mask is not None and access.run == SUBGROUP_SIZE:
         _store_masked(builder, access, _run_start(emitter, access), raw[0], mask)
         return
     indices = _run_indices(emitter, access)
-    if access.proven and emitter.mask is None:
+    if access.is_straight and emitter.mask is None:
         _store_wide(builder, access, indices, raw, None)
         return
     in_bounds = _are_in_bounds(builder, access, indices)
@@ -474,7 +481,7 @@ def _load_lane_major(emitter: SubgroupEmitter, access: SubgroupAccess, result: V
         _check_one(emitter, access, index)
         address = _pointer(builder, access, index)
     else:
-        whole = _is_whole_run(emitter, access, access.proven and emitter.mask is None)
+        whole = _is_whole_run(emitter, access, access.is_straight and emitter.mask is None)
         if whole == "true":
             address = _pointer(builder, access, _base_index(emitter, access))
         else:
@@ -495,7 +502,7 @@ def _store_lane_major(emitter: SubgroupEmitter, access: SubgroupAccess, value: V
     w, builder, vectors = emitter.w, emitter.builder, emitter.lane_major
     chunks, mask = vectors.wide(value), emitter.mask
     shape = LaneShape(builder.layout.lanes * access.parts)
-    whole = _is_whole_run(emitter, access, access.proven and mask is None)
+    whole = _is_whole_run(emitter, access, access.is_straight and mask is None)
     if mask is not None and whole != "false":
         full = w.emit(f"icmp eq i32 {emitter.active_bits()}, -1")
         whole = w.emit(f"and i1 {whole}, {full}")
