@@ -358,6 +358,18 @@ def test_what_is_right_is_kept(text: str) -> None:
     assert not difference(observe(text, "ref", inputs), after)
 
 
+def test_a_store_of_what_went_through_another_buffer_changes_nothing() -> None:
+    text = OVERWRITTEN.replace(
+        "buffer @y : u32[512] write binding(1)",
+        "buffer @y : u32[512] read_write binding(1) live_in live_out\n  buffer @t : u32[256] read_write",
+    ).replace(
+        "  store %v, @y[%g]\n  store %w, @y[%g]\n",
+        "  %old = load @y[%g]\n  store %old, @t[%g]\n  %same = load @t[%g]\n  store %same, @y[%g]\n",
+    )
+    result = PassManager("store_forward").run(parse(text))
+    assert result.statistics["store_forward", "stores removed"] == 1
+
+
 # --- keys
 
 

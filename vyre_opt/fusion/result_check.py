@@ -544,10 +544,22 @@ def check_stores(before: Program, ops: Iterable[Op], program: Program) -> Refusa
     kept = {copy for copy, op in zip(every_op(before.body), ops, strict=True) if op in remaining}
     effects = effect_keys(before)
     places = {effect.place for effect in effects if effect.op in kept}
+    stored: dict[int | None, set[int | None]] = {}
+    for effect in effects:
+        stored.setdefault(effect.loaded, set()).add(effect.value)
     for effect in effects:
         if effect.op in kept or effect.place in places:
             continue
-        if effect.value is None or effect.value != effect.loaded:
+        if effect.loaded is None or effect.loaded not in _sources(effect.value, stored):
             message = f"this {effect.op.name} is gone, and nothing else writes its elements"
             return Refusal("effects", message, effect.op.attrs.get("buffer"), effect.op.loc)
     return None
+
+
+def _sources(value: int | None, stored: Mapping[int | None, Collection[int | None]]) -> set[int | None]:
+    """What a value may be: itself and, of a place where it is loaded, what is stored there."""
+    sources, pending = {value}, [value]
+    while pending:
+        pending += [source for source in stored.get(pending.pop(), ()) if source not in sources]
+        sources.update(pending)
+    return sources
