@@ -242,7 +242,7 @@ SHARED = {
 """Mistakes of analyses that the check of a result rests on too."""
 
 
-@pytest.mark.parametrize("mutant", quick([name for name in MUTANTS if name not in SHARED], keep=2))
+@pytest.mark.parametrize("mutant", quick([name for name in MUTANTS if name not in SHARED], keep=1))
 def test_the_result_of_a_mutant_is_not_kept(
     mutant: str, run_pipeline: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
