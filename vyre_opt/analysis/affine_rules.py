@@ -18,7 +18,7 @@ from ..ir.types import DataType
 from .affine import AffineExpr, ByLane, Digit, Symbol, SymbolKind
 from .congruence import fits
 
-__all__ = ["IdSplit", "OperandForms", "length", "local_ids", "result_form"]
+__all__ = ["IdSplit", "OperandForms", "length", "local_ids", "near_zero", "result_form"]
 
 MAX_TERMS = 32
 """Of an expression; indices have few, and a sum of all elements would have one each."""

@@ -10,13 +10,15 @@ how far a lane reaches, an expression plus a bounded distance is enough: the dis
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from ..ir.program import Op, Value
 from .affine import AffineExpr, Range, Symbol, SymbolKind
 from .affine_analysis import AffineAnalysis
 from .congruence import fits
+from .footprint import Footprints, MemoryAccess
 
-__all__ = ["clamped_expr"]
+__all__ = ["clamped_access", "clamped_expr"]
 
 MAX_DISTANCE = 1 << 16
 MAX_DEPTH = 32
@@ -36,6 +38,13 @@ def clamped_expr(affine: AffineAnalysis, value: Value, depth: int = MAX_DEPTH) -
     if rule is None or not isinstance(op, Op):
         return expr
     return rule(affine, op, depth - 1) or expr
+
+
+def clamped_access(footprints: Footprints, access: MemoryAccess) -> MemoryAccess:
+    """An access with a clamped expression of its index, where there is one."""
+    affine = footprints.affine
+    expr = footprints.index(access.op, lambda index: clamped_expr(affine, index), access.guards)
+    return replace(access, index=expr) if isinstance(expr, AffineExpr) else access
 
 
 def _exact(affine: AffineAnalysis, value: Value, depth: int) -> tuple[AffineExpr, Range] | None:

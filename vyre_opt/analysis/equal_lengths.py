@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from ..ir.grids import MAX_REPEATED_DEPTH, Extent, fold, length_key
 from ..ir.pipeline import Pipeline
 
-__all__ = ["equal_lengths", "length_numbers", "lengths_by_size"]
+__all__ = ["equal_lengths", "length_numbers", "lengths_by_size", "numbers_by_length"]
 
 _COMMUTATIVE = frozenset({"add", "mul", "min", "max"})
 
@@ -38,11 +38,9 @@ def length_numbers(pipeline: Pipeline) -> dict[str, tuple[int, ...]]:
         return numbers.setdefault(key, len(numbers))
 
     for name, buffer in pipeline.buffers.items():
-        sizes = buffer.sizes or (None,) * buffer.dimensions
-        own = [extent if size is None else size for extent, size in zip(buffer.shape, sizes, strict=True)]
         lengths[name] = tuple(
             numbers.setdefault((name, place), len(numbers)) if extent is None else number(extent)
-            for place, extent in enumerate(own)
+            for place, extent in enumerate(buffer.extents)
         )
     return lengths
 
@@ -58,6 +56,15 @@ def lengths_by_size(pipeline: Pipeline) -> dict[str, Extent | None]:
     return lengths
 
 
+def numbers_by_length(numbers: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+    """The numbers of lengths, by the names that ir/grids.py has for these."""
+    return {
+        length_key(name, place if len(own) > 1 else None): number
+        for name, own in numbers.items()
+        for place, number in enumerate(own)
+    }
+
+
 def equal_lengths(numbers: Mapping[str, tuple[int, ...]], names: Mapping[str, str]) -> dict[str, str]:
     """For each length of some buffers the first of theirs that is equal, if that is another one.
 
@@ -65,9 +72,7 @@ def equal_lengths(numbers: Mapping[str, tuple[int, ...]], names: Mapping[str, st
     """
     first: dict[int, str] = {}
     equal: dict[str, str] = {}
-    for buffer, name in names.items():
-        for place, number in enumerate(numbers[buffer]):
-            key = length_key(name, place if len(numbers[buffer]) > 1 else None)
-            if first.setdefault(number, key) != key:
-                equal[key] = first[number]
+    for key, number in numbers_by_length({name: numbers[buffer] for buffer, name in names.items()}).items():
+        if first.setdefault(number, key) != key:
+            equal[key] = first[number]
     return equal

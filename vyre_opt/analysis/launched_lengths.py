@@ -14,15 +14,10 @@ from ..ir.pipeline import Launch, Pipeline
 from ..ir.program import Buffer, Program
 from .pipeline_uses import PipelineUses
 
-__all__ = ["LaunchedLengths", "own_length"]
+__all__ = ["LaunchedLengths"]
 
 MAX_NUMBER = 1 << 48
 """Below what 64 bits hold, for lengths beyond those that `bounds` supposes."""
-
-
-def own_length(buffer: Buffer, dimension: int) -> GridCall:
-    """`len` of a buffer along a dimension."""
-    return GridCall("len", (buffer.name, dimension) if buffer.dimensions > 1 else (buffer.name,))
 
 
 class LaunchedLengths:
@@ -35,7 +30,7 @@ class LaunchedLengths:
     def __call__(self, buffer: Buffer, dimension: int) -> Extent:
         """What is as long as a buffer along a dimension: an expression of the lengths of buffers that the host or another
         launch sees, and that so stay; `len` of the buffer itself where there is none."""
-        own = own_length(buffer, dimension)
+        own = buffer.length(dimension)
         if buffer.binding is None or not self.uses.is_own_scratch(self.program, buffer):
             return own
         place = self.program.bound_buffers.index(buffer)
@@ -53,7 +48,7 @@ class LaunchedLengths:
         for formal, actual in zip(self.program.bound_buffers, launch.buffers, strict=True):
             for place in range(0 if formal.is_transient else formal.dimensions):
                 if numbers[actual][place] == numbers[name][dimension]:
-                    return own_length(formal, place) if formal.shape[place] is None else formal.shape[place]
+                    return formal.length(place) if formal.shape[place] is None else formal.shape[place]
         buffer = pipeline.buffers.get(name)
         size = buffer.sizes[dimension] if buffer is not None and buffer.sizes else None
         if size is None:

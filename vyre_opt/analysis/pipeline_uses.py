@@ -78,9 +78,7 @@ class PipelineUses:
 
         It stays where the caller says its length, or where that would be long.
         """
-        buffer = pipeline.buffers[name]
-        sizes = buffer.sizes or (None,) * buffer.dimensions
-        extents = [extent if size is None else size for extent, size in zip(buffer.shape, sizes, strict=True)]
+        extents = pipeline.buffers[name].extents
         lengths: dict[str, Extent | None] = {
             length_key(name, at): extent for at, extent in enumerate(extents)
         }

@@ -12,15 +12,8 @@ import z3
 
 from ..ir.grids import FUNCTIONS, Extent, GridError, length_key
 from ..ir.pipeline import Pipeline
-from ..ir.program import Buffer
 
-__all__ = ["LengthTerms", "extents"]
-
-
-def extents(buffer: Buffer) -> list[Extent | None]:
-    """Of a pipeline's buffer along each dimension: a number, an expression, or None where the caller says it."""
-    sizes = buffer.sizes or (None,) * buffer.dimensions
-    return [known if size is None else size for known, size in zip(buffer.shape, sizes, strict=True)]
+__all__ = ["LengthTerms"]
 
 
 class LengthTerms:
@@ -29,9 +22,8 @@ class LengthTerms:
     def __init__(self, pipeline: Pipeline) -> None:
         self._lengths: dict[str, z3.ArithRef] = {}
         for name, buffer in pipeline.buffers.items():
-            own = extents(buffer)
-            for place, extent in enumerate(own):
-                key = length_key(name, place if len(own) > 1 else None)
+            for place, extent in enumerate(buffer.extents):
+                key = length_key(name, place if buffer.dimensions > 1 else None)
                 self._lengths[key] = z3.Int(f"len {key}") if extent is None else self.of(extent)
 
     def of(self, extent: Extent) -> z3.ArithRef:

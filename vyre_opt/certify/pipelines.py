@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ..ir.pipeline import HostRead, Launch, Pipeline, Repeat, Stage
 from ..ir.program import AccessMode, Buffer, Module, Program
-from .lengths import LengthTerms, extents
+from .lengths import LengthTerms
 
 __all__ = ["Changes", "difference", "who_sees", "who_sees_argument"]
 
@@ -42,7 +42,7 @@ def _is_same_buffer(was: Buffer, now: Buffer, lengths: LengthTerms) -> bool:
     """Lengths of buffers that left became what they are in sizes."""
     if was.dimensions != now.dimensions or replace(now, shape=was.shape, sizes=was.sizes) != was:
         return False
-    return all(map(lengths.agree, extents(was), extents(now)))
+    return all(map(lengths.agree, was.extents, now.extents))
 
 
 def _stages_differ(

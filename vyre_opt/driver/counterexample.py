@@ -328,16 +328,14 @@ class _Entry:
 def _shape(
     buffer: Buffer, known: Mapping[str, int | None], lengths: Sequence[int], rng: random.Random
 ) -> tuple[int, ...]:
-    sizes = buffer.sizes or (None,) * buffer.dimensions
     shape = []
-    for extent, size in zip(buffer.shape, sizes, strict=True):
-        if size is not None:
-            extent = evaluate(size, known)
-        elif extent is None:
-            extent = rng.choice(lengths) if buffer.dimensions == 1 else rng.choice((1, 2, 3, 4, 5, 8))
-        if extent < 0:
+    for extent in buffer.extents:
+        if extent is None:
+            extent = rng.choice(lengths if buffer.dimensions == 1 else (1, 2, 3, 4, 5, 8))
+        length = evaluate(extent, known)
+        if length < 0:
             raise ValueError("a negative length")
-        shape.append(extent)
+        shape.append(length)
     return tuple(shape)
 
 

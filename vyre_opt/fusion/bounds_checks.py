@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from ..analysis.bounds import BoundsProofs
-from ..analysis.launched_lengths import own_length
 from ..ir.access_extents import access_extents
 from ..ir.grids import Extent
 from ..ir.ops import OPS
@@ -25,7 +24,7 @@ LengthOf = Callable[[Buffer, int], Extent]
 """What is the extent of a buffer of open size along a dimension."""
 
 
-def add_checks(program: Program, accesses: Collection[Op], length_of: LengthOf = own_length) -> int:
+def add_checks(program: Program, accesses: Collection[Op], length_of: LengthOf = Buffer.length) -> int:
     """Put a check before each of some accesses, for each dimension along which it may be out of bounds.
 
     The accesses are still those of the buffers.  Returns the number of checks.
@@ -53,7 +52,7 @@ class _Checks:
         self.blocks: list[Block] = []
         lengths = (op for op in program.walk() if op.name == "len" and op.result.type is DataType.U32)
         self.narrow = {
-            own_length(program.buffers[op.attrs["buffer"]], op.attrs.get("dimension", 0)) for op in lengths
+            program.buffers[op.attrs["buffer"]].length(op.attrs.get("dimension", 0)) for op in lengths
         }
         """Lengths that the program takes as u32: whoever launches it sees to it that they fit."""
 

@@ -93,6 +93,8 @@ class _Keys:
             for buffer in program.buffers.values()
         }
         self.values: dict[Value, int] = {}
+        self.sums: dict[Value, tuple[Value, int]] = {}
+        """A value and the constant that another one is the sum of."""
         self.effects: list[Effect] = []
 
     def block(self, block: Block, path: int) -> None:
@@ -152,20 +154,17 @@ class _Keys:
 
     def sum(self, op: Op) -> int:
         """Of a value plus or minus constants, of which several in a row are one."""
-        offset, value, dtype = 0, op.result, op.result.type
-        while isinstance(owner := value.owner, Op) and owner.name in ("add", "sub"):
-            a, b = owner.operands
-            constant = constant_value(b)
-            if constant is None and owner.name == "add":
-                a, constant = b, constant_value(a)
-            if not isinstance(constant, int):
-                break
-            offset, value = offset + (constant if owner.name == "add" else -constant), a
-        offset = wrap(offset, dtype)
-        if value is not op.result:
-            return hash(("sum", self.values[value], offset)) if offset else self.values[value]
-        operands = self.of(op.operands)
-        return hash((op.name, tuple(sorted(operands)) if op.definition.commutative else operands, dtype))
+        a, b = op.operands
+        constant = constant_value(b)
+        if constant is None and op.name == "add":
+            a, constant = b, constant_value(a)
+        if not isinstance(constant, int):
+            operands = self.of(op.operands)
+            return hash((op.name, tuple(sorted(operands)) if op.definition.commutative else operands, a.type))
+        base, offset = self.sums.get(a, (a, 0))
+        offset = wrap(offset + (constant if op.name == "add" else -constant), a.type)
+        self.sums[op.result] = base, offset
+        return hash(("sum", self.values[base], offset)) if offset else self.values[base]
 
     def effect(self, op: Op, path: int) -> None:
         attrs, is_store = self.attrs(op), op.definition.format in ("store", "matrix_store")

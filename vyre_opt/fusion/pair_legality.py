@@ -18,11 +18,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from ..analysis.affine import AffineExpr
 from ..analysis.affine_analysis import Unknown
-from ..analysis.clamped import clamped_expr
+from ..analysis.clamped import clamped_access
 from ..analysis.congruence import modulus
 from ..analysis.coverage import covered_accesses
 from ..analysis.dependence import DependenceTest, Extents
@@ -115,14 +114,9 @@ class PairAccesses:
     def _by_buffer(self, events: Sequence[Event]) -> dict[str, list[MemoryAccess]]:
         """The accesses; clamped indices are resolved where possible."""
         accesses: dict[str, list[MemoryAccess]] = defaultdict(list)
-        affine = self.footprints.affine
         for event in events:
             if isinstance(event, MemoryAccess):
-                expr = self.footprints.index(
-                    event.op, lambda index: clamped_expr(affine, index), event.guards
-                )
-                is_known = isinstance(expr, AffineExpr)
-                accesses[event.buffer].append(replace(event, index=expr) if is_known else event)
+                accesses[event.buffer].append(clamped_access(self.footprints, event))
         return accesses
 
     def accesses(self, part: int, buffer: str, is_write: bool | None = None) -> list[MemoryAccess]:

@@ -24,7 +24,7 @@ from typing import NamedTuple, Protocol
 
 from ..analysis.affine import AffineExpr, SymbolKind
 from ..analysis.affine_rules import near_zero
-from ..analysis.clamped import clamped_expr
+from ..analysis.clamped import clamped_access, clamped_expr
 from ..analysis.coverage import CoverageWalk, covered_accesses
 from ..analysis.dependence import DependenceTest, workgroup_axis
 from ..analysis.footprint import (
@@ -161,7 +161,8 @@ def _missing_effects(result: JoinedResult) -> Refusal | None:
     """Whether the parts' effects are those of the joined program, in order."""
     program, owners, names = result.program, result.owners, result.names
     outer = {name: names[name] for name in program.buffers if name in names}
-    again = dict(_invocations_again(program, result.halos))
+    tiles = {names[name] for name in result.halos}
+    again = dict(_invocations_again(program, result.halos)) if tiles else {}
     made: dict[int, list[Effect]] = {number: [] for number in range(len(result.parts))}
     for effect in effect_keys(
         program, outer, result.lengths, lambda op: _logical_indices(op, result.halos), again
@@ -173,13 +174,12 @@ def _missing_effects(result: JoinedResult) -> Refusal | None:
         buffers = {formal.name: actual for formal, actual in part.member.bindings}
         is_again = any(owners.get(op) == number for op in again)
         wanted = effect_keys(part.member.program, buffers, result.lengths, is_of_one_dimension=is_again)
-        dropped = {names[name] for name in result.halos}
-        more = [
-            e.op for e in wanted if e.op.name != "store" or buffers.get(e.op.attrs["buffer"]) not in dropped
-        ]
-        if is_again and more:
-            message = f"@{part.member.program.name} is run again, and does more than to store what is read"
-            return Refusal("halo", message, loc=more[0].loc)
+        for op in (effect.op for effect in wanted) if is_again else ():
+            if op.name != "store" or buffers.get(op.attrs["buffer"]) not in tiles:
+                message = (
+                    f"@{part.member.program.name} is run again, and does more than to store what is read"
+                )
+                return Refusal("halo", message, loc=op.loc)
         if [effect.key for effect in wanted] != [effect.key for effect in made[number]]:
             op = _first_missing(wanted, made[number])
             message = f"this {op.name} of @{part.member.program.name} is not in it as it was"
@@ -192,8 +192,10 @@ def _invocations_again(program: Program, halos: Collection[str]) -> Iterator[tup
     for loop in program.body.ops:
         inner = loop.regions[0].ops[-1] if loop.name == "for" and loop.regions[0].ops else loop
         exists = inner.operands[0].owner if inner.name == "if" and not inner.results else None
-        is_of_halo = any(op.name == "store" and op.attrs["buffer"] in halos for op in inner.walk())
-        if is_of_halo and isinstance(exists, Op) and exists.name == "lt":
+        if not isinstance(exists, Op) or exists.name != "lt":
+            continue
+        bodies = map(every_op, inner.regions)
+        if any(op.name == "store" and op.attrs["buffer"] in halos for body in bodies for op in body):
             yield inner, exists.operands[0]
 
 
@@ -255,14 +257,8 @@ class _JoinedBodies:
                 continue
             self.events.setdefault(owner, []).append(event)
             if isinstance(event, MemoryAccess):
-                access = _OwnedAccess(self.resolved(event), owner, barriers)
+                access = _OwnedAccess(clamped_access(self.footprints, event), owner, barriers)
                 self.accesses.setdefault(event.buffer, []).append(access)
-
-    def resolved(self, access: MemoryAccess) -> MemoryAccess:
-        """An access whose index is clamped, with an expression of it."""
-        affine = self.footprints.affine
-        expr = self.footprints.index(access.op, lambda index: clamped_expr(affine, index), access.guards)
-        return replace(access, index=expr) if isinstance(expr, AffineExpr) else access
 
     # --- conflicts
 
@@ -558,8 +554,11 @@ def check_stores(before: Program, ops: Iterable[Op], program: Program) -> Refusa
 
 def _sources(value: int | None, stored: Mapping[int | None, Collection[int | None]]) -> set[int | None]:
     """What a value may be: itself and, of a place where it is loaded, what is stored there."""
-    sources, pending = {value}, [value]
+    sources: set[int | None] = set()
+    pending = [value]
     while pending:
-        pending += [source for source in stored.get(pending.pop(), ()) if source not in sources]
-        sources.update(pending)
+        source = pending.pop()
+        if source not in sources:
+            sources.add(source)
+            pending += stored.get(source, ())
     return sources

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from .grids import Extent, Grid, evaluate, fold, length_key, lengths_by_dimension
+from .grids import Extent, Grid, evaluate, fold, lengths_by_dimension
 from .literals import Literal
 from .text_form import TextForm
 
@@ -136,25 +136,10 @@ class Pipeline(TextForm):
         """Put what is known of lengths in their place in the sizes of buffers."""
         for buffer in self.buffers.values():
             if buffer.sizes:
-                sizes = [None if size is None else fold(size, lengths) for size in buffer.sizes]
-                extents = zip(buffer.shape, sizes, strict=True)
-                buffer.shape = tuple(size if isinstance(size, int) else extent for extent, size in extents)
-                rest = tuple(None if isinstance(size, int) else size for size in sizes)
+                extents = [None if extent is None else fold(extent, lengths) for extent in buffer.extents]
+                buffer.shape = _numbers(extents)
+                rest = tuple(None if isinstance(extent, int) else extent for extent in extents)
                 buffer.sizes = rest if any(rest) else ()
-
-    @property
-    def sizes(self) -> dict[str, Extent | None]:
-        """The extents of buffers as they are declared, None where the caller gives one; by the keys of grids.py."""
-        declared: dict[str, Extent | None] = {}
-        for name, buffer in self.buffers.items():
-            sizes = buffer.sizes or (None,) * buffer.dimensions
-            extents = [
-                known if size is None else size for known, size in zip(buffer.shape, sizes, strict=True)
-            ]
-            if buffer.dimensions == 1:
-                declared[name] = extents[0]
-            declared.update((length_key(name, number), extent) for number, extent in enumerate(extents))
-        return declared
 
     @property
     def static_lengths(self) -> dict[str, int | None]:
@@ -163,10 +148,8 @@ class Pipeline(TextForm):
         lengths: dict[str, int | None] = {}
         for name, buffer in self.buffers.items():
             if buffer.sizes:
-                sizes = [None if size is None else fold(size, lengths) for size in buffer.sizes]
-                extents = zip(buffer.shape, sizes, strict=True)
-                shape = tuple(size if isinstance(size, int) else extent for extent, size in extents)
-                buffer = replace(buffer, shape=shape)
+                extents = [None if extent is None else fold(extent, lengths) for extent in buffer.extents]
+                buffer = replace(buffer, shape=_numbers(extents))
             lengths[name] = buffer.count
             lengths.update(lengths_by_dimension(name, buffer.shape))
         return lengths
@@ -179,3 +162,8 @@ class Pipeline(TextForm):
             yield stage
             if isinstance(stage, Repeat):
                 pending += stage.stages[::-1]
+
+
+def _numbers(extents: Iterable[Extent | None]) -> tuple[int | None, ...]:
+    """A shape: the extents that are numbers."""
+    return tuple(extent if isinstance(extent, int) else None for extent in extents)

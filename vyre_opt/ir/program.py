@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, cast
 
+from .grids import GridCall
 from .literals import show
 from .pipeline import Pipeline
 from .text_form import TextForm
@@ -238,6 +239,16 @@ class Buffer:
     def extent(self, dimension: int | None) -> int | None:
         """What `len` gives: elements along a dimension, of None those of the only one; None where it is open."""
         return self.shape[0 if dimension is None else dimension]
+
+    @property
+    def extents(self) -> tuple[Extent | None, ...]:
+        """The extent along each dimension as it is declared: a number, the expression of its size, or None where it is open."""
+        sizes = self.sizes or (None,) * self.dimensions
+        return tuple(known if size is None else size for known, size in zip(self.shape, sizes, strict=True))
+
+    def length(self, dimension: int) -> GridCall:
+        """The expression of what `len` gives along a dimension."""
+        return GridCall("len", (self.name, dimension) if self.dimensions > 1 else (self.name,))
 
     @property
     def size(self) -> Extent | None:

@@ -17,12 +17,7 @@ def show_shape(shape: Sequence[int | None]) -> str:
 
 def declared_shape(buffer: Buffer) -> str:
     """The extents of a buffer as its declaration has them: `?, len(@x)`."""
-    sizes = buffer.sizes or (None,) * buffer.dimensions
-    extents = zip(buffer.shape, sizes, strict=True)
-    return ", ".join(
-        str(extent) if extent is not None else "?" if size is None else show_extent(size)
-        for extent, size in extents
-    )
+    return ", ".join("?" if extent is None else show_extent(extent) for extent in buffer.extents)
 
 
 def shapes_agree(one: Shape, other: Shape) -> bool:

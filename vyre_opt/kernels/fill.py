@@ -45,7 +45,7 @@ def fill_schedule(
     """How a buffer of a pipeline is filled.
 
     `user`: a launch that takes the buffer next, of a `program`: the schedule is like its own, so that launch_fusion may join
-    the two.  `lengths`: the sizes that the pipeline's buffers are declared with.
+    the two.  `lengths`: of the pipeline's buffers, by their sizes (see `lengths_by_size`).
     """
     workgroup = _WORKGROUP[buffer.dimensions]
     if (
@@ -78,9 +78,7 @@ def _extent(buffer: Buffer, axis: int) -> Extent:
     """The elements of a buffer of a pipeline along an axis of the grid: its last dimension is along x."""
     dimension = buffer.dimensions - 1 - axis
     known = buffer.shape[dimension]
-    if known is not None:
-        return known
-    return GridCall("len", (buffer.name, dimension) if buffer.dimensions > 1 else (buffer.name,))
+    return buffer.length(dimension) if known is None else known
 
 
 def fill_program(name: str, like: Buffer, value: Any, schedule: FillSchedule) -> Program:

@@ -645,9 +645,7 @@ class _Translator:
 def _length(buffer: Buffer, dimension: int) -> _Constant | _Size:
     """The elements of a buffer along a dimension."""
     extent = buffer.shape[dimension]
-    if extent is not None:
-        return _Constant(extent)
-    return _Size(GridCall("len", (buffer.name, dimension) if buffer.dimensions > 1 else (buffer.name,)))
+    return _Size(buffer.length(dimension)) if extent is None else _Constant(extent)
 
 
 def _shape(buffer: Buffer) -> tuple[_Constant | _Size, ...]:

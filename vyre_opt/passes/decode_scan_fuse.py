@@ -17,7 +17,7 @@ from typing import Any
 
 from ..analysis.effects import summarize
 from ..analysis.footprint import Footprints
-from ..analysis.launched_lengths import LaunchedLengths, own_length
+from ..analysis.launched_lengths import LaunchedLengths
 from ..analysis.locality import TileProof, prove_local, stores_overlap
 from ..analysis.narrowing import narrow_element
 from ..analysis.pipeline_uses import PipelineUses, is_host_visible
@@ -295,12 +295,12 @@ def _add_checks(
 
     def length(buffer: Buffer, dimension: int) -> Extent:
         source = lengths(buffer, dimension)
-        if source != own_length(buffer, dimension):
+        if source != buffer.length(dimension):
             return source
         if buffer.name not in stays:
             name = fresh_name(f"{buffer.name}_storage", program.buffers)
             stays[buffer.name] = program.buffers[name] = replace(buffer, name=name, binding=None)
-        return own_length(stays[buffer.name], dimension)
+        return stays[buffer.name].length(dimension)
 
     checks = add_checks(program, accesses, length)
     asked = {op.attrs["buffer"] for op in program.walk() if op.name == "len"}

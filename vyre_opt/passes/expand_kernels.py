@@ -18,9 +18,10 @@ from dataclasses import asdict, dataclass, replace
 from math import prod
 from typing import Any
 
+from ..analysis.equal_lengths import lengths_by_size
 from ..fusion.join import fresh_name
 from ..ir.diagnostics import Diagnostic, DiagnosticError, Location
-from ..ir.grids import GridCall, show_extent
+from ..ir.grids import Extent, GridCall, show_extent
 from ..ir.literals import encode_constant
 from ..ir.ops import NAMED_KERNELS, SUBGROUP_SIZE
 from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
@@ -77,6 +78,7 @@ class _Expander:
         """The programs of stages, by what the stages have in common: equal stages launch the same one."""
         self.fills: dict[Any, Program] = {}
         """The programs of fills, by all that they are made of."""
+        self.lengths: dict[Pipeline, dict[str, Extent | None]] = {}
         self.scratch: dict[tuple[str, str, str], str] = {}
         """Scratch buffers by pipeline, program and formal.  Equal stages share one: each clears it first."""
 
@@ -136,7 +138,9 @@ class _Expander:
             return None
         schedule = fill_schedule(buffer)
         if user is not None and self.counts:
-            schedule = fill_schedule(buffer, user, self.module.programs[user.program], pipeline.sizes)
+            if pipeline not in self.lengths:
+                self.lengths[pipeline] = lengths_by_size(pipeline)
+            schedule = fill_schedule(buffer, user, self.module.programs[user.program], self.lengths[pipeline])
         open_shape: tuple[int | None, ...] = (None,) * buffer.dimensions
         like = replace(buffer, shape=buffer.shape if self.counts else open_shape, sizes=())
         launch = self.filling(like, encode_constant(stage.constant, buffer.dtype), schedule, stage.loc)

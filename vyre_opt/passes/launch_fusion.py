@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from ..analysis.equal_lengths import equal_lengths, length_numbers, lengths_by_size
+from ..analysis.equal_lengths import equal_lengths, length_numbers, lengths_by_size, numbers_by_length
 from ..analysis.footprint import Footprints
 from ..analysis.launch_flow import BufferUses, launch_runs
 from ..analysis.locality import TileProof, prove_local
@@ -46,7 +46,7 @@ from ..fusion.remarks import FusionGroup, refuse, remark_cut, remark_joined, rem
 from ..fusion.result_check import JoinedResult, Part, check_joined, refuse_result
 from ..fusion.veto import veto_of
 from ..fusion.workgroup_memory import workgroup_budget
-from ..ir.grids import fold, length_key, lengths_of, renamed_lengths
+from ..ir.grids import Extent, fold, lengths_of, renamed_lengths
 from ..ir.pipeline import Launch, Pipeline, Repeat, Stage
 from ..ir.program import AccessMode, Module, Op, Program
 from .manager import PassContext
@@ -293,25 +293,35 @@ class _Fuser:
         self, pipeline: Pipeline, uses: BufferUses, groups: list[FusionGroup]
     ) -> dict[FusionGroup, _Joined]:
         """The programs of the groups, without those whose check fails, which leave `groups`."""
-        while True:
+        # for the checks they are computed afresh
+        sizes, numbers = lengths_by_size(pipeline), numbers_by_length(length_numbers(pipeline))
+        while groups:
             # a buffer is internal to all groups that use it, or to none: they are chosen again where one leaves
             _choose_internal(uses, groups)
             joined = {group: self.join(pipeline, uses, group) for group in groups}
             seen = _seen_elsewhere(pipeline, groups)
             for group, made in joined.items():
-                refusal = seen.get(group) or self.check(pipeline, uses, group, made)
+                refusal = seen.get(group) or self.check(uses, group, made, sizes, numbers)
                 if refusal is not None:
                     programs = [node.launch.program for node in group.nodes]
                     refuse_result(self.ctx, programs, refusal, group.nodes[0].launch.loc)
                     groups.remove(group)
             if len(groups) == len(joined):
                 return joined
+        return {}
 
     def check(
-        self, pipeline: Pipeline, uses: BufferUses, group: FusionGroup, made: _Joined
+        self,
+        uses: BufferUses,
+        group: FusionGroup,
+        made: _Joined,
+        sizes: Mapping[str, Extent | None],
+        numbers: Mapping[str, int],
     ) -> Refusal | None:
-        """What is wrong with the program of a group, beside its launches as they are bound and regridded afresh."""
-        sizes = lengths_by_size(pipeline)
+        """What is wrong with the program of a group, beside its launches as they are bound and regridded afresh.
+
+        `sizes`: the lengths of the pipeline's buffers, see `lengths_by_size`; `numbers`: equal for lengths that are.
+        """
         parts: list[Part] = []
         for node in group.nodes:
             fresh = launch_node(self.module, node.launch, uses.lengths, sizes, BoundPrograms())
@@ -330,11 +340,6 @@ class _Fuser:
         grid = group.nodes[0].grid if is_regridded else parts[0].grid
         names = dict(zip(made.names, group.buffers, strict=True))
         own = {name: mine for mine, name in names.items()}
-        numbers = {
-            length_key(name, place if len(extents) > 1 else None): number
-            for name, extents in length_numbers(pipeline).items()
-            for place, number in enumerate(extents)
-        }
         local, halos = (
             [own[name] for name in each] for each in (group.local, (t.buffer for t in group.tiles))
         )
@@ -437,14 +442,15 @@ def _seen_elsewhere(pipeline: Pipeline, groups: Sequence[FusionGroup]) -> dict[F
     """The groups that took a buffer for their own which others see: the host, or a stage that has none of its own."""
     uses = BufferUses(pipeline)
     seen: dict[FusionGroup, Refusal] = {}
+    sharing: dict[str, set[int]] = {}
     for group in groups:
-        own = [*group.private, *(tile.buffer for tile in group.tiles)]
-        for name in (*group.internal, *own):
-            sharing = [group] if name in own else [each for each in groups if name in each.internal]
-            stages = {id(node.launch) for each in sharing for node in each.nodes}
-            if uses.visibility(name) is not None or any(
-                id(stage) not in stages for stage in uses.stages[name]
-            ):
+        own = {id(node.launch) for node in group.nodes}
+        sharing |= {name: own | sharing.get(name, set()) for name in group.internal}
+        sharing |= dict.fromkeys((*group.private, *(tile.buffer for tile in group.tiles)), own)
+    for group in groups:
+        for name in (*group.internal, *group.private, *(tile.buffer for tile in group.tiles)):
+            is_seen = uses.visibility(name) is not None
+            if is_seen or any(id(stage) not in sharing[name] for stage in uses.stages[name]):
                 seen[group] = Refusal("seen", f"others see @{name}, which it takes for its own", name)
     return seen
 
