@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.shifted import get, put
 
 from vyre_opt import parse
 from vyre_opt.certify.certifier import Certifier, Decision
@@ -13,29 +14,9 @@ from vyre_opt.ir.pipeline import Launch
 from vyre_opt.passes import launch_fusion
 from vyre_opt.passes.manager import PassManager
 
-SHIFTED = """vyre 2
+SHIFTED = f"""vyre 2
 
-program @put workgroup(4) {
-  buffer @x : u32[8] read binding(0)
-  buffer @m : u32[16] write binding(1)
-  param @k : u32
-  %g = global_id x
-  %k = param @k
-  %i = add %g, %k
-  %v = load @x[%g]
-  store %v, @m[%i]
-}
-program @get workgroup(4) {
-  buffer @m : u32[16] read binding(0)
-  buffer @y : u32[8] write binding(1)
-  param @j : u32 = 4
-  %g = global_id x
-  %j = param @j
-  %i = add %g, %j
-  %v = load @m[%i]
-  store %v, @y[%g]
-}
-pipeline @main {
+{put()}{get(param="j", default=" = 4")}pipeline @main {{
   buffer @x : u32[8] read
   buffer @m : u32[16] live_in live_out
   buffer @y : u32[8] write
@@ -43,7 +24,7 @@ pipeline @main {
   param @q : u32
   launch @put grid(2) (@x, @m) params(@k = PUT)
   launch @get grid(2) (@m, @y) GET
-}
+}}
 """
 
 

@@ -7,25 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.counted import add, count
 
 import vyre_opt as vyre
-from vyre_opt.lang import Read, ReadWrite, Write, u32
+from vyre_opt.lang import Read, Write, u32
 
 pytestmark = pytest.mark.gpu
-
-
-@vyre.program(workgroup=64)
-def count(x: Read[u32], bins: ReadWrite[u32]) -> None:
-    i = vyre.global_id(0)
-    if i < len(x):
-        vyre.atomic_add(bins, x[i] % 16, 1)
-
-
-@vyre.program(workgroup=64)
-def add(x: Read[u32], y: ReadWrite[u32]) -> None:
-    i = vyre.global_id(0)
-    if i < len(y):
-        y[i] = y[i] + x[i]
 
 
 @vyre.pipeline

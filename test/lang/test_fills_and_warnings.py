@@ -8,28 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.counted import SIXTEEN, add, count
 from support.each import each
 from support.modules import written_module
 
 import vyre_opt as vyre
 from vyre_opt import DiagnosticError, ProgramWarning
 from vyre_opt.lang import Read, ReadWrite, Write, f32, u8, u32
-
-SIXTEEN = 16
-
-
-@vyre.program(workgroup=64)
-def count(x: Read[u32], bins: ReadWrite[u32]) -> None:
-    i = vyre.global_id(0)
-    if i < len(x):
-        vyre.atomic_add(bins, x[i] % SIXTEEN, 1)
-
-
-@vyre.program(workgroup=64)
-def add(x: Read[u32], y: ReadWrite[u32]) -> None:
-    i = vyre.global_id(0)
-    if i < len(y):
-        y[i] = y[i] + x[i]
 
 
 @vyre.pipeline

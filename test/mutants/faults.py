@@ -104,9 +104,9 @@ MUTANTS = (
     ),
     Mutant(
         "a length that is divided rounds up as it rounds down",
-        "vyre_opt/fusion/bounds_checks.py",
-        'if extent.name == "ceil_div":',
-        "if False:",
+        "vyre_opt/fusion/halo_recompute.py",
+        'self.op("add", "more", x, less), y)',
+        "x, y)",
         LENGTHS,
     ),
     Mutant(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.shifted import get, put
 
 import vyre_opt as vyre
 from vyre_opt import compile, parse
@@ -24,39 +25,9 @@ from vyre_opt.passes.manager import PassManager
 
 TARGETS = pytest.mark.parametrize("target", ["ref", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 
-SHIFTED = """vyre 2
+SHIFTED = f"""vyre 2
 
-program @put workgroup(4) {
-  buffer @x : u32[8] read binding(0)
-  buffer @m : u32[16] write binding(1)
-  param @k : u32 = 0
-  %g = global_id x
-  %k = param @k
-  %i = add %g, %k
-  %v = load @x[%g]
-  store %v, @m[%i]
-}
-program @get workgroup(4) {
-  buffer @m : u32[16] read binding(0)
-  buffer @y : u32[8] write binding(1)
-  param @k : u32 = 0
-  %g = global_id x
-  %k = param @k
-  %i = add %g, %k
-  %v = load @m[%i]
-  store %v, @y[%g]
-}
-program @get_4 workgroup(4) {
-  buffer @m : u32[16] read binding(0)
-  buffer @y : u32[8] write binding(1)
-  param @k : u32 = 4
-  %g = global_id x
-  %k = param @k
-  %i = add %g, %k
-  %v = load @m[%i]
-  store %v, @y[%g]
-}
-pipeline @main {
+{put(" = 0")}{get(default=" = 0")}{get("get_4", default=" = 4")}pipeline @main {{
   buffer @x : u32[8] read
   buffer @m : u32[16] live_in live_out
   buffer @n : u32[16] live_in live_out
@@ -68,7 +39,7 @@ pipeline @main {
   host_read @y
   launch @put grid(2) (@x, @n)
   OTHER
-}
+}}
 """
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from support.each import each
 from support.pipeline_runs import any_inputs, difference, observe
+from support.shifted import get, put
 
 from vyre_opt import PassManager, parse, print_program
 from vyre_opt.fusion import grid_agreement, group_legality
@@ -60,28 +61,8 @@ pipeline @main {
   launch @p grid(4) (@x, @y)
 }
 """
-SHIFTED = """vyre 2
-program @put workgroup(4) {
-  buffer @x : u32[8] read binding(0)
-  buffer @m : u32[16] write binding(1)
-  param @k : u32
-  %g = global_id x
-  %k = param @k
-  %i = add %g, %k
-  %v = load @x[%g]
-  store %v, @m[%i]
-}
-program @get workgroup(4) {
-  buffer @m : u32[16] read binding(0)
-  buffer @y : u32[8] write binding(1)
-  param @k : u32
-  %g = global_id x
-  %k = param @k
-  %i = add %g, %k
-  %v = load @m[%i]
-  store %v, @y[%g]
-}
-pipeline @main {
+SHIFTED = f"""vyre 2
+{put()}{get()}pipeline @main {{
   buffer @x : u32[8] read
   buffer @m : u32[16] live_in live_out
   buffer @n : u32[16] live_in live_out
@@ -92,7 +73,7 @@ pipeline @main {
   host_read @y
   launch @put grid(2) (@x, @n) params(@k = 4)
   launch @get grid(2) (@n, @z) params(@k = 0)
-}
+}}
 """
 REGRID = """vyre 2
 program @one workgroup(64) {

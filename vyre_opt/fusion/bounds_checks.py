@@ -101,17 +101,11 @@ class _Checks:
 
 
 def _emitted(extent: Extent, dtype: DataType, emit: Emitter) -> Value:
-    """A length as a value; of an expression, no part of which is too large for 64 bits."""
-    if isinstance(extent, int):
-        return emit.const(extent, dtype)
-    if extent.name == "len":
-        name, *dimension = extent.args
-        length_type = dtype if dtype is DataType.U32 else DataType.U64
-        length = emit.length(str(name), int(str(dimension[0])) if dimension else None, length_type)
-        return emit.cast(length, dtype)
-    x, y = (_emitted(arg, DataType.I64, emit) for arg in extent.args if not isinstance(arg, str))
-    if extent.name == "ceil_div":
-        less = emit.op("sub", "less", y, emit.const(1, DataType.I64))
-        x = emit.op("add", "more", x, less)
-    kind = "div" if extent.name == "ceil_div" else extent.name
-    return emit.cast(emit.op(kind, "length", x, y), dtype)
+    """A length as a value; an expression, whose parts may be negative, is computed in 64 bits."""
+    is_simple = isinstance(extent, int) or extent.name == "len"
+    wide = DataType.U32 if is_simple and dtype is DataType.U32 else DataType.U64
+
+    def length(buffer: str, dimension: int | None) -> Value:
+        return emit.length(f"{buffer}_length", buffer, dimension, wide)
+
+    return emit.cast(emit.extent(extent, "length", dtype if is_simple else DataType.I64, length), dtype)

@@ -18,10 +18,12 @@ The tile is in workgroup memory.  In storage, two workgroups writing one element
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..ir.arith import wrap
 from ..ir.diagnostics import Location
+from ..ir.grids import Extent
 from ..ir.ops import OPS, SUBGROUP_SIZE
 from ..ir.program import Block, Op, Program, Unnamed, Value
 from ..ir.rewrite import become, substitute
@@ -76,11 +78,26 @@ class Emitter:
             return value
         return self.op("cast", f"{value.name}_{dtype}", value, dtype=dtype)
 
-    def length(self, buffer: str, dimension: int | None, dtype: DataType) -> Value:
+    def length(self, name: str, buffer: str, dimension: int | None, dtype: DataType) -> Value:
         attrs = {"buffer": buffer} if dimension is None else {"buffer": buffer, "dimension": dimension}
-        new_op = Op(OPS["len"], (), (Value(f"{buffer}_length", dtype),), attrs, (), self.loc)
+        new_op = Op(OPS["len"], (), (Value(name, dtype),), attrs, (), self.loc)
         self.ops.append(new_op)
         return new_op.result
+
+    def extent(
+        self, extent: Extent, name: str, dtype: DataType, length: Callable[[str, int | None], Value]
+    ) -> Value:
+        """An expression of lengths, no part of which is too large for the type, as a value; `length` emits one of a buffer."""
+        if isinstance(extent, int):
+            return self.const(extent, dtype)
+        if extent.name == "len":
+            buffer, *dimension = extent.args
+            return self.cast(length(str(buffer), int(str(dimension[0])) if dimension else None), dtype)
+        x, y = (self.extent(arg, name, dtype, length) for arg in extent.args if not isinstance(arg, str))
+        if extent.name == "ceil_div":
+            less = self.op("sub", "less", y, self.const(1, dtype))
+            return self.op("div", name, self.op("add", "more", x, less), y)
+        return self.op(extent.name, name, x, y)
 
     def identity(self, kind: str, name: str, axis: str = "x") -> Value:
         new_op = Op(OPS[kind], (), (Value(name, DataType.U32),), {"axis": axis}, (), self.loc)

@@ -158,30 +158,24 @@ class _Count:
             return Refusal("grid", f"a grid of {show_extent(extent)} may have no value, or one beyond 2^32")
         if isinstance(extent, int):
             return self.emit.const(extent)
-        wide = self.wide(extent)
-        return wide if isinstance(wide, Refusal) else self.emit.cast(wide, DataType.U32)
+        refusal = self.refusal(extent)
+        if refusal is not None:
+            return refusal
+        return self.emit.cast(self.emit.extent(extent, "groups", DataType.U64, self.length), DataType.U32)
 
-    def wide(self, extent: Extent) -> Value | Refusal:
+    def refusal(self, extent: Extent) -> Refusal | None:
+        """Why a part of the number cannot be computed in 64 bits, or of what is passed; None if all can."""
         limits = bounds(extent)
         if limits is None or not 0 <= limits[0] <= limits[1] < 1 << 63:
             return Refusal(
                 "grid", f"a part of its grid, {show_extent(extent)}, may be beyond 2^63 or below 0"
             )
         if isinstance(extent, int):
-            return self.emit.const(extent, DataType.U64)
-        if extent.name == "len":
-            return self.length(str(extent.args[0]))
-        x, y = (self.wide(arg) for arg in extent.args if not isinstance(arg, str))
-        if isinstance(x, Refusal) or isinstance(y, Refusal):
-            return x if isinstance(x, Refusal) else y
-        if extent.name == "ceil_div":
-            less = self.emit.op("sub", "less", y, self.emit.const(1, DataType.U64))
-            return self.emit.op("div", "groups", self.emit.op("add", "more", x, less), y)
-        return self.emit.op(extent.name, "groups", x, y)
-
-    def length(self, name: str) -> Value | Refusal:
-        if name not in self.lengths:
+            return None
+        if extent.name == "len" and (name := str(extent.args[0])) not in self.lengths:
             return Refusal("grid", f"its grid depends on len(@{name}), and @{name} is not passed to it", name)
-        length = Value("length", DataType.U32)
-        self.emit.ops.append(Op(OPS["len"], (), (length,), {"buffer": self.lengths[name]}, (), self.emit.loc))
-        return self.emit.cast(length, DataType.U64)
+        parts = (arg for arg in extent.args if not isinstance(arg, str) and extent.name != "len")
+        return next((refusal for refusal in map(self.refusal, parts) if refusal is not None), None)
+
+    def length(self, name: str, dimension: int | None) -> Value:
+        return self.emit.length("length", self.lengths[name], dimension, DataType.U32)

@@ -140,6 +140,11 @@ class PassContext:
             self.debug("on {}", where, loc=item.loc)
         return runs
 
+    def put_back(self, program: Program, before: Program) -> None:
+        """Make a program what a copy of it says, which was made before the pass changed it."""
+        program.buffers, program.body = before.buffers, before.body
+        self.analyses.drop()  # those of the ops that are no more
+
     def remark(self, kind: str, message: str, loc: Location | None = None, **certificate: Any) -> None:
         """Report what was done (applied), was not done (refused), or deserves a warning, with its reasons."""
         item = self.item or certificate.get("program") or certificate.get("pipeline") or ""

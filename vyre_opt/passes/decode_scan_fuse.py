@@ -27,10 +27,10 @@ from ..fusion.join import fresh_name
 from ..fusion.result_check import check_tiles, refuse_result
 from ..fusion.workgroup_memory import DEFAULT_BUDGET, workgroup_budget
 from ..fusion.workgroup_tile import promote_to_tile
+from ..ir.copies import copy_program
 from ..ir.grids import Extent
 from ..ir.ops import BEYOND_WORKGROUP
 from ..ir.program import AccessMode, Buffer, Module, Op, Program
-from ..ir.rewrite import clone
 from ..ir.types import DataType
 from .manager import PassContext
 from .registry import Pass, register
@@ -259,7 +259,7 @@ def _promote(
 ) -> bool:
     """Make tiles of buffers, and drop them from the launches; False if the result is not kept."""
     bound = program.bound_buffers
-    ops, buffers = clone(program.body.ops, {}), {name: replace(b) for name, b in program.buffers.items()}
+    before, _ = copy_program(program, None)
     checks, staying = _add_checks(program, promoted, uses)
     gone = [d.buffer for d in promoted if d.buffer.name not in staying]
     places = sorted((bound.index(buffer) for buffer in gone if buffer in bound), reverse=True)
@@ -268,8 +268,7 @@ def _promote(
     refusal = check_tiles(program, [d.buffer.name for d in promoted])
     if refusal is not None:
         refuse_result(ctx, [program.name], refusal, program.loc)
-        program.body.ops, program.buffers = ops, buffers
-        ctx.analyses.drop()  # of the ops that are no more
+        ctx.put_back(program, before)
         return False
     for place in places:
         uses.drop(program, place)

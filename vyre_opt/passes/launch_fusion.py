@@ -293,9 +293,11 @@ class _Fuser:
         self, pipeline: Pipeline, uses: BufferUses, groups: list[FusionGroup]
     ) -> dict[FusionGroup, _Joined]:
         """The programs of the groups, without those whose check fails, which leave `groups`."""
+        if not groups:
+            return {}
         # for the checks they are computed afresh
         sizes, numbers = lengths_by_size(pipeline), numbers_by_length(length_numbers(pipeline))
-        while groups:
+        while True:
             # a buffer is internal to all groups that use it, or to none: they are chosen again where one leaves
             _choose_internal(uses, groups)
             joined = {group: self.join(pipeline, uses, group) for group in groups}
@@ -308,7 +310,6 @@ class _Fuser:
                     groups.remove(group)
             if len(groups) == len(joined):
                 return joined
-        return {}
 
     def check(
         self,

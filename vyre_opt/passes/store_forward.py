@@ -14,14 +14,15 @@ A store that goes leaves a check of its index, unless it is proven in bounds.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from ..analysis.effects import Effects, effects_of, summarize
 from ..fusion.bounds_checks import add_checks
 from ..fusion.result_check import check_stores, refuse_result
+from ..ir.copies import copy_program
 from ..ir.program import AccessMode, Block, Module, Op, Program, Value
-from ..ir.rewrite import clone, constant_value, every_op
+from ..ir.rewrite import constant_value, every_op
 from ..ir.uniformity import Uniformity
 from ..ir.walker import Walker
 from .manager import PassContext
@@ -38,7 +39,7 @@ class StoreForward(Pass):
     def run(self, module: Module, ctx: PassContext) -> bool:
         changed = 0
         for program in ctx.programs(module):
-            before = replace(program, body=Block((), clone(program.body.ops, {})))
+            before, _ = copy_program(program, None)
             ops = list(every_op(program.body))
             forwarder = _Forwarder(program, ctx)
             forwarder.walk_block(program.body)
@@ -48,8 +49,7 @@ class StoreForward(Pass):
             refusal = check_stores(before, ops, program) if forwarder.stores else None
             if refusal is not None:
                 refuse_result(ctx, [program.name], refusal, program.loc)
-                program.body = before.body
-                ctx.analyses.drop()  # of the ops that are no more
+                ctx.put_back(program, before)
                 continue
             ctx.count("loads replaced", forwarder.loads)
             ctx.count("stores removed", forwarder.stores)

@@ -168,7 +168,7 @@ MISTAKES = [
     mistake("ids of a halo are those of the lane", HALO, "if op.name in _IDS:", 'if op.name in _IDS and op.name != "local_id":', JOIN, NUMBERS),
     mistake("a halo has twice the invocations", HALO, "ids = outer.const(tile.invocations)", "ids = outer.const(2 * tile.invocations)", JOIN, HALVES),
     mistake("the last workgroup in turn is left out", REGRID, '"upper": plan.factor,', '"upper": plan.factor - 1,', JOIN, TURNS),
-    mistake("a number of workgroups is rounded down", REGRID, 'self.emit.op("add", "more", x, less), y)', "x, y)", JOIN, ODD_TURNS),
+    mistake("a number of workgroups is rounded down", HALO, 'self.op("add", "more", x, less), y)', "x, y)", JOIN, ODD_TURNS),
     mistake("a workgroup in turn has the number of the group", REGRID, '"workgroup_id": number,', '"workgroup_id": workgroup,', JOIN, WHERE),
     mistake("a workgroup in turn is the last one", REGRID, '"num_workgroups": count,', '"num_workgroups": number,', JOIN, WHERE),
     mistake("a workgroup in turn has the size of the grid of all", REGRID, '"global_size": inner.op("mul", "size", count, inner.const(lanes)),', '"global_size": inner.op("mul", "size", count, count),', JOIN, WHERE),
