@@ -244,7 +244,7 @@ class Buffer:
     def extents(self) -> tuple[Extent | None, ...]:
         """The extent along each dimension as it is declared: a number, the expression of its size, or None where it is open."""
         sizes = self.sizes or (None,) * self.dimensions
-        return tuple(known if size is None else size for known, size in zip(self.shape, sizes, strict=True))
+        return tuple(size if known is None else known for known, size in zip(self.shape, sizes, strict=True))
 
     def length(self, dimension: int) -> GridCall:
         """The expression of what `len` gives along a dimension."""
