@@ -85,6 +85,24 @@ def test_what_a_block_computes_is_known_in_it_only() -> None:
 
 
 @pytest.mark.parametrize(
+    ("check", "expected"),
+    [
+        ("%n = len @y : u32 check_bounds<store> @y[%j], %n : u32", True),
+        ("%n = len @y : u64 %e = cast %j : u32 -> u64 check_bounds<store> @y[%e], %n : u64", True),
+        ("%n = len @y : u32 check_bounds<store> @y[%i], %n : u32", False),  # nothing accesses that
+        ("%n = len @x : u32 check_bounds<store> @y[%j], %n : u32", False),  # may be shorter
+        ("check_bounds<store> @y[%j], %two : u32", False),
+        ("%n = len @y : u32 %m = div %n, %two : u32 check_bounds<store> @y[%j], %m : u32", False),
+        ("%n = len @y : u32 %e = add_sat %j, %one : u32 check_bounds<store> @y[%e], %n : u32", False),
+    ],
+)
+def test_a_check_that_was_added_fires_for_no_access_in_bounds(check: str, expected: bool) -> None:
+    checked = SAME.replace("store %n", "store %sum").replace("%n = for", "%sum = for")
+    after = program(checked.replace("store %sum", f"{check} store %sum"))
+    assert is_proved(program(checked), after) is expected
+
+
+@pytest.mark.parametrize(
     ("after", "expected"),
     [
         ("%w = add %l, %one : u32 store %w, @y[%g] : u32", True),

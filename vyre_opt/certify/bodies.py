@@ -15,6 +15,7 @@ workgroup memory, as far from the first element of the workgroup's tile as the e
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -22,12 +23,14 @@ from typing import Any
 
 import z3
 
-from ..ir.grids import length_key
+from ..ir.access_extents import access_extents
+from ..ir.grids import Extent, GridCall, length_key
 from ..ir.ops import AXES, SUBGROUP_SIZE
 from ..ir.program import Block, Op, Program, Value
 from ..ir.types import DataType, with_article
 from .accesses import accesses_of, is_group_barrier, is_inside
 from .in_bounds import shown_at
+from .lengths import extent_of
 from .obligations import Obligation
 from .points import Grid, Group, Nesting, Point
 
@@ -86,7 +89,9 @@ class BodyMatch:
 
     `barriers`: launches that get one before them.  `grid`: the workgroups of all launches, where known.  `special`: for ops
     that are not there as they were.  `moved`: buffers of the pipeline of which indices and types are not compared.
-    `equal`: for a length in the pipeline (see ir/grids.py) those that are equal.
+    `equal`: for a length in the pipeline (see ir/grids.py) those that are equal.  `agree`: whether two expressions of such
+    lengths are equal wherever the program is launched.  `kept`: for buffers of the program after that are there for their
+    length alone, the pipeline's.
 
     After `match`: `again`, the ops of launches that are computed again, and those of the joined program which do that;
     `tiles`, its accesses to tiles of halos.
@@ -102,6 +107,8 @@ class BodyMatch:
     special: Mapping[Op, Special] = field(default_factory=dict)
     moved: frozenset[str] = frozenset()
     equal: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    agree: Callable[[Extent, Extent], bool] = operator.eq
+    kept: Mapping[str, str] = field(default_factory=dict)
     again: dict[tuple[int, Op], Op] = field(default_factory=dict)
     tiles: dict[Op, _TileAccess] = field(default_factory=dict)
     values: dict[Value, Value] = field(default_factory=dict)
@@ -193,16 +200,47 @@ class BodyMatch:
         self.checks.remove(same)
 
     def _match_checks(self, accesses: Sequence[Op]) -> None:
-        """Checks that a pass has added are of the indices of accesses in their block, so that they never fire where
-        these are in bounds."""
-        indices = {index for op in accesses for index in self.after(op.indices)}
+        """Checks that a pass has added are of accesses in their block, and never fire where these are in bounds."""
+        bounds = [bound for op in accesses for bound in self._bounds(op)]
         for check in self.checks:
-            value = check.operands[0]
-            while self.first([value])[0] not in indices:
-                owner = value.owner
-                if not isinstance(owner, Op) or owner.name not in ("cast", "add_sat"):
-                    raise Mismatch("this check is of no index of the accesses in its block", check)
-                value = owner.operands[0]
+            if not any(self._is_within(check, *bound) for bound in bounds):
+                raise Mismatch(
+                    "this check is not of the index and the length of an access in its block", check
+                )
+
+    def _bounds(self, op: Op) -> Iterator[tuple[Value, int, Extent]]:
+        """For each dimension of an access: its index in the joined program, the elements from there on, and the extent."""
+        buffer, name = self._program.buffers[op.attrs["buffer"]], self._actual(op)
+        widths = access_extents(op, buffer)
+        for dimension, (index, width) in enumerate(zip(self.after(op.indices), widths, strict=True)):
+            extent: Extent | None = buffer.shape[dimension]
+            if extent is None and name is not None:
+                extent = GridCall("len", (name, *((dimension,) if buffer.dimensions > 1 else ())))
+            if extent is not None:
+                yield index, width, extent
+
+    def _is_within(self, check: Op, index: Value, width: int, extent: Extent) -> bool:
+        """Whether a check is of `index`, or of one at most `width - 1` beyond it, and `extent`."""
+        value, limit = check.operands
+        while self.first([value]) != (index,):
+            owner = value.owner
+            if not isinstance(owner, Op) or owner.name not in ("cast", "add_sat"):
+                return False
+            value, *added = owner.operands
+            more = extent_of(added[0], lambda name: None) if added else 0
+            is_wider = (value.type.bits or 1) <= (owner.result.type.bits or 1)
+            if not isinstance(more, int) or not is_wider or owner.result.type.is_signed:
+                return False
+            width -= more
+        length = extent_of(limit, self._buffer_of)
+        return width >= 1 and length is not None and self.agree(length, extent)
+
+    def _buffer_of(self, own: str) -> str | None:
+        """The pipeline's buffer whose length one of the joined program has."""
+        if self._is_tile(own):
+            return None
+        names = (name for name, its in self.buffers.items() if its == own)
+        return self.kept.get(own) or next(names, None)
 
     def _is_next(self, load: Op, ops: Sequence[Op], at: int) -> bool:
         """Whether a load of a launch is the next op.  If not it may be one of before, of what nothing writes."""

@@ -217,7 +217,7 @@ def _rests(before: Module, after: Module, running: Pass, certificates: Sequence[
         for facts in own:
             special.update(_SPECIAL[facts["claim"]](facts, ops))
             moved += [facts["buffer"]] if facts["claim"] == "tile" else []
-        rest = is_rest_unchanged(program, after.programs[name], special, moved)
+        rest = is_rest_unchanged(program, after.programs[name], special, moved, _launches_of(before, name))
         yield Decision(running.name, f"@{name} changes {_counted(len(own), 'place')}", program.loc, [rest])
 
 
@@ -235,7 +235,7 @@ def _elsewhere(
     named = {facts["program"] for facts in certificates if facts["claim"] in _SPECIAL}
     for name, program in before.programs.items():
         if name in after.programs and name not in named:
-            rest = is_rest_unchanged(program, after.programs[name], {}, ())
+            rest = is_rest_unchanged(program, after.programs[name], {}, (), _launches_of(before, name))
             if z3.is_false(rest.claim):
                 yield Decision(running.name, f"@{name} changes without a certificate", program.loc, [rest])
     dropped: dict[str, list[int]] = {}
@@ -261,6 +261,15 @@ def _functions(module: Module) -> str:
     for func in module.funcs.values():
         functions.add(func)
     return print_program(functions)
+
+
+def _launches_of(module: Module, program: str) -> list[tuple[Pipeline, Launch]]:
+    return [
+        (pipeline, launch)
+        for pipeline in module.pipelines.values()
+        for launch in _launches(pipeline)
+        if launch.program == program
+    ]
 
 
 def _launches(pipeline: Pipeline) -> list[Launch]:

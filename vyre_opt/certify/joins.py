@@ -119,6 +119,7 @@ def joined(join: Join) -> Iterator[Obligation]:
         return
     yield from obligations
     members = list(_members(join.pipeline, join.launches, programs, grid))
+    terms = LengthTerms(join.pipeline.buffers)
     bodies = BodyMatch(
         join.program,
         [Body(member.nesting.program, member.names, member.params) for member in members],
@@ -127,7 +128,8 @@ def joined(join: Join) -> Iterator[Obligation]:
         join.barriers,
         join.halos,
         members[0].grid,
-        equal=LengthTerms(join.pipeline).equal(),
+        equal=terms.equal(),
+        agree=terms.agree,
     )
     try:
         bodies.match()
@@ -188,7 +190,7 @@ def _match_launch(join: Join, members: Sequence[_Member]) -> None:
     if join.after is None or join.after.program != join.program.name:
         raise Mismatch(f"@{join.program.name} is not launched in their place")
     lengths = join.pipeline.static_lengths
-    terms = LengthTerms(join.pipeline)
+    terms = LengthTerms(join.pipeline.buffers)
     for launch in () if join.regrids else (*join.launches, join.after):
         are_equal = all(map(terms.agree, launch.grid, join.launches[0].grid))
         if _grid(launch, lengths) != members[0].grid or not are_equal:

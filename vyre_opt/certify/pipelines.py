@@ -27,7 +27,7 @@ def difference(before: Pipeline, after: Pipeline, changes: Changes) -> str | Non
     """In what else the pipelines differ; None if in nothing."""
     if before.params != after.params:
         return "its params are declared otherwise"
-    lengths = LengthTerms(before)
+    lengths = LengthTerms(before.buffers)
     for name, buffer in before.buffers.items():
         if name in after.buffers and not _is_same_buffer(buffer, after.buffers[name], lengths):
             return f"@{name} is declared otherwise"

@@ -10,34 +10,73 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import z3
 
-from ..ir.grids import lengths_by_dimension
+from ..ir.grids import Extent, GridCall, fold, lengths_by_dimension
+from ..ir.pipeline import Launch, Pipeline
 from ..ir.program import Op, Program, Value
 from .bodies import Body, BodyMatch, Mismatch, Special
+from .lengths import LengthTerms
 from .obligations import Obligation, not_seen
 
 __all__ = ["is_rest_unchanged", "replaced", "vanished", "vectorized"]
 
 
 def is_rest_unchanged(
-    before: Program, after: Program, special: Mapping[Op, Special], moved: Collection[str]
+    before: Program,
+    after: Program,
+    special: Mapping[Op, Special],
+    moved: Collection[str],
+    launches: Sequence[tuple[Pipeline, Launch]] = (),
 ) -> Obligation:
-    """`special`: ops that are not the same in the program after.  `moved`: buffers that became tiles."""
+    """`special`: ops that are not the same in the program after.  `moved`: buffers that became tiles.  `launches`: those of
+    the program before, in all pipelines."""
     what = f"the rest of @{before.name} is as it was"
     names = {name: name for name in before.buffers}
     lengths: dict[str, int | None] = {}
     for name, buffer in before.buffers.items():
         lengths[name] = buffer.count
         lengths.update(lengths_by_dimension(name, buffer.shape))
-    match = BodyMatch(after, [Body(before, names)], names, lengths, special=special, moved=frozenset(moved))
+    kept = {
+        other.name: buffer.name
+        for other in after.buffers.values()
+        for buffer in before.buffers.values()
+        if other.name not in before.buffers and other.binding == buffer.binding is not None
+    }
+    match = BodyMatch(
+        after,
+        [Body(before, names)],
+        names,
+        lengths,
+        special=special,
+        moved=frozenset(moved),
+        agree=partial(_agree, before, [(LengthTerms(p.buffers), launch) for p, launch in launches]),
+        kept=kept,
+    )
     try:
         _match_declarations(before, after, moved)
         match.match()
     except Mismatch as mismatch:
         return not_seen(what, str(mismatch), mismatch.ops)
     return Obligation(what, [], [], [], z3.BoolVal(True))
+
+
+def _agree(
+    program: Program, launches: Sequence[tuple[LengthTerms, Launch]], one: Extent, other: Extent
+) -> bool:
+    """Whether two expressions of lengths of a program's buffers are equal in each launch of it."""
+    for terms, launch in launches:
+        actual = dict(zip((buffer.name for buffer in program.bound_buffers), launch.buffers, strict=True))
+        lengths = {}
+        for formal, name in actual.items():
+            buffer = program.buffers[formal]
+            lengths[formal] = GridCall("len", (name,))
+            lengths |= {f"{formal},{d}": GridCall("len", (name, d)) for d in range(buffer.dimensions)}
+        if not terms.agree(fold(one, lengths), fold(other, lengths)):
+            return False
+    return bool(launches) or LengthTerms({}).agree(one, other)
 
 
 def _match_declarations(before: Program, after: Program, moved: Collection[str]) -> None:
