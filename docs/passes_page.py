@@ -31,7 +31,8 @@ vyre-opt --pass-pipeline='cse,unroll{factor=4}' file.vyre
 A pass that requires others pulls them in where they have not run;
 `--dump-pass-pipeline` shows the pipeline as it will run.  After a change, the results
 of the passes and analyses that a pass **invalidates** are void and computed again when
-they are next needed; all analyses but those it **preserves** are dropped.
+they are next needed; all analyses but those it **preserves** are dropped.  A remark tells of a pass that you
+named whose result a later one made void, if it does not run again.
 `--remarks` shows what the passes decided and why, `--stats` what they counted; [debugging.md](debugging.md) has
 what else can be seen of them, and how to find the one that is wrong.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from vyre_opt.ir.program import Module, Op, Program
 from vyre_opt.ir.types import DataType
 from vyre_opt.ir.uniformity import Uniformity
 from vyre_opt.passes import registry
-from vyre_opt.passes.manager import PassContext, PassFailure, schedule_passes
+from vyre_opt.passes.manager import Analyses, PassContext, PassFailure, schedule_passes
 from vyre_opt.passes.pipeline_text import format_pipeline, parse_pipeline
 from vyre_opt.passes.registry import (
     NoOptions,
@@ -39,6 +40,20 @@ program @p workgroup(4) {
   store %c, @out[%l] : u32
 }
 """
+SYNCED = """vyre 1
+program @p workgroup(64) {
+  buffer @x : u32[64] read_write binding(0)
+  %l = local_id x
+  %four = const 4 : u32
+  %n = load @x[%four] : u32
+  %some = lt %n, %four : u32
+  if %some {
+    %sum = subgroup_reduce<add> %l : u32
+    store %sum, @x[%l] : u32
+  }
+}
+"""
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture(autouse=True)
@@ -247,6 +262,19 @@ def test_no_pass_sees_a_stale_fact(
     assert OpCount.computed == computed
 
 
+def test_every_analysis_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: set[str] = set()
+    get = Analyses.get
+    monkeypatch.setattr(
+        Analyses, "get", lambda self, analysis, item: (asked.add(analysis.name), get(self, analysis, item))[1]
+    )
+    for name in ("elementwise_chain", "repeated_stages"):
+        text = (EXAMPLES / "pipelines" / f"{name}.vyre").read_text(encoding="utf-8")
+        PassManager("verify,default").run(parse(text))
+    PassManager("store_forward").run(parse(SYNCED))
+    assert asked == registry.ANALYSES.keys()
+
+
 def test_a_preserved_fact_is_kept() -> None:
     def ask(self: Pass, module: Module, ctx: PassContext) -> bool:
         ctx.analyses.get(OpCount, module.programs["p"])
@@ -406,6 +434,7 @@ def test_the_result_tells_what_happened() -> None:
     result = PassManager(["cse", "dce"]).run(module)
     assert result.changed
     assert result.statistics["cse", "ops removed"] == 1
+    assert (result.runs, result.changes) == ({"cse": 1, "dce": 1}, {"cse": 1})
     assert [name for name, _ in result.seconds] == ["cse", "dce"]
     assert print_program(module).count("add %l, %l") == 1
     assert not PassManager("cse").run(module)
@@ -413,6 +442,23 @@ def test_the_result_tells_what_happened() -> None:
 
 def test_options_default() -> None:
     assert isinstance(make_pass("cse").options, NoOptions)
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "stale"),
+    [
+        ("decode_scan_fuse,launch_fusion", ["decode_scan_fuse"]),
+        ("decode_scan_fuse,launch_fusion,decode_scan_fuse", []),
+        ("launch_fusion,decode_scan_fuse", []),
+        ("decode_scan_fuse,launch_fusion{max_group=1}", []),  # changes nothing
+    ],
+)
+def test_a_requested_pass_that_became_stale_is_told(pipeline: str, stale: list[str]) -> None:
+    text = (EXAMPLES / "pipelines" / "elementwise_chain.vyre").read_text(encoding="utf-8")
+    remarks = PassManager(pipeline).run(parse(text)).remarks
+    told = [r for r in remarks if r.certificate.get("reason") == "stale"]
+    assert [r.pass_name for r in told] == stale
+    assert all(r.certificate["invalidated_by"] == "launch_fusion" for r in told)
 
 
 # --- passes that have nothing to do

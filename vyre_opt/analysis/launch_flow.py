@@ -129,11 +129,23 @@ class RunDataflow:
 
 
 class LaunchDataflow:
-    """What the stages of a module's pipelines read and write; each program is analysed once."""
+    """An analysis: what the stages of a module's pipelines read and write, and who uses their buffers.
+
+    Each program and each pipeline is looked at once.
+    """
+
+    name = "fusion"
 
     def __init__(self, module: Module) -> None:
         self.module = module
         self._used: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
+        self._uses: dict[Pipeline, BufferUses] = {}
+
+    def uses(self, pipeline: Pipeline) -> BufferUses:
+        """Who uses the buffers of a pipeline."""
+        if pipeline not in self._uses:
+            self._uses[pipeline] = BufferUses(pipeline)
+        return self._uses[pipeline]
 
     def of(self, stage: Launch | KernelStage | Fill) -> StageEffects:
         """What a stage reads and writes."""
@@ -171,7 +183,7 @@ class LaunchDataflow:
 
     def runs(self, pipeline: Pipeline) -> Iterator[RunDataflow]:
         """The runs of launches, those in repeats included."""
-        uses = BufferUses(pipeline)
+        uses = self.uses(pipeline)
         for run in launch_runs(pipeline.stages):
             effects = tuple(self.of(launch) for launch in run.launches)
             escaping = uses.escaping(run.launches)

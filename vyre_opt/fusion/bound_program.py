@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 
+from ..analysis.buffer_layout import BufferLayout
 from ..ir.arith import wrap
 from ..ir.grids import length_key
 from ..ir.literals import encode
@@ -40,7 +41,7 @@ class BoundProgram:
 
     @property
     def workgroup_bytes(self) -> int:
-        return sum(b.size_bytes or 0 for b in self.program.buffers.values() if b.is_workgroup)
+        return BufferLayout(self.program).workgroup
 
 
 @dataclass(slots=True)

@@ -17,25 +17,26 @@ __all__ = ["Analyses", "DebugOutput", "PassContext", "Remark"]
 
 
 class Analysis(Protocol):
-    """A result about a program: computed from it, never changed, dropped when it may no longer hold."""
+    """A result about a program or a module: computed from it, never changed, dropped when it may no longer hold."""
 
     name: str
 
 
 A = TypeVar("A")
+Item = TypeVar("Item", Program, Module)
 
 
 class Analyses:
-    """A cache of analyses by program: each is computed at the first `get` and stays until dropped."""
+    """A cache of analyses by what they are about: each is computed at the first `get` and stays until dropped."""
 
     def __init__(self) -> None:
-        self._cache: dict[tuple[Callable[[Program], Any], Program], Any] = {}
+        self._cache: dict[tuple[Callable[..., Any], Program | Module], Any] = {}
 
-    def get(self, analysis: Callable[[Program], A], program: Program) -> A:
-        """`analysis(program)`, computed now or cached."""
-        key = (analysis, program)
+    def get(self, analysis: Callable[[Item], A], item: Item) -> A:
+        """`analysis(item)`, computed now or cached."""
+        key = (analysis, item)
         if key not in self._cache:
-            self._cache[key] = analysis(program)
+            self._cache[key] = analysis(item)
         cached: A = self._cache[key]
         return cached
 

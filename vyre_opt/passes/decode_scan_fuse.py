@@ -10,11 +10,11 @@ storage leaves a check of its index there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
+from ..analysis.buffer_layout import BufferLayout
 from ..analysis.effects import summarize
 from ..analysis.footprint import Footprints
 from ..analysis.launched_lengths import LaunchedLengths
@@ -32,7 +32,7 @@ from ..ir.grids import Extent
 from ..ir.ops import BEYOND_WORKGROUP
 from ..ir.program import AccessMode, Buffer, Module, Op, Program
 from ..ir.types import DataType
-from .manager import PassContext
+from .manager import Analyses, PassContext
 from .registry import Pass, register
 
 __all__ = ["DecodeScanFuse", "Decision", "candidate_handoffs", "count_opportunities", "decide"]
@@ -91,7 +91,7 @@ def decide(
     uses: PipelineUses | None = None,
     budget: int = DEFAULT_BUDGET,
     narrow: bool = True,
-    footprints_of: Callable[[Program], Footprints] = Footprints,
+    analyses: Analyses | None = None,
 ) -> list[Decision]:
     """A decision for every buffer that may be a hand-off, in the order of declaration.
 
@@ -113,9 +113,10 @@ def decide(
     candidates = [d for d in decisions if d.promoted]
     if not candidates:
         return decisions
-    footprints = footprints_of(program)
+    analyses = analyses or Analyses()
+    footprints = analyses.get(Footprints, program)
     verdicts = prove_local(footprints, [d.buffer.name for d in candidates])
-    used = sum(b.size_bytes or 0 for b in program.buffers.values() if b.is_on_chip)
+    used = analyses.get(BufferLayout, program).on_chip
     for decision in candidates:
         _decide_buffer(decision, program, footprints, verdicts.get(decision.buffer.name), narrow)
         if not decision.promoted:
@@ -233,15 +234,14 @@ class DecodeScanFuse(Pass):
         changed = False
         uses = PipelineUses(module)
         for program in ctx.programs(module):
-            footprints_of = partial(ctx.analyses.get, Footprints)
-            decisions = decide(program, uses, budget, self.options.narrow, footprints_of)
+            decisions = decide(program, uses, budget, self.options.narrow, ctx.analyses)
             names = ", ".join(f"@{d.buffer.name}" for d in decisions) or "none"
             ctx.debug(
                 "buffers that may hand over: {}; {} bytes of tiles allowed", names, budget, loc=program.loc
             )
             promoted = [d for d in decisions if d.promoted]
             shown = [replace(d, buffer=replace(d.buffer)) for d in decisions]  # as they are before
-            if promoted and not _promote(ctx, program, promoted, uses, footprints_of(program)):
+            if promoted and not _promote(ctx, program, promoted, uses):
                 promoted, shown = [], [d for d in shown if not d.promoted]
             for decision in shown:
                 _remark(ctx, program, decision)
@@ -255,7 +255,6 @@ def _promote(
     program: Program,
     promoted: Sequence[Decision],
     uses: PipelineUses,
-    footprints: Footprints,
 ) -> bool:
     """Make tiles of buffers, and drop them from the launches; False if the result is not kept."""
     bound = program.bound_buffers
@@ -264,7 +263,7 @@ def _promote(
     gone = [d.buffer for d in promoted if d.buffer.name not in staying]
     places = sorted((bound.index(buffer) for buffer in gone if buffer in bound), reverse=True)
     tiles = [(d.buffer, d.local, d.dtype or d.buffer.dtype, d.count) for d in promoted]
-    promote_to_tile(program, tiles, footprints)
+    promote_to_tile(program, tiles, ctx.analyses.get(Footprints, program))
     refusal = check_tiles(program, [d.buffer.name for d in promoted])
     if refusal is not None:
         refuse_result(ctx, [program.name], refusal, program.loc)

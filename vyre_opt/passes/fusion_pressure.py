@@ -39,7 +39,7 @@ from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.pipeline import Launch, Note, Pipeline
 from ..ir.program import Module
 from .manager import PassContext
-from .registry import Pass, register
+from .registry import ANALYSES, Pass, register
 
 __all__ = ["Edge", "FusionPressure"]
 
@@ -125,6 +125,7 @@ class FusionPressure(Pass):
     name = "fusion_pressure"
     summary = "Note at each launch how strongly it is tied to the one before, and whether fusing pays."
     requires = ("expand_kernels",)
+    preserves = tuple(ANALYSES)  # notes are all that it changes
     needs_core_ops = True
     Options = PressureOptions
 
@@ -133,7 +134,7 @@ class FusionPressure(Pass):
     def run(self, module: Module, ctx: PassContext) -> bool:
         if not module.pipelines:
             return False
-        flows = LaunchDataflow(module)
+        flows = ctx.analyses.get(LaunchDataflow, module)
         contraction = _Contraction(self.options, ctx)
         changed = False
         for pipeline in module.pipelines.values():

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from ..analysis.equal_lengths import equal_lengths, length_numbers, lengths_by_size, numbers_by_length
 from ..analysis.footprint import Footprints
-from ..analysis.launch_flow import BufferUses, launch_runs
+from ..analysis.launch_flow import BufferUses, LaunchDataflow, launch_runs
 from ..analysis.locality import TileProof, prove_local
 from ..analysis.refusal import Refusal
 from ..fusion.bound_program import BoundPrograms
@@ -136,7 +136,7 @@ class _Fuser:
         self.internal = 0
 
     def pipeline(self, pipeline: Pipeline) -> None:
-        uses = BufferUses(pipeline)
+        uses = self.ctx.analyses.get(LaunchDataflow, self.module).uses(pipeline)
         launches = [stage for stage in pipeline.walk() if isinstance(stage, Launch)]
         self.numbers = {id(launch): number for number, launch in enumerate(launches)}
         groups: list[FusionGroup] = []

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, render_all
@@ -53,12 +54,15 @@ class Observer(Protocol):
 
 @dataclass(slots=True)
 class Result:
-    """The outcome of a run; true if anything changed.  `seconds`: wall time by pass, in order."""
+    """The outcome of a run; true if anything changed.  `seconds`: wall time by pass, in order.  `runs`, `changes`: how often
+    each pass ran, and changed something, by name; one that nothing had changed for since it last ran is left out."""
 
     changed: bool
     remarks: list[Remark]
     statistics: dict[tuple[str, str], int]
     seconds: list[tuple[str, float]]
+    runs: dict[str, int] = field(default_factory=dict)
+    changes: dict[str, int] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return self.changed
@@ -90,7 +94,9 @@ class PassManager:
             if not isinstance(item, (str, Pass)):
                 raise PassError(f"passes are a text, or a list of texts and passes, and not {item!r}")
         parsed = [parse_pipeline(item) if isinstance(item, str) else [item] for item in items]
-        self.passes = schedule_passes([pass_ for group in parsed for pass_ in group])
+        requested = [pass_ for group in parsed for pass_ in group]
+        self.passes = schedule_passes(requested)
+        self._requested = {pass_.name for pass_ in requested}
         self.verify_each = verify_each
         self.observers = list(observers)
         self.target = target
@@ -108,6 +114,9 @@ class PassManager:
         before: bytes | None = None
         settled: list[Pass] = []
         """Passes that have changed nothing since the last change."""
+        stale: dict[str, Pass] = {}
+        """Requested passes whose results no longer hold, each with the pass that changed what they were about."""
+        runs, changes = Counter[str](), Counter[str]()
         for running in self._with_expansions(module):
             self._begin(running, ctx)
             if not running.takes_type_parameters:
@@ -118,16 +127,22 @@ class PassManager:
                 # after a pass the fingerprint is known, unless it was enough to count ops
                 size, before = _size_and_fingerprint(module, before)
             earlier, started = len(ctx.remarks), time.perf_counter()
-            changed = (
-                not _is_settled(running, settled) and self._may_run(running, ctx) and running.run(module, ctx)
-            )
+            changed = False
+            if not _is_settled(running, settled) and self._may_run(running, ctx):
+                changed = running.run(module, ctx)
+                runs[running.name] += 1
             seconds.append((running.name, time.perf_counter() - started))
             if not isinstance(changed, bool):
                 raise PassFailure(running.name, f"returned {changed!r}, not whether anything changed")
             if self.verify_each:
                 assert before is not None
                 before = _check(running, module, changed, before, size)
+            stale.pop(running.name, None)
             if changed:
+                changes[running.name] += 1
+                void = {name.replace("-", "_") for name in running.invalidates}
+                served = void & set(running.requires)  # this pass was what they were for
+                stale.update(dict.fromkeys((void - served) & runs.keys() & self._requested, running))
                 ctx.analyses.drop(running.preserves, running.invalidates)
                 changed_any = True
                 settled.clear()
@@ -135,7 +150,9 @@ class PassManager:
                 settled.append(running)
             for observer in self.observers:
                 observer.after(running, module, changed, ctx.remarks[earlier:])
-        return Result(changed_any, ctx.remarks, ctx.statistics, seconds)
+        for name in sorted(stale):
+            _remark_stale(ctx, name, stale[name].name)
+        return Result(changed_any, ctx.remarks, ctx.statistics, seconds, dict(runs), dict(changes))
 
     def _begin(self, running: Pass, ctx: PassContext) -> None:
         ctx.running, ctx.item = running.name, ""
@@ -206,6 +223,12 @@ def _check(running: Pass, module: Module, changed: bool, before: bytes, size: in
         claimed, actual = ("a change", "nothing changed") if changed else ("no change", "something changed")
         raise PassFailure(running.name, f"reported {claimed}, but {actual}")
     return after
+
+
+def _remark_stale(ctx: PassContext, name: str, by: str) -> None:
+    message = f"{by}, which ran later, changed what {name} was about: name {name} again after it"
+    ctx.running, ctx.item = name, ""
+    ctx.remark("note", message, reason="stale", invalidated_by=by)
 
 
 def _size_and_fingerprint(module: Module, known: bytes | None) -> tuple[int, bytes]:

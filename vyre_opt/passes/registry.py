@@ -60,12 +60,12 @@ BUILTIN = (
 
 
 ANALYSES = {
-    "buffer_layout": "the sizes and memory tiers of buffers",
+    "buffer_layout": "the bytes of buffers in each memory",
     "footprints": "the elements that ops read and write",
-    "fusion": "plans of what is joined",
+    "fusion": "what launches hand over to each other, by which they are joined",
     "uniformity": "which values and control flow are the same for whole workgroups",
 }
-"""What a pass may invalidate or preserve beside passes: the analyses, and facts that no class computes."""
+"""The analyses: what a pass may invalidate or preserve beside passes."""
 
 ELSEWHERE = {"tune": "vyre_opt.tuning.tune_pass"}
 """The modules of built-in passes that use a package above this one."""

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.program import Module, Program
+from ..analysis.buffer_layout import BufferLayout
+from ..ir.program import Module
 from ..kernels.automaton import DenseAutomaton, build_automaton, matches_of_hits
 from ..kernels.search import MAX_SLAB, SearchSchedule, decode_scan, search_grid, search_schedule
 from ..kernels.text_units import ENCODINGS
@@ -82,7 +83,7 @@ class SearchWorkload:
         if config["threshold"]:
             module = Module()
             module.add(program)
-            workgroup_memory = _workgroup_bytes(program) + config["threshold"]
+            workgroup_memory = BufferLayout(program).workgroup + config["threshold"]
             program.grid = grid, 1, 1  # by which stores to the hand-off need no check
             PassManager([DecodeScanFuse(FuseOptions(budget=workgroup_memory))]).run(module)
             program.grid = None
@@ -142,8 +143,3 @@ class SearchWorkload:
 
 def _schedule(config: Mapping[str, Any]) -> SearchSchedule:
     return SearchSchedule(config["lanes"], config["chunk"], bool(config["lookup"]), config["near"])
-
-
-def _workgroup_bytes(program: Program) -> int:
-    """Bytes of workgroup memory that the program has before fusion."""
-    return sum(b.size_bytes or 0 for b in program.buffers.values() if b.is_workgroup)

@@ -1,0 +1,26 @@
+"""How many bytes the buffers of a program take in each memory."""
+
+from __future__ import annotations
+
+from ..ir.program import Program
+
+__all__ = ["BufferLayout"]
+
+
+class BufferLayout:
+    """An analysis: bytes of a program's buffers by the memory that they are in; an open size counts as none.
+
+    `storage`: bound by launches.  `workgroup`: once for each workgroup.  `on_chip`: that and the memory of clusters.
+    """
+
+    name = "buffer_layout"
+
+    def __init__(self, program: Program) -> None:
+        self.storage = self.workgroup = self.on_chip = 0
+        for buffer in program.buffers.values():
+            size = buffer.size_bytes or 0
+            if buffer.is_on_chip:
+                self.on_chip += size
+                self.workgroup += size if buffer.is_workgroup else 0
+            else:
+                self.storage += size
