@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vyre_opt import BadInputs, dispatcher, fusion_pressure, pressure_of, should_fuse_chain
+from vyre_opt import BadInputs, dispatcher, fusion_pressure, kernels, pressure_of, should_fuse_chain
 from vyre_opt.ir.program import Program
 
 CASES = json.loads((Path(__file__).parent / "fusion_pressure.json").read_text())
@@ -49,6 +49,20 @@ def test_pressure(case: dict[str, Any], as_array: bool) -> None:
     if "dispatches" in case:
         fusion_pressure(ranks, dispatcher=recorder)
         assert len(recorder.calls) == case["dispatches"]
+
+
+@pytest.mark.parametrize("columns", [1, 256, 257, 1500])
+def test_one_contraction_is_one_dispatch(columns: int) -> None:
+    """Signed: what is 2^31 and more is negative."""
+    recorder = Recorder()
+    one = 1 << 16
+    acc = np.array([one, 2**32 - 3 * one], np.uint32)
+    core = np.stack([np.arange(columns) * one, np.full(columns, 2**32 - one)]).astype(np.uint32)
+    out = kernels.tt_contract_step(acc, core, dispatcher=recorder)
+    assert out.tolist() == [(column + 3) * one for column in range(columns)]
+    ((program, _, grid),) = recorder.calls
+    assert (program.name, program.workgroup) == ("contract_step", (256, 1, 1))
+    assert grid == max(1, -(-columns // 256))
 
 
 @pytest.mark.parametrize("case", CASES["should_fuse_chain"], ids=lambda c: f"{c['threshold_per_link']}")

@@ -325,6 +325,10 @@ def tt_contract_step(
 ) -> Any:
     """out_j = sum_i acc_i * core_ij; f32, or signed 16.16 in u32 or i32.
 
+    `acc`: (rows,).  `core`: (rows, columns).  Operands of u32 from 2^31 on are the negative numbers of two's complement,
+    as all of signed 16.16; sums wrap.  A `dispatcher` of your own, an object with `dispatch(program, inputs, grid)`, gets one
+    dispatch of max(1, ceil(columns / 256)) workgroups.
+
     An `acc` of shape (n, rows) is n vectors at once, the result (n, columns): the `matmul` of both, of f32, f16 or bf16.
     """
     return _contract_step((acc, core), ("acc", "core"), dispatcher, out)

@@ -26,7 +26,7 @@ def architecture_of(dispatcher: Dispatcher) -> str:
 
 def target_of(dispatcher: Dispatcher) -> str:
     """What schedules are chosen by: the architecture of a GPU, or the dispatcher's name."""
-    return architecture_of(dispatcher) or dispatcher.name
+    return architecture_of(dispatcher) or str(getattr(dispatcher, "name", ""))
 
 
 def array_backend_of(dispatcher: DispatcherLike | None, arrays: Mapping[str, Any]) -> ArrayBackend:
@@ -52,12 +52,12 @@ def array_backend_of(dispatcher: DispatcherLike | None, arrays: Mapping[str, Any
 
 def _host_arrays(target_or_name: DispatcherLike) -> HostArrays:
     """The backend for main memory; cached for dispatchers that are given by name."""
+    if not isinstance(target_or_name, str):
+        return HostArrays(shared_dispatcher(target_or_name))
     dispatcher = shared_dispatcher(target_or_name)
-    backend = _host_backends.get(dispatcher.name)
+    backend = _host_backends.get(target_or_name)
     if backend is None or backend.dispatcher is not dispatcher:
-        backend = HostArrays(dispatcher)
-        if isinstance(target_or_name, str):
-            _host_backends[dispatcher.name] = backend
+        backend = _host_backends[target_or_name] = HostArrays(dispatcher)
     return backend
 
 

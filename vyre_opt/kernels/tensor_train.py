@@ -196,7 +196,7 @@ def contract_step_scratch(schedule: StepSchedule, rank: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=64)
 def contract_step(dtype: DataType = DataType.U32, schedule: StepSchedule = StepSchedule()) -> Program:
-    """The program `contract_step`: @acc, @core, @out; with `splits` also @partials and @arrived (u32, of the
+    """The program `contract_step`: @acc, @core, @out, of which u32 operands from 2^31 on are negative; with `splits` also @partials and @arrived (u32, of the
     lengths of `contract_step_scratch`), @arrived zero on entry."""
     b = Builder("contract_step", workgroup=schedule.lanes)
     b.buffer("acc", dtype, None, "read", 0)

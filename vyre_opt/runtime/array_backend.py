@@ -126,7 +126,7 @@ class HostArrays:
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self.dispatcher = dispatcher
-        self.target = dispatcher.name
+        self.target: str = getattr(dispatcher, "name", "")
         self.workers: int = getattr(dispatcher, "workers", 1)
         self._prepared = getattr(dispatcher, "prepared", None)
 
@@ -165,9 +165,9 @@ class HostArrays:
             words = tuple(param_words(f"program @{program.name}", program.params, params).values())
             outputs: list[Any] = prepared(program, module, settled=True)(plain, grid, scratch, words)
             return outputs
-        scalars = {"params": params} if params else {}  # a dispatcher of the caller's may know none
-        outputs = self.dispatcher.dispatch(program, plain, grid, module=module, scratch=scratch, **scalars)
-        return list(outputs)
+        options: dict[str, Any] = {"module": module, "scratch": scratch, "params": params or None}
+        given = {name: value for name, value in options.items() if value is not None}
+        return self.dispatcher.dispatch(program, plain, grid, **given)  # the caller's own may know no others
 
     def result(self, array: Any, shape: Sequence[int], like: Operand) -> Any:
         shaped = np.asarray(array).reshape(tuple(shape))
