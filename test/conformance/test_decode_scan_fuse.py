@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from vyre_opt import PassManager, candidate_handoffs, count_opportunities, parse, print_program
-from vyre_opt.ir.program import Module
+from vyre_opt.ir.program import Module, Program
+from vyre_opt.passes import decode_scan_fuse
 
 CASES = json.loads((Path(__file__).parent / "decode_scan_fuse.json").read_text())
 
@@ -46,6 +47,12 @@ def test_contract(case: dict[str, Any], open_zero: bool) -> None:
         assert after.buffers[name].count == before.buffers[name].count
         assert after.buffers[name].dtype is before.buffers[name].dtype
     assert count_opportunities(before) == case.get("opportunities", len(promoted))
+    if promoted:
+        assert decode_scan_fuse.analyze(before) == "run"
+    fused = decode_scan_fuse.run(before)
+    assert print_program(fused) == print_program(after)
+    assert (fused is before) == (not promoted)
+    assert print_program(before) == print_program(parse(text).programs["p"]), "is left as it was"
     handoffs = candidate_handoffs(before)
     assert list(handoffs) == promoted
     if "candidates" in case:
@@ -61,6 +68,15 @@ def test_idempotent(case: dict[str, Any]) -> None:
     assert not again
     assert print_program(module) == text
     assert count_opportunities(module.programs["p"]) == 0
+    assert decode_scan_fuse.run(module.programs["p"]) is module.programs["p"]
+
+
+def test_analyze_looks_at_no_op(monkeypatch: pytest.MonkeyPatch) -> None:
+    declared = {"name": "h", "dtype": "u32", "count": 64, "access": "read_write", "live_out": False}
+    may_be = parse(program_text([declared], True)).programs["p"]
+    seen = parse(program_text([{**declared, "live_out": True}], True)).programs["p"]
+    monkeypatch.setattr(Program, "walk", lambda self: pytest.fail("an op was looked at"))
+    assert [decode_scan_fuse.analyze(each) for each in (may_be, seen)] == ["run", "skip"]
 
 
 @pytest.mark.parametrize(

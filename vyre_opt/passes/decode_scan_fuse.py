@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from ..analysis.buffer_layout import BufferLayout
 from ..analysis.effects import summarize
@@ -35,7 +35,15 @@ from ..ir.types import DataType
 from .manager import Analyses, PassContext
 from .registry import Pass, register
 
-__all__ = ["DecodeScanFuse", "Decision", "candidate_handoffs", "count_opportunities", "decide"]
+__all__ = [
+    "DecodeScanFuse",
+    "Decision",
+    "analyze",
+    "candidate_handoffs",
+    "count_opportunities",
+    "decide",
+    "run",
+]
 
 
 @dataclass(frozen=True)
@@ -76,6 +84,23 @@ class Decision:
         return self.count * (size or 0)
 
 
+def analyze(program: Program) -> Literal["run", "skip"]:
+    """Whether `decode_scan_fuse` has anything to look at: `skip` if no buffer is declared so that it may be a hand-off.
+
+    No op is looked at, so `run` says no more than that one may be.
+    """
+    may_be = (_declaration_refusal(buffer, program, None) is None for buffer in _transient(program))
+    return "run" if any(may_be) else "skip"
+
+
+def run(program: Program) -> Program:
+    """A copy of a program with its hand-offs in workgroup memory; the program itself, as it was, if it has none."""
+    if analyze(program) == "skip":
+        return program
+    copied, module = copy_program(program, None)
+    return copied if DecodeScanFuse().run(module, PassContext()) else program
+
+
 def count_opportunities(program: Program) -> int:
     """The number of buffers that `decode_scan_fuse` would move to workgroup memory."""
     return len(candidate_handoffs(program))
@@ -101,11 +126,7 @@ def decide(
     `budget`: the most bytes that the program's workgroup buffers may take in all; buffers
     declared first get theirs first.  `uses`: the pipelines that use the program.
     """
-    decisions = [
-        Decision(b, refusal=_declaration_refusal(b, program, uses))
-        for b in program.buffers.values()
-        if b.access is AccessMode.READ_WRITE
-    ]
+    decisions = [Decision(b, refusal=_declaration_refusal(b, program, uses)) for b in _transient(program)]
     if not all(d.promoted for d in decisions):
         effects, _ = summarize(program.body)
         handed_over = effects.reads & effects.writes
@@ -133,6 +154,11 @@ def decide(
         else:
             used += decision.bytes
     return decisions
+
+
+def _transient(program: Program) -> list[Buffer]:
+    """The buffers that a program both reads and writes, by their declarations."""
+    return [buffer for buffer in program.buffers.values() if buffer.access is AccessMode.READ_WRITE]
 
 
 def _declaration_refusal(buffer: Buffer, program: Program, uses: PipelineUses | None) -> Refusal | None:
