@@ -137,6 +137,7 @@ def test_version_1_has_names_for_them(line: str, literal: str, constant: str) ->
         ("%r = add 1, 2", "1", "nothing says of which type this", "`: u32` behind the operands"),
         ("%r = add 1.5, %i : u32", "1.5", "1.5 is a float, not a u32", "cast the other operands from u32 to f32"),
         ("%r = add %i, 4294967296", "4294967296", "4294967296 does not fit in u32 (0 to 4294967295)", ""),
+        ("%r = add %v, 1e39 : f32", "1e39", "1e39 does not fit in f32, and would be inf", ""),
         ("%r = add %i, -1 : u32", "-1", "-1 does not fit in u32 (0 to 4294967295)", ""),
         ("%r = add %v, 1.5f", "1.5f", "the type of a constant is none of its letters: f", "write 1.5"),
         ("%r = mul %w, [1, 2] : vec<4 x f32>", "[1, 2]", "vec<4 x f32> has 4 lanes, 2 given", ""),

@@ -88,6 +88,8 @@ WRONG = [
     ("u32[8]", "fill(@y, 0)", "@y", "pipeline @main has no buffer @y"),
     ("u32[8]", "fill(@r, 0)", "@r", "@r is read-only, and a fill writes it"),
     ("u32[8]", "fill(@x, 1.5)", "fill(@x, 1.5)", "the value of a fill: 1.5 is a float, not a u32"),
+    ("f16[8]", "fill(@x, 70000)", "fill(@x, 70000)", "the value of a fill: 70000 does not fit in f16, and would be inf"),
+    ("vec<4 x f32>[8]", "fill(@x, [1])", "fill(@x, [1])", "a list has a value for each lane of a vector"),
     ("u8[8]", "fill(@x, 256)", "fill(@x, 256)", "the value of a fill: 256 does not fit in u8 (0 to 255)"),
     ("u32[8]", "fill(@x, -1)", "fill(@x, -1)", "the value of a fill: -1 does not fit in u32 (0 to 4294967295)"),
     ("bool[8]", "fill(@x, 0)", "fill(@x, 0)", "the value of a fill: a bool is true or false, not 0"),

@@ -118,6 +118,22 @@ def test_options_are_pickled(decorated: Any) -> None:
     assert np.array_equal(y, x * (4 if decorated is twice_scaled else 2))
 
 
+@vyre.pipeline
+def drawn(counter: ReadWrite[u32], low: Write[u32], high: Write[u32]) -> None:
+    draws[1](counter, low, high)
+
+
+@pytest.mark.parametrize("target", ["ref", "cpu"])
+@pytest.mark.parametrize("decorated", [draws, drawn], ids=["kernel", "pipeline"])
+def test_two_written_arrays_may_not_overlap(decorated: Any, target: str) -> None:
+    counter, low = np.zeros(2, np.uint32), np.zeros(40, np.uint32)
+    call = decorated.options(target=target)
+    for high in (low[:32], low[8:]):
+        with pytest.raises(BadInputs, match="low and high share memory, and the kernel writes both"):
+            (call[1] if decorated is draws else call)(counter, low[:32], high)
+    assert not counter.any()
+
+
 @pytest.mark.parametrize("grid", [1.0, True, (1.0,), slice(1, 2), slice(None)])
 def test_what_equals_a_number_of_workgroups_is_no_grid(grid: Any) -> None:
     for _ in range(2):  # neither is it remembered for the number, nor the number for it

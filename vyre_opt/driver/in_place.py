@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -175,7 +176,11 @@ def _memory(executable: Executable, arrays: Sequence[Any]) -> dict[str, HostMemo
     """The memory of arrays, by the names of their buffers; of those that are only read a copy."""
     _, operands = _operands(executable, arrays)
     memory: dict[str, HostMemory] = {}
-    for buffer, operand in zip(executable.signature.parameters, operands, strict=True):
+    pairs = list(zip(executable.signature.parameters, operands, strict=True))
+    for (one, a), (other, b) in combinations([pair for pair in pairs if _is_written(pair[0])], 2):
+        if np.may_share_memory(a.array, b.array):
+            raise _both_written(one, other)
+    for buffer, operand in pairs:
         array = Parameter.of(buffer, f"{executable.name}: {buffer.name}").take(_shaped(operand))
         shape = shape_in_elements(buffer, operand) if buffer.dimensions > 1 else None
         memory[buffer.name] = HostMemory(array if _is_written(buffer) else array.copy(), shape=shape or ())
@@ -229,11 +234,14 @@ class _Apart:
     def _copied(self, arrays: Sequence[Any], written: int, other: int) -> Sequence[Any]:
         """The arrays, with a copy in place of one that shares memory with one that is written."""
         if other in self._written:
-            names = [self._buffers[place].name for place in (written, other)]
-            raise BadInputs(f"{names[0]} and {names[1]} share memory, and the kernel writes both")
+            raise _both_written(self._buffers[written], self._buffers[other])
         array = arrays[other]
         copy = array.clone() if hasattr(array, "clone") else array.copy()
         return [*arrays[:other], copy, *arrays[other + 1 :]]
+
+
+def _both_written(one: Buffer, other: Buffer) -> BadInputs:
+    return BadInputs(f"{one.name} and {other.name} share memory, and the kernel writes both")
 
 
 def _is_written(buffer: Buffer) -> bool:

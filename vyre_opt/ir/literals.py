@@ -91,10 +91,10 @@ def encode(literal: Literal, dtype: DataType) -> int:
     is_hex = "x" in text or "X" in text
     if dtype.kind == "float":
         if kind == "float":
-            return arith.encode_float(float(text), dtype)
+            return _finite(arith.encode_float(float(text), dtype), "inf" in text, text, dtype)
         number = read_int(text)
         if not is_hex:  # I64 stands for any integer here: `convert` rounds one of any size, and once
-            return arith.convert(number, DataType.I64, dtype)
+            return _finite(arith.convert(number, DataType.I64, dtype), False, text, dtype)
         if not 0 <= number < 1 << (dtype.bits or 0):
             raise LiteralError(f"{_shorten(text)} is not a bit pattern of {dtype}")
         return number
@@ -107,6 +107,13 @@ def encode(literal: Literal, dtype: DataType) -> int:
     if not low <= number <= high:
         raise LiteralError(f"{_shorten(text)} does not fit in {dtype} ({low} to {high})")
     return arith.wrap(number, dtype)
+
+
+def _finite(bits: int, is_inf: bool, text: str, dtype: DataType) -> int:
+    """The bits of a literal, which are infinity only if it says so.  Raises LiteralError."""
+    if not is_inf and math.isinf(arith.decode_float(bits, dtype)):
+        raise LiteralError(f"{_shorten(text)} does not fit in {dtype}, and would be inf")
+    return bits
 
 
 def encode_constant(written: Literal | list[Literal], dtype: DataType) -> Any:

@@ -97,6 +97,10 @@ class StageActions(GenericActions):
     def fill_stage(self, place: int, end: int, symbol: Symbol, constant: PendingConstant) -> Fill:
         self.has_pending = False  # its type is the buffer's, and the verifier has that
         written = constant.written
+        if isinstance(written, list) and len(written) == 1:
+            self.error(
+                "a list has a value for each lane of a vector", place, end, help="leave out the brackets"
+            )
         value = tuple(written) if isinstance(written, list) else (written,)
         return Fill(symbol[0], value, Location(self.source, place, end))
 
