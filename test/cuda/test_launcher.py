@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from vyre_opt.cuda import launcher, libcuda
-from vyre_opt.cuda.launcher import DRIVER_ERROR, PENDING_FAULT, UNALIGNED, Clear, Copy, Launch, Launcher
+from vyre_opt.cuda.launcher import CompiledLauncher
+from vyre_opt.cuda.steps import DRIVER_ERROR, PENDING_FAULT, UNALIGNED, Clear, Copy, Launch
 
 CALLBACKS: list[Any] = []
 """The drivers of all tests: the compiled code, which is never unloaded, has the addresses of their functions."""
@@ -40,12 +41,10 @@ class RecordingDriver:
         # a graph: nodes are numbered from 501 on, in the order in which they are added
         self.nodes: list[int] = []
         self.cuGraphCreate = ctypes.CFUNCTYPE(INT, POINTER, ctypes.c_uint)(lambda *_: 0)
-        self.cuGraphAddKernelNode = ctypes.CFUNCTYPE(INT, ctypes.POINTER(WORD), WORD, POINTER, WORD, POINTER)(
-            self._add
-        )
-        self.cuGraphInstantiateWithFlags = ctypes.CFUNCTYPE(INT, ctypes.POINTER(WORD), WORD, WORD)(
-            self._instantiate
-        )
+        self.cuGraphAddKernelNode = ctypes.CFUNCTYPE(
+            INT, ctypes.POINTER(WORD), POINTER, POINTER, WORD, POINTER
+        )(self._add)
+        self.cuGraphInstantiateWithFlags = ctypes.CFUNCTYPE(INT, POINTER, POINTER, WORD)(self._instantiate)
         self.cuGraphExecKernelNodeSetParams = ctypes.CFUNCTYPE(INT, WORD, WORD, POINTER)(self._update)
         self.cuGraphLaunch = ctypes.CFUNCTYPE(INT, WORD, WORD)(self._note("graph"))
         self.is_capturing = False
@@ -59,8 +58,8 @@ class RecordingDriver:
         node[0] = self.nodes[-1]
         return 0
 
-    def _instantiate(self, executable: Any, graph: int, flags: int) -> int:
-        executable[0] = 4242
+    def _instantiate(self, executable: int, graph: int, flags: int) -> int:
+        WORD.from_address(executable).value = 4242
         return 0
 
     def _ask(self, stream: int, status: Any) -> int:
@@ -98,7 +97,6 @@ class RecordingDriver:
 def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordingDriver]:
     driver = RecordingDriver()
     monkeypatch.setattr(libcuda, "library", lambda: driver)
-    monkeypatch.setattr(libcuda, "current_context", lambda: 77)
     launcher._compiled.cache_clear()  # it has the addresses of the driver's functions in it
     yield driver
     launcher._compiled.cache_clear()
@@ -118,13 +116,21 @@ def faults() -> Faults:
     return Faults()
 
 
-KERNEL = Launch(1234, (5, 6, 7), (32, 2, 1), 1000, ["p0", 1 << 40, "call", "p1"])
+def launch_of(
+    function: int, grid: tuple[int, ...], workgroup: tuple[int, ...], shared: int, arguments: Any
+) -> Launch:
+    entry = SimpleNamespace(program=SimpleNamespace(workgroup=workgroup), dynamic_shared=shared)
+    kernel: Any = SimpleNamespace(handle=function, kernel=entry)
+    return Launch(kernel, grid, arguments)  # type: ignore[arg-type]
 
 
-def launcher_of(faults: Faults, *steps: Any, may_fault: bool = True) -> Launcher:
+KERNEL = launch_of(1234, (5, 6, 7), (32, 2, 1), 1000, ["p0", 1 << 40, "call", "p1"])
+
+
+def launcher_of(faults: Faults, *steps: Any, may_fault: bool = True) -> CompiledLauncher:
     device: Any = nullcontext(SimpleNamespace())
-    device.faults = faults
-    return Launcher(device, steps, 2, may_fault)
+    device.faults, device.context = faults, SimpleNamespace(handle=77)
+    return CompiledLauncher(device, steps, 2, may_fault)
 
 
 def test_a_launch_gets_pointers_constants_and_the_number_of_the_call(
@@ -190,7 +196,7 @@ def test_several_launches_are_a_graph_whose_nodes_get_new_pointers(
 ) -> None:
     """Only those nodes, at a call, whose pointers are others than at the call before."""
     kernels = [
-        Launch(1, (1, 1, 1), (1, 1, 1), 0, [*pair, 7, "call"]) for pair in (("p0", 9), (8, 9), (9, "p1"))
+        launch_of(1, (1, 1, 1), (1, 1, 1), 0, [*pair, 7, "call"]) for pair in (("p0", 9), (8, 9), (9, "p1"))
     ]
     enqueue = launcher_of(faults, Copy(1, 0, 64), *kernels)
     assert driver.nodes == [501, 502, 503]
@@ -214,7 +220,7 @@ def test_several_launches_are_a_graph_whose_nodes_get_new_pointers(
 
 
 def test_a_stream_that_is_captured_gets_launches(driver: RecordingDriver, faults: Faults) -> None:
-    kernels = [Launch(n, (n, 1, 2), (3, 4, 5), 6, ["p0", "p1", 7, n]) for n in (1, 2, 3)]
+    kernels = [launch_of(n, (n, 1, 2), (3, 4, 5), 6, ["p0", "p1", 7, n]) for n in (1, 2, 3)]
     enqueue = launcher_of(faults, *kernels)
     driver.is_capturing = True
     assert enqueue.launch(9, 160, 320) == 0
@@ -244,7 +250,7 @@ def test_a_launcher_needs_nothing_but_itself(driver: RecordingDriver, faults: Fa
 
 def test_a_copy_between_launches_stays_there(driver: RecordingDriver, faults: Faults) -> None:
     """So there is no graph, which would come last."""
-    kernels = [Launch(n, (1, 1, 1), (1, 1, 1), 0, ["p0", "p1", 7, n]) for n in (1, 2, 3)]
+    kernels = [launch_of(n, (1, 1, 1), (1, 1, 1), 0, ["p0", "p1", 7, n]) for n in (1, 2, 3)]
     enqueue = launcher_of(faults, *kernels[:2], Copy(1, 0, 64), kernels[2])
     assert driver.nodes == []
     assert enqueue.launch(9, 160, 320) == 0

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
 import struct
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from stand_ins.fake_gpu import install
 
 from vyre_opt import parse
-from vyre_opt.cuda import CudaDispatcher, dlpack, libcuda
+from vyre_opt.cuda import CudaDispatcher, dlpack
 from vyre_opt.cuda.driver import explain
 from vyre_opt.cuda.faults import program_error
-from vyre_opt.cuda.kernels import LoadedKernel
 from vyre_opt.ir.ops import OPS
 from vyre_opt.ir.snapshot import Snapshot
 from vyre_opt.lowering.common.row_major import row_major
@@ -163,24 +160,12 @@ def test_a_snapshot_sees_every_change():
 @pytest.mark.parametrize("op", ["", 'debug_print "here"'])
 def test_a_preference_is_told_to_the_driver_when_a_kernel_is_loaded(op, monkeypatch):
     """As CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT; a program that prints is lowered from a copy."""
-    device, attributes = install(monkeypatch).gpu, []
-
-    def find(function, module, symbol):
-        ctypes.cast(function, ctypes.POINTER(ctypes.c_uint64))[0] = 7
-        return 0
-
-    def set_attribute(function, attribute, value):
-        attributes.append((function.value, attribute, value))
-        return 0
-
-    library = SimpleNamespace(cuModuleGetFunction=find, cuFuncSetAttribute=set_attribute)
-    monkeypatch.setattr(libcuda, "library", lambda: library)
-    with device:
-        for prefer in ("prefer(shared = 40)", "", "prefer(shared = 0)"):
-            program = parse(f"vyre 2 program @p workgroup(32) {prefer} {{ {op} }}").programs["p"]
-            (kernel,) = lower([Unit(program)], gpu("sm_90")).kernels
-            LoadedKernel(device, kernel, 3, program)
-    assert attributes == [(7, 9, 40), (7, 9, 0)]
+    gpu = install(monkeypatch)
+    attributes = []
+    for prefer in ("prefer(shared = 40)", "", "prefer(shared = 0)"):
+        program = parse(f"vyre 2 program @p workgroup(32) {prefer} {{ {op} }}").programs["p"]
+        attributes += gpu.prepare(program).function.attributes
+    assert attributes == [(9, 40), (9, 0)]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.int64, np.float16])

@@ -10,6 +10,7 @@ from fake_gpu import CupyArray, Fake, Graph, Numba, aligned, cupy, numpy
 
 import vyre_opt
 from vyre_opt import BadInputs, Diagnostic, ProgramError
+from vyre_opt.cuda import kernels as gpu_kernels
 from vyre_opt.cuda.submissions import MAX_UNROLLED, LaunchBatch, RepeatedParts, parts_of
 from vyre_opt.runtime.dispatcher import BadLaunch
 from vyre_opt.runtime.pipelines.steps import HostReadStep, LaunchStep, RepeatStep
@@ -130,7 +131,8 @@ def test_graphs_are_kept_for_addresses(gpu: Fake, monkeypatch: pytest.MonkeyPatc
     (runner,) = compiled._runners.values()
     assert len(runner.owned.recordings) == pipeline.MAX_RECORDINGS
     records = gpu.gpu.faults._records
-    used = 5 * pipeline.MAX_RECORDINGS
+    (kernel,) = gpu.kernels._loaded.values()
+    used = 5 * pipeline.MAX_RECORDINGS + 1
     assert sum(record.error is not None for record in records) == used, (
         "those of dropped graphs are used again"
     )
@@ -141,7 +143,7 @@ def test_graphs_are_kept_for_addresses(gpu: Fake, monkeypatch: pytest.MonkeyPatc
     gc.collect()
     assert not owned.recordings
     assert not owned.memory
-    assert all(record.error is None for record in records)
+    assert [record for record in records if record.error is not None] == [kernel.status]
 
 
 def test_a_fault_on_gpu_arrays_is_raised_later(gpu: Fake) -> None:
@@ -236,16 +238,8 @@ def test_times_are_of_graphs(gpu: Fake) -> None:
 
 def test_a_grid_beyond_the_gpu_is_located(gpu: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
     """All launches that the GPU refuses are named, before anything is copied."""
-    from fake_gpu import Kernel
-
-    check = Kernel.check_grid
-
-    def check_few(kernel: Kernel, grid: Any) -> None:
-        kernel.most_workgroups = 1
-        check(kernel, grid)
-
-    monkeypatch.setattr(Kernel, "check_grid", check_few)
-    with pytest.raises(BadLaunch, match="2 workgroups; this GPU holds 1") as caught:
+    monkeypatch.setattr(gpu_kernels, "MAX_GRID", (1, 1, 1))
+    with pytest.raises(BadLaunch, match="2 workgroups along x; a GPU takes 1") as caught:
         vyre_opt.run(PIPELINE, [X, X], target=gpu, lengths=LENGTHS)
     assert [d.loc.line for d in caught.value.diagnostics if d.loc] == [27, 29, 30, 33, 34]
     assert gpu.gpu.cuda.copied == 0

@@ -13,7 +13,7 @@ from support.smoothing import reference, smooth, smoothed_twice
 
 import vyre_opt as vyre
 from vyre_opt.cuda import fast_call
-from vyre_opt.cuda import pipeline as gpu_pipeline
+from vyre_opt.cuda import launcher as compiled
 from vyre_opt.lang import Read, ReadWrite, Write, f32
 
 
@@ -23,12 +23,6 @@ def smoothed(x: Read[f32], y: Write[f32], sums: ReadWrite[f32]):
     smooth[vyre.ceil_div(len(x), 256)](x, t)
     smooth[vyre.ceil_div(len(x), 256)](t, y)
     smooth[vyre.ceil_div(len(x), 256)](y, sums)
-
-
-@pytest.fixture(autouse=True)
-def _without_plans(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planned calls are machine code for a driver."""
-    monkeypatch.setattr(gpu_pipeline, "allows_fast_calls", lambda *arguments: False)
 
 
 START = np.random.default_rng(0).random(1000, dtype=np.float32)
@@ -80,13 +74,14 @@ def test_a_planned_call_passes_all_pointers(pieces: int, gpu: Fake, monkeypatch:
         stream=lambda number: lambda: 0,
         maker=lambda shape, kind, number: lambda: cupy(np.zeros(shape[0], np.uint8)),
     )
-    monkeypatch.setattr(fast_call, "Launcher", launcher)
+    monkeypatch.setattr(fast_call, "PyCudaLauncher", launcher)
+    monkeypatch.setattr(compiled, "CompiledLauncher", launcher)
     monkeypatch.setattr(fast_call, "library_of", lambda each: SimpleNamespace(fast=access))
     memory = fast_call.Pieces(1)
     for _ in range(pieces):
         memory.add(500)
     planned = fast_call.GpuCall(gpu, [array], [], memory, [], False, "a pipeline")
-    assert planned.run([array]) == planned.run([array], ()) == []
-    first, second = passed
+    assert planned.run([array]) == planned.run([array], ()) == planned.run([array]) == []
+    first, second, _ = passed
     assert first[0] == second[0] == access.pointer(array)
     assert [b - a for a, b in pairwise(first[1:])] == [512] * (pieces - 1)

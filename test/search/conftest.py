@@ -23,7 +23,7 @@ def by_programs(monkeypatch: pytest.MonkeyPatch) -> None:
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The dispatcher that searches on GPU 0 choose, of a GPU in main memory; for data of any size, in small windows."""
     fake = install(monkeypatch)
-    fake.target = "cpu"
+    fake.gpu.cuda.target = "cpu"
     monkeypatch.setitem(protocol._shared, ("cuda", ("bounds", "none"), ("device", 0)), fake)
     monkeypatch.setitem(device._devices, 0, fake.gpu)
     monkeypatch.setattr(libcuda, "is_pinned", lambda pointer: True)

@@ -1,15 +1,18 @@
-"""A GPU in main memory, for tests of the code between a caller and the CUDA driver.
+"""A GPU in main memory, for tests of the code between a caller and PyCUDA.
 
-A fake driver allocates "GPU memory" in main memory, and launching a kernel runs the interpreter on the
-memory that its pointers address.
+A fake driver allocates "GPU memory" in main memory, and launching a function of a module runs the interpreter on
+the memory that its pointers address.  Nothing is written as PTX: the image of a module is a number.
 """
 
 from __future__ import annotations
 
 import ctypes
+import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from enum import IntEnum
+from functools import cached_property, partial
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -17,15 +20,17 @@ import numpy as np
 import pytest
 
 import vyre_opt
-from vyre_opt.cuda import CudaDispatcher, DeviceArray, driver, libcuda
+from vyre_opt.cuda import CudaDispatcher, DeviceArray, DeviceFacts, driver, kernels, launcher, libcuda
 from vyre_opt.cuda import pipeline as gpu_pipeline
-from vyre_opt.cuda.faults import FaultRecord, FaultRecords
-from vyre_opt.lowering.nvptx.abi import FILLED_BYTES, FaultSite, storage_buffers
+from vyre_opt.cuda.faults import FaultRecords
+from vyre_opt.cuda.steps import PyCudaLauncher
+from vyre_opt.ir.program import Module
+from vyre_opt.lowering.nvptx.abi import FILLED_BYTES, EntryPoint, Unit, storage_buffers
+from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.targets import gpu
 from vyre_opt.runtime import dispatcher as protocol
 from vyre_opt.runtime.arrays import storage_type
 from vyre_opt.runtime.dispatcher import BackendError, ProgramError, shared_dispatcher
-from vyre_opt.runtime.params import values_of_words
 from vyre_opt.runtime.pipelines.host_runner import HostMemory
 
 
@@ -55,17 +60,96 @@ class PinnedPage:
         return self.bytes.ctypes.data
 
 
-class FakeDriver:
-    """The part of PyCUDA's driver module that is used; `copied` counts bytes copied to and from the host."""
+class FakeModule:
+    """A module of PyCUDA."""
 
-    MemoryError = type("MemoryError", (Exception,), {})
+    def __init__(self, entries: Sequence[tuple[EntryPoint, Unit]], target: str) -> None:
+        self.entries = {entry.symbol: (entry, unit) for entry, unit in entries}
+        self.target = target
+
+    def get_function(self, symbol: str) -> FakeFunction:
+        return FakeFunction(*self.entries[symbol], self.target)
+
+
+class FakeFunction:
+    """A function of PyCUDA, whose launch `target` runs, ref or cpu.  A stream may record it instead."""
+
+    def __init__(self, entry: EntryPoint, unit: Unit, target: str) -> None:
+        self.entry, self.target = entry, target
+        self.module = unit.module or Module()
+        self.attributes: list[tuple[int, int]] = []
+
+    def prepare(self, arg_types: Sequence[str]) -> None:
+        self.arg_format = "".join(arg_types)
+
+    def set_attribute(self, attribute: int, value: int) -> None:
+        self.attributes.append((attribute, value))
+
+    def prepared_async_call(
+        self, grid: Any, block: Any, stream: Any, *args: int, shared_size: int = 0
+    ) -> None:
+        entry = self.entry
+        assert (block, shared_size) == (entry.program.workgroup, entry.dynamic_shared)
+        assert all(type(sizes) is tuple for sizes in (grid, block)), "PyCUDA takes tuples"
+        words = struct.unpack(f"{len(entry.params)}Q", struct.pack(self.arg_format, *args))
+        run = partial(self.run, grid, words)
+        if stream is None or stream.recorded is None:
+            run()
+        else:
+            stream.recorded.append(run)
+
+    def run(self, grid: Any, words: Sequence[int]) -> None:
+        """Run in place; a fault is written to its record, as a real kernel does."""
+        entry, program = self.entry, self.entry.program
+        passed = {(param.kind, param.name): word for param, word in zip(entry.params, words, strict=True)}
+        assert all(passed["buffer", b.name] % 16 == 0 for b in storage_buffers(program))
+        memory = {}
+        for buffer in program.bound_buffers:
+            stored = storage_type(buffer.dtype)
+            count = passed.get(("length", buffer.name), buffer.count)
+            size = count * buffer.dtype.lanes * stored.itemsize
+            memory[buffer.name] = HostMemory(bytes_at(passed["buffer", buffer.name], size).view(stored))
+        scalars = tuple(passed["scalar", name] for name in sorted(program.params))
+        try:
+            if self.target == "cpu":
+                bound = [memory[parameter.buffer.name].array for parameter in self.compiled.parameters]
+                self.compiled.in_place(bound, grid, vyre_opt.Scratch(), scalars)
+            else:
+                ref: Any = shared_dispatcher("ref", checks=False)
+                ref.in_place(program, memory, grid, self.module, vyre_opt.Scratch(), scalars)()
+        except ProgramError as fault:
+            where = fault.diagnostic.loc
+            sites = enumerate(entry.sites, 1)
+            site = next(n for n, s in sites if s.op.loc is where and s.kind == fault.kind)
+            record = passed["status", ""]
+            copy, flag = bytes_at(record + FILLED_BYTES, 16).view(np.uint64)
+            bytes_at(int(copy), 4).view(np.uint32)[0] = site
+            bytes_at(int(flag), 4).view(np.uint32)[0] = 1
+
+    @cached_property
+    def compiled(self) -> Any:
+        cpu: Any = shared_dispatcher("cpu")
+        return cpu.prepared(self.entry.program, self.module, settled=True)
+
+
+class FakeDriver:
+    """The part of PyCUDA's driver module that is used.
+
+    `copied` counts bytes copied to and from the host; `loads`: how many programs each module had.  `target`: what
+    runs kernels.
+    """
+
     Error = type("Error", (Exception,), {})
+    MemoryError = type("MemoryError", (Error,), {})
 
     class Stream:
         """`recorded`: the launches captured so far, or None while the stream is not being captured."""
 
         handle = 7
         recorded: list[Any] | None = None
+
+        def __init__(self, flags: int = 0) -> None:
+            pass
 
         def is_done(self) -> bool:
             return True
@@ -85,10 +169,29 @@ class FakeDriver:
 
     host_alloc_flags = SimpleNamespace(DEVICEMAP=1, PORTABLE=2)
     event_flags = SimpleNamespace(DISABLE_TIMING=2)
+    jit_option = SimpleNamespace(OPTIMIZATION_LEVEL=7)
+    function_attribute = IntEnum(
+        "function_attribute",
+        {"MAX_DYNAMIC_SHARED_SIZE_BYTES": 8, "PREFERRED_SHARED_MEMORY_CARVEOUT": 9, "_14": 14},
+    )
 
     def __init__(self) -> None:
         self.copied = 0
+        self.loads: list[int] = []
+        self.target = "ref"
+        self.images: list[list[tuple[EntryPoint, Unit]]] = []
         self.Context = SimpleNamespace(synchronize=lambda: None)
+
+    def compile(self, units: Sequence[Unit], target: Any, version: Any, options: Any, *rest: Any) -> Any:
+        """In place of what compiles: the kernels, and the number of their image."""
+        lowered = lower(units, target, options.bounds)
+        self.images.append(list(zip(lowered.kernels, units, strict=True)))
+        return lowered.kernels, b"%d" % (len(self.images) - 1)
+
+    def module_from_buffer(self, buffer: bytes, options: Sequence[tuple[int, int]] = ()) -> FakeModule:
+        entries = self.images[int(buffer)]
+        self.loads.append(len(entries))
+        return FakeModule(entries, self.target)
 
     def memcpy_dtoh_async(self, target: np.ndarray, source: int, stream: Any) -> None:
         self.memcpy_dtoh(target, source)
@@ -121,11 +224,14 @@ class FakeDevice:
     """A device; it allocates only while its context is current."""
 
     number = 0
-    facts = SimpleNamespace(multiprocessors=132)
+    facts = DeviceFacts(
+        "main memory", (8, 0), gpu("sm_80"), (13, 0), (9, 0), 132, 160 << 10, 48 << 10, 40 << 20, 1 << 34
+    )
 
     def __init__(self, cuda: FakeDriver) -> None:
         self.cuda = cuda
         self.depth = 0
+        self.modules: list[FakeModule] = []
         self.stream = cuda.Stream()
         self.pinned = SimpleNamespace(allocate=np.empty)
         self.faults: Any = FaultRecords(self)  # type: ignore[arg-type]
@@ -148,111 +254,24 @@ class FakeDevice:
         return FakeAllocation(size)
 
 
-class Kernel:
-    """A loaded kernel whose launch the interpreter runs."""
-
-    may_fault, status, records = True, None, None
-
-    def __init__(self, unit: Any, target: str) -> None:
-        self.unit, self.target = unit, target
-        ops = [op for op in unit.program.walk() if "buffer" in op.attrs or op.name in ("trap", "assert")]
-        sites = [FaultSite(op, "bounds" if "buffer" in op.attrs else op.name) for op in ops]
-        self.kernel = SimpleNamespace(program=unit.program, sites=sites)
-        self.most_workgroups = 1 << 20
-
-    def resident_workgroups(self) -> int:
-        return 3
-
-    def check_grid(self, grid: Any) -> None:
-        if grid[0] > self.most_workgroups:
-            raise BackendError(f"{grid[0]} workgroups; this GPU holds {self.most_workgroups}")
-
-    def arguments(
-        self,
-        pointers: dict[str, int],
-        counts: dict[str, int],
-        params: dict[str, int],
-        status: FaultRecord | None,
-    ) -> Any:
-        return pointers, counts, params, status
-
-    def enqueue(self, queue: Any, grid: Any, arguments: Any) -> None:
-        recorded = getattr(queue.stream, "recorded", None)
-        if recorded is None:
-            self.in_place(grid, *arguments)
-        else:
-            recorded.append((self, grid, arguments))
-
-    def in_place(
-        self, grid: Any, pointers: Any, counts: Any, params: dict[str, int], status: FaultRecord | None
-    ) -> None:
-        """Run a launch in place; a fault is written to the record `status`, as a real kernel does."""
-        program = self.unit.program
-        memory = {}
-        for buffer in program.bound_buffers:
-            stored = storage_type(buffer.dtype)
-            size = counts[buffer.name] * buffer.dtype.lanes * stored.itemsize
-            memory[buffer.name] = HostMemory(bytes_at(pointers[buffer.name], size).view(stored))
-        try:
-            ref: Any = shared_dispatcher("ref", checks=False)
-            words = tuple(params.values())
-            ref.in_place(program, memory, grid, self.unit.module, vyre_opt.Scratch(), words)()
-        except ProgramError as fault:
-            where = fault.diagnostic.loc
-            sites = enumerate(self.kernel.sites, 1)
-            site = next(n for n, s in sites if s.op.loc is where and s.kind == fault.kind)
-            assert status is not None
-            status.host[:4] = np.array([site], np.uint32).view(np.uint8)
-            flag = bytes_at(status.pointer + FILLED_BYTES + 8, 8).view(np.uint64)
-            bytes_at(int(flag[0]), 4)[:] = (1, 0, 0, 0)
-
-    def launch(
-        self, queue: Any, grid: Any, pointers: dict[str, int], counts: dict[str, int], params: dict[str, int]
-    ) -> None:
-        program = self.unit.program
-        assert all(pointers[b.name] % 16 == 0 for b in storage_buffers(program))
-        arrays = []
-        for buffer in program.bound_buffers:
-            stored = storage_type(buffer.dtype)
-            size = counts[buffer.name] * buffer.dtype.lanes * stored.itemsize
-            arrays.append(bytes_at(pointers[buffer.name], size).view(stored))
-        values = values_of_words(program, tuple(params[name] for name in sorted(program.params)))
-        target = shared_dispatcher(self.target)  # which keeps what it compiled
-        outputs = iter(target.dispatch(program, arrays, grid, module=self.unit.module, params=values))
-        for buffer, array in zip(program.bound_buffers, arrays, strict=True):
-            if buffer.is_output:
-                array[:] = next(outputs).reshape(-1)
-
-
 class Fake(CudaDispatcher):
-    """`target`: what runs kernels."""
-
-    def __init__(self, gpu: FakeDevice, target: str = "ref", **options: Any) -> None:
+    def __init__(self, gpu: FakeDevice, **options: Any) -> None:
         super().__init__(**options)
-        self.gpu, self.target = gpu, target
-        self.programs: list[Any] = []
-        self.loads: list[int] = []
-        """How many programs were loaded at once."""
+        self.gpu = gpu
 
     @property
     def device(self) -> Any:
         return self.gpu
 
     @property
-    def facts(self) -> Any:
-        return SimpleNamespace(target=gpu("sm_80"))
+    def loads(self) -> list[int]:
+        """How many programs were loaded at once."""
+        return self.gpu.cuda.loads
 
     @property
-    def kernels(self) -> Any:
-        def get(unit: Any) -> Kernel:
-            self.programs.append(unit.program)
-            return Kernel(unit, self.target)
-
-        def load(units: Any) -> list[Kernel]:
-            self.loads.append(len(units))
-            return [get(unit) for unit in units]
-
-        return SimpleNamespace(get=get, get_all=load, load=load)
+    def programs(self) -> list[Any]:
+        """Those that are loaded, in order."""
+        return [loaded.kernel.program for loaded in self.kernels._loaded.values()]
 
 
 class Graph:
@@ -274,8 +293,8 @@ class Graph:
 
     def replay(self, stream: Any) -> None:
         self.submitted.append(len(self.launches))
-        for kernel, grid, arguments in self.launches:
-            kernel.in_place(grid, *arguments)
+        for run in self.launches:
+            run()
 
     def drop(self) -> None:
         self.launches = []
@@ -313,6 +332,21 @@ class CupyArray(Numba):
     def device(self) -> Any:
         return SimpleNamespace(id=0)
 
+    @property
+    def flags(self) -> Any:
+        return self.array.flags
+
+    @property
+    def data(self) -> Any:
+        return SimpleNamespace(ptr=self.array.ctypes.data)
+
+    @property
+    def nbytes(self) -> int:
+        return self.array.nbytes
+
+    def copy(self) -> CupyArray:
+        return CupyArray(aligned(self.array))
+
     def reshape(self, shape: tuple[int, ...]) -> CupyArray:
         return CupyArray(self.array.reshape(shape))
 
@@ -337,7 +371,12 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Fake:
     """The dispatcher that GPU arrays choose by themselves from now on."""
     cuda = FakeDriver()
     monkeypatch.setattr(driver, "load", lambda: cuda)
+    monkeypatch.setattr(kernels, "_compile", cuda.compile)
+    monkeypatch.setattr(kernels.LoadedKernel, "_read_handle", lambda loaded: 0)
+    monkeypatch.setattr(kernels.LoadedKernel, "resident_workgroups", lambda loaded: 3)
+    monkeypatch.setattr(launcher, "CompiledLauncher", PyCudaLauncher)
     monkeypatch.setattr(libcuda, "is_done", lambda stream: True)
+    monkeypatch.setattr(libcuda, "is_capturing", lambda stream: False)
     fake = Fake(FakeDevice(cuda))
     monkeypatch.setitem(protocol._shared, ("cuda", ("device", 0)), fake)
     monkeypatch.setattr(gpu_pipeline, "LaunchGraph", Graph)
@@ -345,6 +384,6 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Fake:
     module = ModuleType("cupy")
     module.empty = lambda shape, dtype: CupyArray(aligned(np.full(shape, 0x55, dtype)))
     module.ascontiguousarray = lambda a: CupyArray(aligned(np.ascontiguousarray(a.array)))
-    module.cuda = SimpleNamespace(get_current_stream=lambda: SimpleNamespace(ptr=0))
+    module.cuda = SimpleNamespace(get_current_stream=lambda *number: SimpleNamespace(ptr=0))
     monkeypatch.setitem(sys.modules, "cupy", module)
     return fake

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..runtime.dispatcher import BackendError
 
-__all__ = ["FORKED", "explain", "load", "translated_errors"]
+__all__ = ["FORKED", "explain", "load", "translated", "translated_errors"]
 
 INSTALL = "pip install 'vyre-opt[cuda]' (PyCUDA is built at install, against a CUDA toolkit)"
 
@@ -67,13 +67,18 @@ def load() -> ModuleType:
 @contextmanager
 def translated_errors(doing: str) -> Iterator[None]:
     """Turn errors of the driver into BackendErrors, which say what was going on (`doing`) and what to do."""
-    cuda: Any = load()
     try:
         yield
-    except cuda.MemoryError as error:
-        raise BackendError(f"out of GPU memory while {doing}: {_memory_advice(cuda)}") from error
-    except cuda.Error as error:
-        raise BackendError(explain(str(error), doing)) from error
+    except load().Error as error:
+        raise translated(error, doing) from error
+
+
+def translated(error: Exception, doing: str) -> BackendError:
+    """The BackendError that an error of PyCUDA becomes."""
+    cuda: Any = load()
+    if isinstance(error, cuda.MemoryError):
+        return BackendError(f"out of GPU memory while {doing}: {_memory_advice(cuda)}")
+    return BackendError(explain(str(error), doing))
 
 
 def explain(message: str, doing: str) -> str:

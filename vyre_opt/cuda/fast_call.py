@@ -1,7 +1,8 @@
 """Calls on GPU arrays whose checks, code and arguments were settled by an earlier call with like arrays.
 
 What remains is to allocate the results in the arrays' library, to ask for pointers and for the current stream,
-and one call of a `Launcher`.  Nothing waits for the GPU, so a call can be captured in a graph of the library.
+and one call of a `Launcher`: PyCUDA's at the first run, then one that is compiled.  Nothing waits for the GPU, so a
+call can be captured in a graph of the library.
 """
 
 from __future__ import annotations
@@ -20,13 +21,24 @@ from ..runtime.inputs import check_grid
 from ..runtime.kernel_call import Copied, Fresh, KernelCall, OutFit, RunPlan, Zeros
 from ..runtime.params import Words
 from ..runtime.signatures import signature_of
+from . import libcuda
 from .device_arrays import Description, describe
 from .faults import FaultRecord
 from .kernels import LoadedKernel, unit_of
-from .launcher import PENDING_FAULT, UNALIGNED, Argument, Clear, Copy, Launch, Launcher
-from .libcuda import is_capturing
 from .libraries import library_of
 from .queues import queue_of
+from .steps import (
+    DRIVER_ERROR,
+    PENDING_FAULT,
+    UNALIGNED,
+    Argument,
+    Clear,
+    Copy,
+    Launch,
+    Launcher,
+    PyCudaLauncher,
+    Step,
+)
 
 if TYPE_CHECKING:
     from .array_backend import GpuArrays
@@ -91,7 +103,7 @@ def launch_of(
     entry, record = kernel.kernel, record or kernel.status
     own: dict[str, Argument] = {"call": "call", "status": record.pointer if record else 0}
     arguments = [own[param.kind] if param.kind in own else argument(param) for param in entry.params]
-    return Launch(kernel.function, grid, entry.program.workgroup, entry.dynamic_shared, arguments)
+    return Launch(kernel, grid, arguments)
 
 
 class Pieces:
@@ -142,7 +154,7 @@ class GpuCall:
         arrays: Sequence[Any],
         results: Sequence[Any],
         pieces: Pieces,
-        steps: Sequence[Clear | Copy | Launch],
+        steps: Sequence[Step],
         may_fault: bool,
         title: str,
         values: int = 0,
@@ -160,19 +172,20 @@ class GpuCall:
         self._offsets = pieces.offsets
         self._makers = [fast.maker(shape, kind, device.number) for shape, kind in shapes]
         pointers = len(arrays) + len(shapes) + len(self._offsets)
-        self._launcher = Launcher(device, steps, pointers, may_fault, values)
-        self._launch = self._launcher.launch
+        self._step_arguments = device, steps, pointers, may_fault, values
+        self._launcher: Launcher = PyCudaLauncher(*self._step_arguments)
+        self._launch = self._first_launch
         sizes = tuple(_size(describe(array, "an array")) for array in arrays)
         if results:
             out = results[0]
             self.fits = OutFit(signature_of(out), sizes, int(out.nbytes), fast.pointer, ALIGNMENT).fits
-        is_simple = len(arrays) == len(results) == len(shapes) == 1 and not self._waits and not values
-        self.run: RunPlan = self._run_of_one() if is_simple else self._run
+        self._is_simple = len(arrays) == len(results) == len(shapes) == 1 and not self._waits and not values
+        self.run: RunPlan = self._run
 
     def may_plan(self) -> bool:
         """See `FastCall`: not while a graph is recorded, in which nothing may be compiled."""
         with self._dispatcher.device:
-            return not is_capturing(self._stream())
+            return not libcuda.is_capturing(self._stream())
 
     def into(self, arrays: Sequence[Any], out: Any) -> list[Any]:
         """See `FastCall`."""
@@ -195,6 +208,22 @@ class GpuCall:
                 self._dispatcher.raise_fault()
         del new[self._count :]
         return new
+
+    def _first_launch(self, stream: int, /, *words: int) -> int:
+        """See `Launcher`.  The launch after it is compiled."""
+        self._launch = self._second_launch
+        return self._launcher.launch(stream, *words)
+
+    def _second_launch(self, stream: int, /, *words: int) -> int:
+        """See `Launcher`.  Nothing is compiled while a graph is recorded."""
+        with self._dispatcher.device:
+            if not libcuda.is_capturing(stream):
+                from .launcher import CompiledLauncher
+
+                self._launcher = CompiledLauncher(*self._step_arguments)
+                self._launch = self._launcher.launch
+                self.run = self._run_of_one() if self._is_simple else self._run
+        return self._launcher.launch(stream, *words)
 
     def _run_of_one(self) -> RunPlan:
         """`_run` for one array in and one out: half a microsecond faster."""
@@ -224,7 +253,7 @@ class GpuCall:
                     if copy is not array:
                         array[...] = copy
             return results
-        raise BackendError(self._launcher.explain(status, f"launching {self._title}"))
+        raise BackendError(libcuda.error_text(status - DRIVER_ERROR, f"launching {self._title}"))
 
 
 class _Arguments:
@@ -235,7 +264,7 @@ class _Arguments:
 
     def __init__(self, call: KernelCall, inputs: Sequence[Description], zero_memory: bool) -> None:
         self.pieces = Pieces(len(inputs) + len(call.allocated_results))
-        self.steps: list[Clear | Copy | Launch] = []
+        self.steps: list[Step] = []
         self._pointers: dict[str, int] = {}
         self._counts: dict[str, int] = {}
         names = sorted(call.program.params)

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..runtime.dispatcher import BackendError
-from . import bindings
+from . import libcuda
 from .waiting import wait_until
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class LaunchGraph:
         self.device = dispatcher.device
         with self.device:
             self.stream = self.device.cuda.Stream()
-        self._executable: Any = None
+        self._executable = 0
         self._free: Any = None
 
     @contextmanager
@@ -44,35 +44,23 @@ class LaunchGraph:
         What was recorded earlier is dropped.
         """
         self.drop()
-        driver = bindings.raw()
-        stream = driver.CUstream(int(self.stream.handle))
-        mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
         with self.device:
-            bindings.checked(driver.cuStreamBeginCapture(stream, mode), "starting to record a graph")
-            try:
+            with libcuda.recording(int(self.stream.handle)) as graph:
                 yield self.stream
-            except BaseException:
-                # else the stream would stay in capture mode, and every later use of it fail
-                driver.cuStreamEndCapture(stream)
-                raise
-            graph = bindings.checked(driver.cuStreamEndCapture(stream), "recording a graph")
-            self._executable = bindings.checked(driver.cuGraphInstantiate(graph, 0), "instantiating a graph")
-            bindings.checked(driver.cuGraphDestroy(graph), "dropping a graph")
+            self._executable = libcuda.instantiate(graph)
+            libcuda.drop_graph(graph)
         self._free = weakref.finalize(self, _free, self.device, self._executable)
         self._free.atexit = False  # the context may be gone by then, and the graph with it
 
     def replay(self, stream: Any = None) -> None:
         """Submit the graph on its own stream, or on another (see `CudaDispatcher.launch`)."""
-        if self._executable is None:
+        if not self._executable:
             raise BackendError("this graph holds no launches yet; record some first")
         from .queues import queue_of
 
-        driver = bindings.raw()
         with self.device:
             queue = queue_of(self.device, self.stream if stream is None else stream)
-            bindings.checked(
-                driver.cuGraphLaunch(self._executable, driver.CUstream(queue.handle)), "replaying a graph"
-            )
+            libcuda.launch_graph(self._executable, queue.handle)
 
     def wait(self) -> None:
         """Wait until all replays on the graph's own stream are done."""
@@ -81,11 +69,11 @@ class LaunchGraph:
 
     def drop(self) -> None:
         """Free the graph; replays that were submitted still run to their end."""
-        self._executable = None
+        self._executable = 0
         if self._free is not None:
             self._free()
 
 
-def _free(device: Device, executable: Any) -> None:
+def _free(device: Device, executable: int) -> None:
     with device:
-        bindings.checked(bindings.raw().cuGraphExecDestroy(executable), "dropping a graph")
+        libcuda.drop_executable(executable)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -25,9 +25,10 @@ from ..runtime.dispatcher import BackendError, BadInputs
 from ..runtime.inputs import broken_cluster
 from . import libcuda, ptx_cache
 from .device import Device
+from .driver import translated_errors
 from .faults import FaultRecord, program_error
 from .print_records import PrintRecords
-from .queues import Queue
+from .queues import PyCudaQueue, Queue
 
 __all__ = ["KernelCache", "LoadedKernel", "PtxOptions", "compile_into_cache", "unit_of"]
 
@@ -51,31 +52,76 @@ class PtxOptions:
 PORTABLE_CLUSTER = 8
 """Workgroups of a cluster that all GPUs with clusters take."""
 
+NON_PORTABLE_CLUSTER = 14
+"""CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, which PyCUDA has no name for."""
+
+NON_BLOCKING = 1
+"""CU_STREAM_NON_BLOCKING: what is recorded from the stream has nothing to do with the default one."""
+
+
+def load_module(device: Device, code: bytes, level: int | None, names: str) -> Any:
+    """PyCUDA's module, which stays to the end of the process; the context must be current.
+
+    `code`: PTX that ends in a zero byte.  `level`: of the driver's optimisation, 0 to 4; None for its default.
+    `names`: of the programs, for messages.  Raises BackendError.
+    """
+    options = [] if level is None else [(device.cuda.jit_option.OPTIMIZATION_LEVEL, level)]
+    with translated_errors(f"loading {names}"):
+        module = device.cuda.module_from_buffer(code, options)
+    # to unload it would wait for the GPU, and break a graph that is being recorded
+    device.modules.append(module)
+    return module
+
 
 class LoadedKernel:
-    """A kernel on a device.  `module`: the handle of its module; the context must be current.
+    """A kernel on a device.  `module`: PyCUDA's module with it; the context must be current.
 
+    `function`: PyCUDA's, prepared; `handle`: of the same function, for the driver's own library.
     `printing`: its program with its prints, which it has as records only.
     """
 
-    def __init__(self, device: Device, kernel: EntryPoint, module: int, printing: Program) -> None:
+    def __init__(self, device: Device, kernel: EntryPoint, module: Any, printing: Program) -> None:
         self.device = device
         self.kernel = kernel
-        self.function = libcuda.function_of(module, kernel.symbol)
-        if kernel.dynamic_shared:
-            libcuda.allow_shared(self.function, kernel.dynamic_shared, kernel.symbol)
-        if kernel.program.prefer_shared is not None:
-            libcuda.prefer_shared(self.function, kernel.program.prefer_shared, kernel.symbol)
-        grid = kernel.program.grid
-        workgroups = kernel.program.cluster or (prod(grid) if grid is not None else 1)
-        if PORTABLE_CLUSTER < workgroups <= device.facts.target.cluster:
-            libcuda.allow_wide_cluster(self.function, kernel.symbol)
+        with translated_errors(f"setting up {kernel.symbol}"):
+            self.function = module.get_function(kernel.symbol)
+            self.function.prepare("Q" * len(kernel.params))  # a word of 64 bits each
+            for attribute, value in self._attributes():
+                self.function.set_attribute(attribute, value)
+            self.handle = self._read_handle()
         kinds = [param.kind for param in kernel.params]
         self.status: FaultRecord | None = None
         if "status" in kinds:
             self.status = device.faults.new(lambda fault: program_error(kernel, fault))
         self.arrivals: Any = device.allocate(16) if "arrivals" in kinds else None
         self.records = PrintRecords(device, printing) if RECORDS in kernel.program.buffers else None
+
+    def _attributes(self) -> Iterator[tuple[Any, int]]:
+        """What the driver is told of the function."""
+        kernel, attributes = self.kernel, self.device.cuda.function_attribute
+        if kernel.dynamic_shared:
+            yield attributes.MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel.dynamic_shared
+        if kernel.program.prefer_shared is not None:
+            yield attributes.PREFERRED_SHARED_MEMORY_CARVEOUT, kernel.program.prefer_shared
+        grid = kernel.program.grid
+        workgroups = kernel.program.cluster or (prod(grid) if grid is not None else 1)
+        if PORTABLE_CLUSTER < workgroups <= self.device.facts.target.cluster:
+            yield attributes(NON_PORTABLE_CLUSTER), 1
+
+    def _read_handle(self) -> int:
+        """PyCUDA keeps it to itself, so it is read from a launch that is recorded and not run.
+
+        At once, since later the caller may be recording a graph.
+        """
+        kernel = self.kernel
+        queue = PyCudaQueue(self.device, self.device.cuda.Stream(NON_BLOCKING))
+        fixed = kernel.program.grid
+        grid = fixed if fixed is not None and all(fixed) else (kernel.program.cluster or 1, 1, 1)
+        with libcuda.recording(queue.handle) as graph:
+            queue.launch(self, grid, [0] * len(kernel.params))
+        handle = libcuda.function_of(graph)
+        libcuda.drop_graph(graph)
+        return handle
 
     @property
     def may_fault(self) -> bool:
@@ -135,12 +181,21 @@ class LoadedKernel:
             return
         kernel = self.kernel
         self.check_grid(grid)
-        block, shared = kernel.program.workgroup, kernel.dynamic_shared
         if self.arrivals is not None:
             # a launch that trapped leaves the counter of its grid barrier anywhere
             queue.zero(int(self.arrivals), 4)
-        cooperative, symbol = kernel.is_cooperative, kernel.symbol
-        libcuda.launch(self.function, grid, block, shared, queue.handle, arguments, cooperative, symbol)
+        if kernel.is_cooperative:
+            self.launch_by_handle(queue.handle, grid, arguments)
+        else:
+            queue.launch(self, grid, arguments)
+
+    def launch_by_handle(self, stream: int, grid: Dim3, arguments: Sequence[int]) -> None:
+        """Enqueue one run where PyCUDA cannot: on a stream of another library, or cooperatively."""
+        kernel = self.kernel
+        block, shared = kernel.program.workgroup, kernel.dynamic_shared
+        libcuda.launch(
+            self.handle, grid, block, shared, stream, arguments, kernel.is_cooperative, kernel.symbol
+        )
 
     def check_grid(self, grid: Dim3) -> None:
         """Raises BackendError for a grid that is too large for the GPU, or not whole clusters.  The context must be current."""
@@ -159,7 +214,7 @@ class LoadedKernel:
         """How many workgroups the GPU holds at once.  The context must be current."""
         kernel = self.kernel
         lanes, shared = kernel.program.lanes, kernel.dynamic_shared
-        per_multiprocessor = libcuda.resident_workgroups(self.function, lanes, shared, kernel.symbol)
+        per_multiprocessor = libcuda.resident_workgroups(self.handle, lanes, shared, kernel.symbol)
         return per_multiprocessor * self.device.facts.multiprocessors
 
     def _check_residents(self, grid: Dim3) -> None:
@@ -237,7 +292,7 @@ class KernelCache:
         names = ", ".join(f"@{unit.program.name}" for unit in units[:3])
         # At levels 0 and 1 the driver is not to optimise either: its optimiser is known to crash on
         # code that LLVM did not optimise.
-        module = libcuda.load_module(ptx, options.level if options.level < 2 else None, names)
+        module = load_module(self.device, ptx, options.level if options.level < 2 else None, names)
         loaded = [
             LoadedKernel(self.device, kernel, module, program)
             for kernel, program in zip(kernels, programs, strict=True)

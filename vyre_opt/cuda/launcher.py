@@ -1,6 +1,6 @@
-"""Launches as one call from Python: a function of pointers, compiled by LLVM, that talks to the driver itself.
+"""The fast path of calls that repeat: a function of pointers, compiled by LLVM, that talks to the driver itself.
 
-PyCUDA and ctypes take some microseconds to pack the arguments of a launch.  Here all but the pointers and the
+PyCUDA takes some microseconds to pack the arguments of a launch.  Here all but the pointers and the
 stream is packed once, in a block of words, and what remains is a loop over that block.  The loop is compiled
 once a process, as a function that Python calls like one of its own.
 
@@ -24,7 +24,9 @@ no graph, its kernels are launched one by one.
 from __future__ import annotations
 
 import ctypes
+import weakref
 from collections.abc import Callable, Sequence
+from ctypes import addressof, byref, c_uint64
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -32,18 +34,9 @@ from typing import Any
 from ..runtime.cpu import jit
 from . import libcuda
 from .device import Device
-from .kernel_graph import GraphNode, KernelGraph
+from .steps import Argument, Clear, Copy, Launch, Step, slot
 
-__all__ = ["Argument", "Clear", "Copy", "Launch", "Launcher", "PENDING_FAULT", "UNALIGNED"]
-
-PENDING_FAULT = 1
-"""Nothing was launched, since an earlier call had a fault."""
-
-UNALIGNED = 2
-"""Nothing was launched, since a pointer is not aligned to 16 bytes."""
-
-DRIVER_ERROR = 16
-"""An error of the driver: this plus its code."""
+__all__ = ["CompiledLauncher"]
 
 HEADER = 8
 STEP = 9
@@ -51,52 +44,12 @@ ALL_BITS = (1 << 64) - 1
 MIN_GRAPH = 3
 """As many launches are a graph, if memory is copied and cleared before the first of them only."""
 
-Argument = int | str
-"""Of a kernel: a constant, "call" for the number of the call, "p0", "p1", ... for a pointer, "v0", ... for a value."""
 
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """A kernel to launch.  `function`: the driver's handle of it."""
-
-    function: int
-    grid: tuple[int, int, int]
-    workgroup: tuple[int, int, int]
-    shared_bytes: int
-    arguments: Sequence[Argument]
-
-
-@dataclass(frozen=True, slots=True)
-class Clear:
-    """Bytes behind a pointer, given by its number, to set to 0."""
-
-    pointer: int
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Copy:
-    """Bytes to copy from behind one pointer to behind another, given by their numbers."""
-
-    pointer: int
-    source: int
-    size: int
-
-
-class Launcher:
-    """Enqueues steps in order: `launch(stream, *pointers, *values)`, all of them ints; values are words of 64 bits.
-
-    `launch` returns 0, PENDING_FAULT, UNALIGNED, or an error of the driver, which `explain` puts in words.
-    It makes the GPU's context current for the time of the call.  To make a Launcher it must be current.
-    """
+class CompiledLauncher:
+    """See `Launcher`.  To make one, the GPU's context must be current."""
 
     def __init__(
-        self,
-        device: Device,
-        steps: Sequence[Launch | Clear | Copy],
-        pointers: int,
-        may_fault: bool,
-        values: int = 0,
+        self, device: Device, steps: Sequence[Step], pointers: int, may_fault: bool, values: int = 0
     ) -> None:
         launches = [step for step in steps if isinstance(step, Launch)]
         arguments = sum(len(launch.arguments) for launch in launches)
@@ -105,13 +58,13 @@ class Launcher:
         is_graph = is_graph and pointers + values < 64
         first_step = HEADER + pointers + values + 1
         size = first_step + STEP * len(steps) + 2 * arguments
-        self._block = (ctypes.c_uint64 * size)()  # as long as `launch`, which has its address
-        self._faults = device.faults  # whose words the block has the addresses of
-        base = ctypes.addressof(self._block)
+        self._block = (c_uint64 * size)()  # as long as `launch`, which has its address
+        self._faults, self._steps = device.faults, steps  # the block has addresses of what they own
+        base = addressof(self._block)
         words = [
             self._faults.flag_address,
-            libcuda.current_context(),
-            ctypes.addressof(self._faults.calls),
+            device.context.handle,
+            addressof(self._faults.calls),
             pointers + values,
             len(steps),
             int(may_fault),
@@ -127,10 +80,10 @@ class Launcher:
             if isinstance(argument, int):
                 words.append(argument)
                 return base + 8 * (len(words) - 1)
-            number = pointers + values if argument == "call" else _slot(argument, pointers)
+            number = pointers + values if argument == "call" else slot(argument, pointers)
             return base + 8 * (HEADER + number)
 
-        nodes: list[GraphNode] = []
+        nodes: list[_Node] = []
         number = 0
         for step in steps:
             if isinstance(step, Clear):
@@ -141,13 +94,13 @@ class Launcher:
                 places = [place(argument) for argument in step.arguments]
                 places_at = base + 8 * len(words)
                 words += places
+                entry = step.kernel.kernel
+                sizes = (*step.grid, *entry.program.workgroup, entry.dynamic_shared)
                 if is_graph:
-                    sizes = (*step.grid, *step.workgroup, step.shared_bytes)
-                    nodes.append(
-                        GraphNode(step.function, sizes, places_at, _changes(step.arguments, pointers))
-                    )
+                    params = libcuda.KernelParams(step.kernel.handle, sizes, places_at)
+                    nodes.append(_Node(params, _changes(step.arguments, pointers)))
                     continue
-                row = [step.function, *step.grid, *step.workgroup, step.shared_bytes, places_at]
+                row = [step.kernel.handle, *sizes, places_at]
             at = first_step + STEP * number
             words[at : at + len(row)] = row
             number += 1
@@ -155,21 +108,11 @@ class Launcher:
         for index, word in enumerate(words):
             self._block[index] = word
         if is_graph:  # after the arguments, which are read when a node is added
-            self._graph = KernelGraph(device, nodes)
-            row = [self._graph.handle, 0, len(nodes), ctypes.addressof(self._graph.table)]
+            self._graph = _KernelGraph(device, nodes)
+            row = [self._graph.handle, 0, len(nodes), addressof(self._graph.table)]
             for index, word in enumerate(row, first_step + STEP * number):
                 self._block[index] = word
         self.launch: Callable[..., int] = _python_function(base)
-
-    @staticmethod
-    def explain(code: int, doing: str) -> str:
-        """A driver's error that `launch` returned, in words."""
-        return libcuda.error_text(code - DRIVER_ERROR, doing)
-
-
-def _slot(argument: str, pointers: int) -> int:
-    """The number of a pointer or a value among all that a call passes."""
-    return int(argument[1:]) + (pointers if argument.startswith("v") else 0)
 
 
 def _changes(arguments: Sequence[Argument], pointers: int) -> int:
@@ -177,8 +120,48 @@ def _changes(arguments: Sequence[Argument], pointers: int) -> int:
     bits = 0
     for argument in arguments:
         if isinstance(argument, str) and argument != "call":
-            bits |= 1 << _slot(argument, pointers)
+            bits |= 1 << slot(argument, pointers)
     return bits
+
+
+# --- several launches as a graph
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A kernel of a graph.  `changes`: a bit for each pointer and value among its arguments."""
+
+    params: libcuda.KernelParams
+    changes: int
+
+
+class _KernelGraph:
+    """Nodes one after the other, whose arguments may be exchanged; the context must be current.  Raises BackendError.
+
+    `handle`: of what is launched.  `table`: for each node its handle, the address of its parameters, its bits.
+    """
+
+    def __init__(self, device: Device, nodes: Sequence[_Node]) -> None:
+        library, graph = libcuda.library(), ctypes.c_void_p()
+        libcuda.check(library.cuGraphCreate(byref(graph), 0), "making a graph")
+        self._nodes = nodes
+        self.table = (c_uint64 * (3 * len(nodes)))()
+        last = c_uint64()
+        for number, node in enumerate(nodes):
+            added, params = c_uint64(), node.params
+            before = byref(last) if number else None
+            result = library.cuGraphAddKernelNode(byref(added), graph, before, int(number > 0), byref(params))
+            libcuda.check(result, "adding a kernel to a graph")
+            self.table[3 * number : 3 * number + 3] = [added.value, addressof(params), node.changes]
+            last = added
+        self.handle = libcuda.instantiate(graph)
+        weakref.finalize(self, _drop, device, graph, self.handle)
+
+
+def _drop(device: Device, graph: ctypes.c_void_p, executable: int) -> None:
+    with device:
+        libcuda.drop_executable(executable)
+        libcuda.drop_graph(graph)
 
 
 # --- the compiled function
@@ -455,5 +438,5 @@ def _python_function(block: int) -> Callable[..., int]:
     method = _compiled()
     new = ctypes.pythonapi.PyCFunction_NewEx
     new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    function: Callable[..., int] = new(ctypes.addressof(method), block, None)
+    function: Callable[..., int] = new(addressof(method), block, None)
     return function

@@ -1,10 +1,22 @@
-"""The driver's own library, for what PyCUDA keeps to itself: functions of modules, by their handles."""
+"""Calls of the driver that PyCUDA does not offer, through the driver's own library.
+
+    graphs                       recorded from a stream, and made of nodes by the compiled launcher
+    handles of functions         which graphs and the compiled launcher take
+    streams of other libraries   launches, copies and clearing on them: PyCUDA takes its own streams only
+    cooperative launches
+    questions                    occupancy, whether a stream is done or being recorded, whether memory is pinned
+
+Everything else goes through PyCUDA: modules are loaded and kernels launched in kernels.py and queues.py.
+A stream, a function, a graph is a handle here, an int.  The context must be current.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from ctypes import byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from functools import cache
 
 from ..ir.program import Dim3
@@ -12,23 +24,27 @@ from ..runtime.dispatcher import BackendError
 from .driver import explain
 
 __all__ = [
-    "allow_shared",
+    "KernelParams",
     "check",
-    "current_context",
+    "clear",
+    "copy",
+    "drop_executable",
+    "drop_graph",
     "error_text",
     "function_of",
+    "instantiate",
     "is_capturing",
     "is_done",
     "is_pinned",
     "launch",
+    "launch_graph",
     "library",
-    "load_module",
-    "prefer_shared",
+    "recording",
     "resident_workgroups",
 ]
 
-_OPTIMIZATION_LEVEL = 7
-"""CU_JIT_OPTIMIZATION_LEVEL"""
+_RELAXED = 2
+"""CU_STREAM_CAPTURE_MODE_RELAXED"""
 
 _MEMORY_TYPE, _HOST = 2, 1
 """CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_MEMORYTYPE_HOST"""
@@ -36,68 +52,54 @@ _MEMORY_TYPE, _HOST = 2, 1
 _NOT_READY = 600
 """CUDA_ERROR_NOT_READY"""
 
-_MAX_DYNAMIC_SHARED = 8
-"""CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"""
-
-_PREFERRED_CARVEOUT = 9
-"""CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT"""
-
-_NON_PORTABLE_CLUSTER = 14
-"""CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED"""
+_LAUNCH = (c_void_p, *[c_uint] * 7, c_void_p, c_void_p)
+_ARGUMENTS: dict[str, tuple[type, ...]] = {
+    "cuGetErrorString": (c_int, c_void_p),
+    "cuLaunchKernel": (*_LAUNCH, c_void_p),
+    "cuLaunchCooperativeKernel": _LAUNCH,
+    "cuMemcpyDtoDAsync_v2": (c_uint64, c_uint64, c_size_t, c_void_p),
+    "cuMemsetD8Async": (c_uint64, ctypes.c_ubyte, c_size_t, c_void_p),
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor": (c_void_p, c_void_p, c_int, c_size_t),
+    "cuPointerGetAttribute": (c_void_p, c_int, c_uint64),
+    "cuStreamIsCapturing": (c_void_p, c_void_p),
+    "cuStreamQuery": (c_void_p,),
+    "cuStreamBeginCapture_v2": (c_void_p, c_int),
+    "cuStreamEndCapture": (c_void_p, c_void_p),
+    "cuGraphGetNodes": (c_void_p, c_void_p, c_void_p),
+    "cuGraphKernelNodeGetParams": (c_void_p, c_void_p),
+    "cuGraphCreate": (c_void_p, c_uint),
+    "cuGraphAddKernelNode": (c_void_p, c_void_p, c_void_p, c_size_t, c_void_p),
+    "cuGraphInstantiateWithFlags": (c_void_p, c_void_p, c_uint64),
+    "cuGraphLaunch": (c_void_p, c_void_p),
+    "cuGraphDestroy": (c_void_p,),
+    "cuGraphExecDestroy": (c_void_p,),
+}
+"""The types of the arguments of what is called from Python."""
 
 
 @cache
 def library() -> ctypes.CDLL:
     """The loaded library; a driver that PyCUDA has started has one."""
-    return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    for name, types in _ARGUMENTS.items():
+        getattr(driver, name).argtypes = types
+    return driver
 
 
 def error_text(code: int, doing: str) -> str:
     """An error code of the driver as a sentence with advice."""
     words = ctypes.c_char_p()
-    library().cuGetErrorString(code, ctypes.byref(words))
+    library().cuGetErrorString(code, byref(words))
     return explain((words.value or b"error %d" % code).decode(), doing)
 
 
-def load_module(code: bytes, level: int | None, names: str) -> int:
-    """The handle of a module; the context must be current.
-
-    `code`: PTX that ends in a zero byte.  `level`: of the driver's optimisation, 0 to 4; None for its default.
-    `names`: of the programs, for messages.  Raises BackendError.
-    """
-    module = ctypes.c_void_p()
-    options = (ctypes.c_int * 1)(_OPTIMIZATION_LEVEL)
-    values = (ctypes.c_void_p * 1)(level)
-    count = 0 if level is None else 1
-    result = library().cuModuleLoadDataEx(ctypes.byref(module), code, count, options, values)
-    check(result, f"loading {names}")
-    return module.value or 0
+def check(code: int, doing: str) -> None:
+    """Raises BackendError for an error code."""
+    if code:
+        raise BackendError(error_text(code, doing))
 
 
-def function_of(module: int, symbol: str) -> int:
-    """The handle of a function of a module.  Raises BackendError."""
-    function = ctypes.c_void_p()
-    result = library().cuModuleGetFunction(ctypes.byref(function), ctypes.c_void_p(module), symbol.encode())
-    check(result, f"finding {symbol}")
-    return function.value or 0
-
-
-def allow_shared(function: int, size: int, symbol: str) -> None:
-    """Let a function use so many bytes of dynamic shared memory, which is limited to 48 KiB otherwise."""
-    result = library().cuFuncSetAttribute(ctypes.c_void_p(function), _MAX_DYNAMIC_SHARED, size)
-    check(result, f"setting up {symbol}")
-
-
-def prefer_shared(function: int, percent: int, symbol: str) -> None:
-    """Ask that so much of a multiprocessor's L1 cache is shared memory where a function runs; a GPU need not comply."""
-    result = library().cuFuncSetAttribute(ctypes.c_void_p(function), _PREFERRED_CARVEOUT, percent)
-    check(result, f"setting up {symbol}")
-
-
-def allow_wide_cluster(function: int, symbol: str) -> None:
-    """Let the workgroups of a function form a cluster of more than 8, which not all GPUs take.  Raises BackendError."""
-    result = library().cuFuncSetAttribute(ctypes.c_void_p(function), _NON_PORTABLE_CLUSTER, 1)
-    check(result, f"setting up {symbol}")
+# --- launches, copies
 
 
 def launch(
@@ -110,37 +112,113 @@ def launch(
     is_cooperative: bool,
     symbol: str,
 ) -> None:
-    """Launch with 8-byte arguments on the stream of a handle; the context must be current.  Raises BackendError."""
-    words = (ctypes.c_uint64 * len(arguments))(*arguments)
+    """Launch with 8-byte arguments.  Raises BackendError."""
+    words = (c_uint64 * len(arguments))(*arguments)
     base = ctypes.addressof(words)
-    params = (ctypes.c_void_p * len(arguments))(*(base + 8 * place for place in range(len(arguments))))
+    params = (c_void_p * len(arguments))(*range(base, base + 8 * len(arguments), 8))
     sizes = [*grid, *workgroup, shared_bytes]
     call = library().cuLaunchCooperativeKernel if is_cooperative else library().cuLaunchKernel
     extra = [] if is_cooperative else [None]
-    result = call(ctypes.c_void_p(function), *sizes, ctypes.c_void_p(stream), params, *extra)
-    check(result, f"launching {symbol}")
+    check(call(function, *sizes, stream, params, *extra), f"launching {symbol}")
+
+
+def copy(target: int, source: int, size: int, stream: int) -> None:
+    """From device memory to device memory.  Raises BackendError."""
+    check(library().cuMemcpyDtoDAsync_v2(target, source, size, stream), f"copying {size} bytes")
+
+
+def clear(target: int, size: int, stream: int) -> None:
+    """Set bytes of device memory to 0.  Raises BackendError."""
+    check(library().cuMemsetD8Async(target, 0, size, stream), f"clearing {size} bytes")
+
+
+# --- graphs
+
+
+class KernelParams(ctypes.Structure):
+    """A kernel of a graph: CUDA_KERNEL_NODE_PARAMS_v1.
+
+    `sizes`: grid x y z, workgroup x y z, dynamic shared bytes.  `arguments`: the address of the addresses of its
+    arguments.
+    """
+
+    _fields_ = [
+        ("function", c_void_p),
+        ("sizes", c_uint * 7),
+        ("arguments", c_void_p),
+        ("extra", c_void_p),
+    ]
+
+
+@contextmanager
+def recording(stream: int) -> Iterator[c_void_p]:
+    """What the body enqueues on a stream is not run but becomes the graph, which is complete and the caller's at the end.
+
+    Raises BackendError.
+    """
+    graph = c_void_p()
+    check(library().cuStreamBeginCapture_v2(stream, _RELAXED), "starting to record a graph")
+    try:
+        yield graph
+    except BaseException:
+        # else the stream would stay in capture mode, and every later use of it fail
+        library().cuStreamEndCapture(stream, byref(graph))
+        raise
+    check(library().cuStreamEndCapture(stream, byref(graph)), "recording a graph")
+
+
+def instantiate(graph: c_void_p) -> int:
+    """The handle of what launches a graph, as the graph is now.  Raises BackendError."""
+    executable = c_void_p()
+    check(library().cuGraphInstantiateWithFlags(byref(executable), graph, 0), "instantiating a graph")
+    return executable.value or 0
+
+
+def function_of(graph: c_void_p) -> int:
+    """The handle of the function that a graph of one kernel launches.  Raises BackendError."""
+    node, count, params = c_void_p(), c_size_t(1), KernelParams()
+    check(library().cuGraphGetNodes(graph, byref(node), byref(count)), "reading a graph")
+    check(library().cuGraphKernelNodeGetParams(node, byref(params)), "reading a kernel of a graph")
+    return params.function or 0
+
+
+def launch_graph(executable: int, stream: int) -> None:
+    """Raises BackendError."""
+    check(library().cuGraphLaunch(executable, stream), "replaying a graph")
+
+
+def drop_graph(graph: c_void_p) -> None:
+    """Free what `recording` gave."""
+    library().cuGraphDestroy(graph)
+
+
+def drop_executable(executable: int) -> None:
+    """Free what `instantiate` gave; launches of it that were submitted still run to their end."""
+    library().cuGraphExecDestroy(executable)
+
+
+# --- questions
 
 
 def resident_workgroups(function: int, lanes: int, shared_bytes: int, symbol: str) -> int:
     """How many workgroups of so many lanes one multiprocessor holds at once.  Raises BackendError."""
-    count = ctypes.c_int()
-    size = ctypes.c_size_t(shared_bytes)
+    count = c_int()
     occupancy = library().cuOccupancyMaxActiveBlocksPerMultiprocessor
-    result = occupancy(ctypes.byref(count), ctypes.c_void_p(function), lanes, size)
+    result = occupancy(byref(count), function, lanes, shared_bytes)
     check(result, f"asking for the occupancy of {symbol}")
     return count.value
 
 
 def is_capturing(stream: int) -> bool:
-    """Whether work on the stream of a handle is recorded into a graph; the context must be current."""
-    status = ctypes.c_int()
-    result = library().cuStreamIsCapturing(ctypes.c_void_p(stream), ctypes.byref(status))
+    """Whether work on a stream is recorded into a graph."""
+    status = c_int()
+    result = library().cuStreamIsCapturing(stream, byref(status))
     return not result and bool(status.value)
 
 
 def is_done(stream: int) -> bool:
-    """Whether all work on the stream of a handle is done; the context must be current.  Raises BackendError."""
-    code = library().cuStreamQuery(ctypes.c_void_p(stream))
+    """Whether all work on a stream is done.  Raises BackendError."""
+    code = library().cuStreamQuery(stream)
     if code == _NOT_READY:
         return False
     check(code, "waiting for the GPU")
@@ -148,20 +226,7 @@ def is_done(stream: int) -> bool:
 
 
 def is_pinned(pointer: int) -> bool:
-    """Whether an address of main memory is in pinned memory, which a GPU copies from by itself; a context must be current."""
-    kind = ctypes.c_uint()
-    code = library().cuPointerGetAttribute(ctypes.byref(kind), _MEMORY_TYPE, ctypes.c_uint64(pointer))
+    """Whether an address of main memory is in pinned memory, which a GPU copies from by itself."""
+    kind = c_uint()
+    code = library().cuPointerGetAttribute(byref(kind), _MEMORY_TYPE, pointer)
     return not code and kind.value == _HOST  # memory that CUDA does not know is an error
-
-
-def current_context() -> int:
-    """The handle of the current context, 0 for none."""
-    context = ctypes.c_void_p()
-    library().cuCtxGetCurrent(ctypes.byref(context))
-    return context.value or 0
-
-
-def check(code: int, doing: str) -> None:
-    """Raises BackendError for an error code."""
-    if code:
-        raise BackendError(error_text(code, doing))

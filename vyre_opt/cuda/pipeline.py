@@ -43,9 +43,9 @@ from .fast_call import GpuCall, Pieces, allows_fast_calls, launch_of
 from .faults import FaultRecord, program_error
 from .graph import LaunchGraph
 from .kernels import LoadedKernel, unit_of
-from .launcher import Argument, Clear, Copy, Launch
 from .libraries import library_of
 from .queues import PyCudaQueue, Queue, queue_of
+from .steps import Argument, Clear, Copy, Step
 from .submissions import LaunchBatch, Part, RepeatedParts, batches_of, parts_of
 from .timing import Timer
 from .transfers import from_device, to_device
@@ -279,7 +279,7 @@ class _PipelineCall(GpuCall):
         self.runner = runner  # which owns the fault records
         pieces = Pieces(len(names) + len(results))
         numbers = {name: len(names) + number for number, name in enumerate(results)}
-        steps: list[Clear | Copy | Launch] = []
+        steps: list[Step] = []
         for name in plan.buffers:
             if name in names and name not in numbers and (in_place or name not in plan.written):
                 numbers[name] = names.index(name)

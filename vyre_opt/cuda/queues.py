@@ -1,18 +1,23 @@
 """Queues of GPU work: streams of PyCUDA, and streams that belong to other libraries.
 
 PyCUDA launches on streams that it made, and on the default one.  For a stream that
-torch or CuPy made, only its handle is known; cuda-bindings takes that.
+torch or CuPy made, only its handle is known; the driver's own library takes that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from . import bindings, libcuda
+from ..ir.program import Dim3
+from . import libcuda
 from .device import Device
-from .driver import translated_errors
+from .driver import translated, translated_errors
 from .waiting import wait_until
+
+if TYPE_CHECKING:
+    from .kernels import LoadedKernel
 
 __all__ = ["ForeignQueue", "PyCudaQueue", "Queue", "queue_of"]
 
@@ -24,6 +29,9 @@ class Queue(Protocol):
     """The context must be current at every call.  Sizes are in bytes."""
 
     handle: int
+
+    def launch(self, kernel: LoadedKernel, grid: Dim3, arguments: Sequence[int]) -> None:
+        """Enqueue a kernel, which needs no cooperative launch."""
 
     def copy(self, target: int, source: int, size: int) -> None:
         """Device to device."""
@@ -43,6 +51,15 @@ class PyCudaQueue:
         self.stream = stream
         self.handle = 0 if stream is None else int(stream.handle)
 
+    def launch(self, kernel: LoadedKernel, grid: Dim3, arguments: Sequence[int]) -> None:
+        entry = kernel.kernel
+        try:
+            kernel.function.prepared_async_call(
+                grid, entry.program.workgroup, self.stream, *arguments, shared_size=entry.dynamic_shared
+            )
+        except self.device.cuda.Error as error:
+            raise translated(error, f"launching {entry.symbol}") from error
+
     def copy(self, target: int, source: int, size: int) -> None:
         with translated_errors(f"copying {size} bytes"):
             self.device.cuda.memcpy_dtod_async(target, source, size, self.stream)
@@ -61,15 +78,15 @@ class ForeignQueue:
 
     def __init__(self, handle: int) -> None:
         self.handle = handle
-        self.stream = bindings.raw().CUstream(handle)
+
+    def launch(self, kernel: LoadedKernel, grid: Dim3, arguments: Sequence[int]) -> None:
+        kernel.launch_by_handle(self.handle, grid, arguments)
 
     def copy(self, target: int, source: int, size: int) -> None:
-        result = bindings.raw().cuMemcpyDtoDAsync(target, source, size, self.stream)
-        bindings.checked(result, f"copying {size} bytes")
+        libcuda.copy(target, source, size, self.handle)
 
     def zero(self, target: int, size: int) -> None:
-        result = bindings.raw().cuMemsetD8Async(target, 0, size, self.stream)
-        bindings.checked(result, f"clearing {size} bytes")
+        libcuda.clear(target, size, self.handle)
 
     def wait(self) -> None:
         wait_until(partial(libcuda.is_done, self.handle))
