@@ -139,6 +139,7 @@ class FakeDriver:
     runs kernels.
     """
 
+    Function = FakeFunction
     Error = type("Error", (Exception,), {})
     MemoryError = type("MemoryError", (Error,), {})
 

@@ -1,7 +1,7 @@
 """The cuda target: programs as PTX on an NVIDIA GPU, through PyCUDA.
 
     dispatcher      the protocol that every target offers, and launches in place
-    kernels         compiles, loads and caches programs
+    kernels         compiles programs, loads them by PyCUDA, caches them
     device          a GPU, its facts and its memory
     device_arrays   arrays that are on the GPU already
     libraries       the libraries that own such arrays
@@ -9,10 +9,12 @@
     transfers       NumPy arrays to the GPU and back
     pipeline        runs pipelines
     graph           many launches recorded and submitted as one
+    queues          streams, of PyCUDA and of other libraries
 
     fast_call       calls with like arrays, planned once
-    launcher        launches as one call from Python; kernel_graph: several of them as a graph
-    libcuda         the driver's own library, for handles that PyCUDA does not give away
+    steps           what such a call enqueues, by PyCUDA at first
+    launcher        the same as one call from Python, for calls that repeat
+    libcuda         the driver's own library, for what PyCUDA does not offer
     waiting         waits that a signal ends
     faults          records of faults, and the errors that they stand for
 
