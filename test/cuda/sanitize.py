@@ -92,7 +92,7 @@ def run_planted() -> None:
 
 
 def sanitized(tool: str, *mode: str) -> subprocess.CompletedProcess[str]:
-    # cuda-bindings asks the driver for functions that it may not have; that is no error of ours
+    # libraries ask the driver for functions that it may not have; that is no error of ours
     quiet = ["--report-api-errors", "no"] if tool == "memcheck" else []
     command = ["compute-sanitizer", "--tool", tool, *quiet, "--error-exitcode", "9"]
     command += [sys.executable, __file__, *mode]

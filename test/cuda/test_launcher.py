@@ -1,4 +1,5 @@
-"""The compiled launcher, against a driver of Python functions: what it calls, and with which arguments."""
+"""The launchers of planned calls.  The compiled one against a driver of Python functions: what it calls, and with which
+arguments."""
 
 from __future__ import annotations
 
@@ -11,9 +12,17 @@ from typing import Any
 
 import pytest
 
-from vyre_opt.cuda import launcher, libcuda
+from vyre_opt.cuda import launcher, libcuda, steps
 from vyre_opt.cuda.launcher import CompiledLauncher
-from vyre_opt.cuda.steps import DRIVER_ERROR, PENDING_FAULT, UNALIGNED, Clear, Copy, Launch
+from vyre_opt.cuda.steps import (
+    DRIVER_ERROR,
+    PENDING_FAULT,
+    UNALIGNED,
+    Clear,
+    Copy,
+    Launch,
+    PyCudaLauncher,
+)
 
 CALLBACKS: list[Any] = []
 """The drivers of all tests: the compiled code, which is never unloaded, has the addresses of their functions."""
@@ -109,6 +118,14 @@ class Faults:
     def __init__(self) -> None:
         self.flag, self.calls = ctypes.c_uint32(), WORD(5)
         self.flag_address = ctypes.addressof(self.flag)
+
+    @property
+    def pending(self) -> bool:
+        return self.flag.value != 0
+
+    def next_call(self) -> int:
+        self.calls.value += 1
+        return self.calls.value
 
 
 @pytest.fixture
@@ -255,3 +272,30 @@ def test_a_copy_between_launches_stays_there(driver: RecordingDriver, faults: Fa
     assert driver.nodes == []
     assert enqueue.launch(9, 160, 320) == 0
     assert [name for name, *_ in driver.calls] == ["launch", "launch", "copy", "launch"]
+
+
+def test_pycudas_launcher_does_what_the_compiled_one_does(
+    driver: RecordingDriver, faults: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[Any] = []
+    queue = SimpleNamespace(
+        zero=lambda target, size: calls.append(("clear", target, 0, size, 9)),
+        copy=lambda target, source, size: calls.append(("copy", target, source, size, 9)),
+    )
+    monkeypatch.setattr(steps, "queue_of", lambda device, stream: {9: queue}[stream])
+    all_steps = [Clear(1, 99), Copy(0, 1, 77), KERNEL, Clear(0, 1)]
+    monkeypatch.setattr(
+        KERNEL.kernel,
+        "enqueue",
+        lambda on, grid, words: calls.append(("launch", 1234, *grid, 32, 2, 1, 1000, 9, *words)),
+        raising=False,
+    )
+    device: Any = nullcontext(SimpleNamespace())
+    device.faults = own = Faults()
+    by_pycuda, compiled = PyCudaLauncher(device, all_steps, 2, True), launcher_of(faults, *all_steps)
+    for pointers in ((4096, 8192), (4096, 8196), (16, 32)):
+        assert by_pycuda.launch(9, *pointers) == compiled.launch(9, *pointers)
+    assert calls == driver.calls
+    assert own.calls.value == faults.calls.value == 7
+    own.flag.value = 1
+    assert by_pycuda.launch(9, 4096, 8192) == PENDING_FAULT

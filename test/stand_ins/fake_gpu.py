@@ -232,7 +232,6 @@ class FakeDevice:
     def __init__(self, cuda: FakeDriver) -> None:
         self.cuda = cuda
         self.depth = 0
-        self.modules: list[FakeModule] = []
         self.stream = cuda.Stream()
         self.pinned = SimpleNamespace(allocate=np.empty)
         self.faults: Any = FaultRecords(self)  # type: ignore[arg-type]

@@ -60,7 +60,6 @@ class Device:
             self.context = self.handle.retain_primary_context()
         self.facts = self._facts()
         self.faults = FaultRecords(self)
-        self.modules: list[Any] = []
         with self:
             from pycuda import tools
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -68,8 +69,9 @@ def load_module(device: Device, code: bytes, level: int | None, names: str) -> A
     options = [] if level is None else [(device.cuda.jit_option.OPTIMIZATION_LEVEL, level)]
     with translated_errors(f"loading {names}"):
         module = device.cuda.module_from_buffer(code, options)
-    # to unload it would wait for the GPU, and break a graph that is being recorded
-    device.modules.append(module)
+    # Never dropped: PyCUDA would unload it, which waits for the GPU, breaks a graph that is being recorded, and
+    # at the exit after a kernel broke the context is a warning for each module.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(module))
     return module
 
 
