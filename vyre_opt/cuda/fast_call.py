@@ -222,7 +222,8 @@ class GpuCall:
 
                 self._launcher = CompiledLauncher(*self._step_arguments)
                 self._launch = self._launcher.launch
-                self.run = self._run_of_one() if self._is_simple else self._run
+                if self._is_simple:
+                    self.run = self._run_of_one()
         return self._launcher.launch(stream, *words)
 
     def _run_of_one(self) -> RunPlan:

@@ -115,15 +115,19 @@ class LoadedKernel:
 
         At once, since later the caller may be recording a graph.
         """
-        kernel = self.kernel
         queue = PyCudaQueue(self.device, self.device.cuda.Stream(NON_BLOCKING))
-        fixed = kernel.program.grid
-        grid = fixed if fixed is not None and all(fixed) else (kernel.program.cluster or 1, 1, 1)
         with libcuda.recording(queue.handle) as graph:
-            queue.launch(self, grid, [0] * len(kernel.params))
+            queue.launch(self, self._smallest_grid(), [0] * len(self.kernel.params))
         handle = libcuda.function_of(graph)
         libcuda.drop_graph(graph)
         return handle
+
+    def _smallest_grid(self) -> Dim3:
+        """Workgroups that the driver takes: a whole cluster, and all where the program is one."""
+        program, most = self.kernel.program, self.device.facts.target.cluster
+        if program.cluster is None and program.grid is not None and 0 < prod(program.grid) <= most:
+            return program.grid
+        return (program.cluster or 1, 1, 1)
 
     @property
     def may_fault(self) -> bool:
