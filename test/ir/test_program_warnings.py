@@ -47,11 +47,12 @@ OUTSIDE = {
     "store 1, @y[64] : u32": ("store", "@y: index 64, length 64", "the last index is 63"),
     "%a = atomic_add @y[70], 1": ("atomic_add", "@y: index 70, length 64", "the last index is 63"),
     "store 1.0, @t[16, 0] : f32": ("store", "@t: index 16 along dimension 0, shape (16, 16)", "the last index along dimension 0 is 15"),
+    "for %k = 40 to 41 step 1 { %a = load @x[%k] }": ("load", "@x: index 40, length 32", "the last index is 31"),
     "%q = lt %i, 3 : u32 if %q { for %k = 0 to 4 step 1 { %a = load @x[99] } }": ("load", "@x: index 99, length 32", "the last index is 31"),
 }  # fmt: skip
 INSIDE = [
     "%a = load @x[31]", "%a = load @x[28] : vec<4 x u32>", "%a = load @m[7, 63]", "%a = load @m[%i, 60] : vec<4 x f32>",
-    "%a = load @o[4000]", "%a = load @x[%i]", "if false { %a = load @x[99] }", "for %k = 4 to 4 step 1 { %a = load @x[99] }",
+    "for %k = 31 to 33 step 2 { %a = load @x[%k] }", "for %k = 31 to 40 step 1 { %a = load @x[%k] }", "%a = load @o[4000]", "%a = load @x[%i]", "if false { %a = load @x[99] }", "for %k = 4 to 4 step 1 { %a = load @x[99] }",
     "%c = const 4 : u32 %d = sub %c, 4 : u32 %q = gt %d, 0 : u32 if %q { %a = load @x[99] }",
 ]  # fmt: skip
 
@@ -107,6 +108,14 @@ def test_comparisons() -> None:
     )
 
 
+def test_a_step_of_zero_that_has_a_name() -> None:
+    loop = "%z = const {} : u32 for %k = {} to 8 step %z {{ store 1, @y[%k] }}"
+    (warning,) = verify(parse(PROGRAM.format(loop.format(0, 0))))
+    assert (warning.severity, warning.message) == ("warning", "the step is at least 1, not 0")
+    _has_none(PROGRAM.format(loop.format(1, 0)))
+    _has_none(PROGRAM.format(loop.format(0, 8)))  # has no round
+
+
 def test_reads_of_a_program() -> None:
     """What no store can have written before: nothing of what the caller passes, or of a loop that stores."""
     head = "vyre 2 program @p workgroup(64) {{ buffer @x : u32[64] {} {} }}"
@@ -115,6 +124,11 @@ def test_reads_of_a_program() -> None:
         (flags, "%a = load @x[0]", "load"),
         (flags, "%a = atomic_add @x[0], 1", "atomic_add"),
         ("workgroup", "%i = local_id x %a = load @x[%i] store %a, @x[%i]", "load"),
+        (
+            "workgroup",
+            "%i = local_id x if false { store 1, @x[%i] } %a = load @x[%i] store %a, @x[%i]",
+            "load",
+        ),
         ("workgroup", "%i = local_id x for %k = 0 to 4 step 1 { %a = atomic_max @x[%i], %k }", "atomic_max"),
     ]
 
@@ -264,7 +278,7 @@ program @p workgroup(64) {
 pipeline @main {
   buffer @short : u32[16] read
   buffer @long  : u32[64] read
-  buffer @few   : f32[4, 8] read
+  buffer @few   : f32[4, div(len(@short), 2)] read
   buffer @many  : f32[5, 8] read
   buffer @open  : u32[?] read
   buffer @y     : u32[?] write

@@ -320,14 +320,38 @@ pipeline @main {
 """
 
 
+FIXED = """vyre 2
+program @mirror workgroup(8) {
+  buffer @x : i32[?] read binding(0)
+  buffer @y : i32[24] write binding(1)
+  %g = global_id x
+  %n = len @y
+  %last = sub %n, 1
+  %i = sub %last, %g
+  %p = lt %i, %n : u32
+  if %p {
+    %v = load @x[%i]
+    store %v, @y[%i]
+  }
+}
+pipeline @main {
+  buffer @x : i32[?] read
+  buffer @y : i32[len(@x)] live_out
+  launch @mirror grid(3) (@x, @y)
+  launch @mirror grid(3) (@x, @y)
+}
+"""
+
+
 @pytest.mark.parametrize(
     "text",
-    [SPLIT, STRIDED, COMPUTED, NEVER],
+    [SPLIT, STRIDED, COMPUTED, NEVER, FIXED],
     ids=[
         "all digits of an id are fixed",
         "a halo of a loop",
         "a length that is computed of a tile's",
         "a load that never is, beside a program that splits ids",
+        "a length that only the program says",
     ],
 )
 def test_what_is_right_is_kept(text: str) -> None:

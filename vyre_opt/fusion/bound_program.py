@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from ..analysis.buffer_layout import BufferLayout
 from ..ir.arith import wrap
-from ..ir.grids import length_key
+from ..ir.grids import length_key, lengths_by_dimension
 from ..ir.literals import encode
 from ..ir.pipeline import Launch, LaunchParam
 from ..ir.program import Block, Buffer, Op, Param, Program
@@ -52,11 +52,12 @@ class BoundPrograms:
 
     def of(self, program: Program, launch: Launch, lengths: Mapping[str, int | None]) -> BoundProgram:
         """`lengths`: those of the pipeline's buffers that are known (see ir/grids.py)."""
-        formals = [formal.name for formal in program.bound_buffers]
-        known = {}
-        for formal, actual in zip(formals, launch.buffers, strict=True):
-            for place in (None, *range(program.buffers[formal].dimensions)):
-                known[length_key(formal, place)] = lengths.get(length_key(actual, place))
+        known: dict[str, int | None] = {}
+        for formal, actual in zip(program.bound_buffers, launch.buffers, strict=True):
+            own = {formal.name: formal.count, **lengths_by_dimension(formal.name, formal.shape)}
+            for name, length in own.items():
+                passed = lengths.get(actual + name.removeprefix(formal.name))
+                known[name] = length if passed is None else passed
         key = program, tuple(launch.params.items()), tuple(known.items())
         if key not in self._programs:
             self._programs[key] = _bind(program, launch.params, known)

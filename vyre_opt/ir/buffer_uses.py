@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from .program import AccessMode, Block, Op, Program
@@ -25,24 +25,29 @@ class BufferUses:
 NO_USES = BufferUses()
 
 
-def buffer_uses(program: Program) -> BufferUses:
-    """The uses of the buffers of a program."""
+Running = Callable[[Op], Sequence[Block]]
+"""The blocks of an op that may run."""
+
+
+def buffer_uses(program: Program, running: Running = lambda op: op.regions) -> BufferUses:
+    """The uses of the buffers of a program, in the blocks that may run."""
     uses = BufferUses()
-    _visit(program.body, uses, set())
+    _visit(program.body, uses, set(), running)
     return uses
 
 
-def _visit(block: Block, uses: BufferUses, stored: set[str], is_repeated: bool = False) -> None:
+def _visit(
+    block: Block, uses: BufferUses, stored: set[str], running: Running, is_repeated: bool = False
+) -> None:
     """`stored`: the buffers to which ops before may have stored.  `is_repeated`: the block is in a loop, all of whose stores
     are among them, since an earlier round may have done them."""
     for op in block.ops:
         is_loop = op.name in ("for", "while")
+        regions = running(op) if op.regions else ()
         if is_loop and not is_repeated:
-            stored.update(
-                name for region in op.regions for inner in every_op(region) for name in _stores(inner)
-            )
-        for region in op.regions:
-            _visit(region, uses, stored, is_repeated or is_loop)
+            stored.update(name for region in regions for inner in every_op(region) for name in _stores(inner))
+        for region in regions:
+            _visit(region, uses, stored, running, is_repeated or is_loop)
         for name in _reads(op):
             if name not in stored:
                 uses.first_reads.setdefault(name, op)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from .buffer_uses import NO_USES, BufferUses, buffer_uses
 from .diagnostics import Diagnostic, Location, spelling_at
 from .fixes import with_flag, with_stage
+from .grids import length_key
 from .ops import NAMED_KERNELS
 from .pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from .program import AccessMode, Buffer, Module, Op, Program, Shape
@@ -76,6 +77,7 @@ def check_contents(pipeline: Pipeline, module: Module, diagnostics: list[Diagnos
 def outside_when_launched(pipeline: Pipeline, module: Module) -> list[Diagnostic]:
     """The warnings of accesses that are out of the bounds of what the pipeline passes for a buffer of open size."""
     warnings: dict[Op, Diagnostic] = {}
+    lengths = pipeline.static_lengths
     seen: set[tuple[str, tuple[Shape, ...]]] = set()
     for stage in pipeline.walk():
         program = module.programs.get(stage.program) if isinstance(stage, Launch) else None
@@ -84,9 +86,10 @@ def outside_when_launched(pipeline: Pipeline, module: Module) -> list[Diagnostic
         formals = program.bound_buffers
         shapes = tuple(
             tuple(
-                known if own is None else own for own, known in zip(formal.shape, actual.shape, strict=True)
+                lengths[length_key(name, dimension)] if own is None else own
+                for dimension, own in enumerate(formal.shape)
             )
-            for formal, actual in zip(formals, (pipeline.buffers[n] for n in stage.buffers), strict=True)
+            for formal, name in zip(formals, stage.buffers, strict=True)
         )
         if (program.name, shapes) in seen or shapes == tuple(formal.shape for formal in formals):
             continue

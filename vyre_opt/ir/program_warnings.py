@@ -2,6 +2,7 @@
 
 load @x[40]                  an index that is a constant, out of the bounds of u32[32]
 ge (sub %i, 1), 0 : u32      a comparison that has one result, since an unsigned number is never below 0
+for ... step %zero           a step that is 0
 load @t[%i]                  of a workgroup buffer, or a read_write buffer that is not live_in, before any store to it
 
 They are warnings, and no errors: with clamped bounds the access has a meaning, and so has the comparison.  Blocks that
@@ -41,7 +42,7 @@ def warn_of_bodies(item: Program | Func, diagnostics: list[Diagnostic]) -> None:
     if isinstance(item, Program):
         # of others the verifier knows whether they may be read
         fresh = {b.name for b in item.buffers.values() if b.access not in _ONE_WAY and not b.live_in}
-        reads = buffer_uses(item).first_reads if fresh else {}
+        reads = buffer_uses(item, bodies.running).first_reads if fresh else {}
         diagnostics += [_unwritten(op, item.buffers[name]) for name, op in reads.items() if name in fresh]
 
 
@@ -66,6 +67,7 @@ class _Bodies:
         for op in block.ops:
             format = op.definition.format
             if op.regions:
+                self.found += self.step(op)
                 for region in self.running(op):
                     self.block(region)
             elif format in _ACCESSES:
@@ -102,10 +104,20 @@ class _Bodies:
         if op.name == "if" and (condition := self.value(op.operands[0])) is not None:
             return op.regions[:1] if condition else op.regions[1:]
         if op.name == "for":
-            lower, upper, _ = (self.value(b) if isinstance(b, Value) else b for b in bounds(op))
-            if lower is not None and upper is not None and lower >= upper:
-                return ()
+            lower, upper, step = (self.value(b) if isinstance(b, Value) else b for b in bounds(op))
+            if lower is not None and upper is not None:
+                if lower >= upper:
+                    return ()
+                if step is not None and lower + step >= upper:  # one round
+                    self.known[op.regions[0].args[0]] = lower
         return op.regions
+
+    def step(self, op: Op) -> Iterator[Diagnostic]:
+        """The warning of a loop that has a round, with a step that is 0 and has a name."""
+        step = bounds(op)[2] if op.name == "for" and self.running(op) else None
+        known = self.value(step) if isinstance(step, Value) else None
+        if known is not None and known < 1:
+            yield Diagnostic("warning", f"the step is at least 1, not {known}", op.loc, help="write step 1")
 
     def access(self, op: Op) -> None:
         """Note an access to elements that a buffer does not have."""
