@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
 
+import numpy as np
 import pytest
 from support.each import each
 from support.pipeline_runs import any_inputs, difference, observe
@@ -345,13 +346,12 @@ pipeline @main {
 
 @pytest.mark.parametrize(
     "text",
-    [SPLIT, STRIDED, COMPUTED, NEVER, FIXED],
+    [SPLIT, STRIDED, COMPUTED, NEVER],
     ids=[
         "all digits of an id are fixed",
         "a halo of a loop",
         "a length that is computed of a tile's",
         "a load that never is, beside a program that splits ids",
-        "a length that only the program says",
     ],
 )
 def test_what_is_right_is_kept(text: str) -> None:
@@ -361,6 +361,15 @@ def test_what_is_right_is_kept(text: str) -> None:
     inputs = any_inputs(text, 0)
     after = observe(parse(print_program(module)), "ref", inputs)
     assert not difference(observe(text, "ref", inputs), after)
+
+
+def test_a_length_that_only_the_program_says() -> None:
+    module = parse(FIXED)
+    PassManager("launch_fusion").run(module)
+    assert len(module.pipelines["main"].stages) == 1
+    inputs = {"x": np.arange(24, dtype=np.int32)}
+    after = observe(parse(print_program(module)), "ref", inputs)
+    assert not difference(observe(FIXED, "ref", inputs), after)
 
 
 def test_a_store_of_what_went_through_another_buffer_changes_nothing() -> None:
