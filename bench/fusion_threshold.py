@@ -133,7 +133,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Variants:
-    """`texts`: after the passes, by what is kept apart; () for nothing.  `default`: without the pass of fusion."""
+    """`texts`: after the passes, by what is kept apart; () for nothing."""
 
     texts: dict[Cut, str]
     units: list[Unit]
@@ -159,7 +159,9 @@ def variants(text: str, target: str) -> Variants:
     arrays = inputs(module.pipelines["main"])
     texts: dict[Cut, str] = {}
     expected: list[np.ndarray] | None = None
-    for cut in {(): None} | {kept_apart(units, unit.rule, unit.value): None for unit in at_or_above(units)}:
+    # of each rule, with thresholds just below the value of each unit
+    cuts = [kept_apart(units, unit.rule, unit.value * (1 - 1e-9)) for unit in units]
+    for cut in dict.fromkeys([(), *cuts]):
         texts[cut] = print_program(optimized(text, cut, plain.schedules_for)[0] if cut else joined)
         outputs = [on_host(a) for a in vyre_opt.compile(texts[cut], target=backend)(arrays).values()]
         if expected is not None and any(map(differs, outputs, expected)):
@@ -170,11 +172,6 @@ def variants(text: str, target: str) -> Variants:
 
 def differs(one: np.ndarray, other: np.ndarray) -> bool:
     return one.tobytes() != other.tobytes() and not np.allclose(one, other, rtol=1e-4, equal_nan=True)
-
-
-def at_or_above(units: Sequence[Unit]) -> list[Unit]:
-    """The units, each with a threshold just below its value."""
-    return [Unit(unit.rule, unit.value * (1 - 1e-9), unit.cut) for unit in units]
 
 
 def optimized(text: str, cut: Cut, target: str) -> tuple[Module, Sequence[Remark]]:
@@ -264,7 +261,8 @@ def sample(name: str, made: Variants, target: str, seconds: float) -> Sample:
     if target == "cuda":
         from pycuda import gpuarray
 
-        arrays = {key: gpuarray.to_gpu(array) for key, array in arrays.items()}
+        with backend.device:
+            arrays = {key: gpuarray.to_gpu(array) for key, array in arrays.items()}
     runners = []
     for text in [*texts, texts[0]]:
         compiled = vyre_opt.compile(text, target=backend)
@@ -317,7 +315,8 @@ def outcomes(samples: Sequence[Sample], rule: str) -> list[Outcome]:
     """For each threshold that makes a difference: between two values in a row, and below the least."""
     values = sorted({unit.value for s in samples for unit in s.units if unit.rule == rule})
     between = [sqrt(low * high) for low, high in pairwise(values)]
-    return [outcome(samples, rule, threshold) for threshold in (values[:1] and [values[0] / 2]) + between]
+    thresholds = dict.fromkeys([*(value / 2 for value in values[:1]), *between])
+    return [outcome(samples, rule, threshold) for threshold in thresholds]
 
 
 def shown(rule: Sequence[Outcome]) -> list[Outcome]:
@@ -340,9 +339,9 @@ def correlation(samples: Sequence[Sample]) -> float:
     """Of the elements of a link with what joining all gains, by their logarithms; over pipelines of one chain."""
     pairs = []
     for s in samples:
-        (chain, *others) = [unit for unit in s.units if unit.rule == "elements"] or [None]
-        if chain is not None and not others:
-            pairs.append((log2(chain.value), -log2(s.gain(chain.cut))))
+        chains = [unit for unit in s.units if unit.rule == "elements"]
+        if len(chains) == 1:
+            pairs.append((log2(chains[0].value), -log2(s.gain(chains[0].cut))))
     return float(np.corrcoef(np.array(pairs).T)[0, 1]) if len(pairs) > 2 else float("nan")
 
 
@@ -416,7 +415,8 @@ def main() -> None:
     args = parser.parse_args()
     every = cases(args.drawn, args.most_bytes)
     texts = {name: text for name, text in every.items() if re.search(args.pipelines, name)}
-    results, samples = [], []
+    results: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    samples: list[dict[str, Any]] = []
     context = multiprocessing.get_context("spawn")  # a CUDA context does not survive a fork
     for target in args.target:
         pool = ProcessPoolExecutor(args.workers, context)

@@ -116,7 +116,7 @@ def test_mistakes_are_not_proved(example: str, mistake: str) -> None:
     [
         ("buffer @lit : f32[2048]", "buffer @lit : f32[2048] live_out", "@lit is the host's"),
         ("  launch @bias", "  host_read @raw launch @bias", "do not follow each other"),
-        ("fuse = true}\n}", "fuse = true}\nhost_read @lit\n}", "@lit is used by another stage"),
+        ("(@even, @pixels)\n}", "(@even, @pixels)\nhost_read @lit\n}", "@lit is used by another stage"),
     ],
 )
 def test_a_buffer_that_others_need_may_not_leave(old: str, new: str, reason: str) -> None:

@@ -8,13 +8,15 @@ import sys
 from fractions import Fraction
 from math import prod
 
+import numpy as np
 import pytest
 from support.calls import count_calls
 
 from vyre_opt import PassManager, parse, print_program
 from vyre_opt.ir.diagnostics import DiagnosticError
 from vyre_opt.ir.pipeline import Launch
-from vyre_opt.ir.program import Module
+from vyre_opt.ir.program import Module, Program
+from vyre_opt.passes.context import PassContext
 
 COPY = """vyre 1
 program @copy workgroup(64) {
@@ -229,6 +231,91 @@ def test_missing_dispatcher_is_a_located_error(monkeypatch: pytest.MonkeyPatch) 
     assert "cannot dispatch on cuda: there is no GPU" in error.message
     assert error.loc is not None
     assert error.help is not None
+
+
+def test_dispatcher_with_another_product_is_a_located_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is decided by a pressure that is not that of the ranks, nor by the closed form in its place."""
+
+    class Liar:
+        def dispatch(self, program: Program, inputs: list[np.ndarray], grid: object) -> list[np.ndarray]:
+            return [np.full(len(inputs[-1]), 5, np.uint32)]
+
+    monkeypatch.setattr(PassContext, "dispatcher", lambda *_: Liar())
+    module = chain([64])
+    with pytest.raises(DiagnosticError) as raised:
+        run(module, dispatcher="cpu")
+    (error,) = raised.value.diagnostics
+    assert error.message == "cpu contracts ranks of @main to 5; their product is 64"
+    assert error.loc is not None
+    assert error.help is not None
+    assert notes(module) == []
+
+
+def test_the_dispatched_value_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    from vyre_opt.fusion import pressure
+
+    def refuse(*args: object) -> bool:
+        raise AssertionError("the closed form decides")
+
+    monkeypatch.setattr(pressure, "should_fuse_chain", refuse)
+    for threshold, fuse in ((64, True), (63, False)):
+        (note,) = run(chain([64]), dispatcher="ref", threshold=threshold)
+        assert (note["pressure"], note["fuse"]) == (64, fuse)
+
+
+JOINED = f"""{COPY}program @mirror workgroup(64) {{
+  buffer @x : u32[?] read binding(0)
+  buffer @y : u32[?] write binding(1) live_out
+  %g = global_id x
+  %n = len @x
+  %one = const 1 : u32
+  %last = sub %n, %one : u32
+  %i = sub %last, %g : u32
+  %v = load @x[%i] : u32
+  store %v, @y[%g] : u32
+}}
+pipeline @main {{
+  buffer @a : u32[4096] read
+  buffer @b : u32[4096]
+  buffer @c : u32[4096]
+  buffer @d : u32[4096]
+  buffer @e : u32[4096] write live_out
+  launch @copy grid(64) (@a, @b) {{rank = 5}}
+  launch @copy grid(64) (@b, @c)
+  launch @mirror grid(64) (@c, @d)
+  launch @copy grid(64) (@d, @e) {{fuse = false}}
+}}
+"""
+
+
+def left_by(passes: str, text: str = JOINED) -> str:
+    module = parse(text)
+    PassManager(passes).run(module)
+    return print_program(module)
+
+
+def test_notes_that_are_left_were_carried_out() -> None:
+    """One link is joined; the next may not be, and only the user keeps the last apart.  A pipe between makes no difference."""
+    together = left_by("fusion_pressure,launch_fusion")
+    stages = [s for s in parse(together).pipelines["main"].walk() if isinstance(s, Launch)]
+    assert [(stage.program, stage.notes) for stage in stages] == [
+        ("copy_then_copy", {}),
+        ("mirror", {}),
+        ("copy", {"fuse": False}),
+    ]
+    assert left_by("launch_fusion", left_by("fusion_pressure")) == together
+    assert left_by("launch_fusion") == together
+    assert left_by("launch_fusion", together) == together
+
+
+@pytest.mark.parametrize(("threshold", "count"), [(4096, 3), (4095, 4)])
+def test_threshold_that_a_user_names_decides(threshold: int, count: int) -> None:
+    passes = f"fusion_pressure{{threshold={threshold}}},launch_fusion"
+    text = left_by(passes)
+    stages = [s for s in parse(text).pipelines["main"].walk() if isinstance(s, Launch)]
+    assert len(stages) == count
+    assert all(stage.notes.get("fuse", False) is False for stage in stages)
+    assert left_by(passes, text) == text
 
 
 def test_nothing_heavy_is_loaded_where_there_is_no_edge() -> None:

@@ -34,7 +34,7 @@ def outcome(text: str, run_pipeline: Run, then: str = "") -> tuple[bool, int]:
     if text not in BEFORE:
         BEFORE[text] = run_pipeline(parse(text))
     try:
-        result = PassManager("fusion_pressure{dispatcher=closed},launch_fusion" + then).run(module)
+        result = PassManager("launch_fusion" + then).run(module)
         same = run_pipeline(parse(print_program(module))) == BEFORE[text]
     except (DispatchError, PassFailure):
         return False, 0

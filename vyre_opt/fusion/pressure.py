@@ -28,7 +28,14 @@ from .power_compare import is_within_power, product
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["MAX_CELLS", "checked_ranks", "fusion_pressure", "pressure_of", "should_fuse_chain"]
+__all__ = [
+    "MAX_CELLS",
+    "checked_ranks",
+    "fusion_pressure",
+    "is_within_threshold",
+    "pressure_of",
+    "should_fuse_chain",
+]
 
 U32_MAX = (1 << 32) - 1
 MAX_CELLS = 1 << 20
@@ -80,7 +87,7 @@ def should_fuse_chain(
 
     Raises BadInputs for a threshold that is not a number above zero, also where there are no ranks.
     """
-    threshold = _checked_threshold(threshold_per_link)
+    _checked_threshold(threshold_per_link)
     links = checked_ranks(ranks)
     if not links:
         return False
@@ -88,7 +95,13 @@ def should_fuse_chain(
         factors = [rank for rank in links if rank]
     else:
         factors = [int(fusion_pressure(links, dispatcher=dispatcher))]
-    return threshold is None or is_within_power(factors, threshold, len(links))
+    return is_within_threshold(factors, len(links), threshold_per_link)
+
+
+def is_within_threshold(factors: Sequence[int], links: int, threshold_per_link: float | Fraction) -> bool:
+    """Whether a pressure, as positive factors of it, is at most threshold_per_link^links; exact.  Raises BadInputs."""
+    threshold = _checked_threshold(threshold_per_link)
+    return threshold is None or is_within_power(factors, threshold, links)
 
 
 def checked_ranks(ranks: Iterable[int]) -> list[int]:

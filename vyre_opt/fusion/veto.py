@@ -1,4 +1,4 @@
-"""The note `fuse = false`: the launch that has it is not joined with the launch before it."""
+"""The notes of fusion_pressure at a launch, among them `fuse = false`: it is not joined with the launch before it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from typing import NamedTuple
 
 from ..ir.pipeline import Launch, Note
 
-__all__ = ["Veto", "veto_of"]
+__all__ = ["NOTES", "Veto", "drop_undone_notes", "veto_of"]
+
+NOTES = ("rank", "pressure", "bytes", "least_bytes", "fuse", "threshold")
+"""Those that fusion_pressure writes: about the hand-off to a launch, and what was decided of it."""
 
 
 class Veto(NamedTuple):
@@ -28,3 +31,19 @@ class Veto(NamedTuple):
 def veto_of(launch: Launch) -> Veto | None:
     """The veto among a launch's notes, if there is one."""
     return Veto(launch.notes.get("threshold")) if launch.notes.get("fuse") is False else None
+
+
+def drop_undone_notes(launch: Launch) -> bool:
+    """Remove what launch_fusion did not carry out; whether there was any.
+
+    A veto by pressure keeps the facts that led to it: no link of its chain was joined, so they still hold.  Of a user's
+    only the veto is left.
+    """
+    veto = veto_of(launch)
+    if veto is not None and not veto.is_from_user:
+        return False
+    done = {} if veto is None else veto.notes
+    undone = [key for key in launch.notes if key in NOTES and key not in done]
+    for key in undone:
+        del launch.notes[key]
+    return bool(undone)

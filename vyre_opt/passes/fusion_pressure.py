@@ -10,14 +10,15 @@ reads; its *rank* is the count of elements of those buffers, summed.  Edges in a
 What launches read and write is taken from the ops of their programs.  A chain ends at another stage,
 at a launch that takes nothing from the one before, and at a buffer of open size.  The pressure of a
 chain is the product of its ranks.  It is computed in closed form, or by a dispatcher: a dispatch of
-tt.contract_step for each rank, unless the pressure or the cores are too large for that.  A chain is to
-be fused if its pressure is at most threshold^links (docs/fusion.md).
+tt.contract_step for each rank, unless the pressure or the cores are too large for that; one that gives
+another product is an error.  A chain is to be fused if its pressure is at most threshold^links
+(docs/fusion.md).
 
 The second launch of an edge gets notes: `rank`, `pressure`, `fuse` and a finite `threshold`, which
 describe the chain, and `bytes`, which go through memory only because the launches are apart: the
 hand-off written and read, and what both launches read.  It is `least_bytes` if buffers of open size
-are among them.  Notes do not change what is computed: they say what pays, and launch_fusion proves
-what is correct.
+are among them.  Notes do not change what is computed: launch_fusion proves what is correct, keeps
+apart what is noted `fuse = false`, and removes the notes that it did not carry out.
 
 `fuse = false` is a veto.  One with a `threshold` was written by this pass: a run without `threshold=`
 decides again with that threshold, so the veto survives when the text is piped to another run.  One
@@ -34,7 +35,7 @@ from typing import Any
 
 from ..analysis.launch_flow import LaunchDataflow, RunDataflow
 from ..fusion.liveness_plan import PipelineStage, bytes_at_cuts
-from ..fusion.veto import veto_of
+from ..fusion.veto import NOTES, veto_of
 from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.pipeline import Launch, Note, Pipeline
 from ..ir.program import Module
@@ -43,7 +44,6 @@ from .registry import ANALYSES, Pass, register
 
 __all__ = ["Edge", "FusionPressure"]
 
-NOTES = ("rank", "pressure", "bytes", "least_bytes", "fuse", "threshold")
 DISPATCHERS = ("cpu", "ref", "cuda", "closed")
 U32_MAX = (1 << 32) - 1
 SHOWN_BITS = 64
@@ -226,21 +226,30 @@ class _Contraction:
         self, ranks: tuple[int, ...], threshold: int | float, pipeline: Pipeline
     ) -> tuple[int, bool, str]:
         """The pressure, the decision, and why the closed form was used instead of the dispatcher if it was."""
-        from ..fusion.pressure import fusion_pressure, pressure_of, should_fuse_chain
+        from ..fusion.pressure import fusion_pressure, is_within_threshold, pressure_of, should_fuse_chain
         from ..runtime.dispatcher import BadInputs, DispatchError
 
-        dispatcher = self.options.dispatcher
-        fuse = should_fuse_chain(ranks, threshold)
+        closed, dispatcher = pressure_of(ranks), self.options.dispatcher
         if dispatcher == "closed":
-            return pressure_of(ranks), fuse, ""
+            return closed, should_fuse_chain(ranks, threshold), ""
         try:
-            return int(fusion_pressure(ranks, dispatcher=self.ctx.dispatcher(dispatcher))), fuse, ""
+            pressure = int(fusion_pressure(ranks, dispatcher=self.ctx.dispatcher(dispatcher)))
         except BadInputs as too_large:
-            return pressure_of(ranks), fuse, str(too_large)
+            return closed, should_fuse_chain(ranks, threshold), str(too_large)
         except DispatchError as error:
-            message = f"fusion_pressure cannot dispatch on {dispatcher}: {error}"
-            help = "choose another: --pass='fusion_pressure{dispatcher=closed}'"
-            raise DiagnosticError([Diagnostic("error", message, pipeline.loc, help=help)]) from None
+            raise _failure(f"fusion_pressure cannot dispatch on {dispatcher}: {error}", pipeline) from None
+        if pressure != closed:
+            message = (
+                f"{dispatcher} contracts ranks of @{pipeline.name} to {pressure}; their product is {closed}"
+            )
+            raise _failure(message, pipeline)
+        return pressure, is_within_threshold([pressure], len(ranks), threshold), ""
+
+
+def _failure(message: str, pipeline: Pipeline) -> DiagnosticError:
+    """The error of a dispatcher that does not run, or is wrong."""
+    help = "choose another: --pass='fusion_pressure{dispatcher=closed}'"
+    return DiagnosticError([Diagnostic("error", message, pipeline.loc, help=help)])
 
 
 def _pressure_note(pressure: int) -> Note:

@@ -9,6 +9,9 @@
 A buffer that only one group uses, and that each workgroup reads only where it wrote before, is
 removed from the pipeline; decode_scan_fuse then makes a workgroup tile of it.  A program that lost its
 last launch is removed from the module.
+
+The note `fuse = false`, of fusion_pressure or of a user, keeps a launch apart from the one before, and stays.  Other
+notes of fusion_pressure go: they are about hand-offs that are no more, or say `fuse = true` of what was not joined.
 """
 
 from __future__ import annotations
@@ -44,7 +47,7 @@ from ..fusion.pair_legality import (
 )
 from ..fusion.remarks import FusionGroup, refuse, remark_cut, remark_joined, remark_kept, separator_refusal
 from ..fusion.result_check import JoinedResult, Part, check_joined, refuse_result
-from ..fusion.veto import veto_of
+from ..fusion.veto import drop_undone_notes, veto_of
 from ..fusion.workgroup_memory import workgroup_budget
 from ..ir.grids import Extent, fold, lengths_of, renamed_lengths
 from ..ir.pipeline import Launch, Pipeline, Repeat, Stage
@@ -100,8 +103,8 @@ class LaunchFusionOptions:
 class LaunchFusion(Pass):
     name = "launch_fusion"
     summary = "Join launches of a pipeline that hand over within workgroups into one program and launch."
-    requires = ("fusion_pressure",)
-    invalidates = ("decode_scan_fuse", "fusion_pressure", "fusion")
+    requires = ("expand_kernels",)
+    invalidates = ("decode_scan_fuse", "fusion")
     needs_core_ops = True
     Options = LaunchFusionOptions
 
@@ -119,7 +122,7 @@ class LaunchFusion(Pass):
         ctx.count("launches saved", fuser.saved)
         ctx.count("buffers internal", fuser.internal)
         ctx.count("programs removed", len(unused))
-        return fuser.saved > 0
+        return fuser.saved > 0 or fuser.notes_dropped
 
 
 class _Fuser:
@@ -134,6 +137,7 @@ class _Fuser:
         self.numbers: dict[int, int] = {}  # of the launches of the pipeline, by their ids
         self.saved = 0
         self.internal = 0
+        self.notes_dropped = False
 
     def pipeline(self, pipeline: Pipeline) -> None:
         uses = self.ctx.analyses.get(LaunchDataflow, self.module).uses(pipeline)
@@ -154,6 +158,9 @@ class _Fuser:
             self.fuse(pipeline, uses, group, joined[group])
         if groups:
             _remove_fused(pipeline, groups)
+        for stage in pipeline.walk():
+            if isinstance(stage, Launch):
+                self.notes_dropped |= drop_undone_notes(stage)
 
     # --- planning ---------------------------------------------------------------------------
 

@@ -18,7 +18,6 @@ DEFAULT_PIPELINE = (
     "simplify_cf",
     "cse",
     # launches are joined, and the buffers between them become workgroup tiles
-    "fusion_pressure",
     "launch_fusion",
     "decode_scan_fuse",
     # cleaning up; store_forward knows an index by its value (cse), and looks within a block (simplify_cf)
@@ -40,16 +39,18 @@ DEFAULT_PIPELINE = (
 def default_pipeline(fusion_threshold: float | None = None, max_group_bytes: int | None = None) -> str:
     """The default pipeline as text, with two limits on what is fused.
 
-    `fusion_threshold`: `threshold` of `fusion_pressure`, in elements per link.  `max_group_bytes`: that of
-    `launch_fusion`.  Raises PassError for values that these passes do not take.
+    `fusion_threshold`: `threshold` of `fusion_pressure`, in elements per link; that pass is added for it.
+    `max_group_bytes`: that of `launch_fusion`.  Raises PassError for values that these passes do not take.
     """
-    options = {
-        "fusion_pressure": {} if fusion_threshold is None else {"threshold": f"{fusion_threshold!r}"},
-        "launch_fusion": {} if max_group_bytes is None else {"max_group_bytes": str(max_group_bytes)},
-    }
-    if not any(options.values()):
+    if fusion_threshold is None and max_group_bytes is None:
         return DEFAULT
-    return ",".join(str(make_pass(name, options.get(name))) for name in DEFAULT_PIPELINE)
+    passes = list(map(make_pass, DEFAULT_PIPELINE))
+    at = DEFAULT_PIPELINE.index("launch_fusion")
+    if max_group_bytes is not None:
+        passes[at] = make_pass("launch_fusion", {"max_group_bytes": str(max_group_bytes)})
+    if fusion_threshold is not None:
+        passes.insert(at, make_pass("fusion_pressure", {"threshold": repr(fusion_threshold)}))
+    return format_pipeline(passes)
 
 
 _TOKEN = re.compile(r"\s*([A-Za-z_][\w.-]*|[{}=,]|[^\s{}=,]+)")

@@ -147,7 +147,7 @@ class CallWorkload(Call):
     def _bytes(self) -> list[int]:
         """Of each launch, the bytes that go through memory if it is not joined with the one before."""
         names = DEFAULT_PIPELINE[: DEFAULT_PIPELINE.index("launch_fusion")]
-        module, _ = self._after(",".join(names))
+        module, _ = self._after(",".join([*names, "fusion_pressure"]))
         launches = [stage for stage in module.pipelines[self.entry].walk() if isinstance(stage, Launch)]
         return [int(each.notes.get("bytes", each.notes.get("least_bytes", 0))) for each in launches]
 
