@@ -387,19 +387,26 @@ def raw(samples: Sequence[Sample], target: str) -> Iterator[dict[str, Any]]:
         }
 
 
-def samples_of(target: str, texts: Mapping[str, str], pool: Executor, seconds: float) -> list[Sample]:
+def samples_of(
+    target: str, texts: Mapping[str, str], pool: Executor, seconds: float, failures: list[str]
+) -> list[Sample]:
     """The pipelines of which something is joined; the programs of all are made before the first is timed."""
-    made = dict(zip(texts, pool.map(variants, texts.values(), [target] * len(texts)), strict=True))
+    made = {name: pool.submit(variants, text, target) for name, text in texts.items()}
     pool.shutdown()
-    samples = []
-    for name, each in made.items():
-        if len(each.texts) == 1:
-            print(f"{target} | {name} | nothing depends on a threshold", flush=True)
-            continue
-        samples.append(sample(name, each, target, seconds))
-        gains = ", ".join(f"{samples[-1].gain(cut):.2f}" for cut in each.texts if cut)
-        joined = median(samples[-1].seconds[()]) * 1e6
-        print(f"{target} | {name} | {joined:.1f} us joined | gains apart: {gains}", flush=True)
+    samples: list[Sample] = []
+    for name, future in made.items():
+        try:
+            each = future.result()
+            said = "nothing depends on a threshold"
+            if len(each.texts) > 1:
+                samples.append(sample(name, each, target, seconds))
+                gains = ", ".join(f"{samples[-1].gain(cut):.2f}" for cut in each.texts if cut)
+                joined = median(samples[-1].seconds[()]) * 1e6
+                said = f"{joined:.1f} us joined | gains apart: {gains}"
+        except Exception as error:  # of one pipeline: the others' figures are not lost for it
+            said = f"failed: {error}"
+            failures.append(f"{target}, {name}: {error}")
+        print(f"{target} | {name} | {said}", flush=True)
     return samples
 
 
@@ -417,10 +424,11 @@ def main() -> None:
     texts = {name: text for name, text in every.items() if re.search(args.pipelines, name)}
     results: list[tuple[dict[str, Any], dict[str, Any]]] = []
     samples: list[dict[str, Any]] = []
+    failures: list[str] = []
     context = multiprocessing.get_context("spawn")  # a CUDA context does not survive a fork
     for target in args.target:
         pool = ProcessPoolExecutor(args.workers, context)
-        own = samples_of(target, texts, pool, args.seconds)
+        own = samples_of(target, texts, pool, args.seconds, failures)
         results.append(result_of(own, target))
         samples += raw(own, target)
     for table, met in results:
@@ -442,6 +450,8 @@ def main() -> None:
         "samples": samples,
     }
     save(args.out, result)
+    if failures:
+        sys.exit("\n".join(failures))
 
 
 if __name__ == "__main__":
