@@ -37,7 +37,7 @@ def test_a_threshold_is_found_where_the_large_ones_lose_and_only_there() -> None
     assert target["met"]
     assert best.row() in table["rows"]
     _, target = result_of([*gain, lose[0]], "cpu")
-    assert not target["met"]  # it suits one pipeline alone
+    assert not target["met"]  # the other half has none of the kind
 
 
 def test_launches_above_the_threshold_are_kept_apart() -> None:
