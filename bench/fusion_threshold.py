@@ -5,10 +5,10 @@ all launches joined that may be, and with those kept apart that a rule keeps apa
 difference; in turn, through `vyre_opt.compile` and calls, the host's work included, warm.  A rule keeps apart what has more
 than the threshold of
 
-    elements           of a hand-off, in the geometric mean of a chain: what the pass fusion_pressure compares
-    bytes              the same in bytes
-    workgroup bytes    of memory that the joined program takes
-    multiprocessors    for each of its workgroups (threads, on the CPU): those that it leaves idle
+- elements of a hand-off, in the geometric mean of a chain: what the pass fusion_pressure compares
+- the same in bytes
+- bytes of workgroup memory that the joined program takes
+- multiprocessors for each of its workgroups (threads, on the CPU): those that it leaves idle
 
 A gain is the time of all joined over that of a rule, so below 1 the rule loses.  The best threshold is chosen by the gains
 that are shown, in favour of the rule.  "Best of all" is no rule: of each pipeline the variant that half of the rounds found
