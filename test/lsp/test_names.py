@@ -41,6 +41,8 @@ program @p workgroup(32) {
 
 pipeline @main {
   buffer @x : u32[32] live_in live_out
+  buffer @y : u32[add(@n, len(@x)), @n]
+  param @n : u32
   launch @p grid(1) (@x)
 }
 """
@@ -73,7 +75,9 @@ def at(text, marked):
         ("store %r, @|x", 3),  # the program's buffer, not the pipeline's
         ("launch @|p", 2),
         ("call @|f", 2),
-        ("buffer @|x : u32[32] live_in", 2),
+        ("buffer @|x : u32[32] live_in", 3),
+        ("add(@|n", 3),  # the pipeline's param, not the program's constant
+        (", @|n]", 3),
     ],
 )
 def test_a_name_is_what_its_scope_says(marked, count):

@@ -142,6 +142,7 @@ def _buffer(buffer: Buffer) -> Json:
         "dtype": buffer.dtype.name,
         "count": buffer.count,
         "shape": list(buffer.shape),
+        "sizes": [None if size is None else show_extent(size) for size in buffer.sizes],
         "size_bytes": buffer.size_bytes,
         "access": None if buffer.access is None else str(buffer.access),
         "binding": buffer.binding,

@@ -20,6 +20,7 @@ from ..ir.grids import (
     lengths_by_dimension,
     lengths_of,
     show_extent,
+    show_values,
 )
 from ..ir.literals import LiteralError, encode, read_literal
 from ..ir.pipeline import HostRead, Pipeline
@@ -304,16 +305,17 @@ def _size(signature: Signature, buffer: Buffer, size: Extent, known: Mapping[str
     """
     if any(known.get(name) is None for name in lengths_of(size)):
         return None
+    most, shown = (MAX_COUNT, "2^48") if buffer.dimensions == 1 else (MAX_EXTENT, "2^31-1")
     try:
         count = evaluate(size, known)
     except GridError as error:
         problem = f"has no value: {error}"
     else:
-        if 0 <= count <= MAX_COUNT:
+        if 0 <= count <= most:
             return count
-        problem = f"is {count}"
+        problem = f"is {count}; a size is 0 to {shown}"
     message = f"{signature.title}: the size of @{buffer.name}, {show_extent(size)}, {problem}"
-    raise BadLaunch([Diagnostic("error", message, buffer.loc)])
+    raise BadLaunch([Diagnostic("error", message + show_values([size], known), buffer.loc)])
 
 
 def _in_order(signature: Signature, inputs: Sequence[Any]) -> dict[str, Any]:
@@ -401,11 +403,20 @@ def _check_length(signature: Signature, buffer: Buffer, array: Any, length: Any,
 
 
 def _elements(array: Any, buffer: Buffer) -> int | None:
-    """The number of elements of an array; None for lists, which have no shape."""
+    """The number of elements of an array; None for what has no shape."""
     if isinstance(array, (bytes, bytearray)):
         return len(array) // (buffer.dtype.element_bytes or 1)
-    shape = getattr(array, "shape", None)
+    shape = _shape_of_list(array) if isinstance(array, (list, tuple)) else getattr(array, "shape", None)
     return None if shape is None else prod(shape) // buffer.dtype.lanes
+
+
+def _shape_of_list(array: Sequence[Any]) -> tuple[int, ...] | None:
+    import numpy as np
+
+    try:
+        return np.shape(array)
+    except ValueError:  # its rows differ in length
+        return None
 
 
 def default_grid(program: Program, arguments: Sequence[Any], syntax: CallSyntax = PYTHON) -> Dim3:

@@ -129,8 +129,9 @@ class PipelineExecutable(Executable):
 
     @cached_property
     def _extent_names(self) -> list[str]:
-        """The params that grids and sizes use."""
-        return sorted({name for extent in self.pipeline.extents for name in params_of(extent)})
+        """The params that grids and sizes use, those of the text as it was before passes too: values are refused by them."""
+        sizes = [size for buffer in self.signature.buffers for size in buffer.sizes if size is not None]
+        return sorted({name for extent in (*sizes, *self.pipeline.extents) for name in params_of(extent)})
 
     def _plan(
         self,

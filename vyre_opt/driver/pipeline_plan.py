@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ..ir.diagnostics import Diagnostic, spelling_at
-from ..ir.grids import MAX_LENGTH, GridError, dimensions_of, length_key, params_of
+from ..ir.grids import MAX_LENGTH, GridError, length_key, show_values
 from ..ir.ops import NAMED_KERNELS, OPS
 from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from ..ir.program import MAX_GRID, Block, Buffer, Module, Op, Program
@@ -212,16 +212,7 @@ def _grid_errors(stage: Launch, program: Program, counts: Mapping[str, int | Non
 
 
 def _grid_error(stage: Launch, counts: Mapping[str, int | None], message: str, help: str) -> Diagnostic:
-    used = dict.fromkeys(pair for extent in stage.grid for pair in dimensions_of(extent))
-    params = dict.fromkeys(name for extent in stage.grid for name in params_of(extent))
-    lengths = ", ".join(
-        [
-            f"len(@{name}{'' if number is None else f', {number}'}) is {counts[length_key(name, number)]}"
-            for name, number in used
-        ]
-        + [f"@{name} is {counts[f'@{name}']}" for name in params]
-    )
-    return Diagnostic("error", message + (f" ({lengths})" if lengths else ""), stage.loc, help=help)
+    return Diagnostic("error", message + show_values(stage.grid, counts), stage.loc, help=help)
 
 
 def _count_errors(stage: Launch, program: Program, pipeline: Pipeline) -> Iterator[Diagnostic]:

@@ -33,6 +33,7 @@ __all__ = [
     "params_of",
     "renamed_lengths",
     "show_extent",
+    "show_values",
 ]
 
 MAX_DEPTH = 50
@@ -239,3 +240,16 @@ def show_extent(extent: Extent) -> str:
         return f"@{extent.args[0]}"
     args = (f"@{arg}" if isinstance(arg, str) else show_extent(arg) for arg in extent.args)
     return f"{extent.name}({', '.join(args)})"
+
+
+def show_values(extents: Iterable[Extent], lengths: Mapping[str, int | None]) -> str:
+    """The values of the lengths and params that expressions use, ` (len(@x) is 5, @n is 3)`; empty if they use none."""
+    used = list(extents)
+    pairs = dict.fromkeys(pair for extent in used for pair in dimensions_of(extent))
+    names = dict.fromkeys(name for extent in used for name in params_of(extent))
+    values = [
+        f"len(@{name}{'' if number is None else f', {number}'}) is {lengths[length_key(name, number)]}"
+        for name, number in pairs
+    ]
+    values += [f"@{name} is {lengths[f'@{name}']}" for name in names]
+    return f" ({', '.join(values)})" if values else ""

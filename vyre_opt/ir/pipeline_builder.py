@@ -56,17 +56,18 @@ class PipelineBuilder:
         self,
         name: str,
         dtype: DataType | str,
-        size: Extent | None,
+        size: Extent | Param | None,
         access: str | None = None,
         *,
         live_in: bool = False,
         live_out: bool = False,
     ) -> Buffer:
-        """Declare a buffer; `size` is a number of elements, an expression, or None for an open size."""
+        """Declare a buffer; `size` is a number of elements, a param, an expression, or None for an open size."""
         if name in self.pipeline.buffers:
             raise ValueError(f"pipeline @{self.pipeline.name} has a buffer @{name} already")
         mode = None if access is None else AccessMode(access)
-        count, expression = (None, size) if isinstance(size, GridCall) else (size, None)
+        extent = None if size is None else _extent(size)
+        count, expression = (None, extent) if isinstance(extent, GridCall) else (extent, None)
         loc = caller_location()
         declared = Buffer(name, as_type(dtype), count, mode, None, live_in, live_out, loc, expression)
         self.pipeline.buffers[name] = declared

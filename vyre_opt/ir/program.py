@@ -178,7 +178,7 @@ class Buffer:
     """A buffer of a program or a pipeline.
 
     `shape`: in elements, row-major.  `sizes`: in a pipeline, for each dimension of open extent its extent as an
-    expression of the lengths of buffers before it, or None; empty where there are none.  `access` is None only in a
+    expression of params and the lengths of buffers before it, or None; empty where there are none.  `access` is None only in a
     pipeline, where it may be left out.  A `read_write` buffer with neither live flag
     is transient: undefined on entry, unobservable after.
     """

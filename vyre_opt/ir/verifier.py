@@ -375,10 +375,13 @@ class _ModuleChecker:
             param = pipeline.params.get(name)
             at = loc.find(f"@{name}") if loc else None
             if param is None:
-                help: str | None = suggest(name, pipeline.params, "@")
+                declaration = f"param @{name} : u32"
+                help = suggest(name, pipeline.params, "@") or f"declare {declaration}"
                 if name in pipeline.buffers:
                     help = Replacement.of(f"write len(@{name})", f"@{name}", f"len(@{name})")
-                self.error(f"pipeline @{pipeline.name} has no param @{name}", at, help)
+                error = self.error(f"pipeline @{pipeline.name} has no param @{name}", at, help)
+                if not error.fixes:
+                    error.add_fix(with_declaration(pipeline.loc, declaration))
             elif not param.dtype.is_int and not self.holes.is_invalid(param):
                 error = self.error(f"@{name} is {param.dtype}, and a size is a whole number", at)
                 error.note(f"@{name} is declared here", param.loc)

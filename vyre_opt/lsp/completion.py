@@ -253,6 +253,7 @@ def _wanted_symbols(place: _Place) -> tuple[tuple[str, ...], tuple[str, str]]:
         return ("param",), ("program", program[1] if program else "")
     if re.search(r"\bparams\s*\([^)]*=\s*$", before):
         return ("param",), own
-    if re.search(r"\bgrid\s*\((?:[^()]|\([^()]*\))*$", before) and not re.search(r"\blen\s*\(\s*$", before):
+    is_extent = re.search(r"\b(?:grid\s*\(|buffer\b[^\[\]]*\[)(?:[^()\]]|\([^()]*\))*$", before)
+    if is_extent and not re.search(r"\blen\s*\(\s*$", before):
         return ("param",), own
     return ("buffer",), own

@@ -100,12 +100,12 @@ class _PipelineReader(_BodyReader):
     def __init__(self, owner: tuple[str, str]) -> None:
         super().__init__(owner)
         self.program = ""
-        self.calls: list[str] = []  # the word before each open parenthesis
+        self.calls: list[str] = []  # the word before each open parenthesis; "[" for a bracket
 
     def read(self, text: str, kind: str) -> None:
-        if text == "(":
-            self.calls.append(self.last)
-        elif text == ")" and self.calls:
+        if text in ("(", "["):
+            self.calls.append(self.last if text == "(" else text)
+        elif text in (")", "]") and self.calls:
             self.calls.pop()
         super().read(text, kind)
 
@@ -127,4 +127,4 @@ class _PipelineReader(_BodyReader):
     @property
     def _is_extent(self) -> bool:
         """Whether a number is what is written here: a part of a grid, or of the size of a buffer."""
-        return "grid" in self.calls or self.calls[-1] in FUNCTIONS
+        return "grid" in self.calls or self.calls[-1] in (*FUNCTIONS, "[")

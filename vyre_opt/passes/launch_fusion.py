@@ -279,9 +279,9 @@ class _Fuser:
 
         if pipeline not in self.lengths:
             self.lengths[pipeline] = length_numbers(pipeline)
-        # that of a buffer which goes, or of which a tile is left, stands for no other
-        dropped = {*group.internal, *(tile.buffer for tile in group.tiles)}
-        staying = {name: shown for name, shown in names.items() if name not in dropped}
+        # that of a buffer which goes, or may in a later pass, or of which a tile is left, stands for no other
+        passing = {*group.internal, *group.private, *(tile.buffer for tile in group.tiles)}
+        staying = {name: shown for name, shown in names.items() if name not in passing}
         return JoinPlan(
             tuple(replace(member, buffers=named(member.buffers)) for member in group.members),
             tuple(sorted(renamed_lengths(lengths, names).items())),

@@ -16,6 +16,7 @@ from ..ir.diagnostics import Location
 from ..ir.grids import Grid, GridError, evaluate, show_extent
 from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from ..ir.program import AccessMode, Buffer, Module, Program
+from ..ir.shapes import declared_shape
 from .traffic import Traffic
 
 __all__ = ["BufferPicture", "PipelinePicture", "RepeatPicture", "StagePicture", "pictures"]
@@ -117,7 +118,7 @@ def _buffer(buffer: Buffer, count: int | None) -> BufferPicture:
     size = buffer.dtype.size_bytes
     return BufferPicture(
         buffer.name,
-        f"{buffer.dtype}[{'?' if count is None else count}]",
+        f"{buffer.dtype}[{declared_shape(buffer) if count is None else count}]",
         None if count is None or size is None else count * size,
         buffer.live_in or buffer.access is AccessMode.READ,
         buffer.live_out or buffer.access is AccessMode.WRITE,

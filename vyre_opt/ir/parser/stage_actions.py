@@ -67,6 +67,8 @@ class StageActions(GenericActions):
     def extent_param(self, place: int, end: int, symbol: Symbol) -> Extent:
         return GridCall("param", (symbol[0],))
 
+    count_param = extent_param
+
     def extent_call(
         self, place: int, end: int, name: str, first: Extent, rest: list[Extent] | None = None
     ) -> Extent:
