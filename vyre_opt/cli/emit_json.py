@@ -15,7 +15,7 @@ from ..ir.diagnostics import Location
 from ..ir.grids import show_extent
 from ..ir.literals import show
 from ..ir.pipeline import Fill, HostRead, Launch, Pipeline, Repeat, Stage
-from ..ir.program import Block, Buffer, Func, Module, Op, Program, Spec, Value
+from ..ir.program import Block, Buffer, Func, Module, Op, Param, Program, Spec, Value
 from ..lowering.common.certificates import certificates
 
 if TYPE_CHECKING:
@@ -94,7 +94,8 @@ def _program(program: Program) -> Json:
         "prefer_shared": program.prefer_shared,
         "cluster": program.cluster,
         "buffers": [_buffer(b) for b in program.buffers.values()],
-        "specs": [_spec(s) for s in program.specs.values()],
+        "specs": [_scalar(s) for s in program.specs.values()],
+        "params": [_scalar(p) for p in program.params.values()],
         "ops": _Ops().block(program.body)["ops"],
         "location": _location(program.loc),
     }
@@ -115,7 +116,9 @@ def _func(func: Func) -> Json:
 def _pipeline(pipeline: Pipeline) -> Json:
     return {
         "name": pipeline.name,
+        "specs": [_scalar(s) for s in pipeline.specs.values()],
         "buffers": [_buffer(b) for b in pipeline.buffers.values()],
+        "params": [_scalar(p) for p in pipeline.params.values()],
         "stages": [_stage(s) for s in pipeline.stages],
         "location": _location(pipeline.loc),
     }
@@ -152,9 +155,9 @@ def _buffer(buffer: Buffer) -> Json:
     }
 
 
-def _spec(spec: Spec) -> Json:
-    default = None if spec.default is None else show(spec.default, spec.dtype)
-    return {"name": spec.name, "dtype": spec.dtype.name, "default": default, "location": _location(spec.loc)}
+def _scalar(item: Spec | Param) -> Json:
+    default = None if item.default is None else show(item.default, item.dtype)
+    return {"name": item.name, "dtype": item.dtype.name, "default": default, "location": _location(item.loc)}
 
 
 class _Ops:

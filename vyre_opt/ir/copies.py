@@ -64,8 +64,11 @@ def _program(program: Program) -> Program:
 
 def _pipeline(pipeline: Pipeline) -> Pipeline:
     buffers = {name: replace(buffer) for name, buffer in pipeline.buffers.items()}
+    specs = {name: replace(spec) for name, spec in pipeline.specs.items()}
     params = {name: replace(param) for name, param in pipeline.params.items()}
-    return replace(pipeline, buffers=buffers, params=params, stages=[_stage(s) for s in pipeline.stages])
+    return replace(
+        pipeline, specs=specs, buffers=buffers, params=params, stages=[_stage(s) for s in pipeline.stages]
+    )
 
 
 def _stage(stage: Stage) -> Stage:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from .grids import Extent, Grid, evaluate, fold, lengths_by_dimension
 from .literals import Literal
 from .text_form import TextForm
+from .types import DTYPE
 
 if TYPE_CHECKING:
     from .diagnostics import Location
-    from .program import Buffer, Dim3, Param
+    from .program import Buffer, Dim3, Param, Spec
 
 __all__ = [
     "MAX_REPEATS",
@@ -118,13 +119,22 @@ Stage = Launch | KernelStage | Fill | HostRead | Repeat
 
 @dataclass(slots=True, eq=False)
 class Pipeline(TextForm):
-    """Stages in order, and the device buffers between them."""
+    """Stages in order, and the device buffers between them.
+
+    `specs`: type parameters alone, for the buffers and params that are passed to programs for theirs of the same name.
+    """
 
     name: str
+    specs: dict[str, Spec] = field(default_factory=dict, kw_only=True)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     params: dict[str, Param] = field(default_factory=dict)
     stages: list[Stage] = field(default_factory=list)
     loc: Location | None = None
+
+    @property
+    def type_parameters(self) -> list[Spec]:
+        """As of a program."""
+        return [spec for spec in self.specs.values() if spec.dtype is DTYPE]
 
     @property
     def extents(self) -> Iterator[Extent]:

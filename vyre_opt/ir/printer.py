@@ -187,6 +187,9 @@ class Printer:
 
     def pipeline(self, pipeline: Pipeline) -> None:
         self.lines.append(f"pipeline @{pipeline.name} {{\n")
+        for spec in self.declared(pipeline.specs):
+            self.lines.append(self.located(_spec(spec), spec.loc))
+            self.version = max(self.version, 2)
         # their sizes speak of those before them
         has_sizes = any(b.sizes for b in pipeline.buffers.values())
         ordered = list(pipeline.buffers.values()) if has_sizes else self.declared(pipeline.buffers)
@@ -194,7 +197,7 @@ class Printer:
         if has_sizes or any(name for extent in pipeline.extents for name in params_of(extent)):
             self.version = max(self.version, 2)
         self.params(pipeline.params)
-        if (pipeline.buffers or pipeline.params) and pipeline.stages:
+        if (pipeline.specs or pipeline.buffers or pipeline.params) and pipeline.stages:
             self.lines.append("\n")
         self.stages(pipeline.stages, "  ")
         self.lines.append(self.located("}\n", pipeline.loc))

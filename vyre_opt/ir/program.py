@@ -394,6 +394,11 @@ class Module(TextForm):
         self.of_kind(item).setdefault(item.name, item)
         self.order.append(item)
 
+    @property
+    def parametric(self) -> list[Program | Pipeline]:
+        """The items that may have type parameters, of one name in all that `specs` binds together."""
+        return [*self.programs.values(), *self.pipelines.values()]
+
     def of_kind(self, item: Program | Func | Pipeline) -> dict[str, Any]:
         """The items of the kind of `item` by name, of each name the first."""
         tables: dict[type, dict[str, Any]] = {

@@ -113,7 +113,8 @@ class _Checker:
             self.func(item)
         else:
             self.buffers(item.buffers)
-            self.params(item.params)
+            self.scalars("spec", item.specs, Spec)
+            self.scalars("param", item.params, Param)
             self.stages(item.stages)
 
     def program(self, program: Program) -> None:
@@ -126,37 +127,18 @@ class _Checker:
         if program.cluster is not None:
             self.expect(type(program.cluster) is int, "cluster", "an integer, or None", program.cluster)
         self.buffers(program.buffers)
-        for key, spec in self.declared("specs", program.specs, Spec):
-            self.expect(
-                spec.name == key and self.name(key), f"the name of spec {_symbol(key)}", "its key", spec.name
-            )
-            if self.expect(
-                isinstance(spec.dtype, DataType), f"the type of spec {_symbol(key)}", "a DataType", spec.dtype
-            ):
-                is_default = spec.default is None or _is_default(spec.default, spec.dtype)
-                self.expect(
-                    is_default,
-                    f"the default of spec {_symbol(key)}",
-                    f"{with_article(spec.dtype)} or None",
-                    spec.default,
-                )
-        self.params(program.params)
+        self.scalars("spec", program.specs, Spec)
+        self.scalars("param", program.params, Param)
         self.body(program.body)
 
-    def params(self, params: Mapping[str, Param]) -> None:
-        for key, param in self.declared("params", params, Param):
-            what = f"param {_symbol(key)}"
-            self.expect(param.name == key and self.name(key), f"the name of {what}", "its key", param.name)
-            if self.expect(
-                isinstance(param.dtype, DataType), f"the type of {what}", "a DataType", param.dtype
-            ):
-                is_default = param.default is None or _is_default(param.default, param.dtype)
-                self.expect(
-                    is_default,
-                    f"the default of {what}",
-                    f"{with_article(param.dtype)} or None",
-                    param.default,
-                )
+    def scalars(self, kind: str, scalars: Mapping[str, Spec | Param], wanted: type[Spec | Param]) -> None:
+        for key, item in self.declared(f"{kind}s", scalars, wanted):
+            what, dtype = f"{kind} {_symbol(key)}", item.dtype
+            self.expect(item.name == key and self.name(key), f"the name of {what}", "its key", item.name)
+            if self.expect(isinstance(dtype, DataType), f"the type of {what}", "a DataType", dtype):
+                is_default = item.default is None or _is_default(item.default, dtype)
+                wanted_text = f"{with_article(dtype)} or None"
+                self.expect(is_default, f"the default of {what}", wanted_text, item.default)
 
     def func(self, func: Func) -> None:
         is_types = isinstance(func.results, tuple) and all(isinstance(t, DataType) for t in func.results)

@@ -26,6 +26,7 @@ __all__ = [
     "matrix_steps",
     "vector_lanes",
     "with_article",
+    "with_bound",
 ]
 
 MIN_VECTOR_LANES, MAX_VECTOR_LANES = 2, 64
@@ -268,6 +269,11 @@ class DataType:
 
     def __deepcopy__(self, memo: object) -> DataType:
         return self
+
+
+def with_bound(dtype: DataType) -> str:
+    """A type for messages that compare two: a type parameter with what it stands for, `@T (f32)`."""
+    return f"{dtype} ({dtype.bound})" if dtype.is_open else str(dtype)
 
 
 def with_article(dtype: object) -> str:

@@ -68,7 +68,7 @@ from .program import (
 )
 from .program_warnings import warn_of_bodies
 from .shapes import shapes_differ
-from .types import DTYPE, MIN_VECTOR_LANES, DataType, TypeNameError, vector_lanes, with_article
+from .types import DTYPE, MIN_VECTOR_LANES, DataType, TypeNameError, vector_lanes, with_article, with_bound
 from .uniformity import check_sync
 
 __all__ = ["check", "verify"]
@@ -146,6 +146,7 @@ class _ModuleChecker:
             elif spec.dtype.kind not in ("bool", "uint", "int", "float"):
                 self.error(f"spec @{spec.name} is {with_article(spec.dtype)}; it must be a scalar", spec.loc)
         self.params(program.params)
+        self.type_names(program)
         self.bindings(program)
         body = BodyChecker(self.module, program, self.diagnostics, self.holes)
         body.run(program.body)
@@ -166,6 +167,22 @@ class _ModuleChecker:
             DataType.parameter(spec.name, spec.default)
         except (TypeNameError, AttributeError) as error:
             self.error(f"spec @{spec.name}: {error}", spec.loc)
+
+    def type_names(self, item: Program | Pipeline) -> None:
+        """Check that the type parameters of what an item declares are its own; of a text the parser has."""
+        if self.holes is not NO_HOLES:
+            return
+        own = {(f"@{spec.name}", spec.default) for spec in item.type_parameters}
+        parts: list[Buffer | Spec | Param] = [
+            *item.buffers.values(),
+            *item.specs.values(),
+            *item.params.values(),
+        ]
+        for part in parts:
+            element = part.dtype.element
+            if element.is_open and (element.name, element.bound) not in own:
+                message = f"@{part.name} is {with_bound(part.dtype)}, a type parameter that @{item.name} does not declare"
+                self.error(message, part.loc, f"declare spec {element} : dtype = {element.bound}")
 
     def limits(self, program: Program) -> None:
         for axis, size, limit in zip("xyz", program.workgroup, MAX_WORKGROUP, strict=True):
@@ -339,7 +356,19 @@ class _ModuleChecker:
                     f"{name} is read-only, so it cannot be live_out", buffer.loc, "make it read_write"
                 )
                 error.add_fix(with_access(buffer, "read_write"))
+        for spec in pipeline.specs.values():
+            if self.holes.is_invalid(spec):
+                continue
+            if spec.dtype is DTYPE:
+                self.type_parameter(spec)
+            else:
+                message = (
+                    f"spec @{spec.name} is {with_article(spec.dtype)}; a pipeline has type parameters alone"
+                )
+                help = f"declare param @{spec.name} : {spec.dtype}, or leave the constant to the programs"
+                self.error(message, spec.loc, help)
         self.params(pipeline.params)
+        self.type_names(pipeline)
         self.sizes(pipeline)
         for stage in pipeline.walk():
             if isinstance(stage, Repeat):
@@ -457,7 +486,8 @@ class _ModuleChecker:
             error.add_fix(with_arguments(stage, [b.name for b in bound]) if known else None)
             return
         for name, formal in zip(names, bound, strict=True) if known else ():
-            self.argument(pipeline.buffers[name], formal, stage.loc.find(f"@{name}") if stage.loc else None)
+            where = stage.loc.find(f"@{name}") if stage.loc else None
+            self.argument(pipeline.buffers[name], formal, program, where)
         formals = [(f"@{b.name}", b.access) for b in bound]
         check_aliasing(f"@{program.name}", stage, formals, self.diagnostics)
 
@@ -503,8 +533,10 @@ class _ModuleChecker:
                     error = self.error(message, at(value), help)
                     if not error.fixes:
                         error.add_fix(with_declaration(pipeline.loc, f"param @{value} : {formal.dtype}"))
-                elif actual.dtype is not formal.dtype.bound and not self.holes.is_invalid(actual):
-                    error = self.error(f"@{value} is {actual.dtype}, @{name} is {formal.dtype}", at(value))
+                elif not _is_taken(actual.dtype, formal.dtype) and not self.holes.is_invalid(actual):
+                    has, wanted = with_bound(actual.dtype), with_bound(formal.dtype)
+                    advice = _type_advice(actual.dtype, formal.dtype, program)
+                    error = self.error(f"@{value} is {has}, @{name} is {wanted}", at(value), advice)
                     error.note(f"@{name} is declared here", formal.loc)
             else:
                 try:
@@ -542,15 +574,37 @@ class _ModuleChecker:
             error = self.error(f"program @{program.name} fixes its grid to ({shown})", stage.loc)
             error.note("fixed here", program.loc)
 
-    def argument(self, actual: Buffer, formal: Buffer, loc: Location | None) -> None:
-        problem = None
+    def argument(self, actual: Buffer, formal: Buffer, program: Program, loc: Location | None) -> None:
+        problem = help = None
         if self.holes.is_invalid(actual):
             return
-        if actual.dtype is not formal.dtype.bound:
-            problem = f"holds {actual.dtype}, @{formal.name} is {formal.dtype}"
+        if not _is_taken(actual.dtype, formal.dtype):
+            problem = f"holds {with_bound(actual.dtype)}, @{formal.name} is {with_bound(formal.dtype)}"
+            help = _type_advice(actual.dtype, formal.dtype, program)
         elif differing := shapes_differ(actual, formal):
             problem = differing
         elif actual.access is AccessMode.READ and formal.access is not AccessMode.READ:
             problem = f"is read-only, @{formal.name} is {formal.access}"
         if problem:
-            self.error(f"@{actual.name} {problem}", loc).note(f"@{formal.name} is declared here", formal.loc)
+            error = self.error(f"@{actual.name} {problem}", loc, help)
+            error.note(f"@{formal.name} is declared here", formal.loc)
+
+
+def _is_taken(actual: DataType, formal: DataType) -> bool:
+    """Whether a program takes what is of one type in a pipeline for what is of another: a type parameter for the one of the
+    same name, and so whatever both are bound to; or the type that its own parameter is bound to."""
+    return actual is formal or actual is formal.bound
+
+
+def _type_advice(actual: DataType, formal: DataType, program: Program) -> str | None:
+    """How the types of an argument would agree, where one is of a type parameter."""
+    if not (actual.is_open or formal.is_open):
+        return None
+    mine, other = actual.element, formal.element
+    if not other.is_open:
+        return f"declare spec {mine} : dtype = {mine.bound} in program @{program.name} too, and {mine} there"
+    if not mine.is_open:
+        return f"declare spec {other} : dtype = {other.bound} in the pipeline too, and {other} there"
+    if mine.name != other.name:
+        return f"call it {other} in both: types are bound by the name of their parameter"
+    return f"write the same type behind spec {other} : dtype in both: one type is bound to all of that name"

@@ -29,7 +29,7 @@ _STATEMENT = re.compile(r"\s*(?:%[\w.$]+(?:\s*,\s*%[\w.$]+)*\s*=\s*)?(?P<op>[A-Z
 _ITEM_KEYWORDS = ("program", "func", "pipeline")
 _BUFFER_FLAGS = (*AccessMode, "live_in", "live_out", "binding")
 _HEAD_FLAGS = ("workgroup", "cluster", "grid", "prefer")
-_STAGES = ("buffer", "param", "launch", "fill", "host_read", "repeat")
+_STAGES = ("buffer", "spec", "param", "launch", "fill", "host_read", "repeat")
 _INDEX = "an integer"
 
 

@@ -1,6 +1,6 @@
 """What the fusing passes decide about a text, each buffer and each launch, with their reasons.
 
-The passes run on a module of their own.  `decode_scan_fuse` sees the programs as they are written, and `launch_fusion` the
+The passes run on a module of their own, in which type parameters are the types that they are by default.  `decode_scan_fuse` sees the programs as they are written, and `launch_fusion` the
 pipelines; then `decode_scan_fuse` sees what became of them.
 """
 
@@ -13,6 +13,7 @@ from functools import lru_cache
 from ..ir.diagnostics import Source
 from ..ir.parser import parse_source
 from ..passes.manager import PassManager, Remark
+from ..specialization.binding import fix_types
 from .text_parts import Span
 
 __all__ = ["buffer_decisions", "launch_decisions"]
@@ -27,6 +28,7 @@ def _remarks(text: str) -> tuple[tuple[Remark, ...], ...]:
     runs = []
     for passes in _PIPELINES:
         module = parse_source(Source(text))
+        fix_types(module, {})
         runs.append(tuple(PassManager(passes, verify_each=False).run(module).remarks))
     return tuple(runs)
 

@@ -85,8 +85,21 @@ def rename(text: str, name: Name, new: str) -> list[tuple[Span, str]]:
             if not other.definitions or not is_apart:
                 raise RenameError(f"{renamed} is the name of another value here")
     elif name.symbol is not None:
-        _check_symbol(text, name.symbol, word)
+        symbols = _bound_together(text, name.symbol)
+        for symbol in symbols:
+            _check_symbol(text, symbol, word)
+        return sorted((occurrence.span, renamed) for symbol in symbols for occurrence in _same(text, symbol))
     return [(span, renamed) for span in places(name)]
+
+
+def _bound_together(text: str, symbol: Symbol) -> list[Symbol]:
+    """The type parameters of all items that have the name of one, since a launch passes what is of one for what is of the
+    other; of anything else itself alone."""
+    declaration = re.compile(rf"\bspec\s+@{re.escape(symbol.name)}\s*:\s*dtype\b", re.ASCII)
+    owners = [head_of(item) for _, item in _items(text) if declaration.search(item)]
+    if symbol.kind != "spec" or symbol.owner not in owners:
+        return [symbol]
+    return [Symbol("spec", owner, symbol.name) for owner in owners]
 
 
 def _check_symbol(text: str, symbol: Symbol, word: str) -> None:

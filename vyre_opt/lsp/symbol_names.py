@@ -114,7 +114,7 @@ class _PipelineReader(_BodyReader):
         if last == "launch":
             self.program = name
             return Symbol("program", MODULE, name), False
-        if last in ("pipeline", "buffer"):
+        if last in ("pipeline", "buffer", "spec", ":", "x", "<"):
             return super().symbol(name)
         if last == "param":
             return Symbol("param", self.owner, name), True

@@ -188,12 +188,12 @@ def _check_types(running: Pass, module: Module) -> None:
     errors = [
         Diagnostic(
             "error",
-            f"program @{program.name} is open in its type @{spec.name}, and pass {running.name} needs it fixed",
+            f"{type(item).__name__.lower()} @{item.name} is open in its type @{spec.name}, and pass {running.name} needs it fixed",
             spec.loc,
             help=f"run specialize before: --pass=specialize --pass={running.name}",
         )
-        for program in module.programs.values()
-        for spec in program.type_parameters
+        for item in module.parametric
+        for spec in item.type_parameters
     ]
     if errors:
         raise DiagnosticError(errors)

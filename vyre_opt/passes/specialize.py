@@ -10,11 +10,14 @@ wherever it stands, so the program has plain types alone afterwards, which every
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, suggest
 from ..ir.folding import fold_body
 from ..ir.literals import show
+from ..ir.pipeline import Pipeline
 from ..ir.program import Module, Program, Spec
 from ..ir.rewrite import become, every_op
 from ..ir.types import DTYPE
@@ -40,28 +43,29 @@ class Specialize(Pass):
     Options = SpecializeOptions
 
     def run(self, module: Module, ctx: PassContext) -> bool:
-        names = self.selected_names(list(module.programs.values()))
+        names = self.selected_names(module.parametric)
         changed = False
-        for program in ctx.programs(module):
-            specs = [s for s in program.specs.values() if names is None or s.name in names]
+        items: Iterator[Program | Pipeline] = chain(ctx.programs(module), module.pipelines.values())
+        for item in items:
+            specs = [s for s in item.specs.values() if names is None or s.name in names]
             _check_bound(specs)
             if specs:
-                folded = _specialize(program, specs)
+                folded = _specialize(item, specs)
                 values = {spec.name: show(spec.default, spec.dtype) for spec in specs}
                 listed = ", ".join(f"@{name} = {value}" for name, value in values.items())
-                ctx.remark("applied", f"@{program.name} with {listed}", program.loc, values=values)
+                ctx.remark("applied", f"@{item.name} with {listed}", item.loc, values=values)
                 ctx.count("constants bound", len(specs))
                 ctx.count("ops folded", folded)
                 changed = True
         return changed
 
-    def selected_names(self, programs: list[Program]) -> set[str] | None:
-        """The names of `only`; None for all.  Raises DiagnosticError for one that no program has."""
+    def selected_names(self, items: list[Program | Pipeline]) -> set[str] | None:
+        """The names of `only`; None for all.  Raises DiagnosticError for one that nothing has."""
         if not self.options.only:
             return None
         names = [name.removeprefix("@") for name in self.options.only.split("+")]
-        known = sorted({name for program in programs for name in program.specs})
-        loc = programs[0].loc if programs else None
+        known = sorted({name for item in items for name in item.specs})
+        loc = items[0].loc if items else None
         errors = [
             Diagnostic("error", f"no program has a spec @{name}", loc, help=suggest(name, known, "@"))
             for name in names
@@ -88,12 +92,14 @@ def _check_bound(specs: list[Spec]) -> None:
         raise DiagnosticError(errors)
 
 
-def _specialize(program: Program, specs: list[Spec]) -> int:
+def _specialize(item: Program | Pipeline, specs: list[Spec]) -> int:
     """Bind the constants; how many ops were folded, which waits until all types are known."""
-    instantiate(program, {spec.name: spec.default for spec in specs if spec.dtype is DTYPE})
+    instantiate(item, {spec.name: spec.default for spec in specs if spec.dtype is DTYPE})
+    if isinstance(item, Pipeline):
+        return 0
     values = {spec.name: spec.default for spec in specs}
-    for op in every_op(program.body):
+    for op in every_op(item.body):
         if op.definition.format == "spec" and op.attrs["spec"] in values:
             become(op, "const", (), {"value": values[op.attrs["spec"]]})
-    program.specs = {name: spec for name, spec in program.specs.items() if name not in values}
-    return 0 if program.type_parameters else fold_body(program)
+    item.specs = {name: spec for name, spec in item.specs.items() if name not in values}
+    return 0 if item.type_parameters else fold_body(item)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from ..ir.grids import params_of
 from ..ir.ops import OPS
 from ..ir.pipeline import Launch
 from ..ir.program import Module, Program
@@ -33,7 +36,7 @@ def drop_items(module: Module, selection: Selection) -> None:
 
 
 def drop_unused(module: Module, selection: Selection) -> None:
-    """Functions without calls, and buffers, specs and params that no op names."""
+    """Functions without calls, and buffers, specs and params that no op, stage or type names."""
     called = called_functions(module)
     for func in [*module.funcs.values()]:
         if func.name not in called and selection.drops():
@@ -52,10 +55,19 @@ def drop_unused(module: Module, selection: Selection) -> None:
                     if kind == "param":
                         _remove_launch_param(module, program, name)
     for pipeline in module.pipelines.values():
+        types = {item.dtype.element.name for item in pipeline.buffers.values()}
+        types |= {param.dtype.name for param in pipeline.params.values()}
+        passed = {v for s in pipeline.walk() if isinstance(s, Launch) for v in s.params.values()}
+        sizes = {name for extent in pipeline.extents for name in params_of(extent)}
         named = {name for stage in pipeline.walk() for name in buffers_of_stage(stage)}
-        for name in [name for name in pipeline.buffers if name not in named]:
+        unused: list[tuple[dict[str, Any], str]] = [
+            *((pipeline.specs, name) for name in pipeline.specs if f"@{name}" not in types),
+            *((pipeline.params, name) for name in pipeline.params if name not in passed | sizes),
+            *((pipeline.buffers, name) for name in pipeline.buffers if name not in named),
+        ]
+        for table, name in unused:
             if selection.drops():
-                del pipeline.buffers[name]
+                del table[name]
 
 
 def drop_buffers(module: Module, selection: Selection) -> None:

@@ -1,4 +1,4 @@
-"""Binding values to the specialization constants of programs, from a command line or a SpecMap."""
+"""Binding values to the specialization constants of programs, and types to all type parameters, from a command line or a SpecMap."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from ..ir import arith
 from ..ir.diagnostics import Diagnostic, DiagnosticError, suggest
 from ..ir.literals import LiteralError, encode, read_literal
+from ..ir.pipeline import Pipeline
 from ..ir.program import Module, Program, Spec
 from ..ir.types import DTYPE, DataType, TypeNameError, with_article
 from ..ir.verifier import verify
@@ -21,7 +22,7 @@ Bindings = Mapping[str, Any] | Iterable[tuple[str, Any]]
 
 
 def bind(module: Module, bindings: Bindings) -> None:
-    """Make each value the default of the constants of its name, in every program that has one.
+    """Make each value the default of the constants of its name, in every program and pipeline that has one.
 
     A value is text as in the language ("0x1f", "f16") or a SpecValue.  Type parameters are bound
     first, because the types of other constants may depend on them; the module is then verified.
@@ -31,14 +32,14 @@ def bind(module: Module, bindings: Bindings) -> None:
     """
     pairs = bindings.items() if isinstance(bindings, Mapping) else bindings
     values = [(name.removeprefix("@"), value) for name, value in pairs]
-    programs = list(module.programs.values())
-    errors = [_unknown(name, programs) for name, _ in values if not any(name in p.specs for p in programs)]
-    errors += _bind_types(programs, dict(values))
+    items = module.parametric
+    errors = [_unknown(name, items) for name, _ in values if not any(name in item.specs for item in items)]
+    errors += _bind_types(items, dict(values))
     if errors:
         raise DiagnosticError(errors)
     _verify_again(module, dict(values))
     for name, value in values:
-        for spec in (p.specs[name] for p in programs if name in p.specs):
+        for spec in (item.specs[name] for item in items if name in item.specs):
             if spec.dtype is DTYPE:
                 continue
             try:
@@ -55,30 +56,30 @@ def fix_types(module: Module, bindings: Mapping[str, Any]) -> dict[str, Any]:
     Returns the remaining bindings, without `@`.  Raises DiagnosticError as `bind` does.
     """
     values = {name.removeprefix("@"): value for name, value in bindings.items()}
-    programs = list(module.programs.values())
-    parameters = {spec.name for program in programs for spec in program.type_parameters}
+    items = module.parametric
+    parameters = {spec.name for item in items for spec in item.type_parameters}
     if not parameters:
         return values
-    errors = _bind_types(programs, values)
+    errors = _bind_types(items, values)
     if errors:
         raise DiagnosticError(errors)
     _verify_again(module, values)
-    for program in programs:
-        instantiate(program, {spec.name: spec.default for spec in program.type_parameters})
+    for item in items:
+        instantiate(item, {spec.name: spec.default for spec in item.type_parameters})
     # A name may be a type parameter of one program and a plain constant of another.
-    constants = {name for program in programs for name in program.specs}
+    constants = {name for item in items for name in item.specs}
     return {name: value for name, value in values.items() if name not in parameters or name in constants}
 
 
-def _bind_types(programs: Iterable[Program], values: Mapping[str, Any]) -> list[Diagnostic]:
+def _bind_types(items: Iterable[Program | Pipeline], values: Mapping[str, Any]) -> list[Diagnostic]:
     """Bind the type parameters that `values` has types for.  Returns the errors."""
     errors = []
-    for program in programs:
-        for spec in program.specs.values():
+    for item in items:
+        for spec in item.specs.values():
             if spec.dtype.is_open and spec.name in values:
                 spec.default = None  # it is to be replaced, so it need not fit the new type
         types = {}
-        for spec in program.type_parameters:
+        for spec in item.type_parameters:
             if spec.name in values:
                 try:
                     types[spec.name] = _read_type(values[spec.name], spec)
@@ -86,7 +87,7 @@ def _bind_types(programs: Iterable[Program], values: Mapping[str, Any]) -> list[
                     message = f"spec @{spec.name} is a type parameter: {error}"
                     errors.append(Diagnostic("error", message, spec.loc))
         try:
-            rebind(program, types)
+            rebind(item, types)
         except DiagnosticError as error:
             errors += error.diagnostics
     return errors
@@ -151,17 +152,17 @@ def _float(value: SpecValue, dtype: DataType) -> int:
     return bits
 
 
-def _unknown(name: str, programs: list[Program]) -> Diagnostic:
-    known = sorted({spec for program in programs for spec in program.specs})
+def _unknown(name: str, items: list[Program | Pipeline]) -> Diagnostic:
+    known = sorted({spec for item in items for spec in item.specs})
     listed = f"; there are {', '.join('@' + s for s in known)}" if known else "; there are none"
     hint = suggest(name, known, "@")
     message = f"no program has a spec @{name}{listed}" + (f"; {hint}" if hint else "")
-    return Diagnostic("error", message, programs[0].loc if programs else None)
+    return Diagnostic("error", message, items[0].loc if items else None)
 
 
 def _verify_again(module: Module, values: Mapping[str, Any]) -> None:
     """Raises DiagnosticError, with a note on each parameter just bound, if the module no longer verifies."""
-    bound = [s for p in module.programs.values() for s in p.type_parameters if s.name in values]
+    bound = [s for item in module.parametric for s in item.type_parameters if s.name in values]
     if bound:
         errors = [d for d in verify(module) if d.severity == "error"]
         for error in errors:

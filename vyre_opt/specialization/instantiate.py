@@ -1,4 +1,4 @@
-"""Type parameters of a program bound to other types, in place.  For T = f16:
+"""Type parameters of a program or pipeline bound to other types, in place.  For T = f16:
 
                                rebind(program, T)            instantiate(program, T)
 spec @T : dtype = f32          spec @T : dtype = f16         (removed)
@@ -14,64 +14,69 @@ from typing import Any
 from ..ir import arith
 from ..ir.diagnostics import Diagnostic, DiagnosticError, Location
 from ..ir.literals import LiteralError, Written, encode
+from ..ir.pipeline import Pipeline
 from ..ir.program import Block, Program, Spec
 from ..ir.types import DTYPE, DataType
 
 __all__ = ["instantiate", "rebind"]
 
 
-def instantiate(program: Program, types: Mapping[str, DataType]) -> None:
+def instantiate(item: Program | Pipeline, types: Mapping[str, DataType]) -> None:
     """Replace each type parameter in `types` by its type, and remove its declaration.
 
     Constants are read again as in `rebind`; raises what that raises.
     """
-    specs = _parameters(program, types)
-    _TypeSubstitution({DataType.parameter(s.name, s.default): types[s.name] for s in specs}).apply(program)
-    program.specs = {name: spec for name, spec in program.specs.items() if name not in types}
+    specs = _parameters(item, types)
+    _TypeSubstitution({DataType.parameter(s.name, s.default): types[s.name] for s in specs}).apply(item)
+    item.specs = {name: spec for name, spec in item.specs.items() if name not in types}
 
 
-def rebind(program: Program, types: Mapping[str, DataType]) -> None:
+def rebind(item: Program | Pipeline, types: Mapping[str, DataType]) -> None:
     """Bind each type parameter in `types` to that type instead; it stays a parameter.
 
     Constants of its type are read again for the new one.  Raises DiagnosticError for those that it
-    cannot hold, and TypeNameError for a type that is no scalar.  The program is not verified at the
+    cannot hold, and TypeNameError for a type that is no scalar.  The item is not verified at the
     new types.
     """
-    specs = _parameters(program, types)
+    specs = _parameters(item, types)
     table = {DataType.parameter(s.name, s.default): DataType.parameter(s.name, types[s.name]) for s in specs}
-    _TypeSubstitution(table).apply(program)
+    _TypeSubstitution(table).apply(item)
     for spec in specs:
         spec.default = types[spec.name]
 
 
-def _parameters(program: Program, types: Mapping[str, DataType]) -> list[Spec]:
-    return [spec for spec in program.type_parameters if spec.name in types]
+def _parameters(item: Program | Pipeline, types: Mapping[str, DataType]) -> list[Spec]:
+    return [spec for spec in item.type_parameters if spec.name in types]
 
 
 class _TypeSubstitution:
-    """Replaces the keys of `table`, which are element types, by its values throughout a program."""
+    """Replaces the keys of `table`, which are element types, by its values throughout a program or pipeline.
+
+    Literals of stages are text, whatever the types of what they are for.
+    """
 
     def __init__(self, table: Mapping[DataType, DataType]) -> None:
         self.table = table
         self.errors: list[Diagnostic] = []  # about constants that do not fit their new types
 
-    def apply(self, program: Program) -> None:
+    def apply(self, item: Program | Pipeline) -> None:
         if not self.table:
             return
-        for buffer in program.buffers.values():
+        for buffer in item.buffers.values():
             buffer.dtype = self.new(buffer.dtype)
-        for spec in program.specs.values():
+        for spec in item.specs.values():
             if spec.dtype is not DTYPE and spec.dtype.is_open:
                 new = self.new(spec.dtype)
                 if spec.default is not None:
                     spec.default = self.scalar(spec.default, spec.dtype, new, spec.loc)
                 spec.dtype = new
-        for param in program.params.values():
+        for param in item.params.values():
             new = self.new(param.dtype)
             if param.default is not None and new is not param.dtype:
                 param.default = self.scalar(param.default, param.dtype, new, param.loc)
             param.dtype = new
-        self.block(program.body)
+        if isinstance(item, Program):
+            self.block(item.body)
         if self.errors:
             raise DiagnosticError(self.errors)
 

@@ -46,7 +46,9 @@ class ModuleActions(StageActions):
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
-        self.parameters: dict[str, DataType] = {}  # type parameters of the program that is being read
+        self.parameters: dict[
+            str, DataType
+        ] = {}  # type parameters of the program or pipeline that is being read
         self.broken_heads: set[int] = set()  # offsets of items whose first line has a syntax error
 
     # --- the module ---------------------------------------------------------------
@@ -138,7 +140,7 @@ class ModuleActions(StageActions):
                 ops.append(item)
             elif isinstance(item, Buffer) and not isinstance(head, Func):
                 self.declare(head.buffers, item, "buffer")
-            elif isinstance(item, Spec) and isinstance(head, Program):
+            elif isinstance(item, Spec) and not isinstance(head, Func):
                 self.declare(head.specs, item, "spec")
             elif isinstance(item, Param) and not isinstance(head, Func):
                 self.declare(head.params, item, "param")
@@ -221,7 +223,7 @@ class ModuleActions(StageActions):
                 self.placed.append((buffer, argument))
             else:
                 setattr(buffer, flag, argument)
-        if self.has_error(place, end):
+        if self.has_error(place, end) or dtype is UNKNOWN:
             self.holes.mark_invalid(buffer)
         self.last_buffer = self.declared[symbol[0]] = buffer
         return buffer
@@ -282,7 +284,7 @@ class ModuleActions(StageActions):
         written: WrittenLocation | None,
     ) -> Spec:
         spec = Spec(symbol[0], dtype, self.encoded(value, dtype, place, end), symbol[1])
-        return self.declaration(spec, not self.has_error(place, end), written)
+        return self.declaration(spec, not self.has_error(place, end) and dtype is not UNKNOWN, written)
 
     def param_unset(
         self, place: int, end: int, symbol: Symbol, dtype: DataType, written: WrittenLocation | None
@@ -299,7 +301,7 @@ class ModuleActions(StageActions):
         written: WrittenLocation | None,
     ) -> Param:
         param = Param(symbol[0], dtype, self.encoded(value, dtype, place, end), symbol[1])
-        return self.declaration(param, not self.has_error(place, end), written)
+        return self.declaration(param, not self.has_error(place, end) and dtype is not UNKNOWN, written)
 
     def parameter_unset(self, place: int, end: int, symbol: Symbol, written: WrittenLocation | None) -> Spec:
         name, loc = symbol
@@ -324,6 +326,7 @@ class ModuleActions(StageActions):
 
     def pipeline_head(self, place: int, end: int, symbol: Symbol) -> Pipeline:
         pipeline = Pipeline(symbol[0], loc=symbol[1])
+        self.parameters = {}
         self.open_scope(pipeline)
         return pipeline
 
@@ -348,8 +351,8 @@ class ModuleActions(StageActions):
             return UNKNOWN
 
     def type_parameter(self, place: int, end: int, token: str) -> DataType:
-        if not self.owners or not isinstance(self.owners[0], Program):
-            self.error(f"{token} is no type here: only programs have type parameters", place, end)
+        if not self.owners or isinstance(self.owners[0], Func):
+            self.error(f"{token} is no type here: a function has no type parameters", place, end)
             return UNKNOWN
         dtype = self.parameters.get(token[1:])
         if dtype is None:
