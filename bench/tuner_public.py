@@ -44,7 +44,15 @@ RESULTS = Path(__file__).parent / "results"
 BUDGETS = (25, 50, 100, 200)
 SAMPLES = 1000
 LEAST, MOST_OFF = 0.65, 1.15
-PEERS = ("simulated_annealing", "genetic_algorithm", "pso", "diff_evo", "bayes_opt")
+PEERS = (
+    "adaptive_tabu_greywolf",
+    "hybrid_vndx",
+    "simulated_annealing",
+    "genetic_algorithm",
+    "pso",
+    "diff_evo",
+    "bayes_opt",
+)
 MOST_OF_PEER = {"simulated_annealing": 4 / 3}
 """Annealing cools down at three quarters of the evaluations that it is given, so it is given more, of which those beyond the
 budget do not count."""
@@ -161,12 +169,12 @@ def interval(spaces: list[PublicSpace], costs: Array) -> tuple[float, float]:
 
 
 def measured(
-    spaces: list[PublicSpace], names: list[str], seeds: int, keep: Path | None
+    spaces: list[PublicSpace], names: list[str], seeds: int, keep: Path | None, processes: int | None
 ) -> dict[str, tuple[Array, float]]:
     """For each search the costs by space, budget and seed, and its milliseconds for each configuration."""
     results = {}
     shape = (len(spaces), len(BUDGETS), seeds)
-    with ProcessPoolExecutor() as pool:
+    with ProcessPoolExecutor(processes) as pool:
         for name in names:
             jobs = [
                 (public.path, name, count, seed)
@@ -267,6 +275,7 @@ def main() -> None:
     parser.add_argument(
         "--keep", type=Path, help="a folder for what each search found; what is there is not run"
     )
+    parser.add_argument("--processes", type=int, help="one for each core by default")
     parser.add_argument(
         "--results", type=Path, default=RESULTS, help="the folder to write to (bench/results)"
     )
@@ -274,7 +283,7 @@ def main() -> None:
     spaces = public_spaces(args.folder)
     has_peers = importlib.util.find_spec("kernel_tuner") is not None
     names = args.only or [*SEARCHES, *(PEERS if has_peers else ())]
-    results = measured(spaces, names, args.seeds, args.keep)
+    results = measured(spaces, names, args.seeds, args.keep, args.processes)
     packages = ["numpy", *(["kernel_tuner"] if has_peers else [])]
     save(
         args.results / "tuner_public.json",
