@@ -1,145 +1,65 @@
-"""The search: a surrogate says of which configurations most gain is expected, and these are measured.
+"""The search of the most gain: candidates near the best so far and others, measured where most gain is expected.
 
-    measure a few that are far apart, in half       -> costs
-    of the rounds (a glance)
-    candidates: some that differ little from the    all that are left, if these are few
-    best so far, the others drawn from all
-    the surrogate predicts the costs of these       -> the next to glance at are those of which most gain is expected,
-                                                       each believed to cost what is predicted when the next is chosen
-
-    and so on; at the end the cheapest are measured in all rounds, taking turns; the result is one of them
-
-Costs are logarithms of the ratio to the best, up to a limit: how bad the bad ones are does not matter.
+Each that is chosen is believed to cost what is predicted when the next is chosen.  The frame is in surrogate_search.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from math import exp
 from typing import Any
 
 import numpy as np
 
 from .budget import Budget
-from .measure import INFINITE
 from .space import Space
-from .surrogate import Surrogate, one_blas_thread
+from .surrogate import Prediction
+from .surrogate_search import SearchOptions, surrogate_search
 
-__all__ = ["PathPoint", "SearchOptions", "bayesian_search"]
+__all__ = ["BayesianOptions", "bayesian_search"]
 
 Array = np.ndarray[Any, Any]
 
-MOST_LOG = 700.0
-"""Of a prediction: more is infinite."""
-LEAST_LIMIT = 0.3
-"""Of the logarithms of costs, which tell them apart up to a third over the best at least."""
-
 
 @dataclass(frozen=True)
-class SearchOptions:
-    """The constants of the search.
-
-    `candidates`: configurations that are predicted for each choice.
+class BayesianOptions(SearchOptions):
+    """`candidates`: configurations that are predicted for each choice.
     `near`: the part of them that differs in at most `hops` factors from one of the `best` cheapest so far.
-    `batch`: configurations that are chosen together.
-    `breadth`: how many configurations are glanced at, over how many the budget could measure in all rounds.
-    `opening`, `most_opening`: the part of these that is glanced at before the first choice, and how many at most;
-    each is the farthest from those before it of `spread` drawn at random.
-    `limit`: the part of the costs below which they are told apart.
-    `twos`: see Surrogate.
-    `patience`: the search stops if no configuration of the space is expected to lower the logarithm of the best cost by this.
-    `contenders`: configurations that cost less than this times the best are measured in all rounds.
     """
 
     candidates: int = 700
     near: float = 0.5
     best: int = 5
     hops: int = 1
-    batch: int = 3
-    breadth: float = 4 / 3
-    opening: float = 0.5
-    most_opening: int = 14
-    spread: int = 200
-    limit: float = 0.5
-    twos: bool = True
-    patience: float = 1e-6
-    contenders: float = 1.3
-
-
-@dataclass(frozen=True, slots=True)
-class PathPoint:
-    """What the search expected when `measured` configurations were measured, and the best of them cost `best`.
-
-    `expected`: the cost of the next one as predicted, over `best`; `gain`: by how much measuring it is expected to lower the
-    logarithm of the best cost.
-    """
-
-    measured: int
-    expected: float
-    best: float
-    gain: float
 
 
 def bayesian_search(
     budget: Budget,
     rng: np.random.Generator,
     space: Space,
-    options: SearchOptions = SearchOptions(),
-    on_progress: Callable[[PathPoint], None] | None = None,
-    starts: Sequence[int] = (),
-    prior: Array | None = None,
-    known: Mapping[int, float] | None = None,
+    options: BayesianOptions = BayesianOptions(),
+    **more: Any,
 ) -> None:
-    """Spend a budget on the search; stop before where no measurement promises a gain.
+    """Spend a budget where most gain is expected.  `more`: see `surrogate_search`."""
+    surrogate_search(budget, rng, space, _BayesianProposer(space, rng, options), options, **more)
 
-    `starts`: the indices of configurations that are measured first; one at random if there are none.
-    `known`: costs of configurations, by index, from an earlier run, which are taken over (see `Budget.recall`).
-    `prior`: what each configuration is expected to cost, by anything that is known before; only ratios of these count.
-    `on_progress(point)` is called before each choice.
-    """
-    surrogate = Surrogate(space, rng, options.twos)
-    neighbours = _Neighbours(space, options.hops)
-    expected = np.zeros(len(space)) if prior is None else np.log(prior)
-    glance = max(1, budget.rounds // 2)
-    # with one round, a glance is a whole measurement, and the budget has no room for more of them
-    breadth = options.breadth if glance < budget.rounds else 1.0
-    max_configs = min(len(space), round(budget.left * breadth), (budget.total - budget.spent) // glance)
-    opening = min(max(3, round(max_configs * options.opening)), options.most_opening, max_configs)
-    if known:
-        budget.recall(known, glance)
-        max_configs = min(len(space), max_configs + len(budget.order))
-        starts, opening = [pick for pick in starts if pick not in budget.costs], 0
-    budget.measure(_spread(surrogate, rng, len(space), opening, starts, options.spread), glance)
-    while 0 < len(budget.order) < max_configs:
-        best = budget.best
-        if best is None:  # all failed so far: anything else
-            budget.measure([next(k for k in range(budget.count) if k not in budget.costs)], glance)
-            continue
-        with one_blas_thread():
-            candidates = _candidates(neighbours, rng, budget, options)
-            is_all = len(candidates) + len(budget.order) == len(space)
-            logs, failed = _log_costs(budget, budget.costs[best], options.limit)
-            prediction = surrogate.predict(budget.order, logs - expected[budget.order], candidates, failed)
-            prediction.means += expected[candidates]
-            places: list[int] = []
-            while len(places) < min(options.batch, max_configs - len(budget.order), len(candidates)):
-                gains = prediction.gains(0.0)
-                gains[places] = -1.0
-                place = int(gains.argmax())
-                if on_progress and not places:
-                    cost = exp(min(float(prediction.means[:, place].mean()), MOST_LOG))
-                    point = PathPoint(len(budget.order), cost, budget.costs[best], float(gains[place]))
-                    on_progress(point)
-                if gains[place] < options.patience and is_all:
-                    break
-                places.append(place)
-                prediction.believe(place)
-        if not places:
-            budget.is_settled = True
-            break
-        budget.measure(candidates[places].tolist(), glance)
-    _measure_contenders(budget, budget.rounds - glance, options.contenders)
+
+class _BayesianProposer:
+    def __init__(self, space: Space, rng: np.random.Generator, options: BayesianOptions) -> None:
+        self.neighbours = _Neighbours(space, options.hops)
+        self.rng, self.options = rng, options
+
+    def candidates(self, budget: Budget, progress: float) -> Array:
+        return _candidates(self.neighbours, self.rng, budget, self.options)
+
+    def choices(self, prediction: Prediction, candidates: Array) -> Iterator[tuple[int, float]]:
+        places: list[int] = []
+        while len(places) < len(candidates):
+            gains = prediction.gains(0.0)
+            gains[places] = -1.0
+            places.append(int(gains.argmax()))
+            yield places[-1], float(gains[places[-1]])
+            prediction.believe(places[-1])
 
 
 class _Neighbours:
@@ -159,7 +79,7 @@ class _Neighbours:
 
 
 def _candidates(
-    neighbours: _Neighbours, rng: np.random.Generator, budget: Budget, options: SearchOptions
+    neighbours: _Neighbours, rng: np.random.Generator, budget: Budget, options: BayesianOptions
 ) -> Array:
     """Configurations that are not measured: neighbours of the cheapest, and others; all, if they are few."""
     total, seen = budget.count, np.array(budget.order)
@@ -176,53 +96,3 @@ def _candidates(
     near = np.unique(np.concatenate(drawn))
     others = rng.choice(total, options.candidates - len(near), replace=False)
     return np.setdiff1d(np.union1d(near, others), seen)
-
-
-def _log_costs(budget: Budget, best: float, limit: float) -> tuple[Array, Array]:
-    """Of what is measured, in its order, the logarithms of the costs over the best one, and whether it failed."""
-    measured = np.array([budget.costs[pick] for pick in budget.order])
-    failed = measured == INFINITE
-    logs = np.zeros(len(measured))
-    if best > 0:
-        logs[~failed] = np.log(measured[~failed] / best)
-        logs = np.minimum(logs, max(LEAST_LIMIT, float(np.quantile(logs[~failed], limit))))
-    # one that failed counts as the worst that ran: those like it are avoided, but not all around it
-    logs[failed] = logs.max() or LEAST_LIMIT
-    return logs, failed
-
-
-def _measure_contenders(budget: Budget, rounds: int, contenders: float) -> None:
-    """Measure the cheapest for the `rounds` that they lack; those that then have all rounds are the finalists."""
-    best = budget.best
-    if best is None:
-        return
-    ranked = sorted((budget.costs[pick], number, pick) for number, pick in enumerate(budget.order))
-    # the second condition is for a best cost below 0, which a function of the caller may return
-    near = [
-        pick
-        for cost, _, pick in ranked
-        if cost <= contenders * budget.costs[best] or cost == budget.costs[best]
-    ]
-    budget.measure(near, rounds)
-    most_samples = max(len(budget.samples[pick]) for pick in near)
-    budget.finalists = [pick for pick in near if len(budget.samples[pick]) == most_samples]
-
-
-def _spread(
-    surrogate: Surrogate,
-    rng: np.random.Generator,
-    total: int,
-    count: int,
-    starts: Sequence[int],
-    drawn_from: int,
-) -> list[int]:
-    """`starts`, and others far apart: each is the farthest from those before it, of `drawn_from` drawn at random."""
-    picks = list(starts) or [int(rng.integers(total))] * (count > 0)
-    distances = np.full(total, np.inf)
-    for pick in picks:
-        distances = np.minimum(distances, surrogate.squared_distances(pick))
-    while len(picks) < count:
-        drawn = rng.choice(total, min(total, drawn_from), replace=False)
-        picks.append(int(drawn[int(np.argmax(distances[drawn]))]))
-        distances = np.minimum(distances, surrogate.squared_distances(picks[-1]))
-    return list(dict.fromkeys(picks))

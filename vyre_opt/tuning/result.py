@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from .bayesian_search import PathPoint
 from .measure import INFINITE
 from .paired_test import ROUNDS
 from .space import Config, show_config
+from .surrogate_search import PathPoint
 
 __all__ = ["Measured", "Tuning"]
 

@@ -15,13 +15,15 @@ from ..driver.progress import ProgressBar
 from ..runtime.dispatcher import BackendError, BadInputs, Dispatcher, shared_dispatcher
 from . import result_cache
 from .baseline_searches import random_search, successive_halving
-from .bayesian_search import PathPoint, SearchOptions, bayesian_search
+from .bayesian_search import bayesian_search
 from .budget import Budget
 from .call import Call
+from .gradient_search import gradient_search
 from .measure import INFINITE, Bench, DispatchBench, FunctionBench
 from .paired_test import CANDIDATES, paired_test
 from .result import Measured, Tuning
 from .space import Config, Space
+from .surrogate_search import PathPoint
 from .workload import Workload
 
 __all__ = ["DEFAULT_STRATEGY", "STRATEGIES", "autotune", "search"]
@@ -56,7 +58,8 @@ def autotune(
     better; NaN, infinity, ValueError and DispatchError are failures.
     `budget`: what it may measure, in configurations of `rounds` measurements each; by default a quarter of
     the space, at least 4; for a call all of it, at most 64.  The search may spend them on more configurations, most of which it measures
-    less often, and may stop before.  `strategy`: bayesian (see bayesian_search), random or halving.
+    less often, and may stop before.  `strategy`: bayesian (see bayesian_search), gradient (see
+    gradient_search; its descent is computed on the dispatcher), random or halving.
     `start`: what is measured first; by default the workload's default, else one at random.
     `store`: where results are kept between processes (see runtime.cache.store), None for nowhere;
     `reuse`: return a result that is kept there for the same kernel, class of sizes, device and space; for a space or a budget
@@ -204,20 +207,28 @@ def search(
     strategy: str = DEFAULT_STRATEGY,
     starts: Sequence[int] = (),
     on_progress: Callable[[PathPoint], None] | None = None,
-    options: SearchOptions | None = None,
     prior: np.ndarray[Any, Any] | None = None,
     known: Mapping[int, float] | None = None,
+    dispatcher: str | Dispatcher = "cpu",
 ) -> None:
-    """Spend a budget by a strategy.  What follows `strategy` are arguments of `bayesian_search`; others use `starts` alone."""
+    """Spend a budget by a strategy.
+
+    `dispatcher`: what `gradient` computes on.  For the others see `surrogate_search`; strategies without a surrogate use
+    `starts` alone.
+    """
+    more: dict[str, Any] = {"on_progress": on_progress, "starts": starts, "prior": prior, "known": known}
     if strategy == "bayesian":
-        bayesian_search(budget, rng, space, options or SearchOptions(), on_progress, starts, prior, known)
-        return
-    budget.measure(starts)
-    STRATEGIES[strategy](budget, rng)
+        bayesian_search(budget, rng, space, **more)
+    elif strategy == "gradient":
+        gradient_search(budget, rng, space, dispatcher=dispatcher, **more)
+    else:
+        budget.measure(starts)
+        STRATEGIES[strategy](budget, rng)
 
 
 STRATEGIES: dict[str, Callable[..., None]] = {
     "bayesian": bayesian_search,
+    "gradient": gradient_search,
     "random": random_search,
     "halving": successive_halving,
 }
@@ -253,7 +264,17 @@ def _tune_on(
     first = [] if task.start is None else [task.start]
     starts = list(dict.fromkeys([*first, *learnt.picks(task.space)]))
     known = learnt.costs(task.space)
-    search(budget, rng, task.space, strategy, starts, path.append, prior=task.prior, known=known)
+    search(
+        budget,
+        rng,
+        task.space,
+        strategy,
+        starts,
+        path.append,
+        prior=task.prior,
+        known=known,
+        dispatcher=task.backend,
+    )
     best = budget.best
     if best is None:
         reason = next(iter(bench.failures.values()), "nothing was measured")
