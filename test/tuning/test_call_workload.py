@@ -90,7 +90,10 @@ def test_every_configuration_computes_the_same(path: Path) -> None:
 def test_cuts_are_launches() -> None:
     workload = call_workload(CHAIN, [np.arange(256, dtype=np.uint32)])
     assert workload.cuts == {1: 2048, 2: 2048}
-    assert dict(workload.space("cpu").factors) == {"cut_1": (0, 1), "cut_2": (0, 1), "level": (3, 2, 1)}
+    factors = {"cut_1": (0, 1), "cut_2": (0, 1), "threshold": ("default", 128), "level": (3, 2, 1)}
+    assert {name: set(values) for name, values in workload.space("cpu").factors.items()} == {
+        name: set(values) for name, values in factors.items()
+    }
     assert len(launches(workload, {})) == 1
     assert launches(workload, {"cut_1": 1, "cut_2": 0}) == ["double", "double_then_double"]
     assert launches(workload, {"cut_1": 0, "cut_2": 1}) == ["double_then_double", "double"]
@@ -105,8 +108,35 @@ def test_a_cut_is_expected_to_cost_its_bytes_and_a_launch() -> None:
     workload = call_workload(CHAIN, [np.arange(256, dtype=np.uint32)])
     space = workload.space("cpu")
     seconds = {tuple(c.values()): s for c, s in zip(space.configs, workload.prior(space, "cpu"), strict=True)}
-    assert seconds[0, 0, 3] < seconds[1, 0, 3] == seconds[0, 1, 3] < seconds[1, 1, 3]
-    assert seconds[1, 0, 3] - seconds[0, 0, 3] == pytest.approx(2e-6 + 2048 / 1e10)
+    none, first, second, both = ((0, 0, "default"), (1, 0, "default"), (0, 1, "default"), (0, 0, 128))
+    assert seconds[*none, 3] < seconds[*first, 3] == seconds[*second, 3] < seconds[*both, 3]
+    assert seconds[*first, 3] - seconds[*none, 3] == pytest.approx(2e-6 + 2048 / 1e10)
+
+
+TWO_CHAINS = CHAIN.replace("  launch @double grid(4) (@c, @d)", """  launch @double grid(4) (@c, @d)
+  launch @double grid(1) (@x, @y)
+  launch @double grid(1) (@y, @z)""").replace("  buffer @d", """  buffer @x : u32[64] read
+  buffer @y : u32[64]
+  buffer @z : u32[64] write
+  buffer @d""")
+
+
+def test_the_threshold_of_fusion_pressure_is_a_choice() -> None:
+    """It parts the chains of most pressure first, by the option of the pass; cuts say nothing that it says."""
+    arrays = {"a": np.arange(256, dtype=np.uint32), "x": np.arange(64, dtype=np.uint32)}
+    workload = call_workload(TWO_CHAINS, arrays, target="ref")
+    assert list(workload.thresholds.items()) == [("default", set()), (64, {1, 2}), (32, {1, 2, 4})]
+    assert "fusion_pressure{threshold=64.0}" in passes_of({"threshold": 64})
+    space, parts = workload.space("ref"), set()
+    for config in space.configs:
+        parts.add(tuple(launches(workload, config)))
+    assert len(parts) == len(space) == 2**3
+    assert launches(workload, {"threshold": 64}) == ["double"] * 3 + ["double_then_double"]
+    assert launches(workload, {"threshold": 32}) == ["double"] * 5
+    limited = call_workload(TWO_CHAINS.replace("(@b, @c)", "(@b, @c) {threshold = 64}"), arrays, target="ref")
+    assert list(limited.thresholds)[:2] == [1 << 32, "default"], "what the text says is the default"
+    assert launches(limited, {}) == launches(workload, {"threshold": 64})
+    assert launches(limited, {"threshold": 1 << 32}) == launches(workload, {})
 
 
 def test_halos_and_tiles_are_choices_where_they_matter() -> None:

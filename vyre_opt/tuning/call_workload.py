@@ -1,19 +1,23 @@
 """A call of any program or pipeline as a workload: how its launches are joined, and at which level LLVM optimises.
 
     cut_2     1 if launch 2, counted from 0, is not joined with those before it; the proofs would allow it
+    threshold of fusion_pressure, in elements per link: chains of a higher one are not joined at all
     halo      when a launch computes again what it reads of its neighbours (see launch_fusion)
     tile      0 if what is handed over within a workgroup stays in storage
     level     of LLVM's optimiser
 
-A value of halo or tile that gives the program of the default, or of a single cut, is left out.  What is measured is a call as a user makes it, the
+Chains differ in their pressure, so a threshold parts the most strongly tied ones first.  Where it says what cuts would say, it
+alone says so.  A value of halo or tile that gives the program of the default, or of a single cut, is left out.  What is measured is a call as a user makes it, the
 host's work included.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby, pairwise
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -24,13 +28,14 @@ from ..driver.compile import compile, compile_module, module_of
 from ..driver.pipeline import PipelineExecutable
 from ..driver.program import ProgramExecutable
 from ..fusion.group_legality import HALOS
+from ..fusion.pressure import should_fuse_chain
 from ..ir.copies import copy_for
 from ..ir.fingerprint import fingerprint
 from ..ir.pipeline import Launch, Pipeline
 from ..ir.program import Module, Program
 from ..passes.manager import PassManager, Remark
-from ..passes.pipeline_text import DEFAULT, DEFAULT_PIPELINE
-from ..passes.registry import make_pass
+from ..passes.pipeline_text import DEFAULT, DEFAULT_PIPELINE, format_pipeline
+from ..passes.registry import Pass, make_pass
 from ..runtime.dispatcher import BadInputs, Dispatcher
 from .call import Call
 from .runner import on_host
@@ -45,7 +50,10 @@ AnyExecutable = ProgramExecutable | PipelineExecutable
 
 MAX_CUTS = 12
 """Of more launches that are joined, those where a cut would move most bytes are choices."""
-DEFAULTS: dict[str, Any] = {"halo": "cheap", "tile": 1}
+NO_LIMIT = 1 << 32
+"""A threshold that no chain is above: ranks are u32 numbers."""
+DEFAULTS: dict[str, Any] = {"threshold": "default", "halo": "cheap", "tile": 1}
+"""`default`: without fusion_pressure, which is no pass of the default pipeline."""
 LEVELS = {"cpu": (3, 2, 1), "cuda": (2, 3, 1)}
 """By target, the default first."""
 SPEEDS = {"cpu": (1e10, 2e-6), "cuda": (2e12, 3e-6)}
@@ -97,69 +105,118 @@ class CallWorkload(Call):
 
     @cached_property
     def _space(self) -> Space:
+        return Space(self._factors, constraints=[self._says_it_once])
+
+    @cached_property
+    def _factors(self) -> dict[str, Sequence[Any]]:
         factors: dict[str, Sequence[Any]] = {f"cut_{number}": (0, 1) for number in self.cuts}
-        known = {fingerprint(self._fused[0]), *(self._fingerprint({name: 1}) for name in factors)}
+        known = {self._fingerprint({}), *(self._fingerprint({name: 1}) for name in factors)}
+        factors["threshold"] = tuple(self.thresholds)
         for name, values in (("halo", HALOS), ("tile", (0, 1))):
             others = [v for v in values if v != DEFAULTS[name] and self._fingerprint({name: v}) not in known]
-            if others:
-                factors[name] = (DEFAULTS[name], *others)
+            factors[name] = (DEFAULTS[name], *others)
         if self.dispatcher.name in LEVELS:
             factors["level"] = LEVELS[self.dispatcher.name]
-        return Space(factors)
+        return {name: values for name, values in factors.items() if len(values) > 1}
+
+    def _says_it_once(self, at: Mapping[str, Array]) -> Array:
+        """Which configurations have no cut where the threshold parts, and do not cut all that the next threshold parts."""
+        legal = np.array(True)
+        cut = {number: at[f"cut_{number}"] == 1 for number in self.cuts}
+        for threshold, parted in self.thresholds.items():
+            for number in parted & set(cut):
+                legal = legal & ~((at["threshold"] == threshold) & cut[number])
+        for (threshold, parted), (_, more) in pairwise(self.thresholds.items()):
+            if more - parted <= set(cut):
+                cuts_all = np.all([cut[number] for number in more - parted], axis=0)
+                legal = legal & ~((at["threshold"] == threshold) & cuts_all)
+        return legal
 
     def default(self, target: str) -> Config:
-        return {name: levels[0] for name, levels in self._space.factors.items()}
+        return {name: values[0] for name, values in self._factors.items()}
 
     def prior(self, space: Space, target: str) -> Array:
         """Seconds that each configuration is expected to take, by bytes that go through memory and by launches.
 
         The bytes that a cut moves are those that fusion_pressure notes there."""
         for name, values in space.factors.items():
-            if not set(values) <= set(self._space.factors.get(name, ())):
+            if not set(values) <= set(self._factors.get(name, ())):
                 raise BadInputs(f"the call has no choice {name} of {', '.join(map(repr, values))}")
         at = {
-            name: np.array(space.factors[name])[column]
-            for name, column in zip(space.factors, space.rows.T, strict=True)
+            name: np.array(values, object)[column]
+            for (name, values), column in zip(space.factors.items(), space.rows.T, strict=True)
         }
         moved, launches = np.full(len(space), float(max(1, self._own_bytes))), np.ones(len(space))
-        for number, size in self.cuts.items():
-            if f"cut_{number}" in at:  # the caller's space may lack it
-                moved += at[f"cut_{number}"] * float(size)
-                launches += at[f"cut_{number}"]
+        for number, launch in self._joined.items():
+            is_apart = np.array(at.get(f"cut_{number}", 0)) == 1  # the caller's space may lack it
+            for threshold, parted in self.thresholds.items():
+                if number in parted:
+                    is_apart = is_apart | (np.array(at.get("threshold", DEFAULTS["threshold"])) == threshold)
+            moved += is_apart * float(_bytes_of(launch))
+            launches += is_apart
         if "tile" in at:
-            moved += (1 - at["tile"]) * float(sum(self.cuts.values()))
+            moved += (at["tile"] == 0) * float(sum(map(_bytes_of, self._joined.values())))
         bandwidth, launch = SPEEDS[target if target in SPEEDS else "cpu"]
         return moved / bandwidth + launches * launch
 
     @cached_property
     def cuts(self) -> dict[int, int]:
-        """The launches that the default joins with those before them, and the bytes that a cut before each would move."""
-        joined = [
-            number
-            for remark in self._fused[1]
-            if remark.certificate.get("claim") == "join"
-            for number in remark.certificate["at"][1:]
-        ]
-        most = sorted(joined, key=lambda number: -self._bytes[number])[:MAX_CUTS]
-        return {number: self._bytes[number] for number in sorted(most)}
+        """Launches that may be joined with those before them, and the bytes that a cut before each would move."""
+        sizes = {number: _bytes_of(launch) for number, launch in self._joined.items()}
+        most = sorted(sizes, key=lambda number: -sizes[number])[:MAX_CUTS]
+        return {number: sizes[number] for number in sorted(most)}
 
     @cached_property
-    def _bytes(self) -> list[int]:
-        """Of each launch, the bytes that go through memory if it is not joined with the one before."""
+    def thresholds(self) -> dict[float | str, frozenset[int]]:
+        """Thresholds of fusion_pressure, each with the launches that it parts from those before them, fewest first.
+
+        One for each number of chains that are parted: the least that joins all others, and one below all.
+        """
+        vetoed = (k for k in self._joined if self._launches[k].notes.get("fuse") is False)
+        parts: dict[float | str, frozenset[int]] = {DEFAULTS["threshold"]: frozenset(vetoed)}
+        pressures = self._pressures
+        least = min(pressures.values(), default=NO_LIMIT)
+        for threshold in (NO_LIMIT, *pressures.values(), least // 2 or 0.5):
+            parted = frozenset(number for number, pressure in pressures.items() if pressure > threshold)
+            if parted not in parts.values():
+                parts[threshold] = parted
+        return dict(sorted(parts.items(), key=lambda part: len(part[1])))
+
+    @cached_property
+    def _pressures(self) -> dict[int, int]:
+        """Of each launch that may be joined, the least threshold of whole elements that joins the chain that it is in."""
+        pressures: dict[int, int] = {}
+        for has_rank, chain in groupby(range(len(self._launches)), lambda k: "rank" in self._launches[k].notes):
+            numbers = list(chain)
+            if has_rank and not self._joined.keys().isdisjoint(numbers):
+                ranks = [int(self._launches[k].notes["rank"]) for k in numbers]
+                least = bisect_left(range(NO_LIMIT), True, lo=1, key=lambda t: should_fuse_chain(ranks, t))
+                pressures |= {k: least for k in numbers if k in self._joined}
+        return pressures
+
+    @cached_property
+    def _joined(self) -> dict[int, Launch]:
+        """The launches that would be joined with those before them if no threshold parted them."""
+        return {
+            number: self._launches[number]
+            for remark in self._after(passes_of({"threshold": NO_LIMIT}))[1]
+            if remark.certificate.get("claim") == "join"
+            for number in remark.certificate["at"][1:]
+        }
+
+    @cached_property
+    def _launches(self) -> list[Launch]:
+        """The launches before any is joined, with the notes of fusion_pressure."""
         names = DEFAULT_PIPELINE[: DEFAULT_PIPELINE.index("launch_fusion")]
         module, _ = self._after(",".join([*names, "fusion_pressure"]))
-        launches = [stage for stage in module.pipelines[self.entry].walk() if isinstance(stage, Launch)]
-        return [int(each.notes.get("bytes", each.notes.get("least_bytes", 0))) for each in launches]
+        pipeline = module.pipelines.get(self.entry)
+        return [] if pipeline is None else [stage for stage in pipeline.walk() if isinstance(stage, Launch)]
 
     @cached_property
     def _own_bytes(self) -> int:
         """Of the arrays of the call."""
         arrays = self.inputs.values() if isinstance(self.inputs, Mapping) else self.inputs
         return sum(int(getattr(array, "nbytes", 0)) for array in arrays)
-
-    @cached_property
-    def _fused(self) -> tuple[Module, Sequence[Remark]]:
-        return self._after(DEFAULT)
 
     def _fingerprint(self, config: Config) -> bytes:
         return fingerprint(self._after(passes_of(config))[0])
@@ -178,7 +235,7 @@ class CallWorkload(Call):
         Raises BadInputs for a choice that the call does not have.
         """
         for name, value in config.items():
-            if value not in self._space.factors.get(name, ()):
+            if value not in self._factors.get(name, ()):
                 raise BadInputs(f"{name}={value!r} is no choice of {self.name}")
         return self._compiled(self.dispatcher_of(config), f"specialize,{passes_of(config)}")
 
@@ -231,16 +288,19 @@ def passes_of(config: Mapping[str, Any]) -> str:
         name.removeprefix("cut_") for name, is_cut in config.items() if name.startswith("cut_") and is_cut
     )
     options = {"cut": cut} if cut else {}
-    if config.get("halo", DEFAULTS["halo"]) != DEFAULTS["halo"]:
-        options["halo"] = config["halo"]
-    has_tiles = bool(config.get("tile", DEFAULTS["tile"]))
-    if not options and has_tiles:
+    threshold, halo, tile = (config.get(name, value) for name, value in DEFAULTS.items())
+    if halo != DEFAULTS["halo"]:
+        options["halo"] = halo
+    is_limited = threshold != DEFAULTS["threshold"]
+    if not options and not is_limited and tile:
         return DEFAULT
-    return ",".join(
-        str(make_pass(name, options if name == "launch_fusion" else None))
-        for name in DEFAULT_PIPELINE
-        if has_tiles or name != "decode_scan_fuse"
-    )
+    passes: list[Pass] = []
+    for name in DEFAULT_PIPELINE:
+        if name == "launch_fusion" and is_limited:
+            passes.append(make_pass("fusion_pressure", {"threshold": repr(threshold)}))
+        if tile or name != "decode_scan_fuse":
+            passes.append(make_pass(name, options if name == "launch_fusion" else None))
+    return format_pipeline(passes)
 
 
 def call_workload(
@@ -276,6 +336,11 @@ def call_workload(
     )
     executable.arguments(inputs, lengths or {}, executable.param_words(params))
     return workload
+
+
+def _bytes_of(launch: Launch) -> int:
+    """The bytes that go through memory if it is not joined with the one before."""
+    return int(launch.notes.get("bytes", launch.notes.get("least_bytes", 0)))
 
 
 def _shape(array: Any) -> str:

@@ -146,7 +146,11 @@ class _Task:
             space = Space(space)
         if workload is None and measure is None:
             raise BadInputs(NEEDS_MEASURE)
-        default = None if workload is None else space.find(workload.default(_schedules_for(backend)))
+        default = None
+        if workload is not None:
+            usual = workload.default(_schedules_for(backend))
+            # what a space of the caller's leaves out stays as it is by default
+            default = space.find({name: value for name, value in usual.items() if name in space.factors})
         first = default if start is None else space.find(start)
         if start is not None and first is None:
             raise BadInputs(f"start is no configuration of the space: {dict(start)}")
