@@ -113,12 +113,18 @@ def test_a_cut_is_expected_to_cost_its_bytes_and_a_launch() -> None:
     assert seconds[*first, 3] - seconds[*none, 3] == pytest.approx(2e-6 + 2048 / 1e10)
 
 
-TWO_CHAINS = CHAIN.replace("  launch @double grid(4) (@c, @d)", """  launch @double grid(4) (@c, @d)
+TWO_CHAINS = CHAIN.replace(
+    "  launch @double grid(4) (@c, @d)",
+    """  launch @double grid(4) (@c, @d)
   launch @double grid(1) (@x, @y)
-  launch @double grid(1) (@y, @z)""").replace("  buffer @d", """  buffer @x : u32[64] read
+  launch @double grid(1) (@y, @z)""",
+).replace(
+    "  buffer @d",
+    """  buffer @x : u32[64] read
   buffer @y : u32[64]
   buffer @z : u32[64] write
-  buffer @d""")
+  buffer @d""",
+)
 
 
 def test_the_threshold_of_fusion_pressure_is_a_choice() -> None:

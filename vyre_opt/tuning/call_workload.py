@@ -147,12 +147,13 @@ class CallWorkload(Call):
             for (name, values), column in zip(space.factors.items(), space.rows.T, strict=True)
         }
         moved, launches = np.full(len(space), float(max(1, self._own_bytes))), np.ones(len(space))
-        for number, launch in self._joined.items():
-            is_apart = np.array(at.get(f"cut_{number}", 0)) == 1  # the caller's space may lack it
-            for threshold, parted in self.thresholds.items():
+        threshold = at.get("threshold", np.array(DEFAULTS["threshold"], object))
+        for number, second in self._joined.items():
+            is_apart: Array = at.get(f"cut_{number}", np.array(0)) == 1
+            for value, parted in self.thresholds.items():
                 if number in parted:
-                    is_apart = is_apart | (np.array(at.get("threshold", DEFAULTS["threshold"])) == threshold)
-            moved += is_apart * float(_bytes_of(launch))
+                    is_apart = is_apart | (threshold == value)
+            moved += np.where(is_apart, _bytes_of(second), 0)
             launches += is_apart
         if "tile" in at:
             moved += (at["tile"] == 0) * float(sum(map(_bytes_of, self._joined.values())))
@@ -186,7 +187,9 @@ class CallWorkload(Call):
     def _pressures(self) -> dict[int, int]:
         """Of each launch that may be joined, the least threshold of whole elements that joins the chain that it is in."""
         pressures: dict[int, int] = {}
-        for has_rank, chain in groupby(range(len(self._launches)), lambda k: "rank" in self._launches[k].notes):
+        for has_rank, chain in groupby(
+            range(len(self._launches)), lambda k: "rank" in self._launches[k].notes
+        ):
             numbers = list(chain)
             if has_rank and not self._joined.keys().isdisjoint(numbers):
                 ranks = [int(self._launches[k].notes["rank"]) for k in numbers]

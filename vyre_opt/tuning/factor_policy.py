@@ -44,7 +44,9 @@ class FactorPolicy:
     `rate`, `damping`: of a step, as above.  Energies and temperatures are in units of the costs.
     """
 
-    def __init__(self, space: Space, rate: float, damping: float, dispatcher: str | Dispatcher = "cpu") -> None:
+    def __init__(
+        self, space: Space, rate: float, damping: float, dispatcher: str | Dispatcher = "cpu"
+    ) -> None:
         self.rate, self.damping, self.dispatcher = rate, damping, dispatcher
         sizes = np.array([len(values) for values in space.factors.values()], np.int32)
         # configurations without a factor have the value behind the last

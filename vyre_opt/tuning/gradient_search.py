@@ -36,7 +36,7 @@ class GradientOptions(SearchOptions):
     """
 
     candidates: int = 400
-    steps: int = 8
+    steps: int = 4
     rate: float = 0.5
     damping: float = 0.02
     hot: float = 0.3
@@ -55,9 +55,7 @@ def gradient_search(
 
     `dispatcher`: what the policy's gradient is computed on, with the same result on each.  `more`: see `surrogate_search`.
     """
-    surrogate_search(
-        budget, rng, space, _GradientProposer(space, rng, options, dispatcher), options, **more
-    )
+    surrogate_search(budget, rng, space, _GradientProposer(space, rng, options, dispatcher), options, **more)
 
 
 class _GradientProposer:
@@ -77,9 +75,7 @@ class _GradientProposer:
         return np.asarray(others[np.argpartition(-keys, own.candidates)[: own.candidates]])
 
     def choices(self, prediction: Prediction, candidates: Array) -> Iterator[tuple[int, float]]:
-        self.policy.descend(
-            candidates, prediction.means.mean(axis=0), self.temperature, self.options.steps
-        )
+        self.policy.descend(candidates, prediction.means.mean(axis=0), self.temperature, self.options.steps)
         gain = float(prediction.gains(0.0).max())
         keys = self.policy.keys(candidates, self.temperature, self.rng)
         for place in np.argsort(-keys, kind="stable"):
