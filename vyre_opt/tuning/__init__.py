@@ -11,7 +11,9 @@ measure           compiles, checks and times configurations, by a runner; measur
 budget            what a search has measured, and what it may still measure
 
 policy, fixed     policies over configurations in a list, in floats, and in 16.16 by the compiled kernels
-bayesian_search   the search: measures what promises most gain; surrogate: predicts costs of what is not measured
+surrogate_search  the frame of two searches; surrogate: predicts costs of what is not measured
+bayesian_search   measures what promises most gain
+gradient_search   measures what is drawn from a policy that descends the predicted cost (factor_policy)
 baseline_searches random search and successive halving, to compare with
 paired_test       whether the cheapest are faster than the default beyond the noise
 """

@@ -6,14 +6,14 @@
 It has a number for each value and not for each configuration, so that what one configuration is expected to cost tells of all
 that have a value in common with it.  It descends the expected cost less T times the entropy, sum p (c + T log p), which is
 sum p (c - X) but for a constant: without the entropy it would end at one configuration before its cost is known.  In the
-logits -x / T of a factor, with p_v the probability of a value and a_v the mean of c - X over the configurations that have it,
+logits -x / T, with p_v the probability of the configurations that have value v and a_v the mean of c - X over them,
 
-    g_v = p_v (a_v - mean)                                 the gradient
-    F   = diag(p) - p p^T                                  the Fisher block of the factor
-    x  <- x + rate (F + damping)^-1 g
+    g_v  = p_v (a_v - mean)                                the gradient
+    F_uv = P(u and v) - p_u p_v                            the Fisher matrix, a block of it for each pair of factors
+    x   <- x + rate (F + damping)^-1 g
 
-so that a value which is rare moves as far as one that is not.  Where it comes to rest, X is the sum over the factors that fits
-the costs best, where the policy is.
+so that a value which is rare moves as far as one that is not, and values that are always seen together move once.  Where it
+comes to rest, X is the sum over the factors that fits the costs best, where the policy is.
 
 All of p, g and F are fitted from the configurations that are given, by the weights that the policy gives them.  The weights
 are `config_gradient`, and a step is `natural_config_gradient_pre_exp_fixed` of the p_v with the matrix
@@ -52,15 +52,13 @@ class FactorPolicy:
         # configurations without a factor have the value behind the last
         rows = np.where(space.rows == ABSENT, sizes, space.rows)
         is_choice = (rows != rows[0]).any(axis=0)
-        self.rows = rows[:, is_choice]
-        self.energies = [np.zeros(size + 1) for size in sizes[is_choice]]
+        firsts = np.append(0, np.cumsum(sizes[is_choice] + 1))
+        self.places = rows[:, is_choice] + firsts[:-1]
+        self.x = np.zeros(firsts[-1])
 
     def energy(self, configs: Array) -> Array:
         """X of configurations that are given by index."""
-        total = np.zeros(len(configs))
-        for x, values in zip(self.energies, self.rows[configs].T, strict=True):
-            total += x[values]
-        return total
+        return np.asarray(self.x[self.places[configs]].sum(axis=1))
 
     def keys(self, configs: Array, temperature: float, rng: np.random.Generator) -> Array:
         """A number for each configuration; those of the largest are drawn by the policy, none twice (Gumbel's trick)."""
@@ -68,24 +66,23 @@ class FactorPolicy:
 
     def descend(self, configs: Array, costs: Array, temperature: float, steps: int) -> None:
         """Some steps down the expected cost of `configs`, which are given by index."""
+        has_value = np.zeros((len(configs), len(self.x)))
+        np.put_along_axis(has_value, self.places[configs], 1.0, axis=1)
         for _ in range(steps):
             energy = self.energy(configs)
             weights = -config_gradient(energy, temperature, self.dispatcher)
             weights /= weights.sum()  # each was rounded down
             advantages = costs - energy
             advantages -= weights @ advantages
-            self.energies = [
-                x + self.rate * self._natural_gradient(values, weights, advantages, len(x))
-                for x, values in zip(self.energies, self.rows[configs].T, strict=True)
-            ]
+            self.x += self.rate * self._natural_gradient(has_value, weights, advantages)
 
-    def _natural_gradient(self, values: Array, weights: Array, advantages: Array, size: int) -> Array:
-        """(F + damping)^-1 g of a factor of `size` values, of which the configurations have `values`."""
-        share = np.bincount(values, weights, size)
-        total = np.bincount(values, weights * advantages, size)
-        mean = np.divide(total, share, out=np.zeros(size), where=share > 0)
-        fisher = np.diag(share) - np.outer(share, share)
-        matrix = np.linalg.inv(fisher + self.damping * np.eye(size)) * mean
+    def _natural_gradient(self, has_value: Array, weights: Array, advantages: Array) -> Array:
+        """(F + damping)^-1 g."""
+        share, total = weights @ has_value, (weights * advantages) @ has_value
+        mean = np.divide(total, share, out=np.zeros(len(share)), where=share > 0)
+        fisher = has_value.T @ (weights[:, None] * has_value) - np.outer(share, share)
+        # the softmax step divides by the sum of all shares, which is 1 for each factor
+        matrix = np.linalg.inv(fisher + self.damping * np.eye(len(share))) * mean * share.sum()
         fixed = np.clip(np.rint(matrix * ONE), -MOST, MOST).astype(np.int64)
         step = natural_config_gradient_pre_exp_fixed(weights_16_16(share), fixed, self.dispatcher)
         return np.asarray(step.view(np.int32) / ONE)

@@ -36,8 +36,8 @@ class GradientOptions(SearchOptions):
     """
 
     candidates: int = 400
-    steps: int = 4
-    rate: float = 0.5
+    steps: int = 2
+    rate: float = 0.8
     damping: float = 0.02
     hot: float = 0.3
     cold: float = 0.01
