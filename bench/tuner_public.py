@@ -6,9 +6,10 @@ Each search may measure 25, 50, 100 or 200 configurations, each time begun anew,
     P = (best of random search - found) / (best of random search - optimum)
 
 random search of as many different configurations, as it is expected to be.  P is taken of the mean of what all seeds found,
-and its mean over budgets and spaces is the score; the interval is that of 19 of 20 bootstrap samples of the seeds.  Beside the
-tuner run strategies of Kernel Tuner, at their defaults, in its simulation mode, if it is installed.  Times are those of a
-process on each core.
+and its mean over budgets and spaces is the score; the interval is that of 19 of 20 bootstrap samples of the seeds.  `tuner` is the
+default strategy, also without each of its parts, `gradient` the other that has a surrogate.  Beside them run strategies of Kernel
+Tuner, at their defaults, in its simulation mode, if it is installed.  What a search finds does not depend on the machine, so what
+an earlier run kept (--keep) is taken as it is; times are those of the run that kept it.
 """
 
 from __future__ import annotations
