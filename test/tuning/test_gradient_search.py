@@ -41,13 +41,8 @@ def expected_cost(policy: FactorPolicy, costs: np.ndarray, temperature: float) -
 @pytest.mark.parametrize("space", [SEPARABLE, UNION], ids=["product", "union"])
 def test_a_step_is_the_natural_gradient(space: Space) -> None:
     """(F + damping)^-1 g: both by finite differences, g of the free energy, F of the policy's probabilities."""
-    rng, configs, temperature, rate, damping = (
-        np.random.default_rng(0),
-        np.arange(len(space)),
-        0.4,
-        0.25,
-        0.05,
-    )
+    rng, configs = np.random.default_rng(0), np.arange(len(space))
+    temperature, rate, damping = 0.4, 1.0, 0.05
     costs = rng.uniform(0, 1, len(space))
     policy = FactorPolicy(space, rate, damping)
     x = policy.x = rng.uniform(0, 0.3, len(policy.x))
@@ -69,7 +64,7 @@ def test_a_step_is_the_natural_gradient(space: Space) -> None:
     expected = x + rate * np.linalg.solve(fisher + damping * np.eye(len(x)), slope)
     policy.x = x.copy()
     policy.descend(configs, costs, temperature, 1)
-    assert policy.x == pytest.approx(expected, abs=1e-3)
+    assert policy.x == pytest.approx(expected, abs=2e-3)
     assert np.abs(expected - x).max() > 0.05
 
 
