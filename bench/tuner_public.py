@@ -9,7 +9,7 @@ random search of as many different configurations, as it is expected to be.  P i
 and its mean over budgets and spaces is the score; the interval is that of 19 of 20 bootstrap samples of the seeds.  `tuner` is the
 default strategy, also without each of its parts, `gradient` the other that has a surrogate.  Beside them run strategies of Kernel
 Tuner, at their defaults, in its simulation mode, if it is installed.  What a search finds does not depend on the machine, so what
-an earlier run kept (--keep) is taken as it is; times are those of the run that kept it.
+an earlier run kept (--keep) is taken as it is.  Times are those of a processor.
 """
 
 from __future__ import annotations
@@ -105,9 +105,9 @@ def found(path: Path, name: str, count: int, seed: int) -> tuple[float, float]:
     public = loaded(path)
     rng = np.random.default_rng([seed, count])
     budget = Budget(PublicBench(public), len(public.space), count, 1)
-    begun = time.perf_counter()
+    begun = time.process_time()
     SEARCHES[name](budget, rng, public)
-    seconds = (time.perf_counter() - begun) / len(budget.order)
+    seconds = (time.process_time() - begun) / len(budget.order)
     return min(budget.costs.values()), seconds
 
 
@@ -121,7 +121,7 @@ def found_by_peer(path: Path, strategy: str, count: int, seed: int) -> tuple[flo
     legal = content["cache"]
     random.seed(seed)
     np.random.seed(seed)
-    begun = time.perf_counter()
+    begun = time.process_time()
     with contextlib.redirect_stdout(io.StringIO()):
         results, _ = tune_kernel(
             content["kernel_name"], "", content["problem_size"], [], parameters,
@@ -129,7 +129,7 @@ def found_by_peer(path: Path, strategy: str, count: int, seed: int) -> tuple[flo
             strategy=strategy, strategy_options={"max_fevals": ceil(count * MOST_OF_PEER.get(strategy, 1))},
             cache=cache_file, simulation_mode=True, quiet=True,
         )  # fmt: skip
-    seconds = (time.perf_counter() - begun) / count
+    seconds = (time.process_time() - begun) / count
     costs: dict[tuple[str, ...], float] = {}  # of what it looked at, some of it again
     for each in results:
         config = tuple(str(each[name]) for name in parameters)
@@ -296,7 +296,7 @@ def main() -> None:
         args.results / "tuner_public.json",
         {
             "name": "tuner_public",
-            "arguments": f"FOLDER --seeds {args.seeds}",
+            "arguments": f"FOLDER --seeds {args.seeds}" + (" --keep KEPT" if args.keep else ""),
             "title": "The tuner on search spaces that others measured",
             "about": " ".join((__doc__ or "").split("\n\n", 1)[1].split()),
             "date": today(),
