@@ -139,10 +139,6 @@ def test_the_threshold_of_fusion_pressure_is_a_choice() -> None:
     assert len(parts) == len(space) == 2**3
     assert launches(workload, {"threshold": 64}) == ["double"] * 3 + ["double_then_double"]
     assert launches(workload, {"threshold": 32}) == ["double"] * 5
-    limited = call_workload(TWO_CHAINS.replace("(@b, @c)", "(@b, @c) {threshold = 64}"), arrays, target="ref")
-    assert list(limited.thresholds)[:2] == [1 << 32, "default"], "what the text says is the default"
-    assert launches(limited, {}) == launches(workload, {"threshold": 64})
-    assert launches(limited, {"threshold": 1 << 32}) == launches(workload, {})
 
 
 def test_halos_and_tiles_are_choices_where_they_matter() -> None:
