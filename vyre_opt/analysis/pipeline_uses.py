@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
+from ..ir.demanded_extents import undeclared_demands
 from ..ir.grids import MAX_DEPTH, MAX_REPEATED_DEPTH, Extent, GridCall, fold, length_key, lengths_of
 from ..ir.pipeline import HostRead, Launch, Pipeline, Repeat
 from ..ir.program import AccessMode, Buffer, Module, Program
@@ -18,6 +19,7 @@ class PipelineUses:
 
     `counts`: how often stages name each buffer as an argument or a host read (not in a grid).
     `host`: the buffers that the host reads.
+    `demanded`: those of which a launch demands an extent that is not declared, see ir/demanded_extents.py.
     `grids`: for each buffer, the launches whose grids use its length.
     """
 
@@ -25,10 +27,12 @@ class PipelineUses:
         self.launches: dict[str, list[tuple[Pipeline, Launch]]] = defaultdict(list)
         self.counts: dict[Pipeline, Counter[str]] = {}
         self.host: dict[Pipeline, set[str]] = {}
+        self.demanded: dict[Pipeline, set[str]] = {}
         self.grids: dict[Pipeline, dict[str, list[Launch]]] = {}
         self._numbers: dict[Pipeline, dict[str, tuple[int, ...]]] = {}
         for pipeline in module.pipelines.values():
             self._walk(pipeline)
+            self.demanded[pipeline] = undeclared_demands(pipeline, module)
 
     def _walk(self, pipeline: Pipeline) -> None:
         counts = self.counts[pipeline] = Counter()
@@ -55,11 +59,14 @@ class PipelineUses:
         return self._numbers[pipeline]
 
     def is_own_scratch(self, program: Program, buffer: Buffer) -> bool:
-        """Whether pipelines launch a program, and pass for a buffer what neither the host nor another stage uses."""
+        """Whether pipelines launch a program, and pass for a buffer what neither the host nor another stage uses, and no
+        launch demands an extent of."""
         place = program.bound_buffers.index(buffer)
         passed = [(pipeline, launch.buffers[place]) for pipeline, launch in self.launches[program.name]]
         return bool(passed) and not any(
-            self.counts[pipeline][name] > 1 or is_host_visible(pipeline.buffers[name])
+            self.counts[pipeline][name] > 1
+            or name in self.demanded[pipeline]
+            or is_host_visible(pipeline.buffers[name])
             for pipeline, name in passed
         )
 

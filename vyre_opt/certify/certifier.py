@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import z3
 
 from ..ir.copies import copy_module
+from ..ir.demanded_extents import declare_demands
 from ..ir.diagnostics import Location
 from ..ir.pipeline import KernelStage, Launch, Pipeline
 from ..ir.printer import print_program
@@ -36,7 +37,7 @@ from .in_bounds import in_bounds, unguarded
 from .joins import Join, joined
 from .merged_ifs import merged_ifs
 from .obligations import REFUTED, Answer, Obligation, not_seen, prove, smt2
-from .pipelines import Changes, difference, who_sees_argument
+from .pipelines import Changes, difference, lost_demand, who_sees_argument
 from .rest import is_rest_unchanged, replaced, vanished, vectorized
 from .tiles import tile
 from .vectors import vector
@@ -136,13 +137,14 @@ class Certifier:
         applied = [r for r in remarks if r.kind == "applied" and "claim" in r.certificate]
         certificates = [remark.certificate for remark in applied]
         # obligations are about the program as it is now, and asked when later passes have changed it
-        before, module = self._before, copy_module(module)
+        before, module, declared = self._before, copy_module(module), copy_module(self._before)
+        declare_demands(declared)  # as passes do that take buffers out of launches
         self._steps.append((running.name, before, module))
         try:
             decisions = [
-                *_claimed(before, module, running, applied),
-                *_rests(before, module, running, certificates),
-                *(_elsewhere(before, module, running, certificates) if running.name in CERTIFIED else ()),
+                *_claimed(declared, module, running, applied),
+                *_rests(declared, module, running, certificates),
+                *(_elsewhere(declared, module, running, certificates) if running.name in CERTIFIED else ()),
             ]
         except (LookupError, ValueError) as error:
             what = "the certificates are about the texts before and after"
@@ -250,7 +252,9 @@ def _elsewhere(
         launches, groups = _launches(pipeline), _groups(certificates, pipeline)
         joined = [id(launches[group[0]]) for group in groups]
         absorbed = [id(launches[number]) for group in groups for number in group[1:]]
-        differs = difference(pipeline, after.pipelines[name], Changes(joined, absorbed, dropped))
+        differs = difference(
+            pipeline, after.pipelines[name], Changes(joined, absorbed, dropped)
+        ) or lost_demand(name, before, after)
         if differs is not None:
             what = f"pipeline @{name} changes without a certificate"
             yield Decision(running.name, what, pipeline.loc, [not_seen(what, differs, [])])

@@ -6,11 +6,14 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ..ir.copies import copy_module
+from ..ir.demanded_extents import declare_demands, demands
+from ..ir.grids import GridCall
 from ..ir.pipeline import HostRead, Launch, Pipeline, Repeat, Stage
 from ..ir.program import AccessMode, Buffer, Module, Program
 from .lengths import LengthTerms
 
-__all__ = ["Changes", "difference", "who_sees", "who_sees_argument"]
+__all__ = ["Changes", "difference", "lost_demand", "who_sees", "who_sees_argument"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,30 @@ def _is_same_buffer(was: Buffer, now: Buffer, lengths: LengthTerms) -> bool:
     """Lengths of buffers that left became what they are in sizes."""
     if was.dimensions != now.dimensions or replace(now, shape=was.shape, sizes=was.sizes) != was:
         return False
-    return all(map(lengths.agree, was.extents, now.extents))
+    own = [GridCall("len", (was.name, *place)) for place in _places(was)]
+    extents = (length if extent is None else extent for length, extent in zip(own, now.extents, strict=True))
+    return all(map(lengths.agree, own, extents))
+
+
+def _places(buffer: Buffer) -> list[tuple[int, ...]]:
+    """What `len` of a buffer has for each dimension."""
+    return [(place,) for place in range(buffer.dimensions)] if buffer.dimensions > 1 else [()]
+
+
+def lost_demand(name: str, before: Module, after: Module) -> str | None:
+    """The extent that a launch of a pipeline demanded, and that neither a launch nor a declaration does any more."""
+    was, now = before.pipelines[name], after.pipelines[name]
+    still = set(demands(now, after))
+    declared = copy_module(after)
+    declare_demands(declared)
+    terms = LengthTerms(
+        {**declared.pipelines[name].buffers, **{k: b for k, b in was.buffers.items() if k not in now.buffers}}
+    )
+    for buffer, place, number in demands(was, before):
+        length = GridCall("len", (buffer, *_places(was.buffers[buffer])[place]))
+        if (buffer, place, number) not in still and not terms.agree(length, number):
+            return f"nothing demands {number} elements of @{buffer} any more"
+    return None
 
 
 def _stages_differ(

@@ -15,6 +15,7 @@ from ..analysis.launched_lengths import LaunchedLengths
 from ..analysis.pipeline_uses import PipelineUses
 from ..analysis.value_forms import ValueForms
 from ..fusion.bounds_checks import add_checks
+from ..ir.demanded_extents import declare_demands
 from ..ir.loops import bounds
 from ..ir.program import AccessMode, Block, Buffer, Func, Module, Op, Program, Value
 from ..ir.rewrite import constant_value, keep_results
@@ -29,7 +30,7 @@ class Dce(Pass):
     per_item = True
 
     def run(self, module: Module, ctx: PassContext) -> bool:
-        changed = 0
+        changed = int(declare_demands(module))
         uses = PipelineUses(module)
         faulting = _faulting_functions(module)
         for item in ctx.items(module):

@@ -28,6 +28,7 @@ from ..fusion.result_check import check_tiles, refuse_result
 from ..fusion.workgroup_memory import DEFAULT_BUDGET, workgroup_budget
 from ..fusion.workgroup_tile import promote_to_tile
 from ..ir.copies import copy_program
+from ..ir.demanded_extents import declare_demands
 from ..ir.grids import Extent
 from ..ir.ops import BEYOND_WORKGROUP
 from ..ir.program import AccessMode, Buffer, Module, Op, Program
@@ -195,6 +196,9 @@ def _pipeline_refusal(buffer: Buffer, program: Program, uses: PipelineUses) -> R
     place = program.bound_buffers.index(buffer)
     for pipeline, launch in uses.launches[program.name]:
         name = launch.buffers[place]
+        if name in uses.demanded[pipeline]:
+            message = f"@{buffer.name} is @{name} in pipeline @{pipeline.name}, whose length may be another than is demanded"
+            return Refusal("demanded", message, buffer.name, launch.loc)
         host_visible = is_host_visible(pipeline.buffers[name])
         if host_visible or uses.counts[pipeline][name] > 1:
             host = host_visible or name in uses.host[pipeline]
@@ -257,7 +261,7 @@ class DecodeScanFuse(Pass):
 
     def run(self, module: Module, ctx: PassContext) -> bool:
         budget = self.options.budget or workgroup_budget(ctx.target)
-        changed = False
+        changed = declare_demands(module)
         uses = PipelineUses(module)
         for program in ctx.programs(module):
             decisions = decide(program, uses, budget, self.options.narrow, ctx.analyses)

@@ -16,7 +16,7 @@ notes of fusion_pressure go: they are about hand-offs that are no more, or say `
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -49,6 +49,7 @@ from ..fusion.remarks import FusionGroup, refuse, remark_cut, remark_joined, rem
 from ..fusion.result_check import JoinedResult, Part, check_joined, refuse_result
 from ..fusion.veto import drop_undone_notes, veto_of
 from ..fusion.workgroup_memory import workgroup_budget
+from ..ir.demanded_extents import declare_demands, undeclared_demands
 from ..ir.grids import Extent, fold, lengths_of, renamed_lengths
 from ..ir.pipeline import Launch, Pipeline, Repeat, Stage
 from ..ir.program import AccessMode, Module, Op, Program
@@ -109,6 +110,7 @@ class LaunchFusion(Pass):
     Options = LaunchFusionOptions
 
     def run(self, module: Module, ctx: PassContext) -> bool:
+        declared = declare_demands(module)
         proofs = PairProofs(module)
         budget = self.options.budget or workgroup_budget(ctx.target)
         fuser = _Fuser(module, ctx, proofs, self.options, budget)
@@ -122,7 +124,7 @@ class LaunchFusion(Pass):
         ctx.count("launches saved", fuser.saved)
         ctx.count("buffers internal", fuser.internal)
         ctx.count("programs removed", len(unused))
-        return fuser.saved > 0 or fuser.notes_dropped
+        return declared or fuser.saved > 0 or fuser.notes_dropped
 
 
 class _Fuser:
@@ -135,6 +137,7 @@ class _Fuser:
         self.joined: dict[JoinPlan, _Joined] = {}
         self.lengths: dict[Pipeline, dict[str, tuple[int, ...]]] = {}
         self.numbers: dict[int, int] = {}  # of the launches of the pipeline, by their ids
+        self.demanded: set[str] = set()  # the pipeline's buffers that stay for what a launch demands
         self.saved = 0
         self.internal = 0
         self.notes_dropped = False
@@ -142,6 +145,7 @@ class _Fuser:
     def pipeline(self, pipeline: Pipeline) -> None:
         uses = self.ctx.analyses.get(LaunchDataflow, self.module).uses(pipeline)
         launches = [stage for stage in pipeline.walk() if isinstance(stage, Launch)]
+        self.demanded = undeclared_demands(pipeline, self.module)
         self.numbers = {id(launch): number for number, launch in enumerate(launches)}
         groups: list[FusionGroup] = []
         sizes, programs = lengths_by_size(pipeline), self.proofs.programs
@@ -241,6 +245,9 @@ class _Fuser:
             problem = verify_program(self.module, program)
             self.drafts[plan] = (problem, {} if problem else _prove_handoffs(program))
         problem, handoffs = self.drafts[plan]
+        if demanded := {tile.buffer for tile in tiles} & self.demanded:
+            (name, *_) = sorted(demanded)
+            return Refusal("demanded", f"a launch demands a length of @{name} that may be another")
         if problem is not None:
             return Refusal("verify", f"joined, they would not verify: {fill_placeholders(problem, names)}")
         passed_on = _passed_on(nodes)
@@ -306,7 +313,7 @@ class _Fuser:
         sizes, numbers = lengths_by_size(pipeline), numbers_by_length(length_numbers(pipeline))
         while True:
             # a buffer is internal to all groups that use it, or to none: they are chosen again where one leaves
-            _choose_internal(uses, groups)
+            _choose_internal(uses, groups, self.demanded)
             joined = {group: self.join(pipeline, uses, group) for group in groups}
             seen = _seen_elsewhere(pipeline, groups)
             for group, made in joined.items():
@@ -420,8 +427,9 @@ def _passed_on(nodes: Sequence[LaunchNode]) -> set[str]:
     return result
 
 
-def _choose_internal(uses: BufferUses, groups: Sequence[FusionGroup]) -> None:
-    """Set which buffers become internal to a group: local hand-offs that only groups use, each by itself.
+def _choose_internal(uses: BufferUses, groups: Sequence[FusionGroup], demanded: Container[str]) -> None:
+    """Set which buffers become internal to a group: local hand-offs that only groups use, each by itself, but for those of
+    which a launch demands an extent that is not declared.
 
     Private are those of an open size: a buffer of a program alone has a static count.
     """
@@ -434,6 +442,7 @@ def _choose_internal(uses: BufferUses, groups: Sequence[FusionGroup]) -> None:
             name
             for name in group.local
             if uses.visibility(name) is None
+            and name not in demanded
             and all(name in local.get(id(stage), ()) for stage in uses.stages[name])
         ]
         buffers = uses.pipeline.buffers
