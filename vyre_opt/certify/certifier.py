@@ -145,6 +145,7 @@ class Certifier:
                 *_claimed(declared, module, running, applied),
                 *_rests(declared, module, running, certificates),
                 *(_elsewhere(declared, module, running, certificates) if running.name in CERTIFIED else ()),
+                *_lost(before, module, running),
             ]
         except (LookupError, ValueError) as error:
             what = "the certificates are about the texts before and after"
@@ -252,12 +253,19 @@ def _elsewhere(
         launches, groups = _launches(pipeline), _groups(certificates, pipeline)
         joined = [id(launches[group[0]]) for group in groups]
         absorbed = [id(launches[number]) for group in groups for number in group[1:]]
-        differs = difference(
-            pipeline, after.pipelines[name], Changes(joined, absorbed, dropped)
-        ) or lost_demand(name, before, after)
+        differs = difference(pipeline, after.pipelines[name], Changes(joined, absorbed, dropped))
         if differs is not None:
             what = f"pipeline @{name} changes without a certificate"
             yield Decision(running.name, what, pipeline.loc, [not_seen(what, differs, [])])
+
+
+def _lost(before: Module, after: Module, running: Pass) -> Iterator[Decision]:
+    """A decision for each pipeline of which a launch demands less than before."""
+    for name, pipeline in before.pipelines.items():
+        lost = lost_demand(name, before, after)
+        if lost is not None:
+            what = f"the launches of pipeline @{name} demand what they did"
+            yield Decision(running.name, what, pipeline.loc, [not_seen(what, lost, [])])
 
 
 def _functions(module: Module) -> str:
