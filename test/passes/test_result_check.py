@@ -344,14 +344,44 @@ pipeline @main {
 """
 
 
+TWO_RESULTS = """vyre 2
+func @both(%a : i32) -> (i32, i32) {
+  %b = add %a, 1 : i32
+  yield %a, %b
+}
+program @first workgroup(32) {
+  buffer @m : i32[32] write binding(0)
+  %l = local_id x
+  %i = cast %l : u32 -> i32
+  %a, %b = call @both(%i)
+  %s = add %a, %b : i32
+  store %s, @m[%l]
+}
+program @second workgroup(32) {
+  buffer @m : i32[32] read binding(0)
+  buffer @y : i32[32] write binding(1)
+  %l = local_id x
+  %v = load @m[%l]
+  store %v, @y[%l]
+}
+pipeline @main {
+  buffer @m : i32[32]
+  buffer @y : i32[32] write
+  launch @first grid(1) (@m)
+  launch @second grid(1) (@m, @y)
+}
+"""
+
+
 @pytest.mark.parametrize(
     "text",
-    [SPLIT, STRIDED, COMPUTED, NEVER],
+    [SPLIT, STRIDED, COMPUTED, NEVER, TWO_RESULTS],
     ids=[
         "all digits of an id are fixed",
         "a halo of a loop",
         "a length that is computed of a tile's",
         "a load that never is, beside a program that splits ids",
+        "a function of two results",
     ],
 )
 def test_what_is_right_is_kept(text: str) -> None:

@@ -102,7 +102,10 @@ class _Keys:
             if op.regions:
                 self.structured(op, path)
             elif op.definition.is_pure:
-                self.values[op.results[0]] = self.pure(op)
+                key = self.pure(op)
+                self.values[op.results[0]] = key
+                for number, result in enumerate(op.results[1:], 1):  # of a call
+                    self.values[result] = hash((key, number))
             elif not op.definition.is_terminator:
                 self.effect(op, path)
 
