@@ -28,7 +28,7 @@ vyre-opt --pass=cse --pass=dce file.vyre
 vyre-opt --pass-pipeline='cse,unroll{factor=4}' file.vyre
 ```
 
-A pass that requires others pulls them in where they have not run;
+A pass that requires others pulls them in where they have not run with their default options;
 `--dump-pass-pipeline` shows the pipeline as it will run.  After a change, the results
 of the passes and analyses that a pass **invalidates** are void and computed again when
 they are next needed; all analyses but those it **preserves** are dropped.  A remark tells of a pass that you

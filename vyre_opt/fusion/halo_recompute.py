@@ -25,8 +25,8 @@ from ..ir.arith import wrap
 from ..ir.diagnostics import Location
 from ..ir.grids import Extent
 from ..ir.ops import OPS, SUBGROUP_SIZE
-from ..ir.program import Block, Op, Program, Unnamed, Value
-from ..ir.rewrite import become, substitute
+from ..ir.program import Block, Op, Program, Value
+from ..ir.rewrite import become, constant_name, substitute
 from ..ir.types import DataType
 
 __all__ = ["Emitter", "HaloTile", "rebase", "recompute"]
@@ -63,7 +63,7 @@ class Emitter:
 
     def const(self, number: int, dtype: DataType = DataType.U32) -> Value:
         encoded = wrap(number, dtype)
-        value = Value(Unnamed(f"c{encoded % 2**64}"), dtype)
+        value = Value(constant_name(encoded, dtype), dtype)
         new_op = Op(OPS["const"], (), (value,), {"value": encoded}, (), self.loc)
         self.ops.append(new_op)
         return new_op.result

@@ -48,8 +48,8 @@ def fixed_type(role: str) -> DataType | None:
     return _FIXED.get(role)
 
 
-def constants_in_place(body: Block, is_candidate: Callable[[Value], bool] = _is_unnamed) -> set[Value]:
-    """The constants, of the candidates, that are used, and can stand in place wherever they are.
+def constants_in_place(body: Block, is_candidate: Callable[[Value], bool] = _is_unnamed) -> list[Value]:
+    """The constants, of the candidates, that are used, and can stand in place wherever they are; by first uses.
 
     Those without a name are the candidates if no others are given.  A list of lanes stands in one place only.
     """
@@ -61,7 +61,7 @@ def constants_in_place(body: Block, is_candidate: Callable[[Value], bool] = _is_
             is_list = isinstance(constant_value(value), tuple)
             if (is_list and uses[value] > 1) or not _may_stand(op, place, value):
                 refused.add(value)
-    return uses.keys() - refused
+    return [value for value in uses if value not in refused]
 
 
 def used_constants(body: Block) -> set[Value]:

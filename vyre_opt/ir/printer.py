@@ -9,21 +9,21 @@ printed, so that they survive where the text is read again.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from .constants_in_place import constants_in_place, used_constants
 from .diagnostics import Location
 from .formats import FORMATS, kernel_text, symbol_list, type_list, types_text
-from .grids import Grid, params_of, show_extent
+from .grids import Grid, show_extent
 from .literals import quote, show
-from .ops import OPS
 from .pipeline import Fill, HostRead, KernelStage, Launch, LaunchParam, Note, Pipeline, Repeat, Stage
 from .program import NO_ATTRS, Block, Buffer, Func, Module, Op, Param, Program, Spec, Value
 from .rewrite import constant_value
 from .shapes import declared_shape
+from .text_version import least_version
 from .types import DTYPE
+from .visible_names import VisibleNames
 
 __all__ = ["canonical_text", "print_program"]
 
@@ -57,10 +57,12 @@ def print_program(
     """
     if version is None:
         version = item.version if isinstance(item, Module) else 1
+    parts = item.order if isinstance(item, Module) else [item]
     printer = Printer(generic, locations=locations, version=version)
-    for part in item.order if isinstance(item, Module) else [item]:
+    for part in parts:
         printer.item(part)
-    return f"vyre {printer.version}\n" + "".join(printer.lines)
+    shown = 2 if locations else max([version, *map(least_version, parts)])
+    return f"vyre {shown}\n" + "".join(printer.lines)
 
 
 def canonical_text(item: Program | Func | Pipeline, exact: bool = False) -> str:
@@ -86,15 +88,12 @@ class Printer:
         self.lines: list[str] = []
         self.generic = generic
         self.locations = locations
-        # of the format: raised to the first that has all that was printed
-        self.version = 2 if locations else version
         self.has_constants_in_place = version >= 2 and not locations
         self.numbered = numbered
         self.exact = exact
         self.count = 0
         self.names: dict[Value, str] = {}
-        self.visible: set[str] = set()
-        self.suffixes: dict[str, int] = {}
+        self.visible = VisibleNames()
         self.indent = "  "
 
     # --- names --------------------------------------------------------------------
@@ -105,10 +104,7 @@ class Printer:
             name = f"%{self.count}"
             self.count += 1
         else:
-            name = "%" + value.name
-            if name in self.visible:
-                name = self.fresh(name)
-            self.visible.add(name)
+            name = self.visible.unique("%" + value.name)
         self.names[value] = name
         return name
 
@@ -120,16 +116,6 @@ class Printer:
             self.names[value] = name
             self.visible.add(name)
 
-    def fresh(self, name: str) -> str:
-        base = re.sub(r"_\d+$", "", name)
-        number = self.suffixes.get(base, 0)
-        while True:
-            number += 1
-            candidate = f"{base}_{number}"
-            if candidate not in self.visible:
-                self.suffixes[base] = number
-                return candidate
-
     def uses(self, values: tuple[Value, ...]) -> str:
         names = self.names
         return ", ".join([names[v] for v in values])
@@ -138,7 +124,7 @@ class Printer:
 
     def item(self, item: Program | Func | Pipeline) -> None:
         self.lines.append("\n")
-        self.names, self.visible, self.suffixes, self.count = {}, set(), {}, 0
+        self.names, self.visible, self.count = {}, VisibleNames(), 0
         if not isinstance(item, Pipeline):
             self.constants(item.body)
         if isinstance(item, Program):
@@ -157,14 +143,8 @@ class Printer:
 
     def program(self, program: Program) -> None:
         grid = f" grid({_dims(program.grid)})" if program.grid else ""
-        prefer = ""
-        if program.prefer_shared is not None:
-            prefer = f" prefer(shared = {program.prefer_shared})"
-            self.version = max(self.version, 2)
-        cluster = ""
-        if program.cluster is not None:
-            cluster = f" cluster({program.cluster})"
-            self.version = max(self.version, 2)
+        prefer = "" if program.prefer_shared is None else f" prefer(shared = {program.prefer_shared})"
+        cluster = "" if program.cluster is None else f" cluster({program.cluster})"
         head = f"workgroup({_dims(program.workgroup)}){cluster}{grid}{prefer}"
         self.lines.append(f"program @{program.name} {head} {{\n")
         # type parameters first: buffers may be of them
@@ -189,13 +169,10 @@ class Printer:
         self.lines.append(f"pipeline @{pipeline.name} {{\n")
         for spec in self.declared(pipeline.specs):
             self.lines.append(self.located(_spec(spec), spec.loc))
-            self.version = max(self.version, 2)
         # their sizes speak of those before them
         has_sizes = any(b.sizes for b in pipeline.buffers.values())
         ordered = list(pipeline.buffers.values()) if has_sizes else self.declared(pipeline.buffers)
         self.buffers(ordered)
-        if has_sizes or any(name for extent in pipeline.extents for name in params_of(extent)):
-            self.version = max(self.version, 2)
         self.params(pipeline.params)
         if (pipeline.specs or pipeline.buffers or pipeline.params) and pipeline.stages:
             self.lines.append("\n")
@@ -205,15 +182,12 @@ class Printer:
     def buffers(self, buffers: Iterable[Buffer]) -> None:
         for buffer in buffers:
             self.lines.append(self.located(_buffer(buffer), buffer.loc))
-            if buffer.dimensions > 1:
-                self.version = max(self.version, 2)
 
     def params(self, params: Mapping[str, Param]) -> None:
         for param in self.declared(params):
             default = "" if param.default is None else f" = {show(param.default, param.dtype)}"
             line = f"  param @{param.name} : {param.dtype}{default}\n"
             self.lines.append(self.located(line, param.loc))
-            self.version = max(self.version, 2)
 
     def declared(self, table: Mapping[str, T]) -> list[T]:
         """Declarations in the order of the text, or sorted by name in the canonical text."""
@@ -248,10 +222,6 @@ class Printer:
         for op in ops:
             row, operands = op.definition, op.operands
             has_attrs = op.attrs is not NO_ATTRS
-            if row.since > self.version:
-                self.version = row.since
-            if has_attrs and row.name == "len" and "dimension" in op.attrs:
-                self.version = max(self.version, 2)
             if op.definition.format == "const" and op.results and op.results[0] in names:
                 continue  # it is printed in place
             if op.regions or self.generic:
@@ -350,9 +320,7 @@ def _stage(p: Printer, stage: Launch | Fill | HostRead | KernelStage) -> str:
     if isinstance(stage, HostRead):
         return f"host_read @{stage.buffer}"
     if isinstance(stage, Fill):
-        p.version = max(p.version, 2)
         return f"fill(@{stage.buffer}, {stage.shown})"
-    p.version = max(p.version, OPS[stage.kernel].since)
     return kernel_text(p, stage.kernel, stage.buffers, stage.attrs)
 
 

@@ -413,6 +413,7 @@ class Module(TextForm):
         self.add(program)
         first = next(i for i, item in enumerate(self.order) if isinstance(item, Pipeline))
         self.order.insert(first, self.order.pop())
+        self.programs = {item.name: item for item in self.order if isinstance(item, Program)}
 
     def remove(self, item: Program | Func | Pipeline) -> None:
         """Take `item` out of the module."""

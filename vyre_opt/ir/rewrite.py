@@ -41,6 +41,11 @@ def constant(value: Any, dtype: DataType, name: str, like: Op) -> Op:
     return Op(OPS["const"], (), (Value(Unnamed(name), dtype),), {"value": value}, (), like.loc)
 
 
+def constant_name(value: Any, dtype: DataType) -> Unnamed:
+    """What a constant that no author named is called where the text has to have a name for it."""
+    return Unnamed(f"c{value}" if dtype.is_int and value >= 0 else "c")
+
+
 def constant_value(value: Value) -> Any:
     """The encoded constant (an int, or a tuple of lanes) if a `const` defines `value`, else None."""
     owner = value.owner

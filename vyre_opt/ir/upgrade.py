@@ -73,7 +73,7 @@ def _edits(item: Program | Func, source: Source) -> Iterator[Edit]:
         value for op in every_op(item.body) for value in (*op.operands, *op.results) if op in elsewhere
     }
     refused.update(value for op in every_op(item.body) if op not in elsewhere for value in _untyped(op))
-    chosen = constants_in_place(item.body, lambda value: value not in refused)
+    chosen = set(constants_in_place(item.body, lambda value: value not in refused))
     for op in every_op(item.body):
         if op in elsewhere:
             continue

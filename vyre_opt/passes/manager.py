@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, render_all
 from ..ir.fingerprint import exact_fingerprint
 from ..ir.plugin_ops import has_plugin_ops
 from ..ir.program import Module
+from ..ir.settled import settle
 from ..ir.structure import check_structure
 from ..ir.verifier import verify
 from .context import Analyses, DebugOutput, PassContext, Remark
@@ -32,6 +33,9 @@ __all__ = [
     "Result",
     "schedule_passes",
 ]
+
+
+T = TypeVar("T")
 
 
 class PassFailure(Exception):
@@ -112,11 +116,12 @@ class PassManager:
         seconds: list[tuple[str, float]] = []
         changed_any = False
         before: bytes | None = None
-        settled: list[Pass] = []
+        idle: list[Pass] = []
         """Passes that have changed nothing since the last change."""
         stale: dict[str, Pass] = {}
         """Requested passes whose results no longer hold, each with the pass that changed what they were about."""
         runs, changes = Counter[str](), Counter[str]()
+        _of_input(module, settle)
         for running in self._with_expansions(module):
             self._begin(running, ctx)
             if not running.takes_type_parameters:
@@ -128,7 +133,7 @@ class PassManager:
                 size, before = _size_and_fingerprint(module, before)
             earlier, started = len(ctx.remarks), time.perf_counter()
             changed = False
-            if not _is_settled(running, settled) and self._may_run(running, ctx):
+            if not _is_idle(running, idle) and self._may_run(running, ctx):
                 changed = running.run(module, ctx)
                 runs[running.name] += 1
             seconds.append((running.name, time.perf_counter() - started))
@@ -143,11 +148,14 @@ class PassManager:
                 void = {name.replace("-", "_") for name in running.invalidates}
                 served = void & set(running.requires)  # this pass was what they were for
                 stale.update(dict.fromkeys((void - served) & runs.keys() & self._requested, running))
+                if settle(module):
+                    before = None
+                    ctx.analyses.drop()  # they may know constants that are no more
                 ctx.analyses.drop(running.preserves, running.invalidates)
                 changed_any = True
-                settled.clear()
+                idle.clear()
             else:
-                settled.append(running)
+                idle.append(running)
             for observer in self.observers:
                 observer.after(running, module, changed, ctx.remarks[earlier:])
         for name in sorted(stale):
@@ -176,10 +184,10 @@ class PassManager:
             yield running
 
 
-def _is_settled(running: Pass, settled: Sequence[Pass]) -> bool:
+def _is_idle(running: Pass, idle: Sequence[Pass]) -> bool:
     """Whether a pass has nothing to do: as it ran before, it changed nothing, and nothing has changed since."""
     return running.name in BUILTIN and any(
-        type(other) is type(running) and other.options == running.options for other in settled
+        type(other) is type(running) and other.options == running.options for other in idle
     )
 
 
@@ -233,8 +241,13 @@ def _remark_stale(ctx: PassContext, name: str, by: str) -> None:
 
 def _size_and_fingerprint(module: Module, known: bytes | None) -> tuple[int, bytes]:
     """The count of ops, and the fingerprint if it is not known.  Raises DiagnosticError for a module without one."""
+    return _count_ops(module), known or _of_input(module, exact_fingerprint)
+
+
+def _of_input(module: Module, function: Callable[[Module], T]) -> T:
+    """`function(module)`.  Raises DiagnosticError if it fails on a module that is wrong."""
     try:
-        return _count_ops(module), known or exact_fingerprint(module)
+        return function(module)
     except Exception:
         errors = _errors(module)
         if errors:
@@ -250,12 +263,12 @@ def _errors(module: Module) -> list[Diagnostic]:
 def schedule_passes(requested: Sequence[Pass]) -> list[Pass]:
     """`requested` in order, each after the passes it requires, which are added where they are missing.
 
-    A requirement that a pass in between invalidated is run again.  Requirements of
-    one pass that do not depend on each other run by name.  Raises PassError for an
-    unknown name among what a pass declares, or a cycle, naming its members.
+    A requirement that a pass in between invalidated is run again, and so is one that ran with other options than its
+    defaults: what a pass finds is as in a run by itself.  Requirements of one pass that do not depend on each other run by
+    name.  Raises PassError for an unknown name among what a pass declares, or a cycle, naming its members.
     """
     order: list[Pass] = []
-    valid: set[str] = set()
+    valid: dict[str, Pass] = {}
 
     def place(pass_: Pass, path: tuple[str, ...]) -> None:
         if pass_.name in path:
@@ -263,15 +276,17 @@ def schedule_passes(requested: Sequence[Pass]) -> list[Pass]:
             raise PassError(f"passes require each other: {' -> '.join(cycle)}")
         check_declarations(type(pass_))
         for name in sorted(pass_.requires):
-            if name.replace("-", "_") not in valid:
+            met = valid.get(name.replace("-", "_"))
+            if met is None or met.options != met.Options():
                 try:
                     find_pass(name)
                 except PassError as unknown:
                     raise PassError(f"pass {pass_.name} requires {name}: {unknown}") from None
                 place(make_pass(name), (*path, pass_.name))
         order.append(pass_)
-        valid.difference_update(name.replace("-", "_") for name in pass_.invalidates)
-        valid.add(pass_.name)
+        for name in pass_.invalidates:
+            valid.pop(name.replace("-", "_"), None)
+        valid[pass_.name] = pass_
 
     for pass_ in requested:
         place(pass_, ())

@@ -8,7 +8,8 @@ from typing import Any
 from ..builder import Builder
 from ..formats import FORMATS
 from ..ops import OPS, OpDef
-from ..program import NO_ATTRS, Block, Func, Module, Op, Program, Unnamed, Value
+from ..program import NO_ATTRS, Block, Func, Module, Op, Program, Value
+from ..rewrite import constant_name
 from ..types import DataType
 from .uses import UseCounts
 
@@ -45,8 +46,9 @@ class Rewriter(Builder):
 
     def encoded_const(self, value: Any, dtype: DataType) -> Value:
         """A constant of an encoded value (see ir.arith), in all lanes of a vector type."""
-        name = Unnamed(f"c{value}" if dtype.is_int and value >= 0 else "c")
-        op = Op(OPS["const"], (), (Value(name, dtype),), {"value": value}, (), self.loc)
+        op = Op(
+            OPS["const"], (), (Value(constant_name(value, dtype), dtype),), {"value": value}, (), self.loc
+        )
         self.built.append(op)
         return op.result
 
@@ -72,5 +74,4 @@ def _name_of(op: Op) -> str:
     """What a result is called where the text has to have a name for it."""
     if op.name != "const":
         return op.name.rpartition(".")[2]
-    value = op.attrs["value"]
-    return Unnamed(f"c{value}" if isinstance(value, int) and op.result.type.is_int and value >= 0 else "c")
+    return constant_name(op.attrs["value"], op.result.type)
