@@ -92,6 +92,15 @@ NOT_COMPARED = [
 ]  # fmt: skip
 
 
+def test_the_most_of_a_difference_and_zero() -> None:
+    for op in ("max %j, 0", "max 0, %j"):
+        (warning,) = verify(parse(PROGRAM.format(f"%j = sub %i, 1 : u32 %k = {op} : u32")))
+        assert warning.message == "this is always the number itself: a u32 is not below 0"
+        assert str(warning.help).endswith("wraps: write sub_sat %i, 1")
+    _has_none(PROGRAM.format("%j = sub %i, 1 : u32 %k = max %j, 1 : u32"))
+    _has_none(PROGRAM.format("%s = cast %i : u32 -> i32 %j = sub %s, 1 : i32 %k = max %j, 0 : i32"))
+
+
 def test_comparisons() -> None:
     def compared(ops: str) -> None:
         always, help = COMPARED[ops]

@@ -72,7 +72,7 @@ class _Bodies:
                     self.block(region)
             elif format in _ACCESSES:
                 self.access(op)
-            elif format == "compare":
+            elif format == "compare" or op.name == "max":
                 self.found += _comparison(op, self.item)
 
     def value(self, wanted: Value) -> Any:
@@ -162,9 +162,12 @@ def _outside(op: Op, buffer: Buffer, dimension: int, first: int, moved: int) -> 
 
 
 def _comparison(op: Op, item: Program | Func) -> Iterator[Diagnostic]:
-    if op.name not in _UNSIGNED or op.operands[0].type.is_open:
+    if op.operands[0].type.is_open or not (op.name == "max" or op.name in _UNSIGNED):
         return
-    place, result = _UNSIGNED[op.name]
+    # of `max` it is the number that is not below
+    place, result = _UNSIGNED.get(op.name, (0, True))
+    if op.name == "max" and constant_value(op.operands[0]) == 0:
+        place = 1
     number, zero = op.operands[place], op.operands[1 - place]
     if number.type.element.kind != "uint" or constant_value(zero) != 0:
         return
@@ -172,21 +175,24 @@ def _comparison(op: Op, item: Program | Func) -> Iterator[Diagnostic]:
     is_own = op.loc is None or item.loc is None or op.loc.source is item.loc.source
     difference = number.owner if isinstance(number.owner, Op) and number.owner.name == "sub" else None
     if constant_value(number) is None and (is_own or difference is not None):
-        always = "always true" if result else "never true"
+        always = "always the number itself" if op.name == "max" else "always true" if result else "never true"
         message = f"this is {always}: {with_article(number.type)} is not below 0"
         help = "leave it out, or compute with a signed type such as i32"
         if difference is not None:
             names = [_name(operand) if is_own else None for operand in difference.operands]
-            help = _help(op.loc, names, "ge" if result else "lt")
+            help = _help(op.loc, names, "sub_sat" if op.name == "max" else "ge" if result else "lt")
         yield Diagnostic("warning", message, op.loc, help=help)
 
 
-def _help(loc: Location | None, names: Sequence[str | None], comparison: str) -> str:
-    """What to compare instead of a difference and 0: the values that are subtracted, by their names if they have any."""
+def _help(loc: Location | None, names: Sequence[str | None], instead: str) -> str:
+    """What to write instead of a difference and 0: an op of the values that are subtracted, by their names if they have any."""
     a, b = names
-    instead = "compare what it subtracts with what it subtracts from"
     if a is not None and b is not None:
-        instead = f"write {spelling_at(loc).compare(comparison, a, b)}"
+        instead = f"write {spelling_at(loc).of_two(instead, a, b)}"
+    elif instead == "sub_sat":
+        instead = "subtract by sub_sat, which stops at 0"
+    else:
+        instead = "compare what it subtracts with what it subtracts from"
     return f"a subtraction that would be below 0 wraps: {instead}"
 
 

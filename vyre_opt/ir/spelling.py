@@ -16,8 +16,8 @@ class Spelling:
     """`name`: that of the constant.  `barrier`: of a scope.  `extent`: how long a buffer is, along a dimension if it has several.  `grid`: of a launch of a
     program, for extents as text.  `parameter`: one of a named kernel.  `input`: what makes a buffer begin with contents of the
     caller.  `wide_length`: how to take the length of one of more than 2^32 elements.  `workgroup_memory`: what a workgroup shares.
-    `buffer`: the name of one.  `fill`: what sets all of its elements to 0.  `compare`: two values, which are names or numbers,
-    by a comparison of the op table."""
+    `buffer`: the name of one.  `fill`: what sets all of its elements to 0.  `of_two`: an op of the table, a
+    comparison or another, of two values, which are names or numbers."""
 
     name: str
     copy_wait: str
@@ -30,7 +30,7 @@ class Spelling:
     workgroup_memory: str
     buffer: Callable[[str], str]
     fill: Callable[[str], str]
-    compare: Callable[[str, str, str], str]
+    of_two: Callable[[str, str, str], str]
 
     def __reduce__(self) -> str:
         """Pickled as the constant that it is, since functions are not: errors cross process boundaries."""
@@ -49,7 +49,7 @@ VYRE = Spelling(
     workgroup_memory="a workgroup buffer",
     buffer=lambda name: f"@{name}",
     fill=lambda name: f"fill(@{name}, 0)",
-    compare=lambda op, a, b: f"{op} {', '.join(v if v.isdigit() else f'%{v}' for v in (a, b))}",
+    of_two=lambda op, a, b: f"{op} {', '.join(v if v.isdigit() else f'%{v}' for v in (a, b))}",
 )
 
 _OPERATORS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -66,5 +66,5 @@ PYTHON = Spelling(
     workgroup_memory="shared memory: vyre.shared(f32, 256)",
     buffer=lambda name: name,
     fill=lambda name: f"vyre.fill({name}, 0)",
-    compare=lambda op, a, b: f"{a} {_OPERATORS[op]} {b}",
+    of_two=lambda op, a, b: f"{a} {_OPERATORS[op]} {b}" if op in _OPERATORS else f"vyre.{op}({a}, {b})",
 )
