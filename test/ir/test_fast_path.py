@@ -149,6 +149,12 @@ def test_lark_alone_reads_the_same_at_length(share: int) -> None:
     check_beside_lark(with_odd_character(random_text(seed, texts), seed) for seed in seeds)
 
 
+def test_lark_alone_ends_where_the_parse_loop_does() -> None:
+    """In blocks that are nested too deeply, and in a text of another language."""
+    deep = f"vyre 1 program @p workgroup(1) {{ %c = const true : bool {'if %c { ' * 300}{'}' * 300} }}"
+    check_beside_lark([deep, "module { }"])
+
+
 def test_an_error_of_lark_is_located() -> None:
     ran = call_opt("-", "--parser=lark", text="vyre 1\nprogram @p workgroup(4) {\n  barrier workgroup )\n}\n")
     assert ran.returncode == 1

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..diagnostics import Diagnostic
 from . import tables
+from .recovery import OtherLanguage
+from .scopes import TooDeep
 
 if TYPE_CHECKING:
     from lark import Lark
@@ -31,7 +33,10 @@ def read_by_lark(actions: RecoveringActions) -> None:
         _report(actions, error)
         actions.aborted([])
         return
-    _call(tree, actions)
+    try:
+        _call(tree, actions)
+    except (TooDeep, OtherLanguage):  # which have said why
+        actions.aborted([])
 
 
 def _call(tree: Any, actions: RecoveringActions) -> None:
