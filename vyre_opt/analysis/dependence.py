@@ -70,7 +70,8 @@ class DependenceTest:
     def __init__(self, footprints: Footprints, extents: Extents) -> None:
         self.uniformity: Uniformity = footprints.uniformity
         lanes = footprints.program.workgroup
-        counts = [MAX_COUNT // size if n is None else n for n, size in zip(extents, lanes, strict=True)]
+        most = [MAX_COUNT // size for size in lanes]
+        counts = [limit if n is None else min(n, limit) for n, limit in zip(extents, most, strict=True)]
         self.groups = {f"w{axis}": n for axis, n in zip(AXES, counts, strict=True) if n > 1}
         self.lanes = {f"l{axis}": n for axis, n in zip(AXES, lanes, strict=True) if n > 1}
 
