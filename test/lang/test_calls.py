@@ -186,3 +186,11 @@ def test_a_workgroup_is_one_to_three_whole_numbers(extents: Any) -> None:
         vyre.program(workgroup=extents)(scaled.function)
     for right in (np.int64(32), (np.uint8(32), 1), [32]):
         assert vyre.program(workgroup=right)(scaled.function).workgroup == (32, 1, 1)
+
+
+def test_options_that_are_asked_for_again_are_the_same_kernel() -> None:
+    for decorated in (scaled, twice_scaled):
+        first = decorated.options(target="cpu")
+        assert decorated.options(target="cpu") is first is first.options(target="cpu")
+        assert decorated.options(target="cpu", passes=None) is not first
+        assert decorated.options() is not decorated.options(target="ref")

@@ -156,6 +156,8 @@ class Kernel:
         self._target: str | Dispatcher | None = None
         self._passes: str | None = "default"
         self._original: Kernel | None = None
+        self._variants: dict[Any, Kernel] = {}
+        """Those of `options`, by a target's name and passes, so that one that is asked for at each call is made once."""
         self._calls: dict[str, InPlaceProgram] = {}
         """By the name of a target; "" for the dispatcher that this kernel has, which need have no hash."""
         self._launches: dict[Any, Launch] = {}
@@ -170,9 +172,16 @@ class Kernel:
 
     def options(self, *, target: str | Dispatcher | None = None, passes: str | None = "default") -> Kernel:
         """The same kernel for a target, ref, cpu, cuda or a dispatcher, or after other passes (None: none)."""
-        other = Kernel(self.function, self.workgroup, self.grid, self.prefer_shared, self.cluster)
-        other.__dict__.update({k: v for k, v in self.__dict__.items() if k == "module"})
-        other._target, other._passes, other._original = target, passes, self._original or self
+        original = self._original or self
+        has_names = all(each is None or isinstance(each, str) for each in (target, passes))
+        key = (target, passes) if has_names else None
+        other = original._variants.get(key)
+        if other is None:
+            other = Kernel(self.function, self.workgroup, self.grid, self.prefer_shared, self.cluster)
+            other.__dict__.update({k: v for k, v in self.__dict__.items() if k == "module"})
+            other._target, other._passes, other._original = target, passes, original
+            if key is not None:
+                original._variants[key] = other
         return other
 
     def __getitem__(self, grid: Any) -> Launch:

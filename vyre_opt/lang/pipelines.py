@@ -43,6 +43,8 @@ class PipelineFunction:
         self._target: str | Dispatcher | None = None
         self._passes: str | None = "default"
         self._original: PipelineFunction | None = None
+        self._variants: dict[Any, PipelineFunction] = {}
+        """Those of `options`, by a target's name and passes, so that one that is asked for at each call is made once."""
         self._calls: dict[str, InPlacePipeline] = {}  # as those of a `Kernel`
 
     def __repr__(self) -> str:
@@ -60,9 +62,16 @@ class PipelineFunction:
         self, *, target: str | Dispatcher | None = None, passes: str | None = "default"
     ) -> PipelineFunction:
         """The same pipeline for a target, ref, cpu, cuda or a dispatcher, or after other passes (None: none)."""
-        other = PipelineFunction(self.function)
-        other.__dict__.update({k: v for k, v in self.__dict__.items() if k == "module"})
-        other._target, other._passes, other._original = target, passes, self._original or self
+        original = self._original or self
+        has_names = all(each is None or isinstance(each, str) for each in (target, passes))
+        key = (target, passes) if has_names else None
+        other = original._variants.get(key)
+        if other is None:
+            other = PipelineFunction(self.function)
+            other.__dict__.update({k: v for k, v in self.__dict__.items() if k == "module"})
+            other._target, other._passes, other._original = target, passes, original
+            if key is not None:
+                original._variants[key] = other
         return other
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
