@@ -6,6 +6,7 @@ Its forms, one by one, are in test/support/kernel_cases.
 from __future__ import annotations
 
 import re
+from math import fsum
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,21 @@ def test_whole_numbers_are_exact(target: str) -> None:
     assert np.array_equal(got, np.maximum(a @ b + bias, 0))
 
 
+@pytest.mark.parametrize("shape", [(3, 5, 2), (33, 65, 130), (40, 300, 1), (1, 17, 97)])
+def test_f64_is_summed_in_f64(shape: tuple[int, int, int], target: str) -> None:
+    """Against sums that are rounded once, by `fsum`."""
+    rows, depth, columns = shape
+    rng = np.random.default_rng(rows)
+    a, b = rng.standard_normal((rows, depth)), rng.standard_normal((depth, columns))
+    bias = rng.standard_normal(columns)
+    got = kernels.matmul(a, b, bias, "relu", dispatcher=target)
+    assert got.dtype == np.float64
+    for (i, j), value in np.ndenumerate(got[:, :4]):
+        products = [*(a[i] * b[:, j]), bias[j]]
+        bound = (depth + 2) * 2.0**-53 * fsum(map(abs, products))
+        assert abs(value - max(0.0, fsum(products))) <= bound
+
+
 def test_results_go_where_the_caller_wants_them() -> None:
     """`out`; arrays that are not contiguous, too; and a result without elements has the type that was asked for."""
     a = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -109,7 +125,7 @@ ONE, TWO = np.ones((2, 3), np.float32), np.ones((3, 4), np.float32)
         ),
         ((ONE[0], TWO), r"not \(3,\) and \(3, 4\)"),
         ((ONE, TWO[None]), r"not \(2, 3\) and \(1, 3, 4\)"),
-        ((ONE.astype(np.int32), TWO), "a holds f32, f16, bf16, not int32"),
+        ((ONE.astype(np.int32), TWO), "a holds f32, f16, bf16, f64, not int32"),
         ((ONE, TWO.astype(np.float16)), "b holds f32, not float16"),
         ((ONE, TWO, np.ones(3, np.float32)), r"the bias has shape \(3,\), not \(4,\)"),
         ((ONE, TWO, np.ones((1, 4), np.float32)), r"the bias has shape \(1, 4\), not \(4,\)"),
@@ -185,7 +201,7 @@ def test_a_stage_of_a_pipeline_needs_the_second_format() -> None:
         (text(params="depth = 3, columns = 4, depht = 1"), "math.matmul has no parameter depht"),
         (text(b="bf16[12]"), "math.matmul: b holds f16 where a holds f16, @b holds bf16"),
         (text(c="bf16[8]"), "math.matmul: c holds f16 or f32 where a holds f16, @c holds bf16"),
-        (text(a="f64[6]"), "math.matmul: a holds f32 or f16 or bf16, @a holds f64"),
+        (text(a="u32[6]"), "math.matmul: a holds f32 or f16 or bf16 or f64, @a holds u32"),
         (text(a="f16[7]"), "math.matmul: a has rows x depth elements, rows x 3; @a has 7"),
         (text(b="f16[13]"), "math.matmul: b has depth x columns elements, 3 x 4; @b has 13"),
         (text(c="f32[9]"), "math.matmul: c has rows x columns elements, 2 x 4; @c has 9"),

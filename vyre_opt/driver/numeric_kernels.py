@@ -212,9 +212,9 @@ def matmul(
     dispatcher: DispatcherLike | None = None,
     out: Any = None,
 ) -> Any:
-    """activation(a b + bias) of matrices (rows, depth) and (depth, columns) and a bias of (columns,), sums in f32.
+    """activation(a b + bias) of matrices (rows, depth) and (depth, columns) and a bias of (columns,), sums in f32, of f64 in f64.
 
-    f32, f16 or bf16 (`dtype="bf16"` for arrays of its bits), both matrices alike, the bias like these or f32.
+    f32, f64, f16 or bf16 (`dtype="bf16"` for arrays of its bits), both matrices alike, the bias like these or f32.
     `activation`: none, relu, gelu (by erf) or silu.  The result is of the matrices' type, or of f32 with `result="f32"`.
     """
     arrays, names = ((a, b), ("a", "b")) if bias is None else ((a, b, bias), ("a", "b", "bias"))
@@ -229,7 +229,7 @@ def _matmul(
     from ..kernels.pitched_rows import pitch_of
 
     a, b, *rest = operands
-    element = element_type(a, "a", _FLOATS, dtype)
+    element = element_type(a, "a", (*_FLOATS, DataType.F64), dtype)
     element_type(b, "b", (element,), dtype)
     if activation not in k.ACTIVATIONS:
         raise BadInputs(f"activation is one of {', '.join(k.ACTIVATIONS)}, not {activation!r}")
@@ -256,7 +256,7 @@ def _matmul(
             return Composed(partial(_matmul_of_pitched, problem, dtype))
         return _product_on_units(backend, problem, rows, len(operands))
     problem = replace(problem, depth=None, columns=None, pitches=None)
-    schedule = k.matmul_schedule(rows, columns, backend.target, backend.workers)
+    schedule = k.matmul_schedule(rows, columns, backend.target, backend.workers, problem.sums)
     return KernelCall(
         k.matmul(problem, schedule),
         k.matmul_grid(schedule, rows, columns),

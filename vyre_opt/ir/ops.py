@@ -408,10 +408,10 @@ _kernel("math.matvec_fixed", "y = M x in signed 16.16: each product shifted righ
         "m:read x:read y:write", {}, {"m": (*_U32, *_I32), "x": (*_U32, *_I32), "y": (*_U32, *_I32)},
         "rows unroll lanes vector turns splits clamped")
 _kernel("math.matmul",
-        "C = activation(A B + bias), row by row, A of `depth` columns, B and C of `columns`; sums are f32.  "
+        "C = activation(A B + bias), row by row, A of `depth` columns, B and C of `columns`; sums are f32, of f64 f64.  "
         "Activation: 0 none, 1 relu, 2 gelu by erf, 3 silu.",
         "a:read b:read c:write bias:read?", {"depth": None, "columns": None, "activation": 0},
-        dict.fromkeys(("a", "b", "c", "bias"), _FLOAT),
+        dict.fromkeys(("a", "b", "c", "bias"), (*_FLOAT, DataType.F64)),
         "lanes across rows vectors block step tall wide deep stages down beside band",
         like={"b": ("a",), "c": ("a", DataType.F32), "bias": ("a", DataType.F32)},
         shapes={"a": "rows depth", "b": "depth columns", "c": "rows columns", "bias": "columns"},

@@ -186,7 +186,9 @@ def _matmul(r: ExpansionRequest) -> Expansion:
     rows = None if count is None else count // depth
     bias = r.dtype(3) if len(r.buffers) > 3 else None
     problem = k.MatmulProblem(depth, columns, r.dtype(0), r.dtype(2), bias, r.params["activation"])
-    default: k.Schedule = replace(k.matmul_schedule(rows, columns, r.target), strided=not r.owns_grid)
+    default: k.Schedule = replace(
+        k.matmul_schedule(rows, columns, r.target, sums=problem.sums), strided=not r.owns_grid
+    )
     takes_units = r.owns_grid and k.units_take(problem, r.target)
     if r.schedule.keys() & k.UNIT_FIELDS:
         if not takes_units:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from ..ir.program import Value
 from ..ir.types import DataType
 from .collective import SUBGROUP, as_type, offset
-from .matmul_form import F32, MatmulForm
+from .matmul_form import MatmulForm
 
 __all__ = ["Direct"]
 
@@ -24,14 +24,14 @@ class Direct(MatmulForm):
         columns = [b.add(column, offset(b, b.lane_id(), k * SUBGROUP)) for k in range(self.schedule.vectors)]
         exist = [b.lt(each, self.columns) for each in columns]
         starts = [b.mul(each, self.depth) for each in rows]
-        zeros = [b.const(0.0, F32)] * (len(rows) * len(columns))
+        zeros = [b.const(0.0, self.sums)] * (len(rows) * len(columns))
         with b.for_(0, self.depth, carry=zeros, dtype=DataType.U32) as depth:
             pairs = zip(columns, exist, strict=True)
             cells = [self.element("b", depth.index, self.columns, each, exists) for each, exists in pairs]
             sums = iter(depth.args)
             totals = []
             for start in starts:
-                factor = as_type(b, b.load("a", b.add(start, depth.index)), F32)
+                factor = as_type(b, b.load("a", b.add(start, depth.index)), self.sums)
                 totals += [b.fma(factor, cell, next(sums)) for cell in cells]
             depth.yield_(*totals)
         results = iter(depth.results)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ..ir.program import Value
 from ..ir.types import DataType
 from .collective import SUBGROUP, offset, subgroup_total
-from .matmul_form import F32, MatmulForm
+from .matmul_form import MatmulForm
 
 __all__ = ["Dots"]
 
@@ -26,7 +26,7 @@ class Dots(MatmulForm):
         b = self.b
         lane = b.lane_id()
         exist = [b.lt(each, self.columns) for each in columns]
-        zeros = [b.const(0.0, F32)] * (len(rows) * len(columns))
+        zeros = [b.const(0.0, self.sums)] * (len(rows) * len(columns))
         whole = b.sub(self.depth, b.rem(self.depth, SUBGROUP), name="whole")
         with b.for_(0, whole, SUBGROUP, carry=zeros, dtype=DataType.U32) as depth:
             at = b.add(depth.index, lane)

@@ -2,7 +2,7 @@
 
     C = activation(A B + bias)      A [rows, depth], B [depth, columns], C [rows, columns], bias [columns]
 
-Products and sums are f32, whatever the elements.  A form is the order in which this is done:
+Products and sums are f32, whatever the elements, but for f64.  A form is the order in which this is done:
 
     panels   a CPU's, of B copied a panel at a time       direct   a CPU's, without copies, for few rows or columns
     tiles    a GPU's, of A and B copied in tiles          dots     lanes along the depth, for a vector in the place of B
@@ -51,6 +51,11 @@ class MatmulProblem:
     bias: DataType | None = None
     activation: int = 0
     pitches: tuple[int, int] | None = None
+
+    @property
+    def sums(self) -> DataType:
+        """The type of products and sums."""
+        return DataType.F64 if self.dtype is DataType.F64 else F32
 
 
 @dataclass(frozen=True)
@@ -107,7 +112,7 @@ class MatmulForm:
     """
 
     def __init__(self, b: Builder, problem: MatmulProblem, schedule: MatmulSchedule) -> None:
-        self.b, self.problem, self.schedule = b, problem, schedule
+        self.b, self.problem, self.schedule, self.sums = b, problem, schedule, problem.sums
         self.columns = _size(b, "columns", problem.columns)
         self.depth = _size(b, "depth", problem.depth)
         self.rows = b.div(b.len("a"), self.depth, name="rows")
@@ -140,16 +145,16 @@ class MatmulForm:
         b = self.b
         with b.if_(exists):
             if self.problem.bias is not None:
-                total = b.add(total, as_type(b, b.load("bias", column), F32))
+                total = b.add(total, as_type(b, b.load("bias", column), self.sums))
             value = activated(b, total, self.problem.activation)
             b.store(as_type(b, value, self.problem.out), "c", b.add(b.mul(row, self.columns), column))
 
     def element(self, buffer: str, row: Value, length: Value, column: Value, exists: Value) -> Value:
-        """An element of A or B, whose rows have a `length`, as f32; 0 where it does not exist."""
+        """An element of A or B, whose rows have a `length`, of the type of sums; 0 where it does not exist."""
         b = self.b
 
         def load() -> Value:
-            return as_type(b, b.load(buffer, b.add(b.mul(row, length), column)), F32)
+            return as_type(b, b.load(buffer, b.add(b.mul(row, length), column)), self.sums)
 
         return guarded(b, exists, load)
 
@@ -159,11 +164,11 @@ def _size(b: Builder, name: str, size: int | None) -> Value:
 
 
 def activated(b: Builder, x: Value, activation: int) -> Value:
-    """The activation of an f32, by its number."""
+    """The activation of a sum, by its number."""
     match ACTIVATIONS[activation]:
         case "relu":
             # not max, which ignores a NaN
-            return b.select(b.lt(x, 0.0), b.const(0.0, F32), x)
+            return b.select(b.lt(x, 0.0), b.const(0.0, x.type), x)
         case "gelu":
             return b.mul(b.mul(x, 0.5), b.add(b.erf(b.mul(x, sqrt(0.5))), 1.0))
         case "silu":

@@ -21,7 +21,7 @@ from ..ir.builder import Builder
 from ..ir.program import Value
 from ..ir.types import DataType
 from .collective import SUBGROUP, as_type, offset
-from .matmul_form import F32, MatmulForm, MatmulProblem, MatmulSchedule
+from .matmul_form import MatmulForm, MatmulProblem, MatmulSchedule
 
 __all__ = ["Panels"]
 
@@ -30,8 +30,8 @@ class Panels(MatmulForm):
     def __init__(self, b: Builder, problem: MatmulProblem, schedule: MatmulSchedule) -> None:
         super().__init__(b, problem, schedule)
         self.width = schedule.columns
-        b.buffer("panel", F32, schedule.step * self.width, "workgroup")
-        b.buffer("sums", F32, schedule.block * self.width, "workgroup")
+        b.buffer("panel", self.sums, schedule.step * self.width, "workgroup")
+        b.buffer("sums", self.sums, schedule.block * self.width, "workgroup")
 
     def block(self, row: Value, column: Value) -> None:
         b, schedule = self.b, self.schedule
@@ -56,7 +56,7 @@ class Panels(MatmulForm):
         b = self.b
         places = [b.add(b.mul(b.sub(each, row), self.width), own) for each in rows for own in self.places()]
         with b.if_(b.eq(start, 0)) as first:
-            first.yield_(*[b.const(0.0, F32)] * len(places))
+            first.yield_(*[b.const(0.0, self.sums)] * len(places))
         with first.else_():
             first.yield_(*[b.load("sums", place) for place in places])
         starts = [b.add(b.mul(each, self.depth), start) for each in rows]
@@ -65,7 +65,7 @@ class Panels(MatmulForm):
             sums = iter(depth.args)
             totals: list[Value] = []
             for first_cell in starts:
-                factor = as_type(b, b.load("a", b.add(first_cell, depth.index)), F32)
+                factor = as_type(b, b.load("a", b.add(first_cell, depth.index)), self.sums)
                 totals += [b.fma(factor, cell, next(sums)) for cell in cells]
             depth.yield_(*totals)
         with b.if_(b.eq(b.add(start, length), self.depth)) as last:

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from ..ir.builder import Builder
 from ..ir.program import Program
+from ..ir.types import DataType
 from .collective import SUBGROUP
 from .matmul_direct import Direct
 from .matmul_dots import Dots
@@ -54,9 +55,14 @@ SMALL = MatmulSchedule(lanes=256, across=16, rows=4, vectors=4, block=64, step=1
 """For a GPU: large blocks load less, where there are enough of them for its multiprocessors."""
 
 
-def matmul_schedule(rows: int | None, columns: int, target: str = "", workers: int = 1) -> MatmulSchedule:
+def matmul_schedule(
+    rows: int | None, columns: int, target: str = "", workers: int = 1, sums: DataType = DataType.F32
+) -> MatmulSchedule:
     """The default schedule for a product of `rows` (None: unknown) by `columns`.  `workers`: threads of the cpu target,
-    which get two blocks each where rows allow."""
+    which get two blocks each where rows allow.  `sums`: their type; of f64 a lane has half as many."""
+    if sums is DataType.F64:
+        schedule = matmul_schedule(rows, columns, target, workers)
+        return SMALL if is_gpu(target) else replace(schedule, vectors=-(-schedule.vectors // 2))
     if is_gpu(target):
         is_enough = rows is not None and matmul_grid(LARGE, rows, columns) >= MULTIPROCESSORS
         return LARGE if is_enough else SMALL

@@ -12,7 +12,7 @@ from ..ir.builder import Builder
 from ..ir.program import Value
 from ..ir.types import DataType
 from .collective import offset
-from .matmul_form import F32, MatmulForm, MatmulProblem, MatmulSchedule
+from .matmul_form import MatmulForm, MatmulProblem, MatmulSchedule
 
 __all__ = ["Tiles"]
 
@@ -22,8 +22,8 @@ class Tiles(MatmulForm):
         super().__init__(b, problem, schedule)
         self.down = schedule.lanes // schedule.across
         self.pitch = schedule.step + 1
-        b.buffer("tile_a", F32, schedule.block * self.pitch, "workgroup")
-        b.buffer("tile_b", F32, schedule.step * schedule.columns, "workgroup")
+        b.buffer("tile_a", self.sums, schedule.block * self.pitch, "workgroup")
+        b.buffer("tile_b", self.sums, schedule.step * schedule.columns, "workgroup")
 
     def block(self, row: Value, column: Value) -> None:
         b, schedule = self.b, self.schedule
@@ -31,7 +31,7 @@ class Tiles(MatmulForm):
         x, y = b.rem(lane, schedule.across, name="x"), b.div(lane, schedule.across, name="y")
         rows = [offset(b, y, k * self.down) for k in range(schedule.rows)]
         columns = [offset(b, x, k * schedule.across) for k in range(schedule.vectors)]
-        zeros = [b.const(0.0, F32)] * (len(rows) * len(columns))
+        zeros = [b.const(0.0, self.sums)] * (len(rows) * len(columns))
         with b.for_(0, self.depth, schedule.step, carry=zeros, dtype=DataType.U32) as steps:
             self.copy(row, column, steps.index)
             b.barrier("workgroup")
