@@ -89,6 +89,20 @@ def test_f64_is_summed_in_f64(shape: tuple[int, int, int], target: str) -> None:
         assert abs(value - max(0.0, fsum(products))) <= bound
 
 
+def test_a_stack_of_matrices(target: str) -> None:
+    rng = np.random.default_rng(3)
+    a, b = (
+        rng.integers(-9, 9, (2, 3, 5, 7)).astype(np.float32),
+        rng.integers(-9, 9, (7, 4)).astype(np.float32),
+    )
+    bias = np.arange(4, dtype=np.float32)
+    for stack in (a, a[0], a[:, :0]):
+        for out in (None, np.empty((*stack.shape[:-1], 4), np.float32)):
+            got = kernels.matmul(stack, b, bias, dispatcher=target, out=out)
+            assert np.array_equal(got, stack @ b + bias)
+            assert out is None or got is out
+
+
 def test_results_go_where_the_caller_wants_them() -> None:
     """`out`; arrays that are not contiguous, too; and a result without elements has the type that was asked for."""
     a = np.arange(12, dtype=np.float32).reshape(3, 4)

@@ -215,6 +215,7 @@ def matmul(
     """activation(a b + bias) of matrices (rows, depth) and (depth, columns) and a bias of (columns,), sums in f32, of f64 in f64.
 
     f32, f64, f16 or bf16 (`dtype="bf16"` for arrays of its bits), both matrices alike, the bias like these or f32.
+    `a` may be a stack of matrices, (..., rows, depth), which one `b` multiplies; the result is a stack then.
     `activation`: none, relu, gelu (by erf) or silu.  The result is of the matrices' type, or of f32 with `result="f32"`.
     """
     arrays, names = ((a, b), ("a", "b")) if bias is None else ((a, b, bias), ("a", "b", "bias"))
@@ -235,18 +236,20 @@ def _matmul(
         raise BadInputs(f"activation is one of {', '.join(k.ACTIVATIONS)}, not {activation!r}")
     if result not in (None, "f32", element.name):
         raise BadInputs(f"the result is of f32 or, like a, of {element.name}, not of {result!r}")
-    if len(a.shape) != 2 or len(b.shape) != 2 or a.shape[1] != b.shape[0]:
+    if len(a.shape) < 2 or len(b.shape) != 2 or a.shape[-1] != b.shape[0]:
         raise BadInputs(
             f"a and b are matrices (rows, depth) and (depth, columns), not {a.shape} and {b.shape}"
         )
-    (rows, depth), columns = a.shape, b.shape[1]
+    depth, columns = b.shape
+    shape = (*a.shape[:-1], columns)
+    rows = prod(a.shape[:-1])
     if not depth:
         raise BadInputs("a has no columns and b no rows; their depth is at least 1")
     bias = _bias_type(rest[0], element, columns, dtype) if rest else None
     if max(a.count, b.count, rows * columns) > MAX_ELEMENTS:
         raise BadInputs(f"matrices of {rows} x {depth} x {columns} have more than 2^32 - 1 elements")
     if rows * columns == 0:
-        return Empty((rows, columns), kind="float32" if result == "f32" else "")
+        return Empty(shape, kind="float32" if result == "f32" else "")
     wide = DataType.F32 if result == "f32" else element
     pitches = pitch_of(depth, element), pitch_of(columns, element)
     problem = k.MatmulProblem(depth, columns, element, wide, bias, k.ACTIVATIONS.index(activation), pitches)
@@ -254,27 +257,28 @@ def _matmul(
     if fits and k.units_take(problem, architecture_of(backend.dispatcher)):
         if pitches != (depth, columns):
             return Composed(partial(_matmul_of_pitched, problem, dtype))
-        return _product_on_units(backend, problem, rows, len(operands))
+        return _product_on_units(backend, problem, shape, len(operands))
     problem = replace(problem, depth=None, columns=None, pitches=None)
     schedule = k.matmul_schedule(rows, columns, backend.target, backend.workers, problem.sums)
     return KernelCall(
         k.matmul(problem, schedule),
         k.matmul_grid(schedule, rows, columns),
         (0, 1, OutputAlloc(rows * columns), *range(2, len(operands))),
-        (rows, columns),
+        shape,
         words=(columns, depth),
     )
 
 
-def _product_on_units(backend: ArrayBackend, problem: MatmulProblem, rows: int, inputs: int) -> KernelCall:
+def _product_on_units(
+    backend: ArrayBackend, problem: MatmulProblem, shape: tuple[int, ...], inputs: int
+) -> KernelCall:
+    """`shape`: of the result."""
     from ..kernels import matmul_program as k
 
-    columns = problem.columns or 0
+    rows, columns = prod(shape[:-1]), shape[-1]
     schedule = k.unit_schedule(rows, columns, architecture_of(backend.dispatcher), backend.workers)
     arguments = (0, 1, OutputAlloc(rows * columns), *range(2, inputs))
-    return KernelCall(
-        k.matmul(problem, schedule), k.matmul_grid(schedule, rows, columns), arguments, (rows, columns)
-    )
+    return KernelCall(k.matmul(problem, schedule), k.matmul_grid(schedule, rows, columns), arguments, shape)
 
 
 def _matmul_of_pitched(
@@ -301,15 +305,16 @@ def _pitched(backend: ArrayBackend, operands: Sequence[Operand], dtype: str | No
 
     (matrix,) = operands
     element = element_type(matrix, "a", _FLOATS, dtype)
-    rows, columns = matrix.shape
-    pitch = pitch_of(columns, element)
+    *lead, columns = matrix.shape
+    rows, pitch = prod(lead), pitch_of(columns, element)
     grid = pitched_rows_grid(columns, rows, element)
-    return KernelCall(pitched_rows(columns, element), grid, (0, OutputAlloc(rows * pitch)), (rows, pitch))
+    return KernelCall(pitched_rows(columns, element), grid, (0, OutputAlloc(rows * pitch)), (*lead, pitch))
 
 
 @planned("matmul")
 def _pitched_product(backend: ArrayBackend, operands: Sequence[Operand], problem: MatmulProblem) -> Call:
-    return _product_on_units(backend, problem, operands[0].shape[0], len(operands))
+    shape = (*operands[0].shape[:-1], problem.columns or 0)
+    return _product_on_units(backend, problem, shape, len(operands))
 
 
 def _bias_type(bias: Operand, element: DataType, columns: int, dtype: str | None) -> DataType:
