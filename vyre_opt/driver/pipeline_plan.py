@@ -13,10 +13,11 @@ from dataclasses import replace
 
 from ..ir.diagnostics import Diagnostic, spelling_at
 from ..ir.grids import MAX_LENGTH, GridError, length_key, show_values
+from ..ir.kernel_rules import complete_params
 from ..ir.ops import NAMED_KERNELS, OPS
 from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from ..ir.program import MAX_GRID, Block, Buffer, Module, Op, Program
-from ..ir.shapes import shapes_differ, show_shape
+from ..ir.shapes import passed_shape, shapes_differ, show_shape
 from ..ir.types import with_article
 from ..runtime.arrays import storage_type
 from ..runtime.dispatcher import BackendError, BadInputs, BadLaunch
@@ -89,28 +90,47 @@ def _with_counts(module: Module, pipeline: Pipeline, lengths: Mapping[str, int])
         if None in shape:
             raise BadInputs(f"pipeline @{pipeline.name}: nothing says how long @{name} is")
         buffers[name] = replace(buffer, shape=shape, sizes=())
-    copy = replace(pipeline, buffers=buffers, stages=_copy_stages(pipeline.stages))
+    copy = replace(pipeline, buffers=buffers, stages=_copy_stages(pipeline, buffers, pipeline.stages))
     result = Module(source=module.source, version=module.version)
     for item in module.order:
         result.add(copy if item is pipeline else item)
     return result
 
 
-def _copy_stages(stages: list[Stage]) -> list[Stage]:
-    """The stages, with repeats copied, since an expansion replaces stages inside of them."""
-    return [
-        Repeat(stage.times, _copy_stages(stage.stages), stage.loc) if isinstance(stage, Repeat) else stage
-        for stage in stages
-    ]
+def _copy_stages(pipeline: Pipeline, buffers: Mapping[str, Buffer], stages: list[Stage]) -> list[Stage]:
+    """The stages, with repeats copied, since an expansion replaces stages inside of them, and the parameters of kernels
+    that extents say.  Raises BadLaunch where an extent contradicts one."""
+    result: list[Stage] = []
+    for stage in stages:
+        if isinstance(stage, Repeat):
+            stage = Repeat(stage.times, _copy_stages(pipeline, buffers, stage.stages), stage.loc)
+        elif isinstance(stage, KernelStage):
+            kernel = NAMED_KERNELS[stage.kernel]
+            try:
+                attrs = complete_params(kernel, [buffers[name] for name in stage.buffers], stage.attrs)
+            except ValueError as error:
+                message = f"pipeline @{pipeline.name}: {stage.kernel}: {error}"
+                raise BadLaunch([Diagnostic("error", message, stage.loc)]) from None
+            stage = replace(stage, attrs=attrs)
+        result.append(stage)
+    return result
 
 
 def _expand(module: Module, name: str, target: str, native: bool) -> None:
-    """Replace kernel stages by launches; with `native` only those of other packages.  Raises BadLaunch."""
+    """Replace kernel stages by launches; with `native` only those of other packages.  Raises BadLaunch.
+
+    Programs of kernels have buffers of one dimension, so they are launched on all elements of those that have several.
+    """
     from ..kernels.expansion import is_of_plugin
     from ..passes.manager import PassManager
 
+    buffers = module.pipelines[name].buffers
+    used = [n for stage in module.pipelines[name].walk() if isinstance(stage, KernelStage) for n in stage.buffers]
+    shaped = {used_name: buffers[used_name] for used_name in used}
+    buffers.update({used_name: replace(buffer, shape=(buffer.count,)) for used_name, buffer in shaped.items()})
     expansion = f"expand_kernels{{counts=false native={str(native).lower()}}}"
     result = PassManager(expansion, target=target, verify_each=False).run(module)
+    buffers.update(shaped)
     reasons = {id(remark.loc): remark.message for remark in result.remarks if remark.kind == "refused"}
     errors = [
         Diagnostic(
@@ -218,7 +238,7 @@ def _grid_error(stage: Launch, counts: Mapping[str, int | None], message: str, h
 def _count_errors(stage: Launch, program: Program, pipeline: Pipeline) -> Iterator[Diagnostic]:
     for name, formal in zip(stage.buffers, program.bound_buffers, strict=True):
         actual = pipeline.buffers[name]
-        problem = shapes_differ(actual, formal)
+        problem = shapes_differ(replace(actual, shape=passed_shape(actual, formal)), formal)
         if problem:
             where = stage.loc.find(f"@{name}") if stage.loc else None
             yield Diagnostic(

@@ -1,8 +1,13 @@
-"""Checks the use of a named kernel: its buffers by role, its parameters by name."""
+"""Checks the use of a named kernel: its buffers by role, its parameters by name, and what their extents say of these.
+
+A buffer of several dimensions has its elements row by row, and its last extent may be a parameter's value:
+
+    buffer @x : f32[8, 64] read     math.softmax(@x, @y)     columns is 64
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -11,8 +16,24 @@ from .ops import NAMED_KERNELS, SCHEDULE, KernelDef, Role
 from .parse_holes import NO_HOLES, ParseHoles
 from .program import AccessMode, Buffer
 
+__all__ = ["check_kernel", "complete_params"]
+
 Report = Callable[[str, Location | None, str | None], Diagnostic]
 """Adds an error: its message, where it is, and help; gives it, for notes."""
+
+
+def complete_params(
+    kernel: KernelDef, buffers: Sequence[Buffer], params: Mapping[str, int]
+) -> dict[str, int]:
+    """The parameters, and those that are left out as the extents of `buffers`, which are known, say them.
+
+    Raises ValueError where an extent contradicts a parameter, or another extent.
+    """
+    uses = kernel.with_roles(buffers)
+    completed = {**_said_by_rows(uses), **params}
+    for _, message in _contradictions(uses, completed):
+        raise ValueError(message)
+    return completed
 
 
 def check_kernel(
@@ -23,8 +44,12 @@ def check_kernel(
     loc: Location | None,
     diagnostics: list[Diagnostic],
     holes: ParseHoles = NO_HOLES,
+    is_stage: bool = False,
 ) -> None:
-    """Append the errors of `name(@buffers) {params}`; all of `buffers` are in `declared`."""
+    """Append the errors of `name(@buffers) {params}`; all of `buffers` are in `declared`.
+
+    `is_stage`: extents that are open are looked at once more when a plan is made for their values.
+    """
 
     def error(message: str, where: Location | None = loc, help: str | None = None) -> Diagnostic:
         diagnostics.append(Diagnostic("error", message, where, help=help))
@@ -42,9 +67,43 @@ def check_kernel(
     uses = kernel.with_roles([declared[buffer_name] for buffer_name in buffers])
     valid = [(buffer, role) for buffer, role in uses if not holes.is_invalid(buffer)]
     _check_buffers(name, valid, error, loc)
-    _check_params(name, kernel, params, error, loc)
+    known = {**_said_by_rows(valid), **params}
+    open_rows = {role.row for buffer, role in valid if is_stage and _row_of(buffer) is None}
+    _check_params(name, kernel, params, known, open_rows, error, loc)
     if len(diagnostics) == before:
-        _check_sizes(name, uses, params, error, loc)
+        for buffer, message in _contradictions(uses, known):
+            where = loc.find(f"@{buffer.name}") if loc else None
+            error(f"{name}: {message}", where).note(f"@{buffer.name} is declared here", buffer.loc)
+    if len(diagnostics) == before:
+        _check_sizes(name, uses, known, error, loc)
+
+
+def _row_of(buffer: Buffer) -> int | None:
+    """The elements of a row; 0 of one dimension, and None of an open extent."""
+    return buffer.shape[-1] if buffer.dimensions > 1 else 0
+
+
+def _said_by_rows(uses: Sequence[tuple[Buffer, Role]]) -> dict[str, int]:
+    """What the last extents of buffers say of parameters; of several that say one, the first."""
+    said: dict[str, int] = {}
+    others = {role.name for _, role in uses}
+    for buffer, role in uses:
+        row = _row_of(buffer)
+        if buffer.dimensions > 1 and row is not None and role.row and role.row not in others:
+            said.setdefault(role.row, row)
+    return said
+
+
+def _contradictions(
+    uses: Sequence[tuple[Buffer, Role]], params: Mapping[str, int]
+) -> Iterator[tuple[Buffer, str]]:
+    """The buffers whose last extent is not the one that their role has, each with what is wrong."""
+    sizes = {**{role.name: buffer.count for buffer, role in uses}, **params}
+    for buffer, role in uses:
+        row, size = _row_of(buffer), sizes.get(role.row)
+        if buffer.dimensions > 1 and row is not None and size is not None and row != size:
+            has = f"{role.row} is {size}" if role.row in params else f"{role.row} has {size} elements"
+            yield buffer, f"{has}, and a row of @{buffer.name} has {row}"
 
 
 def _check_buffers(
@@ -59,13 +118,6 @@ def _check_buffers(
         ) -> None:
             error(message, where, help).note(f"@{buffer.name} is declared here", buffer.loc)
 
-        if buffer.dimensions > 1:
-            message = f"{name} takes a buffer of one dimension, @{buffer.name} has {buffer.dimensions}"
-            count = "?" if buffer.count is None else str(buffer.count)
-            wrong(
-                message,
-                f"declare @{buffer.name} : {buffer.dtype}[{count}]: its elements are the same, row by row",
-            )
         if buffer.dtype.bound not in role.types:
             names = " or ".join(t.name for t in role.types)
             wrong(f"{name}: {role.name} holds {names}, @{buffer.name} holds {buffer.dtype}")
@@ -80,8 +132,15 @@ def _check_buffers(
 
 
 def _check_params(
-    name: str, kernel: KernelDef, params: Mapping[str, Any], error: Report, loc: Location | None
+    name: str,
+    kernel: KernelDef,
+    params: Mapping[str, Any],
+    known: Mapping[str, Any],
+    open_rows: Container[str],
+    error: Report,
+    loc: Location | None,
 ) -> None:
+    """`known`: the parameters, and those that extents say; `open_rows`: those that open extents will say."""
     fields = [SCHEDULE + f for f in kernel.schedule]
     for key in params:
         if key.startswith(SCHEDULE) and key not in fields:
@@ -92,14 +151,14 @@ def _check_params(
             error(f"{name} has no parameter {key}", loc, suggest(key, [*kernel.params, *fields]))
     unknown = params.keys() - kernel.params.keys() - set(fields)
     for key, default in kernel.params.items():
-        if key not in params and default is None:
-            if not unknown:  # else one of the unknown parameters may be this one, misspelt
+        if key not in known and default is None:
+            if not unknown and key not in open_rows:  # else one of the unknown parameters may be this one, misspelt
                 error(f"{name} needs its parameter {key}", loc, f"write {spelling_at(loc).parameter(key)}")
-        elif key in params and key in kernel.ranges:
+        elif key in known and key in kernel.ranges:
             least, most = kernel.ranges[key]
-            if not least <= params[key] <= most:
-                error(f"{name}: {key} is {least} to {most}, not {params[key]}", loc, None)
-        elif params.get(key, 1) < 0:
+            if not least <= known[key] <= most:
+                error(f"{name}: {key} is {least} to {most}, not {known[key]}", loc, None)
+        elif known.get(key, 1) < 0:
             error(f"{name}: {key} is at least 0", loc, None)
 
 

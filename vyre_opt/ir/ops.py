@@ -55,7 +55,8 @@ class Role:
 
     `optional`: it may be left out, with all that follow it.  `like`: the role whose element type it has,
     or one of `also`; "" where it may have any of `types`.  `shape`: what its number of elements is the product of,
-    parameters of the kernel and sizes that follow from the buffers; () where it is not checked.
+    parameters of the kernel and sizes that follow from the buffers; () where it is not checked.  `row`: what a buffer of
+    several dimensions has as its last extent: a parameter, or the number of elements of another role; "" where any will do.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Role:
     like: str = ""
     also: tuple[DataType, ...] = ()
     shape: tuple[str, ...] = ()
+    row: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,8 +362,9 @@ def kernel_def(
     like: Mapping[str, tuple[str, *tuple[DataType, ...]]] | None = None,
     shapes: Mapping[str, str] | None = None,
     ranges: Mapping[str, tuple[int, int]] | None = None,
+    rows: Mapping[str, str] | None = None,
 ) -> KernelDef:
-    """`roles`: `name:access`, with a `?` behind it if it may be left out.  `like`, `shapes`: of some of them, see Role.
+    """`roles`: `name:access`, with a `?` behind it if it may be left out.  `like`, `shapes`, `rows`: of some of them, see Role.
 
     Raises ValueError for an access that does not exist, or a role without types.
     """
@@ -372,8 +375,9 @@ def kernel_def(
             raise ValueError(f"role {name} has no types")
         same, *also = (like or {}).get(name, ("",))
         shape = tuple((shapes or {}).get(name, "").split())
+        row = (rows or {}).get(name, "")
         parts.append(
-            Role(name, AccessMode(access), tuple(types[name]), role.endswith("?"), same, tuple(also), shape)
+            Role(name, AccessMode(access), tuple(types[name]), role.endswith("?"), same, tuple(also), shape, row)
         )
     return KernelDef(tuple(parts), dict(params), tuple(schedule.split()), ranges or {})
 
@@ -400,13 +404,15 @@ _kernel("scan.prefix", "Inclusive prefix sum.", "x:read y:write", {},
         "lanes rounds vector look_back twice")
 _kernel("math.softmax", "Softmax over rows of `columns` elements.", "x:read y:write", {"columns": None},
         {"x": _FLOAT, "y": _FLOAT},
-        "lanes rows vector kept unroll tile turns splits shifted staged clamped")
+        "lanes rows vector kept unroll tile turns splits shifted staged clamped",
+        rows={"x": "columns", "y": "columns"})
 _kernel("math.softmax_step", "16.16 fixed point: floor((x_i << 16) / max(sum x, 1)), sum and numerator wide.",
         "x:read y:write", {}, {"x": _U32, "y": _U32},
         "lanes share")
 _kernel("math.matvec_fixed", "y = M x in signed 16.16: each product shifted right by 16, summed modulo 2^32.",
         "m:read x:read y:write", {}, {"m": (*_U32, *_I32), "x": (*_U32, *_I32), "y": (*_U32, *_I32)},
-        "rows unroll lanes vector turns splits clamped")
+        "rows unroll lanes vector turns splits clamped",
+        rows={"m": "x"})
 _kernel("math.matmul",
         "C = activation(A B + bias), row by row, A of `depth` columns, B and C of `columns`; sums are f32, of f64 f64.  "
         "Activation: 0 none, 1 relu, 2 gelu by erf, 3 silu.",
@@ -415,6 +421,7 @@ _kernel("math.matmul",
         "lanes across rows vectors block step tall wide deep stages down beside band",
         like={"b": ("a",), "c": ("a", DataType.F32), "bias": ("a", DataType.F32)},
         shapes={"a": "rows depth", "b": "depth columns", "c": "rows columns", "bias": "columns"},
+        rows={"a": "depth", "b": "columns", "c": "columns", "bias": "columns"},
         ranges={**dict.fromkeys(("depth", "columns"), (1, (1 << 32) - 1)), "activation": (0, 3)},
         since=2)
 _kernel("tt.contract_step", "out_j = sum_i acc_i * core_ij: f32, or signed 16.16 with wrapping sums.",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from .grids import show_extent
 from .program import Buffer, Shape
 
-__all__ = ["declared_shape", "show_shape", "shapes_agree", "shapes_differ"]
+__all__ = ["declared_shape", "show_shape", "passed_shape", "shapes_agree", "shapes_differ"]
 
 
 def show_shape(shape: Sequence[int | None]) -> str:
@@ -24,6 +24,12 @@ def shapes_agree(one: Shape, other: Shape) -> bool:
     """Whether a buffer of one shape may be passed for one of the other: an open extent agrees with any."""
     pairs = zip(one, other, strict=False)
     return len(one) == len(other) and all(a is None or b is None or a == b for a, b in pairs)
+
+
+def passed_shape(actual: Buffer, formal: Buffer) -> Shape:
+    """The extents that a launch passes: of a named kernel's program, whose buffers have one dimension, all elements row by
+    row."""
+    return (actual.count,) if formal.dimensions == 1 else actual.shape
 
 
 def shapes_differ(actual: Buffer, formal: Buffer) -> str:

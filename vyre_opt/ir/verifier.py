@@ -511,7 +511,16 @@ class _ModuleChecker:
         if kernel is None:
             self.error(f"unknown kernel {name}", stage.loc, suggest(name, NAMED_KERNELS))
             return
-        check_kernel(name, stage.buffers, stage.attrs, buffers, stage.loc, self.diagnostics, self.holes)
+        check_kernel(
+            name,
+            stage.buffers,
+            stage.attrs,
+            buffers,
+            stage.loc,
+            self.diagnostics,
+            self.holes,
+            is_stage=True,
+        )
         check_aliasing(name, stage, [(role.name, role.access) for role in kernel.roles], self.diagnostics)
 
     def launch_params(self, pipeline: Pipeline, stage: Launch, program: Program) -> None:

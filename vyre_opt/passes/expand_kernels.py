@@ -22,6 +22,7 @@ from ..analysis.equal_lengths import lengths_by_size
 from ..fusion.join import fresh_name
 from ..ir.diagnostics import Diagnostic, DiagnosticError, Location
 from ..ir.grids import Extent, GridCall, show_extent
+from ..ir.kernel_rules import complete_params
 from ..ir.literals import encode_constant
 from ..ir.ops import NAMED_KERNELS, SUBGROUP_SIZE
 from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
@@ -191,6 +192,10 @@ class _Expander:
             names = ", ".join(f"@{b.name}" for b in open_sizes)
             self.refused(stage.kernel, f"its grid depends on {names}, of open size; give a count", stage)
             return None
+        shaped = ", ".join(f"@{b.name}" for b in buffers if b.dimensions > 1)
+        if shaped:  # no launch passes these for buffers of one dimension, but that of a plan
+            self.refused(stage.kernel, f"it takes the rows of {shaped} as one; a call expands it", stage)
+            return None
         expansion = self.try_expand(stage.kernel, buffers, stage.attrs, stage, owns_grid=True, cached=cached)
         if expansion is None:
             return None
@@ -267,7 +272,7 @@ class _Expander:
                     [
                         Buffer(b.name, b.dtype, b.count, None, loc=b.loc) for b in buffers
                     ],  # what is in the key
-                    row.semantic_params(params),
+                    row.semantic_params(complete_params(row, buffers, params)),
                     self.target,
                     owns_grid,
                     row.schedule_params(params),

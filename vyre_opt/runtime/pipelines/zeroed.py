@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from ...analysis.whole_writes import WholeWrite, whole_writes, wholly_written
 from ...ir.program import AccessMode, Program
+from ...ir.shapes import passed_shape
 from .steps import AnyStep, HostReadStep, LaunchStep, PipelinePlan, RepeatStep
 
 __all__ = ["zeroed_buffers"]
@@ -26,7 +27,7 @@ def zeroed_buffers(plan: PipelinePlan) -> frozenset[str]:
         formals = {b.name: name for b, name in zip(step.program.bound_buffers, step.buffers, strict=True)}
         actual = {formal: plan.buffers[name] for formal, name in formals.items()}
         shapes = {
-            name: tuple(extent or 0 for extent in actual.get(name, buffer).shape)
+            name: tuple(extent or 0 for extent in passed_shape(actual.get(name, buffer), buffer))
             for name, buffer in step.program.buffers.items()
         }
         forms = writes.get(step.program)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...ir.kernel_rules import complete_params
 from ...ir.program import AccessMode, Op
 from .frame import Frame
 from .kernels import KERNELS
@@ -30,7 +31,8 @@ def kernel(machine: Machine, frame: Frame, op: Op) -> None:
         _check_written(machine, op, storage)
     values = [from_storage(s.data, s.buffer.dtype) for s in read]
     try:
-        result = KERNELS[op.name](*values, **row.semantic_params(op.attrs["params"]))
+        params = complete_params(row, [storage.buffer for storage in storages], op.attrs["params"])
+        result = KERNELS[op.name](*values, **row.semantic_params(params))
     except ValueError as error:
         raise machine.fault("kernel", op, f"{op.name}: {error}") from None
     if len(result) > len(written.data):

@@ -94,7 +94,9 @@ class Machine:
         else:
             changes = buffer.name in self.written_buffers or buffer.is_output
             data = array.copy() if changes else array
-        shape = self.call.shapes.get(buffer.name) or (memory.shape if memory is not None else ())
+        shape = self.call.shapes.get(buffer.name) or ()
+        if memory is not None and buffer.dimensions > 1:
+            shape = memory.shape
         if not shape:
             count = len(data) // buffer.dtype.lanes
             shape = (count,) if buffer.dimensions == 1 else tuple(extent or 0 for extent in buffer.shape)
