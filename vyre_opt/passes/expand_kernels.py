@@ -29,6 +29,7 @@ from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat,
 from ..ir.plugins import PluginError
 from ..ir.program import AccessMode, Buffer, Module, Op, Program
 from ..kernels.expansion import ANY_LANES, ANY_LENGTH, Expansion, ExpansionRequest, expand, is_of_plugin
+from ..kernels.row_indices import index_by_rows
 from ..kernels.fill import LEAST_LANES, FillSchedule, fill_program, fill_schedule
 from .manager import PassContext
 from .registry import Pass, register
@@ -92,6 +93,13 @@ class _Expander:
         buffers = [program.buffers[name] for name in op.attrs["buffers"]]
         expansion = self.try_expand(op.name, buffers, op.attrs["params"], op, owns_grid=False)
         if expansion is None:
+            return
+        formals = [b.name for b in expansion.program.bound_buffers]
+        shaped = {f: b for f, b in zip(formals, buffers, strict=True) if b.dimensions > 1}
+        try:
+            index_by_rows(expansion.program, shaped)
+        except ValueError as error:
+            self.refused(op.name, str(error), op)
             return
         _replace_body(program, op, expansion.program)
         grid = (

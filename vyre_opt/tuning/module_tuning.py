@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..ir.diagnostics import Location
+from ..ir.kernel_rules import complete_params
 from ..ir.ops import NAMED_KERNELS, SCHEDULE
 from ..ir.pipeline import KernelStage
 from ..ir.program import Buffer, Module
@@ -112,6 +113,9 @@ def _tune(use: _KernelUse, dispatcher: str | Dispatcher, options: TuningOptions)
     if open_sizes:
         return f"{', '.join(open_sizes)} is of open size, and what is best depends on it; give a count", None
     row = NAMED_KERNELS[use.kernel]
+    unsaid = [name for name, default in row.params.items() if default is None and name not in use.params]
+    if unsaid:
+        return f"nothing says its {unsaid[0]}; write it, or give a buffer of several dimensions extents", None
     workload = KernelWorkload(use.kernel, use.buffers, row.semantic_params(use.params), use.owns_grid)
     try:
         return "", autotune(
@@ -134,13 +138,15 @@ def _kernel_uses(module: Module, counts: Mapping[str, Mapping[str, int]] | None)
         if op is None or (counts is not None and program.name not in counts):
             continue
         sizes = (counts or {}).get(program.name, {})
-        buffers = tuple(_sized(program.buffers[name], sizes) for name in op.attrs["buffers"])
+        declared = [program.buffers[name] for name in op.attrs["buffers"]]
+        params = complete_params(NAMED_KERNELS[op.name], declared, op.attrs["params"])
+        buffers = tuple(_sized(buffer, sizes) for buffer in declared)
 
         # the default binds the op of this iteration; a closure would see the last one
         def write_op(params: dict[str, int], op: Any = op) -> None:
             op.attrs = {**op.attrs, "params": params}
 
-        yield _KernelUse(op.name, buffers, dict(op.attrs["params"]), False, op.loc, write_op)
+        yield _KernelUse(op.name, buffers, params, False, op.loc, write_op)
     for pipeline in module.pipelines.values():
         if counts is not None and pipeline.name not in counts:
             continue
@@ -148,12 +154,14 @@ def _kernel_uses(module: Module, counts: Mapping[str, Mapping[str, int]] | None)
         for stage in pipeline.walk():
             if not isinstance(stage, KernelStage):
                 continue
-            buffers = tuple(_sized(pipeline.buffers[name], sizes) for name in stage.buffers)
+            declared = [pipeline.buffers[name] for name in stage.buffers]
+            params = complete_params(NAMED_KERNELS[stage.kernel], declared, stage.attrs)
+            buffers = tuple(_sized(buffer, sizes) for buffer in declared)
 
             def write_stage(params: dict[str, int], stage: Any = stage) -> None:
                 stage.attrs = params
 
-            yield _KernelUse(stage.kernel, buffers, dict(stage.attrs), True, stage.loc, write_stage)
+            yield _KernelUse(stage.kernel, buffers, params, True, stage.loc, write_stage)
 
 
 def _sized(buffer: Buffer, sizes: Mapping[str, int]) -> Buffer:
