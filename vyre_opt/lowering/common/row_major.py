@@ -7,7 +7,8 @@
                                            %v = load @x[%r * @~x.1 + %c]
 
 The index is computed in 32 bits where a buffer of fixed extents has fewer than 2^31 elements, else in 64, from
-indices that are in bounds by then, and so of 31 bits each (see MAX_EXTENT).  A matrix has one more operand then, the
+indices that are in bounds by then, and so of 31 bits each (see MAX_EXTENT).  Indices that are the parts of one, `@x[%i / %c,
+%i % %c]` where %c is `len @x, 1`, are that one again, which is in bounds where it is below the number of elements.  A matrix has one more operand then, the
 extent of the last dimension (see matrix_fragments.py).
 
 Ops have attributes here that no text has.  `in_bounds`, of an access: it is checked; of a cast: its operand is an index
@@ -128,6 +129,8 @@ class _RowMajor:
         self.bounds = bounds
         self.originals = originals
         self.proofs = BoundsProofs(program, proves=bounds != "none")
+        self.whole = {op: index for op in program.walk() if (index := self.taken_apart(op)) is not None}
+        """For accesses whose indices are parts of one index, that one."""
         self.ops: list[Op] = []
         self.op: Op = Op(OPS["yield"])
 
@@ -145,6 +148,54 @@ class _RowMajor:
             else:
                 self.access(op, buffer)
         block.ops, self.ops = self.ops, outer
+
+    # --- indices that are parts of one
+
+    def taken_apart(self, op: Op) -> Value | None:
+        """The index of an element whose row and column, or more, are the indices of an access; None if there is none."""
+        buffer = self.program.buffers.get(op.attrs.get("buffer", ""))
+        if (
+            buffer is None
+            or buffer.dimensions == 1
+            or op.name == "len"
+            or {*access_extents(op, buffer)} != {1}
+        ):
+            return None
+        first, *others = op.indices
+        wholes = {self.divided(first, buffer, 1)}
+        for dimension, index in enumerate(others, 1):
+            part = index.owner
+            if not (isinstance(part, Op) and part.name == "rem" and self.is_extent(part, buffer, dimension)):
+                return None
+            wholes.add(self.divided(part.operands[0], buffer, dimension + 1))
+        return wholes.pop() if len(wholes) == 1 else None
+
+    def divided(self, value: Value, buffer: Buffer, first: int) -> Value | None:
+        """What a value is the quotient of by the extents of a buffer from dimension `first` on."""
+        for dimension in range(first, buffer.dimensions):
+            part = value.owner
+            if not (isinstance(part, Op) and part.name == "div" and self.is_extent(part, buffer, dimension)):
+                return None
+            value = part.operands[0]
+        return value
+
+    def is_extent(self, part: Op, buffer: Buffer, dimension: int) -> bool:
+        """Whether the divisor of an op is the extent along a dimension."""
+        owner = part.operands[1].owner
+        if not isinstance(owner, Op):
+            return False
+        if owner.name == "len":
+            return owner.attrs == {"buffer": buffer.name, "dimension": dimension}
+        return owner.name == "const" and owner.attrs["value"] == buffer.shape[dimension]
+
+    def elements(self, buffer: Buffer) -> Value:
+        """The number of all elements."""
+        if buffer.count is not None:
+            return self.constant(buffer.count, DataType.U64)
+        total = self.extent(buffer, 0, DataType.U64)
+        for dimension in range(1, buffer.dimensions):
+            total = self.emit("mul", (total, self.extent(buffer, dimension, DataType.U64)), DataType.U64)
+        return total
 
     # --- ops
 
@@ -179,6 +230,15 @@ class _RowMajor:
     def access(self, op: Op, buffer: Buffer) -> None:
         """Check the indices that are not proven in bounds, and put the one of the element in their place."""
         self.op = op
+        whole = self.whole.get(op)
+        if whole is not None and (self.bounds != "clamp" or op in self.proofs.proven):
+            if self.bounds == "trap" and op not in self.proofs.proven:
+                wide = self.cast(self.unsigned(whole), DataType.U64)
+                self.trap(op, buffer, self.emit("ge", (wide, self.elements(buffer)), _BOOL))
+            op.operands = _with_index(op, whole)
+            op.attrs = {**op.attrs, "in_bounds": True}
+            self.ops.append(op)
+            return
         indices, extents = list(op.indices), access_extents(op, buffer)
         along = self.proofs.along.get(op, (False,) * len(indices))
         for dimension, index in enumerate(indices):
@@ -210,7 +270,10 @@ class _RowMajor:
         last = self.unsigned(op.indices[dimension])
         if width > 1:
             last = self.emit("add_sat", (last, self.constant(width - 1, last.type)), last.type)
-        outside = self.emit("ge", (last, self.extent(buffer, dimension, last.type)), _BOOL)
+        self.trap(op, buffer, self.emit("ge", (last, self.extent(buffer, dimension, last.type)), _BOOL))
+
+    def trap(self, op: Op, buffer: Buffer, outside: Value) -> None:
+        """The fault of an access where it is out of bounds."""
         inner, self.ops = self.ops, []
         indices = tuple(self.cast(index, _I64) for index in op.indices)
         message = f"{op.name} out of bounds of @{buffer.name}[{show_shape(buffer.shape)}]"
