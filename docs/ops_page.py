@@ -89,6 +89,10 @@ def _sections() -> Iterator[str]:
                     "`math.softmax(@x, @y) {columns = 1024, schedule_lanes = 128}`.\n"
                 )
                 yield (
+                    "A buffer of several dimensions is its elements row by row.  A parameter that a buffer's last extent "
+                    "has to be may be left out where one says it ([language.md](language.md#named-kernels)).\n"
+                )
+                yield (
                     "| Kernel | Written | Buffers | Parameters | Schedule | What it does |\n|---|---|---|---|---|---|"
                 )
             else:
@@ -120,7 +124,9 @@ def _words(attr: Attr) -> str:
 def _kernel_line(row: OpDef) -> str:
     assert row.kernel is not None
     buffers = "; ".join(
-        f"{role.name}: {role.access} {' or '.join(t.name for t in role.types)}" for role in row.kernel.roles
+        f"{role.name}: {role.access} {' or '.join(t.name for t in role.types)}"
+        + (f", rows of {role.row}" if role.row else "")
+        for role in row.kernel.roles
     )
     params = ", ".join(
         key if default is None else f"{key} (default {default})" for key, default in row.kernel.params.items()

@@ -389,9 +389,30 @@ def wrong_pipeline(n: u32, x: Read[f32[:, :]], y: Write[u8[:, n]]) -> None:
 
 @vyre.pipeline
 def wrong_buffers(x: Read[f32[:, :]], y: Write[f32]) -> None:
-    t = vyre.buffer(f32, x.shape)
+    t = vyre.buffer(f32, (4, 8))
     scaled[1](2.0, x, y)
-    vyre.scan.prefix(t, y)
+    vyre.math.softmax(t, y, columns=4)
+
+
+@vyre.pipeline
+def attention(a: Read[f32[:, :]], b: Read[f32[:, :]], weights: Write[f32[:, :]], sums: Write[f32]) -> None:
+    scores = vyre.buffer(f32, (len(a), b.shape[1]))
+    vyre.math.matmul(a, b, scores)
+    vyre.math.softmax(scores, weights)
+    vyre.scan.prefix(weights, sums)
+
+
+@PASSES
+@TARGETS
+def test_named_kernels_on_matrices(target: str, passes: str | None) -> None:
+    rng = np.random.default_rng(5)
+    a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((6, 16), (16, 9)))
+    weights, sums = np.zeros((6, 9), np.float32), np.zeros(54, np.float32)
+    attention.options(target=target, passes=passes)(a, b, weights, sums)
+    powers = np.exp(a.astype(np.float64) @ b)
+    expected = powers / powers.sum(1, keepdims=True)
+    assert np.allclose(weights, expected, rtol=1e-4)
+    assert np.allclose(sums, np.cumsum(expected), rtol=1e-4)
 
 
 def test_wrong_pipelines_are_refused_at_their_places() -> None:
@@ -408,6 +429,10 @@ def test_wrong_pipelines_are_refused_at_their_places() -> None:
         wrong_buffers,
         [
             ("scaled[1](2.0, x, y)", "@y is f32[?], @y is f32[?, ?]", None),
-            ("vyre.scan.prefix(t, y)", "scan.prefix takes a buffer of one dimension, @t has 2", None),
+            (
+                "vyre.math.softmax(t, y, columns=4)",
+                "math.softmax: columns is 4, and a row of @t has 8",
+                None,
+            ),
         ],
     )

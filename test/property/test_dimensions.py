@@ -15,6 +15,7 @@ from support.differential import compare_random
 from support.dimension_programs import RandomPipeline, random_pipeline
 from support.pipeline_runs import compare_pipelines
 from support.quick import quick
+from support.shaped_kernels import shaped_pipeline
 
 import vyre_opt
 from vyre_opt import parse, print_program
@@ -57,6 +58,22 @@ def test_random_pipelines(seed: int) -> None:
             after = outputs(case, target, passes)
             assert not isinstance(after, ProgramError), f"{passes}: {after}"
             assert np.array_equal(after, expected), passes
+
+
+@pytest.mark.parametrize("seed", quick(range(400), keep=5))
+def test_kernels_on_rows(seed: int) -> None:
+    case = shaped_pipeline(seed)
+    module = parse(case.text)
+    assert print_program(parse(print_program(module))) == print_program(module)
+    for target in ("ref", "cpu"):
+        for passes in ("", "default"):
+            outputs = vyre_opt.compile(case.text, target=target, passes=passes)(case.inputs)
+            for name, expected in case.expected.items():
+                assert outputs[name].shape == expected.shape
+                if expected.dtype == np.uint32:
+                    assert np.array_equal(outputs[name], expected), (target, passes, name)
+                else:
+                    assert np.allclose(outputs[name], expected, rtol=2e-4, atol=2e-4), (target, passes, name)
 
 
 SHAPED = Settings(statements=5, dimensions=1.0)

@@ -12,7 +12,7 @@ from support.quick import quick
 import vyre_opt
 from vyre_opt import PassManager, parse, print_program
 from vyre_opt.ir.diagnostics import DiagnosticError
-from vyre_opt.runtime.dispatcher import BadInputs, ProgramError, dispatcher
+from vyre_opt.runtime.dispatcher import BadInputs, BadLaunch, ProgramError, dispatcher
 from vyre_opt.runtime.shapes import result_shape
 
 TARGETS = pytest.mark.parametrize("target", ["ref", "cpu"])
@@ -264,26 +264,102 @@ KERNEL = """vyre 2
 ITEM {
   buffer @x : f32[SHAPE] read BINDING(0)
   buffer @y : f32[512] write BINDING(1)
-  math.softmax(@x, @y) {columns = 64}
+  math.softmax(@x, @y) PARAMS
+}
+"""
+ITEMS = {"program @main workgroup(32) grid(2)": "binding", "pipeline @main": ""}
+
+
+def kernel_text(item: str, shape: str, params: str = "") -> str:
+    bindings = re.sub(r"BINDING(\(\d\))", rf"{ITEMS[item]}\1" if ITEMS[item] else "", KERNEL)
+    return bindings.replace("ITEM", item).replace("SHAPE", shape).replace("PARAMS", params)
+
+
+@TARGETS
+@pytest.mark.parametrize("item", ITEMS)
+@pytest.mark.parametrize(("shape", "params"), [("2, 4, 64", ""), ("?, 64", ""), ("?, ?", "{columns = 64}")])
+def test_a_named_kernel_takes_elements_row_by_row(target: str, item: str, shape: str, params: str) -> None:
+    x = (
+        np.random.default_rng(1)
+        .standard_normal((2, 4, 64) if shape[0] == "2" else (8, 64))
+        .astype(np.float32)
+    )
+    powers = np.exp(x.astype(np.float64)).reshape(8, 64)
+    y = vyre_opt.compile(kernel_text(item, shape, params), target=target)({"x": x})["y"]
+    assert np.allclose(y.reshape(8, 64), powers / powers.sum(1, keepdims=True), rtol=1e-5)
+
+
+@pytest.mark.parametrize("item", ITEMS)
+def test_an_extent_that_contradicts_a_parameter_is_refused(item: str) -> None:
+    with pytest.raises(DiagnosticError) as caught:
+        vyre_opt.compile(kernel_text(item, "8, 64", "{columns = 32}"))
+    (error,) = caught.value.diagnostics
+    assert error.message == "math.softmax: columns is 32, and a row of @x has 64"
+    assert error.loc is not None
+    assert (error.loc.line, error.loc.column) == (5, 16)
+
+
+def test_an_open_extent_is_looked_at_when_it_is_known() -> None:
+    text = kernel_text("pipeline @main", "?, ?", "{columns = 64}").replace("f32[512]", "f32[?]")
+    compiled = vyre_opt.compile(text, target="cpu")
+    with pytest.raises(BadLaunch, match="columns is 64, and a row of @x has 32"):
+        compiled({"x": np.zeros((16, 32), np.float32)}, lengths={"y": 512})
+    assert compiled({"x": np.zeros((0, 64), np.float32)}, lengths={"y": 0})["y"].shape == (0,)
+    with pytest.raises(DiagnosticError, match="needs its parameter columns"):
+        vyre_opt.compile(kernel_text("program @main workgroup(32) grid(2)", "?, ?"))
+
+
+def test_a_stage_on_rows_stays_for_the_plan() -> None:
+    """No pass sees a launch that takes the rows of a buffer as one."""
+    module = parse(kernel_text("pipeline @main", "8, 64"))
+    before = print_program(module)
+    result = PassManager("expand_kernels", target="cpu").run(module)
+    assert print_program(module) == before
+    (remark,) = result.remarks
+    assert remark.message == (
+        "math.softmax is not expanded: @x has rows, which its program takes as one; the plan of a call expands it"
+    )
+
+
+APART = """vyre 2
+program @apart workgroup(32) grid(2) {
+  buffer @at : DTYPE[64] read binding(0)
+  buffer @y : u32[SHAPE] read_write binding(1) live_in live_out
+  %g = global_id x
+  %i = load @at[%g] : DTYPE
+  COLUMNS
+  %row = div %i, %c : DTYPE
+  %column = rem %i, %c : DTYPE
+  store %g, @y[%row, %column] : u32
 }
 """
 
 
-@pytest.mark.parametrize("item", ["program @p workgroup(32) grid(1)", "pipeline @main"])
-@pytest.mark.parametrize(("shape", "count"), [("8, 64", "512"), ("?, 64", "?")])
-def test_a_named_kernel_says_how_to_declare_its_buffers(item: str, shape: str, count: str) -> None:
-    text = KERNEL.replace("ITEM", item).replace("SHAPE", shape)
-    if item.startswith("program"):
-        text = text.replace("BINDING", "binding")
-    else:
-        text = text.replace("BINDING(0)", "").replace("BINDING(1)", "")
-    with pytest.raises(DiagnosticError) as caught:
-        vyre_opt.compile(text)
-    (error,) = caught.value.diagnostics
-    assert error.message == "math.softmax takes a buffer of one dimension, @x has 2"
-    assert error.loc is not None
-    assert error.loc.line == 5
-    assert error.help == f"declare @x : f32[{count}]: its elements are the same, row by row"
+@TARGETS
+@pytest.mark.parametrize(
+    ("dtype", "shape", "columns"),
+    [
+        ("u32", "?, ?", "%c = len @y, 1"),
+        ("i64", "5, 13", "%c = const 13 : i64"),
+        ("i64", "?, ?", "%n = len @y, 1 : u64\n  %c = cast %n : u64 -> i64"),
+    ],
+)
+@pytest.mark.parametrize("outside", [None, 65, -1, -13])
+def test_an_index_taken_apart(target: str, dtype: str, shape: str, columns: str, outside: int | None) -> None:
+    at = np.random.default_rng(3).permutation(65)[:64].astype({"u32": np.uint32, "i64": np.int64}[dtype])
+    text = APART.replace("DTYPE", dtype).replace("SHAPE", shape).replace("COLUMNS", columns)
+    compiled = vyre_opt.compile(text, target=target)
+    y = np.full((5, 13), 99, np.uint32)
+    if outside is None:
+        expected = y.reshape(-1).copy()
+        expected[at.astype(np.int64)] = np.arange(64)
+        assert np.array_equal(compiled({"at": at, "y": y})["y"].reshape(-1), expected)
+        return
+    at[40:41] = np.array([outside]).astype(at.dtype)
+    index = int(at[40])
+    place = (index // 13, index % 13) if index >= 0 else (-(-index // 13), -(-index % 13))
+    with pytest.raises(ProgramError, match=re.escape(f"({place[0]}, {place[1]})")):
+        compiled({"at": at, "y": y})
 
 
 HANDED_OVER = """vyre 2

@@ -13,7 +13,10 @@ import numpy as np
 
 __all__ = ["ShapedPipeline", "shaped_pipeline"]
 
-UNARY = {"u32": ("scan.prefix", "math.softmax_step", "mix", "flat"), "f32": ("math.softmax", "mix", "flat", "matmul")}
+UNARY = {
+    "u32": ("scan.prefix", "math.softmax_step", "mix", "flat"),
+    "f32": ("math.softmax", "mix", "flat", "matmul"),
+}
 
 PROGRAMS = """
 program @mix_T workgroup(8, 4) {
@@ -110,7 +113,11 @@ class _Drawing:
 
     def kernel(self, name: str, values: list[_Value], params: dict[str, int]) -> None:
         """A kernel as a stage, or in a program that is launched."""
-        shown = {key: value for key, value in params.items() if self.rng.random() < 0.5 or not _is_said(key, name, values)}
+        shown = {
+            key: value
+            for key, value in params.items()
+            if self.rng.random() < 0.5 or not _is_said(key, name, values)
+        }
         attrs = ", ".join(f"{key} = {value}" for key, value in shown.items())
         if self.rng.random() < 0.6:
             use = f"{name}({', '.join('@' + v.name for v in values)})"
@@ -174,7 +181,9 @@ def shaped_pipeline(seed: int) -> ShapedPipeline:
         drawing.value(_drawn(rng, shape, dtype), "read")
     while len(drawing.stages) < rng.randint(3, 6) or not drawing.expected:
         drawing.stage()
-    own = "".join(PROGRAMS.replace("ZERO", zero).replace("T", t) for t, zero in (("u32", "0"), ("f32", "0.0")))
+    own = "".join(
+        PROGRAMS.replace("ZERO", zero).replace("T", t) for t, zero in (("u32", "0"), ("f32", "0.0"))
+    )
     body = "\n".join((*drawing.declared, *drawing.stages))
     text = "\n".join(("vyre 2", own, *drawing.programs, f"pipeline @main {{\n{body}\n}}\n"))
     return ShapedPipeline(text, drawing.inputs, drawing.expected)

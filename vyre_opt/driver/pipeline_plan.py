@@ -125,9 +125,13 @@ def _expand(module: Module, name: str, target: str, native: bool) -> None:
     from ..passes.manager import PassManager
 
     buffers = module.pipelines[name].buffers
-    used = [n for stage in module.pipelines[name].walk() if isinstance(stage, KernelStage) for n in stage.buffers]
+    used = [
+        n for stage in module.pipelines[name].walk() if isinstance(stage, KernelStage) for n in stage.buffers
+    ]
     shaped = {used_name: buffers[used_name] for used_name in used}
-    buffers.update({used_name: replace(buffer, shape=(buffer.count,)) for used_name, buffer in shaped.items()})
+    buffers.update(
+        {used_name: replace(buffer, shape=(buffer.count,)) for used_name, buffer in shaped.items()}
+    )
     expansion = f"expand_kernels{{counts=false native={str(native).lower()}}}"
     result = PassManager(expansion, target=target, verify_each=False).run(module)
     buffers.update(shaped)

@@ -68,13 +68,15 @@ def check_kernel(
     valid = [(buffer, role) for buffer, role in uses if not holes.is_invalid(buffer)]
     _check_buffers(name, valid, error, loc)
     known = {**_said_by_rows(valid), **params}
-    open_rows = {role.row for buffer, role in valid if is_stage and _row_of(buffer) is None}
+    open_rows = {
+        role.row for buffer, role in valid if is_stage and _row_of(buffer) is None
+    } & kernel.params.keys()
     _check_params(name, kernel, params, known, open_rows, error, loc)
     if len(diagnostics) == before:
         for buffer, message in _contradictions(uses, known):
             where = loc.find(f"@{buffer.name}") if loc else None
             error(f"{name}: {message}", where).note(f"@{buffer.name} is declared here", buffer.loc)
-    if len(diagnostics) == before:
+    if len(diagnostics) == before and open_rows <= known.keys():
         _check_sizes(name, uses, known, error, loc)
 
 
@@ -152,7 +154,9 @@ def _check_params(
     unknown = params.keys() - kernel.params.keys() - set(fields)
     for key, default in kernel.params.items():
         if key not in known and default is None:
-            if not unknown and key not in open_rows:  # else one of the unknown parameters may be this one, misspelt
+            if (
+                not unknown and key not in open_rows
+            ):  # else one of the unknown parameters may be this one, misspelt
                 error(f"{name} needs its parameter {key}", loc, f"write {spelling_at(loc).parameter(key)}")
         elif key in known and key in kernel.ranges:
             least, most = kernel.ranges[key]

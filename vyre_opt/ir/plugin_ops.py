@@ -84,16 +84,17 @@ def register_kernel(
     like: Mapping[str, tuple[str, *tuple[DataType, ...]]] | None = None,
     shapes: Mapping[str, str] | None = None,
     ranges: Mapping[str, tuple[int, int]] | None = None,
+    rows: Mapping[str, str] | None = None,
 ) -> Callable[[F], F]:
     """Decorator: the function takes an `ExpansionRequest` and returns an `Expansion`, a program at a schedule.
 
     `roles`: the buffers, `name:access` each, with a `?` behind one that may be left out.  `types`: the element types
     that each takes.  `params`: defaults of the integer parameters, None for one that must be given.  `schedule`: the
-    fields of the schedule that a text may set.  `like`, `shapes`, `ranges`: see `Role` and `KernelDef`.
+    fields of the schedule that a text may set.  `like`, `shapes`, `ranges`, `rows`: see `Role` and `KernelDef`.
     A ValueError of the function says why there is no program for a use.  Raises ValueError for a wrong row.
     """
     taken = {role: tuple(map(as_type, each)) for role, each in types.items()}
-    kernel = kernel_def(roles, params or {}, taken, schedule, like, shapes, ranges)
+    kernel = kernel_def(roles, params or {}, taken, schedule, like, shapes, ranges, rows)
 
     def register(expansion: F) -> F:
         row = OpDef(

@@ -71,7 +71,9 @@ class _Rewriter:
         known = buffer.shape[dimension]
         if known is not None:
             return self.emit("const", (), dtype, {"value": known})
-        return self.emit("len", (), dtype, {"buffer": op.attrs["buffer"], "dimension": dimension})
+        wide = _U64 if (dtype.bits or 0) > 32 else _U32
+        length = self.emit("len", (), wide, {"buffer": op.attrs["buffer"], "dimension": dimension})
+        return length if dtype is wide else self.emit("cast", (length,), dtype)
 
     def length(self, op: Op, buffer: Buffer) -> None:
         """All elements; an error of the program where their number is none of the type."""

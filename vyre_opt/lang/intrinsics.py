@@ -80,10 +80,15 @@ class NamedKernel(Intrinsic):
 
 
 def kernel_arguments(row: OpDef) -> str:
-    """The buffers of a named kernel, and its parameters, of which those without a default are required."""
+    """The buffers of a named kernel, and its parameters, of which those are required that have no default and that no extent
+    says."""
     assert row.kernel is not None
     roles = [f"{role.name}=None" if role.optional else role.name for role in row.kernel.roles]
-    params = [name if default is None else f"{name}={default}" for name, default in row.kernel.params.items()]
+    said = {role.row for role in row.kernel.roles}
+    params = [
+        name if default is None and name not in said else f"{name}={default}"
+        for name, default in row.kernel.params.items()
+    ]
     return ", ".join([*roles, *(["*", *params] if params else [])])
 
 

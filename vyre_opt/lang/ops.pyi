@@ -346,13 +346,13 @@ class _math:
     """The kernels math.*, which pipelines launch."""
 
     @staticmethod
-    def matmul(a: Any, b: Any, c: Any, bias: Any = None, *, depth: Any, columns: Any, activation: Any = 0) -> Any:
-        """C = activation(A B + bias), row by row, A of `depth` columns, B and C of `columns`; sums are f32.  Activation: 0 none, 1 relu, 2 gelu by erf, 3 silu."""
+    def matmul(a: Any, b: Any, c: Any, bias: Any = None, *, depth: Any = None, columns: Any = None, activation: Any = 0) -> Any:
+        """C = activation(A B + bias), row by row, A of `depth` columns, B and C of `columns`; sums are f32, of f64 f64.  Activation: 0 none, 1 relu, 2 gelu by erf, 3 silu."""
     @staticmethod
     def matvec_fixed(m: Any, x: Any, y: Any) -> Any:
         """y = M x in signed 16.16: each product shifted right by 16, summed modulo 2^32."""
     @staticmethod
-    def softmax(x: Any, y: Any, *, columns: Any) -> Any:
+    def softmax(x: Any, y: Any, *, columns: Any = None) -> Any:
         """Softmax over rows of `columns` elements."""
     @staticmethod
     def softmax_step(x: Any, y: Any) -> Any:

@@ -4,7 +4,9 @@ A kernel that is a program's body is replaced in place: the program keeps its na
 buffers, gets the schedule's workgroup, and is right for any grid, since its callers choose
 that.  A kernel that is a stage of a pipeline becomes a program of the module and a launch of
 it over exactly the grid that its sizes need, an expression where these are open; where they decide the
-schedule too, the stage stays until a plan is made for their lengths.  A decoder gets as many lanes as the
+schedule too, the stage stays until a plan is made for their lengths.  So does a stage that takes a buffer of several
+dimensions: its program has buffers of one, and is launched on all elements row by row, which only a plan does, so no proof
+about launches meets it.  In a program such a buffer is accessed by the row and the column of each element.  A decoder gets as many lanes as the
 launch beside it that shares a buffer with it has, so that launch_fusion may join the two.  A stage that fills a buffer
 becomes a launch like the one that takes the buffer next, right before it; where that one is over more workgroups than have
 elements to fill, it comes before all stages that do not use the buffer, so that it is not between two launches that may be
@@ -29,8 +31,8 @@ from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat,
 from ..ir.plugins import PluginError
 from ..ir.program import AccessMode, Buffer, Module, Op, Program
 from ..kernels.expansion import ANY_LANES, ANY_LENGTH, Expansion, ExpansionRequest, expand, is_of_plugin
-from ..kernels.row_indices import index_by_rows
 from ..kernels.fill import LEAST_LANES, FillSchedule, fill_program, fill_schedule
+from ..kernels.row_indices import index_by_rows
 from .manager import PassContext
 from .registry import Pass, register
 
@@ -202,11 +204,19 @@ class _Expander:
             return None
         shaped = ", ".join(f"@{b.name}" for b in buffers if b.dimensions > 1)
         if shaped:  # no launch passes these for buffers of one dimension, but that of a plan
-            self.refused(stage.kernel, f"it takes the rows of {shaped} as one; a call expands it", stage)
+            why = f"{shaped} has rows, which its program takes as one; the plan of a call expands it"
+            self.refused(stage.kernel, why, stage)
             return None
         expansion = self.try_expand(stage.kernel, buffers, stage.attrs, stage, owns_grid=True, cached=cached)
         if expansion is None:
             return None
+        roles = NAMED_KERNELS[stage.kernel].with_roles(buffers)
+        written = [buffer for buffer, role in roles if role.access is not AccessMode.READ]
+        if all(buffer.count == 0 for buffer in (buffers[0], *written)):
+            self.expanded += 1
+            message = f"{stage.kernel} is nothing: @{buffers[0].name} has no elements"
+            self.ctx.remark("applied", message, stage.loc, kernel=stage.kernel)
+            return []
         assert expansion.grid is not None
         if isinstance(expansion.grid, int) and not 1 <= expansion.grid <= MAX_GRID:
             self.refused(stage.kernel, f"it needs {expansion.grid} workgroups, more than {MAX_GRID}", stage)
