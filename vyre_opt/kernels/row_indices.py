@@ -78,13 +78,16 @@ class _Rewriter:
     def length(self, op: Op, buffer: Buffer) -> None:
         """All elements; an error of the program where their number is none of the type."""
         dtype = op.result.type
+        is_narrow = (dtype.bits or 0) <= 32
         if buffer.count is not None:
+            if is_narrow and buffer.count > MAX_LENGTH:
+                raise ValueError(f"@{buffer.name} has {buffer.count} elements, and it counts them in {dtype}")
             become(op, "const", (), {"value": buffer.count})
         else:
             total = self.extent(op, buffer, 0, _U64)
             for dimension in range(1, buffer.dimensions):
                 total = self.emit("mul", (total, self.extent(op, buffer, dimension, _U64)), _U64)
-            if (dtype.bits or 0) <= 32:
+            if is_narrow:
                 most = self.emit("const", (), _U64, {"value": MAX_LENGTH})
                 fits = self.emit("le", (total, most), _BOOL)
                 message = f"@{buffer.name} has more elements than {MAX_LENGTH}"
