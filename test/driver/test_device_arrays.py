@@ -129,13 +129,12 @@ def test_decode_scan(gpu: Fake) -> None:
 
 
 def test_arrays_that_are_not_contiguous(gpu: Fake) -> None:
-    """The library copies them where it can; a view at an odd place is copied by the dispatcher."""
+    """The library copies them where it can, else the dispatcher does, which also copies a view at an odd place."""
     x = rng.standard_normal((6, 4)).astype(np.float32)
     expected = kernels.softmax(x.T.copy())
     assert np.allclose(kernels.softmax(CupyArray(aligned(x).T)).array, expected)
     assert np.allclose(kernels.softmax(CupyArray(aligned(x)[1:])).array, kernels.softmax(x[1:]))
-    with pytest.raises(BadInputs, match="x is not contiguous; pass a contiguous copy"):
-        kernels.softmax(Numba(aligned(x).T))
+    assert np.allclose(kernels.softmax(Numba(aligned(x).T)).to_host(), expected)
 
 
 X = np.ones((2, 3), np.float32)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..ir.program import Module, Program
+from ..ir.program import AccessMode, Module, Program
 from ..ir.types import DataType
+from ..lowering.nvptx.abi import ALIGNMENT
 from ..runtime.array_backend import Operand, check_out
 from ..runtime.arrays import storage_type
 from ..runtime.dispatcher import BadInputs, DispatcherLike, Scratch, shared_dispatcher
@@ -16,7 +17,7 @@ from ..runtime.kernel_call import FastCall, KernelCall
 from .device_arrays import Description, View, describe, new_array, producer_stream
 from .driver import translated_errors
 from .fast_call import fast_call
-from .libraries import library_of
+from .libraries import library_of, must_outlive_work
 from .queues import PyCudaQueue, Queue, queue_of
 
 __all__ = ["GpuArrays", "gpu_arrays"]
@@ -60,16 +61,7 @@ class GpuArrays:
 
     def take(self, source: Any, name: str) -> Operand:
         info = describe(source, name)
-        if not info.contiguous:
-            copy = library_of(source).contiguous
-            if copy is None:
-                raise BadInputs(f"{name} is not contiguous; pass a contiguous copy")
-            with self.dispatcher.device:
-                return self._operand(copy(source), source, info)
-        return self._operand(source, source, info)
-
-    def _operand(self, array: Any, owner: Any, info: Description) -> Operand:
-        return Operand(array, info.shape, info.kind, owner)
+        return Operand(self.dispatcher.contiguous(source, info), info.shape, info.kind, source)
 
     def run(
         self,
@@ -85,10 +77,46 @@ class GpuArrays:
         outputs: list[Any] = self.dispatcher.dispatch(
             program, plain, grid, module=module, params=params, scratch=scratch
         )
-        if not library_of(self.leader).is_stream_ordered and any(isinstance(a, View) for a in plain):
+        has_views = any(isinstance(a, View) for a in plain) and not library_of(self.leader).is_stream_ordered
+        if has_views or _has_temporary(arguments):
             with self.dispatcher.device:
                 self._queue().wait()
         return outputs
+
+    def run_in_place(
+        self,
+        program: Program,
+        operands: Sequence[Operand],
+        grid: int | Sequence[int],
+        shared: Collection[int],
+        *,
+        module: Module | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Run a program on an operand for each bound buffer, which it may write.
+
+        `shared`: the numbers of those that are copied first.  So are those that are not aligned, and copied back after.
+        """
+        taken = [
+            self._copy_in_shape(operand) if number in shared or self.span(operand)[0] % ALIGNMENT else operand
+            for number, operand in enumerate(operands)
+        ]
+        stream = producer_stream(self.leader)
+        with self.dispatcher.device as gpu:
+            for handle in {producer_stream(operand.owner) for operand in operands} - {stream}:
+                queue_of(gpu, handle).wait()
+        arrays = [operand.array for operand in taken]
+        self.dispatcher.launch(program, arrays, grid, module=module, params=params, stream=stream)
+        for buffer, operand, used in zip(program.bound_buffers, operands, taken, strict=True):
+            if used is not operand and buffer.access is not AccessMode.READ:
+                self.overwrite(operand, used.array)
+        if _has_temporary(taken):
+            with self.dispatcher.device:
+                self._queue().wait()
+
+    def _copy_in_shape(self, operand: Operand) -> Operand:
+        copied = self.copy(operand).array.reshape(operand.shape)
+        return Operand(copied, operand.shape, operand.kind, operand.owner)
 
     def result(self, array: Any, shape: Sequence[int], like: Operand) -> Any:
         return array.reshape(tuple(shape))
@@ -104,8 +132,7 @@ class GpuArrays:
         with self.dispatcher.device as gpu:
             copied, pointer = new_array(self.leader, shape, source.kind, gpu)
             if source.scalars:
-                size = source.scalars * np.dtype(source.stored).itemsize
-                self._queue().copy(pointer, source.pointer, size)
+                self._queue().copy(pointer, source.pointer, source.size)
         return Operand(copied, shape, source.kind, self.leader)
 
     def zeros(self, count: int, dtype: DataType) -> View:
@@ -138,9 +165,21 @@ class GpuArrays:
         check_out(out, result)
         if hasattr(out, "copy_"):
             out.copy_(result)
-        else:
+        elif hasattr(out, "__setitem__"):
             out[...] = result
+        else:  # an array of ours
+            self.overwrite(self.take(out, "out"), result)
         return out
+
+    def span(self, operand: Operand) -> tuple[int, int]:
+        info = describe(operand.array, "an array")
+        return info.pointer, info.size
+
+    def overwrite(self, operand: Operand, result: Any) -> None:
+        source = describe(result, "a result")
+        if source.scalars:
+            with self.dispatcher.device:
+                self._queue().copy(describe(operand.array, "an array").pointer, source.pointer, source.size)
 
     def fast_call(
         self, call: KernelCall, operands: Sequence[Operand], results: Sequence[Any]
@@ -170,3 +209,8 @@ class GpuArrays:
     def _queue(self) -> Queue:
         """The context must be current."""
         return queue_of(self.dispatcher.device, producer_stream(self.leader))
+
+
+def _has_temporary(arguments: Sequence[Any]) -> bool:
+    """Whether an operand is a copy whose memory may be given away before the work on it is done."""
+    return any(isinstance(a, Operand) and must_outlive_work(a.array, a.owner) for a in arguments)

@@ -5,6 +5,7 @@ An array is read by `__cuda_array_interface__` (torch, CuPy, PyCUDA, Numba) or b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from ..ir.program import Buffer
 from ..ir.types import DataType
 from ..lowering.nvptx.abi import ALIGNMENT
+from ..runtime.array_backend import NOT_CONTIGUOUS
 from ..runtime.arrays import storage_type
 from ..runtime.dispatcher import BadInputs
 from . import dlpack
@@ -55,7 +57,8 @@ class Description:
     """The properties of an array.
 
     `kind`: its element type as NumPy names it, or bfloat16, float8_e4m3fn, float8_e5m2.
-    `device`: the number of its GPU, None if unknown.
+    `device`: the number of its GPU, None if unknown.  `strides`: in bytes, of an array that is not contiguous;
+    None also of one whose library copies such arrays itself.
     """
 
     pointer: int
@@ -64,6 +67,7 @@ class Description:
     contiguous: bool
     device: int | None
     by_dlpack: bool = False
+    strides: tuple[int, ...] | None = None
 
     @property
     def stored(self) -> str:
@@ -73,6 +77,11 @@ class Description:
     @property
     def scalars(self) -> int:
         return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def size(self) -> int:
+        """Of its elements, in bytes."""
+        return self.scalars * np.dtype(self.stored).itemsize
 
 
 def is_on_gpu(array: Any) -> bool:
@@ -103,8 +112,18 @@ def describe(array: Any, where: str) -> Description:
     return _by_dlpack(array, where)
 
 
-def take(array: Any, buffer: Buffer, where: str, number: int) -> View:
-    """The memory of an array for `buffer`, on GPU `number`.  Raises BadInputs, with a message that begins with `where`."""
+def take(
+    array: Any,
+    buffer: Buffer,
+    where: str,
+    number: int,
+    copy: Callable[[Any, Description], Any] | None = None,
+) -> View:
+    """The memory of an array for `buffer`, on GPU `number`.
+
+    `copy`: makes a contiguous copy of an array that is not, which is the view's owner then; None where there may be no
+    copy.  Raises BadInputs, with a message that begins with `where`.
+    """
     if isinstance(array, View):
         return array
     stored, lanes = storage_type(buffer.dtype), buffer.dtype.lanes
@@ -115,7 +134,10 @@ def take(array: Any, buffer: Buffer, where: str, number: int) -> View:
     if not _holds(info, stored):
         raise BadInputs(f"{where}: {buffer.dtype} elements are {stored.name}, the array is {info.kind}")
     if not info.contiguous:
-        raise BadInputs(f"{where}: the array is not contiguous; pass a contiguous copy")
+        if copy is None:
+            raise BadInputs(f"{where}: the array {NOT_CONTIGUOUS}")
+        array = copy(array, info)
+        info = describe(array, where)
     shape, scalars = info.shape, info.scalars
     if lanes > 1 and (shape[-1] != lanes if len(shape) > 1 else scalars % lanes):
         raise BadInputs(
@@ -167,7 +189,10 @@ def _by_interface(array: Any, where: str) -> Description:
     strides = interface.get("strides")
     contiguous = strides is None or _is_contiguous(shape, tuple(strides), dtype.itemsize)
     number = library_of(array).number(array)
-    return Description(int(interface["data"][0] or 0), shape, dtype.name, contiguous, number)
+    pointer = int(interface["data"][0] or 0)
+    return Description(
+        pointer, shape, dtype.name, contiguous, number, strides=None if contiguous else tuple(strides)
+    )
 
 
 def _by_dlpack(array: Any, where: str) -> Description:
@@ -176,7 +201,9 @@ def _by_dlpack(array: Any, where: str) -> Description:
     except (TypeError, BufferError, RuntimeError) as error:
         raise BadInputs(f"{where}: the array cannot be read by DLPack: {error}") from None
     contiguous = info.strides is None or _is_contiguous(info.shape, info.strides, 1)
-    return Description(info.pointer, info.shape, info.name, contiguous, info.device, by_dlpack=True)
+    size = np.dtype(STORED_AS.get(info.name, info.name)).itemsize
+    strides = None if contiguous else tuple(stride * size for stride in info.strides or ())
+    return Description(info.pointer, info.shape, info.name, contiguous, info.device, True, strides)
 
 
 def _is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:

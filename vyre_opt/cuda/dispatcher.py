@@ -22,10 +22,12 @@ from ..runtime.row_major import RowMajorPrograms, argument_shapes, has_rows, sha
 from .checks import are_on_gpu, check_overlaps, check_shapes
 from .device import Device, DeviceFacts
 from .device import device as open_device
-from .device_arrays import View, is_aligned, new_array_like, new_output, producer_stream, take
+from .device_arrays import Description, View, is_aligned, new_array_like, new_output, producer_stream, take
 from .faults import check_mode
 from .kernels import KernelCache, LoadedKernel, PtxOptions, compile_into_cache, unit_of
+from .libraries import must_outlive_work
 from .queues import PyCudaQueue, Queue, queue_of
+from .strided_copy import contiguous_copy
 from .transfers import from_device, to_device
 
 if TYPE_CHECKING:
@@ -201,7 +203,7 @@ class CudaDispatcher:
         if not are_on_gpu(program, arrays) or any(isinstance(array, OutputAlloc) for array in arrays):
             raise BadInputs(f"program @{program.name}: launch takes arrays on the GPU")
         checked = check_shapes(program, arrays, grid, module, specs, params)
-        views = self._views(program, arrays)
+        views = self._views(program, arrays, copies=False)
         for buffer in program.bound_buffers:
             if not is_aligned(views[buffer.name]):
                 raise BadInputs(f"{input_name(program, buffer)}: the array is not 16-byte aligned")
@@ -315,19 +317,25 @@ class CudaDispatcher:
 
     # --- inputs on the GPU
 
-    def _views(self, program: Program, arrays: Sequence[Any]) -> dict[str, View]:
+    def contiguous(self, array: Any, info: Description) -> Any:
+        """The array, or a contiguous copy of one that is not, of its library and on that library's stream."""
+        return array if info.contiguous else contiguous_copy(self, array, info)
+
+    def _views(self, program: Program, arrays: Sequence[Any], copies: bool) -> dict[str, View]:
+        """`copies`: whether an array that is not contiguous is copied, and not refused."""
+        copy = self.contiguous if copies else None
         views = {}
         for buffer, array in zip(program.bound_buffers, arrays, strict=True):
             if isinstance(array, OutputAlloc):
                 views[buffer.name] = _future_view(buffer, array)
             else:
-                views[buffer.name] = take(array, buffer, input_name(program, buffer), self._number)
+                views[buffer.name] = take(array, buffer, input_name(program, buffer), self._number, copy)
         return views
 
     def _on_gpu(
         self, program: Program, inputs: Sequence[Any], call: CheckedCall, module: Module | None
     ) -> list[Any]:
-        views = self._views(program, inputs)
+        views = self._views(program, inputs, copies=True)
         bound = list(zip(program.bound_buffers, inputs, strict=True))
         arrays = [(value, buffer.dtype) for buffer, value in bound if not isinstance(value, OutputAlloc)]
         leader, leader_dtype = arrays[0]
@@ -340,7 +348,8 @@ class CudaDispatcher:
                 queue_of(gpu, handle).wait()
             pointers: dict[str, int] = {}
             outputs: list[Any] = []
-            temporary: list[Any] = []
+            taken = [(views[b.name].owner, value) for b, value in bound if not isinstance(value, View)]
+            temporary: list[Any] = [copy for copy, value in taken if copy and must_outlive_work(copy, value)]
             for buffer, value in bound:
                 view = views[buffer.name]
                 # used in place: a View's creator agreed to that, and the others are only read

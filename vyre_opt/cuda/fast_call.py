@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..ir.program import Buffer, Dim3
 from ..lowering.nvptx.abi import ALIGNMENT, KernelParam, storage_buffers
 from ..runtime.array_backend import Operand
@@ -175,7 +173,7 @@ class GpuCall:
         self._step_arguments = device, steps, pointers, may_fault, values
         self._launcher: Launcher = PyCudaLauncher(*self._step_arguments)
         self._launch = self._first_launch
-        sizes = tuple(_size(describe(array, "an array")) for array in arrays)
+        sizes = tuple(describe(array, "an array").size for array in arrays)
         if results:
             out = results[0]
             self.fits = OutFit(signature_of(out), sizes, int(out.nbytes), fast.pointer, ALIGNMENT).fits
@@ -288,7 +286,7 @@ class _Arguments:
                 count = source.scalars // buffer.dtype.lanes
                 pointer = self.pieces.add(_size_of(buffer, count)) if pointer is None else pointer
                 if source.scalars and not buffer.is_transient:
-                    self.steps.append(Copy(pointer, argument.input, _size(source)))
+                    self.steps.append(Copy(pointer, argument.input, source.size))
             elif isinstance(argument, (Zeros, Fresh)):
                 count = argument.count
                 pointer = self.pieces.add(_size_of(buffer, count))
@@ -319,11 +317,6 @@ class _Arguments:
         if param.kind == "buffer":
             return f"p{self._pointers[param.name]}"
         return self._values[param.name] if param.kind == "scalar" else self._counts[param.name]
-
-
-def _size(array: Description) -> int:
-    """In bytes."""
-    return array.scalars * np.dtype(array.stored).itemsize
 
 
 def _size_of(buffer: Buffer, count: int) -> int:

@@ -20,7 +20,15 @@ from ..runtime.dispatcher import BackendError
 from ..runtime.signatures import library_of_type
 from .device import Device
 
-__all__ = ["DeviceArray", "FastAccess", "Library", "library_name", "library_of", "producer_stream"]
+__all__ = [
+    "DeviceArray",
+    "FastAccess",
+    "Library",
+    "library_name",
+    "library_of",
+    "must_outlive_work",
+    "producer_stream",
+]
 
 ArrayShape = tuple[int, ...]
 
@@ -32,13 +40,19 @@ STORED_AS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uin
 
 
 class DeviceArray:
-    """An array in GPU memory of this project, for other libraries by `__cuda_array_interface__`."""
+    """An array in GPU memory of this project, for other libraries by `__cuda_array_interface__`.
 
-    def __init__(self, device: Device, allocation: Any, shape: ArrayShape, dtype: np.dtype[Any]) -> None:
+    `stream`: the handle of the stream on which it is written; 0 and 1 are the default one.
+    """
+
+    def __init__(
+        self, device: Device, allocation: Any, shape: ArrayShape, dtype: np.dtype[Any], stream: int = 0
+    ) -> None:
         self.device = device
         self.allocation = allocation
         self.shape = shape
         self.dtype = dtype
+        self.stream = stream or 1
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -48,7 +62,7 @@ class DeviceArray:
             "data": (int(self.allocation), False),
             "version": 3,
             "strides": None,
-            "stream": 1,
+            "stream": self.stream,
         }
 
     @property
@@ -59,7 +73,11 @@ class DeviceArray:
         """The same memory in another shape of as many elements."""
         if np.prod(shape, dtype=np.int64) != np.prod(self.shape, dtype=np.int64):
             raise ValueError(f"an array of shape {self.shape} has no shape {tuple(shape)}")
-        return DeviceArray(self.device, self.allocation, tuple(shape), self.dtype)
+        return DeviceArray(self.device, self.allocation, tuple(shape), self.dtype, self.stream)
+
+    def item(self) -> Any:
+        """The number in an array of one element."""
+        return self.to_host().item()
 
     def to_host(self) -> np.ndarray:
         """A copy as a NumPy array."""
@@ -90,8 +108,8 @@ class Library:
 
     `empty(like, shape, kind, device)`: an uninitialised array of an element type (see
     `Description.kind`) on the GPU of `like`.  `stream(array)`: the handle of the library's current
-    stream; 0 is the default one.  `contiguous(array)`: the array, or a contiguous copy; None if the
-    library has no such function.  `number(array)`: the number of its GPU, None if unknown.
+    stream; 0 is the default one.  `contiguous(array)`: a contiguous copy of a strided array; None if the
+    library makes none (see strided_copy.py).  `number(array)`: the number of its GPU, None if unknown.
     `is_stream_ordered`: whether its allocator gives freed memory to another stream only after the work of the
     stream that used it.  `fast`: for planned calls; it is there for such libraries only.
     """
@@ -116,6 +134,11 @@ def producer_stream(array: Any) -> int:
     """The handle of the current stream of the array's library; 0 is the default one."""
     handle = library_of(array).stream(array)
     return 0 if handle == 1 else handle
+
+
+def must_outlive_work(copy: Any, source: Any) -> bool:
+    """Whether `copy` is not the caller's array `source`, and its memory may be given away before work on it is done."""
+    return copy is not source and not library_of(copy).is_stream_ordered
 
 
 # --- torch
@@ -186,7 +209,7 @@ def _pycuda_empty(like: Any, shape: ArrayShape, kind: str, device: Device) -> An
 def _own_empty(like: Any, shape: ArrayShape, kind: str, device: Device) -> Any:
     dtype = _numpy_type(kind)
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    return DeviceArray(device, device.allocate(size), tuple(shape), dtype)
+    return DeviceArray(device, device.allocate(size), tuple(shape), dtype, _interface_stream(like))
 
 
 def _interface_stream(array: Any) -> int:

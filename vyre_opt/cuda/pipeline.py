@@ -43,7 +43,7 @@ from .fast_call import GpuCall, Pieces, allows_fast_calls, launch_of
 from .faults import FaultRecord, program_error
 from .graph import LaunchGraph
 from .kernels import LoadedKernel, unit_of
-from .libraries import library_of
+from .libraries import library_of, must_outlive_work
 from .queues import PyCudaQueue, Queue, queue_of
 from .steps import Argument, Clear, Copy, Step
 from .submissions import LaunchBatch, Part, RepeatedParts, batches_of, parts_of
@@ -481,12 +481,13 @@ class _DeviceArraysRun(_GpuRun):
     ) -> None:
         super().__init__(runner, inputs, watch, params)
         first = next(name for name, operand in inputs.items() if isinstance(operand, Operand))
-        self.leader = inputs[first].array
+        self.leader = inputs[first].owner
         self.leader_dtype: DataType = self.plan.buffers[first].dtype
         self.queue = queue_of(self.device, producer_stream(self.leader))
         self.temporary: list[Any] = []
-        arrays = [operand.array for operand in inputs.values() if isinstance(operand, Operand)]
-        self.others = {producer_stream(array) for array in arrays} - {self.queue.handle}
+        operands = [operand for operand in inputs.values() if isinstance(operand, Operand)]
+        self.others = {producer_stream(operand.owner) for operand in operands} - {self.queue.handle}
+        self.has_copies = any(must_outlive_work(operand.array, operand.owner) for operand in operands)
         for handle in self.others:
             queue_of(self.device, handle).wait()
 
@@ -520,7 +521,8 @@ class _DeviceArraysRun(_GpuRun):
 
     def must_wait(self) -> bool:
         """Allocators that know nothing of streams must not get memory back while it is in use."""
-        return bool(self.temporary or self.others) or not library_of(self.leader).is_stream_ordered
+        has_temporary = self.temporary or self.others or self.has_copies
+        return bool(has_temporary) or not library_of(self.leader).is_stream_ordered
 
 
 def _is_own(buffer: Buffer) -> bool:

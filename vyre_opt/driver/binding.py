@@ -28,7 +28,7 @@ from ..ir.program import MAX_EXTENT, AccessMode, Buffer, Dim3, Module, Param, Pr
 from ..ir.shapes import shapes_agree, show_shape
 from ..runtime.dispatcher import BadInputs, BadLaunch, BadSpecs, LocatedBadInputs, OutputAlloc
 from ..runtime.params import NO_PARAMS
-from ..runtime.shapes import argument_shape, shape_in_elements
+from ..runtime.shapes import argument_shape, shape_in_elements, shape_of
 
 __all__ = [
     "PYTHON",
@@ -406,7 +406,7 @@ def _elements(array: Any, buffer: Buffer) -> int | None:
     """The number of elements of an array; None for what has no shape."""
     if isinstance(array, (bytes, bytearray)):
         return len(array) // (buffer.dtype.element_bytes or 1)
-    shape = _shape_of_list(array) if isinstance(array, (list, tuple)) else getattr(array, "shape", None)
+    shape = _shape_of_list(array) if isinstance(array, (list, tuple)) else shape_of(array)
     return None if shape is None else prod(shape) // buffer.dtype.lanes
 
 

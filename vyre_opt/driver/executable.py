@@ -214,7 +214,7 @@ def output_like(backend: ArrayBackend, buffer: Buffer, argument: Any, output: An
     """
     is_text = isinstance(argument, memoryview)  # bytes, whatever their shape
     is_array = not is_text and not isinstance(argument, OutputAlloc)
-    shape = (getattr(argument, "shape", None) if is_array else None) or output.shape
+    shape = getattr(argument, "shape", output.shape) if is_array else output.shape
     is_bf16 = buffer.dtype.element.name == "bf16"
     if owner is None and not is_bf16:
         return output if output.shape == shape else output.reshape(shape)

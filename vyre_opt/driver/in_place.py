@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from ..ir.program import AccessMode, Buffer, Dim3
-from ..runtime.array_backend import ArrayBackend, Operand
+from ..runtime.array_backend import NOT_CONTIGUOUS, ArrayBackend, Operand
 from ..runtime.cpu.fast_call import is_in_place, pointer_of
 from ..runtime.dispatcher import BadInputs, Scratch
 from ..runtime.inputs import Parameter, check_grid
@@ -28,6 +28,7 @@ from .placement import array_backend_of
 from .planned_function import remember
 
 if TYPE_CHECKING:
+    from ..cuda.array_backend import GpuArrays
     from .executable import Executable
     from .pipeline import PipelineExecutable
     from .program import ProgramExecutable
@@ -85,12 +86,14 @@ class InPlaceProgram:
         return run
 
     def _gpu_plan(self, grid: Dim3) -> Plan:
+        """Looks at each call's arrays anew: those that are copied before, and back after, are others each time."""
         executable, program = self.executable, self.executable.program
-        dispatcher: Any = executable.dispatcher
 
         def run(arrays: Sequence[Any], words: Words) -> None:
-            values = values_of_words(program, words)
-            dispatcher.launch(program, list(arrays), grid, module=executable.module, params=values)
+            backend, operands = _operands(executable, arrays)
+            shared = _overlapping(backend, operands, program.bound_buffers)
+            values, gpu = values_of_words(program, words), cast("GpuArrays", backend)
+            gpu.run_in_place(program, operands, grid, shared, module=executable.module, params=values)
 
         return run
 
@@ -128,11 +131,13 @@ class InPlacePipeline:
         if not isinstance(runner, HostRunner):
 
             def run_and_copy(arrays: Sequence[Any], values: Words) -> None:
+                backend, operands = _operands(executable, arrays)
+                _overlapping(backend, operands, buffers)
                 inputs = {b.name: array for b, array in zip(buffers, arrays, strict=True)}
                 outputs = executable(inputs, params=_as_params(executable, names, values))
-                for name, result in outputs.items():
-                    if name in inputs:
-                        backend.copy_to(inputs[name], result.reshape(inputs[name].shape))
+                for buffer, operand in zip(buffers, operands, strict=True):
+                    if buffer.name in outputs:
+                        backend.overwrite(operand, outputs[buffer.name])
 
             return run_and_copy
 
@@ -173,17 +178,17 @@ def check_arrays(executable: Executable, arrays: Mapping[str, Any]) -> None:
 
 
 def _memory(executable: Executable, arrays: Sequence[Any]) -> dict[str, HostMemory]:
-    """The memory of arrays, by the names of their buffers; of those that are only read a copy."""
-    _, operands = _operands(executable, arrays)
+    """The memory of arrays, by the names of their buffers; a copy of those that share it with one that is written, or
+    are not aligned."""
+    backend, operands = _operands(executable, arrays)
     memory: dict[str, HostMemory] = {}
-    pairs = list(zip(executable.signature.parameters, operands, strict=True))
-    for (one, a), (other, b) in combinations([pair for pair in pairs if _is_written(pair[0])], 2):
-        if np.may_share_memory(a.array, b.array):
-            raise _both_written(one, other)
-    for buffer, operand in pairs:
+    buffers = executable.signature.parameters
+    shared = _overlapping(backend, operands, buffers)
+    for number, (buffer, operand) in enumerate(zip(buffers, operands, strict=True)):
         array = Parameter.of(buffer, f"{executable.name}: {buffer.name}").take(_shaped(operand))
+        is_copied = number in shared or not array.flags.aligned
         shape = shape_in_elements(buffer, operand) if buffer.dimensions > 1 else None
-        memory[buffer.name] = HostMemory(array if _is_written(buffer) else array.copy(), shape=shape or ())
+        memory[buffer.name] = HostMemory(array.copy() if is_copied else array, shape=shape or ())
     return memory
 
 
@@ -240,6 +245,23 @@ class _Apart:
         return [*arrays[:other], copy, *arrays[other + 1 :]]
 
 
+def _overlapping(backend: ArrayBackend, operands: Sequence[Operand], buffers: Sequence[Buffer]) -> set[int]:
+    """The numbers of the operands that are only read and share memory with one that is written.
+
+    Raises BadInputs for two that are written.
+    """
+    spans = [backend.span(operand) for operand in operands]
+    overlapping = set()
+    for one, other in combinations(range(len(spans)), 2):
+        (start, size), (at, length) = spans[one], spans[other]
+        written = [k for k in (one, other) if _is_written(buffers[k])]
+        if written and start < at + length and at < start + size:
+            if len(written) == 2:
+                raise _both_written(buffers[one], buffers[other])
+            overlapping |= {one, other} - {*written}
+    return overlapping
+
+
 def _both_written(one: Buffer, other: Buffer) -> BadInputs:
     return BadInputs(f"{one.name} and {other.name} share memory, and the kernel writes both")
 
@@ -274,13 +296,16 @@ def _operand(backend: ArrayBackend, program: str, buffer: Buffer, array: Any) ->
 def _why_not_in_place(backend: ArrayBackend, operand: Operand) -> str:
     """Why nothing can be written to an array where it is; "" if it can."""
     owner = operand.owner
-    if not hasattr(owner, "shape") or not (backend.on_gpu or hasattr(owner, "dtype")):
+    if not backend.on_gpu and not (hasattr(owner, "shape") and hasattr(owner, "dtype")):
         return f"is a {type(owner).__name__}; pass an array of NumPy or torch"
     if getattr(owner, "requires_grad", False):
         return "requires a gradient; pass x.detach()"
     if backend.on_gpu:
-        return "" if operand.array is owner else "is not contiguous"
+        return "" if operand.array is owner else NOT_CONTIGUOUS
     flags = getattr(owner, "flags", None)
     if flags is not None and not flags.writeable:
         return "is read-only"
-    return "" if is_in_place(operand) else "is not contiguous, or not aligned"
+    if is_in_place(operand):
+        return ""
+    is_contiguous = owner.is_contiguous() if flags is None else flags.c_contiguous
+    return "is not aligned, or of another byte order; pass a copy" if is_contiguous else NOT_CONTIGUOUS

@@ -22,6 +22,7 @@ from ..ir.parser import tables
 from ..ir.printer import print_program
 from ..ir.program import Module, Program
 from ..runtime.array_backend import is_torch
+from ..runtime.arrays import number_of
 from ..runtime.debug_prints import hand_over
 from ..runtime.dispatcher import BackendError, BadInputs, DispatcherLike
 from ..runtime.limits import LimitError, Limits
@@ -112,7 +113,7 @@ class LimitedExecutable:
             "inputs": _plain_inputs(inputs),
             "grid": grid,
             "lengths": None if lengths is None else _as_dict(lengths),
-            "params": None if params is None else _as_dict(params),
+            "params": {k: number_of(v) for k, v in params.items()} if isinstance(params, Mapping) else params,
             "reads": on_host_read is not None,
         }
         with self._lock:

@@ -30,7 +30,10 @@ from .signatures import library_of_type
 if TYPE_CHECKING:
     from .kernel_call import FastCall, KernelCall
 
-__all__ = ["HostArrays", "Operand", "ArrayBackend", "check_out", "is_torch"]
+__all__ = ["NOT_CONTIGUOUS", "HostArrays", "Operand", "ArrayBackend", "check_out", "is_torch"]
+
+NOT_CONTIGUOUS = "is not contiguous; pass a contiguous copy, and copy what is written back after the call"
+"""What is said of an array that is used in place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,12 @@ class ArrayBackend(Protocol):
 
     def copy_to(self, out: Any, result: Any) -> Any:
         """Copy a result to an array of the caller, which is returned.  Raises BadInputs if it does not fit."""
+
+    def span(self, operand: Operand) -> tuple[int, int]:
+        """The address of an operand, and its bytes."""
+
+    def overwrite(self, operand: Operand, result: Any) -> None:
+        """Copy a result to the memory of an operand, of as many elements of its type."""
 
     def fast_call(
         self, call: KernelCall, operands: Sequence[Operand], results: Sequence[Any]
@@ -208,6 +217,12 @@ class HostArrays:
         else:
             np.copyto(out, result)
         return out
+
+    def span(self, operand: Operand) -> tuple[int, int]:
+        return operand.array.ctypes.data, operand.array.nbytes
+
+    def overwrite(self, operand: Operand, result: Any) -> None:
+        np.copyto(operand.array, self.take(result, "a result").array)
 
     def fast_call(
         self, call: KernelCall, operands: Sequence[Operand], results: Sequence[Any]

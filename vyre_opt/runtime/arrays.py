@@ -67,8 +67,22 @@ def constant(value: Any, dtype: DataType) -> np.ndarray:
     return array if dtype.lanes > 1 else array.reshape(1)
 
 
+def number_of(value: Any) -> Any:
+    """The number in a scalar of NumPy or an array of no dimensions, of any library; anything else as it is.
+
+    Of an array on a GPU it is copied from there, which waits for what its library is doing with it.
+    """
+    if getattr(value, "shape", None) != ():
+        return value
+    read = getattr(value, "item", None)
+    return read() if read is not None else value.get().item() if hasattr(value, "get") else value  # PyCUDA
+
+
 def encode_spec(value: Any, dtype: DataType) -> Any:
-    """A Python value or a SpecValue as an encoded constant of `dtype` (see ir.arith).  Raises ValueError."""
+    """A number, or what `number_of` makes one of, or a SpecValue as an encoded constant of `dtype` (see ir.arith).
+
+    Raises ValueError.
+    """
     if isinstance(value, SpecValue):
         return encode_value(value, dtype)
     if dtype.is_vec:
@@ -78,8 +92,7 @@ def encode_spec(value: Any, dtype: DataType) -> Any:
         if len(lanes) != dtype.lanes:
             raise ValueError(f"{dtype} has {dtype.lanes} lanes, {len(lanes)} given")
         return tuple(encode_spec(lane, dtype.element) for lane in lanes)
-    if isinstance(value, np.generic):
-        value = value.item()
+    value = number_of(value)
     if dtype.is_bool:
         if not isinstance(value, bool):
             raise ValueError(f"a bool is True or False, not {value!r}")

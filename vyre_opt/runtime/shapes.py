@@ -12,7 +12,15 @@ from ..ir.program import MAX_EXTENT, Buffer
 from ..ir.shapes import shapes_agree, show_shape
 from .dispatcher import BadInputs, OutputAlloc
 
-__all__ = ["argument_shape", "array_of", "place_of", "result_shape", "shape_in_elements"]
+__all__ = ["argument_shape", "array_of", "place_of", "result_shape", "shape_in_elements", "shape_of"]
+
+
+def shape_of(array: Any) -> tuple[int, ...] | None:
+    """The shape of an array, which may say it by `__cuda_array_interface__` alone; None for what has none."""
+    shape: tuple[int, ...] | None = getattr(array, "shape", None)
+    if shape is None:
+        shape = (getattr(array, "__cuda_array_interface__", None) or {}).get("shape")
+    return shape
 
 
 def argument_shape(buffer: Buffer, argument: Any, where: str) -> tuple[int, ...]:
@@ -51,7 +59,7 @@ def _differing_dimensions(buffer: Buffer, shape: tuple[int, ...]) -> str:
 
 def shape_in_elements(buffer: Buffer, argument: Any) -> tuple[int, ...] | None:
     """The extents of an array or `OutputAlloc`, without the lanes of vectors; None for what has none."""
-    shape = getattr(argument, "shape", None)
+    shape = shape_of(argument)
     if shape is None or (isinstance(argument, OutputAlloc) and not shape):
         return None
     extents = tuple(int(extent) for extent in shape)

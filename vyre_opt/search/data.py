@@ -74,12 +74,14 @@ def _in_main_memory(data: Any, name: str) -> Array:
 
 
 def _on_gpu(array: Any, name: str) -> DeviceOctets:
+    from ..cuda.array_backend import gpu_arrays
     from ..cuda.device_arrays import describe
 
     info = describe(array, name)
     _check_type(info.kind, name)
     if not info.contiguous:
-        raise BadInputs(f"{name}: the array is not contiguous; pass a contiguous copy")
+        array = gpu_arrays(None, name, array).take(array, name).array
+        info = describe(array, name)
     octets = DeviceOctets(info.pointer, info.scalars, info.device or 0, array)
     octets.wait_for_owner()
     return octets

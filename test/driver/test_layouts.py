@@ -1,0 +1,479 @@
+"""Arrays of every layout: each callable x target x library x layout gives what contiguous NumPy arrays give on the CPU.
+
+A layout is a shape, strides and an offset over flat memory, which each library makes a view of.  A plain run has a drawn
+share of the cells, with a GPU in main memory; `--campaign` has all of them, and tests marked `gpu` those of real libraries.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_gpu import CupyArray, Numba, aligned, numpy
+from numpy.lib.stride_tricks import as_strided
+from support.quick import quick
+
+import vyre_opt as vyre
+from vyre_opt import BadInputs, OutputAlloc, Scanner, kernels
+from vyre_opt.cuda import device, libcuda
+from vyre_opt.lang import Read, ReadWrite, Write, f32, u32
+from vyre_opt.runtime import dispatcher as dispatcher_module
+from vyre_opt.runtime.array_backend import NOT_CONTIGUOUS
+from vyre_opt.runtime.dispatcher import shared_dispatcher
+
+ELEMENTS = 400
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A view of flat memory; strides and `offset` are in elements."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+
+    @property
+    def is_contiguous(self) -> bool:
+        return bool(self.over(np.empty(ELEMENTS, np.uint8)).flags.c_contiguous)
+
+    def over(self, flat: np.ndarray) -> np.ndarray:
+        return as_strided(flat[self.offset :], self.shape, [s * flat.itemsize for s in self.strides])
+
+
+LAYOUTS = {
+    "contiguous": Layout((6, 8), (8, 1)),
+    "offset": Layout((6, 8), (8, 1), 3),
+    "of a matrix": Layout((6, 8), (20, 1), 5),
+    "Fortran order": Layout((6, 8), (1, 6)),
+    "every other": Layout((6, 8), (48, 2), 1),
+    "a column": Layout((6, 1), (9, 7), 2),
+    "backwards": Layout((6, 8), (-8, -1), 47),
+    "rows backwards": Layout((6, 8), (-10, 1), 60),
+    "the same row": Layout((6, 8), (0, 1), 4),
+    "the same number": Layout((6, 8), (0, 0), 9),
+    "empty": Layout((0, 8), (8, 1)),
+    "empty rows": Layout((6, 0), (0, 3), 7),
+    "one dimension": Layout((40,), (3,), 1),
+    "no dimension": Layout((), (), 11),
+    "three dimensions": Layout((2, 3, 8), (8, 16, 1)),
+    "four dimensions": Layout((2, 3, 2, 3), (1, 70, -2, 9), 2),
+}
+
+# --- libraries
+
+
+class Dlpack:
+    """A foreign array on the stand-in of a GPU with nothing but DLPack."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+        self.shape = array.shape
+
+    def __dlpack__(self, stream: int | None = None) -> Any:
+        return self.array.__dlpack__()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, 0
+
+
+def in_main_memory(flat: np.ndarray, layout: Layout) -> np.ndarray:
+    return layout.over(flat.copy())
+
+
+def by_stand_in(kind: Callable[[np.ndarray], Any]) -> Callable[[np.ndarray, Layout], Any]:
+    return lambda flat, layout: kind(layout.over(aligned(flat)))
+
+
+def by_torch(device: str) -> Callable[[np.ndarray, Layout], Any]:
+    def view(flat: np.ndarray, layout: Layout) -> Any:
+        torch = pytest.importorskip("torch")
+        if any(stride < 0 for stride in layout.strides):
+            pytest.skip("torch has no negative strides")
+        tensor = torch.from_numpy(flat.copy()).to(device)
+        return tensor.as_strided(layout.shape, layout.strides, layout.offset)
+
+    return view
+
+
+def by_cupy(flat: np.ndarray, layout: Layout) -> Any:
+    cupy = pytest.importorskip("cupy")
+    there = cupy.asarray(flat)
+    strides = [stride * flat.itemsize for stride in layout.strides]
+    return cupy.lib.stride_tricks.as_strided(there[layout.offset :], layout.shape, strides)
+
+
+def by_pycuda(flat: np.ndarray, layout: Layout) -> Any:
+    gpuarray = pytest.importorskip("pycuda.gpuarray")
+    with shared_dispatcher("cuda").device:  # type: ignore[attr-defined]
+        there = gpuarray.to_gpu(flat)
+    strides = tuple(stride * flat.itemsize for stride in layout.strides)
+    start = int(there.gpudata) + layout.offset * flat.itemsize
+    return gpuarray.GPUArray(layout.shape, flat.dtype, base=there, gpudata=start, strides=strides)
+
+
+def by_interface(flat: np.ndarray, layout: Layout) -> Any:
+    view = by_cupy(flat, layout)
+    return type("Foreign", (), {"__cuda_array_interface__": view.__cuda_array_interface__, "view": view})()
+
+
+def by_dlpack(flat: np.ndarray, layout: Layout) -> Any:
+    view = by_cupy(flat, layout)
+    methods = {
+        "__dlpack__": lambda self, stream=None: view.__dlpack__(stream=stream),
+        "__dlpack_device__": lambda self: view.__dlpack_device__(),
+    }
+    return type("OnlyDlpack", (), {**methods, "shape": view.shape, "view": view})()
+
+
+HOST = {"numpy": in_main_memory, "torch": by_torch("cpu")}
+STAND_INS = {
+    name: by_stand_in(kind) for name, kind in (("cupy", CupyArray), ("interface", Numba), ("dlpack", Dlpack))
+}
+ON_GPU = {
+    "torch": by_torch("cuda"),
+    "cupy": by_cupy,
+    "pycuda": by_pycuda,
+    "interface": by_interface,
+    "dlpack": by_dlpack,
+}
+
+
+def to_host(result: Any) -> Any:
+    """A result of any library as a NumPy array."""
+    vyre.synchronize()
+    result = getattr(result, "view", result) if type(result).__name__ in ("Foreign", "OnlyDlpack") else result
+    for name in ("to_host", "get", "cpu"):
+        if hasattr(result, name) and not isinstance(result, np.ndarray):
+            return np.asarray(getattr(result, name)())
+    return np.asarray(numpy(result) if isinstance(result, (Numba, Dlpack)) else result)
+
+
+# --- callables: `call(target, view)`, where `view(flat, layout)` makes an array of the library
+
+
+@vyre.program(workgroup=32)
+def double(x: Read[f32], y: Write[f32]) -> None:
+    i = vyre.global_id(0)
+    if i < len(x):
+        y[i] = 2 * x[i]
+
+
+@vyre.program(workgroup=32)
+def sum_rows(x: Read[f32[:, :]], y: ReadWrite[f32]) -> None:
+    i = vyre.global_id(0)
+    if i < len(x):
+        for k in range(x.shape[1]):
+            y[i] += x[i, k]
+
+
+@vyre.pipeline
+def twice(x: Read[f32], y: Write[f32]) -> None:
+    t = vyre.buffer(f32, len(x))
+    double[vyre.ceil_div(len(x), 32)](x, t)
+    double[vyre.ceil_div(len(x), 32)](t, y)
+
+
+TEXT = double.text()
+PIPELINE = f"""{TEXT}
+pipeline @main {{
+  buffer @x : f32[?] read
+  buffer @y : f32[?] write
+  launch @double grid(ceil_div(len(@x), 32)) (@x, @y)
+}}
+"""
+FLOATS = np.random.default_rng(3).integers(-40, 40, ELEMENTS).astype(np.float32) / 8
+OCTETS = np.frombuffer(b"abca" * (ELEMENTS // 4), np.uint8)
+NUMBERS = np.random.default_rng(4).integers(0, 12, ELEMENTS)
+View = Callable[[np.ndarray, Layout], Any]
+Call = Callable[[View, Layout], Any]
+
+
+def flat_layout(count: int) -> Layout:
+    return Layout((count,), (1,))
+
+
+def count_of(layout: Layout) -> int:
+    return int(np.prod(layout.shape))
+
+
+def in_place(kernel: Any, elements: Callable[[Layout], int] = count_of) -> Callable[[str], Call]:
+    def made(target: str) -> Call:
+        chosen = kernel.options(target=target)
+
+        def call(view: View, layout: Layout) -> Any:
+            y = view(np.zeros(ELEMENTS, np.float32), flat_layout(elements(layout)))
+            (chosen if kernel is twice else chosen[2])(view(FLOATS, layout), y)
+            return y
+
+        return call
+
+    return made
+
+
+def of_kernel(function: Callable[..., Any], flat: np.ndarray) -> Callable[[str], Call]:
+    return lambda target: lambda view, layout: function(view(flat, layout), dispatcher=target)
+
+
+def of_executable(text: str, is_template: bool = False) -> Callable[[str], Call]:
+    def made(target: str) -> Call:
+        executable = vyre.compile(text, target=target)
+        grid = {"grid": 2} if text is TEXT else {}
+
+        def call(view: View, layout: Layout) -> Any:
+            inputs = {"x": view(FLOATS, layout)}
+            if is_template:
+                return executable({**inputs, "y": view(FLOATS, layout)}, **grid)["y"]
+            return executable(inputs, lengths={"y": count_of(layout)}, **grid)["y"]
+
+        return call
+
+    return made
+
+
+def dispatched(target: str) -> Call:
+    program = double.program()
+
+    def call(view: View, layout: Layout) -> Any:
+        inputs = [view(FLOATS, layout), OutputAlloc(count_of(layout))]
+        return shared_dispatcher(target).dispatch(program, inputs, 2)[0]
+
+    return call
+
+
+def multiplied(target: str) -> Call:
+    def call(view: View, layout: Layout) -> Any:
+        right = Layout(layout.shape[::-1], layout.strides[::-1], layout.offset)
+        return kernels.matmul(view(FLOATS, layout), view(FLOATS, right), dispatcher=target)
+
+    return call
+
+
+def looked_up(target: str) -> Call:
+    layouts = Layout((3, 1, 2, 4), (1, 0, 3, 6)), Layout((4, 4, 2, 1), (9, 2, 1, 5))
+
+    def call(view: View, layout: Layout) -> Any:
+        cores = [view(FLOATS, core) for core in layouts]
+        return kernels.tt_embedding(cores, view(NUMBERS, layout), dispatcher=target)
+
+    return call
+
+
+def scanned(target: str) -> Call:
+    scanner = Scanner([b"ab", b"bc"], target=target)
+    return lambda view, layout: np.array(list(scanner.scan(view(OCTETS, layout))))
+
+
+CALLS: dict[str, Callable[[str], Call]] = {
+    "softmax": of_kernel(kernels.softmax, FLOATS),
+    "prefix_scan": of_kernel(kernels.prefix_scan, FLOATS),
+    "softmax_step": of_kernel(kernels.softmax_step, NUMBERS),
+    "matmul": multiplied,
+    "tt_embedding": looked_up,
+    "program": in_place(double),
+    "program of rows": in_place(sum_rows, lambda layout: layout.shape[0]),
+    "pipeline": in_place(twice),
+    "compiled program": of_executable(TEXT),
+    "compiled pipeline": of_executable(PIPELINE),
+    "outputs like arrays": of_executable(TEXT, is_template=True),
+    "dispatch": dispatched,
+    "Scanner": scanned,
+}
+
+
+def fits(name: str, target: str, library: str, layout: Layout) -> bool:
+    if name in ("matmul", "program of rows") and (len(layout.shape) != 2 or not layout.shape[1]):
+        return False
+    if name == "Scanner":
+        return target != "ref" and bool(layout.shape)
+    takes_numpy = target != "cuda" or name not in ("program", "program of rows")
+    return takes_numpy if library == "numpy" else name != "dispatch" or target == "cuda"
+
+
+def check(name: str, target: str, view: View, layout: Layout) -> None:
+    """Twice, with a contiguous array before and between: no plan of one is taken for the other."""
+    strides = np.cumprod((1, *layout.shape[:0:-1]))[::-1].tolist() if layout.shape else ()
+    plain = Layout(layout.shape, tuple(strides))
+    wanted, call = CALLS[name]("cpu"), CALLS[name](target)
+    for each in (plain, layout, plain, layout):
+        expected = np.asarray(wanted(lambda flat, own: own.over(flat).copy(), each))
+        result = to_host(call(view, each))
+        assert result.shape == expected.shape
+        np.testing.assert_allclose(result, expected, 1e-5, 1e-6)
+
+
+@pytest.fixture
+def cuda(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The GPU in main memory, by its name too."""
+    monkeypatch.setitem(dispatcher_module._shared, "cuda", gpu)
+    monkeypatch.setitem(dispatcher_module._shared, ("cuda", ("bounds", "none"), ("device", 0)), gpu)
+    monkeypatch.setitem(device._devices, 0, gpu.gpu)
+    monkeypatch.setattr(libcuda, "is_pinned", lambda pointer: True)
+    return gpu
+
+
+CELLS = [
+    (name, target, library, layout)
+    for (target, library), name, layout in product(
+        [*product(("ref", "cpu"), HOST), ("cuda", "numpy"), *product(("cuda",), STAND_INS)], CALLS, LAYOUTS
+    )
+    if fits(name, target, library, LAYOUTS[layout])
+]
+random.Random(1).shuffle(CELLS)
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "library", "layout"), quick(CELLS, group=lambda cell: (cell[0], cell[2])), ids=str
+)
+def test_any_layout_is_read(cuda: Any, name: str, target: str, library: str, layout: str) -> None:
+    view = (STAND_INS if target == "cuda" and library in STAND_INS else HOST)[library]
+    check(name, target, view, LAYOUTS[layout])
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "library"),
+    quick(
+        sorted({cell[:3] for cell in CELLS if cell[0] in ("program", "pipeline")}),
+        group=lambda cell: cell[1:],
+    ),
+)
+def test_what_is_written_is_contiguous(cuda: Any, name: str, target: str, library: str) -> None:
+    """One message on all targets, and nothing has run; what is copied at a call is what the array holds then."""
+    view = (STAND_INS if target == "cuda" and library in STAND_INS else HOST)[library]
+    written = {"program": double, "pipeline": twice}[name].options(target=target)
+    for layout in LAYOUTS.values():
+        if not layout.is_contiguous and min(layout.strides) >= 0:
+            y = view(FLOATS, layout)
+            with pytest.raises(BadInputs) as caught:
+                (written[2] if name == "program" else written)(view(FLOATS, flat_layout(4)), y)
+            assert f"y is written, but the array {NOT_CONTIGUOUS}" in str(caught.value)
+            assert np.array_equal(to_host(y), layout.over(FLOATS))
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch", "cupy"])
+@pytest.mark.parametrize("layout", quick(LAYOUTS, keep=5))
+def test_a_result_goes_to_any_layout(cuda: Any, library: str, layout: str) -> None:
+    """As NumPy has it: `out` is written where it is, or copied to."""
+    view, at = (HOST | STAND_INS)[library], LAYOUTS[layout]
+    if 0 in at.strides[: len(at.shape)] and 0 not in at.shape:
+        return  # elements that are one would be written many times
+    for _ in range(2):
+        x, out = view(FLOATS, at), view(np.zeros(ELEMENTS, np.float32), at)
+        assert kernels.softmax(x, out=out) is out
+        np.testing.assert_allclose(to_host(out), kernels.softmax(at.over(FLOATS).copy()), 1e-5)
+
+
+def test_a_result_goes_to_an_array_of_ours(cuda: Any) -> None:
+    x = by_stand_in(Numba)(FLOATS, LAYOUTS["Fortran order"])
+    out = kernels.softmax(x).reshape((6, 8))
+    for scale in (2, 3):
+        x.array[...] = scale * LAYOUTS["Fortran order"].over(FLOATS)
+        assert kernels.softmax(x, out=out) is out
+        np.testing.assert_allclose(to_host(out), kernels.softmax(np.ascontiguousarray(x.array)), 1e-5)
+
+
+# --- numbers
+
+
+@vyre.program(workgroup=32)
+def scaled(a: f32, n: u32, x: Read[f32], y: Write[f32]) -> None:
+    i = vyre.global_id(0)
+    if i < n:
+        y[i] = a * x[i]
+
+
+@vyre.pipeline
+def scaled_once(a: f32, n: u32, x: Read[f32], y: Write[f32]) -> None:
+    scaled[2](a, n, x, y)
+
+
+SCALARS: dict[str, Callable[[Any], Any]] = {
+    "numpy": np.array,
+    "numpy scalar": lambda value: np.array(value)[()],
+    "torch": lambda value: pytest.importorskip("torch").tensor(value),
+    "cupy": lambda value: StandInScalar(aligned(np.array(value))),
+}
+SCALARS_ON_GPU: dict[str, Callable[[Any], Any]] = {
+    "torch": lambda value: pytest.importorskip("torch").tensor(value, device="cuda"),
+    "cupy": lambda value: pytest.importorskip("cupy").array(value),
+    "pycuda": lambda value: by_pycuda(np.array([value]), Layout((), ())),
+}
+
+
+class StandInScalar(CupyArray):
+    def item(self) -> Any:
+        return self.array.item()
+
+
+def check_scalars(make: Callable[[Any], Any], target: str, view: View) -> None:
+    """The number in an array of no dimensions is taken for a runtime scalar, and refused, as the number itself."""
+
+    def calls(kind: str) -> tuple[Any, Callable[[Any, Any], Any]]:
+        if kind in ("kernel", "pipeline"):
+            chosen = (scaled if kind == "kernel" else scaled_once).options(target=target)
+
+            def in_place(a: Any, n: Any) -> Any:
+                y = view(np.zeros(40, np.float32), flat_layout(40))
+                (chosen[2] if kind == "kernel" else chosen)(a, n, view(FLOATS, flat_layout(40)), y)
+                return y
+
+            return chosen, in_place
+        executable = vyre.compile(
+            (scaled if kind == "program" else scaled_once).text(), target=target, entry=ENTRIES[kind]
+        )
+        grid = {"grid": 2} if kind == "program" else {}
+
+        def by_name(a: Any, n: Any) -> Any:
+            y = view(np.zeros(40, np.float32), flat_layout(40))
+            inputs = {"x": view(FLOATS, flat_layout(40)), "y": y}
+            return executable(inputs, params={"a": a, "n": n}, **grid)["y"]
+
+        return executable, by_name
+
+    for kind in ("kernel", "pipeline", "program", "compiled pipeline"):
+        _, call = calls(kind)
+        for a, n in ((0.5, 7), (-3.0, 40)):
+            expected = np.where(np.arange(40) < n, np.float32(a) * FLOATS[:40], 0)
+            for passed in ((make(a), make(n)), (a, make(n)), (make(a), n)):
+                assert np.array_equal(to_host(call(*passed)), expected)
+        for wrong in ((1.0, -1), (1.0, 1.5), (True, 1), (1.0, True)):
+            with pytest.raises(BadInputs) as said:
+                call(*wrong)
+            with pytest.raises(BadInputs) as caught:
+                call(*map(make, wrong))
+            assert str(caught.value) == str(said.value)
+        with pytest.raises(BadInputs, match="is not a number"):
+            call(1.0, np.array([1]))
+
+
+ENTRIES = {"program": "scaled", "compiled pipeline": "scaled_once"}
+
+
+@pytest.mark.parametrize("scalar", SCALARS)
+@pytest.mark.parametrize("target", ["ref", "cpu", "cuda"])
+def test_a_number_may_be_an_array_of_no_dimensions(cuda: Any, scalar: str, target: str) -> None:
+    check_scalars(SCALARS[scalar], target, STAND_INS["cupy"] if target == "cuda" else in_main_memory)
+
+
+# --- on a GPU
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("scalar", SCALARS_ON_GPU)
+@pytest.mark.parametrize("library", ["torch", "cupy"])
+def test_a_number_may_be_an_array_of_no_dimensions_on_a_gpu(scalar: str, library: str) -> None:
+    check_scalars(SCALARS_ON_GPU[scalar], "cuda", ON_GPU[library])
+    check_scalars(SCALARS_ON_GPU[scalar], "cpu", in_main_memory)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("library", ON_GPU)
+@pytest.mark.parametrize("name", CALLS)
+def test_any_layout_is_read_on_a_gpu(name: str, library: str) -> None:
+    for layout in LAYOUTS.values():
+        if fits(name, "cuda", library, layout) and not (library == "torch" and min((*layout.strides, 0)) < 0):
+            check(name, "cuda", ON_GPU[library], layout)
