@@ -171,6 +171,9 @@ class GpuArrays:
             self.overwrite(self.take(out, "out"), result)
         return out
 
+    def contiguous(self, array: Any) -> Any:
+        return self.dispatcher.contiguous(array, describe(array, "an array"))
+
     def span(self, operand: Operand) -> tuple[int, int]:
         info = describe(operand.array, "an array")
         return info.pointer, info.size

@@ -19,7 +19,7 @@ from ..runtime.array_backend import NOT_CONTIGUOUS, ArrayBackend, Operand
 from ..runtime.cpu.fast_call import is_in_place, pointer_of
 from ..runtime.dispatcher import BadInputs, Scratch
 from ..runtime.inputs import Parameter, check_grid
-from ..runtime.kernel_call import KernelCall
+from ..runtime.kernel_call import KernelCall, PlannedCall, planned_on_contiguous
 from ..runtime.params import Words, value_as_passed, values_of_words
 from ..runtime.pipelines.host_runner import HostMemory, HostRunner
 from ..runtime.shapes import argument_shape, shape_in_elements
@@ -65,9 +65,11 @@ class InPlaceProgram:
         workgroups = check_grid(program, grid)
         backend, operands = _operands(executable, arrays)
         call = KernelCall(program, workgroups, tuple(range(len(arrays))), module=executable.module)
-        fast = backend.fast_call(call, operands, [])
+        fast = _planned(
+            backend, operands, program.bound_buffers, lambda settled: backend.fast_call(call, settled, [])
+        )
         if fast is not None:
-            return _apart(fast.run, backend, operands, program.bound_buffers)
+            return fast
         return self._gpu_plan(workgroups) if backend.on_gpu else self._plain_plan(workgroups)
 
     def _plain_plan(self, grid: Dim3) -> Plan:
@@ -121,12 +123,18 @@ class InPlacePipeline:
         executable = self.executable
         backend, operands = _operands(executable, arrays)
         buffers = executable.signature.parameters
-        named = {b.name: operand for b, operand in zip(buffers, operands, strict=True)}
         runner = executable.runner_for({b.name: a for b, a in zip(buffers, arrays, strict=True)}, words)
         plan = getattr(runner, "fast_call", None)
-        fast = None if plan is None else plan(named, {}, in_place=True)
-        if fast is not None:
-            return _apart(fast.run, backend, operands, buffers)
+        if plan is not None:
+
+            def planned(settled: Sequence[Operand]) -> PlannedCall | None:
+                named = {b.name: operand for b, operand in zip(buffers, settled, strict=True)}
+                call: PlannedCall | None = plan(named, {}, in_place=True)
+                return call
+
+            fast = _planned(backend, operands, buffers, planned)
+            if fast is not None:
+                return fast
         names = list(words)
         if not isinstance(runner, HostRunner):
 
@@ -198,9 +206,25 @@ def _shaped(operand: Operand) -> np.ndarray:
     return array
 
 
+def _planned(
+    backend: ArrayBackend,
+    operands: Sequence[Operand],
+    buffers: Sequence[Buffer],
+    plan: Callable[[Sequence[Operand]], PlannedCall | None],
+) -> Plan | None:
+    """What runs `plan(operands)` on arrays that are contiguous or copied, and share no memory; None where it is None."""
+
+    def apart(settled: Sequence[Operand]) -> _Apart | None:
+        call = plan(settled)
+        return None if call is None else _apart(call.run, backend, settled, buffers)
+
+    fast = planned_on_contiguous(backend, operands, apart)
+    return None if fast is None else fast.run
+
+
 def _apart(
     run: Callable[..., Any], backend: ArrayBackend, operands: Sequence[Operand], buffers: Sequence[Buffer]
-) -> Plan:
+) -> _Apart:
     """A plan that looks for arrays that share memory before it runs."""
     if backend.on_gpu:
         from ..cuda.libraries import library_of
@@ -208,9 +232,9 @@ def _apart(
         access = library_of(operands[0].owner).fast
         assert access is not None
         sizes = [int(operand.owner.nbytes) for operand in operands]
-        return _Apart(run, [access.pointer] * len(sizes), sizes, buffers).run
+        return _Apart(run, [access.pointer] * len(sizes), sizes, buffers)
     pointers = [pointer_of(operand.owner) for operand in operands]
-    return _Apart(run, pointers, [operand.array.nbytes for operand in operands], buffers).run
+    return _Apart(run, pointers, [operand.array.nbytes for operand in operands], buffers)
 
 
 class _Apart:

@@ -15,6 +15,7 @@ from ..ir.program import Buffer
 from ..runtime.array_backend import ArrayBackend, Operand, is_torch
 from ..runtime.dispatcher import BackendError, BadInputs, BadLaunch, Dispatcher, OutputAlloc, Scratch
 from ..runtime.inputs import Parameter
+from ..runtime.kernel_call import planned_on_contiguous
 from ..runtime.limits import compiling
 from ..runtime.params import NO_PARAMS
 from ..runtime.pipelines.watch import Watch
@@ -149,7 +150,10 @@ class PipelineExecutable(Executable):
         if plan is None:
             return
         results = dict(zip((b.name for b in signature.outputs), outputs, strict=True))
-        fast = plan({name: backend.take(array, name) for name, array in arrays.items()}, results)
+        operands = [backend.take(array, name) for name, array in arrays.items()]
+        fast = planned_on_contiguous(
+            backend, operands, lambda settled: plan(dict(zip(arrays, settled, strict=True)), results)
+        )
         if fast is not None:
             remember(self._fast, key, fast)
 

@@ -20,7 +20,7 @@ from ..ir.program import Program
 from ..ir.types import DataType
 from ..runtime.array_backend import ArrayBackend, Operand
 from ..runtime.dispatcher import BadInputs, Dispatcher, DispatcherLike
-from ..runtime.kernel_call import Call, Composed, FastCall, KernelCall, run_call
+from ..runtime.kernel_call import Call, Composed, FastCall, KernelCall, planned_on_contiguous, run_call
 from ..runtime.params import Words
 from ..runtime.signatures import SIGNATURES
 from .placement import array_backend_of
@@ -98,7 +98,9 @@ class PlannedFunction:
         call = self._choice.of(planned, backend.target)
         result = run_call(backend, call, operands)
         if key is not None and isinstance(call, KernelCall):
-            fast = backend.fast_call(call, operands, [result])
+            fast = planned_on_contiguous(
+                backend, operands, lambda settled: backend.fast_call(call, settled, [result])
+            )
             if fast is not None and call is not planned:
                 assert isinstance(planned, KernelCall)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..ir.program import AccessMode, Program
 from ..runtime.array_backend import is_torch
 from ..runtime.dispatcher import BadInputs, OutputAlloc, Scratch
-from ..runtime.kernel_call import Copied, KernelCall
+from ..runtime.kernel_call import Copied, KernelCall, planned_on_contiguous
 from .binding import Signature, default_grid
 from .executable import Executable, Grid, Inputs, output_like, take_argument
 from .placement import architecture_of, array_backend_of
@@ -104,7 +104,9 @@ class ProgramExecutable(Executable):
         workgroups = default_grid(self.program, arguments, self.syntax) if grid is None else grid
         call = KernelCall(self.program, workgroups, tuple(places), module=self.module, clears=True)
         operands = [backend.take(array, name) for name, array in arrays.items()]
-        fast = backend.fast_call(call, operands, outputs)
+        fast = planned_on_contiguous(
+            backend, operands, lambda settled: backend.fast_call(call, settled, outputs)
+        )
         if fast is not None:
             remember(self._fast, key, fast)
 

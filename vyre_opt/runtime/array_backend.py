@@ -109,6 +109,9 @@ class ArrayBackend(Protocol):
     def copy_to(self, out: Any, result: Any) -> Any:
         """Copy a result to an array of the caller, which is returned.  Raises BadInputs if it does not fit."""
 
+    def contiguous(self, array: Any) -> Any:
+        """An array of the caller's, or a contiguous copy of one that is not, of its library."""
+
     def span(self, operand: Operand) -> tuple[int, int]:
         """The address of an operand, and its bytes."""
 
@@ -217,6 +220,11 @@ class HostArrays:
         else:
             np.copyto(out, result)
         return out
+
+    def contiguous(self, array: Any) -> Any:
+        if is_torch(array):
+            return array if array.is_contiguous() else array.detach().contiguous()
+        return array if array.flags.c_contiguous else array.copy()
 
     def span(self, operand: Operand) -> tuple[int, int]:
         return operand.array.ctypes.data, operand.array.nbytes

@@ -20,6 +20,7 @@ __all__ = [
     "Call",
     "Composed",
     "Copied",
+    "CopiedFirst",
     "Empty",
     "FastCall",
     "Fresh",
@@ -29,6 +30,7 @@ __all__ = [
     "RunPlan",
     "Same",
     "Zeros",
+    "planned_on_contiguous",
     "run_call",
 ]
 
@@ -162,6 +164,56 @@ class OutFit:
             return False
         spans = zip(map(self.pointer, arrays), self.input_bytes, strict=True)
         return all(start + self.bytes <= at or at + size <= start for at, size in spans)
+
+
+class CopiedFirst:
+    """A `FastCall` on arrays of which those at `places` are not contiguous: `plan` is for contiguous ones.
+
+    What is copied shares no memory with a result, so `fits` may refuse one that would do.
+    """
+
+    def __init__(self, plan: Any, places: Sequence[int], copy: Callable[[Any], Any]) -> None:
+        self._plan, self._places, self._copy = plan, places, copy
+        self.runner = getattr(plan, "runner", None)
+
+    @property
+    def fits(self) -> Callable[[Sequence[Any], Any], bool]:
+        fits: Callable[[Sequence[Any], Any], bool] = self._plan.fits
+        return fits
+
+    def may_plan(self) -> bool:
+        return bool(self._plan.may_plan())
+
+    def run(self, arrays: Sequence[Any], words: Words = (), /) -> Any:
+        return self._plan.run(self._copied(arrays), words)
+
+    def into(self, arrays: Sequence[Any], out: Any) -> list[Any]:
+        results: list[Any] = self._plan.into(self._copied(arrays), out)
+        return results
+
+    def _copied(self, arrays: Sequence[Any]) -> list[Any]:
+        copied = list(arrays)
+        for place in self._places:
+            copied[place] = self._copy(copied[place])
+        return copied
+
+
+def planned_on_contiguous(
+    backend: ArrayBackend, operands: Sequence[Operand], plan: Callable[[Sequence[Operand]], Any]
+) -> Any:
+    """`plan(operands)`, a `FastCall` or None; where owners are not contiguous, that for copies, which each call makes."""
+    if any(signature_of(operand.owner) is None for operand in operands):
+        return None  # no later call would find the plan
+    settled, places = list(operands), []
+    for place, operand in enumerate(operands):
+        array = backend.contiguous(operand.owner)
+        if array is not operand.owner:
+            settled[place] = backend.take(array, "an array")
+            if settled[place].kind != operand.kind:  # it is converted, which a plan does not
+                return None
+            places.append(place)
+    fast = plan(settled)
+    return CopiedFirst(fast, places, backend.contiguous) if places and fast is not None else fast
 
 
 def run_call(backend: ArrayBackend, call: Call, operands: Sequence[Operand]) -> Any:
