@@ -333,6 +333,10 @@ class CupyArray(Numba):
         return SimpleNamespace(id=0)
 
     @property
+    def strides(self) -> tuple[int, ...]:
+        return self.array.strides
+
+    @property
     def flags(self) -> Any:
         return self.array.flags
 

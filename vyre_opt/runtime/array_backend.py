@@ -256,6 +256,11 @@ def check_out(out: Any, result: Any) -> None:
         raise BadInputs(f"out is {type(out).__name__}, the result {type(result).__name__}")
     if not getattr(getattr(out, "flags", None), "writeable", True):
         raise BadInputs("out is read-only")
+    strides = out.stride() if is_torch(out) else getattr(out, "strides", None) or ()
+    # an array of ours says none, and is contiguous
+    expanded = [extent for stride, extent in zip(strides, out.shape, strict=False) if stride == 0]
+    if any(extent > 1 for extent in expanded) and 0 not in out.shape:
+        raise BadInputs("out has elements that share memory; pass an array that is not expanded")
     if tuple(out.shape) != tuple(result.shape) or out.dtype != result.dtype:
         raise BadInputs(
             f"out has shape {tuple(out.shape)} of {out.dtype}, the result {tuple(result.shape)} of {result.dtype}"
