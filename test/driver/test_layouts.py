@@ -169,6 +169,14 @@ def sum_rows(x: Read[f32[:, :]], y: ReadWrite[f32]) -> None:
             y[i] += x[i, k]
 
 
+@vyre.program(workgroup=32)
+def add_twice(x: Read[f32], y: ReadWrite[f32]) -> None:
+    i = vyre.global_id(0)
+    if i < len(y):
+        for _ in range(2):
+            y[i] += x[i]
+
+
 @vyre.pipeline
 def twice(x: Read[f32], y: Write[f32]) -> None:
     t = vyre.buffer(f32, len(x))
@@ -391,23 +399,20 @@ def test_a_result_goes_to_an_array_of_ours(cuda: Any) -> None:
 def test_what_is_read_is_what_was_there_before(cuda: Any, target: str, library: str) -> None:
     """An array that shares memory with the one that is written is copied first, whatever its strides; none is aligned."""
     make = (STAND_INS if target == "cuda" and library in STAND_INS else HOST)[library]
-    for x_layout in (
-        flat_layout(200),
-        Layout((200,), (2,), 1),
-        Layout((200,), (1,), 3),
-        Layout((200,), (0,), 7),
-    ):
-        for kernel in (
-            double.options(target=shared_dispatcher(target))[7],
-            twice.options(target=shared_dispatcher(target)),
-        ):
-            for _ in range(2):
-                memory = aligned(FLOATS)
-                views = [each.over(memory) for each in (x_layout, Layout((200,), (1,), 3))]
-                x, y = [as_library(make, view) for view in views]
-                expected = views[0] * (4 if kernel.__class__ is type(twice) else 2)
-                kernel(x, y)
-                assert np.array_equal(to_host(y), expected)
+    by = shared_dispatcher(target)
+    kernels = [
+        (double.options(target=by)[7], 2, 0),
+        (add_twice.options(target=by, passes=None)[7], 2, 1),
+        (twice.options(target=by), 4, 0),
+    ]
+    written = Layout((200,), (1,), 3)
+    read = [flat_layout(200), Layout((200,), (2,), 1), written, Layout((200,), (0,), 7)]
+    for (kernel, of_x, of_y), layout in [*product(kernels, read)] * 2:
+        memory = aligned(FLOATS)
+        x, y = layout.over(memory), written.over(memory)
+        expected = of_x * x + of_y * y
+        kernel(as_library(make, x), as_library(make, y))
+        assert np.array_equal(y, expected)
 
 
 def as_library(make: View, array: np.ndarray) -> Any:
