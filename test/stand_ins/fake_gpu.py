@@ -20,7 +20,16 @@ import numpy as np
 import pytest
 
 import vyre_opt
-from vyre_opt.cuda import CudaDispatcher, DeviceArray, DeviceFacts, driver, kernels, launcher, libcuda
+from vyre_opt.cuda import (
+    CudaDispatcher,
+    DeviceArray,
+    DeviceFacts,
+    driver,
+    kernels,
+    launcher,
+    libcuda,
+    print_records,
+)
 from vyre_opt.cuda import pipeline as gpu_pipeline
 from vyre_opt.cuda.faults import FaultRecords
 from vyre_opt.cuda.steps import PyCudaLauncher
@@ -371,23 +380,34 @@ def numpy(array: Any) -> np.ndarray:
     return array.to_host() if isinstance(array, DeviceArray) else array.array
 
 
+def launch_on_stream(
+    function: FakeFunction, grid: Any, block: Any, shared: int, stream: int, args: Sequence[int], *rest: Any
+) -> None:
+    """On the stream of another library, or of a cooperative kernel: at once."""
+    function.prepared_async_call(grid, block, None, *args, shared_size=shared)
+
+
 def install(monkeypatch: pytest.MonkeyPatch) -> Fake:
     """The dispatcher that GPU arrays choose by themselves from now on."""
     cuda = FakeDriver()
     monkeypatch.setattr(driver, "load", lambda: cuda)
     monkeypatch.setattr(kernels, "_compile", cuda.compile)
-    monkeypatch.setattr(kernels.LoadedKernel, "_read_handle", lambda loaded: 0)
+    monkeypatch.setattr(kernels.LoadedKernel, "_read_handle", lambda loaded: loaded.function)
+    monkeypatch.setattr(libcuda, "launch", launch_on_stream)
+    monkeypatch.setattr(libcuda, "copy", lambda *at: cuda.memcpy_dtod_async(*at))
+    monkeypatch.setattr(libcuda, "clear", lambda to, size, stream: cuda.memset_d8_async(to, 0, size, stream))
     monkeypatch.setattr(kernels.LoadedKernel, "resident_workgroups", lambda loaded: 3)
     monkeypatch.setattr(launcher, "CompiledLauncher", PyCudaLauncher)
     monkeypatch.setattr(libcuda, "is_done", lambda stream: True)
-    monkeypatch.setattr(libcuda, "is_capturing", lambda stream: False)
+    for module in (libcuda, print_records):
+        monkeypatch.setattr(module, "is_capturing", lambda stream: False)
     fake = Fake(FakeDevice(cuda))
     monkeypatch.setitem(protocol._shared, ("cuda", ("device", 0)), fake)
     monkeypatch.setattr(gpu_pipeline, "LaunchGraph", Graph)
     monkeypatch.setattr(Graph, "submitted", [], raising=False)
-    module = ModuleType("cupy")
-    module.empty = lambda shape, dtype: CupyArray(aligned(np.full(shape, 0x55, dtype)))
-    module.ascontiguousarray = lambda a: CupyArray(aligned(np.ascontiguousarray(a.array)))
-    module.cuda = SimpleNamespace(get_current_stream=lambda *number: SimpleNamespace(ptr=0))
-    monkeypatch.setitem(sys.modules, "cupy", module)
+    library = ModuleType("cupy")
+    library.empty = lambda shape, dtype: CupyArray(aligned(np.full(shape, 0x55, dtype)))
+    library.ascontiguousarray = lambda a: CupyArray(aligned(np.ascontiguousarray(a.array)))
+    library.cuda = SimpleNamespace(get_current_stream=lambda *number: SimpleNamespace(ptr=0))
+    monkeypatch.setitem(sys.modules, "cupy", library)
     return fake
