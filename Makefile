@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install check test mutants rules maths notebook plot campaign features certify certify-mistakes fuzz lint format types docs pages man vscode bench ci clean
+.PHONY: help install check test mutants rules maths notebook plot campaign features records certify certify-mistakes fuzz lint format types docs pages man vscode bench ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,10 @@ features: install  ## Programs by pairs of features, compared with NumPy, and do
 	$(BIN)/python -m support.features --programs $(N) --seed $(SEED) --json docs/features.json
 	$(BIN)/python -m support.features --programs $$(($(N) / 15)) --seed $(SEED) --target cpu --json docs/features.json
 	$(BIN)/python docs/features_page.py > docs/features.md
+
+records: export PYTHONPATH := test
+records: install  ## 3,000 public calls, whose results and messages must be what they were (a minute on 2 cores)
+	$(BIN)/python -m support.call_records replay test/support/call_records/recorded.json.gz
 
 certify: export PYTHONPATH := test
 certify: install  ## Decisions about the kernels and random texts, proved by z3 (N=20000 takes two hours on 2 cores)

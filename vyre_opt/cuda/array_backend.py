@@ -31,7 +31,7 @@ def gpu_arrays(dispatcher: DispatcherLike | None, name: str, leader: Any) -> Gpu
     if dispatcher is None or dispatcher == "cuda":
         number = library_of(leader).number(leader) or _dlpack_number(leader)
         dispatcher = shared_dispatcher("cuda", device=number)
-    target = dispatcher if isinstance(dispatcher, str) else dispatcher.name
+    target = dispatcher if isinstance(dispatcher, str) else shared_dispatcher(dispatcher).name
     if target != "cuda":
         raise BadInputs(
             f"{name} is on the GPU, where {target} does not run; choose cuda, or copy it to main memory"

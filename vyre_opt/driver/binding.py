@@ -127,6 +127,8 @@ def find_entry(module: Module, name: str | None, syntax: CallSyntax = PYTHON) ->
     Without a name it is the pipeline @main, or the only pipeline, or the only program where there
     is no pipeline.
     """
+    if name is not None and not isinstance(name, str):
+        raise BadInputs(f"entry is the name of a program or a pipeline, not {type(name).__name__}")
     programs, pipelines = module.programs, module.pipelines
     entries: dict[str, Program | Pipeline] = {**pipelines, **programs}
     name = name.removeprefix("@") if name else None

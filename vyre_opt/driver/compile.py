@@ -16,6 +16,7 @@ from ..ir.copies import copy_for
 from ..ir.pipeline import Pipeline
 from ..ir.program import Module, Program
 from ..runtime.dispatcher import BadInputs, DispatcherLike
+from ..runtime.inputs import check_names_of_specs
 from ..specialization.binding import fix_types
 from .binding import PYTHON, CallSyntax, Signature, find_entry, set_specs
 from .executable import Grid, Inputs, Passes
@@ -120,6 +121,7 @@ def compile_module(
 
     `bisect`: leaves out executions of passes.
     """
+    check_names_of_specs(specs)
     item = find_entry(module, entry, syntax)
     copy = copy_for(module, item)
     values = fix_types(copy, specs)

@@ -295,7 +295,17 @@ def broken_cluster(program: Program, grid: Dim3) -> str | None:
 # --- specialization constants and calls
 
 
+def check_names_of_specs(specs: Any) -> None:
+    """Raises BadInputs for specs that are no values by name."""
+    if not isinstance(specs, Mapping):
+        raise BadInputs(f"specs are values by name, not {type(specs).__name__}")
+    for name in specs:
+        if not isinstance(name, str):
+            raise BadInputs(f"specs are values by name, and {name!r} is no name")
+
+
 def _check_specs(program: Program, specs: Mapping[str, Any]) -> dict[str, Any]:
+    check_names_of_specs(specs)
     values: dict[str, Any] = {}
     for name, value in specs.items():
         plain = name.removeprefix("@")

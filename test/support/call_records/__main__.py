@@ -14,6 +14,8 @@ from typing import Any
 
 import click
 
+from vyre_opt.runtime import cpu
+from vyre_opt.runtime.cpu import jit
 from vyre_opt.runtime.cpu.threads import available
 
 from .calls import TARGETS, drawn_calls, kind_of
@@ -23,6 +25,16 @@ SHOWN = 3
 """Calls that are shown of each kind that differs."""
 
 jobs_option = click.option("--jobs", type=click.IntRange(1), help="Processes at once; as many as CPUs.")
+LEVEL = 1
+"""Of LLVM: what is compared is values, so a third of its time does."""
+
+CPUS = {
+    "v1": ("x86-64", ""),
+    "v2": ("x86-64-v2", "+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt,+cx16"),
+    "v3": ("x86-64-v3", "+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt,+cx16,+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt"),
+}
+"""Levels of x86-64, for code as for a machine that has no more."""
+
 gpu_option = click.option("--gpu", is_flag=True, help="This machine's GPU, not one in main memory.")
 
 
@@ -31,6 +43,7 @@ def main() -> None:
     """Keep what public calls give, and compare it with what they give later."""
     sys.path.append(str(Path(__file__).parents[2] / "stand_ins"))
     os.environ.setdefault("VYRE_THREADS", "2")
+    cpu.DEFAULT_LEVEL = LEVEL
 
 
 @main.command()
@@ -59,13 +72,26 @@ def record(
 @click.option("--only", type=click.IntRange(1), help="So many of the calls, drawn by --seed.")
 @click.option("--seed", default=1, show_default=True)
 @click.option("--shuffle", is_flag=True, help="In another order.")
+@click.option("--level", default=LEVEL, show_default=True, type=click.IntRange(0, 3), help="Of LLVM.")
+@click.option("--x86-64", "machine", type=click.Choice(CPUS), help="As on a CPU that has no more.")
 @click.option("--leave-out", is_flag=True, help="Write to FILE not to compare what differs here.")
 @gpu_option
 @jobs_option
 def replay(
-    file: Path, only: int | None, seed: int, shuffle: bool, leave_out: bool, gpu: bool, jobs: int | None
+    file: Path,
+    only: int | None,
+    seed: int,
+    shuffle: bool,
+    level: int,
+    machine: str | None,
+    leave_out: bool,
+    gpu: bool,
+    jobs: int | None,
 ) -> None:
     """Make the calls of FILE again, and show what differs, by kinds of calls."""
+    cpu.DEFAULT_LEVEL = level
+    if machine is not None:
+        jit._this_machine = lambda: CPUS[machine]  # type: ignore[assignment]
     old = read(file)
     rng = random.Random(seed)
     chosen = rng.sample(old, min(only or len(old), len(old))) if only or shuffle else old
@@ -105,7 +131,9 @@ def _show_differences(differ: list[tuple[Entry, dict[str, list[tuple[Any, Any]]]
         for entry, parts in members[:SHOWN]:
             click.echo(f"  {json.dumps(entry['call'])}")
             for part, pairs in parts.items():
-                click.echo(f"    {part} was {json.dumps(pairs[0][0])}\n{' ' * 4}{' ' * len(part)} is  {json.dumps(pairs[0][1])}")
+                click.echo(
+                    f"    {part} was {json.dumps(pairs[0][0])}\n{' ' * 4}{' ' * len(part)} is  {json.dumps(pairs[0][1])}"
+                )
 
 
 def _show_summary(entries: list[Entry]) -> None:

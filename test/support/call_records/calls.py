@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 from .kernels import PIPELINES, PROGRAMS
@@ -42,7 +43,7 @@ def drawn_calls(
 def kind_of(call: Call) -> str:
     """What is called, on which target: `kernels.softmax on cpu`."""
     target = _target_of(call)
-    return call["of"] + (f" on {target}" if target else "")
+    return str(call["of"]) + (f" on {target}" if target else "")
 
 
 def _target_of(call: Call) -> str:
@@ -111,7 +112,17 @@ class _Draw:
         return {"bytes": data.hex(), "in": self.one_of(*kinds)}
 
     def number(self) -> Any:
-        choices = (2, 0.5, -3.25, 1, 0, {"number": ["float32", 1.5]}, {"float": "nan"}, {"float": "inf"}, 1e39)
+        choices = (
+            2,
+            0.5,
+            -3.25,
+            1,
+            0,
+            {"number": ["float32", 1.5]},
+            {"float": "nan"},
+            {"float": "inf"},
+            1e39,
+        )
         return self.one_of(*choices)
 
     def grid(self, *extents: int) -> Any:
@@ -184,7 +195,7 @@ def _contract_step(draw: _Draw) -> Call:
 def _chain(draw: _Draw) -> Call:
     kind = draw.one_of("float32", "int32", "uint32")
     ranks = [draw.one_of(1, 4, 7, 16) for _ in range(draw.one_of(1, 2, 3, 4))]
-    cores = [draw.array(kind, *pair) for pair in zip(ranks, ranks[1:], strict=False)]
+    cores = [draw.array(kind, *pair) for pair in pairwise(ranks)]
     return {"args": [draw.array(kind, ranks[0]), cores], **draw.named(out=draw.out(kind, ranks[-1]))}
 
 
@@ -288,7 +299,9 @@ def _others(draw: _Draw) -> Call:
 
 def _tally(draw: _Draw) -> Call:
     n = draw.size()
-    return {"args": [draw.grid(_rows(n)), draw.array("uint8", n), draw.array("uint32", draw.one_of(1, 4, 16))]}
+    return {
+        "args": [draw.grid(_rows(n)), draw.array("uint8", n), draw.array("uint32", draw.one_of(1, 4, 16))]
+    }
 
 
 def _stepped(draw: _Draw) -> Call:
@@ -415,7 +428,9 @@ def _dispatched_saxpy(draw: _Draw) -> Call:
 def _scan(draw: _Draw) -> Call:
     encoding = draw.one_of(None, None, "base64", "hex", "base64url", "utf7")
     patterns = draw.one_of(["one", "ne"], [{"bytes": "6f6e65"}], ["two"], [], ["o+", "t.o"], ["(", ""], "one")
-    data = draw.one_of(b"", b"one two one", b"6f6e652074776f", b"b25lIHR3bw==", b"b25l IHR3bw", b"ONE two " * 9)
+    data = draw.one_of(
+        b"", b"one two one", b"6f6e652074776f", b"b25lIHR3bw==", b"b25l IHR3bw", b"ONE two " * 9
+    )
     options = {"patterns": patterns, "encoding": encoding, "regex": draw.one_of(False, False, True)}
     options |= {"caseless": draw.one_of(False, True), "strict": draw.one_of(True, False)}
     options["target"] = "cuda" if draw.on_gpu else draw.one_of(None, "cpu", None, "tpu")
@@ -608,7 +623,19 @@ def _unknown_name(draw: _Draw, call: Call) -> None:
 
 
 def _other_grid(draw: _Draw, call: Call) -> None:
-    grids = (-1, 0, 1.5, True, None, "1", [], 2**32, {"tuple": [1, 2, 3, 4]}, {"tuple": [1, -2]}, [1, 1])
+    grids: tuple[Any, ...] = (
+        -1,
+        0,
+        1.5,
+        True,
+        None,
+        "1",
+        [],
+        2**32,
+        {"tuple": [1, 2, 3, 4]},
+        {"tuple": [1, -2]},
+        [1, 1],
+    )
     grid = draw.one_of(*grids, {"number": ["int64", 1]}, {"tuple": []}, {"tuple": [1, 1, 1]}, 0)
     way = call["of"].partition(".")[0]
     if way == "program" and call["args"]:
@@ -619,7 +646,9 @@ def _other_grid(draw: _Draw, call: Call) -> None:
 
 def _other_name(draw: _Draw, call: Call) -> None:
     """The name of an input, a length or a param is wrong, or is missing."""
-    named = [where for where, _ in _slots([call["args"], *call.get("named", {}).values()]) if type(where) is dict]
+    named = [
+        where for where, _ in _slots([call["args"], *call.get("named", {}).values()]) if type(where) is dict
+    ]
     if named:
         items = draw.one_of(*named)
         if items:

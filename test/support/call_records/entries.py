@@ -42,7 +42,7 @@ class Process:
         self._stand_in = fake_gpu
         self._gpu = fake_gpu.install(pytest.MonkeyPatch())
         protocol._shared["cuda"] = self._gpu
-        device._devices[0] = self._gpu.gpu  # type: ignore[assignment]
+        device._devices[0] = self._gpu.gpu
 
     def use_stream(self) -> None:
         """Another stream than the default one, for all arrays on the GPU."""
@@ -116,10 +116,11 @@ class Process:
     def entry(self, name: str, options: Mapping[str, Any]) -> Entry:
         """The function of a call, made once for all of its turns.  `options`: what makes it, such as a target."""
         way, _, which = name.partition(".")
-        return getattr(self, f"_{way}")(which, dict(options))
+        make: Callable[[str, dict[str, Any]], Entry] = getattr(self, f"_{way}")
+        return make(which, dict(options))
 
     def _kernels(self, which: str, options: dict[str, Any]) -> Entry:
-        function = getattr(kernels, which)
+        function: Entry = getattr(kernels, which)
         if not isinstance(function, type):
             return function
 
@@ -139,13 +140,17 @@ class Process:
         return run
 
     def _pipeline(self, which: str, options: dict[str, Any]) -> Entry:
-        return PIPELINES[which].options(**options)
+        pipeline: Entry = PIPELINES[which].options(**options)
+        return pipeline
 
     def _compile(self, which: str, options: dict[str, Any]) -> Entry:
-        return vyre_opt.compile(TEXTS[which], **options)
+        compile: Entry = vyre_opt.compile
+        executable: Entry = compile(TEXTS[which], **options)
+        return executable
 
     def _run(self, which: str, options: dict[str, Any]) -> Entry:
-        return lambda *args, **named: vyre_opt.run(TEXTS[which], *args, **named, **options)
+        run: Entry = vyre_opt.run
+        return lambda *args, **named: run(TEXTS[which], *args, **named, **options)
 
     def _dispatch(self, which: str, options: dict[str, Any]) -> Entry:
         program = next(iter(vyre_opt.parse(TEXTS[which]).programs.values()))

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import linecache
 import os
+import select
 import signal
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from importlib import import_module
-from multiprocessing import connection, get_context
 from pathlib import Path
 from pkgutil import walk_packages
 from typing import Any
 
 import vyre_opt
-from vyre_opt.runtime import cpu
 
 from .entries import Process
+from .kernels import PIPELINES, PROGRAMS
 from .values import Arguments, digest, shown, text_of
 
 __all__ = ["LIMIT_S", "Turn", "results_of", "turns_of"]
@@ -113,34 +114,35 @@ def results_of(
 ) -> Iterator[tuple[int, list[Turn]]]:
     """The number of each call and its turns, as they come."""
     _prepare(is_real)
-    context = get_context("fork")
-    running: dict[Any, tuple[int, Any]] = {}
+    running: dict[
+        int, tuple[int, int]
+    ] = {}  # by the pipe that is read: the number of a call, and its process
     waiting = iter(enumerate(calls))
     while True:
         while len(running) < jobs and (following := next(waiting, None)):
             number, call = following
-            receiver, sender = context.Pipe(duplex=False)
-            child = context.Process(target=_child, args=(call, is_real, sender))
-            child.start()
-            sender.close()
-            running[receiver] = number, child
+            pipe, process = _start(call, is_real)
+            running[pipe] = number, process
         if not running:
             return
-        for receiver in connection.wait(list(running)):
-            number, child = running.pop(receiver)
-            try:
-                answer = json.loads(receiver.recv_bytes())  # type: ignore[union-attr]
-            except EOFError:
-                child.join()
-                answer = [{"error": f"the process ended with {child.exitcode}", "inside": "the process"}]
-            if isinstance(answer, str):
-                raise RuntimeError(f"{calls[number]} cannot be made: {answer}")
-            receiver.close()  # type: ignore[union-attr]
-            child.join()
-            yield number, answer
+        for pipe in select.select(list(running), [], [])[0]:
+            number, process = running.pop(pipe)
+            with open(pipe, "rb") as answers:
+                answer = answers.read()
+            _, status = os.waitpid(process, 0)
+            if not answer:
+                code = os.waitstatus_to_exitcode(status)
+                yield number, [{"error": f"the process ended with {code}", "inside": "the process"}]
+                continue
+            turns = json.loads(answer)
+            if isinstance(turns, str):
+                raise RuntimeError(f"{calls[number]} cannot be made: {turns}")
+            yield number, turns
 
 
-_LEFT_OUT = tuple(f"vyre_opt.{name}" for name in ("__main__", "torch", "cli", "lsp", "certify", "mlir", "report"))
+_LEFT_OUT = tuple(
+    f"vyre_opt.{name}" for name in ("__main__", "torch", "cli", "lsp", "certify", "mlir", "report")
+)
 
 
 def _prepare(is_real: bool) -> None:
@@ -150,21 +152,24 @@ def _prepare(is_real: bool) -> None:
             import_module(module.name)
     if not is_real:
         import_module("fake_gpu")
-    from .kernels import PIPELINES, PROGRAMS
-
     for each in (*PROGRAMS.values(), *PIPELINES.values()):
         each.module  # noqa: B018  translates it
+    gc.freeze()  # so that no collection in a process copies the memory that it shares
 
 
-def _child(call: dict[str, Any], is_real: bool, sender: Any) -> None:
-    signal.alarm(LIMIT_S)
-    os.environ.setdefault("VYRE_THREADS", "2")
-    cpu.DEFAULT_LEVEL = 1
+def _start(call: dict[str, Any], is_real: bool) -> tuple[int, int]:
+    """A process that makes a call, and the pipe from which its turns are read."""
+    reads, writes = os.pipe()
+    process = os.fork()
+    if process:
+        os.close(writes)
+        return reads, process
     answer: list[Turn] | str
     try:
+        signal.alarm(LIMIT_S)
         answer = turns_of(call, is_real)
     except BaseException:  # a mistake of this package, which the other process tells
         answer = traceback.format_exc()
-    sender.send_bytes(json.dumps(answer).encode())
-    sender.close()
+    with open(writes, "wb") as pipe:
+        pipe.write(json.dumps(answer).encode())
     os._exit(0)

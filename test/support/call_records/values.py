@@ -105,15 +105,17 @@ class Arguments:
             array = self.gpu(LAYOUTS[layout](values)[1], library)
             self.arrays.append(array)
             return array
+        if library == "torch" and values.dtype.kind == "M":
+            values = values.view(np.int64)
         memory, view = LAYOUTS[layout](values)
         self.memory.append(memory)
         value: Any = view
         if library == "torch":
             import torch
 
-            value = torch.from_numpy(view)
+            value = torch.from_numpy(view if layout not in ("reversed", "swapped") else np.array(values))
         elif library == "memoryview":
-            value = memoryview(view)
+            value = memoryview(view.view(np.int64) if view.dtype.kind == "M" else view)  # type: ignore[arg-type]
         self.arrays.append(value)
         return value
 
@@ -138,7 +140,7 @@ def _numbers(kind: str, count: int, seed: str, of: str) -> np.ndarray:
         with np.errstate(over="ignore"):
             return values.astype(dtype)
     if dtype.kind == "b":
-        return raw % 2 == 1
+        return (raw % 2).astype(dtype)
     if of == "wide":
         wide = raw.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         return wide.astype(f"u{dtype.itemsize}").view(dtype) if dtype.kind in "iu" else wide.astype(dtype)
@@ -199,8 +201,10 @@ def _fortran(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _broadcast(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    if not values.ndim or not values.size:
+        return _plain(values)
     memory = np.array(values.reshape(-1)[:1])
-    return memory, np.broadcast_to(memory, values.shape) if memory.size else values
+    return memory, np.broadcast_to(memory, values.shape)
 
 
 def _readonly(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -74,8 +74,11 @@ def address(array: Any) -> int:
     """The address of a flat array: `array.ctypes.data`, which takes three times as long."""
     try:
         return _address_of(_start_of(array))
-    except (TypeError, ValueError):  # ctypes takes no array that is empty or read-only
-        return int(array.ctypes.data)
+    except (
+        TypeError,
+        ValueError,
+    ):  # ctypes takes no array that is empty or read-only, and of a memoryview nothing
+        return int(np.asarray(array).ctypes.data)
 
 
 def _allocated(allocate: Callable[[], np.ndarray]) -> np.ndarray:
