@@ -123,7 +123,7 @@ class _Draw:
             {"float": "inf"},
             1e39,
         )
-        return self.one_of(*choices)
+        return self.one_of(*choices, {"array": "float32", "shape": [], "seed": 1})
 
     def grid(self, *extents: int) -> Any:
         """Workgroups, or a few more."""
@@ -174,12 +174,15 @@ def _matmul(draw: _Draw) -> Call:
     kind, dtype = _floats(draw)
     if draw.target == "cuda" and not draw.is_real:  # a GPU in main memory has no matrix units
         kind, dtype = "float32", None
+    if draw.rng.random() < 0.2:
+        kind, dtype = "float64", None
+    stack = draw.one_of((), (), (2,), (2, 0))
     rows, depth, columns = draw.one_of(0, 1, 3, 17), draw.one_of(1, 4, 9), draw.one_of(1, 5, 16)
-    args = [draw.array(kind, rows, depth), draw.array(kind, depth, columns)]
+    args = [draw.array(kind, *stack, rows, depth), draw.array(kind, depth, columns)]
     if draw.rng.random() < 0.4:
         args.append(draw.array(kind, columns))
     result = draw.one_of(None, None, "f32")
-    out = draw.out("float32" if result else kind, rows, columns)
+    out = draw.out("float32" if result else kind, *stack, rows, columns)
     activation = draw.one_of(None, None, "relu", "gelu", "silu", "none")
     return {"args": args, **draw.named(activation=activation, dtype=dtype, result=result, out=out)}
 
