@@ -16,6 +16,7 @@ A pass says what it claims in the certificate of its remark:
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -35,9 +36,10 @@ from .bodies import Halo, Special
 from .forwarding import forwarded, overwritten
 from .in_bounds import in_bounds, unguarded
 from .joins import Join, joined
+from .lengths import LengthTerms
 from .merged_ifs import merged_ifs
 from .obligations import REFUTED, Answer, Obligation, not_seen, prove, smt2
-from .pipelines import Changes, difference, lost_demand, who_sees_argument
+from .pipelines import Changes, difference, lost_demands, who_sees_argument
 from .rest import is_rest_unchanged, replaced, vanished, vectorized
 from .tiles import tile
 from .vectors import vector
@@ -210,6 +212,7 @@ def _claimed(before: Module, after: Module, running: Pass, applied: Sequence[Rem
 
 def _rests(before: Module, after: Module, running: Pass, certificates: Sequence[Facts]) -> Iterator[Decision]:
     """A decision for each program that a pass changed, as it says: that nothing else changed."""
+    by_program = _launches_by_program(before)
     in_place = [facts for facts in certificates if facts["claim"] in _SPECIAL]
     for name in dict.fromkeys(facts["program"] for facts in in_place):
         program = before.programs[name]
@@ -220,7 +223,7 @@ def _rests(before: Module, after: Module, running: Pass, certificates: Sequence[
         for facts in own:
             special.update(_SPECIAL[facts["claim"]](facts, ops))
             moved += [facts["buffer"]] if facts["claim"] == "tile" else []
-        rest = is_rest_unchanged(program, after.programs[name], special, moved, _launches_of(before, name))
+        rest = is_rest_unchanged(program, after.programs[name], special, moved, by_program[name])
         yield Decision(running.name, f"@{name} changes {_counted(len(own), 'place')}", program.loc, [rest])
 
 
@@ -235,10 +238,11 @@ def _elsewhere(
     if _functions(before) != _functions(after):
         what = "functions change without a certificate"
         yield Decision(running.name, what, None, [not_seen(what, "they are other ones", [])])
+    by_program = _launches_by_program(before)
     named = {facts["program"] for facts in certificates if facts["claim"] in _SPECIAL}
     for name, program in before.programs.items():
         if name in after.programs and name not in named:
-            rest = is_rest_unchanged(program, after.programs[name], {}, (), _launches_of(before, name))
+            rest = is_rest_unchanged(program, after.programs[name], {}, (), by_program[name])
             if z3.is_false(rest.claim):
                 yield Decision(running.name, f"@{name} changes without a certificate", program.loc, [rest])
     dropped: dict[str, list[int]] = {}
@@ -260,12 +264,10 @@ def _elsewhere(
 
 
 def _lost(before: Module, after: Module, running: Pass) -> Iterator[Decision]:
-    """A decision for each pipeline of which a launch demands less than before."""
-    for name, pipeline in before.pipelines.items():
-        lost = lost_demand(name, before, after)
-        if lost is not None:
-            what = f"the launches of pipeline @{name} demand what they did"
-            yield Decision(running.name, what, pipeline.loc, [not_seen(what, lost, [])])
+    """A decision for each extent that a launch demanded, and that nothing does any more."""
+    for pipeline, lost in lost_demands(before, after):
+        what = f"the launches of pipeline @{pipeline.name} demand what they did"
+        yield Decision(running.name, what, pipeline.loc, [not_seen(what, lost, [])])
 
 
 def _functions(module: Module) -> str:
@@ -275,13 +277,14 @@ def _functions(module: Module) -> str:
     return print_program(functions)
 
 
-def _launches_of(module: Module, program: str) -> list[tuple[Pipeline, Launch]]:
-    return [
-        (pipeline, launch)
-        for pipeline in module.pipelines.values()
-        for launch in _launches(pipeline)
-        if launch.program == program
-    ]
+def _launches_by_program(module: Module) -> Mapping[str, list[tuple[LengthTerms, Launch]]]:
+    """The launches of each program, with the lengths of their pipelines."""
+    launches: dict[str, list[tuple[LengthTerms, Launch]]] = defaultdict(list)
+    for pipeline in module.pipelines.values():
+        terms = LengthTerms(pipeline.buffers)
+        for launch in _launches(pipeline):
+            launches[launch.program].append((terms, launch))
+    return launches
 
 
 def _launches(pipeline: Pipeline) -> list[Launch]:

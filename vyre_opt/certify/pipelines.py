@@ -3,7 +3,7 @@ pipeline is the one that it was, but for what a pass says."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..ir.copies import copy_module
@@ -13,7 +13,7 @@ from ..ir.pipeline import HostRead, Launch, Pipeline, Repeat, Stage
 from ..ir.program import AccessMode, Buffer, Module, Program
 from .lengths import LengthTerms
 
-__all__ = ["Changes", "difference", "lost_demand", "who_sees", "who_sees_argument"]
+__all__ = ["Changes", "difference", "lost_demands", "who_sees", "who_sees_argument"]
 
 
 @dataclass(frozen=True)
@@ -55,20 +55,19 @@ def _places(buffer: Buffer) -> list[tuple[int, ...]]:
     return [(place,) for place in range(buffer.dimensions)] if buffer.dimensions > 1 else [()]
 
 
-def lost_demand(name: str, before: Module, after: Module) -> str | None:
-    """The extent that a launch of a pipeline demanded, and that neither a launch nor a declaration does any more."""
-    was, now = before.pipelines[name], after.pipelines[name]
-    still = set(demands(now, after))
+def lost_demands(before: Module, after: Module) -> Iterator[tuple[Pipeline, str]]:
+    """The first extent of each pipeline that a launch demanded, and that neither a launch nor a declaration does any more."""
     declared = copy_module(after)
     declare_demands(declared)
-    terms = LengthTerms(
-        {**declared.pipelines[name].buffers, **{k: b for k, b in was.buffers.items() if k not in now.buffers}}
-    )
-    for buffer, place, number in demands(was, before):
-        length = GridCall("len", (buffer, *_places(was.buffers[buffer])[place]))
-        if (buffer, place, number) not in still and not terms.agree(length, number):
-            return f"nothing demands {number} elements of @{buffer} any more"
-    return None
+    for name, was in before.pipelines.items():
+        now = declared.pipelines[name].buffers
+        terms = LengthTerms({**now, **{key: b for key, b in was.buffers.items() if key not in now}})
+        still = set(demands(after.pipelines[name], after))
+        for buffer, place, number in demands(was, before):
+            length = GridCall("len", (buffer, *_places(was.buffers[buffer])[place]))
+            if (buffer, place, number) not in still and not terms.agree(length, number):
+                yield was, f"nothing demands {number} elements of @{buffer} any more"
+                break
 
 
 def _stages_differ(

@@ -14,8 +14,8 @@ from functools import partial
 
 import z3
 
-from ..ir.grids import Extent, GridCall, fold, lengths_by_dimension
-from ..ir.pipeline import Launch, Pipeline
+from ..ir.grids import Extent, GridCall, fold, length_key, lengths_by_dimension
+from ..ir.pipeline import Launch
 from ..ir.program import Op, Program, Value
 from .bodies import Body, BodyMatch, Mismatch, Special
 from .lengths import LengthTerms
@@ -29,10 +29,10 @@ def is_rest_unchanged(
     after: Program,
     special: Mapping[Op, Special],
     moved: Collection[str],
-    launches: Sequence[tuple[Pipeline, Launch]] = (),
+    launches: Sequence[tuple[LengthTerms, Launch]] = (),
 ) -> Obligation:
     """`special`: ops that are not the same in the program after.  `moved`: buffers that became tiles.  `launches`: those of
-    the program before, in all pipelines."""
+    the program before, with the lengths of their pipelines."""
     what = f"the rest of @{before.name} is as it was"
     names = {name: name for name in before.buffers}
     lengths: dict[str, int | None] = {}
@@ -52,7 +52,7 @@ def is_rest_unchanged(
         lengths,
         special=special,
         moved=frozenset(moved),
-        agree=partial(_agree, before, [(LengthTerms(p.buffers), launch) for p, launch in launches]),
+        agree=partial(_agree, before, launches),
         kept=kept,
     )
     try:
@@ -68,12 +68,11 @@ def _agree(
 ) -> bool:
     """Whether two expressions of lengths of a program's buffers are equal in each launch of it."""
     for terms, launch in launches:
-        actual = dict(zip((buffer.name for buffer in program.bound_buffers), launch.buffers, strict=True))
-        lengths = {}
-        for formal, name in actual.items():
-            buffer = program.buffers[formal]
-            lengths[formal] = GridCall("len", (name,))
-            lengths |= {f"{formal},{d}": GridCall("len", (name, d)) for d in range(buffer.dimensions)}
+        lengths = {
+            length_key(formal.name, *place): GridCall("len", (name, *place))
+            for formal, name in zip(program.bound_buffers, launch.buffers, strict=True)
+            for place in ((), *((dimension,) for dimension in range(formal.dimensions)))
+        }
         if not terms.agree(fold(one, lengths), fold(other, lengths)):
             return False
     return bool(launches) or LengthTerms({}).agree(one, other)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from ..analysis.buffer_layout import BufferLayout
 from ..ir.arith import wrap
-from ..ir.grids import length_key, lengths_by_dimension
+from ..ir.grids import length_key
 from ..ir.literals import encode
 from ..ir.pipeline import Launch, LaunchParam
 from ..ir.program import Block, Buffer, Op, Param, Program
@@ -54,10 +54,10 @@ class BoundPrograms:
         """`lengths`: those of the pipeline's buffers that are known (see ir/grids.py)."""
         known: dict[str, int | None] = {}
         for formal, actual in zip(program.bound_buffers, launch.buffers, strict=True):
-            own = {formal.name: formal.count, **lengths_by_dimension(formal.name, formal.shape)}
-            for name, length in own.items():
-                passed = lengths.get(actual + name.removeprefix(formal.name))
-                known[name] = length if passed is None else passed
+            for place in (None, *range(formal.dimensions)):
+                passed = lengths.get(length_key(actual, place))
+                own = formal.count if place is None else formal.shape[place]
+                known[length_key(formal.name, place)] = own if passed is None else passed
         key = program, tuple(launch.params.items()), tuple(known.items())
         if key not in self._programs:
             self._programs[key] = _bind(program, launch.params, known)

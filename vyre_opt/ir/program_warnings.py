@@ -30,8 +30,13 @@ __all__ = ["accesses_outside", "warn_of_bodies"]
 _ACCESSES = ("load", "store", "atomic", "matrix_load", "matrix_store")
 """Formats of ops with indices."""
 _ONE_WAY = (AccessMode.READ, AccessMode.WRITE)
-_UNSIGNED = {"ge": (0, True), "lt": (0, False), "le": (1, True), "gt": (1, False)}
-"""Comparisons with 0 that have one result for unsigned numbers: which operand is the number, and the result."""
+_UNSIGNED = {
+    "ge": (0, "always true", "ge"), "le": (1, "always true", "ge"),
+    "lt": (0, "never true", "lt"), "gt": (1, "never true", "lt"),
+    "max": (0, "always the number itself", "sub_sat"),
+}  # fmt: skip
+"""Ops with 0 that have one result for unsigned numbers: which operand is the number, the result, and what to write of a
+difference instead."""
 
 
 def warn_of_bodies(item: Program | Func, diagnostics: list[Diagnostic]) -> None:
@@ -72,7 +77,7 @@ class _Bodies:
                     self.block(region)
             elif format in _ACCESSES:
                 self.access(op)
-            elif format == "compare" or op.name == "max":
+            elif op.name in _UNSIGNED:
                 self.found += _comparison(op, self.item)
 
     def value(self, wanted: Value) -> Any:
@@ -162,11 +167,10 @@ def _outside(op: Op, buffer: Buffer, dimension: int, first: int, moved: int) -> 
 
 
 def _comparison(op: Op, item: Program | Func) -> Iterator[Diagnostic]:
-    if op.operands[0].type.is_open or not (op.name == "max" or op.name in _UNSIGNED):
+    if op.operands[0].type.is_open:
         return
-    # of `max` it is the number that is not below
-    place, result = _UNSIGNED.get(op.name, (0, True))
-    if op.name == "max" and constant_value(op.operands[0]) == 0:
+    place, result, instead = _UNSIGNED[op.name]
+    if op.definition.commutative and constant_value(op.operands[0]) == 0:
         place = 1
     number, zero = op.operands[place], op.operands[1 - place]
     if number.type.element.kind != "uint" or constant_value(zero) != 0:
@@ -175,12 +179,11 @@ def _comparison(op: Op, item: Program | Func) -> Iterator[Diagnostic]:
     is_own = op.loc is None or item.loc is None or op.loc.source is item.loc.source
     difference = number.owner if isinstance(number.owner, Op) and number.owner.name == "sub" else None
     if constant_value(number) is None and (is_own or difference is not None):
-        always = "always the number itself" if op.name == "max" else "always true" if result else "never true"
-        message = f"this is {always}: {with_article(number.type)} is not below 0"
+        message = f"this is {result}: {with_article(number.type)} is not below 0"
         help = "leave it out, or compute with a signed type such as i32"
         if difference is not None:
             names = [_name(operand) if is_own else None for operand in difference.operands]
-            help = _help(op.loc, names, "sub_sat" if op.name == "max" else "ge" if result else "lt")
+            help = _help(op.loc, names, instead)
         yield Diagnostic("warning", message, op.loc, help=help)
 
 

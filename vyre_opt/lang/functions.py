@@ -15,6 +15,7 @@ from ..ir.program import Dim3, Module, Program
 from .arguments import Encoder, encoder_of, in_order, some_by_name, target_of
 from .constants import constant_of
 from .inlining import call_function
+from .options import under_options
 from .pickling import reduced
 from .program_translation import translate_program
 from .python_source import remember_source
@@ -172,17 +173,12 @@ class Kernel:
 
     def options(self, *, target: str | Dispatcher | None = None, passes: str | None = "default") -> Kernel:
         """The same kernel for a target, ref, cpu, cuda or a dispatcher, or after other passes (None: none)."""
-        original = self._original or self
-        has_names = all(each is None or isinstance(each, str) for each in (target, passes))
-        key = (target, passes) if has_names else None
-        other = original._variants.get(key)
-        if other is None:
-            other = Kernel(self.function, self.workgroup, self.grid, self.prefer_shared, self.cluster)
-            other.__dict__.update({k: v for k, v in self.__dict__.items() if k == "module"})
-            other._target, other._passes, other._original = target, passes, original
-            if key is not None:
-                original._variants[key] = other
-        return other
+        return under_options(
+            self,
+            target,
+            passes,
+            lambda: Kernel(self.function, self.workgroup, self.grid, self.prefer_shared, self.cluster),
+        )
 
     def __getitem__(self, grid: Any) -> Launch:
         # True and 1.0 are the same key as 1, here and in plans, and no grids

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..ir.printer import print_program
 from ..ir.program import Module
 from .arguments import Encoder, encoder_of, in_order, target_of
+from .options import under_options
 from .pickling import reduced
 from .pipeline_translation import translate_pipeline
 from .python_source import remember_source
@@ -62,17 +63,7 @@ class PipelineFunction:
         self, *, target: str | Dispatcher | None = None, passes: str | None = "default"
     ) -> PipelineFunction:
         """The same pipeline for a target, ref, cpu, cuda or a dispatcher, or after other passes (None: none)."""
-        original = self._original or self
-        has_names = all(each is None or isinstance(each, str) for each in (target, passes))
-        key = (target, passes) if has_names else None
-        other = original._variants.get(key)
-        if other is None:
-            other = PipelineFunction(self.function)
-            other.__dict__.update({k: v for k, v in self.__dict__.items() if k == "module"})
-            other._target, other._passes, other._original = target, passes, original
-            if key is not None:
-                original._variants[key] = other
-        return other
+        return under_options(self, target, passes, lambda: PipelineFunction(self.function))
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         if kwargs or len(args) != len(self.parameters):

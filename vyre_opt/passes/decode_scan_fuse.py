@@ -90,7 +90,7 @@ def analyze(program: Program) -> Literal["run", "skip"]:
 
     No op is looked at, so `run` says no more than that one may be.
     """
-    may_be = (_declaration_refusal(buffer, program, None) is None for buffer in _transient(program))
+    may_be = (_declaration_refusal(buffer, program, None) is None for buffer in _both_ways(program))
     return "run" if any(may_be) else "skip"
 
 
@@ -127,7 +127,7 @@ def decide(
     `budget`: the most bytes that the program's workgroup buffers may take in all; buffers
     declared first get theirs first.  `uses`: the pipelines that use the program.
     """
-    decisions = [Decision(b, refusal=_declaration_refusal(b, program, uses)) for b in _transient(program)]
+    decisions = [Decision(b, refusal=_declaration_refusal(b, program, uses)) for b in _both_ways(program)]
     if not all(d.promoted for d in decisions):
         effects, _ = summarize(program.body)
         handed_over = effects.reads & effects.writes
@@ -157,7 +157,7 @@ def decide(
     return decisions
 
 
-def _transient(program: Program) -> list[Buffer]:
+def _both_ways(program: Program) -> list[Buffer]:
     """The buffers that a program both reads and writes, by their declarations."""
     return [buffer for buffer in program.buffers.values() if buffer.access is AccessMode.READ_WRITE]
 

@@ -42,12 +42,7 @@ def parse_source(
     actions = RecoveringActions(source)
     if (error := nul_byte(source)) is not None:
         raise DiagnosticError([error])
-    if parser == "lark":
-        from .lark_parser import read_by_lark
-
-        read_by_lark(actions)
-    else:
-        read(actions)
+    read(actions, parser)
     assert actions.diagnostics or not actions.is_incomplete, "text was discarded without an error"
     if actions.diagnostics:
         raise DiagnosticError(_all_errors(actions))
@@ -56,12 +51,17 @@ def parse_source(
     return actions.module
 
 
-def read(actions: RecoveringActions) -> None:
+def read(actions: RecoveringActions, parser: str = "tables") -> None:
     """Call the actions for what their source has."""
-    loaded = tables.load()
-    starters = frozenset(loaded.number(name) for name in _STARTERS)
     try:
-        run(actions.source.text, loaded, actions, starters, _shortcut(loaded, actions))
+        if parser == "lark":
+            from .lark_parser import read_by_lark
+
+            read_by_lark(actions)
+        else:
+            loaded = tables.load()
+            starters = frozenset(loaded.number(name) for name in _STARTERS)
+            run(actions.source.text, loaded, actions, starters, _shortcut(loaded, actions))
     except (TooDeep, OtherLanguage):
         actions.aborted([])
 

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..diagnostics import Diagnostic
 from . import tables
-from .recovery import OtherLanguage
-from .scopes import TooDeep
 
 if TYPE_CHECKING:
     from lark import Lark
@@ -33,10 +31,7 @@ def read_by_lark(actions: RecoveringActions) -> None:
         _report(actions, error)
         actions.aborted([])
         return
-    try:
-        _call(tree, actions)
-    except (TooDeep, OtherLanguage):  # which have said why
-        actions.aborted([])
+    _call(tree, actions)
 
 
 def _call(tree: Any, actions: RecoveringActions) -> None:
