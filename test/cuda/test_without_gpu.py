@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
 import subprocess
 import sys
@@ -183,5 +184,21 @@ def test_dlpack_capsules_are_read(dtype):
     seen = dlpack.view(Plain(array), 1)
     assert seen.pointer == array.ctypes.data
     assert seen.shape == (3, 4)
-    assert seen.strides == tuple(s // array.itemsize for s in array.strides)
+    assert seen.strides == array.strides
     assert seen.name == array.dtype.name
+
+
+def test_a_negative_stride_of_cupy_is_read():
+    """It divides the bytes as an unsigned number."""
+    array = np.zeros((6, 4), np.float32)[::-1]
+
+    class Divided:
+        def __dlpack__(self, stream=None):
+            capsule = array.__dlpack__()
+            get = ctypes.pythonapi.PyCapsule_GetPointer
+            get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+            strides = dlpack._Tensor.from_address(get(capsule, b"dltensor")).strides
+            strides[0] = -16 % 2**64 // 4
+            return capsule
+
+    assert dlpack.view(Divided(), 1).strides == array.strides

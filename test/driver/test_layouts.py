@@ -145,6 +145,11 @@ def to_host(result: Any) -> Any:
     """A result of any library as a NumPy array."""
     vyre.synchronize()
     result = getattr(result, "view", result) if type(result).__name__ in ("Foreign", "OnlyDlpack") else result
+    base = getattr(result, "base", None)
+    if type(result).__module__.startswith("pycuda") and base is not None:
+        # it copies no array with a stride of 0
+        start = (int(result.gpudata) - int(base.gpudata)) // base.dtype.itemsize
+        return np.lib.stride_tricks.as_strided(base.get()[start:], result.shape, result.strides)
     for name in ("to_host", "get", "cpu"):
         if hasattr(result, name) and not isinstance(result, np.ndarray):
             return np.asarray(getattr(result, name)())
@@ -296,10 +301,10 @@ def fits(name: str, target: str, library: str, layout: Layout) -> bool:
         return False
     if name == "program of rows" and len(layout.shape) != 2:
         return False
-    if name == "Scanner":
-        return target != "ref" and bool(layout.shape)
     if library == "torch" and min((*layout.strides, 0)) < 0:  # which it does not have
         return False
+    if name == "Scanner":
+        return target != "ref" and bool(layout.shape)
     takes_numpy = target != "cuda" or name not in ("program", "program of rows")
     return takes_numpy if library == "numpy" else name != "dispatch" or target == "cuda"
 

@@ -315,6 +315,9 @@ class Numba:
     def __init__(self, array: np.ndarray) -> None:
         self.array = array
 
+    def __bool__(self) -> bool:
+        return bool(self.array)  # an error for more than one element
+
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         at = self.array.__array_interface__

@@ -200,9 +200,9 @@ def _by_dlpack(array: Any, where: str) -> Description:
         info = dlpack.view(array, 1)
     except (TypeError, BufferError, RuntimeError) as error:
         raise BadInputs(f"{where}: the array cannot be read by DLPack: {error}") from None
-    contiguous = info.strides is None or _is_contiguous(info.shape, info.strides, 1)
     size = np.dtype(STORED_AS.get(info.name, info.name)).itemsize
-    strides = None if contiguous else tuple(stride * size for stride in info.strides or ())
+    contiguous = info.strides is None or _is_contiguous(info.shape, info.strides, size)
+    strides = None if contiguous else info.strides
     return Description(info.pointer, info.shape, info.name, contiguous, info.device, True, strides)
 
 

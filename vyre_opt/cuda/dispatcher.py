@@ -348,8 +348,8 @@ class CudaDispatcher:
                 queue_of(gpu, handle).wait()
             pointers: dict[str, int] = {}
             outputs: list[Any] = []
-            taken = [(views[b.name].owner, value) for b, value in bound if not isinstance(value, View)]
-            temporary: list[Any] = [copy for copy, value in taken if copy and must_outlive_work(copy, value)]
+            taken = [(views[b.name].owner, v) for b, v in bound if not isinstance(v, (View, OutputAlloc))]
+            temporary: list[Any] = [copy for copy, value in taken if must_outlive_work(copy, value)]
             for buffer, value in bound:
                 view = views[buffer.name]
                 # used in place: a View's creator agreed to that, and the others are only read

@@ -36,7 +36,7 @@ class _Tensor(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class DlpackView:
-    """`name`: of the element type, as NumPy has it, or bfloat16; `strides`: in elements, None if contiguous."""
+    """`name`: of the element type, as NumPy has it, or bfloat16; `strides`: in bytes, None if contiguous."""
 
     pointer: int
     device: int
@@ -59,6 +59,10 @@ def view(array: Any, stream: int) -> DlpackView:
         raise TypeError(f"DLPack element type {tensor.dtype.code} of {tensor.dtype.lanes} lanes")
     # copied, since the tensor is freed with the capsule, when this returns
     shape = tuple(tensor.shape[: tensor.ndim])
-    strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else None
+    strides = None
+    if tensor.strides:
+        # CuPy divides a negative stride as an unsigned number, so only its product is right, in 64 bits
+        size = tensor.dtype.bits // 8
+        strides = tuple(ctypes.c_int64(stride * size).value for stride in tensor.strides[: tensor.ndim])
     name = word if word == "bool" else f"{word}{tensor.dtype.bits}"
     return DlpackView((tensor.data or 0) + tensor.byte_offset, tensor.device_id, shape, strides, name)
