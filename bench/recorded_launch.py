@@ -1,140 +1,116 @@
-"""The launch that a call of a function on arrays comes to, prepared: checked, compiled and bound to its arrays."""
+"""The launches that a call of a function on arrays comes to, prepared: compiled, and bound to arrays of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from vyre_opt.ir.program import AccessMode, Buffer, Module, Program
-from vyre_opt.runtime.arrays import array_shape
-from vyre_opt.runtime.dispatcher import OutputAlloc, Scratch
-from vyre_opt.runtime.inputs import check_params
+from vyre_opt.runtime.bound_call import Loaded
+from vyre_opt.runtime.pipelines.call_plan import CallPlan
+from vyre_opt.runtime.pipelines.host_plan import array_at
 
 __all__ = ["LaunchRecorder", "PreparedLaunch"]
 
 Run = Callable[[], None]
-Params = Mapping[str, Any] | None
 
 
 @dataclass(frozen=True)
 class PreparedLaunch:
-    """`run()` launches once more, in place; `output()` is a copy of the last output."""
+    """`run()` launches once more; `output()` is a copy of the last output."""
 
     run: Run
     output: Callable[[], Any]
 
 
 class LaunchRecorder:
-    """A dispatcher that records its last dispatch: that of the first call with arrays of a shape.
-
-    It does not have `prepared` and `fast_call`, by which functions avoid to dispatch.
-    """
+    """A dispatcher that records the last plan which ran, with the contents of its inputs."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
         self.name: str = inner.name
-        self._last: tuple[Program, Sequence[Any], Any, Module | None, Params] | None = None
+        self._last: tuple[CallPlan, list[Any], tuple[int, ...]] | None = None
 
-    def dispatch(
-        self,
-        program: Program,
-        inputs: Sequence[Any],
-        grid: int | Sequence[int] | None = None,
-        *,
-        module: Module | None = None,
-        specs: Any = None,
-        params: Params = None,
-        scratch: Scratch | None = None,
-    ) -> list[Any]:
-        self._last = (program, list(inputs), grid, module, params)
-        outputs: list[Any] = self.inner.dispatch(
-            program, inputs, grid, module=module, specs=specs, params=params, scratch=scratch
-        )
-        return outputs
+    def load(self, call: CallPlan) -> Loaded:
+        """See `CpuDispatcher.load`."""
+        return _Recorded(self, call, self.inner.load(call), _host_copy)
+
+    def load_on_gpu(self, call: CallPlan) -> Loaded:
+        """See `CudaDispatcher.load_on_gpu`."""
+        return _Recorded(self, call, self.inner.load_on_gpu(call), _gpu_copy)
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("prepared", "fast_call"):
-            raise AttributeError(name)
         return getattr(self.inner, name)
 
     def forget(self) -> None:
-        """Drop the arrays of the last dispatch, since plans of functions refer to their dispatcher."""
+        """Drop the arrays of the last plan."""
         self._last = None
 
     def prepare(self, dispatcher: Any = None) -> PreparedLaunch | None:
-        """The last dispatch, for another dispatcher of the same target if there is one; None before the first.
-
-        Storage that the program reads and writes is zeroed before each run, as functions do.
-        """
+        """The last plan, for another dispatcher of the same target if there is one; None before the first."""
         if self._last is None:
             return None
-        program, inputs, grid, module, params = self._last
-        prepare = _on_gpu if self.name == "cuda" else _on_host
-        return prepare(dispatcher or self.inner, program, inputs, grid, module, params)
+        call, arrays, values = self._last
+        chosen = dispatcher or self.inner
+        if self.name == "cuda":
+            import torch
+
+            loaded = chosen.load_on_gpu(call)
+            pieces = torch.empty(max(1, loaded.piece_bytes), dtype=torch.uint8, device="cuda")
+            first = pieces.data_ptr()
+            more = [first, *(first + offset for offset in loaded.pieces)] if loaded.piece_bytes else []
+            words = [*(array.data_ptr() for array in arrays), *more, *values]
+            stream = torch.cuda.current_stream().cuda_stream
+            kept = [*arrays, pieces]
+            copy = arrays[-1].clone
+        else:
+            loaded, kept, stream = chosen.load(call), arrays, 0
+            words = [*(array.ctypes.data for array in arrays), *values]
+            copy = arrays[-1].copy
+
+        def run() -> None:
+            assert kept
+            loaded.run(stream, *words)
+
+        return PreparedLaunch(run, copy)
 
 
-def _on_gpu(
-    gpu: Any, program: Program, inputs: Sequence[Any], grid: Any, module: Module | None, params: Params
-) -> PreparedLaunch:
+class _Recorded:
+    """A loaded plan that tells a recorder what it runs on.  `copy(address, buffer)`: an array of the buffer's contents."""
+
+    def __init__(self, recorder: LaunchRecorder, call: CallPlan, loaded: Loaded, copy: Any) -> None:
+        self.recorder, self.call, self.loaded, self.copy = recorder, call, loaded, copy
+        self.piece_bytes, self.pieces = loaded.piece_bytes, loaded.pieces
+        self.kept_bytes, self.explain = loaded.kept_bytes, loaded.explain
+
+    def run(self, stream: int, *words: int) -> int:
+        call = self.call
+        buffers = {number: call.plan.buffers[name] for name, number in call.copies.items()}
+        buffers |= {number: call.plan.buffers[name] for name, number in call.places.items()}
+        arrays = [self.copy(words[number], buffers[number]) for number in sorted(buffers)]
+        passed = len(words) - len(call.plan.pipeline.params)
+        self.recorder._last = call, arrays, words[passed:]
+        return self.loaded.run(stream, *words)
+
+    def watched(self, watch: Any, stream: int, words: Sequence[int]) -> int:
+        return self.loaded.watched(watch, stream, words)
+
+
+def _host_copy(address: int, buffer: Any) -> Any:
+    return array_at(address, buffer).copy()
+
+
+def _gpu_copy(address: int, buffer: Any) -> Any:
     import torch
 
-    from vyre_opt.cuda.device_arrays import View, new_output
+    from vyre_opt.cuda import libcuda
+    from vyre_opt.runtime.arrays import storage_type
 
-    pairs = list(zip(program.bound_buffers, inputs, strict=True))
-    leader, dtype = next((array, buffer.dtype) for buffer, array in pairs if buffer.access is AccessMode.READ)
-    arrays = []
-    with gpu.device as device:
-        for buffer, array in pairs:
-            is_new = isinstance(array, OutputAlloc)
-            arrays.append(new_output(leader, dtype, buffer, array.count, device)[0] if is_new else array)
-    zeroed = [a.owner for (b, a) in pairs if isinstance(a, View) and b.access is not AccessMode.READ]
-    bound = gpu.bind(program, arrays, grid, module=module, params=params)
-    stream = torch.cuda.current_stream()
-
-    def run() -> None:
-        for array in zeroed:
-            array.zero_()
-        bound.run(stream)
-
-    output = _last_output(program, arrays)
-    memory = output.owner if isinstance(output, View) else output
-    return PreparedLaunch(run, memory.clone)
-
-
-def _on_host(
-    cpu: Any, program: Program, inputs: Sequence[Any], grid: Any, module: Module | None, params: Params
-) -> PreparedLaunch:
-    launch, scratch = cpu.prepared(program, module), Scratch()
-    pairs = list(zip(program.bound_buffers, inputs, strict=True))
-    arrays = [_host_array(buffer, array) for buffer, array in pairs]
-    zeroed = [
-        array
-        for array, (b, given) in zip(arrays, pairs, strict=True)
-        if not isinstance(given, OutputAlloc) and b.access is not AccessMode.READ
-    ]
-    workgroups = launch.prepare(grid)
-    words = tuple(check_params(program, params).values())
-
-    def run() -> None:
-        for array in zeroed:
-            array.fill(0)
-        launch.in_place(arrays, workgroups, scratch, words)
-
-    return PreparedLaunch(run, _last_output(program, arrays).copy)
-
-
-def _host_array(buffer: Buffer, given: Any) -> np.ndarray:
-    """Flat; a copy of what the program writes."""
-    if isinstance(given, OutputAlloc):
-        shape, stored = array_shape(buffer, given.count)
-        return np.empty(shape, stored).reshape(-1)
-    array = np.asarray(given).reshape(-1)
-    return array if buffer.access is AccessMode.READ else array.copy()
-
-
-def _last_output(program: Program, arrays: Sequence[Any]) -> Any:
-    pairs = zip(program.bound_buffers, arrays, strict=True)
-    return [array for buffer, array in pairs if buffer.is_output][-1]
+    stored = storage_type(buffer.dtype)
+    assert stored is not None
+    scalars = (buffer.count or 0) * buffer.dtype.lanes
+    copied = torch.empty(scalars, dtype=getattr(torch, np.dtype(stored).name), device="cuda")
+    libcuda.copy(copied.data_ptr(), address, copied.nbytes, torch.cuda.current_stream().cuda_stream)
+    return copied

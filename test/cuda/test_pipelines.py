@@ -10,7 +10,7 @@ import pytest
 
 import vyre_opt
 from vyre_opt import ProgramError
-from vyre_opt.driver import pipeline
+from vyre_opt.driver import executable
 from vyre_opt.kernels.automaton import build_automaton
 from vyre_opt.runtime.dispatcher import BadLaunch
 from vyre_opt.runtime.pipelines.watch import Times, Watch
@@ -67,7 +67,7 @@ LENGTHS = {"a": N, "b": N, "y": N}
 
 
 def runner_of(compiled):
-    (runner,) = compiled._runners.values()
+    ((_, runner),) = compiled._loaded.values()
     return runner
 
 
@@ -251,16 +251,16 @@ def test_times_are_of_graphs(cuda):
     arguments = compiled.arguments([X, np.zeros(1, np.uint32)], LENGTHS)
     compiled.run(arguments, watch=Watch(times=times))
     rows = list(times.rows.values())
-    assert [row.what for row in rows] == ["a graph of 13 launches", "a graph of 1 launch"]
+    assert [row.what for row in rows] == ["a graph of 13 launches", "@double over 391 workgroups"]
     assert all(0 < row.seconds < 1 for row in rows)
 
 
 def test_runners_give_their_memory_back(cuda, monkeypatch):
     """Many lengths one after the other do not pile up memory, records or graphs."""
-    monkeypatch.setattr(pipeline, "MAX_RUNNERS", 4)
+    monkeypatch.setattr(executable, "MAX_LOADED", 4)
     compiled = vyre_opt.compile(PIPELINE, target=cuda())
     for size in range(1000, 20_000, 1000):
         x = np.arange(size, dtype=np.uint32)
         outputs = compiled([x, np.zeros(1, np.uint32)], lengths={"a": size, "b": size, "y": size})
         assert np.array_equal(outputs["y"], x << 10)
-    assert len(compiled._runners) <= 4
+    assert len(compiled._loaded) <= 4

@@ -18,5 +18,5 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     for module in (numeric_kernels, prepared_chain, text_kernels, tt_table):
         for function in vars(module).values():
             if isinstance(function, PlannedFunction):
-                monkeypatch.setattr(function, "_fast", OrderedDict())
+                monkeypatch.setattr(function, "_bound", OrderedDict())
     return install(monkeypatch)

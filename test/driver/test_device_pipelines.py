@@ -114,13 +114,11 @@ def test_arrays_that_must_be_copied(gpu: Fake) -> None:
 
 def test_graphs_are_kept_for_addresses(gpu: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call with the arrays of an earlier one records nothing; others do, and old graphs are dropped."""
-    from vyre_opt.cuda import pipeline
+    from vyre_opt.cuda import walk
 
     recorded: list[Any] = []
-    record = pipeline.GpuRunner._record
-    monkeypatch.setattr(
-        pipeline.GpuRunner, "_record", lambda me, s, p: recorded.append(s) or record(me, s, p)
-    )
+    record = walk.GpuWalk._record
+    monkeypatch.setattr(walk.GpuWalk, "_record", lambda me, s, p: recorded.append(s) or record(me, s, p))
     text = PIPELINE.replace("@y : u32[?] write\n", "@y : u32[?]\n").replace(" live_out", "")
     compiled = vyre_opt.compile(text, target="cuda")
     arrays = [(cupy(X), cupy(X)) for _ in range(6)]
@@ -128,11 +126,11 @@ def test_graphs_are_kept_for_addresses(gpu: Fake, monkeypatch: pytest.MonkeyPatc
         for _ in range(3):
             assert np.array_equal(numpy(compiled([x, z], lengths=LENGTHS)["a"]), X << 7)
     assert len(recorded) == 6
-    (runner,) = compiled._runners.values()
-    assert len(runner.owned.recordings) == pipeline.MAX_RECORDINGS
+    ((_, runner),) = compiled._loaded.values()
+    assert len(runner.owned.recordings) == walk.MAX_RECORDINGS
     records = gpu.gpu.faults._records
     (kernel,) = gpu.kernels._loaded.values()
-    used = 5 * pipeline.MAX_RECORDINGS + 1
+    used = 5 * walk.MAX_RECORDINGS + 1
     assert sum(record.error is not None for record in records) == used, (
         "those of dropped graphs are used again"
     )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +10,10 @@ from fake_gpu import Fake, cupy, numpy
 from support.smoothing import reference, smooth, smoothed_twice
 
 import vyre_opt as vyre
-from vyre_opt.cuda import fast_call
-from vyre_opt.cuda import launcher as compiled
 from vyre_opt.lang import Read, ReadWrite, Write, f32
+from vyre_opt.runtime.array_backend import HostArrays
+from vyre_opt.runtime.bound_call import BoundCall
+from vyre_opt.runtime.pipelines.call_plan import CallPlan
 
 
 @vyre.pipeline
@@ -56,32 +55,22 @@ def test_arrays_that_are_read_or_written(gpu: Fake) -> None:
 
 
 @pytest.mark.parametrize("pieces", [0, 1, 3])
-def test_a_planned_call_passes_all_pointers(pieces: int, gpu: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of the arrays, the results and the memory beside them, whoever passes words for scalars, or none."""
+def test_a_bound_call_passes_all_pointers(pieces: int) -> None:
+    """Those of the arrays, the results and the memory beside them, and the words of scalars behind them."""
     passed: list[tuple[int, ...]] = []
-
-    def launcher(device: Any, steps: Any, pointers: int, *rest: Any) -> Any:
-        def launch(stream: int, *arguments: int) -> int:
-            assert len(arguments) == pointers
-            passed.append(arguments)
-            return 0
-
-        return SimpleNamespace(launch=launch)
-
-    array = cupy(START.copy())
-    access = SimpleNamespace(
-        pointer=lambda each: each.__cuda_array_interface__["data"][0],
-        stream=lambda number: lambda: 0,
-        maker=lambda shape, kind, number: lambda: cupy(np.zeros(shape[0], np.uint8)),
+    offsets = [512 * number for number in range(1, pieces)]
+    loaded = SimpleNamespace(
+        piece_bytes=512 * pieces,
+        pieces=offsets,
+        run=lambda stream, *words: passed.append(words) or 0,
     )
-    monkeypatch.setattr(fast_call, "PyCudaLauncher", launcher)
-    monkeypatch.setattr(compiled, "CompiledLauncher", launcher)
-    monkeypatch.setattr(fast_call, "library_of", lambda each: SimpleNamespace(fast=access))
-    memory = fast_call.Pieces(1)
-    for _ in range(pieces):
-        memory.add(500)
-    planned = fast_call.GpuCall(gpu, [array], [], memory, [], False, "a pipeline")
-    assert planned.run([array]) == planned.run([array], ()) == planned.run([array]) == []
-    first, second, _ = passed
-    assert first[0] == second[0] == access.pointer(array)
-    assert [b - a for a, b in pairwise(first[1:])] == [512] * (pieces - 1)
+    backend = HostArrays(vyre.dispatcher("cpu"))
+    plan = CallPlan(None, 1, (), {}, {}, {})  # type: ignore[arg-type]
+    bound = BoundCall(plan, loaded, backend, [backend.take(START, "x")], [])
+    assert bound.run([START]) == bound.run([START], (5, 7)) == []
+    first, second = passed
+    assert first[0] == second[0] == START.ctypes.data
+    assert second[-2:] == (5, 7)
+    for words in (first[1:], second[1:-2]):
+        assert [address - words[0] for address in words[1:]] == offsets
+        assert len(words) == pieces

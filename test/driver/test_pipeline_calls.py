@@ -10,7 +10,7 @@ import pytest
 from support.unwritten import COUNT
 
 import vyre_opt
-from vyre_opt.runtime.cpu import CpuDispatcher, launch_sequence, pipeline_call, threads
+from vyre_opt.runtime.cpu import CpuDispatcher, launch_sequence, loaded_plan, threads
 from vyre_opt.runtime.cpu.launch import CompiledLaunch
 from vyre_opt.runtime.dispatcher import BadInputs, ProgramError
 
@@ -81,7 +81,7 @@ def planned(text: str, target: str = "cpu") -> Any:
 
 def test_later_calls_give_what_the_first_gives() -> None:
     pipeline = planned(SUM)
-    assert len(pipeline._fast) == 1
+    assert len(pipeline._bound) == 1
     kept = []
     for seed in range(5):
         x, total = numbers(seed), numbers(seed + 1)
@@ -93,7 +93,7 @@ def test_later_calls_give_what_the_first_gives() -> None:
         assert list(outputs) == ["total", "y"]
         for name, array in outputs.items():
             assert np.array_equal(array, expected[name])
-    assert len(pipeline._fast) == 1
+    assert len(pipeline._bound) == 1
 
 
 def test_a_fault_is_located_and_the_next_call_is_right() -> None:
@@ -146,7 +146,7 @@ def test_a_fault_among_launches_that_are_one_call(rounds: int, x: int, fault: in
         assert f"launched here by pipeline @main, round {fault} of {rounds}" in str(caught.value)
 
 
-@pytest.mark.parametrize("rounds", [1, 2, pipeline_call.MAX_UNROLLED // 4, 300])
+@pytest.mark.parametrize("rounds", [1, 2, loaded_plan.MAX_UNROLLED // 4, 300])
 def test_repeats_of_any_number_of_rounds(rounds: int) -> None:
     """Few rounds are a list of launches, and many a loop."""
     text = SUM.replace("repeat 3", f"repeat {rounds}")
@@ -155,8 +155,8 @@ def test_repeats_of_any_number_of_rounds(rounds: int) -> None:
         x, total = numbers(seed), numbers(seed + 1)
         outputs = pipeline([x, total], lengths={"y": 100})
         assert np.array_equal(outputs["total"], total + 4 * rounds * x)
-    (call,) = pipeline._fast.values()
-    assert any(type(part).__name__ == "_Loop" for part in call._idle[0].parts) is (rounds == 300)
+    (call,) = pipeline._bound.values()
+    assert any(type(part).__name__ == "_Loop" for part in call.loaded._idle[0].parts) is (rounds == 300)
 
 
 def test_small_launches_wake_nobody_and_a_second_like_call_plans_nothing(
@@ -172,8 +172,7 @@ def test_small_launches_wake_nobody_and_a_second_like_call_plans_nothing(
         if seed == 3:  # the plan is made, and its launches are measured
             monkeypatch.setattr(CompiledLaunch, "new_runner", None)
             monkeypatch.setattr(threads.GridRunner, "run", None)
-            monkeypatch.setattr(pipeline, "_plan", None)
-            monkeypatch.setattr(pipeline, "_runner", None)
+            monkeypatch.setattr(pipeline, "_load", None)
         x, total = numbers(seed), numbers(seed + 1)
         outputs = pipeline([x, total], lengths={"y": 100})
         assert np.array_equal(outputs["y"], summed(x, total)["y"])
@@ -181,7 +180,7 @@ def test_small_launches_wake_nobody_and_a_second_like_call_plans_nothing(
 
 def test_a_large_block_goes_back_to_the_free_list() -> None:
     """Where many calls find it; results are right on memory that another pipeline has left."""
-    large = 3 * pipeline_call.MAX_KEPT_BYTES // 4
+    large = 3 * loaded_plan.MAX_KEPT_BYTES // 4
     texts = [SUM.replace("u32[100]", f"u32[{large // 4}]").replace("grid(4)", f"grid({large // 128})")]
     texts.append(texts[0].replace("repeat 3", "repeat 2"))
     pipelines = [vyre_opt.compile(text) for text in texts]
@@ -191,19 +190,19 @@ def test_a_large_block_goes_back_to_the_free_list() -> None:
             outputs = pipeline([x, x], lengths={"y": x.size})
             assert np.array_equal(outputs["y"], 2 * (x + 4 * rounds * x))
     for pipeline in pipelines:
-        (call,) = pipeline._fast.values()
-        assert [run.block for run in call._idle] == [None]
+        (call,) = pipeline._bound.values()
+        assert [run.block for run in call.loaded._idle] == [None]
 
 
 def test_what_the_host_reads_in_between() -> None:
-    """A buffer that is written again after the read is not planned; one that is not, is."""
+    """A buffer that is written again after the read, and one that is not."""
     read = "  launch @double grid(4) (@total, @y)\n"
-    for text, plans in (
-        (SUM.replace(read, "  host_read @a\n  launch @double grid(4) (@total, @a)\n" + read), 0),
-        (SUM.replace(read, "  host_read @a\n" + read), 1),
+    for text in (
+        SUM.replace(read, "  host_read @a\n  launch @double grid(4) (@total, @a)\n" + read),
+        SUM.replace(read, "  host_read @a\n" + read),
     ):
         pipeline = planned(text)
-        assert len(pipeline._fast) == plans
+        assert len(pipeline._bound) == 1
         for seed in range(3):
             x = numbers(seed)
             outputs = pipeline([x, numbers(9)], lengths={"y": 100})
@@ -264,7 +263,7 @@ def test_other_lengths_are_another_plan() -> None:
     pipeline = planned(SUM)
     short = pipeline([numbers(0), numbers(1)], lengths={"y": 50})
     assert np.array_equal(short["y"], summed(numbers(0), numbers(1))["y"][:50])
-    assert len(pipeline._fast) == 2
+    assert len(pipeline._bound) == 2
 
 
 def test_threads_share_a_plan() -> None:

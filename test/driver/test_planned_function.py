@@ -15,10 +15,11 @@ from support.quick import quick
 
 import vyre_opt
 from vyre_opt import BadInputs, ProgramError, dispatcher, kernels
-from vyre_opt.driver import numeric_kernels, planned_function
-from vyre_opt.driver.planned_function import MAX_PLANS, PlannedFunction
+from vyre_opt.driver import numeric_kernels, planned_function, plans
+from vyre_opt.driver.planned_function import PlannedFunction
+from vyre_opt.driver.plans import MAX_PLANS
+from vyre_opt.runtime.bound_call import BoundCall
 from vyre_opt.runtime.cpu import CpuDispatcher, compiler
-from vyre_opt.runtime.cpu.fast_call import CpuCall
 
 RNG = np.random.default_rng(5)
 
@@ -46,11 +47,11 @@ def test_later_calls_are_right(count: int, dtype: Any) -> None:
 def test_like_calls_share_a_plan(scan: PlannedFunction) -> None:
     for count in (100, 200, 100, 200, 100):
         kernels.prefix_scan(np.ones(count, np.uint32))
-    assert len(scan._fast) == 2
+    assert len(scan._bound) == 2
     kernels.prefix_scan(np.ones((10, 10), np.uint32))
     kernels.prefix_scan(np.ones(100, np.float32))
     kernels.prefix_scan(np.ones(100, np.uint32), dispatcher="cpu")
-    assert len(scan._fast) == 5
+    assert len(scan._bound) == 5
 
 
 def test_a_plan_keeps_no_array(scan: PlannedFunction) -> None:
@@ -62,10 +63,10 @@ def test_a_plan_keeps_no_array(scan: PlannedFunction) -> None:
 
 
 def test_plans_are_bounded(scan: PlannedFunction, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planned_function, "MAX_PLANS", 3)
+    monkeypatch.setattr(plans, "MAX_PLANS", 3)
     for count in range(1, 9):
         kernels.prefix_scan(np.ones(count, np.uint32))
-    assert len(scan._fast) == len(scan._calls) == 3 < MAX_PLANS
+    assert len(scan._bound) == len(scan._calls) == 3 < MAX_PLANS
 
 
 def test_arrays_that_no_plan_fits() -> None:
@@ -178,7 +179,7 @@ def test_a_program_that_writes_its_inputs_gets_copies() -> None:
             np.testing.assert_array_equal(outputs["total"], x + total)
             np.testing.assert_array_equal(outputs["y"], np.stack([x, x], axis=1))
             np.testing.assert_array_equal(total, before)
-    assert len(program._fast) == 4  # type: ignore[union-attr]
+    assert len(program._bound) == 4  # type: ignore[union-attr]
 
 
 def test_another_grid_or_length_is_another_plan() -> None:
@@ -406,7 +407,7 @@ def test_no_code_is_made_while_a_graph_is_recorded(
     x = np.ones((4, 90), np.float32)
     kernels.softmax(np.ones((4, 80), np.float32), dispatcher=cpu)
     with monkeypatch.context() as recording:
-        recording.setattr(CpuCall, "may_plan", lambda call: False)
+        recording.setattr(BoundCall, "may_plan", lambda call: False)
         for _ in range(20):
             kernels.softmax(x, dispatcher=cpu)
         assert len(cpu.compilations) == 2

@@ -239,9 +239,9 @@ MUTANTS = (
     ),
     Mutant(
         "a planned call forgets what it prints",
-        "vyre_opt/runtime/cpu/fast_call.py",
-        "if launch.prints or not all(",
-        "if not all(",
+        "vyre_opt/runtime/cpu/loaded_plan.py",
+        "if item.name == RECORDS:",
+        "if not item.name:",
         f"{PRINTS}::test_each_call_of_an_executable_prints",
     ),
 )

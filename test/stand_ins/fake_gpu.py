@@ -30,7 +30,7 @@ from vyre_opt.cuda import (
     libcuda,
     print_records,
 )
-from vyre_opt.cuda import pipeline as gpu_pipeline
+from vyre_opt.cuda import walk as gpu_walk
 from vyre_opt.cuda.faults import FaultRecords
 from vyre_opt.cuda.steps import PyCudaLauncher
 from vyre_opt.ir.program import Module
@@ -40,7 +40,7 @@ from vyre_opt.lowering.nvptx.targets import gpu
 from vyre_opt.runtime import dispatcher as protocol
 from vyre_opt.runtime.arrays import storage_type
 from vyre_opt.runtime.dispatcher import BackendError, ProgramError, shared_dispatcher
-from vyre_opt.runtime.pipelines.host_runner import HostMemory
+from vyre_opt.runtime.pipelines.host_plan import HostMemory
 
 
 class FakeAllocation:
@@ -406,7 +406,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Fake:
         monkeypatch.setattr(module, "is_capturing", lambda stream: False)
     fake = Fake(FakeDevice(cuda))
     monkeypatch.setitem(protocol._shared, ("cuda", ("device", 0)), fake)
-    monkeypatch.setattr(gpu_pipeline, "LaunchGraph", Graph)
+    monkeypatch.setattr(gpu_walk, "LaunchGraph", Graph)
     monkeypatch.setattr(Graph, "submitted", [], raising=False)
     library = ModuleType("cupy")
     library.empty = lambda shape, dtype: CupyArray(aligned(np.full(shape, 0x55, dtype)))

@@ -19,18 +19,17 @@ import numpy as np
 
 from ..ir.ops import BEYOND_WORKGROUP
 from ..ir.program import Dim3, Module, Op, Program
-from ..runtime.arrays import POISON
 from ..runtime.dispatcher import Dispatcher, ProgramError, Scratch
 from ..runtime.inputs import check_call
 from ..runtime.params import Words, values_of_words
-from ..runtime.pipelines.host_runner import HostMemory, HostRunner
+from ..runtime.pipelines.host_plan import HostMemory, HostPlan
 from ..runtime.ref import RefDispatcher
 from ..runtime.shapes import array_of
 from . import run_report
 from .errors import ToolError
 
 if TYPE_CHECKING:
-    from ..runtime.pipelines.steps import PipelinePlan
+    from ..runtime.pipelines.call_plan import CallPlan
 
 __all__ = ["SpotCheck"]
 
@@ -99,9 +98,9 @@ class SpotCheck:
                 outputs.append(held.array.reshape(array_of(buffer, shape)))
         return outputs
 
-    def pipeline(self, plan: PipelinePlan) -> HostRunner:
-        """A runner that runs the launches of a pipeline one by one."""
-        return HostRunner(plan, self.in_place, tracked=True, filled=plan.buffers, fill=POISON)
+    def load(self, call: CallPlan) -> HostPlan:
+        """The plan of a call, whose launches run one by one."""
+        return HostPlan(call, self.in_place, tracked=True)
 
     def in_place(
         self,
@@ -112,7 +111,7 @@ class SpotCheck:
         scratch: Scratch,
         params: Words = (),
     ) -> Callable[[], None]:
-        """See `HostRunner`."""
+        """See `HostPlan`."""
         workgroups = _sample(program, grid)
         values = values_of_words(program, params)
 

@@ -7,12 +7,13 @@
     libraries       the libraries that own such arrays
     array_backend   functions on arrays that are on the GPU
     transfers       NumPy arrays to the GPU and back
-    pipeline        runs pipelines
     graph           many launches recorded and submitted as one
     queues          streams, of PyCUDA and of other libraries
 
-    fast_call       calls with like arrays, planned once
-    steps           what such a call enqueues, by PyCUDA at first
+    loaded_plan     plans of launches, as one call of a launcher
+    walk            plans with host reads, repeats, grid barriers
+    host_arrays     plans for arrays in main memory
+    steps           what a plan enqueues, by PyCUDA at first
     launcher        the same as one call from Python, for calls that repeat
     libcuda         the driver's own library, for what PyCUDA does not offer
     waiting         waits that a signal ends

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..ir.program import AccessMode, Module, Program
-from ..ir.types import DataType
+from ..ir.program import Buffer
 from ..lowering.nvptx.abi import ALIGNMENT
-from ..runtime.array_backend import Operand, check_out
-from ..runtime.arrays import storage_type
-from ..runtime.dispatcher import BadInputs, DispatcherLike, Scratch, shared_dispatcher
-from ..runtime.kernel_call import FastCall, KernelCall
-from .device_arrays import Description, View, describe, new_array, producer_stream
+from ..runtime.array_backend import ArrayAccess, Operand, check_out
+from ..runtime.dispatcher import BadInputs, DispatcherLike, shared_dispatcher
+from ..runtime.kernel_call import kind_of
+from ..runtime.pipelines.call_plan import CallPlan
+from ..runtime.shapes import argument_shape, array_of
+from . import libcuda
+from .device import Device
+from .device_arrays import Description, View, describe, is_on_gpu, new_array, producer_stream, take
 from .driver import translated_errors
-from .fast_call import fast_call
-from .libraries import library_of, must_outlive_work
+from .libraries import library_of
+from .loaded_plan import GpuPlan
 from .queues import PyCudaQueue, Queue, queue_of
+from .walk import GpuWalk
 
 __all__ = ["GpuArrays", "gpu_arrays"]
 
@@ -63,67 +67,8 @@ class GpuArrays:
         info = describe(source, name)
         return Operand(self.dispatcher.contiguous(source, info), info.shape, info.kind, source)
 
-    def run(
-        self,
-        program: Program,
-        arguments: Sequence[Any],
-        grid: int | Sequence[int] | None,
-        *,
-        module: Module | None = None,
-        params: Mapping[str, Any] | None = None,
-        scratch: Scratch | None = None,
-    ) -> list[Any]:
-        plain = [a.array if isinstance(a, Operand) else a for a in arguments]
-        outputs: list[Any] = self.dispatcher.dispatch(
-            program, plain, grid, module=module, params=params, scratch=scratch
-        )
-        has_views = any(isinstance(a, View) for a in plain) and not library_of(self.leader).is_stream_ordered
-        if has_views or _has_temporary(arguments):
-            with self.dispatcher.device:
-                self._queue().wait()
-        return outputs
-
-    def run_in_place(
-        self,
-        program: Program,
-        operands: Sequence[Operand],
-        grid: int | Sequence[int],
-        shared: Collection[int],
-        *,
-        module: Module | None = None,
-        params: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Run a program on an operand for each bound buffer, which it may write.
-
-        `shared`: the numbers of those that are copied first.  So are those that are not aligned, and copied back after.
-        """
-        taken = [
-            self._copy_in_shape(operand) if number in shared or self.span(operand)[0] % ALIGNMENT else operand
-            for number, operand in enumerate(operands)
-        ]
-        stream = producer_stream(self.leader)
-        with self.dispatcher.device as gpu:
-            for handle in {producer_stream(operand.owner) for operand in operands} - {stream}:
-                queue_of(gpu, handle).wait()
-        arrays = [operand.array for operand in taken]
-        self.dispatcher.launch(program, arrays, grid, module=module, params=params, stream=stream)
-        for buffer, operand, used in zip(program.bound_buffers, operands, taken, strict=True):
-            if used is not operand and buffer.access is not AccessMode.READ:
-                self.overwrite(operand, used.array)
-        if _has_temporary(taken):
-            with self.dispatcher.device:
-                self._queue().wait()
-
-    def _copy_in_shape(self, operand: Operand) -> Operand:
-        copied = self.copy(operand).array.reshape(operand.shape)
-        return Operand(copied, operand.shape, operand.kind, operand.owner)
-
     def result(self, array: Any, shape: Sequence[int], like: Operand) -> Any:
         return array.reshape(tuple(shape))
-
-    def empty(self, shape: Sequence[int], like: Operand, kind: str = "") -> Any:
-        with self.dispatcher.device as gpu:
-            return new_array(like.owner, tuple(shape), kind or like.kind, gpu)[0]
 
     def copy(self, operand: Operand) -> Operand:
         """On the GPU, of whatever library the array is."""
@@ -135,21 +80,13 @@ class GpuArrays:
                 self._queue().copy(pointer, source.pointer, source.size)
         return Operand(copied, shape, source.kind, self.leader)
 
-    def zeros(self, count: int, dtype: DataType) -> View:
-        stored = storage_type(dtype)
-        assert stored is not None
-        view = self._bytes(count, stored)
-        with self.dispatcher.device:
-            self._queue().zero(view.pointer, view.size)
-        return view
-
-    def constant(self, array: np.ndarray) -> View:
+    def constant(self, array: np.ndarray) -> Operand:
         view = self._bytes(array.size, array.dtype)
         with self.dispatcher.device as gpu, translated_errors(f"copying {array.nbytes} bytes to the GPU"):
             self._queue().wait()  # earlier work may still use this memory
             gpu.cuda.memcpy_htod(view.pointer, np.ascontiguousarray(array))
             PyCudaQueue(gpu, None).wait()  # other streams do not wait for the default one
-        return view
+        return Operand(view, array.shape, array.dtype.name, self.leader)
 
     def to_host(self, array: Any) -> np.ndarray:
         info = describe(array, "a result")
@@ -168,26 +105,121 @@ class GpuArrays:
         elif hasattr(out, "__setitem__"):
             out[...] = result
         else:  # an array of ours
-            self.overwrite(self.take(out, "out"), result)
+            _overwrite(self.dispatcher.device, partial(producer_stream, out), out, result)
         return out
-
-    def contiguous(self, array: Any) -> Any:
-        return self.dispatcher.contiguous(array, describe(array, "an array"))
 
     def span(self, operand: Operand) -> tuple[int, int]:
         info = describe(operand.array, "an array")
         return info.pointer, info.size
 
-    def overwrite(self, operand: Operand, result: Any) -> None:
-        source = describe(result, "a result")
-        if source.scalars:
-            with self.dispatcher.device:
-                self._queue().copy(describe(operand.array, "an array").pointer, source.pointer, source.size)
+    def storage(self, buffer: Buffer, kept: Any) -> Operand:
+        extents = tuple(extent or 0 for extent in buffer.shape)
+        shape, kind = array_of(buffer, extents), kind_of(buffer.dtype, self.leader)
+        if kept is not None and is_on_gpu(kept) and library_of(kept) is library_of(self.leader):
+            info = describe(kept, "storage")
+            if (info.shape, info.kind) == (shape, kind):
+                return Operand(kept, shape, kind, kept)
+        array = self.new_result(shape, kind, self.leader)
+        return Operand(array, shape, kind, array)
 
-    def fast_call(
-        self, call: KernelCall, operands: Sequence[Operand], results: Sequence[Any]
-    ) -> FastCall | None:
-        return fast_call(self, call, operands, results)
+    def load(self, call: CallPlan) -> GpuPlan | GpuWalk:
+        loaded: GpuPlan | GpuWalk = self.dispatcher.load_on_gpu(call)
+        return loaded
+
+    def address_of(self, array: Any) -> Callable[[Any], int]:
+        fast = library_of(array).fast
+        return fast.pointer if fast is not None else _pointer
+
+    def maker_of(self, result: Any) -> Callable[[], Any]:
+        number, kind = self.dispatcher.device.number, describe(result, "a result").kind
+        library, shape = library_of(result), tuple(result.shape)
+        if library.fast is not None:
+            return library.fast.maker(shape, kind, number)
+        return lambda: self.new_result(shape, kind, result)
+
+    def bytes_maker(self, count: int) -> Callable[[], Any]:
+        return self.maker_of(self.new_result((count,), "uint8", self.leader))
+
+    def check(self, operand: Operand, buffer: Buffer, where: str) -> None:
+        take(operand.array, buffer, where, self.dispatcher.device.number)
+        if buffer.dimensions > 1:
+            argument_shape(buffer, operand, where)
+
+    def allocator(self, operands: Sequence[Operand]) -> Callable[[Buffer], tuple[Any, int]]:
+        def allocate(buffer: Buffer) -> tuple[Any, int]:
+            extents = tuple(extent or 0 for extent in buffer.shape)
+            array = self.new_result(
+                array_of(buffer, extents), kind_of(buffer.dtype, self.leader), self.leader
+            )
+            return array, _pointer(array)
+
+        return allocate
+
+    def is_lasting(self, operands: Sequence[Operand]) -> bool:
+        library, number = library_of(self.leader), self.dispatcher.device.number
+        owners = [operand.owner for operand in operands]
+        return library.fast is not None and all(
+            library_of(owner) is library and library.number(owner) == number for owner in owners
+        )
+
+    def is_in_place(self, operand: Operand) -> bool:
+        return operand.array is operand.owner
+
+    def new_result(self, shape: tuple[int, ...], kind: str, like: Any) -> Any:
+        with self.dispatcher.device as gpu:
+            return new_array(like, tuple(shape), kind, gpu)[0]
+
+    def access(self, operands: Sequence[Operand]) -> ArrayAccess:
+        dispatcher = self.dispatcher
+
+        def contiguous(array: Any) -> Any:
+            return dispatcher.contiguous(array, describe(array, "an array"))
+
+        if self.is_lasting(operands):
+            fast = library_of(self.leader).fast
+            assert fast is not None
+            stream = fast.stream(dispatcher.device.number)
+
+            def is_recording() -> bool:
+                with dispatcher.device:
+                    return libcuda.is_capturing(stream())
+
+            return ArrayAccess(
+                stream,
+                is_recording,
+                contiguous,
+                fast.clone,
+                partial(_overwrite, dispatcher.device, stream),
+                ALIGNMENT,
+            )
+        stream = partial(self._joined_stream, operands)
+        return ArrayAccess(
+            stream,
+            lambda: False,
+            contiguous,
+            self._clone,
+            partial(_overwrite, dispatcher.device, stream),
+            ALIGNMENT,
+            self._finish,
+        )
+
+    def _joined_stream(self, operands: Sequence[Operand]) -> int:
+        """The leader's stream, after the work on those of the other arrays."""
+        stream = producer_stream(self.leader)
+        with self.dispatcher.device as gpu:
+            for handle in {producer_stream(operand.owner) for operand in operands} - {stream}:
+                queue_of(gpu, handle).wait()
+        return stream
+
+    def _clone(self, array: Any) -> Any:
+        info = describe(array, "an array")
+        return self.copy(Operand(array, info.shape, info.kind, array)).array.reshape(info.shape)
+
+    def _finish(self) -> None:
+        """Wait: allocators that know nothing of streams must not get memory back while it is in use."""
+        with self.dispatcher.device:
+            self._queue().wait()
+            self.dispatcher.raise_fault()
 
     def _read(self, info: Description, count: int) -> np.ndarray:
         """The last `count` scalars of an array."""
@@ -214,6 +246,13 @@ class GpuArrays:
         return queue_of(self.dispatcher.device, producer_stream(self.leader))
 
 
-def _has_temporary(arguments: Sequence[Any]) -> bool:
-    """Whether an operand is a copy whose memory may be given away before the work on it is done."""
-    return any(isinstance(a, Operand) and must_outlive_work(a.array, a.owner) for a in arguments)
+def _pointer(array: Any) -> int:
+    return describe(array, "an array").pointer
+
+
+def _overwrite(device: Device, stream: Callable[[], int], array: Any, copy: Any) -> None:
+    """Give an array the contents of another."""
+    source = describe(copy, "a copy")
+    if source.scalars:
+        with device:
+            queue_of(device, stream()).copy(_pointer(array), source.pointer, source.size)

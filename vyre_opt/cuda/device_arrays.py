@@ -15,11 +15,11 @@ from ..ir.program import Buffer
 from ..ir.types import DataType
 from ..lowering.nvptx.abi import ALIGNMENT
 from ..runtime.array_backend import NOT_CONTIGUOUS
-from ..runtime.arrays import storage_type
+from ..runtime.arrays import STORED_AS, storage_type
 from ..runtime.dispatcher import BadInputs
 from . import dlpack
 from .device import Device
-from .libraries import STORED_AS, DeviceArray, library_name, library_of
+from .libraries import DeviceArray, library_name, library_of
 from .libraries import producer_stream as stream_of
 
 __all__ = [

@@ -31,8 +31,10 @@ from .strided_copy import contiguous_copy
 from .transfers import from_device, to_device
 
 if TYPE_CHECKING:
-    from ..runtime.pipelines.steps import PipelinePlan
-    from .pipeline import GpuRunner
+    from ..runtime.pipelines.call_plan import CallPlan
+    from .host_arrays import UploadedPlan
+    from .loaded_plan import GpuPlan
+    from .walk import GpuWalk
 
 __all__ = ["BoundLaunch", "CudaDispatcher"]
 
@@ -253,11 +255,17 @@ class CudaDispatcher:
         if error is not None:
             raise error
 
-    def pipeline(self, plan: PipelinePlan) -> GpuRunner:
-        """What runs a pipeline; see `PipelineRunner`."""
-        from .pipeline import GpuRunner
+    def load(self, call: CallPlan) -> UploadedPlan:
+        """The plan of a call on arrays in main memory, compiled."""
+        from .host_arrays import UploadedPlan
 
-        return GpuRunner(plan, self)
+        return UploadedPlan(self, call)
+
+    def load_on_gpu(self, call: CallPlan) -> GpuPlan | GpuWalk:
+        """The plan of a call on arrays on the GPU, compiled."""
+        from .loaded_plan import load
+
+        return load(self, call)
 
     # --- inputs on the host
 

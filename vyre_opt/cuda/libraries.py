@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..runtime.arrays import STORED_AS
 from ..runtime.dispatcher import BackendError
 from ..runtime.signatures import library_of_type
 from .device import Device
@@ -34,9 +35,6 @@ ArrayShape = tuple[int, ...]
 
 MAX_TEMPLATE_BYTES = 1 << 14
 """A smaller array is its own template, which spares the option that an expanded one needs."""
-
-STORED_AS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
-"""The NumPy types that hold elements of types that NumPy lacks."""
 
 
 class DeviceArray:

@@ -104,4 +104,6 @@ def queue_of(device: Device, stream: Any) -> Queue:
     for name in ("cuda_stream", "ptr", "handle"):
         stream = getattr(stream, name, stream)
     handle = int(stream)
+    if handle == int(device.stream.handle):
+        return PyCudaQueue(device, device.stream)
     return PyCudaQueue(device, None) if handle in DEFAULT_STREAMS else ForeignQueue(handle)

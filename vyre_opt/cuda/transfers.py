@@ -7,6 +7,7 @@ are transferred.  Results arrive in pinned memory, which the returned array then
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from .driver import translated_errors
 from .host_copy import copy_bytes
 from .waiting import wait_until
 
-__all__ = ["Staging", "from_device", "to_device"]
+__all__ = ["Staging", "copy_back", "from_device", "to_device"]
 
 PIECE_BYTES = 16 << 20
 PIECES = 4
@@ -65,6 +66,25 @@ class Staging:
             copy_bytes(part, piece)
             self._device.cuda.memcpy_htod_async(pointer + start, piece, stream)
             sent.record(stream)
+
+
+def copy_back(device: Device, pairs: Sequence[tuple[int, np.ndarray]], stream: Any) -> None:
+    """Copy the bytes at pointers to arrays, once `stream` has come so far; waits for that."""
+    wait_until(stream.is_done)
+    for pointer, target in pairs:
+        if not target.nbytes:
+            continue
+        with translated_errors(f"copying {target.nbytes} bytes from the GPU"):
+            if target.nbytes < LEAST_PINNED_BYTES:
+                device.cuda.memcpy_dtoh(target, pointer)
+                continue
+            pinned = device.pinned.allocate((min(target.nbytes, PIECE_BYTES),), np.uint8)
+            raw = target.view(np.uint8)
+            for start in range(0, raw.nbytes, PIECE_BYTES):
+                part = raw[start : start + PIECE_BYTES]
+                device.cuda.memcpy_dtoh_async(pinned[: len(part)], pointer + start, stream)
+                wait_until(stream.is_done)
+                copy_bytes(pinned[: len(part)], part)
 
 
 def from_device(

@@ -1,19 +1,24 @@
-"""The base of `ProgramExecutable` and `PipelineExecutable`, and the conversion of arguments and outputs."""
+"""The base of `ProgramExecutable` and `PipelineExecutable`: from arguments to the plan of a call."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..ir.core_form import core_module
 from ..ir.diagnostics import Diagnostic, DiagnosticError
-from ..ir.program import Buffer, Module, Op
-from ..runtime.array_backend import ArrayBackend, Operand
+from ..ir.grids import length_key
+from ..ir.program import Buffer, Dim3, Module, Op
+from ..ir.types import DataType
+from ..runtime.array_backend import ArrayBackend, Operand, is_torch
+from ..runtime.bound_call import BoundCall, Loaded, bind
 from ..runtime.dispatcher import (
+    BackendError,
     BadInputs,
     Dispatcher,
     DispatcherLike,
@@ -21,21 +26,32 @@ from ..runtime.dispatcher import (
     Scratch,
     shared_dispatcher,
 )
-from ..runtime.kernel_call import PlannedCall
-from ..runtime.limits import LimitError
+from ..runtime.inputs import Parameter
+from ..runtime.kernel_call import kind_of
+from ..runtime.limits import LimitError, compiling
 from ..runtime.params import NO_PARAMS, param_words, value_of_word
+from ..runtime.pipelines.call_plan import CallPlan
+from ..runtime.pipelines.watch import Watch
+from ..runtime.shapes import argument_shape, array_of, shape_of
 from ..runtime.signatures import SIGNATURES, exact
-from .binding import PYTHON, CallSyntax, Signature, bind
-from .placement import architecture_of
+from .binding import PYTHON, CallSyntax, Signature
+from .binding import bind as bind_arguments
+from .in_place_arrays import in_place_operands
+from .placement import architecture_of, array_backend_of
+from .plans import remember
 
 if TYPE_CHECKING:
     from ..passes.bisect import BisectLimit
     from ..passes.registry import Pass
 
-__all__ = ["Executable", "Grid", "Inputs", "Passes", "output_like", "take_argument"]
+__all__ = ["Executable", "Grid", "Inputs", "Passes"]
 
 Inputs = Mapping[str, Any] | Sequence[Any]
 Grid = int | Sequence[int] | None
+MAX_LOADED = 64
+MAX_KEPT_BYTES = 1 << 30
+"""How many plans are kept, one for each set of lengths, and how much memory they may keep."""
+
 Passes = str | Sequence["str | Pass"] | None
 """A pipeline of passes, as text or as a list of passes, each as text too."""
 
@@ -57,8 +73,10 @@ class Executable:
         self.syntax = syntax
         self.dispatcher: Dispatcher = shared_dispatcher(dispatcher)
         self._target = dispatcher
-        self._fast: OrderedDict[Any, PlannedCall] = OrderedDict()
-        """Plans of calls with like arguments."""
+        self._bound: OrderedDict[Any, BoundCall] = OrderedDict()
+        """By what calls with like arguments have in common."""
+        self._loaded: OrderedDict[Any, tuple[CallPlan, Loaded]] = OrderedDict()
+        self._lock = Lock()
 
     @property
     def target(self) -> str:
@@ -72,7 +90,7 @@ class Executable:
 
         `params`: the words of the runtime scalars, on which sizes of buffers may depend.
         """
-        return bind(self.signature, inputs, lengths, self.syntax, self.extent_params(params))
+        return bind_arguments(self.signature, inputs, lengths, self.syntax, self.extent_params(params))
 
     def extent_params(self, params: Mapping[str, int]) -> dict[str, int]:
         """The whole numbers among the runtime scalars, as expressions of sizes and grids name them."""
@@ -99,16 +117,15 @@ class Executable:
 
     def _planned(
         self, inputs: Inputs, grid: Grid, lengths: Mapping[str, Any] | None, words: tuple[int, ...] = ()
-    ) -> tuple[PlannedCall | None, Any, Any, Any]:
-        """The plan of an earlier call with like arguments, their key, and the names and arrays of the inputs.
+    ) -> tuple[BoundCall | None, Any, Any]:
+        """The call of an earlier one with like arguments, their key, and the arrays of the inputs.
 
-        There are no names if the arrays are in order, and no key for inputs that no plan fits, such as bytes.
-        `words`: what else a plan is for.
+        There is no key for inputs that no plan fits, such as bytes.  `words`: what else a plan is for.
         """
         try:
             kind = type(inputs)
             if kind is not dict and kind is not list and kind is not tuple:
-                return None, None, (), ()
+                return None, None, ()
             arrays: Any = [*inputs.values()] if kind is dict else inputs  # type: ignore[union-attr]
             names: Any = inputs if kind is dict else ()
             # the types, as of what is `exact`
@@ -119,16 +136,218 @@ class Executable:
                 key = (*key, *lengths, *map(exact, lengths.values()))
             if words:
                 key = (*key, words)
-            return self._fast.get(key), key, names, arrays
+            return self._bound.get(key), key, arrays
         except (KeyError, TypeError, RuntimeError, AttributeError, ValueError):
-            return None, None, (), ()
+            return None, None, ()
 
-    def _named(self, names: Any, arrays: Any) -> dict[str, Any]:
-        """The arrays of a call by the names of their buffers."""
-        if not names:
-            read, parameters = self.signature.read, self.signature.parameters
-            names = [buffer.name for buffer in (read if len(arrays) == len(read) else parameters)]
-        return {name.removeprefix("@"): array for name, array in zip(names, arrays, strict=True)}
+    def run(
+        self,
+        arguments: Sequence[Any],
+        grid: Grid = None,
+        scratch: Scratch | None = None,
+        watch: Watch | None = None,
+        params: Mapping[str, Any] | None = None,
+        key: Any = None,
+        order: Inputs = (),
+    ) -> list[Any]:
+        """The outputs in order.
+
+        `arguments`: see `arguments`.  `key`: what later calls with like arguments have in common, None where each is to be
+        looked at; `order`: the names by which these pass their arrays, if they do.
+        """
+        words = self.param_words(params)
+        buffers = {buffer.name: buffer for buffer in self.signature.buffers}
+        named: dict[str, Any] = dict(zip(buffers, arguments, strict=True))
+        if isinstance(order, Mapping):
+            named = {name: named[name] for name in [*(name.removeprefix("@") for name in order), *named]}
+        given = {name: a for name, a in named.items() if not isinstance(a, OutputAlloc)}
+        backend = array_backend_of(self._target, given)
+        operands = {name: self._operand(backend, buffers[name], array) for name, array in given.items()}
+        named |= operands
+        call, loaded = self._load(backend, named, grid, words, has_storage=scratch is not None)
+        results = [self._new_result(backend, b, named, operands) for b in self.signature.outputs]
+        passed = [*operands.values()]
+        if scratch is not None:
+            passed += [self._stored(backend, call.plan.buffers[name], scratch) for name in call.storage]
+        bound, arrays = bind(backend, call, loaded, passed, results)
+        if key is not None and bound.is_lasting and arrays:
+            remember(self._bound, key, bound)
+        values = tuple(words.values())
+        if watch is None:
+            return bound.run(arrays, values, results)
+        watch.allocate = backend.allocator(passed)
+        return bound.watched(watch, arrays, values, results)
+
+    def _stored(self, backend: ArrayBackend, buffer: Buffer, scratch: Scratch) -> Operand:
+        """The memory that a caller keeps for a buffer of the plan's own."""
+        memory = backend.storage(buffer, scratch.storage.get(buffer.name))
+        scratch.storage[buffer.name] = memory.owner
+        return memory
+
+    def bind_in_place(
+        self, arrays: Sequence[Any], grid: Grid, words: Mapping[str, int]
+    ) -> tuple[BoundCall, Sequence[Any]]:
+        """The call on arrays like these, one for each of `signature.parameters`, that works on the arrays themselves; and
+        the arrays for its first run.  Raises BadInputs."""
+        if grid is not None:
+            self.grid(grid, {})
+        backend, operands = in_place_operands(self, arrays)
+        named = dict(zip((b.name for b in self.signature.parameters), operands, strict=True))
+        given = self.arguments({name: each.owner for name, each in named.items()}, {}, words)
+        full = {b.name: named.get(b.name, a) for b, a in zip(self.signature.buffers, given, strict=True)}
+        call, loaded = self._load(backend, full, grid, words, in_place=True)
+        return bind(backend, call, loaded, operands, [])
+
+    def _load(
+        self,
+        backend: ArrayBackend,
+        named: Mapping[str, Any],
+        grid: Grid,
+        words: Mapping[str, int],
+        has_storage: bool = False,
+        in_place: bool = False,
+    ) -> tuple[CallPlan, Loaded]:
+        """The plan of a call, compiled; that of an earlier call if it was for like arguments.
+
+        `named`: by buffer an operand or `OutputAlloc`.  `has_storage`: see `pipeline_call`.
+        """
+        passed = tuple(name for name, argument in named.items() if isinstance(argument, Operand))
+        sizes, workgroups = self.lengths(named), self.grid(grid, named)
+        # the id: a dispatcher of the caller's need have no hash, and those that calls choose are never gone
+        key = (
+            id(backend.dispatcher),
+            backend.on_gpu,
+            workgroups,
+            tuple(sizes.items()),
+            self.settled_words(words),
+            passed,
+            has_storage,
+            in_place,
+        )
+        with self._lock:
+            known = self._loaded.get(key)
+            if known is not None:
+                self._loaded.move_to_end(key)
+                return known
+        with compiling():
+            call = self.plan(backend, named, workgroups, words, has_storage, in_place)
+        known = call, backend.load(call)
+        with self._lock:
+            # another thread may have made one meanwhile
+            known = self._loaded.setdefault(key, known)
+            self._drop_old()
+        return known
+
+    def _drop_old(self) -> None:
+        """Drop plans used longest ago where there are too many, or they keep too much memory; under the lock."""
+        kept = sum(loaded.kept_bytes for _, loaded in self._loaded.values())
+        while len(self._loaded) > MAX_LOADED or (kept > MAX_KEPT_BYTES and len(self._loaded) > 1):
+            _, (_, old) = self._loaded.popitem(last=False)
+            kept -= old.kept_bytes
+            for key, bound in list(self._bound.items()):
+                if bound.loaded is old:
+                    del self._bound[key]
+
+    def grid(self, grid: Grid, named: Mapping[str, Any]) -> Dim3 | None:
+        """The workgroups of a call, checked; None for a pipeline, which says them itself."""
+        raise NotImplementedError
+
+    def plan(
+        self,
+        backend: ArrayBackend,
+        named: Mapping[str, Any],
+        grid: Dim3 | None,
+        words: Mapping[str, int],
+        has_storage: bool = False,
+        in_place: bool = False,
+    ) -> CallPlan:
+        """The plan of a call; see `_load`."""
+        raise NotImplementedError
+
+    def lengths(self, named: Mapping[str, Any]) -> dict[str, int]:
+        """The lengths of the buffers, and the extents of those of several dimensions, for operands and `OutputAlloc`s."""
+        lengths: dict[str, int] = {}
+        for buffer in self.signature.buffers:
+            argument = named[buffer.name]
+            if buffer.count is not None:
+                lengths[buffer.name] = buffer.count
+            elif isinstance(argument, OutputAlloc):
+                lengths[buffer.name] = argument.count
+            else:
+                lengths[buffer.name] = argument.count // buffer.dtype.lanes
+            if buffer.dimensions > 1:
+                where = f"{self.signature.title}: @{buffer.name}"
+                extents = argument_shape(buffer, argument, where)
+                lengths |= {length_key(buffer.name, number): extent for number, extent in enumerate(extents)}
+        return lengths
+
+    def settled_words(self, words: Mapping[str, int]) -> tuple[int, ...]:
+        """The words of the params that grids and sizes depend on, and so what a plan is for."""
+        return ()
+
+    def _operand(self, backend: ArrayBackend, buffer: Buffer, argument: Any) -> Operand:
+        """An argument, checked.  Raises BadInputs."""
+        where = self._where(buffer)
+        if backend.on_gpu:
+            operand = backend.take(argument, f"inputs[{buffer.name!r}]")
+            backend.check(operand, buffer, where)
+            return operand
+        taken = _taken(backend, buffer, argument)
+        plain = taken.array.reshape(taken.shape) if isinstance(taken, Operand) else taken
+        array = Parameter.of(buffer, where, self.signature.owner).take(plain)
+        if isinstance(argument, (bytes, bytearray, memoryview)):  # a memoryview's own shape means nothing
+            shape: tuple[int, ...] | None = array.shape
+            if buffer.dimensions > 1:
+                shape = array_of(buffer, argument_shape(buffer, argument, where))
+        else:
+            shape = shape_of(argument)
+        kind = taken.kind if isinstance(taken, Operand) else array.dtype.name
+        return Operand(array, array.shape if shape is None else shape, kind, argument)
+
+    def _where(self, buffer: Buffer) -> str:
+        """How messages about the argument for a buffer begin."""
+        binding = "" if buffer.binding is None else f" (binding {buffer.binding})"
+        return f"{self.signature.title}: input for @{buffer.name}{binding}"
+
+    def _new_result(
+        self, backend: ArrayBackend, buffer: Buffer, named: Mapping[str, Any], operands: Mapping[str, Operand]
+    ) -> Any:
+        """A new array for an output: of the shape of the array that was passed for it, if one was."""
+        argument = named[buffer.name]
+        passed = operands.get(buffer.name)
+        if passed is not None:
+            shape = passed.shape
+        elif buffer.dimensions > 1:
+            shape = array_of(
+                buffer, argument_shape(buffer, argument, f"{self.signature.title}: @{buffer.name}")
+            )
+        else:
+            shape = (argument.count, buffer.dtype.lanes) if buffer.dtype.is_vec else (argument.count,)
+        like, kind = self._like(backend, buffer, operands)
+        try:
+            return backend.new_result(shape, kind, like)
+        except BackendError as error:
+            raise BackendError(f"{self.signature.title}: {error}") from None
+
+    def _like(
+        self, backend: ArrayBackend, buffer: Buffer, operands: Mapping[str, Operand]
+    ) -> tuple[Any, str]:
+        """The array whose library an output is of, and the output's type.
+
+        In main memory outputs are torch's if a tensor is among the arguments.
+        """
+        passed = operands.get(buffer.name)
+        if not backend.on_gpu:
+            tensor = next((each.owner for each in operands.values() if is_torch(each.owner)), None)
+            like = tensor if tensor is not None or passed is None else passed.owner
+            is_bf16 = buffer.dtype.element is DataType.BF16
+            return like, "bfloat16" if is_bf16 else kind_of(buffer.dtype, None)
+        if passed is not None:
+            return passed.owner, passed.kind
+        first, leader = next(iter(operands.items()))
+        element = next(b.dtype.element for b in self.signature.buffers if b.name == first)
+        is_same = buffer.dtype.element is element
+        return leader.owner, leader.kind if is_same else kind_of(buffer.dtype, leader.owner)
 
     def outputs(self, arrays: Sequence[Any]) -> dict[str, Any]:
         """The outputs that `run` returned, by name."""
@@ -197,7 +416,7 @@ def _kernels(module: Module) -> list[tuple[str, Op]]:
     ]
 
 
-def take_argument(backend: ArrayBackend, buffer: Buffer, argument: Any) -> Any:
+def _taken(backend: ArrayBackend, buffer: Buffer, argument: Any) -> Any:
     """An argument as the backend's dispatcher takes it, which checks bytes and NumPy arrays itself."""
     if backend.on_gpu or isinstance(argument, (OutputAlloc, bytes, bytearray, memoryview)):
         return argument
@@ -205,19 +424,3 @@ def take_argument(backend: ArrayBackend, buffer: Buffer, argument: Any) -> Any:
     if isinstance(argument, (np.ndarray, np.generic)) and argument.dtype.kind != "V":
         return argument
     return backend.take(argument, f"inputs[{buffer.name!r}]")
-
-
-def output_like(backend: ArrayBackend, buffer: Buffer, argument: Any, output: Any, owner: Any) -> Any:
-    """An output in the shape of the array passed for it, if one was; as a torch tensor if there is an `owner`.
-
-    `owner`: the first tensor among the arguments of the call; None if there is none.
-    """
-    is_text = isinstance(argument, memoryview)  # bytes, whatever their shape
-    is_array = not is_text and not isinstance(argument, OutputAlloc)
-    shape = getattr(argument, "shape", output.shape) if is_array else output.shape
-    is_bf16 = buffer.dtype.element.name == "bf16"
-    if owner is None and not is_bf16:
-        return output if output.shape == shape else output.reshape(shape)
-    kind = "bfloat16" if is_bf16 else output.dtype.name
-    like = owner if owner is not None or isinstance(argument, OutputAlloc) else argument
-    return backend.result(output, tuple(shape), Operand(output, tuple(shape), kind, like))

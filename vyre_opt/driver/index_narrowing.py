@@ -12,6 +12,7 @@ from ..ir.types import DataType
 from ..kernels.collective import as_type
 from ..runtime.array_backend import ArrayBackend, Operand
 from ..runtime.dispatcher import BadInputs, OutputAlloc, ProgramError
+from ..runtime.kernel_call import KernelCall, run_call
 
 __all__ = ["narrow_to_u32", "narrowing_program"]
 
@@ -45,9 +46,10 @@ def narrow_to_u32(backend: ArrayBackend, operand: Operand, name: str, limit: int
         return Operand(operand.array, operand.shape, "uint32", operand.owner)
     dtype = DataType.of(operand.kind.replace("uint", "u").replace("int", "i"))
     limits = backend.constant(np.array([limit], np.uint64))
-    arguments = [operand, limits, OutputAlloc(operand.count)]
+    count = operand.count
+    call = KernelCall(narrowing_program(dtype), -(-count // LANES), (0, 1, OutputAlloc(count)), operand.shape)
     try:
-        (numbers,) = backend.run(narrowing_program(dtype), arguments, -(-operand.count // LANES))
+        numbers = run_call(backend, call, [operand, limits])
         backend.synchronize()
     except ProgramError as error:
         if error.kind != "trap":

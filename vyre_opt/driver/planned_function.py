@@ -19,17 +19,17 @@ from typing import Any
 from ..ir.program import Program
 from ..ir.types import DataType
 from ..runtime.array_backend import ArrayBackend, Operand
+from ..runtime.bound_call import BoundCall, Loaded, bind
 from ..runtime.dispatcher import BadInputs, Dispatcher, DispatcherLike
-from ..runtime.kernel_call import Call, Composed, FastCall, KernelCall, planned_on_contiguous, run_call
+from ..runtime.kernel_call import Call, Composed, KernelCall, load_call, results_of, run_call
 from ..runtime.params import Words
+from ..runtime.pipelines.call_plan import CallPlan
 from ..runtime.signatures import SIGNATURES
 from .placement import array_backend_of
+from .plans import remember
 from .torch_calls import is_recorded, record
 
-__all__ = ["MAX_PLANS", "PlannedFunction", "planned", "remember"]
-
-MAX_PLANS = 1024
-"""Of a function; a plan takes some hundred bytes, and its code is cached by the dispatcher."""
+__all__ = ["PlannedFunction", "planned"]
 
 OWN_CODES = 1
 CALLS_IN_A_ROW, CALLS_IN_ALL = 8, 256
@@ -53,7 +53,8 @@ class PlannedFunction:
     def __init__(self, name: str, plan: Plan, take: Take) -> None:
         self.name, self.plan, self.take = name, plan, take
         self._choice = CodeChoice()
-        self._fast: OrderedDict[Any, FastCall] = OrderedDict()
+        self._bound: OrderedDict[Any, BoundCall] = OrderedDict()
+        self._loaded: OrderedDict[Any, tuple[CallPlan, Loaded]] = OrderedDict()
         self._calls: OrderedDict[Any, tuple[Call | Composed, Dispatcher]] = OrderedDict()
         """What calls come to, by the types of their operands, for arrays that no plan fits, too; and the dispatcher, which
         need have no hash, and so is in the key by its id."""
@@ -69,17 +70,17 @@ class PlannedFunction:
         key: Any
         try:
             key = (dispatcher, options, *[SIGNATURES[type(array)](array) for array in arrays])
-            fast = self._fast.get(key)
+            bound = self._bound.get(key)
         except (KeyError, TypeError, RuntimeError, AttributeError):  # no array, or one that has no signature
-            key, fast = None, None
-        if fast is None:
+            key, bound = None, None
+        if bound is None:
             return self._first(arrays, names, dispatcher, out, options, key)
         if out is None:
-            return fast.run(arrays)[0]
-        if fast.fits(arrays, out):
-            return fast.into(arrays, out)[0]
+            return bound.run(arrays)[0]
+        if bound.fits(arrays, out):
+            return bound.into(arrays, out)[0]
         return array_backend_of(dispatcher, dict(zip(names, arrays, strict=True))).copy_to(
-            out, fast.run(arrays)[0]
+            out, bound.run(arrays)[0]
         )
 
     def _first(
@@ -93,24 +94,38 @@ class PlannedFunction:
         planned = self._call(backend, operands, options)
         if isinstance(planned, Composed):
             if key is not None:
-                remember(self._fast, key, _ComposedCall(planned, dispatcher))
+                remember(self._bound, key, _ComposedCall(planned, dispatcher))
             return planned.run(arrays, dispatcher, out)
         call = self._choice.of(planned, backend.target)
-        result = run_call(backend, call, operands)
-        if key is not None and isinstance(call, KernelCall):
-            fast = planned_on_contiguous(
-                backend, operands, lambda settled: backend.fast_call(call, settled, [result])
-            )
-            if fast is not None and call is not planned:
-                assert isinstance(planned, KernelCall)
+        if not isinstance(call, KernelCall):
+            result = run_call(backend, call, operands)
+        else:
+            plan, loaded = self._load(backend, call, operands)
+            results = results_of(backend, call, operands)
+            bound, owners = bind(backend, plan, loaded, operands, results)
+            result = bound.run(owners, (), results)[0]
+            if key is not None and bound.is_lasting:
+                lasting: Any = bound
+                if call is not planned:
+                    assert isinstance(planned, KernelCall)
 
-                def anew(arrays: Sequence[Any], out: Any) -> list[Any]:
-                    return [self._first(arrays, names, dispatcher, out, options, key)]
+                    def anew(arrays: Sequence[Any], out: Any) -> list[Any]:
+                        return [self._first(arrays, names, dispatcher, out, options, key)]
 
-                fast = _GeneralCall(fast, partial(self._choice.is_due, planned), anew)
-            if fast is not None:
-                remember(self._fast, key, fast)
+                    lasting = _GeneralCall(bound, partial(self._choice.is_due, planned), anew)
+                remember(self._bound, key, lasting)
         return result if out is None else backend.copy_to(out, result)
+
+    def _load(
+        self, backend: ArrayBackend, call: KernelCall, operands: Sequence[Operand]
+    ) -> tuple[CallPlan, Loaded]:
+        """The plan of a call, compiled; from an earlier call if it was for like operands."""
+        key = (call.program, id(backend.dispatcher), backend.on_gpu, *[operand.shape for operand in operands])
+        known = self._loaded.get(key)
+        if known is None:
+            known = load_call(backend, call, operands)
+            remember(self._loaded, key, known)
+        return known
 
     def _call(self, backend: ArrayBackend, operands: Sequence[Operand], options: Any) -> Call | Composed:
         types = tuple((operand.shape, operand.kind) for operand in operands)
@@ -161,10 +176,10 @@ class CodeChoice:
 
 
 class _GeneralCall:
-    """A plan by general code, see `FastCall`.  `anew(arrays, out)`: a call without a plan, which makes another."""
+    """A plan by general code, see `BoundCall`.  `anew(arrays, out)`: a call without a plan, which makes another."""
 
     def __init__(
-        self, plan: FastCall, is_due: Callable[[], bool], anew: Callable[[Sequence[Any], Any], list[Any]]
+        self, plan: BoundCall, is_due: Callable[[], bool], anew: Callable[[Sequence[Any], Any], list[Any]]
     ) -> None:
         self._plan, self._is_due, self._anew = plan, is_due, anew
         self.fits = plan.fits
@@ -182,7 +197,7 @@ class _GeneralCall:
 
 
 class _ComposedCall:
-    """A plan that is several calls, each of which has a plan of its own, see `FastCall`."""
+    """A plan that is several calls, each of which has a plan of its own, see `BoundCall`."""
 
     def __init__(self, call: Composed, dispatcher: DispatcherLike | None) -> None:
         self._call, self._dispatcher = call, dispatcher
@@ -198,13 +213,6 @@ class _ComposedCall:
 
     def into(self, arrays: Sequence[Any], out: Any) -> list[Any]:
         return [self._call.run(arrays, self._dispatcher, out)]
-
-
-def remember(plans: OrderedDict[Any, Any], key: Any, plan: Any) -> None:
-    """Add a plan; the oldest goes where there are too many."""
-    plans[key] = plan
-    if len(plans) > MAX_PLANS:
-        plans.popitem(last=False)
 
 
 def _take(backend: ArrayBackend, array: Any, name: str) -> Operand:

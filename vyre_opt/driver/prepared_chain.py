@@ -13,7 +13,7 @@ from ..kernels.chain_scattered import ScatterSchedule
 from ..kernels.joined import join, join_grid
 from ..runtime.array_backend import ArrayBackend, Operand
 from ..runtime.dispatcher import BadInputs, DispatcherLike, OutputAlloc
-from ..runtime.kernel_call import Call, Composed, Empty, KernelCall
+from ..runtime.kernel_call import Call, Composed, Empty, KernelCall, run_call
 from .numeric_kernels import MAX_ELEMENTS, tt_contract_step
 from .operands import element_type, listed
 from .placement import array_backend_of
@@ -82,8 +82,8 @@ def _joined(backend: ArrayBackend, operands: Sequence[Operand], element: DataTyp
                 operands += pair
                 continue
             count = pair[0].count + pair[1].count
-            (array,) = backend.run(program, [*pair, OutputAlloc(count)], join_grid(count))
-            result = backend.result(array, (count,), like)
+            call = KernelCall(program, join_grid(count), (0, 1, OutputAlloc(count)), (count,))
+            result = run_call(backend, call, pair)
             operands.append(backend.take(result, "the cores"))
     return result
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ..ir.program import AccessMode, Program
-from ..runtime.array_backend import is_torch
+from ..ir.program import AccessMode, Dim3, Program
+from ..runtime.array_backend import ArrayBackend, Operand
 from ..runtime.dispatcher import BadInputs, OutputAlloc, Scratch
-from ..runtime.kernel_call import Copied, KernelCall, planned_on_contiguous
+from ..runtime.inputs import check_grid
+from ..runtime.kernel_call import Copied, KernelCall
+from ..runtime.pipelines.call_plan import CallPlan
 from .binding import Signature, default_grid
-from .executable import Executable, Grid, Inputs, output_like, take_argument
-from .placement import architecture_of, array_backend_of
-from .planned_function import remember
+from .executable import Executable, Grid, Inputs
+from .placement import architecture_of
 
 if TYPE_CHECKING:
     from ..lowering.nvptx.kernel import LoweredModule
@@ -66,76 +67,43 @@ class ProgramExecutable(Executable):
         Raises BadInputs before anything runs, ProgramError for a fault of the program, and
         BackendError for any other failure.
         """
-        fast, key, names, arrays = None, None, (), ()
-        if scratch is None:
-            fast, key, names, arrays = self._planned(inputs, grid, lengths)
-        if fast is not None:
+        bound, key, arrays = self._planned(inputs, grid, lengths) if scratch is None else (None, None, ())
+        if bound is not None:
             words = self.param_words(params)
-            return self.outputs(fast.run(arrays, tuple(words.values())) if words else fast.run(arrays))
+            return self.outputs(bound.run(arrays, tuple(words.values())) if words else bound.run(arrays))
         self._check_options(lengths, scratch)
         self.param_words(params)
         arguments = self.arguments(inputs, lengths or {})
-        outputs = self.run(arguments, grid, scratch, params)
-        if key is not None and arrays and outputs:
-            self._plan(key, self._named(names, arrays), arguments, grid, outputs)
-        return self.outputs(outputs)
+        return self.outputs(self.run(arguments, grid, scratch, None, params, key, inputs))
 
-    def _plan(
+    def grid(self, grid: Grid, named: Mapping[str, Any]) -> Dim3:
+        if grid is None:
+            in_order = [named[buffer.name] for buffer in self.signature.parameters]
+            grid = default_grid(self.program, in_order, self.syntax)
+        return check_grid(self.program, grid)
+
+    def plan(
         self,
-        key: Any,
-        arrays: Mapping[str, Any],
-        arguments: Sequence[Any],
-        grid: Grid,
-        outputs: Sequence[Any],
-    ) -> None:
-        """Plan later calls with like arrays, if they allow it; the rest is of this call."""
-        signature = self.signature
-        numbers = {name: number for number, name in enumerate(arrays)}
-        places: list[int | OutputAlloc | Copied] = []
-        for buffer, argument in zip(signature.parameters, arguments, strict=True):
+        backend: ArrayBackend,
+        named: Mapping[str, Any],
+        grid: Dim3 | None,
+        words: Mapping[str, int],
+        has_storage: bool = False,
+        in_place: bool = False,
+    ) -> CallPlan:
+        operands = [argument for argument in named.values() if isinstance(argument, Operand)]
+        numbers = {name: k for k, name in enumerate(n for n, a in named.items() if isinstance(a, Operand))}
+        arguments: list[int | OutputAlloc | Copied] = []
+        for buffer in self.signature.parameters:
             number = numbers.get(buffer.name)
             if number is None:
-                places.append(argument)
-            elif buffer.access is AccessMode.READ:
-                places.append(number)
+                arguments.append(named[buffer.name])
             else:
-                places.append(Copied(number, buffer.is_output))
-        backend = array_backend_of(self._target, arrays)
-        workgroups = default_grid(self.program, arguments, self.syntax) if grid is None else grid
-        call = KernelCall(self.program, workgroups, tuple(places), module=self.module, clears=True)
-        operands = [backend.take(array, name) for name, array in arrays.items()]
-        fast = planned_on_contiguous(
-            backend, operands, lambda settled: backend.fast_call(call, settled, outputs)
-        )
-        if fast is not None:
-            remember(self._fast, key, fast)
-
-    def run(
-        self,
-        arguments: Sequence[Any],
-        grid: Grid,
-        scratch: Scratch | None = None,
-        params: Mapping[str, Any] | None = None,
-    ) -> list[Any]:
-        """The outputs in binding order."""
-        bound, program = self.signature.parameters, self.program
-        workgroups = default_grid(program, arguments, self.syntax) if grid is None else grid
-        arrays = {b.name: a for b, a in zip(bound, arguments, strict=True) if not isinstance(a, OutputAlloc)}
-        backend = array_backend_of(self._target, arrays)
-        operands = [take_argument(backend, b, a) for b, a in zip(bound, arguments, strict=True)]
-        outputs = backend.run(
-            program, operands, workgroups, module=self.module, params=params, scratch=scratch
-        )
-        if backend.on_gpu:
-            return outputs
-        owner = next(filter(is_torch, arrays.values()), None)
-        triples = zip(self._output_indices, self.signature.outputs, outputs, strict=True)
-        return [output_like(backend, b, arguments[k], y, owner) for k, b, y in triples]
-
-    @cached_property
-    def _output_indices(self) -> list[int]:
-        """The indices of the outputs among the bound buffers."""
-        return [index for index, buffer in enumerate(self.signature.parameters) if buffer.is_output]
+                is_used = in_place or buffer.access is AccessMode.READ
+                arguments.append(number if is_used else Copied(number, buffer.is_output))
+        assert grid is not None
+        call = KernelCall(self.program, grid, tuple(arguments), module=self.module, clears=True)
+        return call.plan(operands)
 
     # --- as text
 

@@ -18,7 +18,7 @@ from ..ir.program import Module, Program
 from ..kernels.automaton import DenseAutomaton, Match, build_automaton, matches_of_hits
 from ..runtime.array_backend import is_torch
 from ..runtime.dispatcher import BadInputs, OutputAlloc
-from ..runtime.kernel_call import Call, Empty, KernelCall
+from ..runtime.kernel_call import Call, Copied, Empty, KernelCall, run_all
 from .operands import ArrayBackend, DispatcherLike, Operand, array_backend_of, as_octets, listed
 from .planned_function import planned
 from .torch_calls import is_recorded, record, traced_as, traced_base64_decode
@@ -169,7 +169,8 @@ def _search(
     grid, max_hits = search_grid(schedule, size), max(4096, size // 1024)
     while True:
         zero = backend.constant(np.zeros(1, np.uint64))
-        hits, total = backend.run(program, [octets, *tables, OutputAlloc(max_hits), zero], grid)
+        call = KernelCall(program, grid, (0, 1, 2, 3, OutputAlloc(max_hits), Copied(4, is_result=True)))
+        hits, total = run_all(backend, call, [octets, *tables, zero])
         count = int(backend.to_host(total)[0])
         if count <= max_hits:
             return matches_of_hits(backend.to_host(hits)[:count], automaton)

@@ -15,11 +15,12 @@ from ..kernels.embedding import EmbeddingShape, embedding, embedding_grid, embed
 from ..kernels.embedding_merge import merge_pair, merge_pair_grid
 from ..runtime.array_backend import ArrayBackend, Operand
 from ..runtime.dispatcher import BadInputs, DispatcherLike, OutputAlloc
-from ..runtime.kernel_call import Call, Empty, KernelCall
+from ..runtime.kernel_call import Call, Empty, KernelCall, run_call
 from ..runtime.signatures import signature_of
 from .operands import as_u32, check_integers, element_type, listed
 from .placement import array_backend_of, target_of
-from .planned_function import planned, remember
+from .planned_function import planned
+from .plans import remember
 from .torch_calls import is_recorded
 
 __all__ = ["TTTable", "rows_of_cores"]
@@ -78,14 +79,13 @@ def _merged(backend: ArrayBackend, cores: Sequence[Any], element: DataType) -> A
     product = backend.take(cores[0], "a core")
     if len(cores) == 1:
         return backend.result(backend.copy(product).array, product.shape, product)
-    like = product
     for core in cores[1:]:
         right = backend.take(core, "a core")
         (p, rank, q, _), (other_p, _, other_q, last) = product.shape, right.shape
         program = merge_pair(product.shape, right.shape, element)
         shape = (p * other_p, rank, q * other_q, last)
-        (array,) = backend.run(program, [product, right, OutputAlloc(prod(shape))], merge_pair_grid(program))
-        result = backend.result(array, shape, like)
+        call = KernelCall(program, merge_pair_grid(program), (0, 1, OutputAlloc(prod(shape))), shape)
+        result = run_call(backend, call, [product, right])
         product = backend.take(result, "a core")
     return result
 

@@ -21,7 +21,7 @@ from .program_translation import translate_program
 from .python_source import remember_source
 
 if TYPE_CHECKING:
-    from ..driver.in_place import InPlaceProgram
+    from ..driver.in_place import InPlace
     from ..driver.program import ProgramExecutable
     from ..runtime.dispatcher import Dispatcher
 
@@ -159,7 +159,7 @@ class Kernel:
         self._original: Kernel | None = None
         self._variants: dict[Any, Kernel] = {}
         """Those of `options`, by a target's name and passes, so that one that is asked for at each call is made once."""
-        self._calls: dict[str, InPlaceProgram] = {}
+        self._calls: dict[str, InPlace] = {}
         """By the name of a target; "" for the dispatcher that this kernel has, which need have no hash."""
         self._launches: dict[Any, Launch] = {}
 
@@ -209,14 +209,14 @@ class Kernel:
     def run(self, grid: Any, args: Sequence[Any]) -> None:
         """Run on arguments in the order of the function's."""
         arrays = [args[place] for place in self._array_places]
-        words = tuple([encode(args[place]) for place, encode in self._scalars])
+        words = {name: encode(args[place]) for name, place, encode in self._scalars}
         target = self._target if self._target is not None else target_of(arrays)
         name = target if isinstance(target, str) else ""
         call = self._calls.get(name)
         if call is None:
-            from ..driver.in_place import InPlaceProgram  # with NumPy and LLVM, which only a run needs
+            from ..driver.in_place import InPlace  # with NumPy and LLVM, which only a run needs
 
-            call = self._calls.setdefault(name, InPlaceProgram(self._executable(target)))
+            call = self._calls.setdefault(name, InPlace(self._executable(target)))
         call(arrays, grid, words)
 
     def _executable(self, target: str | Dispatcher) -> ProgramExecutable:
@@ -238,12 +238,10 @@ class Kernel:
         return [self.parameters.index(buffer.name) for buffer in buffers]
 
     @functools.cached_property
-    def _scalars(self) -> list[tuple[int, Encoder]]:
-        """The places of the numbers among the arguments, in the order of their names, and what makes words of them."""
-        params = sorted(self._program.params.items())
-        return [
-            (self.parameters.index(name), encoder_of(self.function.__name__, param)) for name, param in params
-        ]
+    def _scalars(self) -> list[tuple[str, int, Encoder]]:
+        """The numbers among the arguments, in the order of their names: name, place, and what makes words of them."""
+        own = sorted(self._program.params.items())
+        return [(n, self.parameters.index(n), encoder_of(self.function.__name__, p)) for n, p in own]
 
     # --- the program
 
@@ -268,9 +266,9 @@ class Kernel:
 
     def _check(self, arguments: Mapping[str, Any]) -> None:
         """Raises BadInputs for an argument that a call would not take."""
-        from ..driver.in_place import check_arrays
+        from ..driver.in_place_arrays import check_arrays
 
-        for place, encode in self._scalars:
+        for _, place, encode in self._scalars:
             if self.parameters[place] in arguments:
                 encode(arguments[self.parameters[place]])
         names = [self.parameters[place] for place in self._array_places]

@@ -16,7 +16,7 @@ from .pipeline_translation import translate_pipeline
 from .python_source import remember_source
 
 if TYPE_CHECKING:
-    from ..driver.in_place import InPlacePipeline
+    from ..driver.in_place import InPlace
     from ..driver.pipeline import PipelineExecutable
     from ..report.reports import Report
     from ..runtime.dispatcher import Dispatcher
@@ -46,7 +46,7 @@ class PipelineFunction:
         self._original: PipelineFunction | None = None
         self._variants: dict[Any, PipelineFunction] = {}
         """Those of `options`, by a target's name and passes, so that one that is asked for at each call is made once."""
-        self._calls: dict[str, InPlacePipeline] = {}  # as those of a `Kernel`
+        self._calls: dict[str, InPlace] = {}  # as those of a `Kernel`
 
     def __repr__(self) -> str:
         return f"<pipeline {self.function.__qualname__}>"
@@ -74,10 +74,10 @@ class PipelineFunction:
         name = target if isinstance(target, str) else ""
         call = self._calls.get(name)
         if call is None:
-            from ..driver.in_place import InPlacePipeline
+            from ..driver.in_place import InPlace
 
-            call = self._calls.setdefault(name, InPlacePipeline(self.executable(target)))
-        call(arrays, words)
+            call = self._calls.setdefault(name, InPlace(self.executable(target)))
+        call(arrays, None, words)
 
     def executable(self, target: str | Dispatcher = "cpu") -> PipelineExecutable:
         """The pipeline compiled for a target, as `vyre_opt.compile` gives it."""

@@ -12,25 +12,37 @@ NumPy's, or torch's for a torch tensor; `vyre_opt.cuda.array_backend` has those 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ..ir.program import Module, Program
-from ..ir.types import DataType
-from ..lowering.common.row_major import has_rows
-from .arrays import storage_type
-from .dispatcher import BadInputs, Dispatcher, OutputAlloc, Scratch
-from .params import param_words
-from .signatures import library_of_type
+from ..ir.program import Buffer
+from . import output_memory
+from .arrays import STORED_AS, fits_buffer, new_storage
+from .dispatcher import BackendError, BadInputs, Dispatcher, OutputAlloc
+from .inputs import Parameter
+from .pipelines.watch import in_main_memory
+from .signatures import library_of_type, signature_of
 
 if TYPE_CHECKING:
-    from .kernel_call import FastCall, KernelCall
+    from .bound_call import Loaded
+    from .pipelines.call_plan import CallPlan
 
-__all__ = ["NOT_CONTIGUOUS", "HostArrays", "Operand", "ArrayBackend", "check_out", "is_torch"]
+__all__ = [
+    "NOT_CONTIGUOUS",
+    "ArrayAccess",
+    "HostArrays",
+    "Operand",
+    "ArrayBackend",
+    "check_out",
+    "is_in_place",
+    "is_torch",
+]
 
 NOT_CONTIGUOUS = "is not contiguous; pass a contiguous copy, and copy what is written back after the call"
 """What is said of an array that is used in place."""
@@ -67,35 +79,14 @@ class ArrayBackend(Protocol):
     def take(self, source: Any, name: str) -> Operand:
         """An array of the caller's, which messages call `name`.  Raises BadInputs."""
 
-    def run(
-        self,
-        program: Program,
-        arguments: Sequence[Any],
-        grid: int | Sequence[int] | None,
-        *,
-        module: Module | None = None,
-        params: Mapping[str, Any] | None = None,
-        scratch: Scratch | None = None,
-    ) -> list[Any]:
-        """Dispatch on operands, `OutputAlloc`s, and the results of `zeros`, `constant` and `copy`.
-
-        The caller promises not to change `program` or `module` any more.
-        """
-
     def result(self, array: Any, shape: Sequence[int], like: Operand) -> Any:
         """An output of `run` in a shape, as an array of the library of `like` and, for bf16, of its type."""
-
-    def empty(self, shape: Sequence[int], like: Operand, kind: str = "") -> Any:
-        """A result of a shape without elements, of the element type of `like`, or of the one that NumPy names `kind`."""
 
     def copy(self, operand: Operand) -> Operand:
         """A copy of an operand, flat."""
 
-    def zeros(self, count: int, dtype: DataType) -> Any:
-        """Zeroed storage for an argument of `run` that is neither input nor result."""
-
-    def constant(self, array: np.ndarray) -> Any:
-        """A NumPy array as an argument of `run`."""
+    def constant(self, array: np.ndarray) -> Operand:
+        """A NumPy array as an operand."""
 
     def to_host(self, array: Any) -> np.ndarray:
         """A result as a flat NumPy array."""
@@ -109,29 +100,66 @@ class ArrayBackend(Protocol):
     def copy_to(self, out: Any, result: Any) -> Any:
         """Copy a result to an array of the caller, which is returned.  Raises BadInputs if it does not fit."""
 
-    def contiguous(self, array: Any) -> Any:
-        """An array of the caller's, or a contiguous copy of one that is not, of its library."""
-
     def span(self, operand: Operand) -> tuple[int, int]:
         """The address of an operand, and its bytes."""
 
-    def overwrite(self, operand: Operand, result: Any) -> None:
-        """Copy a result to the memory of an operand, of as many elements of its type."""
+    def storage(self, buffer: Buffer, kept: Any) -> Operand:
+        """Memory for a buffer of known extents: what was `kept` of an earlier call, if it will do."""
 
-    def fast_call(
-        self, call: KernelCall, operands: Sequence[Operand], results: Sequence[Any]
-    ) -> FastCall | None:
-        """The call for arrays with the signatures of the operands' owners, after one with these `results`.
+    def load(self, call: CallPlan) -> Loaded:
+        """The plan of a call, compiled.  Raises what a dispatch does."""
 
-        None where each such call needs more: arrays that are copied before they are read, or joined.
-        """
+    def address_of(self, array: Any) -> Callable[[Any], int]:
+        """A function that gives the address of such arrays."""
+
+    def maker_of(self, result: Any) -> Callable[[], Any]:
+        """A function that allocates an array like a result."""
+
+    def bytes_maker(self, count: int) -> Callable[[], Any]:
+        """A function that allocates an array of bytes, of the arrays' library."""
+
+    def check(self, operand: Operand, buffer: Buffer, where: str) -> None:
+        """Raises BadInputs, with a message that begins with `where`, for an operand that does not fit a buffer."""
+
+    def allocator(self, operands: Sequence[Operand]) -> Callable[[Buffer], tuple[Any, int]]:
+        """See `Watch.allocate`."""
+
+    def access(self, operands: Sequence[Operand]) -> ArrayAccess:
+        """What planned calls on such arrays do with them."""
+
+    def is_lasting(self, operands: Sequence[Operand]) -> bool:
+        """Whether later arrays like the operands' owners can be taken without a look at more than their signatures."""
+
+    def is_in_place(self, operand: Operand) -> bool:
+        """Whether code can work on a contiguous operand where the caller has it."""
+
+    def new_result(self, shape: tuple[int, ...], kind: str, like: Any) -> Any:
+        """A new array of the library of an array, and of a type as `Operand.kind` has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayAccess:
+    """The ways to the arrays of a library that a call needs again and again; it holds no array.
+
+    `stream()`: the handle of the stream that work goes to now.  `is_recording()`: whether work there is recorded and not
+    run.  `contiguous(array)`: the array, or a contiguous copy of it.  `clone(array)`: a copy.  `overwrite(array, copy)`:
+    gives an array the contents of a copy of it.  `alignment`: of the addresses of results, in bytes.  `finish`: what to do after each run, where the library's allocator does not see to it
+    that memory outlives the work on it.
+    """
+
+    stream: Callable[[], int]
+    is_recording: Callable[[], bool]
+    contiguous: Callable[[Any], Any]
+    clone: Callable[[Any], Any]
+    overwrite: Callable[[Any, Any], None]
+    alignment: int = 1
+    finish: Callable[[], None] | None = None
 
 
 class HostArrays:
     """Arrays in main memory.
 
-    On the path of every call, which is tuned: where there is `CpuDispatcher.prepared` it is called
-    directly, since checking the program again would cost more than a small kernel.
+    `dispatcher`: one of this project, or one of the caller's that has `dispatch` alone.
     """
 
     on_gpu = False
@@ -140,7 +168,6 @@ class HostArrays:
         self.dispatcher = dispatcher
         self.target: str = getattr(dispatcher, "name", "")
         self.workers: int = getattr(dispatcher, "workers", 1)
-        self._prepared = getattr(dispatcher, "prepared", None)
 
     def take(self, source: Any, name: str) -> Operand:
         """Takes NumPy arrays, torch tensors, and whatever NumPy makes an array of."""
@@ -159,28 +186,6 @@ class HostArrays:
             array = array.astype(array.dtype.newbyteorder("="))
         return Operand(array.reshape(-1), shape, kind or str(array.dtype.name), source)
 
-    def run(
-        self,
-        program: Program,
-        arguments: Sequence[Any],
-        grid: int | Sequence[int] | None,
-        *,
-        module: Module | None = None,
-        params: Mapping[str, Any] | None = None,
-        scratch: Scratch | None = None,
-    ) -> list[Any]:
-        plain = [_plain(a) for a in arguments]
-        prepared = self._prepared
-        if has_rows(program):
-            prepared = getattr(self.dispatcher, "launch_of", None)
-        if prepared is not None:
-            words = tuple(param_words(f"program @{program.name}", program.params, params).values())
-            outputs: list[Any] = prepared(program, module, settled=True)(plain, grid, scratch, words)
-            return outputs
-        options: dict[str, Any] = {"module": module, "scratch": scratch, "params": params or None}
-        given = {name: value for name, value in options.items() if value is not None}
-        return self.dispatcher.dispatch(program, plain, grid, **given)  # the caller's own may know no others
-
     def result(self, array: Any, shape: Sequence[int], like: Operand) -> Any:
         shaped = np.asarray(array).reshape(tuple(shape))
         is_bf16 = like.kind == "bfloat16" and shaped.dtype == np.uint16
@@ -190,18 +195,12 @@ class HostArrays:
             return shaped.view(like.owner.dtype)
         return shaped
 
-    def empty(self, shape: Sequence[int], like: Operand, kind: str = "") -> Any:
-        return self.result(np.empty(0, kind or like.array.dtype), shape, like)
-
     def copy(self, operand: Operand) -> Operand:
         copied = operand.array.copy()
         return Operand(copied, copied.shape, operand.kind, operand.owner)
 
-    def zeros(self, count: int, dtype: DataType) -> Any:
-        return np.zeros(count, storage_type(dtype))
-
-    def constant(self, array: np.ndarray) -> Any:
-        return array
+    def constant(self, array: np.ndarray) -> Operand:
+        return self.take(array, "a table")
 
     def to_host(self, array: Any) -> np.ndarray:
         return np.asarray(array).reshape(-1)
@@ -221,29 +220,85 @@ class HostArrays:
             np.copyto(out, result)
         return out
 
-    def contiguous(self, array: Any) -> Any:
-        if is_torch(array):
-            return array if array.is_contiguous() else array.detach().contiguous()
-        return array if array.flags.c_contiguous else array.copy()
-
     def span(self, operand: Operand) -> tuple[int, int]:
         return operand.array.ctypes.data, operand.array.nbytes
 
-    def overwrite(self, operand: Operand, result: Any) -> None:
-        np.copyto(operand.array, self.take(result, "a result").array)
+    def storage(self, buffer: Buffer, kept: Any) -> Operand:
+        is_kept = isinstance(kept, np.ndarray) and fits_buffer(kept, buffer)
+        return self.take(kept if is_kept else new_storage(buffer, np.empty), "storage")
 
-    def fast_call(
-        self, call: KernelCall, operands: Sequence[Operand], results: Sequence[Any]
-    ) -> FastCall | None:
-        plan = getattr(self.dispatcher, "fast_call", None)
-        return None if plan is None else plan(call, self, operands, results)
+    def load(self, call: CallPlan) -> Loaded:
+        load: Callable[[CallPlan], Loaded] | None = getattr(self.dispatcher, "load", None)
+        if load is not None:
+            return load(call)
+        from .pipelines.dispatched import DispatchedPlan
+
+        return DispatchedPlan(self.dispatcher, call)
+
+    def address_of(self, array: Any) -> Callable[[Any], int]:
+        return _torch_address if is_torch(array) else output_memory.address
+
+    def maker_of(self, result: Any) -> Callable[[], Any]:
+        if result.nbytes < output_memory.MIN_BYTES:
+            library = sys.modules["torch"] if is_torch(result) else np
+            return partial(library.empty, tuple(result.shape), dtype=result.dtype)
+        flat = self.take(result, "a result")
+        small = result.new_empty(0) if is_torch(result) else np.empty(0, result.dtype)
+        count, stored, shape = flat.count, flat.array.dtype, tuple(result.shape)
+        like = Operand(np.empty(0, stored), shape, flat.kind, small)
+        return lambda: self.result(output_memory.empty(count, stored), shape, like)
+
+    def bytes_maker(self, count: int) -> Callable[[], Any]:
+        return partial(np.empty, count, np.uint8)
+
+    def check(self, operand: Operand, buffer: Buffer, where: str) -> None:
+        Parameter.of(buffer, where).take(operand.array.reshape(operand.shape))
+
+    def allocator(self, operands: Sequence[Operand]) -> Callable[[Buffer], tuple[Any, int]]:
+        return in_main_memory
+
+    def access(self, operands: Sequence[Operand]) -> ArrayAccess:
+        return _HOST
+
+    def is_lasting(self, operands: Sequence[Operand]) -> bool:
+        return all(signature_of(operand.owner) is not None for operand in operands)
+
+    def is_in_place(self, operand: Operand) -> bool:
+        return is_in_place(operand)
+
+    def new_result(self, shape: tuple[int, ...], kind: str, like: Any) -> Any:
+        stored = np.dtype(STORED_AS.get(kind, kind))
+        # a bool array that holds other bytes than 0 and 1 is undefined in NumPy
+        make: Callable[..., np.ndarray] = np.zeros if stored == np.bool_ else output_memory.empty
+        try:
+            flat = make(prod(shape), stored)
+        except (MemoryError, ValueError) as error:  # ValueError: beyond the address space
+            raise BackendError(f"not enough memory: {error}") from None
+        return self.result(flat, shape, Operand(None, shape, kind, like))
 
 
-def _plain(argument: Any) -> Any:
-    """An argument of `run` as dispatchers take it, in its shape."""
-    if not isinstance(argument, Operand):
-        return argument
-    return argument.array if len(argument.shape) == 1 else argument.array.reshape(argument.shape)
+def _contiguous(array: Any) -> Any:
+    if is_torch(array):
+        return array if array.is_contiguous() else array.detach().contiguous()
+    return array if array.flags.c_contiguous else array.copy()
+
+
+def _clone(array: Any) -> Any:
+    return array.clone() if is_torch(array) else array.copy()
+
+
+_torch_address: Callable[[Any], int] = methodcaller("data_ptr")
+
+
+_HOST = ArrayAccess(lambda: 0, lambda: False, _contiguous, _clone, np.copyto)
+
+
+def is_in_place(operand: Operand) -> bool:
+    """Whether code can work on an operand where the caller has it."""
+    read = _torch_address if is_torch(operand.owner) else output_memory.address
+    # the address of an empty array may be anything
+    is_there = read(operand.owner) == output_memory.address(operand.array) or not operand.count
+    return is_there and bool(operand.array.flags.aligned)
 
 
 _PLAIN = {np.dtype(code): str(np.dtype(code).name) for code in "?bBhHiIlLqQefd"}

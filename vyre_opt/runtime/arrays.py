@@ -41,6 +41,9 @@ _STORAGE: dict[str, Any] = {
 _BITS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
+STORED_AS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
+"""The NumPy types that hold elements of types that NumPy lacks, by the names that other libraries have for these."""
+
 POISON = 1
 """The bytes of uninitialised memory where it is looked for: not 0, so that nobody takes it for zeros."""
 

@@ -5,32 +5,36 @@ What is in it depends on the shapes and types of the arrays only, so it serves a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from ..ir.program import Module, Program
+from ..ir.program import AccessMode, Module, Program
 from ..ir.types import DataType
 from .array_backend import ArrayBackend, Operand
+from .arrays import storage_type
+from .bound_call import Loaded, bind
 from .dispatcher import DispatcherLike, OutputAlloc
-from .params import Words, values_of_words
-from .signatures import signature_of
+from .inputs import check_grid
+from .params import Words
+from .pipelines.call_plan import CallPlan, launch_plan
+from .pipelines.zeroed import zeroed_buffers
+from .shapes import shape_in_elements
+from .signatures import library_of_type
 
 __all__ = [
     "Call",
     "Composed",
     "Copied",
-    "CopiedFirst",
     "Empty",
-    "FastCall",
     "Fresh",
     "KernelCall",
-    "OutFit",
-    "PlannedCall",
-    "RunPlan",
     "Same",
     "Zeros",
-    "planned_on_contiguous",
+    "kind_of",
+    "load_call",
+    "results_of",
+    "run_all",
     "run_call",
 ]
 
@@ -74,18 +78,48 @@ class KernelCall:
     program: Program
     grid: int | Sequence[int]
     arguments: tuple[int | OutputAlloc | Zeros | Fresh | Copied, ...]
-    shape: tuple[int, ...] = ()
+    shape: tuple[int, ...] | None = None
     like: int = 0
     module: Module | None = None
     general: Callable[[], KernelCall] | None = None
     clears: bool = False
     words: Words = ()
 
-    @property
-    def allocated_results(self) -> list[int]:
-        """The places of the arguments that become results, in order."""
-        places = enumerate(self.arguments)
-        return [k for k, a in places if isinstance(a, OutputAlloc) or (isinstance(a, Copied) and a.is_result)]
+    def plan(self, inputs: Sequence[Operand]) -> CallPlan:
+        """The call as a plan of one launch.  Raises BadInputs for its grid."""
+        program = self.program
+        places: dict[str, int] = {}
+        copies: dict[str, int] = {}
+        written: dict[int, str] = {}
+        results: list[str] = []
+        extents: list[tuple[int, ...]] = []
+        for buffer, argument in zip(program.bound_buffers, self.arguments, strict=True):
+            source = argument.input if isinstance(argument, Copied) else argument
+            owner = inputs[source] if isinstance(source, int) else source
+            is_flat = buffer.dimensions == 1
+            lanes = buffer.dtype.lanes if isinstance(source, int) else 1
+            extents.append((owner.count // lanes,) if is_flat else shape_in_elements(buffer, owner) or ())
+            if isinstance(argument, int):
+                places[buffer.name] = argument
+                if buffer.access is not AccessMode.READ:
+                    written[argument] = buffer.name
+            elif isinstance(argument, OutputAlloc) or (isinstance(argument, Copied) and argument.is_result):
+                places[buffer.name] = len(inputs) + len(results)
+                results.append(buffer.name)
+            if isinstance(argument, Copied) and not buffer.is_transient:
+                copies[buffer.name] = argument.input
+        begun = {*copies, *(name for name, number in places.items() if number < len(inputs))}
+        grid = check_grid(program, self.grid)
+        plan = launch_plan(program, grid, self.module, extents, self.words, begun)
+        zeroed = {
+            buffer.name
+            for buffer, argument in zip(program.bound_buffers, self.arguments, strict=True)
+            if isinstance(argument, Zeros)
+        }
+        unwritten = zeroed_buffers(plan) if self.clears else frozenset[str]()
+        return CallPlan(
+            plan, len(inputs), tuple(results), places, copies, written, frozenset(zeroed), unwritten
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,124 +148,58 @@ class Composed:
 Call = KernelCall | Empty | Same
 
 
-class RunPlan(Protocol):
-    """The results of a planned call, in order.  `words`: those of its runtime scalars (see params.py)."""
-
-    def __call__(self, arrays: Sequence[Any], words: Words = (), /) -> list[Any]: ...
-
-
-class PlannedCall(Protocol):
-    """Runs a program or pipeline on arrays of the signatures that it was planned for."""
-
-    @property
-    def run(self) -> RunPlan:
-        """What runs it."""
+def load_call(
+    backend: ArrayBackend, call: KernelCall, operands: Sequence[Operand]
+) -> tuple[CallPlan, Loaded]:
+    """The plan of a call on such operands, compiled."""
+    plan = call.plan(operands)
+    return plan, backend.load(plan)
 
 
-class FastCall(PlannedCall, Protocol):
-    """Runs a KernelCall."""
-
-    @property
-    def fits(self) -> Callable[[Sequence[Any], Any], bool]:
-        """`fits(arrays, out)`: whether `out` is as the first result would be, and shares no memory with the arrays."""
-
-    def may_plan(self) -> bool:
-        """Whether the next call may take the time that it takes to plan anew."""
-
-    def into(self, arrays: Sequence[Any], out: Any) -> list[Any]:
-        """`run` with the first result in `out`, which `fits`."""
-
-
-@dataclass(frozen=True, slots=True)
-class OutFit:
-    """What an array for the result has to be.
-
-    `input_bytes`, `bytes`: sizes; `pointer(array)`: its address, a multiple of `alignment`.
-    """
-
-    signature: Hashable
-    input_bytes: tuple[int, ...]
-    bytes: int
-    pointer: Callable[[Any], int]
-    alignment: int = 1
-
-    def fits(self, arrays: Sequence[Any], out: Any) -> bool:
-        """See `FastCall.fits`."""
-        if signature_of(out) != self.signature:
-            return False
-        start = self.pointer(out)
-        if start % self.alignment:
-            return False
-        spans = zip(map(self.pointer, arrays), self.input_bytes, strict=True)
-        return all(start + self.bytes <= at or at + size <= start for at, size in spans)
+def results_of(backend: ArrayBackend, call: KernelCall, operands: Sequence[Operand]) -> list[Any]:
+    """New arrays for the results of a call, which for the only one is of the call's shape."""
+    like = operands[call.like]
+    arguments = list(zip(call.program.bound_buffers, call.arguments, strict=True))
+    like_element = next((b.dtype.element for b, a in arguments if a == call.like and type(a) is int), None)
+    results = []
+    for buffer, argument in arguments:
+        if isinstance(argument, OutputAlloc):
+            kind = like.kind if buffer.dtype.element is like_element else kind_of(buffer.dtype, like.owner)
+            shape = (argument.count, buffer.dtype.lanes) if buffer.dtype.is_vec else (argument.count,)
+            results.append(backend.new_result(shape, kind, like.owner))
+        elif isinstance(argument, Copied) and argument.is_result:
+            source = operands[argument.input]
+            results.append(backend.new_result(source.shape, source.kind, source.owner))
+    if len(results) == 1 and call.shape is not None:
+        return [results[0].reshape(call.shape)]
+    return results
 
 
-class CopiedFirst:
-    """A `FastCall` on arrays of which those at `places` are not contiguous: `plan` is for contiguous ones.
-
-    What is copied shares no memory with a result, so `fits` may refuse one that would do.
-    """
-
-    def __init__(self, plan: Any, places: Sequence[int], copy: Callable[[Any], Any]) -> None:
-        self._plan, self._places, self._copy = plan, places, copy
-        self.runner = getattr(plan, "runner", None)
-
-    @property
-    def fits(self) -> Callable[[Sequence[Any], Any], bool]:
-        fits: Callable[[Sequence[Any], Any], bool] = self._plan.fits
-        return fits
-
-    def may_plan(self) -> bool:
-        return bool(self._plan.may_plan())
-
-    def run(self, arrays: Sequence[Any], words: Words = (), /) -> Any:
-        return self._plan.run(self._copied(arrays), words)
-
-    def into(self, arrays: Sequence[Any], out: Any) -> list[Any]:
-        results: list[Any] = self._plan.into(self._copied(arrays), out)
-        return results
-
-    def _copied(self, arrays: Sequence[Any]) -> list[Any]:
-        copied = list(arrays)
-        for place in self._places:
-            copied[place] = self._copy(copied[place])
-        return copied
+def kind_of(dtype: DataType, like: Any) -> str:
+    """The type of results for elements of a type, as `Operand.kind` has it, of the library of an array."""
+    stored = storage_type(dtype)
+    assert stored is not None
+    own = _OWN_TYPES.get(dtype.element.name) if library_of_type(type(like)) == "torch" else None
+    return own or stored.name
 
 
-def planned_on_contiguous(
-    backend: ArrayBackend, operands: Sequence[Operand], plan: Callable[[Sequence[Operand]], Any]
-) -> Any:
-    """`plan(operands)`, a `FastCall` or None; where owners are not contiguous, that for copies, which each call makes."""
-    if any(signature_of(operand.owner) is None for operand in operands):
-        return None  # no later call would find the plan
-    settled, places = list(operands), []
-    for place, operand in enumerate(operands):
-        array = backend.contiguous(operand.owner)
-        if array is not operand.owner:
-            settled[place] = backend.take(array, "an array")
-            if settled[place].kind != operand.kind:  # it is converted, which a plan does not
-                return None
-            places.append(place)
-    fast = plan(settled)
-    return CopiedFirst(fast, places, backend.contiguous) if places and fast is not None else fast
+_OWN_TYPES = {"bf16": "bfloat16", "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
+"""What torch calls the types that NumPy lacks."""
 
 
 def run_call(backend: ArrayBackend, call: Call, operands: Sequence[Operand]) -> Any:
-    """The result of a call on operands, whatever they are; see `FastCall` for those that allow it."""
+    """The result of a call that comes once."""
     like = operands[call.like]
     if isinstance(call, Empty):
-        return backend.empty(call.shape, like, call.kind)
+        return backend.new_result(call.shape, call.kind or like.kind, like.owner)
     if isinstance(call, Same):
         return backend.result(backend.copy(like).array, like.shape, like)
-    arguments = [_argument(backend, argument, operands) for argument in call.arguments]
-    params = values_of_words(call.program, call.words) if call.words else None
-    (output,) = backend.run(call.program, arguments, call.grid, params=params)
-    return backend.result(output, call.shape, like)
+    return run_all(backend, call, operands)[0]
 
 
-def _argument(backend: ArrayBackend, argument: Any, operands: Sequence[Operand]) -> Any:
-    if isinstance(argument, int):
-        return operands[argument]
-    if isinstance(argument, (Zeros, Fresh)):
-        return backend.zeros(argument.count, argument.dtype)
-    return argument
+def run_all(backend: ArrayBackend, call: KernelCall, operands: Sequence[Operand]) -> list[Any]:
+    """The results of a launch that comes once."""
+    plan, loaded = load_call(backend, call, operands)
+    results = results_of(backend, call, operands)
+    bound, arrays = bind(backend, plan, loaded, operands, results)
+    return bound.run(arrays, (), results)

@@ -12,7 +12,15 @@ from ..ir.program import MAX_EXTENT, Buffer
 from ..ir.shapes import shapes_agree, show_shape
 from .dispatcher import BadInputs, OutputAlloc
 
-__all__ = ["argument_shape", "array_of", "place_of", "result_shape", "shape_in_elements", "shape_of"]
+__all__ = [
+    "argument_shape",
+    "array_of",
+    "in_shape_of",
+    "place_of",
+    "result_shape",
+    "shape_in_elements",
+    "shape_of",
+]
 
 
 def shape_of(array: Any) -> tuple[int, ...] | None:
@@ -74,6 +82,13 @@ def shape_in_elements(buffer: Buffer, argument: Any) -> tuple[int, ...] | None:
 def array_of(buffer: Buffer, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of the array for a buffer of these extents."""
     return (*shape, buffer.dtype.lanes) if buffer.dtype.is_vec else shape
+
+
+def in_shape_of(buffer: Buffer, array: Any) -> Any:
+    """Flat storage in the shape of the array for a buffer of known extents."""
+    if buffer.dimensions > 1:
+        return array.reshape(array_of(buffer, tuple(extent or 0 for extent in buffer.shape)))
+    return array.reshape(-1, buffer.dtype.lanes) if buffer.dtype.is_vec else array
 
 
 def result_shape(buffer: Buffer, length: Any) -> tuple[Any, ...]:

@@ -18,7 +18,8 @@ from ..kernels.pattern_grams import pattern_grams
 from ..kernels.pattern_matches import INVOCATIONS, match_columns
 from ..kernels.pattern_walk import CHAINS, pattern_walk
 from ..patterns.automaton import CONTEXT_OF, concatenated_ranges
-from ..runtime.cpu import CpuDispatcher, output_memory
+from ..runtime import output_memory
+from ..runtime.cpu import CpuDispatcher
 from .prefilter import Prefilter
 from .walked import WalkedAutomaton, launch, unpacked
 

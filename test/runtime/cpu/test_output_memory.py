@@ -12,7 +12,7 @@ import pytest
 from support.quick import quick
 
 from vyre_opt.kernels import prefix_scan
-from vyre_opt.runtime.cpu import output_memory
+from vyre_opt.runtime import output_memory
 
 F32 = np.dtype(np.float32)
 COUNT = 1 << 19

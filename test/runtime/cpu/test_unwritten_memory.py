@@ -11,7 +11,8 @@ from support.unwritten import EVERY_THIRD
 
 import vyre_opt
 from vyre_opt import kernels
-from vyre_opt.runtime.cpu import output_memory, threads
+from vyre_opt.runtime import output_memory
+from vyre_opt.runtime.cpu import threads
 
 COPY_TILE = """vyre 1
 program @show workgroup(32) {
@@ -132,13 +133,13 @@ def test_outputs_of_several_dimensions(
 ) -> None:
     """One that the grid covers is not zeroed first; what a shorter grid leaves out, in either dimension, is zero."""
     cleared: list[int] = []
-    clear_new = threads.clear_new
+    clear_bytes = threads.clear_bytes
 
-    def noted(array: np.ndarray, workers: int) -> None:
-        cleared.append(array.size)
-        clear_new(array, workers)
+    def noted(target: int, size: int, workers: int) -> None:
+        cleared.append(size)
+        clear_bytes(target, size, workers)
 
-    monkeypatch.setattr(threads, "clear_new", noted)
+    monkeypatch.setattr(threads, "clear_bytes", noted)
     twice = vyre_opt.compile(SHAPED, entry="twice")
     x = np.arange(1, 600 * 640 + 1, dtype=np.uint32).reshape(600, 640)
     expected = np.zeros_like(x)
@@ -146,7 +147,7 @@ def test_outputs_of_several_dimensions(
     expected[:rows, :columns] = 2 * x[:rows, :columns]
     for _ in range(4):  # the first call, and planned ones
         assert np.array_equal(twice({"x": x}, grid, lengths={"y": x.shape})["y"], expected)
-    assert cleared == ([] if is_whole else [x.size] * 4)
+    assert cleared == ([] if is_whole else [x.nbytes] * 4)
 
 
 def test_a_pipeline_of_several_dimensions(traces: None) -> None:

@@ -15,24 +15,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...ir.program import Dim3, Module, Program
+from ...ir.program import Module, Program
 from ..cache.compilations import Compilation, new_log
 from ..cache.store import default_store
 from ..dispatcher import BadInputs, Scratch
 from ..inputs import check_declarations, check_params
 from ..params import Words
 from ..row_major import RowMajorPrograms, argument_shapes, has_rows, shaped_outputs
-from . import output_memory, threads
+from . import threads
 from .compiler import compile_program
 from .jit import Host
 from .launch import CompiledLaunch
 
 if TYPE_CHECKING:
-    from ..array_backend import HostArrays, Operand
-    from ..kernel_call import FastCall, KernelCall
-    from ..pipelines.host_runner import HostMemory
-    from ..pipelines.steps import PipelinePlan
-    from .pipeline_call import CpuRunner
+    from ..pipelines.call_plan import CallPlan
+    from .loaded_plan import CpuPlan
 
 __all__ = ["CpuDispatcher"]
 
@@ -151,45 +148,11 @@ class CpuDispatcher:
                 self._launches.popitem(last=False)
         return launch
 
-    def fast_call(
-        self, call: KernelCall, backend: HostArrays, operands: Sequence[Operand], results: Sequence[Any]
-    ) -> FastCall | None:
-        """See `ArrayBackend.fast_call`."""
-        from .fast_call import fast_call
+    def load(self, call: CallPlan) -> CpuPlan:
+        """The plan of a call, compiled."""
+        from .loaded_plan import CpuPlan
 
-        call = self.rows.call(call, [operand.shape for operand in operands])
-        return fast_call(
-            self.prepared(call.program, call.module, settled=True), call, backend, operands, results
-        )
-
-    def in_place(
-        self,
-        program: Program,
-        memory: Mapping[str, HostMemory],
-        grid: Dim3,
-        module: Module,
-        scratch: Scratch,
-        params: Words = (),
-    ) -> Callable[[], None]:
-        """See `HostRunner`."""
-        if has_rows(program):
-            rows = self.rows.of(program, settled=True)
-            shapes = {name: held.shape for name, held in memory.items()}
-            program, params = rows.program, (*params, *rows.words(shapes))
-        launch = self.prepared(program, module, settled=True)
-        bound = [memory[p.buffer.name].array for p in launch.parameters]
-        launch.prepare(grid)
-        return lambda: launch.in_place(bound, grid, scratch, params)
-
-    def pipeline(self, plan: PipelinePlan) -> CpuRunner:
-        """A runner of the pipeline; see `PipelineRunner`."""
-        from ..pipelines.zeroed import zeroed_buffers
-        from .pipeline_call import CpuRunner
-
-        filled = zeroed_buffers(plan)
-        return CpuRunner(
-            self.rows.plan(plan), self.in_place, empty=output_memory.empty, filled=filled, dispatcher=self
-        )
+        return CpuPlan(self, call)
 
 
 def compile_into_cache(level: int, module: Module) -> None:

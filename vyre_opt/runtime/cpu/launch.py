@@ -20,12 +20,13 @@ from ...ir.program import Buffer, Dim3, Module, Program
 from ...ir.snapshot import Snapshot
 from ...lowering.common.print_records import RECORDS, with_print_records
 from ...lowering.common.row_major import RowMajorProgram
+from .. import output_memory
 from ..arrays import transient_storage
 from ..debug_prints import read_records
 from ..dispatcher import BackendError, OutputAlloc, ProgramError, Scratch
 from ..inputs import check_grid, check_inputs, parameters_of
 from ..params import Words
-from . import loop_analysis, output_memory, threads
+from . import loop_analysis, threads
 from .compiler import ObjectCode, flat_program
 from .faults import error_of
 

@@ -57,7 +57,7 @@ class LaunchSequence:
                 fault = part.run()
                 has_news = has_news or part.is_late
             else:
-                fault = self._run_step(part)
+                fault = self.run_step(part)
                 has_news = has_news or _is_short(self.steps[part])
             if fault is not None:
                 return fault
@@ -65,7 +65,8 @@ class LaunchSequence:
             self._parts = self._grouped()
         return None
 
-    def _run_step(self, place: int) -> Fault | None:
+    def run_step(self, place: int) -> Fault | None:
+        """Run a step by itself."""
         step = self.steps[place]
         if not isinstance(step, threads.GridRunner):
             threads.clear(step, self.workers)

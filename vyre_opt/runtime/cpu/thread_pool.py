@@ -25,8 +25,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...lowering.host.abi import FAULT_WORDS, STOP_WORD, YIELD_WORD
+from .. import output_memory
 from ..cache.store import default_store
-from . import jit, object_cache, output_memory
+from . import jit, object_cache
 from .thread_pool_ir import (
     APART,
     ARGS,

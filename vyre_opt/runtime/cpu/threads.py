@@ -15,7 +15,7 @@ from time import perf_counter
 
 import numpy as np
 
-from . import output_memory
+from .. import output_memory
 from .jit import Loaded
 from .thread_pool import SPIN_NS, Job, available, memory_code, thread_pool, work_function
 from .thread_pool_ir import GROUP_BYTES

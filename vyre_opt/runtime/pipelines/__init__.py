@@ -1,8 +1,10 @@
-"""Running pipelines.
+"""Plans: what a call of a program or a pipeline comes to.
 
-    steps          plans: what is to run, in order (`vyre_opt.driver.pipeline_plan` makes them)
-    host_runner    runs a plan on NumPy arrays, for ref and cpu
-    watch          observers of host reads and of the time of launches
-
-`vyre_opt.cuda.pipeline` runs a plan on a GPU.
+steps           launches, host reads and repeats, in order (`vyre_opt.driver.pipeline_plan` makes them)
+call_plan       a plan and the arrays of a call
+host_plan       runs a plan launch by launch, for the interpreter
+dispatched      runs a plan on a dispatcher of the caller's
+zeroed          buffers that would show what their memory held before
+storage_layout  buffers in one block of memory
+watch           observers of host reads and of the time of launches
 """

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ...ir.diagnostics import Location
 from ...ir.pipeline import HostRead, Launch, Pipeline
 from ...ir.program import AccessMode, Buffer, Dim3, Module, Program
 from ..arrays import storage_type
@@ -18,17 +19,22 @@ __all__ = ["AnyStep", "PipelinePlan", "HostReadStep", "RepeatStep", "LaunchStep"
 
 @dataclass(slots=True, eq=False)
 class LaunchStep:
-    """A launch.
+    """A launch; `launch`: the stage that it comes from, if it is one of a pipeline.
 
     `buffers`: names of the pipeline's buffers, in the order of the program's bindings.  `params`: for each runtime
     scalar of the program, in the order of their names, its word, or the pipeline's param that has it.
     """
 
-    launch: Launch
+    launch: Launch | None
     program: Program
     grid: Dim3
     buffers: tuple[str, ...]
     params: tuple[int | str, ...] = ()
+
+    @property
+    def loc(self) -> Location | None:
+        """The place of the stage."""
+        return None if self.launch is None else self.launch.loc
 
     def words(self, params: Mapping[str, int]) -> Words:
         """The words of the program's runtime scalars, for those of the pipeline."""
@@ -80,6 +86,13 @@ class PipelinePlan:
     @property
     def buffers(self) -> dict[str, Buffer]:
         return self.pipeline.buffers
+
+    @property
+    def title(self) -> str:
+        """How messages name it: by the program, where the plan is that of a program."""
+        steps = self.steps
+        is_program = len(steps) == 1 and isinstance(steps[0], LaunchStep) and steps[0].launch is None
+        return f"{'program' if is_program else 'pipeline'} @{self.pipeline.name}"
 
     def size(self, name: str) -> int:
         """Bytes of a buffer."""

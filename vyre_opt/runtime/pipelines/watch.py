@@ -8,10 +8,16 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from ...ir.diagnostics import Location
+from ...ir.program import Buffer
+from .. import output_memory
+from ..arrays import new_storage
+from ..shapes import in_shape_of
 from .steps import HostReadStep, LaunchStep
 
-__all__ = ["Times", "Watch", "label_of"]
+__all__ = ["Times", "Watch", "in_main_memory", "label_of"]
 
 
 @dataclass(slots=True)
@@ -43,7 +49,7 @@ class Times:
         try:
             yield
         finally:
-            self.add(step, label_of(step), perf_counter() - start, step.launch.loc)
+            self.add(step, label_of(step), perf_counter() - start, step.loc)
 
 
 def label_of(step: LaunchStep) -> str:
@@ -52,12 +58,22 @@ def label_of(step: LaunchStep) -> str:
     return f"@{step.program.name} over {x * y * z} workgroup{'s' if x * y * z > 1 else ''}"
 
 
+def in_main_memory(buffer: Buffer) -> tuple[Any, int]:
+    """A new NumPy array for a buffer, and its address."""
+    array = new_storage(buffer, np.empty)
+    return in_shape_of(buffer, array), output_memory.address(array)
+
+
 @dataclass(slots=True)
 class Watch:
-    """`on_read(read, array)`: called at every host read, in order, with a copy of the buffer."""
+    """`on_read(read, array)`: called at every host read, in order, with a copy of the buffer.
+
+    `allocate(buffer)`: a new array for such a copy, and its address.
+    """
 
     on_read: Callable[[HostReadStep, Any], None] | None = None
     times: Times | None = None
+    allocate: Callable[[Buffer], tuple[Any, int]] = in_main_memory
 
     def lap(self, step: LaunchStep) -> AbstractContextManager[None]:
         return nullcontext() if self.times is None else self.times.of(step)

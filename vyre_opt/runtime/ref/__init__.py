@@ -14,7 +14,6 @@ import numpy as np
 
 from ...ir.core_form import core_form
 from ...ir.program import Dim3, Module, Program
-from ..arrays import POISON
 from ..dispatcher import BackendError, Scratch
 from ..inputs import CheckedCall, check_call, check_declarations, check_grid, check_program
 from ..params import Words
@@ -23,8 +22,8 @@ from .machine import Machine
 from .table import TABLE
 
 if TYPE_CHECKING:
-    from ..pipelines.host_runner import HostMemory, HostRunner
-    from ..pipelines.steps import PipelinePlan
+    from ..pipelines.call_plan import CallPlan
+    from ..pipelines.host_plan import HostMemory, HostPlan
 
 __all__ = ["RefDispatcher"]
 
@@ -80,7 +79,7 @@ class RefDispatcher:
         scratch: Scratch,
         params: Words = (),
     ) -> Callable[[], None]:
-        """See `HostRunner`.  What a launch writes is initialised for the launches after it.
+        """See `HostPlan`.  What a launch writes is initialised for the launches after it.
 
         Not so in a transient buffer, whose contents are undefined before and after each launch.
         """
@@ -119,11 +118,11 @@ class RefDispatcher:
         shadows = ((name, machine.storages[name].shadow) for name in memory)
         return {name: shadow.written() for name, shadow in shadows if shadow is not None}
 
-    def pipeline(self, plan: PipelinePlan) -> HostRunner:
-        """A runner of the pipeline; see `PipelineRunner`."""
-        from ..pipelines.host_runner import HostRunner
+    def load(self, call: CallPlan) -> HostPlan:
+        """The plan of a call."""
+        from ..pipelines.host_plan import HostPlan
 
-        return HostRunner(plan, self.in_place, tracked=self.checks, filled=plan.buffers, fill=POISON)
+        return HostPlan(call, self.in_place, self.checks)
 
     def _run(
         self,

@@ -21,7 +21,7 @@ from .prints import PrintLog
 from .races import Collision, LogicalClock, Shadow
 
 if TYPE_CHECKING:
-    from ..pipelines.host_runner import HostMemory
+    from ..pipelines.host_plan import HostMemory
 
 Array = np.ndarray
 Handler = Callable[["Machine", Frame, Op], None]

@@ -1,0 +1,84 @@
+"""Plans on a GPU for arrays in main memory: copied there before each run, and what was written copied back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..ir.program import Buffer
+from ..runtime.pipelines.call_plan import CallPlan
+from ..runtime.pipelines.host_plan import array_at
+from ..runtime.pipelines.steps import HostReadStep
+from ..runtime.pipelines.watch import Watch
+from .transfers import copy_back, to_device
+from .walk import GpuWalk
+
+if TYPE_CHECKING:
+    from .dispatcher import CudaDispatcher
+
+__all__ = ["UploadedPlan"]
+
+
+class UploadedPlan:
+    """See `vyre_opt.runtime.bound_call.Loaded`.  Its pointers are addresses in main memory."""
+
+    piece_bytes, pieces = 0, ()
+
+    def __init__(self, dispatcher: CudaDispatcher, call: CallPlan) -> None:
+        self._walk, self._device, self._call = GpuWalk(dispatcher, call), dispatcher.device, call
+        self._dispatcher = dispatcher
+        buffers = call.plan.buffers
+        inputs = {number: buffers[name] for name, number in call.copies.items()}
+        inputs |= {number: buffers[name] for name, number in call.places.items() if number < call.inputs}
+        self._inputs = inputs
+        self._results = {call.inputs + k: buffers[name] for k, name in enumerate(call.results)}
+        self._written = {number: buffers[name] for number, name in call.written.items()} | self._results
+
+    @property
+    def kept_bytes(self) -> int:
+        return self._walk.kept_bytes
+
+    def run(self, stream: int, *words: int) -> int:
+        return self.watched(Watch(), stream, words)
+
+    def watched(self, watch: Watch, stream: int, words: Sequence[int]) -> int:
+        device, queue = self._device, self._device.stream
+        with device:
+            memory = {
+                number: device.allocate(self._call.plan.size(buffer.name))
+                for number, buffer in {**self._inputs, **self._results}.items()
+            }
+            for number, buffer in self._inputs.items():
+                to_device(device, int(memory[number]), array_at(words[number], buffer), queue)
+        pointers = [int(memory[number]) if number in memory else word for number, word in enumerate(words)]
+        self._walk.watched(self._downloading(watch), int(queue.handle), pointers)
+        with device:
+            copy_back(
+                device,
+                [(int(memory[n]), array_at(words[n], buffer)) for n, buffer in self._written.items()],
+                queue,
+            )
+            self._dispatcher.raise_fault()
+        return 0
+
+    def explain(self, status: int) -> bool:
+        raise AssertionError("copies on the GPU are aligned")
+
+    def _downloading(self, watch: Watch) -> Watch:
+        """An observer to whom arrays are on the GPU, and who hands them on in main memory."""
+        if watch.on_read is None:
+            return watch
+        device, on_read, kept = self._device, watch.on_read, dict[int, Any]()
+
+        def allocate(buffer: Buffer) -> tuple[Any, int]:
+            array, address = watch.allocate(buffer)
+            memory = device.allocate(self._call.plan.size(buffer.name))
+            kept[0] = memory, array, address, buffer
+            return array, int(memory)
+
+        def read(step: HostReadStep, array: Any) -> None:
+            memory, _, address, buffer = kept.pop(0)
+            copy_back(device, [(int(memory), array_at(address, buffer))], device.stream)
+            on_read(step, array)
+
+        return Watch(read, watch.times, allocate)

@@ -1,0 +1,67 @@
+"""The arrays of calls that work on them where they are: which may be written, which only read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..ir.program import Buffer
+from ..runtime.array_backend import NOT_CONTIGUOUS, ArrayBackend, Operand, is_in_place
+from ..runtime.dispatcher import BadInputs
+from ..runtime.pipelines.call_plan import is_written
+from .placement import array_backend_of
+
+if TYPE_CHECKING:
+    from .executable import Executable
+
+__all__ = ["check_arrays", "in_place_operands"]
+
+
+def in_place_operands(executable: Executable, arrays: Sequence[Any]) -> tuple[ArrayBackend, list[Operand]]:
+    """The backend for arrays, and these as it takes them, checked.  Raises BadInputs."""
+    buffers = executable.signature.parameters
+    named = {buffer.name: array for buffer, array in zip(buffers, arrays, strict=True)}
+    backend = array_backend_of(executable.dispatcher, named)
+    return backend, [_operand(backend, executable.name, b, a) for b, a in zip(buffers, arrays, strict=True)]
+
+
+def check_arrays(executable: Executable, arrays: Mapping[str, Any]) -> None:
+    """Raises BadInputs for an array that a call would not take.  `arrays`: by the names of their buffers, all or some."""
+    backend = array_backend_of(executable.dispatcher, arrays)
+    for buffer in executable.signature.parameters:
+        if buffer.name in arrays:
+            _operand(backend, executable.name, buffer, arrays[buffer.name])
+
+
+def _operand(backend: ArrayBackend, program: str, buffer: Buffer, array: Any) -> Operand:
+    """An array as the backend takes it, checked.  Raises BadInputs."""
+    name = f"{program}: {buffer.name}"
+    if isinstance(array, np.generic):
+        raise BadInputs(f"{name} is one number ({type(array).__name__}), where an array is wanted")
+    operand = backend.take(array, name)
+    backend.check(operand, buffer, name)
+    if is_written(buffer):
+        problem = _why_not_in_place(backend, operand)
+        if problem:
+            raise BadInputs(f"{name} is written, but the array {problem}")
+    return operand
+
+
+def _why_not_in_place(backend: ArrayBackend, operand: Operand) -> str:
+    """Why nothing can be written to an array where it is; "" if it can."""
+    owner = operand.owner
+    if not backend.on_gpu and not (hasattr(owner, "shape") and hasattr(owner, "dtype")):
+        return f"is a {type(owner).__name__}; pass an array of NumPy or torch"
+    if getattr(owner, "requires_grad", False):
+        return "requires a gradient; pass x.detach()"
+    if backend.on_gpu:
+        return "" if operand.array is owner else NOT_CONTIGUOUS
+    flags = getattr(owner, "flags", None)
+    if flags is not None and not flags.writeable:
+        return "is read-only"
+    if is_in_place(operand):
+        return ""
+    is_contiguous = owner.is_contiguous() if flags is None else flags.c_contiguous
+    return "is not aligned, or of another byte order; pass a copy" if is_contiguous else NOT_CONTIGUOUS

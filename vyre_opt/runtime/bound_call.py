@@ -1,0 +1,219 @@
+"""Calls whose questions an earlier call with like arrays has answered: what remains is addresses and a launch.
+
+    arrays --addresses--> loaded plan --status--> results
+
+A bound call holds no array of a caller.  Several threads may run it at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from .array_backend import ArrayBackend, Operand
+from .dispatcher import BadInputs
+from .params import Words
+from .pipelines.call_plan import CallPlan
+from .pipelines.watch import Watch
+from .signatures import signature_of
+
+__all__ = ["BoundCall", "Loaded", "bind", "both_written"]
+
+Address = Callable[[Any], int]
+Run = Callable[..., list[Any]]
+
+
+class Loaded(Protocol):
+    """A `CallPlan` that is compiled for a target.
+
+    `piece_bytes`: memory that each call needs beside its results, from the library of its arrays; `pieces`: where the parts
+    behind the first one begin.  Their pointers follow those of the results.
+    `kept_bytes`: memory that it keeps from call to call.
+    """
+
+    @property
+    def kept_bytes(self) -> int: ...
+
+    @property
+    def piece_bytes(self) -> int: ...
+
+    @property
+    def pieces(self) -> Sequence[int]: ...
+
+    @property
+    def run(self) -> Callable[..., int]:
+        """`run(stream, *pointers, *words)` runs or enqueues the plan.
+
+        `words`: of the runtime scalars, in the order of their names.  Returns 0, or the reason why nothing ran, which
+        `explain` knows.  Raises ProgramError.
+        """
+
+    def watched(self, watch: Watch, stream: int, words: Sequence[int]) -> int:
+        """`run` with an observer; `words`: pointers and words."""
+
+    def explain(self, status: int) -> bool:
+        """Whether pointers are to be aligned first; otherwise the plan may run now.
+
+        Raises the ProgramError of an earlier call, or BackendError.
+        """
+
+
+class _Watched:
+    """A loaded plan whose runs are observed."""
+
+    def __init__(self, loaded: Loaded, watch: Watch) -> None:
+        self.piece_bytes, self.pieces, self.kept_bytes = loaded.piece_bytes, loaded.pieces, 0
+        self.explain, self._loaded, self._watch = loaded.explain, loaded, watch
+
+    def run(self, stream: int, *words: int) -> int:
+        return self._loaded.watched(self._watch, stream, words)
+
+    def watched(self, watch: Watch, stream: int, words: Sequence[int]) -> int:
+        return self._loaded.watched(watch, stream, words)
+
+
+def bind(
+    backend: ArrayBackend, call: CallPlan, loaded: Loaded, operands: Sequence[Operand], results: Sequence[Any]
+) -> tuple[BoundCall, Sequence[Any]]:
+    """A loaded plan for arrays like the operands' owners, and the arrays for a first run.
+
+    Where later arrays would not do as they are, since they have no signature or are converted, it is for the operands'
+    own arrays, and `is_lasting` says so.
+    """
+    access, contiguous, strided = backend.access(operands), list(operands), []
+    is_lasting = backend.is_lasting(operands)
+    for place, operand in enumerate(operands if is_lasting else ()):
+        array = access.contiguous(operand.owner)
+        if array is not operand.owner:
+            contiguous[place] = backend.take(array, "an array")
+            is_lasting = is_lasting and contiguous[place].kind == operand.kind
+            strided.append(place)
+        elif not backend.is_in_place(operand):
+            is_lasting = False
+    if not is_lasting:
+        contiguous = [Operand(each.array, each.shape, each.kind, each.array) for each in operands]
+        strided = []
+    bound = BoundCall(call, loaded, backend, contiguous, results, strided, is_lasting)
+    return bound, [operand.owner for operand in (operands if is_lasting else contiguous)]
+
+
+class BoundCall:
+    """Runs a plan on arrays with the signatures of the operands' owners.
+
+    `results`: those of a call before, which the results of later ones are like.  Arrays at the places `strided` are
+    made contiguous first.  An array that is only read and shares memory with one that is written is copied first.
+    """
+
+    def __init__(
+        self,
+        call: CallPlan,
+        loaded: Loaded,
+        backend: ArrayBackend,
+        operands: Sequence[Operand],
+        results: Sequence[Any],
+        strided: Sequence[int] = (),
+        is_lasting: bool = True,
+    ) -> None:
+        self.is_lasting = is_lasting
+        self.loaded = loaded
+        self._access, self._count = backend.access(operands), len(results)
+        self._written, self._strided = call.written, strided
+        self._pointers = [backend.address_of(operand.owner) for operand in operands]
+        self._bytes = [backend.span(operand)[1] for operand in operands]
+        self._makers: list[Callable[[], Any]] = []
+        self._addresses: list[Address] = []
+        for result in results:
+            self._makers.append(backend.maker_of(result))
+            self._addresses.append(backend.address_of(result))
+        if loaded.piece_bytes:
+            self._makers.append(backend.bytes_maker(loaded.piece_bytes))
+            self._addresses.append(self._pointers[0])
+        self._signature = signature_of(results[0]) if results else None
+        self._out_bytes = int(results[0].nbytes) if results else 0
+        self.run = self._runner(loaded)
+
+    def watched(self, watch: Watch, arrays: Sequence[Any], words: Words, new: list[Any]) -> list[Any]:
+        """`run` with an observer."""
+        return self._runner(_Watched(self.loaded, watch))(arrays, words, new)
+
+    def _runner(self, loaded: Loaded) -> Run:
+        """`run(arrays, words)`: the results; `run(arrays, words, new)`: those in given arrays."""
+        pointers_of, makers, addresses = self._pointers, self._makers, self._addresses
+        stream, sizes, pieces, count = self._access.stream, self._bytes, loaded.pieces, self._count
+        written = [*self._written]
+        strided, contiguous = self._strided, self._access.contiguous
+        has_pieces = bool(loaded.piece_bytes)
+        finish = self._access.finish
+
+        def run(arrays: Sequence[Any], words: Words = (), new: list[Any] | None = None) -> list[Any]:
+            if new is None:
+                new = [make() for make in makers]
+            elif has_pieces and len(new) == count:
+                new.append(makers[-1]())
+            if strided:
+                arrays = [contiguous(a) if k in strided else a for k, a in enumerate(arrays)]
+            pointers = [address(array) for address, array in zip(pointers_of, arrays)]  # noqa: B905
+            for place in written:
+                start = pointers[place]
+                end = start + sizes[place]
+                for other, at in enumerate(pointers):
+                    if at < end and start < at + sizes[other] and other != place:
+                        return run(self._apart(arrays, place, other), words, new)
+            if new:
+                pointers += [address(array) for address, array in zip(addresses, new)]  # noqa: B905
+                if has_pieces:
+                    start = pointers[-1]
+                    pointers += [start + offset for offset in pieces]
+            status = loaded.run(stream(), *pointers, *words)
+            if status:
+                return self._otherwise(status, arrays, words, new)
+            if finish is not None:
+                finish()
+            if has_pieces:
+                del new[count:]
+            return new
+
+        return run
+
+    def may_plan(self) -> bool:
+        """Whether the next call may take the time that it takes to plan anew: not while a graph is recorded."""
+        return not self._access.is_recording()
+
+    def fits(self, arrays: Sequence[Any], out: Any) -> bool:
+        """Whether `out` is as the first result would be, and shares no memory with the arrays."""
+        if signature_of(out) != self._signature:
+            return False
+        start = self._addresses[0](out)
+        if start % self._access.alignment:
+            return False
+        end = start + self._out_bytes
+        starts = [address(array) for address, array in zip(self._pointers, arrays, strict=True)]
+        return all(end <= at or at + size <= start for at, size in zip(starts, self._bytes, strict=True))
+
+    def into(self, arrays: Sequence[Any], out: Any) -> list[Any]:
+        """`run` with the first result in `out`, which `fits`."""
+        return self.run(arrays, (), [out, *[make() for make in self._makers[1:]]])
+
+    def _apart(self, arrays: Sequence[Any], written: int, other: int) -> Sequence[Any]:
+        """The arrays, with a copy in place of one that shares memory with one that is written.  Raises BadInputs."""
+        if other in self._written:
+            raise both_written(self._written[written], self._written[other])
+        return [*arrays[:other], self._access.clone(arrays[other]), *arrays[other + 1 :]]
+
+    def _otherwise(self, status: int, arrays: Sequence[Any], words: Words, new: list[Any]) -> list[Any]:
+        """The results where nothing ran."""
+        if not self.loaded.explain(status):
+            return self.run(arrays, words, new)
+        clone, alignment = self._access.clone, self._access.alignment
+        addressed = zip(self._pointers, arrays, strict=True)
+        aligned = [clone(array) if address(array) % alignment else array for address, array in addressed]
+        results = self.run(aligned, words, new)
+        for place, (array, copy) in enumerate(zip(arrays, aligned, strict=True)):
+            if copy is not array and place in self._written:
+                self._access.overwrite(array, copy)
+        return results
+
+
+def both_written(one: str, other: str) -> BadInputs:
+    """The error of arrays for two buffers that share memory and are both written."""
+    return BadInputs(f"{one} and {other} share memory, and the kernel writes both")
