@@ -55,12 +55,12 @@ class Vyre:
     def prepare(self) -> None:
         import llvmlite.binding
 
-        import vyre_opt.ir.parser
         import vyre_opt.ir.verifier
         import vyre_opt.kernels.softmax_rows
         import vyre_opt.lowering.nvptx.kernel
         import vyre_opt.lowering.nvptx.ptx
-        import vyre_opt.passes.expand_kernels  # noqa: F401
+        import vyre_opt.passes.expand_kernels
+        import vyre_opt.syntax.parser  # noqa: F401
 
         llvmlite.binding.initialize_all_targets()
 

@@ -1,6 +1,6 @@
 """What colours .vyre texts, made from grammar/vyre.lark and the op table:  python docs/highlighters.py
 
-vyre_opt/ir/pygments_lexer.py                    for Pygments: Sphinx, web sites, terminals
+vyre_opt/syntax/pygments_lexer.py                    for Pygments: Sphinx, web sites, terminals
 editors/vscode/syntaxes/vyre.tmLanguage.json     a TextMate grammar, for VS Code and other editors
 
 Both are the same rules in the same order; of those that match at a place, the first wins.
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from vyre_opt.ir.ops import COMBINERS, FASTMATH, LAYOUTS, OPS, ORDERS, SCOPES
-from vyre_opt.ir.parser.tables import grammar_text
 from vyre_opt.ir.types import MATRIX_USES, DataType
+from vyre_opt.syntax.parser.tables import grammar_text
 
 __all__ = ["HIGHLIGHTERS", "Rule", "pygments_lexer", "rules", "textmate_grammar"]
 
@@ -169,7 +169,7 @@ def pygments_lexer() -> str:
 
 
 HIGHLIGHTERS = {
-    "vyre_opt/ir/pygments_lexer.py": pygments_lexer,
+    "vyre_opt/syntax/pygments_lexer.py": pygments_lexer,
     "editors/vscode/syntaxes/vyre.tmLanguage.json": textmate_grammar,
 }
 """The path in the checkout, and what makes its text."""

@@ -31,7 +31,7 @@ def methods_stub() -> str:
     lines = [
         '"""The builder\'s methods of ops.  Made by `python docs/op_stubs.py` from the op table."""\n',
         "from collections.abc import Sequence\nfrom typing import Literal\n",
-        "from .built_values import BuiltValue\nfrom .formats import Operand\n"
+        "from .value_operators import BuiltValue\nfrom .formats import Operand\n"
         "from .program import Buffer, Value\nfrom .types import DataType\n",
         '__all__ = ["OpMethods"]\n',
         "class OpMethods:",

@@ -51,7 +51,7 @@ account: each allows the result that is proved.
 _SECTIONS = {
     "identity": (
         "Identities",
-        """The rules of `vyre_opt/ir/identities`, each on every pattern of `test/support/rules/identity_patterns.py` that it
+        """The rules of `vyre_opt/rewriting/identities`, each on every pattern of `test/support/rules/identity_patterns.py` that it
 rewrites: with all constants of 8 bits, in wider types edge values and powers of two.  A rule that moves
 constants, or makes new ones of any, is proved for all of them at once.""",
     ),

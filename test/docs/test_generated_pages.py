@@ -16,11 +16,11 @@ from support.features.campaign import COLUMNS
 from support.features.table import FEATURES
 
 from vyre_opt.ir.diagnostics import Source, render
-from vyre_opt.ir.identities import RULES
 from vyre_opt.ir.ops import OPS, OpDef
-from vyre_opt.ir.parser import parse_source
-from vyre_opt.ir.printer import print_program
 from vyre_opt.ir.verifier import verify
+from vyre_opt.rewriting.identities import RULES
+from vyre_opt.syntax.parser import parse_source
+from vyre_opt.syntax.printer import print_program
 
 
 def test_ops_page_is_up_to_date(root: Path) -> None:

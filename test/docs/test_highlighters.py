@@ -15,7 +15,7 @@ import pytest
 from support.each import each
 
 from vyre_opt import __version__
-from vyre_opt.ir.parser.tables import grammar_text
+from vyre_opt.syntax.parser.tables import grammar_text
 
 ROOT = Path(__file__).resolve().parents[2]
 EXTENSION = ROOT / "editors/vscode"
@@ -48,7 +48,7 @@ def test_pygments_finds_the_lexer_by_its_entry_point() -> None:
 
 def colored(text: str) -> list[tuple[int, str, str]]:
     """(offset, token, text) of what Pygments colours, spaces and punctuation left out."""
-    from vyre_opt.ir.pygments_lexer import VyreLexer
+    from vyre_opt.syntax.pygments_lexer import VyreLexer
 
     rows = VyreLexer().get_tokens_unprocessed(text)
     named = [(at, re.sub(r"Token\.(Literal\.)?", "", str(token)), word) for at, token, word in rows]

@@ -18,12 +18,12 @@ from support.quick import quick
 from support.tools_inside import call_opt
 
 from vyre_opt import parse, print_program
-from vyre_opt.ir import parser
 from vyre_opt.ir.diagnostics import Source
 from vyre_opt.ir.formats import Tail
 from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.parser.recovery import RecoveringActions
 from vyre_opt.ir.program import Op
+from vyre_opt.syntax import parser
+from vyre_opt.syntax.parser.recovery import RecoveringActions
 
 ROOT = Path(__file__).parents[2]
 SLOW_TEXTS, SHARES = 100_000, 50

@@ -19,9 +19,9 @@ from vyre_opt.cli.text_files import read_original
 from vyre_opt.driver.compile import compile_module
 from vyre_opt.ir.diagnostics import Location, Source, render
 from vyre_opt.ir.ops import OPS, OpDef
-from vyre_opt.ir.parser import parse_source
 from vyre_opt.ir.pipeline import Pipeline
 from vyre_opt.ir.program import Module
+from vyre_opt.syntax.parser import parse_source
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

@@ -22,9 +22,9 @@ from vyre_opt import (
 )
 from vyre_opt.ir.diagnostics import DiagnosticError
 from vyre_opt.ir.program import Op
-from vyre_opt.ir.rewriting import Replacement
-from vyre_opt.ir.rewriting.driver import MAX_DEPTH
 from vyre_opt.ir.verifier import verify
+from vyre_opt.rewriting.driver import MAX_DEPTH
+from vyre_opt.rewriting.pattern import Replacement
 
 TEXT = """vyre 1
 

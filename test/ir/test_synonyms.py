@@ -11,9 +11,9 @@ from vyre_opt import DiagnosticError, parse
 from vyre_opt.ir.diagnostics import Diagnostic
 from vyre_opt.ir.grids import FUNCTIONS
 from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.parser import tables
-from vyre_opt.ir.synonyms import ROWS, Synonym, lookup
 from vyre_opt.ir.types import DataType
+from vyre_opt.syntax.parser import tables
+from vyre_opt.syntax.synonyms import ROWS, Synonym, lookup
 
 HEAD = """vyre 1
 func @f(%t : f32) -> f32 {

@@ -9,7 +9,7 @@ import pytest
 from support.modules import written_module
 
 from vyre_opt import DiagnosticError, parse
-from vyre_opt.ir.fingerprint import fingerprint
+from vyre_opt.syntax.fingerprint import fingerprint
 
 HEAD = """import vyre_opt as vyre
 from vyre_opt.lang import Read, Write, f32

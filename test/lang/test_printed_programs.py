@@ -17,9 +17,9 @@ from support.sample import Sample
 
 from vyre_opt import fingerprint, parse
 from vyre_opt.ir.ops import NAMED_KERNELS, OPS
-from vyre_opt.ir.printer import canonical_text
 from vyre_opt.ir.program import Module
 from vyre_opt.ir.verifier import verify
+from vyre_opt.syntax.printer import canonical_text
 
 # what is random does what no author means
 pytestmark = pytest.mark.filterwarnings("ignore::vyre_opt.ProgramWarning")

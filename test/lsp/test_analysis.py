@@ -10,8 +10,8 @@ from support.half_typed import edits
 
 from vyre_opt import parse
 from vyre_opt.ir.diagnostics import Diagnostic, DiagnosticError
-from vyre_opt.ir.printer import print_program
 from vyre_opt.lsp.analysis import Analysis, Analyzer, Stale
+from vyre_opt.syntax.printer import print_program
 
 
 def shown(analysis: Analysis) -> list[tuple[object, ...]]:

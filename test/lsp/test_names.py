@@ -8,8 +8,8 @@ import re
 import pytest
 
 from vyre_opt import parse
-from vyre_opt.ir.printer import canonical_text
 from vyre_opt.lsp.navigation import RenameError, name_at, places, rename
+from vyre_opt.syntax.printer import canonical_text
 
 SCOPES = """vyre 1
 

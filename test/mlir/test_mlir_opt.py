@@ -11,11 +11,11 @@ from support.op_programs import op_programs
 from support.quick import quick
 
 from vyre_opt.ir.diagnostics import DiagnosticError, Source
-from vyre_opt.ir.fingerprint import fingerprint
 from vyre_opt.ir.program import Module
 from vyre_opt.mlir.emit import emit_mlir
 from vyre_opt.mlir.read import read_mlir
 from vyre_opt.mlir.refusals import refusals
+from vyre_opt.syntax.fingerprint import fingerprint
 
 RANDOM = 24
 MANY_RANDOM = 700

@@ -14,13 +14,13 @@ from support.quick import quick
 
 from vyre_opt import parse
 from vyre_opt.ir.diagnostics import DiagnosticError, Source
-from vyre_opt.ir.fingerprint import fingerprint
-from vyre_opt.ir.printer import canonical_text
 from vyre_opt.ir.program import Module
 from vyre_opt.ir.verifier import check
 from vyre_opt.mlir.emit import emit_mlir
 from vyre_opt.mlir.read import read_mlir
 from vyre_opt.mlir.refusals import refusals
+from vyre_opt.syntax.fingerprint import fingerprint
+from vyre_opt.syntax.printer import canonical_text
 
 pytest.importorskip("xdsl")
 

@@ -330,7 +330,7 @@ MUTANTS = (
     ),
     Mutant(
         "loads are one value whatever a launch between writes",
-        "vyre_opt/ir/equal_values.py",
+        "vyre_opt/rewriting/value_numbering.py",
         "self.versions.update(self.renewed[op])",
         "pass",
         f"{PLANTED_MISTAKES}::test_a_launch_between_makes_a_new_version",

@@ -1,6 +1,6 @@
 """`vyre-opt --pass=a | vyre-opt --pass=b` prints what `vyre-opt --pass=a --pass=b` prints, to the byte.
 
-A pass is to know nothing of a module that its text does not say: the manager gives it the settled form (ir/settled.py).
+A pass is to know nothing of a module that its text does not say: the manager gives it the normal form (syntax/normal_form.py).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from support.pipes import RANDOM_TEXTS, in_one_process, piped, written_files, wr
 from support.quick import quick
 
 from vyre_opt import parse
-from vyre_opt.ir.printer import print_program
-from vyre_opt.ir.settled import settle
 from vyre_opt.passes.manager import PassManager
+from vyre_opt.syntax.normal_form import normalize
+from vyre_opt.syntax.printer import print_program
 
 FILES = written_files()
 SEEDS = 250
@@ -75,9 +75,9 @@ def test_programs_are_in_the_order_of_the_text() -> None:
     assert list(module.programs)[-1] == "last"
 
 
-def test_settled_version() -> None:
+def test_version_of_the_normal_form() -> None:
     """That of the text: constants which were read from a text of version 1 have names in one of version 2."""
     module = parse("vyre 1\nprogram @p workgroup(4) {\n  param @n : u32\n}\n")
-    settle(module)
+    normalize(module)
     assert module.version == 2
     assert print_program(module).startswith("vyre 2\n")

@@ -17,8 +17,8 @@ from support.sample import Sample
 
 from vyre_opt import fingerprint, parse, print_program
 from vyre_opt.ir.diagnostics import Source
-from vyre_opt.ir.upgrade import upgrade
 from vyre_opt.passes.registry import pass_names
+from vyre_opt.syntax.upgrade import upgrade
 
 SMALL = Settings(statements=5, depth=2, expression_depth=2)
 NOTATION = Settings(statements=5, depth=2, bitcast_nan=True, fastmath=True)

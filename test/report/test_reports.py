@@ -13,9 +13,9 @@ from support.quick import quick
 from support.tools_inside import call_opt
 
 import vyre_opt as vyre
-from vyre_opt.ir.highlighting import highlight
 from vyre_opt.lang import Read, ReadWrite, u8, u32
 from vyre_opt.report.reports import Report
+from vyre_opt.syntax.highlighting import highlight
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").rglob("*.vyre"))
 

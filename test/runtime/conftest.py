@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from vyre_opt.ir.diagnostics import Source
-from vyre_opt.ir.parser import parse_source
 from vyre_opt.runtime.dispatcher import ProgramError, dispatcher
+from vyre_opt.syntax.parser import parse_source
 
 Interpret = Callable[..., list[np.ndarray]]
 

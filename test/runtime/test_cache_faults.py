@@ -18,10 +18,10 @@ from support.quick import quick
 
 from vyre_opt import parse
 from vyre_opt.cache_files import folder
-from vyre_opt.ir.parser import tables
 from vyre_opt.runtime.cache.inventory import check, remove_own_files, survey
 from vyre_opt.runtime.cache.store import Store, default_store
 from vyre_opt.runtime.cpu import CpuDispatcher, compiler
+from vyre_opt.syntax.parser import tables
 
 pytestmark = [
     pytest.mark.skipif(os.name != "posix", reason="modes, links, FIFOs"),

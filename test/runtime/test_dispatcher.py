@@ -11,7 +11,6 @@ import pytest
 from support.each import each
 
 from vyre_opt.ir.diagnostics import Source
-from vyre_opt.ir.parser import parse_source
 from vyre_opt.runtime.dispatcher import (
     _TARGETS,
     BackendError,
@@ -21,6 +20,7 @@ from vyre_opt.runtime.dispatcher import (
     Scratch,
     dispatcher,
 )
+from vyre_opt.syntax.parser import parse_source
 
 SCALE = """
 program @scale workgroup(4) {

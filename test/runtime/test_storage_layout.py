@@ -10,9 +10,9 @@ from support.quick import quick
 
 import vyre_opt
 from vyre_opt.driver.pipeline_plan import make_plan
-from vyre_opt.ir.parser import parse
 from vyre_opt.runtime.pipelines.steps import PipelinePlan
 from vyre_opt.runtime.pipelines.storage_layout import ALIGNMENT, storage_layout
+from vyre_opt.syntax.parser import parse
 
 SUM = """
 program @sum workgroup(32) {

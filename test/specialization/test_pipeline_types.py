@@ -12,11 +12,11 @@ from support.tools_inside import call_opt, call_run
 
 import vyre_opt
 from vyre_opt import BadInputs, DataType, DiagnosticError, PassManager, parse, print_program, verify
-from vyre_opt.ir.copies import copy_module
 from vyre_opt.ir.structure import check_structure
 from vyre_opt.lsp.analysis import Analyzer
 from vyre_opt.lsp.hover import hover
 from vyre_opt.lsp.navigation import name_at, places, rename
+from vyre_opt.rewriting.cloning import copy_module
 
 PROGRAM = """
 program @scale workgroup(4) {

@@ -14,12 +14,12 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from vyre_opt.ir.parser import parse
-from vyre_opt.ir.printer import print_program
 from vyre_opt.reduce import Oracle, Predicate, reduce_text
 from vyre_opt.runtime.cpu.threads import available
 from vyre_opt.runtime.debug_prints import on_debug_print
 from vyre_opt.runtime.dispatcher import Dispatcher, DispatchError, ProgramError, dispatcher
+from vyre_opt.syntax.parser import parse
+from vyre_opt.syntax.printer import print_program
 
 from .generator import Settings, random_program
 from .op_programs import OpProgram, op_programs

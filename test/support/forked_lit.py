@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from vyre_opt.ir.parser import tables
+from vyre_opt.syntax.parser import tables
 
 from .tools import become, modules
 

@@ -7,10 +7,10 @@ from functools import cache
 from pathlib import Path
 
 from vyre_opt.ir.diagnostics import DiagnosticError, Source
-from vyre_opt.ir.parser import parse_source
 from vyre_opt.ir.program import Module, Program
 from vyre_opt.ir.verifier import verify
 from vyre_opt.passes.manager import PassManager
+from vyre_opt.syntax.parser import parse_source
 
 from .kernel_cases import kernel_cases
 from .op_programs import OpProgram, op_programs

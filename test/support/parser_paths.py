@@ -8,11 +8,11 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 from unittest.mock import patch
 
-from vyre_opt.ir import parser
 from vyre_opt.ir.diagnostics import DiagnosticError, Location, Source, render
 from vyre_opt.ir.literals import Written
 from vyre_opt.ir.program import NO_ATTRS, Block, Op, Value
 from vyre_opt.ir.types import DataType
+from vyre_opt.syntax import parser
 
 from .fuzz.text_mutations import TOKEN
 

@@ -27,12 +27,12 @@ import numpy as np
 from vyre_opt.driver.binding import Signature
 from vyre_opt.driver.compile import compile_module
 from vyre_opt.ir.diagnostics import DiagnosticError
-from vyre_opt.ir.parser import parse
 from vyre_opt.ir.pipeline import KernelStage, Launch, Pipeline
 from vyre_opt.ir.program import Module
 from vyre_opt.passes.manager import PassFailure
 from vyre_opt.passes.registry import pass_names
 from vyre_opt.runtime.dispatcher import Dispatcher, DispatchError, ProgramError, dispatcher
+from vyre_opt.syntax.parser import parse
 
 from .adversarial import adversarial_pipeline
 from .bound_programs import bound_pipeline

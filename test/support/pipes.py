@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from vyre_opt.ir.diagnostics import DiagnosticError
-from vyre_opt.ir.parser import parse
-from vyre_opt.ir.printer import print_program
 from vyre_opt.ir.verifier import verify
 from vyre_opt.passes.manager import PassManager
 from vyre_opt.passes.pipeline_text import parse_pipeline
+from vyre_opt.syntax.parser import parse
+from vyre_opt.syntax.printer import print_program
 
 from .adversarial import adversarial_pipeline
 from .bound_programs import bound_pipeline

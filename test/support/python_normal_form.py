@@ -22,8 +22,8 @@ from vyre_opt.ir.ops import OPS
 from vyre_opt.ir.program import Block, Module, Op, Program, Value
 from vyre_opt.ir.rewrite import constant_value, keep_results, splittable
 from vyre_opt.ir.types import DataType
-from vyre_opt.ir.walker import Walker
 from vyre_opt.passes.manager import PassManager
+from vyre_opt.rewriting.walker import Walker
 
 __all__ = ["bring_to_normal_form"]
 

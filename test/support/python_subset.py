@@ -17,12 +17,12 @@ The program that comes out is another one, which may be at fault when it runs; i
 from __future__ import annotations
 
 from vyre_opt.ir import arith
-from vyre_opt.ir.copies import copy_for
 from vyre_opt.ir.ops import OPS
 from vyre_opt.ir.program import NO_ATTRS, AccessMode, Buffer, Module, Op, Program, Value
 from vyre_opt.ir.types import DataType
-from vyre_opt.ir.walker import Walker
 from vyre_opt.passes.manager import PassManager
+from vyre_opt.rewriting.cloning import copy_for
+from vyre_opt.rewriting.walker import Walker
 
 from .expressions import SCALARS, Settings
 from .sample import Sample

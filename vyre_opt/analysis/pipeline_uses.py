@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
-from ..ir.demanded_extents import undeclared_demands
 from ..ir.grids import MAX_DEPTH, MAX_REPEATED_DEPTH, Extent, GridCall, fold, length_key, lengths_of
 from ..ir.pipeline import HostRead, Launch, Pipeline, Repeat
 from ..ir.program import AccessMode, Buffer, Module, Program
+from ..rewriting.demanded_extents import undeclared_demands
 from .equal_lengths import length_numbers
 
 __all__ = ["PipelineUses", "is_host_visible"]
@@ -19,7 +19,7 @@ class PipelineUses:
 
     `counts`: how often stages name each buffer as an argument or a host read (not in a grid).
     `host`: the buffers that the host reads.
-    `demanded`: those of which a launch demands an extent that is not declared, see ir/demanded_extents.py.
+    `demanded`: those of which a launch demands an extent that is not declared, see rewriting/demanded_extents.py.
     `grids`: for each buffer, the launches whose grids use its length.
     """
 

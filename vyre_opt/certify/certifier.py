@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import z3
 
-from ..ir.copies import copy_module
-from ..ir.demanded_extents import declare_demands
 from ..ir.diagnostics import Location
 from ..ir.pipeline import KernelStage, Launch, Pipeline
-from ..ir.printer import print_program
 from ..ir.program import Module, Op, Program
+from ..rewriting.cloning import copy_module
+from ..rewriting.demanded_extents import declare_demands
+from ..syntax.printer import print_program
 from .barriers import removed_barrier
 from .bodies import Halo, Special
 from .forwarding import forwarded, overwritten

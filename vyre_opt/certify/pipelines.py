@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..ir.copies import copy_module
-from ..ir.demanded_extents import declare_demands, demands
 from ..ir.grids import GridCall
 from ..ir.pipeline import HostRead, Launch, Pipeline, Repeat, Stage
 from ..ir.program import AccessMode, Buffer, Module, Program
+from ..rewriting.cloning import copy_module
+from ..rewriting.demanded_extents import declare_demands, demands
 from .lengths import LengthTerms
 
 __all__ = ["Changes", "difference", "lost_demands", "who_sees", "who_sees_argument"]

@@ -41,7 +41,7 @@ FC = TypeVar("FC", bound=Callable[..., Any] | click.Command)
 
 
 class Choice(_Words):
-    """One of some words.  `place`: where `ir/synonyms.py` lists what other tools call them."""
+    """One of some words.  `place`: where `syntax/synonyms.py` lists what other tools call them."""
 
     def __init__(self, choices: Sequence[str], place: str) -> None:
         super().__init__(choices)
@@ -51,7 +51,7 @@ class Choice(_Words):
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter as error:
-            from ..ir.synonyms import lookup
+            from ..syntax.synonyms import lookup
 
             synonym = lookup(str(value), (self.place,))
             if synonym is None:

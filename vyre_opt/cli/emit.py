@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..ir.printer import print_program
 from ..ir.program import Module
+from ..syntax.printer import print_program
 from .errors import ToolError
 from .text_files import MARKER
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ..ir.printer import print_program
 from ..ir.program import Func, Module, Program
+from ..syntax.printer import print_program
 from .errors import write_stderr
 from .text_files import write_in_folder
 

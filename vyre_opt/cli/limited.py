@@ -11,8 +11,8 @@ import sys
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from ..ir.parser import tables
 from ..runtime.dispatcher import BackendError
+from ..syntax.parser import tables
 from .errors import ToolError, write_stdout_bytes
 from .text_files import make_folder, write_file
 

@@ -70,7 +70,7 @@ TARGETS = ("ref", "cpu", *GPUS)
 def check_target(name: str) -> str:
     """`name`, if a target has it.  Raises ValueError that lists the targets."""
     if name not in TARGETS:
-        from ..ir.synonyms import advice
+        from ..syntax.synonyms import advice
 
         hint = advice(name, "target", TARGETS)
         raise ValueError(
@@ -303,7 +303,7 @@ def _check_upgrade(ctx: click.Context, options: dict[str, Any]) -> None:
 
 def _upgraded(text: str, name: str, is_split: bool) -> str:
     """The text in version 2.  Raises DiagnosticError."""
-    from ..ir.upgrade import upgrade
+    from ..syntax.upgrade import upgrade
 
     parts, at = [], 0
     for source in split(text, name, is_split):

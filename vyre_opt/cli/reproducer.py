@@ -26,8 +26,8 @@ from blake3 import blake3
 
 from .. import __version__
 from ..ir.diagnostics import Source, printable
-from ..ir.printer import print_program
 from ..mlir.file_kind import is_mlir, parse_either
+from ..syntax.printer import print_program
 from . import delivery
 from .errors import ToolError, write_stderr
 from .text_files import write_text

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, Source
-from ..ir.parser import parse_source
-from ..ir.printer import print_program
 from ..ir.program import Module
 from ..ir.verifier import verify
 from ..mlir.file_kind import parse_either
+from ..syntax.parser import parse_source
+from ..syntax.printer import print_program
 from . import certify, emit, errors, ir_printing
 from .errors import ToolError
 from .reports import Stopwatch, op_statistics

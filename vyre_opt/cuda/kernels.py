@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from ..ir.core_form import core_form
 from ..ir.diagnostics import DiagnosticError
-from ..ir.fingerprint import exact_fingerprint
 from ..ir.program import MAX_GRID, Dim3, Func, Module, Program
 from ..ir.snapshot import Snapshot
 from ..lowering.common.print_records import RECORDS
@@ -19,11 +17,13 @@ from ..lowering.common.zeroed_tiles import with_zeroed_tiles
 from ..lowering.nvptx.abi import EntryPoint, Unit
 from ..lowering.nvptx.kernel import flat_program
 from ..lowering.nvptx.targets import GpuTarget, PtxVersion, TargetError, ptx_version, show
+from ..rewriting.core_form import core_form
 from ..runtime.cache.compilations import Compilation, fetch, new_log
 from ..runtime.cache.keys import called_fingerprints
 from ..runtime.cache.store import Store, default_store
 from ..runtime.dispatcher import BackendError, BadInputs
 from ..runtime.inputs import broken_cluster
+from ..syntax.fingerprint import exact_fingerprint
 from . import libcuda, ptx_cache
 from .device import Device
 from .driver import translated_errors

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from ..ir.copies import copy_for
 from ..ir.pipeline import Pipeline
 from ..ir.program import Module, Program
+from ..rewriting.cloning import copy_for
 from ..runtime.dispatcher import BadInputs, DispatcherLike
 from ..runtime.inputs import check_names_of_specs
 from ..specialization.binding import fix_types
@@ -135,9 +135,9 @@ def compile_module(
 def module_of(source: str | Path | Module | Program) -> Module:
     """The verified module of a source.  Raises DiagnosticError, OSError, BadInputs."""
     from ..ir.diagnostics import Source, decode
-    from ..ir.parser import parse
     from ..ir.verifier import check
     from ..mlir.file_kind import parse_either
+    from ..syntax.parser import parse
 
     if isinstance(source, Path):
         module = parse_either(Source(decode(source.read_bytes(), str(source)), str(source)))

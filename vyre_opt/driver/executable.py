@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..ir.core_form import core_module
 from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.grids import length_key
 from ..ir.program import Buffer, Dim3, Module, Op
 from ..ir.types import DataType
+from ..rewriting.core_form import core_module
 from ..runtime.array_backend import ArrayBackend, Operand, is_torch
 from ..runtime.bound_call import BoundCall, Loaded, bind
 from ..runtime.dispatcher import (

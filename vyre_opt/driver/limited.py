@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ir.diagnostics import Source, decode
-from ..ir.parser import tables
-from ..ir.printer import print_program
 from ..ir.program import Module, Program
 from ..runtime.array_backend import is_torch
 from ..runtime.arrays import number_of
 from ..runtime.debug_prints import hand_over
 from ..runtime.dispatcher import BackendError, BadInputs, DispatcherLike
 from ..runtime.limits import LimitError, Limits
+from ..syntax.parser import tables
+from ..syntax.printer import print_program
 from .executable import Grid, Inputs, Passes
 from .limited_answers import MAX_ANSWER, Malformed, nbytes_of, read_array, read_error, text
 

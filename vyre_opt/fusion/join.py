@@ -16,11 +16,11 @@ from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..ir.equal_values import merge_equal
 from ..ir.grids import length_key
 from ..ir.ops import OPS
 from ..ir.program import AccessMode, Block, Buffer, Dim3, Op, Program
 from ..ir.rewrite import clone
+from ..rewriting.value_numbering import merge_equal
 from .bound_program import BoundProgram
 from .bounds_checks import add_checks
 from .halo_recompute import HaloTile, rebase, recompute

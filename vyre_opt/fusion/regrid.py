@@ -23,7 +23,7 @@ from ..ir.ops import OPS
 from ..ir.program import Block, Buffer, Op, Program, Value
 from ..ir.rewrite import clone
 from ..ir.types import DataType
-from ..ir.walker import Walker
+from ..rewriting.walker import Walker
 from .halo_recompute import Emitter
 
 __all__ = ["Regrid", "regrid", "regrid_refusal"]

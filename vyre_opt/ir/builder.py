@@ -12,7 +12,7 @@ A method is called as its op, with an underscore after a Python keyword (`and_`)
 what it takes follows from the op's format (see formats.py).  A number among the
 operands becomes a constant of the other operands' type.  Every method takes
 `name=`, the value's name in the text, and gives the value, which has Python's operators
-(see built_values.py).  A type may be given by its name: "f32".
+(see value_operators.py).  A type may be given by its name: "f32".
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from . import arith
-from .built_values import BuiltValue
 from .caller import caller_location, is_own_caller
 from .diagnostics import Location, suggest
 from .formats import Number, Operand
@@ -46,6 +45,7 @@ from .program import (
     Value,
 )
 from .types import DataType, as_type
+from .value_operators import BuiltValue
 
 __all__ = ["Branch", "Builder", "Function", "Loop", "Nest", "Operand", "encode_constant"]
 

@@ -13,12 +13,11 @@ from typing import Any
 
 from . import arith
 from .ops import SUBGROUP_SIZE, OpDef
-from .program import Func, Op, Program, Value
-from .rewrite import become, constant_value
+from .program import Func, Op, Program
+from .rewrite import constant_value
 from .types import DataType
-from .walker import Walker
 
-__all__ = ["chosen_arm", "fold", "fold_body", "lanes_of"]
+__all__ = ["fold", "lanes_of"]
 
 Lane = int | None
 """An encoded scalar, or None where it does not fold."""
@@ -30,40 +29,6 @@ def fold(op: Op, item: Program | Func) -> Any:
     if rule is None or any(result.type.is_open for result in op.results):
         return None
     return rule(op, item)
-
-
-def fold_body(item: Program | Func, on_fold: Callable[[Op], None] = lambda op: None) -> int:
-    """Replace every op that folds by a constant, in place, and return their number; `on_fold` gets each before."""
-    folder = _Folder(item, on_fold)
-    folder.walk_block(item.body)
-    return folder.changes
-
-
-class _Folder(Walker):
-    def __init__(self, item: Program | Func, on_fold: Callable[[Op], None]) -> None:
-        super().__init__()
-        self.item = item
-        self.on_fold = on_fold
-
-    def visit(self, op: Op, out: list[Op]) -> None:
-        if op.definition.is_pure and op.definition.format != "const":
-            value = fold(op, self.item)
-            if value is not None:
-                self.on_fold(op)
-                become(op, "const", (), {"value": value})
-                self.changes += 1
-            elif op.definition.format == "select" and (arm := chosen_arm(op)) is not None:
-                self.on_fold(op)
-                self.replaced[op.result] = arm
-                self.changes += 1
-                return
-        out.append(op)
-
-
-def chosen_arm(op: Op) -> Value | None:
-    """The arm of a `select` whose predicate is one constant for all lanes."""
-    predicate = constant_value(op.operands[0])
-    return op.operands[1 if predicate else 2] if isinstance(predicate, int) else None
 
 
 def lanes_of(value: Any, dtype: DataType) -> tuple[int, ...]:

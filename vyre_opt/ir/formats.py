@@ -50,9 +50,9 @@ from .program import NO_ATTRS, AccessMode, Buffer, Func, Op, Value
 from .types import MATRIX_USES, MIN_VECTOR_LANES, UNKNOWN, DataType, TypeNameError, as_type, vector_lanes
 
 if TYPE_CHECKING:
+    from ..syntax.printer import Printer
     from .body_checker import BodyChecker
     from .builder import Builder
-    from .printer import Printer
 
 __all__ = [
     "FORMATS",

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from .built_values import BuiltValue
+from .value_operators import BuiltValue
 from .formats import Operand
 from .program import Buffer, Value
 from .types import DataType

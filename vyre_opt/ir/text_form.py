@@ -14,9 +14,9 @@ class TextForm:
 
     def __str__(self) -> str:
         # the printer is above the items that it prints
-        text: str = import_module(".printer", __package__).print_program(self)
+        text: str = import_module("vyre_opt.syntax.printer").print_program(self)
         return text
 
     def _repr_html_(self) -> str:
-        html: str = import_module(".highlighting", __package__).highlight(str(self))
+        html: str = import_module("vyre_opt.syntax.highlighting").highlight(str(self))
         return html

@@ -98,7 +98,7 @@ def expand(request: ExpansionRequest) -> Expansion:
 
 def _of_plugin(request: ExpansionRequest) -> Expansion:
     """What the function of another package builds, with its ops expanded."""
-    from ..ir.rewriting.expansion import expand_ops
+    from ..rewriting.expansion import expand_ops
 
     build = OPS[request.kernel].expansion
     assert build is not None

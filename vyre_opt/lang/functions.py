@@ -8,10 +8,10 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from ..ir.copies import copy_module
-from ..ir.highlighting import highlight
-from ..ir.printer import print_program
 from ..ir.program import Dim3, Module, Program
+from ..rewriting.cloning import copy_module
+from ..syntax.highlighting import highlight
+from ..syntax.printer import print_program
 from .arguments import Encoder, encoder_of, in_order, some_by_name, target_of
 from .constants import constant_of
 from .inlining import call_function

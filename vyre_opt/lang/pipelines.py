@@ -7,8 +7,8 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..ir.printer import print_program
 from ..ir.program import Module
+from ..syntax.printer import print_program
 from .arguments import Encoder, encoder_of, in_order, target_of
 from .options import under_options
 from .pickling import reduced

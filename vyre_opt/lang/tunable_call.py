@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.fingerprint import fingerprint
 from ..ir.program import AccessMode, Buffer
 from ..runtime.dispatcher import Dispatcher, shared_dispatcher
+from ..syntax.fingerprint import fingerprint
 from ..tuning.call import Call
 from ..tuning.runner import on_host
 from ..tuning.shape_class import size_class

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from ..ir.diagnostics import Diagnostic, Location
 from ..ir.parse_holes import NO_HOLES, ParseHoles, Part
-from ..ir.parser.actions import ModuleActions
-from ..ir.parser.fragment import Excerpt, Parsed, Scope, parse_excerpt
 from ..ir.pipeline import Pipeline
 from ..ir.program import Block, Func, Module, Program
 from ..ir.verifier import verify
+from ..syntax.parser.actions import ModuleActions
+from ..syntax.parser.fragment import Excerpt, Parsed, Scope, parse_excerpt
 from .body_parser import BodyParser, Indivisible, Statement, following_token, symbols_of
 from .part_parser import ParsedPart, parse_part
 from .text_parts import Body, Span, body_of, items_of

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 from ..ir.diagnostics import Diagnostic
 from ..ir.parse_holes import ParseHoles
-from ..ir.parser.fragment import Excerpt, Parsed, Scope
 from ..ir.pipeline import Pipeline
 from ..ir.program import Buffer, Func, Op, Param, Program, Spec, Unnamed, Value
 from ..ir.types import DataType
+from ..syntax.parser.fragment import Excerpt, Parsed, Scope
 from .part_parser import Parse, parse_part
 
 __all__ = ["MOST_ERRORS", "BodyParser", "Statement", "Indivisible", "following_token", "symbols_of"]

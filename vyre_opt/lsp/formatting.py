@@ -13,7 +13,7 @@ from functools import cache
 from typing import NamedTuple
 
 from ..ir.ops import OPS
-from ..ir.parser import tables
+from ..syntax.parser import tables
 from .text_parts import Span
 
 __all__ = ["formatted"]

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from ..ir.diagnostics import Source
-from ..ir.parser import parse_source
 from ..passes.manager import PassManager, Remark
 from ..specialization.binding import fix_types
+from ..syntax.parser import parse_source
 from .text_parts import Span
 
 __all__ = ["buffer_decisions", "launch_decisions"]

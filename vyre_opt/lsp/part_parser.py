@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ..ir.parser.fragment import Excerpt, Parsed, Scope
+from ..syntax.parser.fragment import Excerpt, Parsed, Scope
 
 __all__ = ["Parse", "ParsedPart", "parse_part"]
 

@@ -14,7 +14,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol, lsp_method
 
 from .. import __version__
-from ..ir.parser.messages import warm_up
+from ..syntax.parser.messages import warm_up
 from .completion import Completion, completions
 from .documents import Document
 from .formatting import formatted

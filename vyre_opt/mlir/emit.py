@@ -16,12 +16,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..analysis.value_forms import ValueForms
-from ..ir.core_form import core_module
 from ..ir.diagnostics import DiagnosticError
 from ..ir.literals import show
 from ..ir.program import Block, Buffer, Func, Module, Program, Spec
 from ..ir.shapes import declared_shape
 from ..lowering.common.spec_values import check_specs
+from ..rewriting.core_form import core_module
 from .code import Code, HelperSet
 from .emit_control import CONTROL_OPS
 from .emit_memory import MEMORY_OPS

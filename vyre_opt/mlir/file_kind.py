@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..ir.diagnostics import Source
-from ..ir.parser import ReadOriginal, parse_source
 from ..ir.program import Module
+from ..syntax.parser import ReadOriginal, parse_source
 
 __all__ = ["is_mlir", "parse_either"]
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, Location, Source
-from ..ir.fingerprint import fingerprint
 from ..ir.ops import OPS
-from ..ir.parser import parse_source
 from ..ir.program import AccessMode, Block, Buffer, Dim3, Func, Module, Op, Param, Program, Value
 from ..ir.types import DataType
+from ..syntax.fingerprint import fingerprint
+from ..syntax.parser import parse_source
 from .code import HelperSet
 from .helper_key import HelperKey, op_of
 from .helpers.table import define, word_count

@@ -5,12 +5,14 @@ The identities are patterns, which the driver of all patterns applies; here is w
 
 from __future__ import annotations
 
-from ..ir.folding import chosen_arm
-from ..ir.identities import RULES
 from ..ir.loops import Bound, bounds, with_bounds
 from ..ir.program import Block, Module, Op
 from ..ir.rewrite import constant_value, splittable
-from ..ir.rewriting import GreedyDriver, PatternSet, Replacement, Rewriter, pattern_on
+from ..rewriting.constant_folding import chosen_arm
+from ..rewriting.driver import GreedyDriver
+from ..rewriting.identities import RULES
+from ..rewriting.pattern import PatternSet, Replacement, pattern_on
+from ..rewriting.rewriter import Rewriter
 from .manager import PassContext
 from .registry import Pass, register
 

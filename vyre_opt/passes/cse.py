@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..ir.equal_values import merge_equal
 from ..ir.program import Module, Op
+from ..rewriting.value_numbering import merge_equal
 from .manager import PassContext
 from .registry import Pass, register
 

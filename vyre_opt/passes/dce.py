@@ -15,10 +15,10 @@ from ..analysis.launched_lengths import LaunchedLengths
 from ..analysis.pipeline_uses import PipelineUses
 from ..analysis.value_forms import ValueForms
 from ..fusion.bounds_checks import add_checks
-from ..ir.demanded_extents import declare_demands
 from ..ir.loops import bounds
 from ..ir.program import AccessMode, Block, Buffer, Func, Module, Op, Program, Value
 from ..ir.rewrite import constant_value, keep_results
+from ..rewriting.demanded_extents import declare_demands
 from .manager import PassContext
 from .registry import Pass, register
 

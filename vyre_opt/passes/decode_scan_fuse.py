@@ -27,12 +27,12 @@ from ..fusion.join import fresh_name
 from ..fusion.result_check import check_tiles, refuse_result
 from ..fusion.workgroup_memory import DEFAULT_BUDGET, workgroup_budget
 from ..fusion.workgroup_tile import promote_to_tile
-from ..ir.copies import copy_program
-from ..ir.demanded_extents import declare_demands
 from ..ir.grids import Extent
 from ..ir.ops import BEYOND_WORKGROUP
 from ..ir.program import AccessMode, Buffer, Module, Op, Program
 from ..ir.types import DataType
+from ..rewriting.cloning import copy_program
+from ..rewriting.demanded_extents import declare_demands
 from .manager import Analyses, PassContext
 from .registry import Pass, register
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..ir.program import Module
-from ..ir.rewriting.expansion import expand_ops
+from ..rewriting.expansion import expand_ops
 from .manager import PassContext
 from .registry import Pass, register
 

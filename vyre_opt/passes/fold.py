@@ -5,8 +5,8 @@ No op is folded unless every backend gives the same bits for it (see folding).
 
 from __future__ import annotations
 
-from ..ir.folding import fold_body
 from ..ir.program import Module, Op
+from ..rewriting.constant_folding import fold_body
 from .manager import PassContext
 from .registry import Pass, register
 

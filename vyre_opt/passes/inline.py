@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ..ir.program import MAX_NESTING, Func, Module, Op, Program
 from ..ir.rewrite import clone, every_op, splittable
-from ..ir.walker import Walker
+from ..rewriting.walker import Walker
 from .manager import PassContext
 from .registry import Pass, register
 

@@ -49,10 +49,10 @@ from ..fusion.remarks import FusionGroup, refuse, remark_cut, remark_joined, rem
 from ..fusion.result_check import JoinedResult, Part, check_joined, refuse_result
 from ..fusion.veto import drop_undone_notes, veto_of
 from ..fusion.workgroup_memory import workgroup_budget
-from ..ir.demanded_extents import declare_demands, undeclared_demands
 from ..ir.grids import Extent, fold, lengths_of, renamed_lengths
 from ..ir.pipeline import Launch, Pipeline, Repeat, Stage
 from ..ir.program import AccessMode, Module, Op, Program
+from ..rewriting.demanded_extents import declare_demands, undeclared_demands
 from .manager import PassContext
 from .registry import Pass, register
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from ..ir.loops import trip_count
 from ..ir.program import AccessMode, Func, Module, Op, Program, Value
-from ..ir.walker import Walker
+from ..rewriting.walker import Walker
 from .manager import PassContext
 from .registry import Pass, register
 

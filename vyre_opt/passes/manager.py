@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, render_all
-from ..ir.fingerprint import exact_fingerprint
 from ..ir.plugin_ops import has_plugin_ops
 from ..ir.program import Module
-from ..ir.settled import settle
 from ..ir.structure import check_structure
 from ..ir.verifier import verify
+from ..syntax.fingerprint import exact_fingerprint
+from ..syntax.normal_form import normalize
 from .context import Analyses, DebugOutput, PassContext, Remark
 from .pipeline_text import parse_pipeline
 from .registry import BUILTIN, Pass, PassError, check_declarations, find_pass, make_pass
@@ -121,7 +121,7 @@ class PassManager:
         stale: dict[str, Pass] = {}
         """Requested passes whose results no longer hold, each with the pass that changed what they were about."""
         runs, changes = Counter[str](), Counter[str]()
-        _of_input(module, settle)
+        _of_input(module, normalize)
         for running in self._with_expansions(module):
             self._begin(running, ctx)
             if not running.takes_type_parameters:
@@ -148,7 +148,7 @@ class PassManager:
                 void = {name.replace("-", "_") for name in running.invalidates}
                 served = void & set(running.requires)  # this pass was what they were for
                 stale.update(dict.fromkeys((void - served) & runs.keys() & self._requested, running))
-                if settle(module):
+                if normalize(module):
                     before = None
                     ctx.analyses.drop()  # they may know constants that are no more
                 ctx.analyses.drop(running.preserves, running.invalidates)

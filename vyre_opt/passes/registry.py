@@ -183,7 +183,7 @@ def find_pass(name: str) -> type[Pass]:
             except plugins.PluginError as error:
                 raise BrokenPlugin(str(error)) from error
     if name not in _registered:
-        from ..ir.synonyms import advice
+        from ..syntax.synonyms import advice
 
         hint = advice(name, "pass", pass_names())
         raise PassError(f"unknown pass {name}" + (f"; {hint}" if hint else "; see --list-passes"))

@@ -23,7 +23,7 @@ from ..ir.ops import OPS
 from ..ir.program import AccessMode, Block, Module, Op, Program, Value
 from ..ir.rewrite import constant, constant_value, keep_results, splittable
 from ..ir.types import DataType
-from ..ir.walker import Walker
+from ..rewriting.walker import Walker
 from .manager import PassContext
 from .registry import Pass, register
 

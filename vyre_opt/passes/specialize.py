@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from itertools import chain
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, suggest
-from ..ir.folding import fold_body
 from ..ir.literals import show
 from ..ir.pipeline import Pipeline
 from ..ir.program import Module, Program, Spec
 from ..ir.rewrite import become, every_op
 from ..ir.types import DTYPE
+from ..rewriting.constant_folding import fold_body
 from ..specialization.instantiate import instantiate
 from .manager import PassContext
 from .registry import Pass, register

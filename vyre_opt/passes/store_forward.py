@@ -20,11 +20,11 @@ from typing import Generic, TypeVar
 from ..analysis.effects import Effects, effects_of, summarize
 from ..fusion.bounds_checks import add_checks
 from ..fusion.result_check import check_stores, refuse_result
-from ..ir.copies import copy_program
 from ..ir.program import AccessMode, Block, Module, Op, Program, Value
 from ..ir.rewrite import constant_value, every_op
 from ..ir.uniformity import Uniformity
-from ..ir.walker import Walker
+from ..rewriting.cloning import copy_program
+from ..rewriting.walker import Walker
 from .manager import PassContext
 from .registry import Pass, register
 

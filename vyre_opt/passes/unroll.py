@@ -19,7 +19,7 @@ from ..ir.loops import Bound, bounds, inits, trip_count, with_bounds
 from ..ir.ops import OPS
 from ..ir.program import Block, Module, Op, Value
 from ..ir.rewrite import clone, constant, splittable
-from ..ir.walker import Walker
+from ..rewriting.walker import Walker
 from .manager import PassContext
 from .registry import Pass, register
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 
 from ..ir.diagnostics import DiagnosticError, Source
-from ..ir.parser import parse_source
-from ..ir.printer import print_program
 from ..ir.program import Module
 from ..ir.verifier import verify
+from ..syntax.parser import parse_source
+from ..syntax.printer import print_program
 from .delta import minimise
 from .delta_passes import DELTA_PASSES
 from .oracle import Oracle, OutOfTests

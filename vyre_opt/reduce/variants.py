@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..ir.copies import copy_module
-from ..ir.printer import print_program
 from ..ir.program import Module
 from ..ir.verifier import verify
+from ..rewriting.cloning import copy_module
+from ..syntax.printer import print_program
 
 __all__ = ["DeltaPass", "ModuleVariant", "PartsVariant", "Selection"]
 

@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ..ir.highlighting import colored
+from ..syntax.highlighting import colored
 from .decisions import location_text, sentence, source_line
 from .traffic import show_bytes
 

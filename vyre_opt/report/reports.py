@@ -6,10 +6,10 @@ import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ..ir.copies import copy_module
 from ..ir.diagnostics import render
 from ..ir.program import Module
 from ..passes.manager import PassManager, Remark
+from ..rewriting.cloning import copy_module
 from .decisions import decisions
 from .page import fragment, page
 from .pictures import pictures

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..ir.copies import copy_module
-from ..ir.printer import print_program
 from ..ir.program import Module
+from ..rewriting.cloning import copy_module
+from ..syntax.printer import print_program
 from .pictures import PipelinePicture, pictures
 
 __all__ = ["Snapshot", "item_texts", "snapshot"]

@@ -185,7 +185,7 @@ def dispatcher(name: str = "cpu", **options: Any) -> Dispatcher:
     BackendError for a target that this build or this machine does not have.
     """
     if name not in _TARGETS:
-        from ..ir.synonyms import advice
+        from ..syntax.synonyms import advice
 
         hint = advice(str(name), "run_target", _TARGETS)
         known = ", ".join(_TARGETS)

@@ -102,7 +102,7 @@ def _read_type(value: Any, spec: Spec) -> DataType:
             value = DataType.of(value.strip())
         except TypeNameError as error:
             known = DataType.all_names()
-            from ..ir.synonyms import advice
+            from ..syntax.synonyms import advice
 
             hint = None if value in known else advice(value, "type", known)
             raise TypeNameError(f"{error}; {hint}" if hint else str(error)) from None

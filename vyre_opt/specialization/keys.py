@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..ir.fingerprint import fingerprint
 from ..ir.program import Program
+from ..syntax.fingerprint import fingerprint
 from .spec_map import SpecMap
 
 __all__ = ["SpecCacheKey", "versioned_specialization_artifact_key", "vsa_specialization_key"]

@@ -29,14 +29,14 @@ from ..driver.pipeline import PipelineExecutable
 from ..driver.program import ProgramExecutable
 from ..fusion.group_legality import HALOS
 from ..fusion.pressure import should_fuse_chain
-from ..ir.copies import copy_for
-from ..ir.fingerprint import fingerprint
 from ..ir.pipeline import Launch, Pipeline
 from ..ir.program import Module, Program
 from ..passes.manager import PassManager, Remark
 from ..passes.pipeline_text import DEFAULT, DEFAULT_PIPELINE, format_pipeline
 from ..passes.registry import Pass, make_pass
+from ..rewriting.cloning import copy_for
 from ..runtime.dispatcher import BadInputs, Dispatcher
+from ..syntax.fingerprint import fingerprint
 from .call import Call
 from .runner import on_host
 from .shape_class import size_class

@@ -21,8 +21,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
-from ..ir.printer import print_program
 from ..ir.program import Module
+from ..syntax.printer import print_program
 
 __all__ = ["CompileAhead", "free_processors", "main"]
 
@@ -106,7 +106,7 @@ def _end(pool: ThreadPoolExecutor, processes: list[subprocess.Popen[bytes]]) -> 
 
 def main() -> None:
     """A worker: compiles what it is sent until its stdin ends.  It trusts its parent, which started it."""
-    from ..ir.parser import parse
+    from ..syntax.parser import parse
 
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # nothing else writes to the parent

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from vyre_opt.ir.parser import parse
 from vyre_opt.runtime.cpu import CpuDispatcher
 from vyre_opt.runtime.dispatcher import BackendError
+from vyre_opt.syntax.parser import parse
 
 
 def test_functions_that_explode_are_refused() -> None:

@@ -12,10 +12,10 @@ from support.op_programs.maker import differs
 from support.sample import random_inputs
 
 from vyre_opt.ir.diagnostics import Source
-from vyre_opt.ir.parser import parse_source
 from vyre_opt.ir.program import Module, Program
 from vyre_opt.runtime.cpu import CpuDispatcher
 from vyre_opt.runtime.dispatcher import ProgramError, dispatcher
+from vyre_opt.syntax.parser import parse_source
 
 Agree = Callable[..., list[np.ndarray]]
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vyre_opt.ir.parser import parse
 from vyre_opt.runtime.cpu import CpuDispatcher, compiler
 from vyre_opt.runtime.dispatcher import BackendError, BadInputs, Scratch, dispatcher
+from vyre_opt.syntax.parser import parse
 
 COUNT = """vyre 1
 program @count workgroup(64) {

@@ -9,9 +9,9 @@ import pytest
 from support.quick import quick
 
 from vyre_opt.ir.diagnostics import Source
-from vyre_opt.ir.parser import parse_source
 from vyre_opt.runtime.cpu import CpuDispatcher
 from vyre_opt.runtime.dispatcher import ProgramError
+from vyre_opt.syntax.parser import parse_source
 
 LANES = quick((48, 5, 64, 1, 32, 33, 100), keep=3)
 

@@ -10,11 +10,11 @@ import pytest
 from support.quick import quick
 from support.sample import edge_values
 
-from vyre_opt.ir.parser import parse
 from vyre_opt.ir.types import DataType
 from vyre_opt.runtime.arrays import constant
 from vyre_opt.runtime.cpu import CpuDispatcher
 from vyre_opt.runtime.cpu.jit import Host
+from vyre_opt.syntax.parser import parse
 
 pytestmark = pytest.mark.skipif(
     platform.machine().lower() not in ("x86_64", "amd64"), reason="makes code for kinds of x86-64"

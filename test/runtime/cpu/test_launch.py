@@ -7,11 +7,11 @@ import itertools
 import numpy as np
 import pytest
 
-from vyre_opt.ir.parser import parse
 from vyre_opt.ir.program import Program
 from vyre_opt.runtime.cpu import CpuDispatcher, loop_analysis, threads
 from vyre_opt.runtime.cpu.launch import MAX_KEPT_BYTES, MAX_KEPT_RUNNERS, CompiledLaunch
 from vyre_opt.runtime.dispatcher import ProgramError
+from vyre_opt.syntax.parser import parse
 
 GROUPS = 2000
 TRIED = 31

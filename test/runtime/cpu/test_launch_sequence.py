@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import vyre_opt
-from vyre_opt.ir.parser import parse
 from vyre_opt.runtime import output_memory
 from vyre_opt.runtime.cpu import CpuDispatcher, launch_sequence, threads
 from vyre_opt.runtime.cpu.launch_sequence import LaunchSequence
+from vyre_opt.syntax.parser import parse
 
 GROUPS = 4
 COUNT = 32 * GROUPS

@@ -10,11 +10,11 @@ import pytest
 from support.pairs import pairs
 from support.quick import quick
 
-from vyre_opt.ir.parser import parse
 from vyre_opt.ir.types import DataType
 from vyre_opt.runtime.arrays import storage_type
 from vyre_opt.runtime.cpu import CpuDispatcher
 from vyre_opt.runtime.dispatcher import ProgramError, Scratch
+from vyre_opt.syntax.parser import parse
 
 TYPES = ("bool", "u8", "i16", "f16", "bf16", "f32", "u64", "f64")
 INDICES = {

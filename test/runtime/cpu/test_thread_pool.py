@@ -18,12 +18,12 @@ import numpy as np
 import pytest
 from support.quick import quick
 
-from vyre_opt.ir.parser import parse
 from vyre_opt.ir.program import Program
 from vyre_opt.kernels import prefix_scan
 from vyre_opt.runtime.cpu import CpuDispatcher, loop_analysis, thread_pool, threads
 from vyre_opt.runtime.cpu.thread_pool import _ExecutorPool
 from vyre_opt.runtime.dispatcher import ProgramError
+from vyre_opt.syntax.parser import parse
 
 GROUPS = 10_000
 
@@ -350,7 +350,7 @@ def test_threads_are_as_many_as_there_is_time_for(tmp_path: Path, monkeypatch: p
 HEAD = f"""
 import os, signal, sys, threading, time
 import numpy as np
-from vyre_opt.ir.parser import parse
+from vyre_opt.syntax.parser import parse
 from vyre_opt.runtime.cpu import CpuDispatcher
 (slow,) = parse({SLOW!r}).programs.values()
 def run(workers, groups, rounds):

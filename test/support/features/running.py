@@ -14,16 +14,16 @@ import numpy as np
 
 from vyre_opt.driver.compile import compile_module
 from vyre_opt.fusion.result_check import UnsoundResult
-from vyre_opt.ir.copies import copy_module
-from vyre_opt.ir.parser import parse
 from vyre_opt.ir.program import Module
 from vyre_opt.ir.verifier import check as verify_module
 from vyre_opt.passes import decode_scan_fuse, launch_fusion, store_forward
 from vyre_opt.passes.manager import PassManager, Result
 from vyre_opt.passes.registry import pass_names
+from vyre_opt.rewriting.cloning import copy_module
 from vyre_opt.runtime.debug_prints import on_debug_print
 from vyre_opt.runtime.dispatcher import Dispatcher
 from vyre_opt.specialization.binding import fix_types
+from vyre_opt.syntax.parser import parse
 
 from .arithmetic import Array, bits_of
 from .composition import Composed, Observed

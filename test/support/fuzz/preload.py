@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import llvmlite.binding  # noqa: F401
 
-from vyre_opt.ir.parser import tables
 from vyre_opt.passes.registry import BUILTIN, find_pass
+from vyre_opt.syntax.parser import tables
 
 from .seed_texts import any_texts, runnable_texts
 from .targets import TARGETS

@@ -6,9 +6,9 @@ from functools import cache
 from pathlib import Path
 
 from vyre_opt.ir.diagnostics import DiagnosticError
-from vyre_opt.ir.parser import parse
-from vyre_opt.ir.printer import print_program
 from vyre_opt.ir.program import Module
+from vyre_opt.syntax.parser import parse
+from vyre_opt.syntax.printer import print_program
 
 from ..bound_programs import bound_pipeline
 from ..expressions import Settings

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.synonyms import ROWS
+from vyre_opt.syntax.synonyms import ROWS
 
 __all__ = ["SMALL_EDITS", "WELL_TYPED", "MAX_CHARACTERS", "TOKEN", "ALL_EDITS", "OTHER_LANGUAGES", "mutate"]
 

@@ -6,13 +6,13 @@ import random
 from itertools import product
 
 from vyre_opt.ir.diagnostics import DiagnosticError, Source, decode, render_all
-from vyre_opt.ir.parser import parse_source
-from vyre_opt.ir.printer import print_program
 from vyre_opt.ir.program import Module
 from vyre_opt.ir.verifier import verify
 from vyre_opt.passes.manager import PassManager
 from vyre_opt.passes.pipeline_text import DEFAULT, format_pipeline, parse_pipeline
 from vyre_opt.passes.registry import BUILTIN, PassError
+from vyre_opt.syntax.parser import parse_source
+from vyre_opt.syntax.printer import print_program
 
 from ..parser_paths import difference, respaced
 from ..properties import random_pipeline

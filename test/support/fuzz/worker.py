@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from vyre_opt.ir.parser import tables
+from vyre_opt.syntax.parser import tables
 
 from ..tools import processes
 from .target import REFUSED, Target, Wrong, shape_of

@@ -8,8 +8,8 @@ import numpy as np
 
 import vyre_opt
 from vyre_opt.ir.diagnostics import Source
-from vyre_opt.ir.parser import parse_source
 from vyre_opt.ir.types import DataType
+from vyre_opt.syntax.parser import parse_source
 
 from .lowered_ops import op_program
 from .lowerings import LoweredOp

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 
-from vyre_opt.ir.identities import RULES
 from vyre_opt.ir.ops import OPS
 from vyre_opt.ir.types import DataType
+from vyre_opt.rewriting.identities import RULES
 
 from .graphs import Node, const, var
 from .values import SCALARS, edges

@@ -16,7 +16,6 @@ from vyre_opt.analysis.alignment import Alignment
 from vyre_opt.analysis.value_forms import ValueForms
 from vyre_opt.ir.diagnostics import Source
 from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.parser import parse_source
 from vyre_opt.ir.program import Op, Program
 from vyre_opt.ir.types import DataType
 from vyre_opt.lowering.common import conversions
@@ -29,6 +28,7 @@ from vyre_opt.lowering.host.subgroup_emitter import COMPUTE_OPS, SubgroupEmitter
 from vyre_opt.lowering.nvptx.function_emitter import FunctionEmitter, KernelContext
 from vyre_opt.lowering.nvptx.targets import gpu
 from vyre_opt.lowering.nvptx.values import VALUE_OPS
+from vyre_opt.syntax.parser import parse_source
 
 __all__ = ["LOWERINGS", "Lowering", "op_program", "parsed", "program_text"]
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import z3
 
-from vyre_opt.ir.identities import RULES
 from vyre_opt.ir.types import DataType
+from vyre_opt.rewriting.identities import RULES
 
 from .compiled_ops import compare_with_interpreter
 from .folds import FoldCheck, check_bytes, check_patterns, check_samples, foldable, unary_on_halves

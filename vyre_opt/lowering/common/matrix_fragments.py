@@ -34,7 +34,7 @@ from ...ir.ops import LAYOUTS, OPS, SUBGROUP_SIZE
 from ...ir.program import Block, Op, Program, Value
 from ...ir.rewrite import clone
 from ...ir.types import DataType
-from ...ir.walker import Walker
+from ...rewriting.walker import Walker
 
 __all__ = ["MMA", "ROWS", "Fragment", "FragmentLayout", "with_fragments"]
 

@@ -20,7 +20,7 @@ from ...ir.ops import AXES
 from ...ir.program import AccessMode, Block, Buffer, Op, Program, Value
 from ...ir.rewrite import clone
 from ...ir.types import DataType
-from ...ir.walker import Walker
+from ...rewriting.walker import Walker
 
 __all__ = ["MAX_RECORDS", "RECORDS", "capacity", "prints_of", "record_words", "with_print_records"]
 

@@ -13,9 +13,9 @@ from math import prod
 
 from ...analysis.alignment import Alignment
 from ...analysis.bounds import BoundsProofs
-from ...ir.core_form import core_form
 from ...ir.diagnostics import Diagnostic, DiagnosticError
 from ...ir.program import Block, Buffer, Func, Op, Program
+from ...rewriting.core_form import core_form
 from ..common import conversions
 from ..common.llvm_text import ModuleText
 from ..common.matrix_fragments import MMA, with_fragments

@@ -138,7 +138,7 @@ def gpu(name: str) -> GpuTarget:
         raise TargetError(f"a GPU has a name, such as sm_90, and not {name!r}")
     target = GPUS.get(name)
     if target is None:
-        from ...ir.synonyms import advice
+        from ...syntax.synonyms import advice
 
         names, hint = ", ".join(GPUS), advice(name, "target", GPUS)
         raise TargetError(f"unknown GPU {name!r}; there are {names}" + (f"; {hint}" if hint else ""))

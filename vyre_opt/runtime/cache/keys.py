@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from ... import __version__
-from ...ir.fingerprint import exact_fingerprint
 from ...ir.program import Module, Program
 from ...specialization.digest import Entry, constant_entry, digest_of
+from ...syntax.fingerprint import exact_fingerprint
 
 __all__ = ["called_fingerprints", "compile_key", "compiler_version", "llvm_version", "text_key"]
 
 _PACKAGE = Path(__file__).resolve().parents[2]
-_SOURCES = ("ir", "analysis", "math_functions", "lowering", "runtime/cpu", "cuda")
+_SOURCES = ("ir", "syntax", "rewriting", "analysis", "math_functions", "lowering", "runtime/cpu", "cuda")
 
 
 def compile_key(program: Program, module: Module | None, specs: Mapping[str, Any], target: object) -> bytes:

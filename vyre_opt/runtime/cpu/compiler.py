@@ -9,9 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...ir.core_form import core_form
 from ...ir.diagnostics import spelling_at
-from ...ir.fingerprint import exact_fingerprint
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Module, Program
 from ...lowering.common.matrix_fragments import ROWS, with_fragments
@@ -22,6 +20,8 @@ from ...lowering.host.flatten import MAX_OPS, TooLarge, flatten
 from ...lowering.host.live_values import BUDGET, TooManyLive
 from ...lowering.host.program import UnloweredKernel, lower
 from ...lowering.host.segment_emitter import DivergentBarrier
+from ...rewriting.core_form import core_form
+from ...syntax.fingerprint import exact_fingerprint
 from ..cache.compilations import Compilation, fetch
 from ..cache.keys import called_fingerprints
 from ..cache.store import Store

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...ir.core_form import core_form
 from ...ir.program import Dim3, Module, Program
+from ...rewriting.core_form import core_form
 from ..dispatcher import BackendError, Scratch
 from ..inputs import CheckedCall, check_call, check_declarations, check_grid, check_program
 from ..params import Words

@@ -1,0 +1,451 @@
+"""Syntax of other languages, recognised where a text goes wrong, and what to write instead.
+
+`foreign_word` finds a word of another language in the statement with the error (see syntax/synonyms.py),
+`foreign_construct` an operator, a loop, a call, an assignment.  They look at characters, not at tokens: what is wrong
+may lie before or after the token that the parser stopped at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from ...ir.formats import FORMATS
+from ...ir.ops import OPS
+from ...ir.program import Buffer, Value
+from ...ir.types import UNKNOWN, DataType
+from ..synonyms import NEIGHBOURS, Synonym, lookup
+
+__all__ = ["Advice", "Statement", "foreign_construct", "foreign_word"]
+
+
+class Advice(NamedTuple):
+    """An error between two offsets of the text, and what to write."""
+
+    start: int
+    end: int
+    message: str
+    help: str
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """The line with an error, from the statement it belongs to on: `line` begins at `offset` of the text.
+
+    `error`, `error_end`: where the token is that does not fit, in the line.  `place`: item, op, stage, flag of a
+    buffer that is declared before it on the line, or the first line of the text.
+    `scope`, `buffers`: what is declared before it.  `version`: of the text's format.
+    """
+
+    line: str
+    offset: int
+    error: int
+    error_end: int
+    place: str
+    scope: Mapping[str, Value] = field(default_factory=dict)
+    buffers: Mapping[str, Buffer] = field(default_factory=dict)
+    version: int = 1
+
+    def at(self, start: int, end: int, message: str, help: str) -> Advice:
+        return Advice(self.offset + start, self.offset + end, message, help)
+
+    def type_of(self, *names: str) -> str:
+        """The type of the first of some `%names` that is known; u32 if none is."""
+        types = [self.scope[name].type for name in names if name in self.scope]
+        return next((str(dtype) for dtype in types if dtype is not UNKNOWN), "u32")
+
+
+# --- words ------------------------------------------------------------------------------------
+
+_RESULTS = r"(?:%[\w.$]+\s*(?:,\s*%[\w.$]+\s*)*(?::\d+\s*)?=(?!=)\s*)"
+_FIRST_WORD = re.compile(rf"{_RESULTS}?\"?(?P<word>[@%]?[A-Za-z_][\w.]*)", re.ASCII)
+_ITEM_WORD = re.compile(r"#?\s*(?P<word>@?[A-Za-z_][\w.]*)", re.ASCII)
+_TYPE_WORD = re.compile(r"(?:(?<=:)|(?<=->)|(?<= x))\s*!?(?P<word>[A-Za-z_][\w.]*)", re.ASCII)
+_FLAG_WORD = re.compile(r"buffer\s+@[\w.$]+\s*:[^\]]*\]\s*(?P<flags>.*)", re.ASCII)
+
+
+def foreign_word(statement: Statement) -> tuple[str, int, Synonym] | None:
+    """The word of another language that a statement begins with, or has as a type or a flag, and its place in the line."""
+    pattern = _ITEM_WORD if statement.place in ("item", "first line") else _FIRST_WORD
+    if statement.place == "flag":
+        return _flag(statement.line, 0)
+    first = pattern.match(statement.line)
+    if first is not None and not _is_ours(first, statement):
+        row = lookup(first["word"], NEIGHBOURS.get(statement.place, ("item",)))
+        if row is not None:
+            return first["word"], first.start("word"), row
+    for match in _words_behind(statement):
+        row = lookup(match["word"], ("type",))
+        if row is not None:
+            return match["word"], match.start("word"), row
+    flags = _FLAG_WORD.match(statement.line)
+    return _flag(statement.line, flags.start("flags")) if flags is not None else None
+
+
+def _flag(line: str, start: int) -> tuple[str, int, Synonym] | None:
+    """The first word of another language among the flags of a buffer."""
+    for match in re.compile(r"[A-Za-z_]\w*", re.ASCII).finditer(line, start):
+        row = lookup(match.group(), ("flag",)) if match.group() not in ("read", "write") else None
+        if row is not None:
+            return match.group(), match.start(), row
+    return None
+
+
+def _words_behind(statement: Statement) -> Iterator[re.Match[str]]:
+    """Where types stand, no farther than the token that does not fit."""
+    for match in _TYPE_WORD.finditer(statement.line, 0, statement.error_end):
+        if match.end() >= statement.error and match["word"] not in DataType.all_names():
+            yield match
+
+
+def _is_ours(first: re.Match[str], statement: Statement) -> bool:
+    """Whether the first word of a statement is a word of ours, a name that is assigned to, or a type that is called."""
+    word, behind = first["word"], statement.line[first.end("word") :].lstrip()
+    if statement.place == "op":
+        is_type = word in DataType.all_names() or lookup(word, ("type",)) is not None
+        is_cast = is_type and re.match(r"\(\s*%?\w+\s*\)", behind) is not None
+        is_assigned = not first[0].startswith("%") and re.match(r"=(?!=)", behind) is not None
+        return word in OPS or word in ("buffer", "else", "do") or is_cast or is_assigned
+    return statement.place == "stage" and word in ("launch", "fill", "host_read", "repeat", "buffer")
+
+
+# --- constructs -------------------------------------------------------------------------------
+
+_INFIX = {
+    "+": "add", "-": "sub", "*": "mul", "/": "div", "%": "rem", "<<": "shl", ">>": "shr", ">>>": "shr", "&": "and",
+    "|": "or", "^": "xor", "&&": "and", "||": "or", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt",
+    ">=": "ge", "and": "and", "or": "or", "===": "eq",
+}  # fmt: skip
+_COMPARISONS = frozenset(name for name, row in OPS.items() if row.format == "compare")
+_PREFIX = {"-": "neg", "!": "not", "~": "not", "not": "not"}
+
+_NAMED = r"[%@]?[A-Za-z_][\w.]*(?:\[[^\[\]]*\])?|%[\w.$]+|\d[\w.]*"
+_OPERATION = re.compile(
+    rf"(?P<a>{_NAMED}|[\])])\s*(?P<at>>>>|<<|>>|&&|\|\||===|[=!<>]=|[-+*/&|^<>](?![=])|%(?=\s)|\b(?:and|or)\b)\s*"
+    rf"(?P<b>[-+]?(?:{_NAMED})|\()",
+    re.ASCII,
+)
+_RESULT = re.compile(r"\s*(?P<name>%[\w.$]+)\s*=(?!=)\s*", re.ASCII)
+
+
+def _operation(statement: Statement) -> Advice | None:
+    """An operator between two operands, at or behind the token that does not fit."""
+    for match in _OPERATION.finditer(statement.line):
+        if match.end() <= statement.error or match["a"] in OPS or match["a"] in DataType.all_names():
+            continue
+        if match.start() > statement.error_end or (match["at"] in "<>" and match["a"].startswith("@")):
+            return None
+        message = f"{match['at']} is no operator here; ops have names"
+        return statement.at(*match.span("at"), message, f"write {_as_op(statement, match)}")
+    return None
+
+
+def _as_op(statement: Statement, operation: re.Match[str]) -> str:
+    """The op of an operation, after the constants that are not in place, and before the `if` or `while` that it is in."""
+    name, result = _INFIX[operation["at"]], _RESULT.match(statement.line)
+    target = result["name"] if result else "%p" if name in _COMPARISONS else "%r"
+    operands = [_as_value(operation[side]) for side in ("a", "b")]
+    dtype = statement.type_of(*operands)
+    lines: list[str] = []
+    uses: list[str] = []
+    for operand in operands:
+        if not operand.startswith("%") and statement.version > 1:
+            operand = _literal(operand, dtype)
+        elif not operand.startswith("%"):
+            constant = f"%c{len(lines) or ''}"
+            lines.append(f"{constant} = const {_literal(operand, dtype)} : {dtype}")
+            operand = constant
+        uses.append(operand)
+    lines.append(f"{target} = {name} {', '.join(uses)} : {dtype}")
+    if not result and re.match(r"\s*while\b", statement.line):
+        return f"while {{ {'  '.join(lines)}  condition {target} }} do {{"
+    if not result and re.match(r"\s*if\b", statement.line):
+        lines.append(f"if {target} {{")
+    return ", then ".join(lines)
+
+
+def _as_value(operand: str) -> str:
+    """An operand as a value or a number: `i` of another language would be `%i`."""
+    if re.match(r"[-+]?\d", operand):
+        return operand.rstrip("fFuUlL") if operand[:2] != "0x" else operand
+    name = operand.lstrip("%@-+([{ ])")
+    return f"%{re.split(r'[^A-Za-z0-9_]', name)[0]}" if name else "%a"
+
+
+def _literal(number: str, dtype: str) -> str:
+    """A number as a constant of a type is written: with a point for floats."""
+    is_float = dtype.partition("f")[2].isdigit()
+    return f"{number}.0" if is_float and number.lstrip("+-").isdigit() else number
+
+
+def _sign(statement: Statement) -> Advice | None:
+    """`%r = -%a`, `if !%p`."""
+    match = re.match(
+        rf"\s*(?:{_RESULTS}|if\s+)(?P<at>[-!~]|not\b)\s*\(?\s*(?P<a>%?[A-Za-z_][\w.]*)",
+        statement.line,
+        re.ASCII,
+    )
+    if match is None:
+        return None
+    result, operand = _RESULT.match(statement.line), _as_value(match["a"])
+    name, target = _PREFIX[match["at"]], result["name"] if result else "%q"
+    dtype = "bool" if name == "not" and not result else statement.type_of(operand)
+    text = f"{target} = {name} {operand} : {dtype}" + ("" if result else f", then if {target} {{")
+    message = f"{match['at']} is no operator here; ops have names"
+    return statement.at(match.start("at"), match.end("at"), message, f"write {text}")
+
+
+_C_LOOP = re.compile(
+    r"\s*for\s*(?P<at>\()(?:[\w:]+\s+)*(?P<i>\w+)\s*=\s*(?P<low>\w+)\s*;\s*\w+\s*<=?\s*(?P<high>[\w.]+)",
+    re.ASCII,
+)
+_PYTHON_LOOP = re.compile(
+    r"\s*for\s+%?(?P<i>\w+)\s+(?P<at>in)\b(?:\s*(?:tl\.)?range\s*\((?:(?P<low>\w+)\s*,\s*)?(?P<high>\w+)\))?",
+    re.ASCII,
+)
+
+
+def _for(statement: Statement) -> Advice | None:
+    """A loop of C or of Python."""
+    match = _C_LOOP.match(statement.line) or _PYTHON_LOOP.match(statement.line)
+    if match is None:
+        return None
+    low, high = match["low"] or "0", match["high"] or "256"
+    bounds = [b if b.isdigit() else f"%{b.replace('.', '_')}" for b in (low, high)]
+    help = f"write for %{match['i']} = {bounds[0]} to {bounds[1]} step 1 {{"
+    return statement.at(*match.span("at"), "a for counts `= LOWER to UPPER step STEP`", help)
+
+
+_STORED = re.compile(
+    r"\s*(?P<at>[%@]?[A-Za-z_]\w*)\s*\[(?P<i>[^\]]*)\]\s*[-+*/]?=(?!=)\s*(?P<v>%?\w*)", re.ASCII
+)
+_ASSIGNED = r"\s*(?P<result>%[\w.$]+)\s*=(?!=)\s*"
+_LOADED = re.compile(rf"{_ASSIGNED}(?P<at>[%@]?[A-Za-z_]\w*)\s*\[(?P<i>[^\]]*)\]", re.ASCII)
+_COPY = re.compile(rf"{_ASSIGNED}(?P<at>%[\w.$]+)\s*[;,]?\s*$", re.ASCII)
+_NUMBER = re.compile(rf"{_ASSIGNED}(?P<at>-?(?:\d[\w.]*|true|false)\b)", re.ASCII)
+_COMPOUND = re.compile(r"\s*(?P<at>%?[A-Za-z_]\w*)\s*(?P<sign>[-+*/%&|^]|<<|>>)=\s*(?P<b>%?[\w.]*)", re.ASCII)
+_COUNTED = re.compile(r"\s*(?:(?P<at>[A-Za-z_]\w*)\s*(?:\+\+|--)|(?:\+\+|--)(?P<name>\w+))", re.ASCII)
+_UNSIGNED = re.compile(r"\s*(?P<at>[A-Za-z_]\w*)\s*(?::\s*\w+\s*)?=(?!=)\s*", re.ASCII)
+_TYPED = re.compile(r"\s*(?P<name>%[\w.$]+)\s*(?P<at>:\s*[A-Za-z_][\w<> ]*?)\s*=(?!=)", re.ASCII)
+_CAST_CALL = re.compile(
+    rf"(?:{_ASSIGNED})?\s*(?P<at>(?P<type>[A-Za-z_]\w*))\s*\(\s*(?P<a>%?\w+)\s*\)", re.ASCII
+)
+_C_CAST = re.compile(rf"{_ASSIGNED}(?P<at>\(\s*(?P<type>\w+)\s*\))\s*(?P<a>%?\w+)", re.ASCII)
+_CALL = re.compile(rf"(?:{_ASSIGNED})?\s*(?P<name>@?[A-Za-z_]\w*)\s*(?P<at>\()(?P<args>[^()]*)\)?", re.ASCII)
+
+
+def _element_access(statement: Statement) -> Advice | None:
+    """`@y[%i] = %a`, `y[i] = a`, `%r = @x[%i]`, `%r = x[i]`."""
+    stored = _STORED.match(statement.line)
+    loaded = _LOADED.match(statement.line)
+    match = stored or loaded
+    if match is None:
+        return None
+    name = match["at"].lstrip("%@")
+    if name in OPS:
+        return None
+    dtype = str(statement.buffers[name].dtype) if name in statement.buffers else "f32"
+    index = match["i"] if re.fullmatch(r"%[\w.$]+", match["i"]) else "%i"
+    if stored is not None:
+        value = stored["v"] if stored["v"].startswith("%") else "%v"
+        help = f"write store {value}, @{name}[{index}] : {dtype}"
+        return statement.at(*match.span("at"), "nothing is assigned here; a store writes an element", help)
+    help = f"write {match['result']} = load @{name}[{index}] : {dtype}"
+    return statement.at(*match.span("at"), "an op is missing; a load reads an element", help)
+
+
+def _copy(statement: Statement) -> Advice | None:
+    """`%r = %a`, `%r = 3`."""
+    if match := _COPY.match(statement.line):
+        help = f"use {match['at']} in the place of {match['result']}: a value never changes"
+        return statement.at(*match.span("at"), "expected an op; a value has one name", help)
+    if match := _NUMBER.match(statement.line):
+        number = match["at"]
+        dtype = "bool" if number in ("true", "false") else "f32" if "." in number else "u32"
+        help = f"write {match['result']} = const {number if dtype == 'bool' else _as_value(number)} : {dtype}"
+        return statement.at(*match.span("at"), "expected an op", help)
+    return None
+
+
+def _change(statement: Statement) -> Advice | None:
+    """`r += 1`, `i++`."""
+    if match := _COMPOUND.match(statement.line):
+        name = match["at"].lstrip("%")
+        line = f"%{name}_2 = %{name} {match['sign']} {match['b'] or 'b'}"
+        operation = _OPERATION.search(line)
+        written = _as_op(replace(statement, line=line), operation) if operation else line
+        help = f"write {written}; a loop carries it by iter(%{name} = %start : u32)"
+        return statement.at(*match.span("at"), "a value never changes", help)
+    if match := _COUNTED.match(statement.line):
+        help = f"a loop counts by itself: for %{match['at'] or match['name']} = 0 to 256 step 1 {{"
+        return statement.at(match.start(), match.end(), "a value never changes", help)
+    return None
+
+
+def _definition(statement: Statement) -> Advice | None:
+    """`r = ...` without the %, `%r : f32 = ...`."""
+    if match := _UNSIGNED.match(statement.line):
+        help = f"write %{match['at']} = with the op behind it{_right_side(statement, match)}"
+        return statement.at(*match.span("at"), "a value's name begins with %", help)
+    if match := _TYPED.match(statement.line):
+        help = f"the type stands behind the op: {match['name']} = const 1 {match['at']}"
+        return statement.at(*match.span("at"), "a type before the `=`", help)
+    return None
+
+
+def _right_side(statement: Statement, assigned: re.Match[str]) -> str:
+    """What the right side of `name = ...` is here, for the end of a help line; "" if that is not known."""
+    line = f"%{assigned['at']} = {statement.line[assigned.end() :]}"
+    word = _FIRST_WORD.match(line)
+    row = lookup(word["word"], ("op",)) if word is not None else None
+    if row is not None:
+        return f"; {row.help}"
+    operation = _operation(replace(statement, line=line, error=0, error_end=len(line)))
+    return f": {operation.help.removeprefix('write ')}" if operation is not None else ""
+
+
+def _cast(statement: Statement) -> Advice | None:
+    """`f32(%i)`, `(float)%i`."""
+    match = _CAST_CALL.match(statement.line) or _C_CAST.match(statement.line)
+    row = lookup(match["type"], ("type",)) if match is not None else None
+    if match is None or (row is None and match["type"] not in DataType.all_names()):
+        return None
+    operand, result = _as_value(match["a"]), match["result"] or "%r"
+    target = row.here if row else match["type"]
+    help = f"write {result} = cast {operand} : {statement.type_of(operand)} -> {target}"
+    return statement.at(*match.span("at"), "a cast is an op", help)
+
+
+def _call(statement: Statement) -> Advice | None:
+    """Operands in parentheses: `add(%a, %b)`; a function without `call`: `@f(%a)`."""
+    match = _CALL.match(statement.line)
+    if match is None:
+        return None
+    name, args = match["name"], match["args"].strip()
+    operands = [_as_value(arg.strip()) for arg in args.split(",")] if args else []
+    dtype, result = statement.type_of(*operands), f"{match['result']} = " if match["result"] else ""
+    if name.startswith("@"):
+        types = ", ".join(statement.type_of(operand) for operand in operands)
+        help = f"write {result}call {name}({', '.join(operands)}) : ({types}) -> {dtype}"
+        return statement.at(*match.span("name"), "a function is called by `call`", help)
+    row = OPS.get(name)
+    if row is None or row.kernel is not None or row.effects & {"control", "trap", "print"} or name == "call":
+        return None
+    written = f"{name} {', '.join(operands)} : {dtype}" if operands else name
+    if any(attr.name == "buffer" for attr in row.attrs):
+        written = FORMATS[row.format].example.format(name=name, type="f32").removeprefix("%r = ")
+    help = f"write {result}{written}"
+    return statement.at(*match.span("at"), "operands stand without parentheses", help)
+
+
+_MLIR_BASE = r"[?\dx]*x(?P<element>[a-z]\w*)"
+
+
+def _type(statement: Statement) -> Advice | None:
+    """Types of MLIR and of C: `vector<4xf32>`, `memref<?xf32>`, `!llvm.ptr`, `f32*`."""
+    line = statement.line
+    if match := re.search(r"(?P<at>vector<(?P<lanes>\d+)x(?P<element>\w+)>)", line):
+        help = f"write vec<{match['lanes']} x {_element(match['element'])}>"
+        return statement.at(*match.span("at"), "MLIR's vector is vec here", help)
+    if match := re.search(rf"(?P<at>(?:memref|tensor)<(?P<shape>{_MLIR_BASE})[^>]*>)", line):
+        sizes = re.findall(r"\?|\d+", match["shape"][: -len(match["element"])])
+        count = sizes[0] if len(sizes) == 1 else "?"
+        element = _element(match["element"])
+        help = f"declare buffer @x : {element}[{count}] read binding(0), and write {element} behind an op"
+        return statement.at(
+            *match.span("at"), "a buffer is declared once, by name, and has one dimension", help
+        )
+    if match := re.search(r"(?P<at>![A-Za-z_][\w.]*)", line):
+        row = lookup(match["at"].rpartition(".")[2].lstrip("!"), ("type",))
+        help = f"write {row.here if row else 'u32, f32, bool, vec<4 x f32> or the like'}"
+        return statement.at(*match.span("at"), "types have no dialect", help)
+    if match := re.search(r":\s*(?P<type>[A-Za-z_]\w*)\s*(?P<at>[*&])", line):
+        row = lookup(match["type"], ("type",))
+        help = f"write {row.here if row else match['type']}[?]: a buffer's type is that of an element"
+        return statement.at(*match.span("at"), "there are no pointers", help)
+    if match := re.match(r"\s*buffer\s+@[\w.$]+\s*:\s*[\w<> ]+\[\d+\](?P<at>\[[\d?]+\])", line):
+        help = (
+            "a buffer has one dimension: declare rows * columns elements, and compute row * columns + column"
+        )
+        return statement.at(*match.span("at"), "a second dimension", help)
+    return None
+
+
+def _element(name: str) -> str:
+    row = lookup(name, ("type",))
+    return row.here if row else name
+
+
+Mark = tuple[str, str, str]
+"""What a construct looks like, with its place as the group `at`; the message; the help."""
+
+_MARKS: list[Mark] = [
+    (r"\s*(?P<at>\^\w*)", "there are no labels", "control flow has blocks: if %p { } else { }, for, while"),
+    (r"(?P<at>/\*)", "no comment begins so", "a comment runs from // to the end of its line"),
+    (r"\s*(?P<at>#\s*pragma\b.*)", "there are no directives", "unrolling is the pass unroll: --pass=unroll"),
+    (r"\s*(?P<at>#\s*(?:include|define|if|ifdef|ifndef|endif)\b.*)", "there is no preprocessor",
+     "a constant that is set from outside is spec @k : u32 = 4"),
+    (r"\s*(?P<at>#\w+)\s*=", "attributes have no names", "write them where they are used"),
+    (r"(?P<at>#)", "no comment begins so", "a comment runs from // to the end of its line"),
+    (r"(?P<at>\"\"\"|''')", "no comment begins so", "a comment runs from // to the end of its line"),
+    (r"\s*(?P<at>%[\w.$]+:\d+)\s*=", "results are named one by one", "write %a, %b = with the op behind it"),
+    (r"(?P<at>%\w+#\d+)", "a value is one result", "name the results %a, %b = and use one of them"),
+    (r"(?P<at>[\w@.$]+\s*<<<[^>]*>*)", "a launch is a stage of a pipeline", "write launch @name grid(64) (@x, @y)"),
+    (r"\s*(?P<at>@!?%\w+)\s+\w", "an op has no predicate", "write if %p { } around it"),
+    (r".*\bcall\s+(?P<at>[A-Za-z_]\w*)\s*\(", "a function's name begins with @", "write call @f(%a) : (f32) -> f32"),
+    (r".*\b(?:load|store\s+%[\w.$]+\s*,)\s*(?P<at>[A-Za-z_]\w*)\s*\[", "a buffer's name begins with @",
+     "write load @x[%i] : f32"),
+    (r".*\b(?:bit)?cast\b.*:\s*[\w<> ]+?\s*(?P<at>\b(?:to|as|into)\b|,|=>)", "a conversion is written with ->",
+     "write cast %a : f32 -> f16"),
+    (r"(?P<at>\bbinding\s*[=:]?\s*\d+)", "binding is written binding(N)", "write buffer @x : f32[?] read binding(0)"),
+    (r".*\}?\s*else\s+(?P<at>if)\b", "an else has a block", "write else { if %q { } }, with both braces"),
+    (r"\s*(?P<at>do)\s*\{", "a while has a condition block, then `do` and its body",
+     "write while iter(...) { condition %c } do { yield %next }"),
+    (r"\s*(?:load|store\s+%[\w.$]+\s*,|%[\w.$]+\s*=\s*load)\s+(?P<at>%[\w.$]+)\s*\[", "a buffer's name begins with @",
+     "write load @buffer[%i] : f32, and declare it: buffer @buffer : f32[?] read binding(0)"),
+    (r".*(?P<at>\?)\s*[^:\]\s]+\s*:", "? is no operator here; ops have names", "write %r = select %p, %a, %b : f32"),
+]  # fmt: skip
+_LAST_MARKS: list[Mark] = [
+    (r".*(?P<at>->)\s*\w+\s*\{", "only an if, a region, a call or a func has `->`", "write if %p -> f32 {"),
+    (r".*?(?P<at>;)", "nothing stands between ops", "leave the ; out"),
+    (r".*?(?P<at>(?<![\w\]])[&*]\s*[A-Za-z_]\w*)", "there are no pointers", "a buffer and an index: load @x[%i] : f32"),
+]  # fmt: skip
+
+
+def _marked(marks: list[Mark]) -> Callable[[Statement], Advice | None]:
+    """Finds the first of `marks`, at the start of a statement, or anywhere if its pattern begins with its place."""
+    patterns = [(re.compile(pattern, re.ASCII), message, help) for pattern, message, help in marks]
+
+    def find(statement: Statement) -> Advice | None:
+        for pattern, message, help in patterns:
+            is_anywhere = pattern.pattern.startswith("(?P<at>")
+            match = (pattern.search if is_anywhere else pattern.match)(statement.line)
+            if match is not None:
+                return statement.at(*match.span("at"), message, help)
+        return None
+
+    return find
+
+
+_CONSTRUCTS = (
+    _marked(_MARKS),
+    _for,
+    _type,
+    _sign,
+    _element_access,
+    _copy,
+    _change,
+    _definition,
+    _operation,
+    _cast,
+    _call,
+    _marked(_LAST_MARKS),
+)
+"""The more particular first."""
+
+
+def foreign_construct(statement: Statement) -> Advice | None:
+    """What of another language's syntax stands in the statement around the token that does not fit."""
+    return next((advice for construct in _CONSTRUCTS if (advice := construct(statement))), None)

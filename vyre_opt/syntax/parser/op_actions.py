@@ -1,0 +1,256 @@
+"""Semantic actions for ops without regions."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ...ir.diagnostics import Location
+from ...ir.formats import FORMATS, Malformed, Tail
+from ...ir.literals import Literal, LiteralError
+from ...ir.ops import OPS, OpDef
+from ...ir.plugin_ops import find_op, known_names
+from ...ir.plugins import PluginError
+from ...ir.program import Block, Op, Program, Value
+from ...ir.types import UNKNOWN, DataType
+from .constant_actions import ConstantActions
+from .scopes import Symbol, result_names
+
+_EMPTY_TAIL = Tail()
+_PARTS_BEHIND = re.compile(r"[ \t]*(?:<[^>\n]*>|\w+)", re.ASCII)
+_WORD = re.compile(r"\w+", re.ASCII)
+
+BUFFER_FLAGS = ("read", "write", "read_write", "workgroup", "live_in", "live_out", "binding")
+
+
+class OpActions(ConstantActions):
+    """The parts of such an op, then the op."""
+
+    # --- the parts of a simple op -----------------------------------------------------
+
+    def tail_empty(self, place: int, end: int) -> Tail:
+        return _EMPTY_TAIL
+
+    def tail_operands(self, place: int, end: int, operands: list[Value]) -> Tail:
+        return Tail((), operands)
+
+    def tail_values(self, place: int, end: int, operands: list[Value], dtype: DataType) -> Tail:
+        return Tail((), operands, None, None, dtype)
+
+    def tail_convert(self, place: int, end: int, operands: list[Value], a: DataType, b: DataType) -> Tail:
+        return Tail((), operands, None, None, a, b)
+
+    def tail_fast(
+        self, place: int, end: int, operands: list[Value], words: list[str], dtype: DataType | None
+    ) -> Tail:
+        return Tail((), operands, None, words, dtype)
+
+    def tail_modified(
+        self, place: int, end: int, words: list[str], operands: list[Value] | None, dtype: DataType | None
+    ) -> Tail:
+        return Tail(words, operands or (), None, None, dtype)
+
+    def tail_access(
+        self, place: int, end: int, words: list[str] | None, access: tuple[Any, ...], dtype: DataType | None
+    ) -> Tail:
+        return Tail(words or (), access[1], access, None, dtype)
+
+    def modifiers(self, place: int, end: int, words: list[str]) -> list[str]:
+        return words
+
+    def access_symbol(self, place: int, end: int, symbol: Symbol) -> tuple[Any, ...]:
+        return "symbol", (), symbol[0]
+
+    def access_dimension(self, place: int, end: int, symbol: Symbol, number: str) -> tuple[Any, ...]:
+        return "dimension", (), symbol[0], self.integer(place, end, number)
+
+    def access_load(self, place: int, end: int, symbol: Symbol, indices: list[Value]) -> tuple[Any, ...]:
+        return "load", indices, symbol[0]
+
+    def access_atomic(
+        self, place: int, end: int, symbol: Symbol, indices: list[Value], values: list[Value]
+    ) -> tuple[Any, ...]:
+        return "atomic", [*indices, *values], symbol[0], len(indices)
+
+    def access_store(
+        self, place: int, end: int, values: list[Value], symbol: Symbol, indices: list[Value]
+    ) -> tuple[Any, ...]:
+        return "store", [*values, *indices], symbol[0], len(indices)
+
+    def access_lane(self, place: int, end: int, values: list[Value], index: str) -> tuple[Any, ...]:
+        return "lane", values, self.integer(place, end, index)
+
+    def literal_int(self, place: int, end: int, text: str) -> Literal:
+        return "int", text
+
+    def literal_float(self, place: int, end: int, text: str) -> Literal:
+        return "float", text
+
+    def literal_true(self, place: int, end: int) -> Literal:
+        return "bool", "true"
+
+    def literal_false(self, place: int, end: int) -> Literal:
+        return "bool", "false"
+
+    # --- simple ops -------------------------------------------------------------------
+
+    def op_results(self, place: int, end: int, results: str, name: str, tail: Tail) -> Op | None:
+        row = OPS.get(name) or self.plugin_op(name, self.source.text.find(name, place + len(results)))
+        loc = Location(self.source, place, end)
+        if row is not None:
+            if self.has_pending or (tail.dtype is None and name == "load"):
+                tail = self.typed_tail(row, tail, place, end)
+            try:
+                operands, types, attrs = FORMATS[row.format].parse(row, tail)
+            except (Malformed, LiteralError) as error:
+                at = self.source.text.find(name, place + len(results))
+                self.malformed(row, tail, str(error), place, at, end)
+            else:
+                if "," not in results and len(types) == 1:  # the common case, in line for speed
+                    token = results[:-1].rstrip()
+                    value = Value(token[1:], types[0])
+                    if token in self.scope:
+                        self.define(token, value, place)
+                    else:
+                        self.scope[token] = value
+                        self.scopes[-1].append(token)
+                    return Op(row, operands, (value,), attrs, (), loc)
+                return self.finish(row, operands, types, attrs, (), results, loc)
+        self.poison(results)
+        return None
+
+    def op_bare(self, place: int, end: int, name: str, tail: Tail) -> Op | None:
+        row = OPS.get(name)
+        loc = Location(self.source, place, end)
+        if row is None:
+            self.unknown_word(name, place, is_bare=True)
+            if tail.access is not None and tail.access[0] == "symbol":  # perhaps a misspelt declaration
+                self.holes.add_lost_names(self.owners[0], (tail.access[2],))
+                self.holes.mark_invalid(self.owners[0])
+            return None
+        if self.has_pending:
+            tail = self.typed_tail(row, tail, place, end)
+        try:
+            operands, types, attrs = FORMATS[row.format].parse(row, tail)
+        except (Malformed, LiteralError) as error:
+            if self._follows_buffer(place):  # a flag of another language that is an op here
+                self.unknown_word(name, place, is_bare=True)
+            else:
+                self.malformed(row, tail, str(error), place, place, end)
+            return None
+        return self.finish(row, operands, types, attrs, (), None, loc)
+
+    def plugin_op(self, name: str, place: int) -> OpDef | None:
+        """The row of an op or kernel that another package declares; None, after an error, if none does."""
+        try:
+            row = find_op(name)
+        except PluginError as error:
+            self.error(str(error), place, place + len(name))
+            return None
+        if row is None:
+            self.unknown_word(name, place)
+        return row
+
+    def malformed(self, row: OpDef, tail: Tail, message: str, start: int, place: int, end: int) -> None:
+        """Report that the parts of an op do not fit its format: at the number or word that is to blame, if one is.
+
+        `start`: of the statement; `place`: of the op's name.
+        """
+        from ..synonyms import lookup
+
+        text, behind = self.source.text, place + len(row.name)
+        if (
+            tail is _EMPTY_TAIL
+        ):  # what follows the name is none of its parts, and would only be wrong once more
+            line_end = text.find("\n", place)
+            self.reported_until = len(text) if line_end < 0 else line_end
+        following = _PARTS_BEHIND.match(text, behind)
+        parts = list(_WORD.finditer(text, *following.span())) if following is not None else []
+        kinds = [attr.name for attr in row.attrs if attr.kind == "word"]
+        for part in parts:
+            if synonym := lookup(part.group(), kinds):
+                self.error(f"{row.name}: {message}", *part.span(), synonym.help)
+                return
+        word = parts[0].group() if parts else ""
+        is_type = word in DataType.all_names() and FORMATS[row.format].has_type
+        help = f"the type stands behind the operands: {row.name} ... : {word}" if is_type else None
+        self.error(f"{row.name}: {message}", place, end, help)
+
+    def op_spec(self, place: int, end: int, results: str, symbol: Symbol, dtype: DataType | None) -> Op:
+        loc = Location(self.source, place, end)
+        dtype = dtype or self._declared_type("spec constant", symbol[0], loc)
+        if dtype is None:
+            self.error("spec: needs its type: spec @name : u32", place, end)
+        return self.finish(OPS["spec"], (), (dtype or UNKNOWN,), {"spec": symbol[0]}, (), results, loc)
+
+    def op_param(self, place: int, end: int, results: str, symbol: Symbol, dtype: DataType | None) -> Op:
+        loc = Location(self.source, place, end)
+        dtype = dtype or self._declared_type("param", symbol[0], loc)
+        if dtype is None:
+            self.error("param: needs its type: param @name : u32", place, end)
+        return self.finish(OPS["param"], (), (dtype or UNKNOWN,), {"param": symbol[0]}, (), results, loc)
+
+    def _declared_type(self, kind: str, name: str, loc: Location) -> DataType | None:
+        """That of a spec constant or param, which version 2 may leave out where it is read; UNKNOWN after an error."""
+        program = self.owners[0]
+        if self.module.version < 2 or not isinstance(program, Program):
+            return None
+        if name not in self.scalars:
+            self.undeclared(kind, name, self.scalars, program, loc)
+        return self.scalars.get(name, UNKNOWN)
+
+    def unknown_word(self, name: str, place: int, is_bare: bool = False) -> None:
+        """Report a word in the place of an op's name, and suppress syntax errors in the rest of its line.
+
+        Without a result (`is_bare`) the word may belong to an error earlier on its line, which is enough.
+        """
+        text, last = self.source.text, self.last_buffer
+        if is_bare and (place < self.reported_until or self.has_error(text.rfind("\n", 0, place) + 1, place)):
+            return
+        line_end = text.find("\n", place)
+        self.reported_until = len(text) if line_end < 0 else line_end
+        if last is not None and self._follows_buffer(place):
+            if not self.holes.is_invalid(last):
+                help = self.advice(name, "flag", BUFFER_FLAGS) or f"the flags are {', '.join(BUFFER_FLAGS)}"
+                self.error("not a buffer flag", place, place + len(name), help=help)
+                self.holes.mark_invalid(last)
+        else:
+            known = known_names() if "." in name else [*OPS]
+            known += ["buffer", "spec", "param"] if len(self.owners) <= 1 else []
+            self.name_error(
+                f"unknown op {name[:40]}", place, place + len(name), self.advice(name, "op", known)
+            )
+
+    def _follows_buffer(self, place: int) -> bool:
+        """Whether `place` lies behind the declaration of a buffer, on its line."""
+        loc = self.last_buffer.loc if self.last_buffer is not None else None
+        return loc is not None and "\n" not in self.source.text[loc.end : place]
+
+    def finish(
+        self,
+        row: OpDef,
+        operands: tuple[Value, ...],
+        types: tuple[DataType, ...] | list[DataType],
+        attrs: dict[str, Any],
+        regions: tuple[Block, ...],
+        results: str | None,
+        loc: Location,
+    ) -> Op:
+        """Build the op and define its results; the number of names must be that of the results."""
+        names = result_names(results) if results else []
+        named = len(names)
+        errors = self.error_count
+        if named != len(types):
+            if names or FORMATS[row.format].needs_names:
+                count = f"{len(types)} result{'s' * (len(types) != 1)}"
+                self.error(f"{row.name} gives {count}, {named} named", loc.start, loc.end)
+            types = [*types, *[UNKNOWN] * (named - len(types))]
+        # a result may be left unnamed in the text, but each value needs a name to be printed
+        names += [f"%_{i}" for i in range(named, len(types))]
+        values = tuple(Value(name[1:], dtype) for name, dtype in zip(names, types, strict=False))
+        op = Op(row, operands, values, attrs, regions, loc)
+        if self.error_count > errors:
+            self.holes.mark_invalid(op)
+        for name, value in zip(names[:named], values, strict=False):
+            self.define(name, value, loc.find(name).start)
+        return op

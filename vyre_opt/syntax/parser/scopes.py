@@ -1,0 +1,225 @@
+"""The symbol table while a text is parsed, and the errors found in it so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ...ir.diagnostics import Diagnostic, Location, Source
+from ...ir.literals import LiteralError, read_int, unquote
+from ...ir.parse_holes import ParseHoles
+from ...ir.program import Buffer, Module, Op, Value
+from ...ir.types import UNKNOWN, DataType
+from .locations import MAX_NUMBER, WrittenLocation
+
+Symbol = tuple[str, Location]
+"""The name of a `@name` and its place."""
+
+
+_LANES = {name: lane for names in ("xyzw", "rgba") for lane, name in enumerate(names)}
+
+
+class TooDeep(Exception):
+    """Blocks are nested too deeply; parsing stops."""
+
+
+def result_names(results: str) -> list[str]:
+    """The names in a RESULTS token: `%a`, `%b` of `%a, %b =`."""
+    return [name.strip() for name in results[:-1].split(",")]
+
+
+class Scopes:
+    """Collects errors in `diagnostics`, and in `holes` what they left out of the module."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.module = Module(source=source)
+        self.diagnostics: list[Diagnostic] = []
+        # by message and text: the first of those that a text may make again and again
+        self.first_errors: dict[tuple[str, str], Diagnostic] = {}
+        self.repeated: set[int] = set()  # id() of the errors that are such a mistake made again
+        self.scope: dict[str, Value] = {}  # the visible values by `%name`
+        self.scopes: list[list[str]] = []  # innermost last: the names that leave `scope` at its end
+        self.owners: list[Any] = []  # the block, program, function or pipeline of each scope
+        self.pending: tuple[Value, ...] | None = None  # arguments of the block that opens next
+        self.holes = ParseHoles()
+        # by id of the owner: statements that an error cut off from it
+        self.salvaged: dict[int, list[Any]] = {}
+        self.has_locations = False
+        self.placed: list[tuple[Any, WrittenLocation]] = []  # what a `loc(...)` stands behind
+        self.last_buffer: Buffer | None = None
+        # what the item that is being read declares: its buffers, and the types of its spec constants and params
+        self.declared: dict[str, Buffer] = {}
+        self.scalars: dict[str, DataType] = {}
+        self.reported_until = 0  # syntax errors before this offset have been reported in other words
+        # Of the item that is being read:
+        self.undefined: dict[str, Diagnostic] = {}  # errors about undefined values, one per name
+        self.redefinitions: list[Diagnostic] = []  # errors about values that are defined twice
+        self.poisoned: set[str] = set()  # names that discarded text would have defined
+        self.unbalanced = False  # a brace is missing, or there is one too many
+
+    # --- errors and scopes ----------------------------------------------------------
+
+    @property
+    def error_count(self) -> int:
+        return len(self.diagnostics)
+
+    @property
+    def distinct_errors(self) -> int:
+        return len(self.diagnostics) - len(self.repeated)
+
+    def distinct_diagnostics(self) -> list[Diagnostic]:
+        """The errors without those that are a mistake made again, which are notes of the first."""
+        return [error for error in self.diagnostics if id(error) not in self.repeated]
+
+    def error(self, message: str, place: int, end: int, help: str | None = None) -> Diagnostic:
+        diagnostic = Diagnostic("error", message, Location(self.source, place, end), help=help)
+        self.diagnostics.append(diagnostic)
+        return diagnostic
+
+    def advice(self, word: str, place: str, known: Iterable[str]) -> str | None:
+        """What to do about a `word` that does not exist in a `place` (see syntax/synonyms.py) where `known` ones do."""
+        from ..synonyms import advice
+
+        return advice(word, place, known)
+
+    def name_error(
+        self, message: str, place: int, end: int, help: str | None, what: str | None = None
+    ) -> Diagnostic:
+        """Report a mistake that a text may make many times, such as a wrong name: as one error with its places.
+
+        `what`: the same for all of them, if their text is not.
+        """
+        error = self.error(message, place, end, help)
+        first = self.first_errors.setdefault((message, what or self.source.text[place:end]), error)
+        if first is not error:
+            first.add_place(error.loc)
+            self.repeated.add(id(error))
+        return error
+
+    def has_error(self, start: int, end: int) -> bool:
+        """Whether an error lies between two offsets; the text from `start` on must be what was read last."""
+        for diagnostic in reversed(self.diagnostics):  # in the order of the text, so only the last matter
+            if diagnostic.loc is None or diagnostic.loc.start < start:
+                return False
+            if diagnostic.loc.start < end:
+                return True
+        return False
+
+    def open_scope(self, owner: Any) -> None:
+        if not self.scopes:
+            self.undefined, self.redefinitions, self.poisoned, self.unbalanced = {}, [], set(), False
+            self.declared, self.scalars = {}, {}
+        self.scopes.append([])
+        self.owners.append(owner)
+
+    def close_scope(self) -> None:
+        self.owners.pop()
+        for name in self.scopes.pop():
+            self.scope.pop(name, None)
+
+    def poison(self, results: str) -> None:
+        """Report no use of the names in a RESULTS token: an error is why they are not defined."""
+        self.poisoned.update(result_names(results))
+
+    def define(self, name: str, value: Value, place: int) -> None:
+        """Make `%name` visible to the end of the current scope."""
+        first = self.scope.get(name)
+        if first is not None:
+            error = self.error(f"{name} is defined twice", place, place + len(name))
+            if isinstance(first.owner, Op):
+                error.note("first defined here", first.owner.loc)
+            error.help = "an SSA value is assigned once; give this one another name"
+            self.redefinitions.append(error)
+            if first.type is not value.type:
+                value = Value(value.name, UNKNOWN)  # nobody knows which of the two a use means
+        self.scope[name] = value
+        if first is None:
+            self.scopes[-1].append(name)
+
+    def use(self, name: str, place: int) -> Value:
+        """The visible value `%name`, or a poison value of that name after an error."""
+        value = self.scope.get(name)
+        if value is not None:
+            return value
+        if name in self.poisoned:
+            pass
+        elif name in self.undefined:
+            self.undefined[name].add_place(Location(self.source, place, place + len(name)))
+        else:
+            help = self._lane_of(name) or self.advice(name, "op", self.scope)
+            self.undefined[name] = self.error(f"{name} is not defined", place, place + len(name), help)
+        return Value(name[1:], UNKNOWN)
+
+    def _lane_of(self, name: str) -> str | None:
+        """What `%v.x` is here, if `%v` is a vector: other languages name lanes so."""
+        vector, _, lane = name.rpartition(".")
+        value = self.scope.get(vector)
+        if value is None or not value.type.is_vec or lane not in _LANES:
+            return None
+        return f"a lane is extracted: extract {vector}[{_LANES[lane]}] : {value.type}"
+
+    def integer(self, place: int, end: int, text: str) -> int:
+        try:
+            return read_int(text)
+        except LiteralError as error:
+            self.error(str(error), place, end)
+            return 1
+
+    bound_int = extent_number = type_int = integer
+
+    def listed(self, place: int, end: int, first: Any, rest: list[Any] | None = None) -> list[Any]:
+        """A list of one or more; `rest` is what follows the first comma."""
+        return [first, *(rest or ())]
+
+    # the parse loop finds a method by its rule's name; a modifier and types_one are lists of one
+    words = modifier = block_args = launch_params = iter = extents = type_args = type_list = types_one = (
+        listed
+    )
+
+    # --- locations --------------------------------------------------------------------
+
+    def location(self, place: int, end: int, name: str, line: str, column: str) -> WrittenLocation:
+        numbers = [self.integer(place, end, text) for text in (line, column)]
+        if not all(1 <= number <= MAX_NUMBER for number in numbers):
+            self.error(f"a line and a column are 1 to {MAX_NUMBER}", place, end)
+        self.has_locations = True
+        return WrittenLocation(place, end, unquote(name), *numbers)
+
+    def location_unknown(self, place: int, end: int, word: str) -> WrittenLocation:
+        if word != "unknown":
+            self.error(
+                f"no location is called {word}", place, end, 'write loc("file":line:column), or loc(unknown)'
+            )
+        self.has_locations = True
+        return WrittenLocation(place, end)
+
+    def located(self, statements: list[Any]) -> list[Any]:
+        """`statements` without the locations among them, which are noted for what stands before each."""
+        if not self.has_locations:
+            return statements
+        result: list[Any] = []
+        previous: Any = WrittenLocation
+        for item in statements:
+            if not isinstance(item, WrittenLocation):
+                result.append(item)
+                previous = item
+            elif previous is WrittenLocation:
+                self.error("a location stands behind what it locates", item.start, item.end)
+            else:
+                if previous is not None:  # an op that could not be built
+                    self.placed.append((previous, item))
+                previous = WrittenLocation
+        return result
+
+    def absent(self, place: int, end: int) -> None:
+        return None
+
+    count_open = absent
+
+    def operands_first(self, place: int, end: int, token: str) -> list[Value]:
+        return [self.scope.get(token) or self.use(token, place)]
+
+    def operands_next(self, place: int, end: int, values: list[Value], token: str) -> list[Value]:
+        values.append(self.scope.get(token) or self.use(token, end - len(token)))
+        return values
