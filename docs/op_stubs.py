@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import vyre_opt
-from vyre_opt.ir.formats import FORMATS
+from vyre_opt.ir.op_builders import BUILDERS
 from vyre_opt.ir.ops import OPS, OpDef
 from vyre_opt.ir.types import DataType
 from vyre_opt.lang.intrinsics import INTRINSICS, Intrinsic, namespaces
@@ -31,13 +31,13 @@ def methods_stub() -> str:
     lines = [
         '"""The builder\'s methods of ops.  Made by `python docs/op_stubs.py` from the op table."""\n',
         "from collections.abc import Sequence\nfrom typing import Literal\n",
-        "from .value_operators import BuiltValue\nfrom .formats import Operand\n"
+        "from .value_operators import BuiltValue, Operand\n"
         "from .program import Buffer, Value\nfrom .types import DataType\n",
         '__all__ = ["OpMethods"]\n',
         "class OpMethods:",
     ]
     for row in OPS.values():
-        if FORMATS[row.format].build is not None:
+        if row.format in BUILDERS:
             name = f"{row.name}_" if keyword.iskeyword(row.name) else row.name
             arguments = ", ".join(["self", *_method_arguments(row), "name: str | None = None"])
             lines += [f"    def {name}({arguments}) -> BuiltValue:", f"        {_doc(row.doc)}"]
@@ -45,8 +45,7 @@ def methods_stub() -> str:
 
 
 def _method_arguments(row: OpDef) -> Iterator[str]:
-    build = FORMATS[row.format].build
-    assert build is not None
+    build = BUILDERS[row.format]
     is_keyword_only = False
     for parameter in list(inspect.signature(build).parameters.values())[2:]:
         annotation = _literal(row, parameter.name) or parameter.annotation

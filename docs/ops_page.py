@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vyre_opt.ir.formats import FORMATS
 from vyre_opt.ir.ops import OPS, Attr, OpDef
+from vyre_opt.syntax.op_syntax import SYNTAX
 
 __all__ = ["SECTIONS", "example", "operand_type", "page"]
 
@@ -70,7 +70,7 @@ def example(row: OpDef) -> str:
         return f"{row.name}({buffers})" + (f" {{{needed}}}" if needed else "")
     if row.name == "atomic_compare_exchange":  # the one of its format with an operand more
         return _COMPARE_EXCHANGE
-    return FORMATS[row.format].example.format(name=row.name, type=operand_type(row))
+    return SYNTAX[row.format].example.format(name=row.name, type=operand_type(row))
 
 
 def page() -> str:
@@ -101,7 +101,7 @@ def _sections() -> Iterator[str]:
 
 
 def _op_line(row: OpDef) -> str:
-    takes = row.types if FORMATS[row.format].has_type else ""
+    takes = row.types if SYNTAX[row.format].has_type else ""
     doc = " ".join([row.doc, *(_words(attr) for attr in row.attrs if attr.choices)])
     return _line(f"`{row.name}`", f"`{example(row)}`", takes, ", ".join(_notes(row)), doc)
 

@@ -285,6 +285,7 @@ OP: dict[str, Sequence[Step]] = {
 NEW_FORM: dict[str, Sequence[Step]] = {
     "The syntax in": [named_files_exist],
     "A row of FORMATS": [tables_have_splat],
+    "A row of SYNTAX": [tables_have_splat],
     "A text that goes wrong": [named_files_exist],
     "What runs it": [tables_have_splat],
     "Samples of it": [tables_have_splat],

@@ -8,8 +8,11 @@ from support.each import each
 from vyre_opt.ir.arith import int_range
 from vyre_opt.ir.builder import Builder
 from vyre_opt.ir.formats import FORMATS
+from vyre_opt.ir.op_builders import BUILDERS
+from vyre_opt.ir.op_rules import OP_RULES
 from vyre_opt.ir.ops import OPS, OpDef
 from vyre_opt.ir.types import DataType
+from vyre_opt.syntax.op_syntax import SYNTAX
 
 EFFECTS = {"read", "write", "atomic", "sync", "wait", "subgroup", "trap", "fault", "print", "control"}
 
@@ -42,12 +45,14 @@ def test_rows_are_consistent() -> None:
 
 def test_formats_are_those_of_the_table() -> None:
     """A format says how an op is parsed, checked and printed, so each op has one, and none outlives its rows."""
+    assert list(FORMATS) == list(SYNTAX) == list(OP_RULES)
     assert set(FORMATS) == {row.format for row in OPS.values()}
-    assert all(name == format.name for name, format in FORMATS.items())
+    assert set(BUILDERS) < set(FORMATS)
+    assert all(name == format.name for name, format in [*FORMATS.items(), *SYNTAX.items()])
 
 
 def test_an_op_that_gives_a_value_has_a_method() -> None:
-    """By its format's `build`, or written out in the class."""
+    """By its format's row of BUILDERS, or written out in the class."""
     b = Builder("p")
     names = [row.name for row in OPS.values() if FORMATS[row.format].results == 1]
     assert [name for name in names if not callable(getattr(b, name, None))] == []

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from .access_extents import is_matrix_access
 from .diagnostics import Diagnostic, Location, suggest
 from .fixes import with_access
-from .formats import FORMATS, Problem, lacks_else
+from .formats import FORMATS, lacks_else
 from .ops import FASTMATH, OpDef
 from .parse_holes import NO_HOLES, ParseHoles
 from .program import NO_ATTRS, AccessMode, Block, Buffer, Func, Module, Op, Program, Value
 from .types import UNKNOWN, DataType
 
 _BY_TYPES = ("binary", "compare")
-"""Formats of two operands whose `check` looks at types only."""
+"""Formats of two operands whose rule looks at types only."""
+
+
+Problem = str | tuple[Value, str] | None
+"""An error in an op: a message, or the operand to blame and a message."""
 
 
 class BodyChecker:
-    """Checks one body.  `written` and `read` name the buffers that its ops write and read.
+    """Checks one body.  `rules`: by the format of an op.  `written` and `read` name the buffers that its ops write and read.
 
     `unknown` has the errors about names that do not exist, by message: one error for each name.
     """
@@ -28,11 +32,13 @@ class BodyChecker:
         module: Module,
         owner: Program | Func,
         diagnostics: list[Diagnostic],
+        rules: Mapping[str, OpRule],
         holes: ParseHoles = NO_HOLES,
     ) -> None:
         self.module = module
         self.owner = owner
         self.diagnostics = diagnostics
+        self.rules = rules
         self.holes = holes
         self.unknown: dict[str, Diagnostic] = {}
         self.undeclared = 0  # distinct buffer names in the ops that no declaration has
@@ -126,7 +132,7 @@ class BodyChecker:
         row, results = op.definition, op.results
         problem: Problem = _misshapen(op)
         if problem is None and (self.holes is NO_HOLES or not self.holes.is_invalid(op)):
-            problem = FORMATS[row.format].check(self, op)
+            problem = self.rules[row.format](self, op)
         else:
             self.is_well_formed &= problem is None
             self.check_rest(op)
@@ -269,6 +275,10 @@ class BodyChecker:
         if dtype is not buffer.dtype and not (dtype.is_vec and dtype.element is buffer.dtype):
             return f"@{buffer.name} holds {buffer.dtype}, not {dtype}"
         return None
+
+
+OpRule = Callable[[BodyChecker, Op], Problem]
+"""Gives the first problem of an op of the right shape, and checks its blocks."""
 
 
 # --- the shape of an op: how many parts it has, and which attributes

@@ -9,7 +9,7 @@
     program = b.finish()
 
 A method is called as its op, with an underscore after a Python keyword (`and_`);
-what it takes follows from the op's format (see formats.py).  A number among the
+what it takes follows from the op's format (see op_builders.py).  A number among the
 operands becomes a constant of the other operands' type.  Every method takes
 `name=`, the value's name in the text, and gives the value, which has Python's operators
 (see value_operators.py).  A type may be given by its name: "f32".
@@ -24,7 +24,6 @@ from typing import Any, cast
 from . import arith
 from .caller import caller_location, is_own_caller
 from .diagnostics import Location, suggest
-from .formats import Number, Operand
 from .loops import BOUND_NAMES, Bound
 from .op_methods import OpMethods
 from .ops import OPS, OpDef
@@ -45,7 +44,7 @@ from .program import (
     Value,
 )
 from .types import DataType, as_type
-from .value_operators import BuiltValue
+from .value_operators import BuiltValue, Number, Operand
 
 __all__ = ["Branch", "Builder", "Function", "Loop", "Nest", "Operand", "encode_constant"]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .diagnostics import suggest
-from .formats import FORMATS
+from .op_builders import BUILDERS
 from .ops import OPS, OpDef
 from .plugin_ops import find_op
 from .program import Value
@@ -23,7 +23,7 @@ class OpMethods:
     def __getattr__(self, name: str) -> Callable[..., Value]:
         """The method for an op of the table; it is added to the class, so that it is looked up once."""
         row = find_op(name.removesuffix("_"))
-        method = FORMATS[row.format].build if row is not None else None
+        method = BUILDERS.get(row.format) if row is not None else None
         if row is None or method is None:
             hint = suggest(name, OPS)
             raise AttributeError(f"no op {name}" + (f"; {hint}" if hint else ""))

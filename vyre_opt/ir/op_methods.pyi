@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from .value_operators import BuiltValue
-from .formats import Operand
+from .value_operators import BuiltValue, Operand
 from .program import Buffer, Value
 from .types import DataType
 

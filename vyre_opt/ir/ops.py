@@ -1,6 +1,6 @@
 """The op table: every op of the language, declared once.
 
-A row gives an op's name, its format (its syntax and the shape of its operands; see formats.py),
+A row gives an op's name, its format (the shape of its operands, its rule, its syntax; see formats.py),
 the types it takes, its attributes, its effects, its fold and one line of
 documentation.  The parser, printer, verifier, folder, docs/ops.md and the
 interpreter's coverage test read this table; nothing else lists ops.  Rows of other packages are
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from . import arith
-from .program import AccessMode
+from .declarations import AccessMode
 from .types import DataType
 
 __all__ = ["OPS", "Attr", "KernelDef", "OpDef", "Role", "kernel_def"]

@@ -12,8 +12,8 @@ from .text_form import TextForm
 from .types import DTYPE
 
 if TYPE_CHECKING:
+    from .declarations import Buffer, Dim3, Param, Spec
     from .diagnostics import Location
-    from .program import Buffer, Dim3, Param, Spec
 
 __all__ = [
     "MAX_REPEATS",

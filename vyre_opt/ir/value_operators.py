@@ -8,16 +8,21 @@ round down in Python and towards zero here: `b.div(x, y)`, `b.rem(x, y)`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from .program import Value
 from .types import DataType
 
-if TYPE_CHECKING:
-    from .builder import Builder
-    from .formats import Operand
+__all__ = ["BuiltValue", "Number", "Operand"]
 
-__all__ = ["BuiltValue"]
+Number = bool | int | float
+Operand = Value | Number
+
+
+class OpsByName(Protocol):
+    """Builds an op by its name; see `Builder.op`."""
+
+    def op(self, name: str, *operands: Any) -> Value: ...
 
 
 class BuiltValue(Value):
@@ -25,7 +30,7 @@ class BuiltValue(Value):
 
     __slots__ = ("builder",)
 
-    def __init__(self, name: str, type: DataType, builder: Builder) -> None:
+    def __init__(self, name: str, type: DataType, builder: OpsByName) -> None:
         super().__init__(name, type)
         self.builder = builder
 
@@ -36,8 +41,7 @@ class BuiltValue(Value):
         )
 
     def _op(self, name: str, a: Operand, b: Operand) -> Value:
-        value: Value = getattr(self.builder, name)(a, b)
-        return value
+        return self.builder.op(name, a, b)
 
     def __add__(self, other: Operand) -> Value:
         return self._op("add", self, other)
@@ -99,12 +103,10 @@ class BuiltValue(Value):
         return self._op("shr", self, other)
 
     def __neg__(self) -> Value:
-        value: Value = self.builder.neg(self)
-        return value
+        return self.builder.op("neg", self)
 
     def __invert__(self) -> Value:
-        value: Value = self.builder.not_(self)
-        return value
+        return self.builder.op("not_", self)
 
     def __lt__(self, other: Operand) -> Value:
         return self._op("lt", self, other)

@@ -50,6 +50,7 @@ from .fixes import (
 from .grids import Extent, GridError, dimensions_of, lengths_of, params_of
 from .kernel_rules import check_kernel
 from .literals import LiteralError, encode, encode_constant, show_number
+from .op_rules import OP_RULES
 from .ops import NAMED_KERNELS
 from .parse_holes import NO_HOLES, ParseHoles
 from .pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat
@@ -120,7 +121,7 @@ class _ModuleChecker:
             if isinstance(item, Program):
                 self.program(item)
             elif isinstance(item, Func):
-                BodyChecker(self.module, item, self.diagnostics, self.holes).run(item.body)
+                BodyChecker(self.module, item, self.diagnostics, OP_RULES, self.holes).run(item.body)
             else:
                 continue
             if self.warns and all(d.severity != "error" for d in self.diagnostics[before:]):
@@ -148,7 +149,7 @@ class _ModuleChecker:
         self.params(program.params)
         self.type_names(program)
         self.bindings(program)
-        body = BodyChecker(self.module, program, self.diagnostics, self.holes)
+        body = BodyChecker(self.module, program, self.diagnostics, OP_RULES, self.holes)
         body.run(program.body)
         self.undeclared[program.name] = body.undeclared
         if body.has_sync and body.is_well_formed and not self.holes.is_unbalanced(program):

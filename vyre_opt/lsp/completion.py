@@ -15,6 +15,7 @@ from ..ir.grids import FUNCTIONS
 from ..ir.ops import FASTMATH, NAMED_KERNELS, OPS, SCHEDULE
 from ..ir.program import AccessMode
 from ..ir.types import DataType
+from ..syntax.op_syntax import SYNTAX
 from .analysis import Analysis
 from .op_docs import op_documentation
 from .symbol_names import MODULE, head_of, occurrences
@@ -211,9 +212,9 @@ def _wanted_types(place: _Place, types: dict[str, DataType]) -> Callable[[DataTy
     if written:
         return lambda dtype: str(dtype) == written[1]
     others = [types[name] for name in operands[row.name == "select" :] if name in types]
-    if others and FORMATS[row.format].has_type:
+    if others and SYNTAX[row.format].has_type:
         return lambda dtype: dtype is others[0]
-    if FORMATS[row.format].has_type and row.types != "any":
+    if SYNTAX[row.format].has_type and row.types != "any":
         return row.accepts
     return None
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..ir.formats import FORMATS
 from ..ir.ops import SCHEDULE, OpDef
+from ..syntax.op_syntax import SYNTAX
 
 __all__ = ["op_documentation"]
 
@@ -30,7 +30,7 @@ def _written(row: OpDef) -> str:
         return f"{row.name}({buffers})" + (f" {{{', '.join(params)}}}" if params else "")
     if row.name == "atomic_compare_exchange":
         return "%r = atomic_compare_exchange<relaxed> @b[%i], %a, %b : T"
-    return FORMATS[row.format].example.format(name=row.name, type="T")
+    return SYNTAX[row.format].example.format(name=row.name, type="T")
 
 
 def _notes(row: OpDef) -> Iterator[str]:
@@ -41,7 +41,7 @@ def _notes(row: OpDef) -> Iterator[str]:
         if row.kernel.schedule:
             yield f"Schedule: {', '.join(f'`{SCHEDULE}{name}`' for name in row.kernel.schedule)}"
         return
-    if FORMATS[row.format].has_type:
+    if SYNTAX[row.format].has_type:
         yield f"T: {_TAKES[row.types]}"
     for attr in row.attrs:
         if attr.choices:

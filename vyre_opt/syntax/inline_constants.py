@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
-from ..ir.formats import FORMATS
 from ..ir.ops import OpDef
 from ..ir.program import Block, Op, Value
 from ..ir.rewrite import constant_value, every_op
 from ..ir.types import DataType
+from ..syntax.op_syntax import SYNTAX
 
 __all__ = ["constant_roles", "constants_in_place", "fixed_type", "used_constants"]
 
@@ -25,7 +25,7 @@ def _is_unnamed(value: Value) -> bool:
 
 
 def constant_roles(row: OpDef, count: int) -> tuple[str, ...]:
-    """For each of `count` operands of an op, the type of a constant in its place; see `OpFormat.constants`.
+    """For each of `count` operands of an op, the type of a constant in its place; see `OpSyntax.constants`.
 
     There may be fewer, of an op with too many operands.
     """
@@ -34,7 +34,7 @@ def constant_roles(row: OpDef, count: int) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def _roles(format: str, count: int, atomic_values: int) -> tuple[str, ...]:
-    row = FORMATS.get(format)  # an op that a target has for itself has none
+    row = SYNTAX.get(format)  # an op that a target has for itself has none
     pattern = (row.constants.split() if row else []) + ["T"] * (atomic_values - 1)
     roles: list[str] = []
     for role in pattern:

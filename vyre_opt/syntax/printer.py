@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from ..ir.diagnostics import Location
-from ..ir.formats import FORMATS, kernel_text, symbol_list, type_list, types_text
+from ..ir.formats import type_list
 from ..ir.grids import Grid, show_extent
 from ..ir.literals import quote, show
 from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, LaunchParam, Note, Pipeline, Repeat, Stage
@@ -23,18 +23,19 @@ from ..ir.shapes import declared_shape
 from ..ir.types import DTYPE
 from .format_version import least_version
 from .inline_constants import constants_in_place, used_constants
+from .op_syntax import SYNTAX, OpPrinter, kernel_text, symbol_list, types_text
 from .unique_names import VisibleNames
 
 __all__ = ["canonical_text", "print_program"]
 
 T = TypeVar("T")
 
-_PRINT = {name: format.print for name, format in FORMATS.items()}  # one look-up less for each op
+_PRINT = {name: format.print for name, format in SYNTAX.items()}  # one look-up less for each op
 _BINARY = frozenset(name for name, print in _PRINT.items() if print is _PRINT["binary"])
 """The formats of ops that are printed as `add` is, if they have two operands."""
 
 
-def _print_of_target(p: Printer, op: Op) -> str:
+def _print_of_target(p: OpPrinter, op: Op) -> str:
     """An op that a target has for itself and no text: with all its attributes, since fingerprints are of what is printed."""
     attrs = ", ".join(f"{name} = {value}" for name, value in sorted(op.attrs.items()))
     return f"{op.name}<{attrs}> {p.uses(op.operands)} : {', '.join(r.type.name for r in op.results)}"
@@ -258,7 +259,7 @@ class Printer:
         if self.generic:
             head, tail = self.generic_op(op)
         else:
-            head, tail = FORMATS[op.definition.format].print(self, op), f"{self.indent}}}\n"
+            head, tail = SYNTAX[op.definition.format].print(self, op), f"{self.indent}}}\n"
         self.lines[start] = f"{self.indent}{self.results(op)}{head}"
         self.lines.append(self.located(tail, op.loc))
 

@@ -15,12 +15,12 @@ from typing import Any
 
 from ...ir.diagnostics import Location, suggest
 from ...ir.fixes import with_constant
-from ...ir.formats import Tail
 from ...ir.literals import Literal, LiteralError, encode_constant, show
 from ...ir.ops import OPS, OpDef
 from ...ir.program import Block, Op, Program, Unnamed, Value
 from ...ir.types import UNKNOWN, DataType
 from ..inline_constants import constant_roles, fixed_type
+from ..op_syntax import Tail
 from .scopes import Scopes
 
 __all__ = ["ConstantActions", "PendingConstant"]

@@ -6,7 +6,6 @@ from typing import Any
 
 from ...ir import plugins
 from ...ir.diagnostics import Location
-from ...ir.formats import FORMATS
 from ...ir.literals import unquote
 from ...ir.loops import BOUND_NAMES
 from ...ir.ops import NAMED_KERNELS, OPS, OpDef
@@ -15,6 +14,7 @@ from ...ir.plugin_ops import find_op
 from ...ir.plugins import PluginError
 from ...ir.program import MAX_NESTING, NO_ATTRS, Block, Op, Value
 from ...ir.types import UNKNOWN, DataType
+from ...syntax.op_syntax import SYNTAX
 from .op_actions import OpActions
 from .scopes import Symbol, TooDeep, result_names
 
@@ -201,7 +201,7 @@ class ControlActions(OpActions):
         known = [*NAMED_KERNELS, *plugins.names(plugins.KERNELS)]
         help = self.advice(name, "stage" if in_pipeline else "op", known)
         if row is not None:
-            help = f"{name} is an op: %r = " + FORMATS[row.format].example.removeprefix("%r = ").format(
+            help = f"{name} is an op: %r = " + SYNTAX[row.format].example.removeprefix("%r = ").format(
                 name=name, type=row.types
             )
         self.name_error(f"unknown kernel {name}", place, place + len(name), help)

@@ -17,12 +17,13 @@ from itertools import pairwise
 from typing import Any
 
 from ...ir.diagnostics import Location
-from ...ir.formats import FORMATS, Malformed, Tail, fastmath_flags
+from ...ir.formats import FORMATS
 from ...ir.literals import Literal, LiteralError, read_int
 from ...ir.ops import OPS, OpDef
 from ...ir.program import NO_ATTRS, Op, Value
 from ...ir.types import MIN_VECTOR_LANES, DataType
 from ..inline_constants import constant_roles
+from ..op_syntax import SYNTAX, Malformed, Tail, fastmath_flags
 from .op_actions import OpActions
 from .parse_loop import ParserStack
 from .short_forms import NAME, RESULT, UNNAMED, ShortForm, is_simple, short_forms
@@ -35,7 +36,7 @@ _ROWS = {name: row for name, row in OPS.items() if is_simple(row)}
 _ELEMENTWISE = {
     name: (row, FORMATS[row.format].operands or 0, row.format == "compare")
     for name, row in _ROWS.items()
-    if FORMATS[row.format].parse is FORMATS["binary"].parse
+    if SYNTAX[row.format].parse is SYNTAX["binary"].parse
 }
 """Most ops of most texts: the row, the number of operands, and whether it compares them."""
 
@@ -162,7 +163,7 @@ class FastPath:
             tail = actions.typed_tail(row, tail, loc.start, loc.end)
             if actions.error_count:
                 raise _Unsupported
-        operands, types, attrs = FORMATS[row.format].parse(row, tail)
+        operands, types, attrs = SYNTAX[row.format].parse(row, tail)
         if result is None:
             return actions.finish(row, operands, types, attrs, (), None, loc)
         if len(types) != 1 or result in actions.scope:

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from ...ir.formats import FORMATS
 from ...ir.ops import OPS
 from ...ir.program import Buffer, Value
 from ...ir.types import UNKNOWN, DataType
+from ...syntax.op_syntax import SYNTAX
 from ..synonyms import NEIGHBOURS, Synonym, lookup
 
 __all__ = ["Advice", "Statement", "foreign_construct", "foreign_word"]
@@ -335,7 +335,7 @@ def _call(statement: Statement) -> Advice | None:
         return None
     written = f"{name} {', '.join(operands)} : {dtype}" if operands else name
     if any(attr.name == "buffer" for attr in row.attrs):
-        written = FORMATS[row.format].example.format(name=name, type="f32").removeprefix("%r = ")
+        written = SYNTAX[row.format].example.format(name=name, type="f32").removeprefix("%r = ")
     help = f"write {result}{written}"
     return statement.at(*match.span("at"), "operands stand without parentheses", help)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir.diagnostics import Location
-from ...ir.formats import Malformed, fastmath_flags
 from ...ir.literals import LiteralError, encode, read_int, unquote
 from ...ir.ops import OPS, OpDef
 from ...ir.program import NO_ATTRS, Block, Op, Value
 from ...ir.types import DataType
+from ..op_syntax import Malformed, fastmath_flags
 from .control_actions import ControlActions
 from .scopes import Symbol
 

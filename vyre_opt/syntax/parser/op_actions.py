@@ -6,13 +6,13 @@ import re
 from typing import Any
 
 from ...ir.diagnostics import Location
-from ...ir.formats import FORMATS, Malformed, Tail
 from ...ir.literals import Literal, LiteralError
 from ...ir.ops import OPS, OpDef
 from ...ir.plugin_ops import find_op, known_names
 from ...ir.plugins import PluginError
 from ...ir.program import Block, Op, Program, Value
 from ...ir.types import UNKNOWN, DataType
+from ..op_syntax import SYNTAX, Malformed, Tail
 from .constant_actions import ConstantActions
 from .scopes import Symbol, result_names
 
@@ -101,7 +101,7 @@ class OpActions(ConstantActions):
             if self.has_pending or (tail.dtype is None and name == "load"):
                 tail = self.typed_tail(row, tail, place, end)
             try:
-                operands, types, attrs = FORMATS[row.format].parse(row, tail)
+                operands, types, attrs = SYNTAX[row.format].parse(row, tail)
             except (Malformed, LiteralError) as error:
                 at = self.source.text.find(name, place + len(results))
                 self.malformed(row, tail, str(error), place, at, end)
@@ -131,7 +131,7 @@ class OpActions(ConstantActions):
         if self.has_pending:
             tail = self.typed_tail(row, tail, place, end)
         try:
-            operands, types, attrs = FORMATS[row.format].parse(row, tail)
+            operands, types, attrs = SYNTAX[row.format].parse(row, tail)
         except (Malformed, LiteralError) as error:
             if self._follows_buffer(place):  # a flag of another language that is an op here
                 self.unknown_word(name, place, is_bare=True)
@@ -172,7 +172,7 @@ class OpActions(ConstantActions):
                 self.error(f"{row.name}: {message}", *part.span(), synonym.help)
                 return
         word = parts[0].group() if parts else ""
-        is_type = word in DataType.all_names() and FORMATS[row.format].has_type
+        is_type = word in DataType.all_names() and SYNTAX[row.format].has_type
         help = f"the type stands behind the operands: {row.name} ... : {word}" if is_type else None
         self.error(f"{row.name}: {message}", place, end, help)
 
@@ -241,7 +241,7 @@ class OpActions(ConstantActions):
         named = len(names)
         errors = self.error_count
         if named != len(types):
-            if names or FORMATS[row.format].needs_names:
+            if names or SYNTAX[row.format].needs_names:
                 count = f"{len(types)} result{'s' * (len(types) != 1)}"
                 self.error(f"{row.name} gives {count}, {named} named", loc.start, loc.end)
             types = [*types, *[UNKNOWN] * (named - len(types))]

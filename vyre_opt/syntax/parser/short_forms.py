@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import count
 
-from ...ir.formats import FORMATS, OpFormat
+from ...ir.formats import FORMATS
 from ...ir.ops import OPS, OpDef
+from ..op_syntax import SYNTAX, OpSyntax
 
 __all__ = ["NAME", "RESULT", "UNNAMED", "ShortForm", "ShortForms", "is_simple", "short_forms"]
 
@@ -108,7 +109,7 @@ class _Node:
 
 def is_simple(row: OpDef) -> bool:
     """Whether the format of an op reads it; those with blocks, say, have rules of their own in the grammar."""
-    return not FORMATS[row.format].has_own_rule
+    return not SYNTAX[row.format].has_own_rule
 
 
 @cache
@@ -128,13 +129,12 @@ def _kinds(form: ShortForm) -> set[str]:
 
 
 def _may_be_unnamed(row: OpDef) -> bool:
-    format = FORMATS[row.format]
-    return format.results == 0 or not format.needs_names
+    return FORMATS[row.format].results == 0 or not SYNTAX[row.format].needs_names
 
 
 def _trie() -> _Node:
     root = _Node()
-    for format in FORMATS.values():
+    for format in SYNTAX.values():
         parts = None if format.has_own_rule else _parts(format)
         if parts is not None:
             node = root
@@ -146,7 +146,7 @@ def _trie() -> _Node:
     return root
 
 
-def _parts(format: OpFormat) -> list[str] | None:
+def _parts(format: OpSyntax) -> list[str] | None:
     """What stands behind the name in the example of a format, signs as they are; None if its end cannot be told."""
     parts: list[str] = []
     for match in _PART.finditer(_HEAD.sub("", format.example.format(name="name", type="u32"), count=1)):

@@ -1,0 +1,243 @@
+"""How the ops of each format are built.  As methods of the builder:
+
+    b.add(x, y)               b.select(p, x, y)    b.global_id("x")      b.cast(x, DataType.F32)
+    b.splat(x, 4)             b.vector(x, y, z)    b.extract(v, 0)       b.insert(x, v, 0)
+    b.permute(table, index)   b.movemask(flags)
+    b.len(buffer)             b.load(buffer, i, lanes=1)                 b.atomic_add(buffer, i, x, order="relaxed")
+    b.subgroup_ballot(p)      b.subgroup_shuffle(x, lane, "idx")
+    b.subgroup_reduce(x, "add")                    b.subgroup_scan(x, "inclusive", "add")
+    b.matrix_load(buffer, (r, c), dtype)           b.matrix_mul_add(x, y, z)
+
+A format that is not among BUILDERS has a method of its own in `Builder`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from .formats import FORMATS, mask_type, no_mask
+from .ops import OpDef
+from .program import NO_ATTRS, Buffer, Op, Value
+from .types import MIN_VECTOR_LANES, DataType, TypeNameError, as_type, vector_lanes
+from .value_operators import Operand
+
+__all__ = ["BUILDERS"]
+
+_U32, _BOOL = DataType.U32, DataType.BOOL
+
+
+class OpBuilder(Protocol):
+    """What ops are built with; see `Builder`."""
+
+    def emit(
+        self,
+        row: OpDef,
+        operands: tuple[Value, ...] = (),
+        types: Sequence[DataType] = (),
+        attrs: dict[str, Any] = NO_ATTRS,
+    ) -> Op: ...
+
+    def as_value(self, operand: Operand, dtype: DataType) -> Value: ...
+
+    def as_indices(self, index: Operand | Sequence[Operand]) -> tuple[Value, ...]: ...
+
+    def find_buffer(self, buffer: Buffer | str) -> Buffer: ...
+
+
+# --- what several formats share -----------------------------------------------------------
+
+
+def _build_alike(b: OpBuilder, row: OpDef, operands: tuple[Operand, ...], count: int) -> tuple[Value, ...]:
+    """Operands of one type; numbers take the type of the first value among them."""
+    if len(operands) != count:
+        raise TypeError(f"{row.name} takes {count} operand{'s' * (count != 1)}, {len(operands)} given")
+    dtype = next((v.type for v in operands if isinstance(v, Value)), None)
+    if dtype is None:
+        raise TypeError(f"{row.name}: give one operand at least as a value, to tell the type")
+    return tuple(b.as_value(operand, dtype) for operand in operands)
+
+
+# --- id, size, len ------------------------------------------------------------------------
+
+
+def _build_id(b: OpBuilder, row: OpDef, axis: str = "x") -> Value:
+    return b.emit(row, (), (_U32,), {"axis": axis}).result
+
+
+def _build_size(b: OpBuilder, row: OpDef) -> Value:
+    return b.emit(row, (), (_U32,)).result
+
+
+def _build_len(
+    b: OpBuilder,
+    row: OpDef,
+    buffer: Buffer | str,
+    dtype: DataType | str = _U32,
+    *,
+    dimension: int | None = None,
+) -> Value:
+    attrs = {} if dimension is None else {"dimension": dimension}
+    return b.emit(row, (), (as_type(dtype),), {"buffer": b.find_buffer(buffer).name, **attrs}).result
+
+
+# --- unary, binary, ternary, compare, select ----------------------------------------------
+
+
+def _build_elementwise(b: OpBuilder, row: OpDef, *operands: Operand, fastmath: Sequence[str] = ()) -> Value:
+    values = _build_alike(b, row, operands, FORMATS[row.format].operands or 0)
+    dtype = values[0].type
+    result = dtype.with_element(_BOOL) if row.format == "compare" else dtype
+    attrs = {"fastmath": tuple(fastmath)} if fastmath else NO_ATTRS
+    return b.emit(row, values, (result,), attrs).result
+
+
+def _build_select(b: OpBuilder, row: OpDef, predicate: Operand, *operands: Operand) -> Value:
+    values = _build_alike(b, row, operands, 2)
+    return b.emit(row, (b.as_value(predicate, _BOOL), *values), (values[0].type,)).result
+
+
+# --- convert ------------------------------------------------------------------------------
+
+
+def _build_convert(b: OpBuilder, row: OpDef, operand: Value, dtype: DataType | str) -> Value:
+    return b.emit(row, (operand,), (as_type(dtype),)).result
+
+
+# --- splat, vector, extract, insert -------------------------------------------------------
+
+
+def _vector_of(element: DataType, lanes: int) -> DataType:
+    if lanes < MIN_VECTOR_LANES:
+        raise TypeNameError(vector_lanes(lanes))
+    return DataType.vec(element, lanes)
+
+
+def _build_splat(b: OpBuilder, row: OpDef, operand: Value, lanes: int | DataType) -> Value:
+    dtype = lanes if isinstance(lanes, DataType) else _vector_of(operand.type, lanes)
+    return b.emit(row, (operand,), (dtype,)).result
+
+
+def _build_vector(b: OpBuilder, row: OpDef, *operands: Operand) -> Value:
+    values = _build_alike(b, row, operands, len(operands))
+    return b.emit(row, values, (_vector_of(values[0].type, len(values)),)).result
+
+
+def _build_extract(b: OpBuilder, row: OpDef, vector: Value, index: int) -> Value:
+    return b.emit(row, (vector,), (vector.type.element,), {"index": index}).result
+
+
+def _build_insert(b: OpBuilder, row: OpDef, operand: Operand, vector: Value, index: int) -> Value:
+    value = b.as_value(operand, vector.type.element)
+    return b.emit(row, (value, vector), (vector.type,), {"index": index}).result
+
+
+# --- permute, movemask --------------------------------------------------------------------
+
+
+def _build_permute(b: OpBuilder, row: OpDef, table: Value, index: Value) -> Value:
+    return b.emit(row, (table, index), (index.type,)).result
+
+
+def _build_movemask(b: OpBuilder, row: OpDef, flags: Value) -> Value:
+    dtype = mask_type(flags.type)
+    if dtype is None:
+        raise TypeError(f"{row.name} {no_mask(flags.type)}")
+    return b.emit(row, (flags,), (dtype,)).result
+
+
+# --- load, store, atomic ------------------------------------------------------------------
+
+
+def _build_load(
+    b: OpBuilder, row: OpDef, buffer: Buffer | str, index: Operand | Sequence[Operand], lanes: int = 1
+) -> Value:
+    source = b.find_buffer(buffer)
+    dtype = source.dtype if lanes == 1 else DataType.vec(source.dtype, lanes)
+    return b.emit(row, b.as_indices(index), (dtype,), {"buffer": source.name}).result
+
+
+def _build_atomic(
+    b: OpBuilder,
+    row: OpDef,
+    buffer: Buffer | str,
+    index: Operand | Sequence[Operand],
+    *operands: Operand,
+    order: str = "relaxed",
+) -> Value:
+    target = b.find_buffer(buffer)
+    count = row.atomic_values
+    if len(operands) != count:
+        raise TypeError(f"{row.name} takes {count} operand{'s' * (count != 1)} after the index")
+    values = tuple(b.as_value(operand, target.dtype) for operand in operands)
+    attrs = {"order": order, "buffer": target.name}
+    return b.emit(row, (*b.as_indices(index), *values), (target.dtype,), attrs).result
+
+
+# --- copy_wait, barrier, shuffle, reduce, scan, ballot ------------------------------------
+
+
+def _build_shuffle(b: OpBuilder, row: OpDef, operand: Value, lane: Operand, mode: str = "idx") -> Value:
+    return b.emit(row, (operand, b.as_value(lane, _U32)), (operand.type,), {"mode": mode}).result
+
+
+def _build_reduce(b: OpBuilder, row: OpDef, operand: Value, combine: str = "add") -> Value:
+    return b.emit(row, (operand,), (operand.type,), {"combine": combine}).result
+
+
+def _build_scan(
+    b: OpBuilder, row: OpDef, operand: Value, mode: str = "inclusive", combine: str = "add"
+) -> Value:
+    return b.emit(row, (operand,), (operand.type,), {"mode": mode, "combine": combine}).result
+
+
+def _build_ballot(b: OpBuilder, row: OpDef, predicate: Value) -> Value:
+    return b.emit(row, (predicate,), (_U32,)).result
+
+
+# --- matrices -----------------------------------------------------------------------------
+
+
+def _build_matrix_load(
+    b: OpBuilder,
+    row: OpDef,
+    buffer: Buffer | str,
+    index: Operand | Sequence[Operand],
+    dtype: DataType,
+    layout: str = "row_major",
+) -> Value:
+    attrs = {"layout": layout, "buffer": b.find_buffer(buffer).name}
+    return b.emit(row, b.as_indices(index), (dtype,), attrs).result
+
+
+def _build_matrix_mul_add(b: OpBuilder, row: OpDef, x: Value, y: Value, z: Value) -> Value:
+    return b.emit(row, (x, y, z), (z.type,)).result
+
+
+# --- the table ----------------------------------------------------------------------------
+
+BUILDERS: dict[str, Callable[..., Value]] = {
+    "id": _build_id,
+    "size": _build_size,
+    "len": _build_len,
+    "unary": _build_elementwise,
+    "binary": _build_elementwise,
+    "ternary": _build_elementwise,
+    "compare": _build_elementwise,
+    "select": _build_select,
+    "convert": _build_convert,
+    "splat": _build_splat,
+    "vector": _build_vector,
+    "extract": _build_extract,
+    "insert": _build_insert,
+    "permute": _build_permute,
+    "movemask": _build_movemask,
+    "load": _build_load,
+    "atomic": _build_atomic,
+    "shuffle": _build_shuffle,
+    "reduce": _build_reduce,
+    "scan": _build_scan,
+    "ballot": _build_ballot,
+    "matrix_load": _build_matrix_load,
+    "matrix_mul_add": _build_matrix_mul_add,
+}
