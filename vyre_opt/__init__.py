@@ -12,13 +12,6 @@ TYPE_CHECKING = False  # as type checkers take it; `typing` itself would take mi
 if TYPE_CHECKING:
     from typing import Any
 
-    from .lang import ceil_div as ceil_div
-    from .lang import func as func
-    from .lang import pipeline as pipeline
-    from .lang import program as program
-    from .lang import static as static
-    from .lang import tunable as tunable
-
 __version__ = "0.1.0"
 
 _EXPORTS = {

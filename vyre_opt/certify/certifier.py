@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import z3
 
@@ -44,14 +44,33 @@ from .rest import is_rest_unchanged, replaced, vanished, vectorized
 from .tiles import tile
 from .vectors import vector
 
-if TYPE_CHECKING:
-    from ..passes.manager import Remark
-    from ..passes.registry import Pass
-
 __all__ = ["CERTIFIED", "Certifier", "Decision", "Found", "Search", "lowering_decisions", "unsearched"]
 
 Facts = Mapping[str, Any]
 """A certificate."""
+
+
+class Named(Protocol):
+    """A pass, of which nothing but the name is believed."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class Remark(Protocol):
+    """What a pass says that it did, with its certificate."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def message(self) -> str: ...
+
+    @property
+    def loc(self) -> Location | None: ...
+
+    @property
+    def certificate(self) -> Facts: ...
 
 
 class Found(Protocol):
@@ -130,10 +149,10 @@ class Certifier:
         self.decisions.clear()
         self._steps.clear()
 
-    def before(self, running: Pass, module: Module) -> None:
+    def before(self, running: Named, module: Module) -> None:
         self._before = copy_module(module)
 
-    def after(self, running: Pass, module: Module, changed: bool, remarks: Sequence[Remark]) -> None:
+    def after(self, running: Named, module: Module, changed: bool, remarks: Sequence[Remark]) -> None:
         """Add a decision for each remark of the pass that something was applied."""
         assert self._before is not None
         applied = [r for r in remarks if r.kind == "applied" and "claim" in r.certificate]
@@ -200,7 +219,7 @@ def _ops(program: Program) -> Sequence[Op]:
     return list(program.walk())
 
 
-def _claimed(before: Module, after: Module, running: Pass, applied: Sequence[Remark]) -> Iterator[Decision]:
+def _claimed(before: Module, after: Module, running: Named, applied: Sequence[Remark]) -> Iterator[Decision]:
     """A decision for each remark that something was applied."""
     certificates = [remark.certificate for remark in applied]
     for remark in applied:
@@ -210,7 +229,9 @@ def _claimed(before: Module, after: Module, running: Pass, applied: Sequence[Rem
         yield Decision(running.name, remark.message, remark.loc, obligations)
 
 
-def _rests(before: Module, after: Module, running: Pass, certificates: Sequence[Facts]) -> Iterator[Decision]:
+def _rests(
+    before: Module, after: Module, running: Named, certificates: Sequence[Facts]
+) -> Iterator[Decision]:
     """A decision for each program that a pass changed, as it says: that nothing else changed."""
     by_program = _launches_by_program(before)
     in_place = [facts for facts in certificates if facts["claim"] in _SPECIAL]
@@ -232,7 +253,7 @@ CERTIFIED = ("launch_fusion", "decode_scan_fuse", "store_forward", "barrier_elim
 
 
 def _elsewhere(
-    before: Module, after: Module, running: Pass, certificates: Sequence[Facts]
+    before: Module, after: Module, running: Named, certificates: Sequence[Facts]
 ) -> Iterator[Decision]:
     """A decision for each program and pipeline that is not as it was though the pass says nothing of it."""
     if _functions(before) != _functions(after):
@@ -263,7 +284,7 @@ def _elsewhere(
             yield Decision(running.name, what, pipeline.loc, [not_seen(what, differs, [])])
 
 
-def _lost(before: Module, after: Module, running: Pass) -> Iterator[Decision]:
+def _lost(before: Module, after: Module, running: Named) -> Iterator[Decision]:
     """A decision for each extent that a launch demanded, and that nothing does any more."""
     for pipeline, lost in lost_demands(before, after):
         what = f"the launches of pipeline @{pipeline.name} demand what they did"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..passes.manager import PassManager, Remark
     from ..report.measure import Measured
     from ..report.snapshot import Snapshot
-    from .session import CompileOptions
+    from .compile_options import CompileOptions
 
 __all__ = ["EMIT_FORMATS", "check_emit_format", "emit", "join", "snapshot_before"]
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import llvmlite.binding as llvm
 
     from ..runtime.cpu.jit import Host
-    from .session import CompileOptions
+    from .compile_options import CompileOptions
 
 __all__ = ["DEFAULT_GPU", "check_lowered", "lowered"]
 

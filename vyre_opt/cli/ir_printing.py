@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ..passes.manager import Observer, Remark
     from ..passes.registry import Pass
-    from .session import CompileOptions
+    from .compile_options import CompileOptions
 
 __all__ = ["observers", "print_failure"]
 

@@ -34,7 +34,8 @@ from .text_files import read_text, split, write_text
 
 if TYPE_CHECKING:
     from ..passes.manager import PassManager
-    from .session import CompileOptions, InternalError, Session
+    from .compile_options import CompileOptions
+    from .session import InternalError, Session
 
 __all__ = ["command", "main"]
 
@@ -336,7 +337,8 @@ def _read_reproducer_options(text: str, options: dict[str, Any]) -> None:
 
 
 def _compile(values: dict[str, Any], text: str, name: str, output: str | None, plugins: Sequence[str]) -> int:
-    from .session import CompileOptions, InternalError, Session
+    from .compile_options import CompileOptions
+    from .session import InternalError, Session
 
     options = CompileOptions(**values)
     manager = _manager(options)

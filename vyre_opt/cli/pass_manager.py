@@ -9,8 +9,8 @@ import click
 from ..passes.manager import DebugOutput, PassManager
 from ..passes.pipeline_text import format_pipeline
 from ..passes.registry import BrokenPlugin, PassError, PluginRefused, find_pass
+from .compile_options import ALL, CompileOptions
 from .errors import ToolError, write_stderr
-from .session import ALL, CompileOptions
 
 __all__ = ["make_manager"]
 

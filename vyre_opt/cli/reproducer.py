@@ -35,8 +35,9 @@ from .text_files import write_text
 if TYPE_CHECKING:
     from ..passes.manager import PassManager
     from ..passes.registry import Pass
-    from .run import RunOptions
-    from .session import CompileOptions, InternalError
+    from .compile_options import CompileOptions
+    from .run_options import RunOptions
+    from .session import InternalError
 
 __all__ = ["command", "note_failure", "read", "run_again", "text", "write"]
 
@@ -137,7 +138,8 @@ def note_failure(source: Source, options: RunOptions) -> None:
     """Write a reproducer for vyre-opt of passes that failed in vyre-run, if they fail there too, and say where it is."""
     from ..passes.bisect import BisectLimit
     from ..passes.manager import PassManager
-    from .session import CompileOptions, InternalError, Session
+    from .compile_options import CompileOptions
+    from .session import InternalError, Session
 
     compiling = CompileOptions(
         (options.passes,),

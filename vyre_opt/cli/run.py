@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,6 +27,7 @@ from .command import (
 from .completers import complete_assigned_files, complete_files, complete_vyre_files
 from .errors import ToolError
 from .reports import Stopwatch
+from .run_options import RunOptions
 from .text_files import read_original, read_text
 
 if TYPE_CHECKING:
@@ -52,33 +52,6 @@ little-endian elements. bf16 elements are their bits in uint16.
 Exit code: 0 done, 1 an error of the program or its inputs, 2 a wrong command line.
 Completion: eval "$(vyre-run --completion bash)"
 """
-
-Pairs = tuple[tuple[str, str], ...]
-
-
-@dataclass(slots=True)
-class RunOptions:
-    """The options of vyre-run, by their names on the command line; `passes` is the pipeline of -O."""
-
-    target: str
-    inputs: Pairs
-    outputs: Pairs
-    lengths: Pairs
-    grid: tuple[int, ...] | None
-    entry: str | None
-    spec: Pairs
-    param: Pairs
-    passes: str
-    opt_bisect_limit: int | None
-    no_crash_reproducer: bool
-    check: bool
-    check_against: str | None
-    tolerance: float
-    no_cache: bool
-    autotune: bool
-    plot: str | None
-    timing: bool
-    color: bool
 
 
 def parse_grid(text: str) -> tuple[int, ...]:

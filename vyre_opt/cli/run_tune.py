@@ -15,8 +15,8 @@ from .text_files import write_file
 
 if TYPE_CHECKING:
     from ..tuning.result import Tuning
-    from .run import RunOptions
     from .run_buffers import AnyExecutable
+    from .run_options import RunOptions
 
 __all__ = ["autotune", "check_plot"]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, Source
@@ -19,6 +18,7 @@ from ..mlir.file_kind import parse_either
 from ..syntax.parser import parse_source
 from ..syntax.printer import print_program
 from . import certify, emit, errors, ir_printing
+from .compile_options import ALL, CompileOptions
 from .errors import ToolError
 from .reports import Stopwatch, op_statistics
 from .text_files import read_original
@@ -28,51 +28,9 @@ if TYPE_CHECKING:
     from ..passes.manager import PassManager, Remark
     from ..passes.registry import Pass
 
-__all__ = ["ALL", "CompileOptions", "InternalError", "Session"]
+__all__ = ["InternalError", "Session"]
 
-ALL = "*"
-"""All passes, among the names of them that an option takes."""
 MAX_DIFF_LINES = 20
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class CompileOptions:
-    """The options of vyre-opt that a compilation reads, by their names on the command line."""
-
-    passes: tuple[str, ...] = ()
-    emit: str = "vyre"
-    measure: bool = False
-    target: str | None = None
-    ptx_version: tuple[int, int] | None = None
-    bounds: str = "none"
-    bare_pointers: bool = False
-    spec: tuple[tuple[str, str], ...] = ()
-    print_generic: bool = False
-    print_locations: bool = False
-    print_ir_before: tuple[str, ...] = ()
-    print_ir_before_all: bool = False
-    print_ir_after: tuple[str, ...] = ()
-    print_ir_after_all: bool = False
-    print_ir_after_change: bool = False
-    print_ir_after_failure: bool = False
-    print_ir_tree_dir: str | None = None
-    print_op_stats: str | None = None
-    parser: str = "tables"
-    verify_each: bool = True
-    verify_diagnostics: bool = False
-    verify_roundtrip: bool = False
-    split_input_file: bool = False
-    timing: bool = False
-    stats: bool = False
-    remarks: tuple[str, ...] = ()
-    remarks_file: str | None = None
-    debug_only: tuple[str, ...] = ()
-    opt_bisect_limit: int | None = None
-    dump_pass_pipeline: bool = False
-    crash_reproducer: str | None = None
-    no_crash_reproducer: bool = False
-    certify: bool = False
-    color: bool = False
 
 
 class InternalError(Exception):

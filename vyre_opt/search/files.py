@@ -16,19 +16,20 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from ..runtime.cpu.threads import available
 from ..runtime.dispatcher import BadInputs
+from .encodings import Encoding
 from .errors import EncodingError
 from .matches import Matches
+from .stream import Stream
+from .tables import SearchTables
 
 if TYPE_CHECKING:
     import pyarrow
-
-    from .scanner import Scanner
 
 __all__ = ["scan_files"]
 
@@ -54,8 +55,32 @@ class Piece:
     end: int | None = None
 
 
+class FileScanner(Protocol):
+    """The part of `Scanner` that searches pieces of files."""
+
+    target: str | None
+    encoding: str | None
+    _tables: SearchTables
+
+    @property
+    def _encoding(self) -> Encoding | None: ...
+
+    @property
+    def _is_cut(self) -> bool: ...
+
+    def _stream_from(self, start: int, before: bytes) -> Stream: ...
+
+    def with_threads(self, threads: int | None) -> FileScanner: ...
+
+    def with_target(self, target: str | None) -> FileScanner: ...
+
+
 def scan_files(
-    scanner: Scanner, paths: Iterable[str | os.PathLike[str]], client: Any, errors: Errors | None, piece: int
+    scanner: FileScanner,
+    paths: Iterable[str | os.PathLike[str]],
+    client: Any,
+    errors: Errors | None,
+    piece: int,
 ) -> dict[str, pyarrow.Table]:
     """See Scanner.scan_files."""
     if client is not None and not hasattr(client, "scatter"):
@@ -92,7 +117,7 @@ def _names(paths: Any) -> Iterator[str]:
         yield os.fspath(path)
 
 
-def _pieces(scanner: Scanner, path: str, size: int, unread: Errors) -> list[Piece]:
+def _pieces(scanner: FileScanner, path: str, size: int, unread: Errors) -> list[Piece]:
     """In the order of their places.  A file that is not there goes to `unread`."""
     try:
         length = os.stat(path).st_size
@@ -113,12 +138,12 @@ Result = Any
 """A table, or the exception in its place."""
 
 
-def _here(scanner: Scanner, pieces: list[Piece]) -> Iterator[tuple[Piece, Result]]:
+def _here(scanner: FileScanner, pieces: list[Piece]) -> Iterator[tuple[Piece, Result]]:
     for piece in pieces:
         yield piece, _scan_piece(scanner, piece, None)
 
 
-def _on_workers(scanner: Scanner, pieces: list[Piece], client: Any) -> Iterator[tuple[Piece, Result]]:
+def _on_workers(scanner: FileScanner, pieces: list[Piece], client: Any) -> Iterator[tuple[Piece, Result]]:
     """In the order of the pieces.  Dask runs those of a worker that died again."""
     scanner_there = client.scatter(scanner, broadcast=True, hash=False)
     busy = Counter[str]()
@@ -137,7 +162,7 @@ def _on_workers(scanner: Scanner, pieces: list[Piece], client: Any) -> Iterator[
         client.cancel(futures)
 
 
-def _scan_piece(scanner: Scanner, piece: Piece, busy: dict[str, int] | None) -> Result:
+def _scan_piece(scanner: FileScanner, piece: Piece, busy: dict[str, int] | None) -> Result:
     """A table, or the exception that a file's content or its reading raises.
 
     `busy`: by host, how many tasks its workers run at once; the cores are shared among them.
@@ -152,7 +177,7 @@ def _scan_piece(scanner: Scanner, piece: Piece, busy: dict[str, int] | None) -> 
         return error
 
 
-def _for_worker(scanner: Scanner, busy: dict[str, int]) -> Scanner:
+def _for_worker(scanner: FileScanner, busy: dict[str, int]) -> FileScanner:
     """The scanner for a task of this worker: with its share of the cores, and with its GPU if it says that it has one."""
     from distributed import get_worker
 
@@ -163,7 +188,7 @@ def _for_worker(scanner: Scanner, busy: dict[str, int]) -> Scanner:
     return scanner.with_target("cuda") if has_gpu and scanner.target is None else scanner
 
 
-def _scanned(scanner: Scanner, piece: Piece) -> Matches:
+def _scanned(scanner: FileScanner, piece: Piece) -> Matches:
     encoding, reach = scanner._encoding, scanner._tables.reach
     if encoding is not None:  # whole groups, so that the text before can be decoded
         reach = encoding.characters_of(reach)

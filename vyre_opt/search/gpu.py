@@ -31,7 +31,7 @@ from ..runtime.cpu import CpuDispatcher
 from .data import DeviceOctets
 from .encodings import Encoding
 from .gpu_tables import GpuTables, program_name
-from .spans import Rows
+from .recent import Rows
 from .walked import launch
 
 __all__ = ["GpuSearch", "SearchedWindow"]

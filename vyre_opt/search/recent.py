@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-__all__ = ["WAITING", "Recent"]
+__all__ = ["WAITING", "Recent", "Rows"]
 
 Array = np.ndarray[Any, Any]
+Rows = Callable[[Array, int], Array]
+"""Gives u8[n, width], the bytes from each of n places on, i64."""
 
 
 WAITING = 2

@@ -6,7 +6,6 @@ leftmost start; from the start of first bytes a walk forwards finds all ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +16,7 @@ from ..kernels import pattern_starts as starts
 from ..patterns.automaton import CONTEXT_OF, DATA_EDGE, FINAL_NEWLINE, NEWLINE
 from ..patterns.errors import LimitExceeded
 from ..runtime.cpu import CpuDispatcher
-from .recent import Recent
+from .recent import Recent, Rows
 from .tables import SearchTables
 from .walked import launch, unpacked
 
@@ -25,7 +24,6 @@ __all__ = [
     "NO_ENDS",
     "Columns",
     "Ends",
-    "Rows",
     "SpanSearch",
     "joined_columns",
     "joined_ends",
@@ -35,8 +33,6 @@ __all__ = [
 Array = np.ndarray[Any, Any]
 Columns = tuple[Array, Array, Array]
 """Starts, ends and patterns of matches."""
-Rows = Callable[[Array, int], Array]
-"""Gives u8[n, width], the bytes from each of n places on, i64."""
 
 FIRST_LOOK, GROWTH = 1 << 12, 16
 """Bytes in front of a match in which its start is looked for at first, and how many times as many next."""

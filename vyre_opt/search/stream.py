@@ -16,8 +16,8 @@ from .data import DeviceOctets, octets_in_place
 from .decoder import Decoder
 from .encodings import Encoding
 from .matches import Matches
-from .recent import WAITING, Recent
-from .spans import NO_ENDS, Columns, Ends, Rows, SpanSearch, joined_columns, joined_ends, sorted_columns
+from .recent import WAITING, Recent, Rows
+from .spans import NO_ENDS, Columns, Ends, SpanSearch, joined_columns, joined_ends, sorted_columns
 from .tables import SearchTables
 from .walked import unpacked
 

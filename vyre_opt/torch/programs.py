@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from keyword import iskeyword
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 
@@ -14,15 +14,37 @@ from ..runtime.dispatcher import BadInputs
 from ..runtime.shapes import result_shape
 from .gradients import Tensor
 
-if TYPE_CHECKING:
-    from ..driver.executable import Executable
-
 __all__ = ["register"]
+
+
+class Signature(Protocol):
+    """The part of a program's or pipeline's signature that an operator needs."""
+
+    @property
+    def owner(self) -> str: ...
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def read(self) -> Sequence[Buffer]: ...
+
+    @property
+    def outputs(self) -> Sequence[Buffer]: ...
+
+
+class Callee(Protocol):
+    """What `vyre_opt.compile` returns, as far as an operator needs it."""
+
+    @property
+    def signature(self) -> Signature: ...
+
+    def __call__(self, inputs: Any, /, **options: Any) -> Mapping[str, Any]: ...
 
 
 def register(
     name: str,
-    executable: Executable,
+    executable: Callee,
     *,
     grid: int | Sequence[int] | Callable[..., Any] | None = None,
     lengths: Mapping[str, int | Sequence[int] | Callable[..., Any]] | None = None,
@@ -55,7 +77,7 @@ def register(
     def call(*tensors: Tensor) -> Any:
         launch = {"grid": grid(*tensors) if callable(grid) else grid} if is_program else {}
         counts = {key: _value(length, tensors) for key, length in lengths.items()}
-        outputs = executable([tensor.detach() for tensor in tensors], lengths=counts, **launch)  # type: ignore[operator]
+        outputs = executable([tensor.detach() for tensor in tensors], lengths=counts, **launch)
         return _one_or_all([outputs[buffer.name] for buffer in signature.outputs])
 
     def fake(*tensors: Tensor) -> Any:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 
-from vyre_opt.cli.session import CompileOptions, InternalError, Session
+from vyre_opt.cli.compile_options import CompileOptions
+from vyre_opt.cli.session import InternalError, Session
 from vyre_opt.ir.diagnostics import Source
 from vyre_opt.passes.manager import PassManager
 from vyre_opt.passes.registry import PassError
