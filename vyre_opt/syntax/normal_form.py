@@ -22,7 +22,7 @@ from ..ir.program import Block, Module, Op, Value
 from ..ir.rewrite import constant_name, constant_value, substitute
 from .format_version import least_version
 from .inline_constants import constants_in_place
-from .unique_names import VisibleNames
+from .unique_names import UniqueNames
 
 __all__ = ["normalize"]
 
@@ -75,7 +75,7 @@ class _Names:
 
     def __init__(self, in_place: Collection[Value]) -> None:
         self.in_place = in_place
-        self.visible = VisibleNames()
+        self.visible = UniqueNames()
 
     def block(self, block: Block) -> None:
         visible, names = self.visible, list[str]()

@@ -24,7 +24,7 @@ from ..ir.types import DTYPE
 from .format_version import least_version
 from .inline_constants import constants_in_place, used_constants
 from .op_syntax import SYNTAX, OpPrinter, kernel_text, symbol_list, types_text
-from .unique_names import VisibleNames
+from .unique_names import UniqueNames
 
 __all__ = ["canonical_text", "print_program"]
 
@@ -94,7 +94,7 @@ class Printer:
         self.exact = exact
         self.count = 0
         self.names: dict[Value, str] = {}
-        self.visible = VisibleNames()
+        self.visible = UniqueNames()
         self.indent = "  "
 
     # --- names --------------------------------------------------------------------
@@ -125,7 +125,7 @@ class Printer:
 
     def item(self, item: Program | Func | Pipeline) -> None:
         self.lines.append("\n")
-        self.names, self.visible, self.count = {}, VisibleNames(), 0
+        self.names, self.visible, self.count = {}, UniqueNames(), 0
         if not isinstance(item, Pipeline):
             self.constants(item.body)
         if isinstance(item, Program):

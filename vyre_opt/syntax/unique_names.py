@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["VisibleNames"]
+__all__ = ["UniqueNames"]
 
 
-class VisibleNames(set[str]):
+class UniqueNames(set[str]):
     """The names that are visible at a place; `unique` adds one."""
 
     def __init__(self) -> None:
