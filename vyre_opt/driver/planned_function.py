@@ -120,7 +120,8 @@ class PlannedFunction:
         self, backend: ArrayBackend, call: KernelCall, operands: Sequence[Operand]
     ) -> tuple[CallPlan, Loaded]:
         """The plan of a call, compiled; from an earlier call if it was for like operands."""
-        key = (call.program, id(backend.dispatcher), backend.on_gpu, *[operand.shape for operand in operands])
+        launch = call.program, call.grid, call.arguments, call.words
+        key = (launch, id(backend.dispatcher), backend.on_gpu, *[operand.shape for operand in operands])
         known = self._loaded.get(key)
         if known is None:
             known = load_call(backend, call, operands)
