@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vyre_opt.runtime.bound_call import Loaded
-from vyre_opt.runtime.pipelines.call_plan import CallPlan
+from vyre_opt.runtime.pipelines.call_plan import CallPlan, Loaded
 from vyre_opt.runtime.pipelines.host_plan import array_at
 
 __all__ = ["LaunchRecorder", "PreparedLaunch"]

@@ -22,7 +22,7 @@ from .waiting import wait_until
 
 if TYPE_CHECKING:
     from .device import Device
-    from .dispatcher import CudaDispatcher
+from .launch_context import LaunchContext
 
 __all__ = ["LaunchGraph"]
 
@@ -30,7 +30,7 @@ __all__ = ["LaunchGraph"]
 class LaunchGraph:
     """A graph of launches on one PyCUDA stream.  It is freed with this object, or by `drop`."""
 
-    def __init__(self, dispatcher: CudaDispatcher) -> None:
+    def __init__(self, dispatcher: LaunchContext) -> None:
         self.device = dispatcher.device
         with self.device:
             self.stream = self.device.cuda.Stream()

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..ir.program import Buffer
 from ..runtime.pipelines.call_plan import CallPlan
 from ..runtime.pipelines.host_plan import array_at
 from ..runtime.pipelines.steps import HostReadStep
 from ..runtime.pipelines.watch import Watch
+from .launch_context import LaunchContext
 from .transfers import copy_back, to_device
 from .walk import GpuWalk
-
-if TYPE_CHECKING:
-    from .dispatcher import CudaDispatcher
 
 __all__ = ["UploadedPlan"]
 
 
 class UploadedPlan:
-    """See `vyre_opt.runtime.bound_call.Loaded`.  Its pointers are addresses in main memory."""
+    """See `vyre_opt.runtime.pipelines.call_plan.Loaded`.  Its pointers are addresses in main memory."""
 
     piece_bytes, pieces = 0, ()
 
-    def __init__(self, dispatcher: CudaDispatcher, call: CallPlan) -> None:
+    def __init__(self, dispatcher: LaunchContext, call: CallPlan) -> None:
         self._walk, self._device, self._call = GpuWalk(dispatcher, call), dispatcher.device, call
         self._dispatcher = dispatcher
         buffers = call.plan.buffers

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from ..ir.program import Dim3, Program
 from ..lowering.nvptx.abi import KernelParam, storage_buffers
@@ -22,6 +21,7 @@ from . import libcuda
 from .device import Device
 from .faults import FaultRecord, program_error
 from .kernels import LoadedKernel, unit_of
+from .launch_context import LaunchContext
 from .queues import queue_of
 from .steps import (
     DRIVER_ERROR,
@@ -38,16 +38,13 @@ from .steps import (
 from .submissions import LaunchBatch, parts_of
 from .walk import GpuWalk
 
-if TYPE_CHECKING:
-    from .dispatcher import CudaDispatcher
-
 __all__ = ["GpuPlan", "Pieces", "launch_of", "load"]
 
 MAX_PLANNED = 64
 """The most launches of a plan.  Where there are more, what a call costs beside them matters little."""
 
 
-def load(dispatcher: CudaDispatcher, call: CallPlan) -> GpuPlan | GpuWalk:
+def load(dispatcher: LaunchContext, call: CallPlan) -> GpuPlan | GpuWalk:
     """The plan, compiled: as one call of a launcher if it is a list of launches."""
     plan = dispatcher.rows.plan(call.plan)
     parts = parts_of(plan.steps)
@@ -117,7 +114,7 @@ class Pieces:
 
 
 class GpuPlan:
-    """See `vyre_opt.runtime.bound_call.Loaded`.
+    """See `vyre_opt.runtime.pipelines.call_plan.Loaded`.
 
     `plan`: that of the call, with row-major programs.
     """
@@ -126,7 +123,7 @@ class GpuPlan:
 
     def __init__(
         self,
-        dispatcher: CudaDispatcher,
+        dispatcher: LaunchContext,
         call: CallPlan,
         plan: PipelinePlan,
         launches: Sequence[LaunchStep],

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..ir.diagnostics import Diagnostic
 from ..ir.program import Program
@@ -27,13 +27,11 @@ from .device import Device
 from .faults import FaultRecord, program_error
 from .graph import LaunchGraph
 from .kernels import LoadedKernel, unit_of
+from .launch_context import LaunchContext
 from .queues import PyCudaQueue, Queue, queue_of
 from .steps import UNALIGNED
 from .submissions import LaunchBatch, Part, RepeatedParts, batches_of, parts_of
 from .timing import Timer
-
-if TYPE_CHECKING:
-    from .dispatcher import CudaDispatcher
 
 __all__ = ["GpuWalk"]
 
@@ -90,7 +88,7 @@ class _Owned:
 
 
 class GpuWalk:
-    """See `vyre_opt.runtime.bound_call.Loaded`.  Compiles all its programs as one module.
+    """See `vyre_opt.runtime.pipelines.call_plan.Loaded`.  Compiles all its programs as one module.
 
     Raises BadLaunch for a grid that is too large for the GPU.  Runs follow one another, since they share the memory
     of the plan's own buffers.
@@ -98,7 +96,7 @@ class GpuWalk:
 
     piece_bytes, pieces = 0, ()
 
-    def __init__(self, dispatcher: CudaDispatcher, call: CallPlan) -> None:
+    def __init__(self, dispatcher: LaunchContext, call: CallPlan) -> None:
         plan = self.plan = dispatcher.rows.plan(call.plan)
         self.call, self.dispatcher, self.device = call, dispatcher, dispatcher.device
         self.parts = parts_of(plan.steps)

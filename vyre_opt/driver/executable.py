@@ -16,7 +16,7 @@ from ..ir.program import Buffer, Dim3, Module, Op
 from ..ir.types import DataType
 from ..rewriting.core_form import core_module
 from ..runtime.array_backend import ArrayBackend, Operand, is_torch
-from ..runtime.bound_call import BoundCall, Loaded, bind
+from ..runtime.bound_call import BoundCall, bind
 from ..runtime.dispatcher import (
     BackendError,
     BadInputs,
@@ -30,7 +30,7 @@ from ..runtime.inputs import Parameter
 from ..runtime.kernel_call import kind_of
 from ..runtime.limits import LimitError, compiling
 from ..runtime.params import NO_PARAMS, param_words, value_of_word
-from ..runtime.pipelines.call_plan import CallPlan
+from ..runtime.pipelines.call_plan import CallPlan, Loaded
 from ..runtime.pipelines.watch import Watch
 from ..runtime.shapes import argument_shape, array_of, shape_of
 from ..runtime.signatures import SIGNATURES, exact
@@ -191,7 +191,7 @@ class Executable:
         the arrays for its first run.  Raises BadInputs."""
         if grid is not None:
             self.grid(grid, {})
-        backend, operands = in_place_operands(self, arrays)
+        backend, operands = in_place_operands(self.signature, self.name, self.dispatcher, arrays)
         named = dict(zip((b.name for b in self.signature.parameters), operands, strict=True))
         given = self.arguments({name: each.owner for name, each in named.items()}, {}, words)
         full = {b.name: named.get(b.name, a) for b, a in zip(self.signature.buffers, given, strict=True)}

@@ -3,36 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..ir.program import Buffer
 from ..runtime.array_backend import NOT_CONTIGUOUS, ArrayBackend, Operand, is_in_place
-from ..runtime.dispatcher import BadInputs
+from ..runtime.dispatcher import BadInputs, DispatcherLike
 from ..runtime.pipelines.call_plan import is_written
+from .binding import Signature
 from .placement import array_backend_of
-
-if TYPE_CHECKING:
-    from .executable import Executable
 
 __all__ = ["check_arrays", "in_place_operands"]
 
 
-def in_place_operands(executable: Executable, arrays: Sequence[Any]) -> tuple[ArrayBackend, list[Operand]]:
+def in_place_operands(
+    signature: Signature, name: str, dispatcher: DispatcherLike, arrays: Sequence[Any]
+) -> tuple[ArrayBackend, list[Operand]]:
     """The backend for arrays, and these as it takes them, checked.  Raises BadInputs."""
-    buffers = executable.signature.parameters
+    buffers = signature.parameters
     named = {buffer.name: array for buffer, array in zip(buffers, arrays, strict=True)}
-    backend = array_backend_of(executable.dispatcher, named)
-    return backend, [_operand(backend, executable.name, b, a) for b, a in zip(buffers, arrays, strict=True)]
+    backend = array_backend_of(dispatcher, named)
+    return backend, [_operand(backend, name, b, a) for b, a in zip(buffers, arrays, strict=True)]
 
 
-def check_arrays(executable: Executable, arrays: Mapping[str, Any]) -> None:
+def check_arrays(
+    signature: Signature, name: str, dispatcher: DispatcherLike, arrays: Mapping[str, Any]
+) -> None:
     """Raises BadInputs for an array that a call would not take.  `arrays`: by the names of their buffers, all or some."""
-    backend = array_backend_of(executable.dispatcher, arrays)
-    for buffer in executable.signature.parameters:
+    backend = array_backend_of(dispatcher, arrays)
+    for buffer in signature.parameters:
         if buffer.name in arrays:
-            _operand(backend, executable.name, buffer, arrays[buffer.name])
+            _operand(backend, name, buffer, arrays[buffer.name])
 
 
 def _operand(backend: ArrayBackend, program: str, buffer: Buffer, array: Any) -> Operand:

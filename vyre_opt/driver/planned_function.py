@@ -19,11 +19,11 @@ from typing import Any
 from ..ir.program import Program
 from ..ir.types import DataType
 from ..runtime.array_backend import ArrayBackend, Operand
-from ..runtime.bound_call import BoundCall, Loaded, bind
+from ..runtime.bound_call import BoundCall, bind
 from ..runtime.dispatcher import BadInputs, Dispatcher, DispatcherLike
 from ..runtime.kernel_call import Call, Composed, KernelCall, load_call, results_of, run_call
 from ..runtime.params import Words
-from ..runtime.pipelines.call_plan import CallPlan
+from ..runtime.pipelines.call_plan import CallPlan, Loaded
 from ..runtime.signatures import SIGNATURES
 from .placement import array_backend_of
 from .plans import remember

@@ -275,7 +275,8 @@ class Kernel:
         arrays = {name: arguments[name] for name in names if name in arguments}
         if arrays:
             target = self._target if self._target is not None else target_of(list(arrays.values()))
-            check_arrays(self._executable(target), arrays)
+            executable = self._executable(target)
+            check_arrays(executable.signature, executable.name, executable.dispatcher, arrays)
 
     def _repr_html_(self) -> str:
         return highlight(self.text())

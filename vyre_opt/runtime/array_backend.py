@@ -30,8 +30,7 @@ from .pipelines.watch import in_main_memory
 from .signatures import library_of_type, signature_of
 
 if TYPE_CHECKING:
-    from .bound_call import Loaded
-    from .pipelines.call_plan import CallPlan
+    from .pipelines.call_plan import CallPlan, Loaded
 
 __all__ = [
     "NOT_CONTIGUOUS",

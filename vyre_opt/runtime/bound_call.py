@@ -8,54 +8,19 @@ A bound call holds no array of a caller.  Several threads may run it at the same
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from .array_backend import ArrayBackend, Operand
 from .dispatcher import BadInputs
 from .params import Words
-from .pipelines.call_plan import CallPlan
+from .pipelines.call_plan import CallPlan, Loaded
 from .pipelines.watch import Watch
 from .signatures import signature_of
 
-__all__ = ["BoundCall", "Loaded", "bind", "both_written"]
+__all__ = ["BoundCall", "bind", "both_written"]
 
 Address = Callable[[Any], int]
 Run = Callable[..., list[Any]]
-
-
-class Loaded(Protocol):
-    """A `CallPlan` that is compiled for a target.
-
-    `piece_bytes`: memory that each call needs beside its results, from the library of its arrays; `pieces`: where the parts
-    behind the first one begin.  Their pointers follow those of the results.
-    `kept_bytes`: memory that it keeps from call to call.
-    """
-
-    @property
-    def kept_bytes(self) -> int: ...
-
-    @property
-    def piece_bytes(self) -> int: ...
-
-    @property
-    def pieces(self) -> Sequence[int]: ...
-
-    @property
-    def run(self) -> Callable[..., int]:
-        """`run(stream, *pointers, *words)` runs or enqueues the plan.
-
-        `words`: of the runtime scalars, in the order of their names.  Returns 0, or the reason why nothing ran, which
-        `explain` knows.  Raises ProgramError.
-        """
-
-    def watched(self, watch: Watch, stream: int, words: Sequence[int]) -> int:
-        """`run` with an observer; `words`: pointers and words."""
-
-    def explain(self, status: int) -> bool:
-        """Whether pointers are to be aligned first; otherwise the plan may run now.
-
-        Raises the ProgramError of an earlier call, or BackendError.
-        """
 
 
 class _Watched:

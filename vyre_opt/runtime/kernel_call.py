@@ -13,11 +13,11 @@ from ..ir.program import AccessMode, Module, Program
 from ..ir.types import DataType
 from .array_backend import ArrayBackend, Operand
 from .arrays import storage_type
-from .bound_call import Loaded, bind
+from .bound_call import bind
 from .dispatcher import DispatcherLike, OutputAlloc
 from .inputs import check_grid
 from .params import Words
-from .pipelines.call_plan import CallPlan, launch_plan
+from .pipelines.call_plan import CallPlan, Loaded, launch_plan
 from .pipelines.zeroed import zeroed_buffers
 from .shapes import shape_in_elements
 from .signatures import library_of_type

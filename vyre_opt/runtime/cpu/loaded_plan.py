@@ -97,7 +97,7 @@ class _Run:
 
 
 class CpuPlan:
-    """See `vyre_opt.runtime.bound_call.Loaded`.  Several threads may run it at the same time."""
+    """See `vyre_opt.runtime.pipelines.call_plan.Loaded`.  Several threads may run it at the same time."""
 
     piece_bytes, pieces, kept_bytes = 0, (), 0
 

@@ -9,14 +9,16 @@ A program is a plan of one launch, so every callable comes to this, and every ta
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from ...ir.pipeline import Pipeline
 from ...ir.program import AccessMode, Buffer, Dim3, Module, Program
 from .steps import HostReadStep, LaunchStep, PipelinePlan, is_returned, steps_of
+from .watch import Watch
 
-__all__ = ["CallPlan", "is_written", "launch_plan", "pipeline_call"]
+__all__ = ["CallPlan", "Loaded", "is_written", "launch_plan", "pipeline_call"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +50,41 @@ class CallPlan:
     def own(self) -> list[str]:
         """The buffers that are storage of the call."""
         return [name for name in self.plan.buffers if name not in self.places]
+
+
+class Loaded(Protocol):
+    """A `CallPlan` that is compiled for a target.
+
+    `piece_bytes`: memory that each call needs beside its results, from the library of its arrays; `pieces`: where the parts
+    behind the first one begin.  Their pointers follow those of the results.
+    `kept_bytes`: memory that it keeps from call to call.
+    """
+
+    @property
+    def kept_bytes(self) -> int: ...
+
+    @property
+    def piece_bytes(self) -> int: ...
+
+    @property
+    def pieces(self) -> Sequence[int]: ...
+
+    @property
+    def run(self) -> Callable[..., int]:
+        """`run(stream, *pointers, *words)` runs or enqueues the plan.
+
+        `words`: of the runtime scalars, in the order of their names.  Returns 0, or the reason why nothing ran, which
+        `explain` knows.  Raises ProgramError.
+        """
+
+    def watched(self, watch: Watch, stream: int, words: Sequence[int]) -> int:
+        """`run` with an observer; `words`: pointers and words."""
+
+    def explain(self, status: int) -> bool:
+        """Whether pointers are to be aligned first; otherwise the plan may run now.
+
+        Raises the ProgramError of an earlier call, or BackendError.
+        """
 
 
 def pipeline_call(

@@ -20,7 +20,7 @@ __all__ = ["DispatchedPlan"]
 
 
 class DispatchedPlan:
-    """See `vyre_opt.runtime.bound_call.Loaded`.  Raises BackendError for a pipeline."""
+    """See `vyre_opt.runtime.pipelines.call_plan.Loaded`.  Raises BackendError for a pipeline."""
 
     piece_bytes, pieces, kept_bytes = 0, (), 0
 

@@ -50,7 +50,7 @@ Everything is checked and compiled before it returns.  A run works on the memory
 
 
 class HostPlan:
-    """See `vyre_opt.runtime.bound_call.Loaded`.
+    """See `vyre_opt.runtime.pipelines.call_plan.Loaded`.
 
     `in_place`: how the target launches a program.  `tracked`: whether to keep `HostMemory.written`.
     Memory without contents of the caller holds POISON at the start.

@@ -1,0 +1,30 @@
+"""What plans and graphs on a GPU need of the dispatcher that they are loaded for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from ..runtime.row_major import RowMajorPrograms
+from .device import Device
+
+if TYPE_CHECKING:
+    from .kernels import KernelCache, PtxOptions
+
+__all__ = ["LaunchContext"]
+
+
+class LaunchContext(Protocol):
+    """A dispatcher of the cuda target; `check`: see `CudaDispatcher`."""
+
+    options: PtxOptions
+    check: str
+    rows: RowMajorPrograms
+
+    @property
+    def device(self) -> Device: ...
+
+    @property
+    def kernels(self) -> KernelCache: ...
+
+    def raise_fault(self) -> None:
+        """Raise the ProgramError of a fault that is known by now; the context must be current."""
