@@ -43,21 +43,21 @@ def pipeline(launches: int) -> str:
     return TEXT.format(buffers="\n".join(buffers), stages="\n".join(stages))
 
 
-def plan_of(launches: int, x: Any) -> Any:
-    """The plan of a call that has been made."""
+def call_of(launches: int, x: Any) -> Any:
+    """The bound call of a pipeline that has been called."""
     compiled = vyre_opt.compile(pipeline(launches), target="cuda")
     compiled([x])
-    (plan,) = compiled._fast.values()
-    return plan
+    (call,) = compiled._bound.values()
+    return call
 
 
-def microseconds(plan: Any, launcher: Launcher, x: Any, synchronize: Callable[[], None]) -> float:
-    plan._launch = launcher.launch
-    plan._run([x])
+def microseconds(call: Any, launcher: Launcher, x: Any, synchronize: Callable[[], None]) -> float:
+    call.loaded.run = launcher.launch
+    call.run([x])
     synchronize()
     start = time.perf_counter()
     for _ in range(CALLS):
-        plan._run([x])
+        call.run([x])
     seconds = time.perf_counter() - start
     synchronize()
     return seconds / CALLS * 1e6
@@ -70,11 +70,11 @@ def main() -> None:
     print(torch.cuda.get_device_name())
     print("| Launches | PyCUDA | Compiled |\n|---|---|---|")
     for launches in LAUNCHES:
-        plan = plan_of(launches, x)
-        with plan._dispatcher.device:
-            sides = [make(*plan._step_arguments) for make in (PyCudaLauncher, CompiledLauncher)]
+        call = call_of(launches, x)
+        with call.loaded._dispatcher.device:
+            sides = [make(*call.loaded._made_of) for make in (PyCudaLauncher, CompiledLauncher)]
         rounds = [
-            [microseconds(plan, side, x, torch.cuda.synchronize) for side in sides] for _ in range(ROUNDS)
+            [microseconds(call, side, x, torch.cuda.synchronize) for side in sides] for _ in range(ROUNDS)
         ]
         pycuda, compiled = (median(times) for times in zip(*rounds, strict=True))
         print(f"| {launches} | {pycuda:.1f} | {compiled:.1f} |")
