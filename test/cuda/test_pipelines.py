@@ -10,6 +10,7 @@ import pytest
 
 import vyre_opt
 from vyre_opt import ProgramError
+from vyre_opt.cuda.host_arrays import UploadedPlan
 from vyre_opt.driver import executable
 from vyre_opt.kernels.automaton import build_automaton
 from vyre_opt.runtime.dispatcher import BadLaunch
@@ -67,8 +68,8 @@ LENGTHS = {"a": N, "b": N, "y": N}
 
 
 def runner_of(compiled):
-    ((_, runner),) = compiled._loaded.values()
-    return runner
+    ((_, loaded),) = compiled._loaded.values()
+    return loaded._walk if isinstance(loaded, UploadedPlan) else loaded
 
 
 def test_numpy_in_and_out(cuda):

@@ -7,7 +7,7 @@ A bound call holds no array of a caller.  Several threads may run it at the same
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .array_backend import ArrayBackend, Operand
@@ -102,13 +102,14 @@ class BoundCall:
         return self._runner(_Watched(self.loaded, watch))(arrays, words, new)
 
     def _runner(self, loaded: Loaded) -> Run:
-        """`run(arrays, words)`: the results; `run(arrays, words, new)`: those in given arrays."""
+        """`run(arrays, words)`: the results; `run(arrays, words, new)`: those in given arrays.
+
+        The function knows nothing of itself nor of this object: a cycle would keep arrays until it is collected.
+        """
         pointers_of, makers, addresses = self._pointers, self._makers, self._addresses
-        stream, sizes, pieces, count = self._access.stream, self._bytes, loaded.pieces, self._count
-        written = [*self._written]
-        strided, contiguous = self._strided, self._access.contiguous
+        access, sizes, pieces, count = self._access, self._bytes, loaded.pieces, self._count
+        written, strided, stream, finish = self._written, self._strided, access.stream, access.finish
         has_pieces = bool(loaded.piece_bytes)
-        finish = self._access.finish
 
         def run(arrays: Sequence[Any], words: Words = (), new: list[Any] | None = None) -> list[Any]:
             if new is None:
@@ -116,22 +117,30 @@ class BoundCall:
             elif has_pieces and len(new) == count:
                 new.append(makers[-1]())
             if strided:
-                arrays = [contiguous(a) if k in strided else a for k, a in enumerate(arrays)]
-            pointers = [address(array) for address, array in zip(pointers_of, arrays)]  # noqa: B905
-            for place in written:
-                start = pointers[place]
-                end = start + sizes[place]
-                for other, at in enumerate(pointers):
-                    if at < end and start < at + sizes[other] and other != place:
-                        return run(self._apart(arrays, place, other), words, new)
-            if new:
-                pointers += [address(array) for address, array in zip(addresses, new)]  # noqa: B905
-                if has_pieces:
-                    start = pointers[-1]
-                    pointers += [start + offset for offset in pieces]
-            status = loaded.run(stream(), *pointers, *words)
-            if status:
-                return self._otherwise(status, arrays, words, new)
+                arrays = [access.contiguous(a) if k in strided else a for k, a in enumerate(arrays)]
+            originals = arrays
+            while True:
+                pointers = [address(array) for address, array in zip(pointers_of, arrays)]  # noqa: B905
+                if written:
+                    shared = _overlapping(pointers, sizes, written)
+                    if shared:
+                        arrays = [access.clone(a) if k in shared else a for k, a in enumerate(arrays)]
+                        continue
+                if new:
+                    pointers += [address(array) for address, array in zip(addresses, new)]  # noqa: B905
+                    if has_pieces:
+                        start = pointers[-1]
+                        pointers += [start + offset for offset in pieces]
+                status = loaded.run(stream(), *pointers, *words)
+                if not status:
+                    break
+                if loaded.explain(status):
+                    unaligned = [k for k in range(len(arrays)) if pointers[k] % access.alignment]
+                    arrays = [access.clone(a) if k in unaligned else a for k, a in enumerate(arrays)]
+            if arrays is not originals:
+                for place in written:
+                    if arrays[place] is not originals[place]:
+                        access.overwrite(originals[place], arrays[place])
             if finish is not None:
                 finish()
             if has_pieces:
@@ -159,24 +168,22 @@ class BoundCall:
         """`run` with the first result in `out`, which `fits`."""
         return self.run(arrays, (), [out, *[make() for make in self._makers[1:]]])
 
-    def _apart(self, arrays: Sequence[Any], written: int, other: int) -> Sequence[Any]:
-        """The arrays, with a copy in place of one that shares memory with one that is written.  Raises BadInputs."""
-        if other in self._written:
-            raise both_written(self._written[written], self._written[other])
-        return [*arrays[:other], self._access.clone(arrays[other]), *arrays[other + 1 :]]
 
-    def _otherwise(self, status: int, arrays: Sequence[Any], words: Words, new: list[Any]) -> list[Any]:
-        """The results where nothing ran."""
-        if not self.loaded.explain(status):
-            return self.run(arrays, words, new)
-        clone, alignment = self._access.clone, self._access.alignment
-        addressed = zip(self._pointers, arrays, strict=True)
-        aligned = [clone(array) if address(array) % alignment else array for address, array in addressed]
-        results = self.run(aligned, words, new)
-        for place, (array, copy) in enumerate(zip(arrays, aligned, strict=True)):
-            if copy is not array and place in self._written:
-                self._access.overwrite(array, copy)
-        return results
+def _overlapping(pointers: Sequence[int], sizes: Sequence[int], written: Mapping[int, str]) -> set[int]:
+    """The places of arrays that are only read and share memory with one that is written.
+
+    Raises BadInputs for two that are written.
+    """
+    shared: set[int] = set()
+    for place in written:
+        start = pointers[place]
+        end = start + sizes[place]
+        for other, at in enumerate(pointers):
+            if at < end and start < at + sizes[other] and other != place:
+                if other in written:
+                    raise both_written(written[place], written[other])
+                shared.add(other)
+    return shared
 
 
 def both_written(one: str, other: str) -> BadInputs:
