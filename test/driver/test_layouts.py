@@ -258,7 +258,9 @@ def dispatched(target: str) -> Call:
 
 def multiplied(target: str) -> Call:
     def call(view: View, layout: Layout) -> Any:
-        right = Layout(layout.shape[:-3:-1], layout.strides[:-3:-1], layout.offset)
+        swapped = (*range(len(layout.shape) - 2), -1, -2)
+        shape, strides = ([extents[k] for k in swapped] for extents in (layout.shape, layout.strides))
+        right = Layout(tuple(shape), tuple(strides), layout.offset)
         return kernels.matmul(view(FLOATS, layout), view(FLOATS, right), dispatcher=target)
 
     return call

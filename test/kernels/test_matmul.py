@@ -19,6 +19,7 @@ from vyre_opt.ir.diagnostics import DiagnosticError
 from vyre_opt.ir.types import DataType
 from vyre_opt.ir.verifier import check, verify
 from vyre_opt.kernels.expansion import ExpansionRequest, expand
+from vyre_opt.kernels.matmul_batch import Batch, BatchAxis, batch_of
 from vyre_opt.kernels.matmul_program import MatmulSchedule, matmul_schedule
 from vyre_opt.runtime.dispatcher import BadInputs
 from vyre_opt.tuning.workload import kernel_workload
@@ -89,18 +90,75 @@ def test_f64_is_summed_in_f64(shape: tuple[int, int, int], target: str) -> None:
         assert abs(value - max(0.0, fsum(products))) <= bound
 
 
-def test_a_stack_of_matrices(target: str) -> None:
+STACKS = (
+    ((2, 3, 5, 7), (7, 4)),
+    ((3, 5, 7), (7, 4)),
+    ((5, 7), (3, 7, 4)),
+    ((2, 3, 5, 7), (3, 7, 4)),
+    ((2, 1, 5, 7), (3, 7, 4)),
+    ((2, 3, 1, 5, 7), (1, 2, 7, 4)),
+    ((2, 3, 5, 5, 7), (2, 1, 1, 7, 4)),
+    ((2, 1, 2, 1, 5, 7), (1, 3, 1, 2, 7, 4)),
+    ((2, 40, 33), (2, 33, 70)),
+    ((3, 20, 33), (1, 33, 1)),
+    ((3, 0, 7), (3, 7, 4)),
+    ((0, 1, 5, 7), (3, 7, 4)),
+    ((7,), (7,)),
+    ((7,), (7, 4)),
+    ((5, 7), (7,)),
+    ((7,), (2, 3, 7, 4)),
+    ((2, 3, 5, 7), (7,)),
+)
+"""Shapes of a and b."""
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_shapes_are_those_of_numpy(dtype: type, target: str) -> None:
+    """Of whole numbers, so that all products are exact."""
     rng = np.random.default_rng(3)
-    a, b = (
-        rng.integers(-9, 9, (2, 3, 5, 7)).astype(np.float32),
-        rng.integers(-9, 9, (7, 4)).astype(np.float32),
-    )
-    bias = np.arange(4, dtype=np.float32)
-    for stack in (a, a[0], a[:, :0]):
-        for out in (None, np.empty((*stack.shape[:-1], 4), np.float32)):
-            got = kernels.matmul(stack, b, bias, dispatcher=target, out=out)
-            assert np.array_equal(got, stack @ b + bias)
+    for shapes in STACKS:
+        a, b = (rng.integers(-4, 5, shape).astype(dtype) for shape in shapes)
+        expected = np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(dtype)
+        bias = np.arange(1 if len(shapes[1]) == 1 else shapes[1][-1]).astype(dtype)
+        for out in (None, np.empty(expected.shape, dtype)):
+            got = kernels.matmul(a, b, bias, dispatcher=target, out=out)
+            assert got.dtype == dtype
+            assert got.shape == expected.shape, shapes
+            assert np.array_equal(got, expected + (0 if len(shapes[1]) == 1 else bias)), shapes
             assert out is None or got is out
+
+
+def test_stacks_are_one_launch() -> None:
+    launches = []
+
+    class Counting:
+        def dispatch(self, program: Any, inputs: Any, grid: Any, **options: Any) -> Any:
+            launches.append(grid)
+            return dispatcher("cpu").dispatch(program, inputs, grid, **options)
+
+    own = Counting()
+    for k, shapes in enumerate(STACKS[:10]):
+        a, b = (np.ones(shape, np.float32) for shape in shapes)
+        assert np.array_equal(kernels.matmul(a, b, dispatcher=own), a @ b)
+        assert len(launches) == k + 1
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "rows", "axes"),
+    [
+        ((), (), 5, []),
+        ((2, 3), (), 30, []),
+        ((2, 3), (1, 1), 30, []),
+        ((2, 3), (2, 3), 5, [(6, 1, 1)]),
+        ((), (2, 3), 5, [(6, 0, 1)]),
+        ((2, 3), (2, 1), 15, [(2, 1, 1)]),
+        ((2, 3), (3,), 5, [(2, 3, 0), (3, 1, 1)]),
+        ((4, 1, 3), (1, 2, 3), 5, [(4, 3, 0), (2, 0, 3), (3, 1, 1)]),
+        ((4, 1, 3), (2, 1), 15, [(4, 1, 0), (2, 0, 1)]),
+    ],
+)
+def test_stacks_have_the_fewest_axes(a: Any, b: Any, rows: int, axes: list[Any]) -> None:
+    assert batch_of(a, b, 5) == Batch(rows, tuple(BatchAxis(*axis) for axis in axes))
 
 
 def test_results_go_where_the_caller_wants_them() -> None:
@@ -137,8 +195,14 @@ ONE, TWO = np.ones((2, 3), np.float32), np.ones((3, 4), np.float32)
             (ONE, ONE),
             r"a and b are matrices \(rows, depth\) and \(depth, columns\), not \(2, 3\) and \(2, 3\)",
         ),
-        ((ONE[0], TWO), r"not \(3,\) and \(3, 4\)"),
-        ((ONE, TWO[None]), r"not \(2, 3\) and \(1, 3, 4\)"),
+        ((ONE[0], ONE), r"not \(3,\) and \(2, 3\)"),
+        ((ONE[0, 0], TWO), r"not \(\) and \(3, 4\)"),
+        ((ONE, TWO[None, :2]), r"not \(2, 3\) and \(1, 2, 4\)"),
+        (
+            (np.ones((2, 2, 3), np.float32), np.ones((5, 3, 3, 4), np.float32)),
+            r"stacks of matrices, \(..., rows, depth\) and \(..., depth, columns\), whose leading extents "
+            r"broadcast; \(2,\) and \(5, 3\) do not",
+        ),
         ((ONE.astype(np.int32), TWO), "a holds f32, f16, bf16, f64, not int32"),
         ((ONE, TWO.astype(np.float16)), "b holds f32, not float16"),
         ((ONE, TWO, np.ones(3, np.float32)), r"the bias has shape \(3,\), not \(4,\)"),

@@ -17,6 +17,7 @@ from vyre_opt.ir.types import DataType
 from vyre_opt.kernels.matmul_program import (
     MatmulProblem,
     UnitSchedule,
+    batch_of,
     matmul,
     matmul_grid,
     unit_schedule,
@@ -40,10 +41,12 @@ SCHEDULES = [
 EXTENTS = (1, 7, 8, 16, 31, 32, 40, 64, 65, 100, 130, 200)
 
 
-def dispatched(program: Any, arrays: list[Any], grid: int, target: str, result: str) -> Any:
+def dispatched(
+    program: Any, arrays: list[Any], grid: int, target: str, result: str, params: Any = None
+) -> Any:
     module = Module()
     module.add(program)
-    return run(module, arrays, grid=grid, target=target)[result]
+    return run(module, arrays, grid=grid, target=target, params=params)[result]
 
 
 def stored(x: Any, dtype: DataType) -> Any:
@@ -59,14 +62,15 @@ def value_of(x: Any) -> Any:
     quick(((t, seed) for t in ("ref", "cpu") for seed in range(60)), lambda case: case[0], 3),
 )
 def test_random_products_are_within_the_bound(target: str, seed: int) -> None:
-    """Of matrices as they are, whatever their alignment, or by way of rows that begin aligned."""
+    """Of matrices as they are, whatever their alignment, or by way of rows that begin aligned; and of stacks."""
     draw, rng = random.Random(seed), np.random.default_rng(seed)
     rows, depth, columns = (draw.choice(EXTENTS) for _ in range(3))
     element, activation = draw.choice((F16, BF16)), draw.randrange(4)
     out, has_bias, is_pitched = draw.choice((F32, element)), draw.random() < 0.5, draw.random() < 0.5
-    a, b = (
-        stored(rng.standard_normal(s).astype(np.float32), element) for s in ((rows, depth), (depth, columns))
-    )
+    stacks = draw.choice((((), ()), ((), ()), ((), (2,)), ((2, 1), (3,))))
+    shapes = (*stacks[0], rows, depth), (*stacks[1], depth, columns)
+    a, b = (stored(rng.standard_normal(s).astype(np.float32), element) for s in shapes)
+    batch = batch_of(*stacks, rows)
     bias = rng.standard_normal(columns).astype(np.float32) if has_bias else None
     exact = exact_product(value_of(a), value_of(b), bias, ACTIVATIONS[activation])
     bound = product_bound(value_of(a), value_of(b), bias, ACTIVATIONS[activation], exact, out)
@@ -74,19 +78,22 @@ def test_random_products_are_within_the_bound(target: str, seed: int) -> None:
     factors = [a.ravel(), b.ravel()]
     if is_pitched:
         pitches = pitch_of(depth, element), pitch_of(columns, element)
-        for place, (count, length) in enumerate(((rows, depth), (depth, columns))):
+        for place, (factor, length) in enumerate(((a, depth), (b, columns))):
+            count = factor.size // length
             room = np.full(count * pitches[place], 1, factors[place].dtype)
             program, grid = pitched_rows(length, element), pitched_rows_grid(length, count, element)
             factors[place] = dispatched(program, [factors[place], room], grid, target, "y")
             assert not factors[place].reshape(count, -1)[:, length:].any()
     schedule = draw.choice(SCHEDULES)
-    problem = MatmulProblem(depth, columns, element, out, F32 if has_bias else None, activation, pitches)
-    arrays = [*factors, stored(np.full(rows * columns, np.nan, np.float32), out)]
-    grid = matmul_grid(schedule, rows, columns)
+    problem = MatmulProblem(
+        depth, columns, element, out, F32 if has_bias else None, activation, pitches, len(batch.axes)
+    )
+    arrays = [*factors, stored(np.full(exact.size, np.nan, np.float32), out)]
+    grid = matmul_grid(schedule, batch.rows, columns, batch.count)
     if bias is not None:
         arrays.append(bias)
-    got = dispatched(matmul(problem, schedule), arrays, grid, target, "c")
-    error = np.abs(value_of(got).astype(np.float64).reshape(rows, columns) - exact)
+    got = dispatched(matmul(problem, schedule), arrays, grid, target, "c", batch.params)
+    error = np.abs(value_of(got).astype(np.float64).reshape(exact.shape) - exact)
     assert (error <= bound).all()
 
 
@@ -94,10 +101,10 @@ EDGES = ((1000, 328), (64, 64), (256, 256))
 
 
 @pytest.mark.parametrize(
-    ("schedule", "depth", "columns"),
+    ("schedule", "depth", "columns", "axes"),
     quick(
         (
-            (schedule, *EDGES[(k + shift) % 3])
+            (schedule, *EDGES[(k + shift) % 3], (k + shift) % 2 * 2)
             for shift in range(3)
             for k, (_, schedule) in enumerate(WARPGROUP_CHOICES)
         ),
@@ -105,10 +112,10 @@ EDGES = ((1000, 328), (64, 64), (256, 256))
         3,
     ),
 )
-def test_a_gpu_checks_no_access(schedule: UnitSchedule, depth: int, columns: int) -> None:
+def test_a_gpu_checks_no_access(schedule: UnitSchedule, depth: int, columns: int, axes: int) -> None:
     """All are proven, also at the edges: checks in the loop would take longer than the products.  And warpgroups multiply
     where the schedule is of warpgroups."""
-    problem = MatmulProblem(depth, columns, BF16, BF16, F32)
+    problem = MatmulProblem(depth, columns, BF16, BF16, F32, axes=axes)
     program = flat_program(matmul(problem, schedule), gpu("sm_90a"), "trap")
     assert any(op.definition is MUL_ADD for op in program.walk()) == schedule.is_of_warpgroups
     proven = BoundsProofs(program, {}).proven
@@ -172,9 +179,9 @@ def test_calls_on_a_gpu_are_within_the_bound(seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows, depth, columns = (int(n) for n in rng.choice((1, 33, 64, 127, 256, 520), 3))
     dtype = (F16, BF16)[seed % 2]
-    a, b = (
-        stored(rng.standard_normal(s).astype(np.float32), dtype) for s in ((rows, depth), (depth, columns))
-    )
+    stacks = (((), ()), ((3,), (3,)), ((2, 1), (3,)))[seed // 2 % 3]
+    shapes = (*stacks[0], rows, depth), (*stacks[1], depth, columns)
+    a, b = (stored(rng.standard_normal(s).astype(np.float32), dtype) for s in shapes)
     bias = rng.standard_normal(columns).astype(np.float32) if seed % 3 else None
     activation = ACTIVATIONS[seed % 4]
     options: dict[str, Any] = {"dtype": "bf16"} if dtype is BF16 else {}

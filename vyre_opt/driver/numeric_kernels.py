@@ -21,6 +21,8 @@ from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..ir.types import DataType
 from ..runtime.array_backend import ArrayBackend
 from ..runtime.dispatcher import BadInputs, OutputAlloc
@@ -40,6 +42,7 @@ from .torch_calls import (
 from .tt_table import TTTable, rows_of_cores
 
 if TYPE_CHECKING:
+    from ..kernels.matmul_batch import Batch
     from ..kernels.matmul_form import MatmulProblem
 
 __all__ = [
@@ -214,8 +217,10 @@ def matmul(
 ) -> Any:
     """activation(a b + bias) of matrices (rows, depth) and (depth, columns) and a bias of (columns,), sums in f32, of f64 in f64.
 
+    As numpy.matmul, both may be stacks of matrices, whose leading extents broadcast, and vectors: (depth,) is a row as
+    `a` and a column as `b`, and the result has no such axis.  What is broadcast is read where it is.
+
     f32, f64, f16 or bf16 (`dtype="bf16"` for arrays of its bits), both matrices alike, the bias like these or f32.
-    `a` may be a stack of matrices, (..., rows, depth), which one `b` multiplies; the result is a stack then.
     `activation`: none, relu, gelu (by erf) or silu.  The result is of the matrices' type, or of f32 with `result="f32"`.
     """
     arrays, names = ((a, b), ("a", "b")) if bias is None else ((a, b, bias), ("a", "b", "bias"))
@@ -236,53 +241,78 @@ def _matmul(
         raise BadInputs(f"activation is one of {', '.join(k.ACTIVATIONS)}, not {activation!r}")
     if result not in (None, "f32", element.name):
         raise BadInputs(f"the result is of f32 or, like a, of {element.name}, not of {result!r}")
-    if len(a.shape) < 2 or len(b.shape) != 2 or a.shape[-1] != b.shape[0]:
+    is_row, is_column = len(a.shape) == 1, len(b.shape) == 1
+    *a_extents, rows, depth = (1, *a.shape) if is_row else a.shape or (0, 0)
+    *b_extents, b_depth, columns = (*b.shape, 1) if is_column else b.shape or (0, 0)
+    if not a.shape or not b.shape or depth != b_depth:
         raise BadInputs(
             f"a and b are matrices (rows, depth) and (depth, columns), not {a.shape} and {b.shape}"
         )
-    depth, columns = b.shape
-    shape = (*a.shape[:-1], columns)
-    rows = prod(a.shape[:-1])
+    try:
+        extents = np.broadcast_shapes(tuple(a_extents), tuple(b_extents))
+    except ValueError:
+        raise BadInputs(
+            f"a and b are stacks of matrices, (..., rows, depth) and (..., depth, columns), whose leading extents "
+            f"broadcast; {tuple(a_extents)} and {tuple(b_extents)} do not"
+        ) from None
+    shape = (*extents, *[rows][is_row:], *[columns][is_column:])
+    count = prod(shape)
     if not depth:
         raise BadInputs("a has no columns and b no rows; their depth is at least 1")
     bias = _bias_type(rest[0], element, columns, dtype) if rest else None
-    if max(a.count, b.count, rows * columns) > MAX_ELEMENTS:
-        raise BadInputs(f"matrices of {rows} x {depth} x {columns} have more than 2^32 - 1 elements")
-    if rows * columns == 0:
+    if max(a.count, b.count, count) > MAX_ELEMENTS:
+        stacks = f"{prod(extents)} products of " if extents else ""
+        raise BadInputs(f"{stacks}matrices of {rows} x {depth} x {columns} have more than 2^32 - 1 elements")
+    if not count:
         return Empty(shape, kind="float32" if result == "f32" else "")
     wide = DataType.F32 if result == "f32" else element
     pitches = pitch_of(depth, element), pitch_of(columns, element)
-    problem = k.MatmulProblem(depth, columns, element, wide, bias, k.ACTIVATIONS.index(activation), pitches)
-    fits = max(rows * pitches[0], depth * pitches[1]) <= MAX_ELEMENTS
+    batch = k.batch_of(a_extents, b_extents, rows)
+    number = k.ACTIVATIONS.index(activation)
+    problem = k.MatmulProblem(depth, columns, element, wide, bias, number, pitches, len(batch.axes))
+    fits = max(a.count // depth * pitches[0], b.count // columns * pitches[1]) <= MAX_ELEMENTS
     if fits and k.units_take(problem, architecture_of(backend.dispatcher)):
         if pitches != (depth, columns):
-            return Composed(partial(_matmul_of_pitched, problem, dtype))
-        return _product_on_units(backend, problem, shape, len(operands))
-    problem = replace(problem, depth=None, columns=None, pitches=None)
-    schedule = k.matmul_schedule(rows, columns, backend.target, backend.workers, problem.sums)
-    return KernelCall(
-        k.matmul(problem, schedule),
-        k.matmul_grid(schedule, rows, columns),
-        (0, 1, OutputAlloc(rows * columns), *range(2, len(operands))),
-        shape,
-        words=(columns, depth),
-    )
+            return Composed(partial(_matmul_of_pitched, problem, batch, shape, dtype))
+        return _product(backend, operands, problem, batch, shape)
+    return _product(backend, operands, replace(problem, pitches=None), batch, shape)
 
 
-def _product_on_units(
-    backend: ArrayBackend, problem: MatmulProblem, shape: tuple[int, ...], inputs: int
+def _product(
+    backend: ArrayBackend,
+    operands: Sequence[Operand],
+    problem: MatmulProblem,
+    batch: Batch,
+    shape: tuple[int, ...],
 ) -> KernelCall:
-    """`shape`: of the result."""
+    """On matrix units for a problem with pitches.  `shape`: of the result."""
     from ..kernels import matmul_program as k
 
-    rows, columns = prod(shape[:-1]), shape[-1]
-    schedule = k.unit_schedule(rows, columns, architecture_of(backend.dispatcher), backend.workers)
-    arguments = (0, 1, OutputAlloc(rows * columns), *range(2, inputs))
-    return KernelCall(k.matmul(problem, schedule), k.matmul_grid(schedule, rows, columns), arguments, shape)
+    depth, columns = problem.depth or 0, problem.columns or 0
+    sizes = batch.params
+    schedule: k.Schedule
+    if problem.pitches:
+        architecture = architecture_of(backend.dispatcher)
+        schedule = k.unit_schedule(batch.rows, columns, architecture, backend.workers, batch.count)
+    else:
+        schedule = k.matmul_schedule(
+            batch.rows, columns, backend.target, backend.workers, problem.sums, batch.count
+        )
+        problem = replace(problem, depth=None, columns=None)
+        sizes |= {"depth": depth, "columns": columns}
+    return KernelCall(
+        k.matmul(problem, schedule),
+        k.matmul_grid(schedule, batch.rows, columns, batch.count),
+        (0, 1, OutputAlloc(prod(shape)), *range(2, len(operands))),
+        shape,
+        words=tuple(size for _, size in sorted(sizes.items())),
+    )
 
 
 def _matmul_of_pitched(
     problem: MatmulProblem,
+    batch: Batch,
+    shape: tuple[int, ...],
     dtype: str | None,
     arrays: Sequence[Any],
     dispatcher: DispatcherLike | None,
@@ -292,29 +322,25 @@ def _matmul_of_pitched(
     a, b, *bias = arrays
     a_pitch, b_pitch = problem.pitches or (problem.depth, problem.columns)
     if a_pitch != problem.depth:
-        a = _pitched((a,), ("a",), dispatcher, None, dtype)
+        a = _pitched((a,), ("a",), dispatcher, None, dtype, problem.depth)
     if b_pitch != problem.columns:
-        b = _pitched((b,), ("b",), dispatcher, None, dtype)
+        b = _pitched((b,), ("b",), dispatcher, None, dtype, problem.columns)
     names = ("a", "b", *["bias"] * len(bias))
-    return _pitched_product((a, b, *bias), names, dispatcher, out, problem)
+    return _pitched_product((a, b, *bias), names, dispatcher, out, problem, batch, shape)
 
 
 @planned("matmul")
-def _pitched(backend: ArrayBackend, operands: Sequence[Operand], dtype: str | None) -> Call:
+def _pitched(backend: ArrayBackend, operands: Sequence[Operand], dtype: str | None, columns: int) -> Call:
     from ..kernels.pitched_rows import pitch_of, pitched_rows, pitched_rows_grid
 
     (matrix,) = operands
     element = element_type(matrix, "a", _FLOATS, dtype)
-    *lead, columns = matrix.shape
-    rows, pitch = prod(lead), pitch_of(columns, element)
+    rows, pitch = matrix.count // columns, pitch_of(columns, element)
     grid = pitched_rows_grid(columns, rows, element)
-    return KernelCall(pitched_rows(columns, element), grid, (0, OutputAlloc(rows * pitch)), (*lead, pitch))
+    return KernelCall(pitched_rows(columns, element), grid, (0, OutputAlloc(rows * pitch)), (rows, pitch))
 
 
-@planned("matmul")
-def _pitched_product(backend: ArrayBackend, operands: Sequence[Operand], problem: MatmulProblem) -> Call:
-    shape = (*operands[0].shape[:-1], problem.columns or 0)
-    return _product_on_units(backend, problem, shape, len(operands))
+_pitched_product = planned("matmul")(_product)
 
 
 def _bias_type(bias: Operand, element: DataType, columns: int, dtype: str | None) -> DataType:

@@ -13,7 +13,7 @@ programs are built in
     scan           scan.prefix          automaton       tables for these two
     checked_decode, pattern_filter, pattern_grams, pattern_walk, pattern_starts, pattern_confirm, pattern_matches: of Scanner
     chain          tt.chain             tensor_train    tt.contract_step
-    matmul_program math.matmul          (matmul_panels, matmul_direct, matmul_dots: for CPUs,
+    matmul_program math.matmul          (matmul_batch: of stacks; matmul_panels, matmul_direct, matmul_dots: for CPUs,
                                         matmul_tiles, matmul_units with pitched_rows: for GPUs)
                    (chain_spread, chain_scattered: for clusters of a GPU)
     embedding      tt.embedding         (embedding_grouped, embedding_pairs, embedding_units: for GPUs)

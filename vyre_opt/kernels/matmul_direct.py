@@ -23,7 +23,7 @@ class Direct(MatmulForm):
         b = self.b
         columns = [b.add(column, offset(b, b.lane_id(), k * SUBGROUP)) for k in range(self.schedule.vectors)]
         exist = [b.lt(each, self.columns) for each in columns]
-        starts = [b.mul(each, self.depth) for each in rows]
+        starts = [self.index("a", each, self.depth, b.const(0)) for each in rows]
         zeros = [b.const(0.0, self.sums)] * (len(rows) * len(columns))
         with b.for_(0, self.depth, carry=zeros, dtype=DataType.U32) as depth:
             pairs = zip(columns, exist, strict=True)

@@ -2,6 +2,8 @@
 
     C = activation(A B + bias)      A [rows, depth], B [depth, columns], C [rows, columns], bias [columns]
 
+A, B and C may be stacks of such matrices (see matmul_batch.py).
+
 Products and sums are f32, whatever the elements, but for f64.  A form is the order in which this is done:
 
     panels   a CPU's, of B copied a panel at a time       direct   a CPU's, without copies, for few rows or columns
@@ -19,9 +21,10 @@ from ..ir.builder import Builder
 from ..ir.program import MAX_LANES, Value
 from ..ir.types import DataType
 from .collective import SUBGROUP, as_type, guarded, offset
+from .matmul_batch import first_rows, row_behind
 from .tiles import each_tile, tiles_of
 
-__all__ = ["ACTIVATIONS", "MatmulForm", "MatmulProblem", "MatmulSchedule", "activated"]
+__all__ = ["ACTIVATIONS", "MatmulForm", "MatmulProblem", "MatmulSchedule", "activated", "rows_of"]
 
 ACTIVATIONS = ("none", "relu", "gelu", "silu")
 """By their numbers, the kernel's parameter `activation`."""
@@ -42,6 +45,7 @@ class MatmulProblem:
     `dtype`: of A and B; `out` and `bias`: that of C and of the bias, f32 or `dtype`.
     `pitches`: elements from a row of A to the next, and of B, where rows are longer than the problem; on matrix units only.
     What A has there along the depth is zero.
+    `axes`: of stacks, see matmul_batch.py; from one on, `rows` of a matrix are the runtime scalar @rows.
     """
 
     depth: int | None = None
@@ -51,6 +55,7 @@ class MatmulProblem:
     bias: DataType | None = None
     activation: int = 0
     pitches: tuple[int, int] | None = None
+    axes: int = 0
 
     @property
     def sums(self) -> DataType:
@@ -115,13 +120,19 @@ class MatmulForm:
         self.b, self.problem, self.schedule, self.sums = b, problem, schedule, problem.sums
         self.columns = _size(b, "columns", problem.columns)
         self.depth = _size(b, "depth", problem.depth)
-        self.rows = b.div(b.len("a"), self.depth, name="rows")
+        self.rows = rows_of(b, problem, self.depth)
+        self.first: dict[str, Value] = {}
 
     def build(self) -> None:
         b, schedule = self.b, self.schedule
         across = tiles_of(b, self.columns, schedule.columns)
-        tiles = b.mul(tiles_of(b, self.rows, schedule.block), across)
+        of_matrix = tiles = b.mul(tiles_of(b, self.rows, schedule.block), across)
+        if self.problem.axes:
+            tiles = b.mul(tiles, b.div(b.len("c"), b.mul(self.rows, self.columns)))
         with each_tile(b, tiles, schedule.strided) as tile:
+            if self.problem.axes:
+                matrix, tile = b.div(tile, of_matrix), b.rem(tile, of_matrix)
+                self.first = first_rows(b, self.problem.axes, matrix, self.rows, self.depth)
             row = b.mul(b.div(tile, across), schedule.block, name="row")
             self.block(row, b.mul(b.rem(tile, across), schedule.columns, name="column"))
 
@@ -147,16 +158,28 @@ class MatmulForm:
             if self.problem.bias is not None:
                 total = b.add(total, as_type(b, b.load("bias", column), self.sums))
             value = activated(b, total, self.problem.activation)
-            b.store(as_type(b, value, self.problem.out), "c", b.add(b.mul(row, self.columns), column))
+            b.store(as_type(b, value, self.problem.out), "c", self.index("c", row, self.columns, column))
+
+    def index(self, buffer: str, row: Value, length: Value, column: Value) -> Value:
+        """The index of an element of a matrix in its buffer, whose rows have a `length`."""
+        b = self.b
+        return b.add(b.mul(row_behind(b, self.first.get(buffer), row), length), column)
 
     def element(self, buffer: str, row: Value, length: Value, column: Value, exists: Value) -> Value:
         """An element of A or B, whose rows have a `length`, of the type of sums; 0 where it does not exist."""
         b = self.b
 
         def load() -> Value:
-            return as_type(b, b.load(buffer, b.add(b.mul(row, length), column)), self.sums)
+            return as_type(b, b.load(buffer, self.index(buffer, row, length, column)), self.sums)
 
         return guarded(b, exists, load)
+
+
+def rows_of(b: Builder, problem: MatmulProblem, length: Value | int) -> Value:
+    """Rows of a matrix of A, which are `length` elements apart."""
+    if problem.axes:
+        return b.param("rows", DataType.U32)
+    return b.div(b.len("a"), length, name="rows")
 
 
 def _size(b: Builder, name: str, size: int | None) -> Value:

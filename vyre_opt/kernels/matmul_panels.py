@@ -59,7 +59,7 @@ class Panels(MatmulForm):
             first.yield_(*[b.const(0.0, self.sums)] * len(places))
         with first.else_():
             first.yield_(*[b.load("sums", place) for place in places])
-        starts = [b.add(b.mul(each, self.depth), start) for each in rows]
+        starts = [self.index("a", each, self.depth, start) for each in rows]
         with b.for_(0, length, carry=first.results, dtype=DataType.U32) as depth:
             cells = [b.load("panel", b.add(b.mul(depth.index, self.width), own)) for own in self.places()]
             sums = iter(depth.args)

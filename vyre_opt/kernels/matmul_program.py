@@ -9,6 +9,7 @@ from ..ir.builder import Builder
 from ..ir.program import Program
 from ..ir.types import DataType
 from .collective import SUBGROUP
+from .matmul_batch import Batch, batch_of
 from .matmul_direct import Direct
 from .matmul_dots import Dots
 from .matmul_form import ACTIVATIONS, MatmulForm, MatmulProblem, MatmulSchedule
@@ -19,11 +20,13 @@ from .targets import MULTIPROCESSORS, is_gpu
 
 __all__ = [
     "ACTIVATIONS",
+    "Batch",
     "MatmulProblem",
     "MatmulSchedule",
     "Schedule",
     "UNIT_FIELDS",
     "UnitSchedule",
+    "batch_of",
     "matmul",
     "matmul_grid",
     "matmul_schedule",
@@ -56,15 +59,20 @@ SMALL = MatmulSchedule(lanes=256, across=16, rows=4, vectors=4, block=64, step=1
 
 
 def matmul_schedule(
-    rows: int | None, columns: int, target: str = "", workers: int = 1, sums: DataType = DataType.F32
+    rows: int | None,
+    columns: int,
+    target: str = "",
+    workers: int = 1,
+    sums: DataType = DataType.F32,
+    matrices: int = 1,
 ) -> MatmulSchedule:
-    """The default schedule for a product of `rows` (None: unknown) by `columns`.  `workers`: threads of the cpu target,
-    which get two blocks each where rows allow.  `sums`: their type; of f64 a lane has half as many."""
+    """The default schedule for products of `rows` (None: unknown) by `columns`, as many as `matrices`.  `workers`: threads
+    of the cpu target, which get two blocks each where rows allow.  `sums`: their type; of f64 a lane has half as many."""
     if sums is DataType.F64:
-        schedule = matmul_schedule(rows, columns, target, workers)
+        schedule = matmul_schedule(rows, columns, target, workers, matrices=matrices)
         return SMALL if is_gpu(target) else replace(schedule, vectors=-(-schedule.vectors // 2))
     if is_gpu(target):
-        is_enough = rows is not None and matmul_grid(LARGE, rows, columns) >= MULTIPROCESSORS
+        is_enough = rows is not None and matmul_grid(LARGE, rows, columns, matrices) >= MULTIPROCESSORS
         return LARGE if is_enough else SMALL
     if columns <= 4:
         schedule = DOTS
@@ -73,16 +81,16 @@ def matmul_schedule(
     else:
         schedule = FEW_ROWS if rows is not None and rows <= FEW_ROWS.block else PANELS
     if rows is not None and workers > 1:
-        while schedule.block > LEAST_BLOCK and matmul_grid(schedule, rows, columns) < 2 * workers:
+        while schedule.block > LEAST_BLOCK and matmul_grid(schedule, rows, columns, matrices) < 2 * workers:
             schedule = replace(schedule, block=schedule.block // 2)
     return schedule
 
 
-def matmul_grid(schedule: Schedule, rows: int, columns: int) -> int:
-    """Workgroups for a product of `rows` by `columns`."""
+def matmul_grid(schedule: Schedule, rows: int, columns: int, matrices: int = 1) -> int:
+    """Workgroups for products of `rows` by `columns`, as many as `matrices`."""
     if isinstance(schedule, UnitSchedule):
-        return max(1, schedule.grid(rows, columns))
-    return max(1, -(-rows // schedule.block) * -(-columns // schedule.columns))
+        return max(1, matrices * schedule.grid(rows, columns))
+    return max(1, matrices * -(-rows // schedule.block) * -(-columns // schedule.columns))
 
 
 @lru_cache(maxsize=64)

@@ -26,7 +26,8 @@ from ..ir.program import Value
 from ..ir.types import DataType
 from ..lowering.nvptx.targets import gpu
 from .collective import SUBGROUP, as_type, elements
-from .matmul_form import MatmulProblem, activated
+from .matmul_batch import first_rows, row_behind
+from .matmul_form import MatmulProblem, activated, rows_of
 from .powers import power_of
 from .targets import MULTIPROCESSORS, has_matrix_units, workgroup_bytes
 from .tiles import tiles_of
@@ -103,16 +104,16 @@ def units_take(problem: MatmulProblem, target: str) -> bool:
 
 
 def unit_schedule(
-    rows: int | None, columns: int, target: str, multiprocessors: int = MULTIPROCESSORS
+    rows: int | None, columns: int, target: str, multiprocessors: int = MULTIPROCESSORS, matrices: int = 1
 ) -> UnitSchedule:
-    """The schedule of the least time for a product of `rows` (None: unknown, many) x `columns`, by rounds of tiles that a GPU of
-    so many multiprocessors does, of those that its workgroups have the memory for."""
+    """The schedule of the least time for products of `rows` (None: unknown, many) x `columns`, as many as `matrices`, by rounds
+    of tiles that a GPU of so many multiprocessors does, of those that its workgroups have the memory for."""
     room = workgroup_bytes(target)
     choices = WARPGROUP_CHOICES if gpu(target).has_warpgroups else CHOICES
 
     def cost(choice: tuple[float, UnitSchedule]) -> float:
         speed, schedule = choice
-        tiles = schedule.grid(MANY if rows is None else rows, columns)
+        tiles = matrices * schedule.grid(MANY if rows is None else rows, columns)
         return -(-tiles // multiprocessors) * schedule.tall * schedule.wide / speed
 
     return min((choice for choice in choices if choice[1].shared_bytes <= room), key=cost)[1]
@@ -127,8 +128,7 @@ class Units:
         self.depth, self.columns = problem.depth, problem.columns
         self.a_pitch, self.b_pitch = problem.pitches or (problem.depth, problem.columns)
         self.element = element = problem.dtype
-        self.rows = b.div(b.len("a"), self.a_pitch, name="rows")
-        self.last = b.sub(self.rows, 1, name="last")
+        self.rows = rows_of(b, problem, self.a_pitch)
         s, size = schedule, element.size_bytes or 1
         self.a_piece, self.b_piece = _piece(self.a_pitch, size), _piece(self.b_pitch, size)
         pad = PIECE // size
@@ -148,12 +148,12 @@ class Units:
         def wide(value: Value) -> Value:
             return b.cast(value, DataType.U64)
 
-        fits = b.lt(self.row, self.rows)
+        fits = b.lt(self.row, self.end)
         for fact in (
             # in 64 bits, of which the product has enough
             b.ge(wide(b.len("a")), b.add(b.mul(wide(self.last), self.a_pitch), self.a_pitch)),
-            b.ge(b.len("b"), self.depth * self.b_pitch),
-            b.ge(wide(b.len("c")), b.mul(wide(self.rows), self.columns)),
+            b.ge(wide(b.len("b")), b.add(wide(self.b_start), self.depth * self.b_pitch)),
+            b.ge(wide(b.len("c")), b.mul(wide(self.end), self.columns)),
             *([b.ge(b.len("bias"), self.columns)] if self.problem.bias is not None else []),
         ):
             fits = b.and_(fits, fact)
@@ -162,20 +162,32 @@ class Units:
             self.store(self.sums_of_warpgroups() if self.schedule.is_of_warpgroups else self.sums())
 
     def place(self) -> None:
-        """Which tile of C the workgroup has, and which part of it the subgroup."""
-        b, s = self.b, self.schedule
+        """Which tile of C the workgroup has, and which part of it the subgroup; rows are those of the buffers."""
+        b, s, axes = self.b, self.schedule, self.problem.axes
         across = -(-self.columns // s.wide)
         number = b.workgroup_id("x")
         tiles_down = tiles_of(b, self.rows, s.tall)
+        self.first: dict[str, Value] = {}
+        if axes:
+            of_matrix = b.mul(tiles_down, across)
+            matrix, number = b.div(number, of_matrix), b.rem(number, of_matrix)
+            self.first = first_rows(b, axes, matrix, self.rows, self.depth)
         band = b.div(number, s.band * across)
         within = b.rem(number, s.band * across)
         first = b.mul(band, s.band)
         height = b.min(b.sub(tiles_down, first), s.band)
-        self.row = b.mul(b.add(first, b.rem(within, height)), s.tall, name="row")
+        row = b.mul(b.add(first, b.rem(within, height)), s.tall, name="row")
+        self.row, self.end = self.behind("c", row), self.behind("c", self.rows)
+        self.a_row, self.last = self.behind("a", row), self.behind("a", b.sub(self.rows, 1, name="last"))
+        self.b_start = b.mul(self.first["b"], self.b_pitch) if axes else b.const(0)
         self.column = b.mul(b.div(within, height), s.wide, name="column")
         self.subgroup = b.subgroup_id()
         self.own_row = b.mul(b.div(self.subgroup, s.beside), s.tall // s.down, name="own_row")
         self.own_column = b.mul(b.rem(self.subgroup, s.beside), s.wide // s.beside, name="own_column")
+
+    def behind(self, buffer: str, row: Value) -> Value:
+        """The row of a buffer that a row of its matrix is."""
+        return row_behind(self.b, self.first.get(buffer), row)
 
     def begin(self) -> tuple[int, int]:
         """Begin to copy the first tiles of the depth, and wait for one; returns how many there are, and how many whole ones."""
@@ -257,11 +269,11 @@ class Units:
         b, s = self.b, self.schedule
 
         def of_a(row: Value, column: Value) -> Value:
-            return b.add(b.mul(b.min(b.add(self.row, row), self.last), self.a_pitch), column)
+            return b.add(b.mul(b.min(b.add(self.a_row, row), self.last), self.a_pitch), column)
 
         def of_b(row: Value, column: Value) -> Value:
             inside = b.min(b.add(self.column, column), self.b_pitch - self.b_piece)
-            return b.add(b.mul(row, self.b_pitch), inside)
+            return b.add(self.b_start, b.add(b.mul(row, self.b_pitch), inside))
 
         self.pieces = [
             _Pieces(b, "a", s.lanes, (s.tall, s.deep), self.a_piece, of_a),
@@ -332,7 +344,7 @@ class Units:
                 line, own = b.div(number, across), b.mul(b.rem(number, across), piece)
                 row = b.add(self.row, b.add(b.add(self.own_row, strip), line))
                 column = b.add(b.add(self.column, b.add(self.own_column, part)), own)
-                with b.if_(b.and_(b.lt(row, self.rows), b.le(column, self.columns - piece))):
+                with b.if_(b.and_(b.lt(row, self.end), b.le(column, self.columns - piece))):
                     values = elements(b, b.load("strip", (self.subgroup, line, own), piece))
                     if self.problem.bias is not None:
                         biases = elements(b, b.load("bias", column, piece))

@@ -9,6 +9,7 @@ from math import erf
 import numpy as np
 
 from vyre_opt.ir.types import DataType
+from vyre_opt.kernels.matmul_batch import batch_of
 from vyre_opt.kernels.matmul_program import MatmulProblem, MatmulSchedule, matmul, matmul_grid
 
 from .case import Array, KernelCase, Use, bf16_bits, widened
@@ -38,10 +39,14 @@ def matmul_cases() -> Iterator[KernelCase]:
         open_sizes = MatmulProblem(None, None, bias=F32, activation=2)
         yield _case(f"{form}, any sizes and grid", (20, 34, 11), open_sizes, replace(schedule, strided=True))
         yield _case(f"{form}, no rows", (0, 5, 4), MatmulProblem(4, 5), schedule)
+        for problem in (MatmulProblem(11, 34, axes=3, activation=1), MatmulProblem(bias=F32, axes=3)):
+            each = replace(schedule, strided=problem.depth is None)
+            what = f"{form}, stacks, {'any grid' if each.strided else 'own grid'}"
+            yield _case(what, (9, 34, 11), problem, each, ((2, 3, 1), (2, 1, 2)))
 
 
 def exact_product(a: Array, b: Array, bias: Array | None, activation: str) -> Array:
-    """activation(a b + bias) of matrices, in f64."""
+    """activation(a b + bias) of matrices or stacks, in f64."""
     total = a.astype(np.float64) @ b.astype(np.float64) + (0 if bias is None else bias.astype(np.float64))
     if activation == "relu":
         return np.where(total > 0, total, 0.0)
@@ -58,7 +63,7 @@ def product_bound(
     """How far a result may be from the exact one, see "Named kernels" in docs/language.md."""
     x, y = np.abs(a.astype(np.float64)), np.abs(b.astype(np.float64))
     sizes = x @ y + (0 if bias is None else np.abs(bias.astype(np.float64)))
-    error = (a.shape[1] + 2) * 2.0**-22 * sizes
+    error = (a.shape[-1] + 2) * 2.0**-22 * sizes
     if activation in ("gelu", "silu"):
         error = 1.13 * error + 2.0**-21 * sizes
     half_ulp, least = {F32: (2.0**-24, 2.0**-150), F16: (2.0**-11, 2.0**-25), BF16: (2.0**-8, 2.0**-134)}[out]
@@ -68,22 +73,35 @@ def product_bound(
 ACTIVATIONS = ("none", "relu", "gelu", "silu")
 
 
+Stacks = tuple[tuple[int, ...], tuple[int, ...]]
+
+
 def _case(
-    what: str, shape: tuple[int, int, int], problem: MatmulProblem, schedule: MatmulSchedule
+    what: str,
+    shape: tuple[int, int, int],
+    problem: MatmulProblem,
+    schedule: MatmulSchedule,
+    stacks: Stacks = ((), ()),
 ) -> KernelCase:
-    return KernelCase("math.matmul", what, _use(shape, problem, schedule))
+    return KernelCase("math.matmul", what, _use(shape, problem, schedule, stacks))
 
 
-def _use(shape: tuple[int, int, int], problem: MatmulProblem, schedule: MatmulSchedule) -> Callable[[], Use]:
+def _use(
+    shape: tuple[int, int, int], problem: MatmulProblem, schedule: MatmulSchedule, stacks: Stacks
+) -> Callable[[], Use]:
+    """`stacks`: the extents before those of the matrices of A and B."""
+
     def make() -> Use:
         rows, columns, depth = shape
         rng = np.random.default_rng(rows)
-        a, values_a = _draw(rng, problem.dtype, rows, depth)
-        b, values_b = _draw(rng, problem.dtype, depth, columns)
+        a, values_a = _draw(rng, problem.dtype, *stacks[0], rows, depth)
+        b, values_b = _draw(rng, problem.dtype, *stacks[1], depth, columns)
+        batch = batch_of(*stacks, rows)
+        results = batch.count * batch.rows * columns
         inputs = [
             a,
             b,
-            np.zeros(rows * columns, {F32: np.float32, F16: np.float16, BF16: np.uint16}[problem.out]),
+            np.zeros(results, {F32: np.float32, F16: np.float16, BF16: np.uint16}[problem.out]),
         ]
         bias = None
         if problem.bias is not None:
@@ -92,8 +110,8 @@ def _use(shape: tuple[int, int, int], problem: MatmulProblem, schedule: MatmulSc
         activation = ACTIVATIONS[problem.activation]
         exact = exact_product(values_a, values_b, bias, activation)
         bound = product_bound(values_a, values_b, bias, activation, exact, problem.out)
-        params = None if problem.depth else {"depth": depth, "columns": columns}
-        grid = 2 if schedule.strided else matmul_grid(schedule, rows, columns)
+        params = batch.params | ({} if problem.depth else {"depth": depth, "columns": columns})
+        grid = 2 if schedule.strided else matmul_grid(schedule, batch.rows, columns, batch.count)
         return Use(
             matmul(problem, schedule), inputs, grid, exact.reshape(-1), bound.reshape(-1), params=params
         )
@@ -101,9 +119,9 @@ def _use(shape: tuple[int, int, int], problem: MatmulProblem, schedule: MatmulSc
     return make
 
 
-def _draw(rng: np.random.Generator, dtype: DataType, rows: int, columns: int) -> tuple[Array, Array]:
-    """Numbers of about 1, flat as they are stored, and as a matrix of their values."""
-    x = rng.standard_normal((rows, columns)).astype(np.float32)
+def _draw(rng: np.random.Generator, dtype: DataType, *shape: int) -> tuple[Array, Array]:
+    """Numbers of about 1, flat as they are stored, and as matrices of their values."""
+    x = rng.standard_normal(shape).astype(np.float32)
     stored: Array = x if dtype is F32 else x.astype(np.float16) if dtype is F16 else bf16_bits(x)
     values = widened(stored) if dtype is BF16 else stored
-    return stored.reshape(-1), np.asarray(values).reshape(rows, columns)
+    return stored.reshape(-1), np.asarray(values).reshape(shape)
