@@ -182,6 +182,9 @@ ARGUMENTS: dict[str, Callable[[str], tuple[Any, ...]]] = {
 }
 
 
+@pytest.mark.filterwarnings(
+    "ignore:The .grad attribute of a Tensor that is not a leaf"
+)  # of the check itself
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", ARGUMENTS)
 def test_opcheck(name: str, device: str) -> None:

@@ -136,7 +136,8 @@ def test_a_tuned_choice_is_for_its_device(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_signature_tells_what_a_call_in_place_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tensor that requires a gradient is written by none, also while none is recorded."""
-    recording = SimpleNamespace(is_grad_enabled=lambda: False)
+    core = SimpleNamespace(_are_functorch_transforms_active=lambda: False)
+    recording = SimpleNamespace(is_grad_enabled=lambda: False, _C=core)
     monkeypatch.setitem(sys.modules, "torch", recording)
 
     def tensor(requires_grad: bool) -> Any:

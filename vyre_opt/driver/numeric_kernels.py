@@ -457,5 +457,9 @@ def tt_embedding(
     """Rows of a table stored as cores, which are used where they are: as `TTTable(cores)(indices)`, without a copy."""
     cores = listed(cores, "cores")
     if any(map(is_recorded, (*cores, indices))):
-        return record("tt_embedding", (indices, *cores), dispatcher, None, dtype)
+
+        def call(indices: Any, *cores: Any) -> Any:
+            return tt_embedding(cores, indices, dtype=dtype, dispatcher=dispatcher)
+
+        return record("tt_embedding", call, (indices, *cores), dispatcher, None, dtype)
     return rows_of_cores(cores, indices, dtype, dispatcher)

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime.array_backend import ArrayBackend, HostArrays
+from ..runtime.array_backend import ArrayBackend, HostArrays, is_torch
 from ..runtime.dispatcher import BackendError, BadInputs, Dispatcher, DispatcherLike, shared_dispatcher
+from ..runtime.signatures import is_transformed
 
 __all__ = ["architecture_of", "array_backend_of", "target_of"]
 
@@ -40,6 +41,12 @@ def array_backend_of(dispatcher: DispatcherLike | None, arrays: Mapping[str, Any
     from ..cuda.array_backend import gpu_arrays
     from ..cuda.device_arrays import is_on_gpu
 
+    for name, array in arrays.items():
+        if is_torch(array) and is_transformed(array):
+            raise BadInputs(
+                f"{name} has no memory under torch.vmap or another transform of torch.func, and this call needs it: "
+                "call it outside of the transform, or register what is called as an operator (vyre_opt.torch.register)"
+            )
     is_gpu_array = {name: is_on_gpu(array) for name, array in arrays.items()}
     gpu_names = [name for name, on_gpu in is_gpu_array.items() if on_gpu]
     host_names = [name for name, on_gpu in is_gpu_array.items() if not on_gpu]

@@ -88,7 +88,11 @@ class PlannedFunction:
     ) -> Any:
         """A call without a plan; makes one for the next call with like arrays, if they allow it."""
         if any(map(is_recorded, arrays)):
-            return record(self.name, arrays, dispatcher, out, *options)
+
+            def again(*arrays: Any) -> Any:
+                return self(arrays, names, dispatcher, None, *options)
+
+            return record(self.name, again, arrays, dispatcher, out, *options)
         backend = array_backend_of(dispatcher, dict(zip(names, arrays, strict=True)))
         operands = [self.take(backend, array, name) for array, name in zip(arrays, names, strict=True)]
         planned = self._call(backend, operands, options)

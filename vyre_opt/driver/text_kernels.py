@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,7 +39,9 @@ def base64_decode(text: Any, *, dispatcher: DispatcherLike | None = None) -> Any
     Characters outside of the alphabet are decoded as zeros: remove line breaks first.
     """
     if is_recorded(text):
-        return record("base64_decode", (text,), dispatcher, None)
+        return record(
+            "base64_decode", partial(base64_decode, dispatcher=dispatcher), (text,), dispatcher, None
+        )
     padding = _padding(text, dispatcher)
     return _base64((_planned_for(text),), ("text",), dispatcher, None, padding)
 

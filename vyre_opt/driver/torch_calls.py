@@ -1,6 +1,7 @@
-"""Calls of kernels with torch tensors that autograd or a tracer has to see: they go through torch.ops.vyre.
+"""Calls of kernels with torch tensors that autograd, a tracer or a transform has to see: they go through torch.ops.vyre.
 
-Such a tensor requires a gradient while torch records them, or is one without data of a tracer.  Under torch.compile
+Such a tensor requires a gradient while torch records them, or is one without data of a tracer or of a transform as
+torch.vmap, under which kernels that are no operators run, too.  Under torch.compile
 the tracer replaces the functions on arrays (see `traced_as`), so that nothing is asked where nothing is traced.
 """
 
@@ -12,7 +13,7 @@ from typing import Any, TypeVar
 
 from ..runtime.array_backend import is_torch
 from ..runtime.dispatcher import BadInputs, DispatcherLike
-from ..runtime.signatures import has_own_dispatch
+from ..runtime.signatures import has_own_dispatch, is_transformed
 
 __all__ = [
     "is_recorded",
@@ -30,23 +31,47 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def is_recorded(array: Any) -> bool:
-    """Whether autograd or a tracer of torch follows what is computed of an array."""
-    if not is_torch(array):
-        return False
-    torch = sys.modules["torch"]
-    return has_own_dispatch(type(array)) or bool(array.requires_grad and torch.is_grad_enabled())
+    """Whether autograd, a tracer or a transform of torch follows what is computed of an array."""
+    return is_torch(array) and (
+        has_own_dispatch(type(array)) or is_transformed(array) or _needs_gradient(array)
+    )
+
+
+def _needs_gradient(tensor: Any) -> bool:
+    return bool(tensor.requires_grad and sys.modules["torch"].is_grad_enabled())
+
+
+def _is_only_transformed(arrays: Sequence[Any]) -> bool:
+    tensors = [array for array in arrays if is_torch(array)]
+    return any(map(is_transformed, tensors)) and not any(map(_needs_gradient, tensors))
 
 
 def record(
-    name: str, arrays: Sequence[Any], dispatcher: DispatcherLike | None, out: Any, *options: Any
+    name: str,
+    call: Callable[..., Any] | None,
+    arrays: Sequence[Any],
+    dispatcher: DispatcherLike | None,
+    out: Any,
+    *options: Any,
 ) -> Any:
-    """The kernel `name` as an operator of torch.  Raises BadInputs for one without a gradient, and for options."""
-    if name not in DIFFERENTIABLE and name != "base64_decode":
+    """The kernel `name` as an operator of torch, or `call(*arrays)` under transforms where no gradient is asked for.
+
+    Raises BadInputs for one without a gradient, and for options.
+    """
+    has_options = dispatcher is not None or out is not None or any(option is not None for option in options)
+    is_operator = name in DIFFERENTIABLE or name == "base64_decode"
+    if call is not None and (has_options or not is_operator) and _is_only_transformed(arrays):
+        if out is not None:
+            raise BadInputs(f"{name} under torch.vmap makes its result: leave out= out")
+        from ..torch.batching import call_under_transforms
+
+        return call_under_transforms(call, arrays)
+    if not is_operator:
         listed = ", ".join(f"torch.ops.vyre.{each}" for each in DIFFERENTIABLE)
         raise BadInputs(
             f"{name} has no gradient and is no operator of torch: pass x.detach() for a tensor x that requires one, or use {listed}"
         )
-    if dispatcher is not None or out is not None or any(option is not None for option in options):
+    if has_options:
         raise BadInputs(
             f"{name} with a gradient is torch.ops.vyre.{name}, which has no dispatcher=, dtype= and out=: "
             "leave them out, or pass x.detach() for a tensor x that requires a gradient"
@@ -71,22 +96,22 @@ def traced_as(replacement: Callable[..., Any]) -> Callable[[Function], Function]
 
 
 def traced_softmax(x: Any, *, dtype: Any = None, dispatcher: Any = None, out: Any = None) -> Any:
-    return record("softmax", (x,), dispatcher, out, dtype)
+    return record("softmax", None, (x,), dispatcher, out, dtype)
 
 
 def traced_prefix_scan(x: Any, *, dispatcher: Any = None, out: Any = None) -> Any:
-    return record("prefix_scan", (x,), dispatcher, out)
+    return record("prefix_scan", None, (x,), dispatcher, out)
 
 
 def traced_tt_chain(acc: Any, cores: Sequence[Any], *, dispatcher: Any = None, out: Any = None) -> Any:
-    return record("tt_chain", (acc, *cores), dispatcher, out)
+    return record("tt_chain", None, (acc, *cores), dispatcher, out)
 
 
 def traced_tt_embedding(
     cores: Sequence[Any], indices: Any, *, dtype: Any = None, dispatcher: Any = None
 ) -> Any:
-    return record("tt_embedding", (indices, *cores), dispatcher, None, dtype)
+    return record("tt_embedding", None, (indices, *cores), dispatcher, None, dtype)
 
 
 def traced_base64_decode(text: Any, *, dispatcher: Any = None) -> Any:
-    return record("base64_decode", (text,), dispatcher, None)
+    return record("base64_decode", None, (text,), dispatcher, None)

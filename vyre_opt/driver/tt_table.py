@@ -21,7 +21,7 @@ from .operands import as_u32, check_integers, element_type, listed
 from .placement import array_backend_of, target_of
 from .planned_function import planned
 from .plans import remember
-from .torch_calls import is_recorded
+from .torch_calls import is_recorded, record
 
 __all__ = ["TTTable", "rows_of_cores"]
 
@@ -132,6 +132,8 @@ class _Lookup:
         self._names = (*named, "indices")
 
     def __call__(self, cores: Sequence[Any], indices: Any, out: Any) -> Any:
+        if is_recorded(indices):
+            return record("TTTable", lambda numbers: self(cores, numbers, None), (indices,), None, out)
         if self._on_gpu:
             return _rows((*cores, indices), self._names, self._dispatcher, out, self.shape, self.element)
         backend = array_backend_of(self._dispatcher, dict(zip(self._names, (*cores, indices), strict=True)))

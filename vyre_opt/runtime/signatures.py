@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["SIGNATURES", "exact", "has_own_dispatch", "library_of_type", "signature_of"]
+__all__ = ["SIGNATURES", "exact", "has_own_dispatch", "is_transformed", "library_of_type", "signature_of"]
 
 _LAYOUT = 0x501
 """NumPy's bits of `flags.num` for C-contiguous, aligned and writeable: faster to read than the flags by name."""
@@ -36,7 +36,17 @@ def _of_numpy(array: Any) -> Hashable:
     return array.dtype, array.shape, array.flags.num & _LAYOUT
 
 
+def is_transformed(tensor: Any) -> bool:
+    """Whether a tensor is a wrapper that a transform of torch.func follows, as torch.vmap; it has no memory."""
+    core = sys.modules["torch"]._C
+    return bool(
+        core._are_functorch_transforms_active() and core._functorch.is_functorch_wrapped_tensor(tensor)
+    )
+
+
 def _of_torch(tensor: Any) -> Hashable:
+    if is_transformed(tensor):
+        raise TypeError("a tensor that a transform follows has no signature")
     # a negated view has its own sign bit beside the memory; a sparse tensor raises, and has no signature
     gradient = tensor.requires_grad and ("recorded" if sys.modules["torch"].is_grad_enabled() else "not now")
     return (

@@ -10,7 +10,13 @@ from typing import Any
 
 import torch
 
-__all__ = ["chain_gradients", "embedding_gradients", "scan_gradient", "softmax_gradient"]
+__all__ = [
+    "chain_gradients",
+    "embedding_gradients",
+    "multilinear_tangent",
+    "scan_gradient",
+    "softmax_gradient",
+]
 
 Tensor = Any
 """torch.Tensor; the package is type-checked where torch is not installed, too."""
@@ -24,6 +30,18 @@ def softmax_gradient(y: Tensor, g: Tensor) -> Tensor:
 def scan_gradient(g: Tensor, scan: Callable[[Tensor], Tensor]) -> Tensor:
     """Element i adds to the sums from i on, so the gradient is the scan of `g` from its end."""
     return scan(g.reshape(-1).flip(0)).flip(0).reshape(g.shape)
+
+
+def multilinear_tangent(
+    call: Callable[..., Tensor], tensors: Sequence[Tensor], tangents: Sequence[Tensor | None]
+) -> Tensor:
+    """The tangent of what is linear in each of its tensors, of which those without one have None."""
+    terms = [
+        call(*tensors[:k], tangent, *tensors[k + 1 :])
+        for k, tangent in enumerate(tangents)
+        if tangent is not None
+    ]
+    return sum(terms[1:], terms[0])
 
 
 def chain_gradients(

@@ -11,31 +11,71 @@ from math import prod
 from typing import Any
 
 import torch
+from torch._functorch.utils import enable_single_level_autograd_function
+from torch.autograd import forward_ad
 
 from .. import kernels
 from ..runtime.dispatcher import BadInputs
-from .gradients import Tensor, chain_gradients, embedding_gradients, scan_gradient, softmax_gradient
+from .batching import BatchRule, rule_of
+from .gradients import (
+    Tensor,
+    chain_gradients,
+    embedding_gradients,
+    multilinear_tangent,
+    scan_gradient,
+    softmax_gradient,
+)
 
 __all__ = ["OPERATORS"]
 
 _LIBRARY = torch.library.Library("vyre", "FRAGMENT")
 _is_grad_enabled = torch.is_grad_enabled
+_is_forward_enabled = torch._C._is_fwd_grad_enabled
 _BelowAutograd = torch._C._AutoDispatchBelowAutograd
 """In this context an operator goes to its kernel, not to autograd: torch's own way, as `register_autograd` does."""
 
 
-def _define(schema: str, kernel: Callable[..., Tensor], fake: Callable[..., Tensor]) -> Any:
-    """Define an operator; returns it.  `fake`: gives a result of the right shape and type without data."""
+def _define(
+    schema: str, kernel: Callable[..., Tensor], fake: Callable[..., Tensor], rule: BatchRule | None = None
+) -> Any:
+    """Define an operator; returns it.
+
+    `fake`: gives a result of the right shape and type without data.  `rule`: see batching.py.
+    """
     name = schema.partition("(")[0]
     _LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
     _LIBRARY.impl(name, kernel, "CompositeExplicitAutograd")
     torch.library.register_fake(f"vyre::{name}", fake, lib=_LIBRARY)
-    return getattr(torch.ops.vyre, name).default
+    operator = getattr(torch.ops.vyre, name).default
+    torch.library.register_vmap(operator.name(), rule_of(operator, rule), lib=_LIBRARY)
+    return operator
+
+
+def _recorded(function: Any, *arguments: Any) -> Tensor:
+    """Have autograd record a function, a `_SingleLevelFunction`: at the level of transforms of torch.func where the operator is.
+
+    torch has already taken it there when it comes to its kernel of autograd; `torch.autograd.Function` would start at the top.
+    """
+    with enable_single_level_autograd_function():
+        return function.apply(*arguments)
 
 
 def _below_autograd(operator: Any, *arguments: Any) -> Tensor:
     with _BelowAutograd():
         return operator(*arguments)
+
+
+def _at_next_level(operator: Any, *arguments: Any) -> Tensor:
+    """The same in `forward`, during which autograd is off, but not for the transforms around."""
+    with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):
+        return _below_autograd(operator, *arguments)
+
+
+def _is_followed(*tensors: Tensor) -> bool:
+    """Whether autograd follows what is computed of tensors, backward or, while any have tangents, forward."""
+    if forward_ad._current_level >= 0 and _is_forward_enabled():
+        return True
+    return _is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
 
 
 def _plain(x: Tensor) -> Tensor:
@@ -63,15 +103,26 @@ def _softmax_fake(x: Tensor) -> Tensor:
     return x.new_empty(x.shape)
 
 
-softmax = _define("softmax(Tensor x) -> Tensor", _softmax, _softmax_fake)
+def _softmax_rule(in_dims: Any, x: Tensor) -> Tensor:
+    rows = x.movedim(in_dims[0], 0)
+    return softmax(rows) if rows.dim() > 1 else softmax(rows.unsqueeze(1)).squeeze(1)
 
 
-class _Softmax(torch.autograd.Function):
+softmax = _define("softmax(Tensor x) -> Tensor", _softmax, _softmax_fake, _softmax_rule)
+
+
+class _Softmax(torch.autograd.function._SingleLevelFunction):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = _below_autograd(softmax, x)
+        y = _at_next_level(softmax, x)
         ctx.save_for_backward(y)
+        ctx.save_for_forward(y)
         return y
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor) -> Tensor:
+        (y,) = ctx.saved_tensors
+        return softmax_gradient(y, tangent)  # the matrix of derivatives is symmetric
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
@@ -79,8 +130,8 @@ class _Softmax(torch.autograd.Function):
 
 
 def _softmax_autograd(x: Tensor) -> Tensor:
-    if x.requires_grad and _is_grad_enabled():
-        return _Softmax.apply(x)
+    if _is_followed(x):
+        return _recorded(_Softmax, x)
     return _below_autograd(softmax, x)
 
 
@@ -104,10 +155,14 @@ def _prefix_scan_fake(x: Tensor) -> Tensor:
 prefix_scan = _define("prefix_scan(Tensor x) -> Tensor", _prefix_scan, _prefix_scan_fake)
 
 
-class _PrefixScan(torch.autograd.Function):
+class _PrefixScan(torch.autograd.function._SingleLevelFunction):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        return _below_autograd(prefix_scan, x)
+        return _at_next_level(prefix_scan, x)
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor) -> Tensor:
+        return prefix_scan(tangent)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
@@ -116,8 +171,8 @@ class _PrefixScan(torch.autograd.Function):
 
 
 def _prefix_scan_autograd(x: Tensor) -> Tensor:
-    if x.requires_grad and _is_grad_enabled():
-        return _PrefixScan.apply(x)
+    if _is_followed(x):
+        return _recorded(_PrefixScan, x)
     return _below_autograd(prefix_scan, x)
 
 
@@ -143,11 +198,16 @@ def _tt_chain_fake(acc: Tensor, cores: Sequence[Tensor]) -> Tensor:
 tt_chain = _define("tt_chain(Tensor acc, Tensor[] cores) -> Tensor", _tt_chain, _tt_chain_fake)
 
 
-class _Chain(torch.autograd.Function):
+class _Chain(torch.autograd.function._SingleLevelFunction):
     @staticmethod
     def forward(ctx: Any, acc: Tensor, *cores: Tensor) -> Tensor:
         ctx.save_for_backward(acc, *cores)
-        return _below_autograd(tt_chain, acc, cores)
+        ctx.save_for_forward(acc, *cores)
+        return _at_next_level(tt_chain, acc, cores)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor:
+        return multilinear_tangent(lambda acc, *cores: tt_chain(acc, cores), ctx.saved_tensors, tangents)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
@@ -156,8 +216,8 @@ class _Chain(torch.autograd.Function):
 
 
 def _tt_chain_autograd(acc: Tensor, cores: Sequence[Tensor]) -> Tensor:
-    if _is_grad_enabled() and any(tensor.requires_grad for tensor in (acc, *cores)):
-        return _Chain.apply(acc, *cores)
+    if _is_followed(acc, *cores):
+        return _recorded(_Chain, acc, *cores)
     return _below_autograd(tt_chain, acc, cores)
 
 
@@ -178,16 +238,32 @@ def _tt_embedding_fake(cores: Sequence[Tensor], indices: Tensor) -> Tensor:
     return cores[0].new_empty((*indices.shape, prod(core.shape[2] for core in cores)))
 
 
+def _tt_embedding_rule(in_dims: Any, cores: Sequence[Tensor], indices: Tensor) -> Tensor | None:
+    of_cores, of_indices = in_dims
+    if any(dim is not None for dim in of_cores):
+        return None
+    return tt_embedding(cores, indices.movedim(of_indices, 0))
+
+
 tt_embedding = _define(
-    "tt_embedding(Tensor[] cores, Tensor indices) -> Tensor", _tt_embedding, _tt_embedding_fake
+    "tt_embedding(Tensor[] cores, Tensor indices) -> Tensor",
+    _tt_embedding,
+    _tt_embedding_fake,
+    _tt_embedding_rule,
 )
 
 
-class _Embedding(torch.autograd.Function):
+class _Embedding(torch.autograd.function._SingleLevelFunction):
     @staticmethod
     def forward(ctx: Any, indices: Tensor, *cores: Tensor) -> Tensor:
         ctx.save_for_backward(indices, *cores)
-        return _below_autograd(tt_embedding, cores, indices)
+        ctx.save_for_forward(indices, *cores)
+        return _at_next_level(tt_embedding, cores, indices)
+
+    @staticmethod
+    def jvp(ctx: Any, _: None, *tangents: Tensor | None) -> Tensor:
+        indices, *cores = ctx.saved_tensors
+        return multilinear_tangent(lambda *cores: tt_embedding(cores, indices), cores, tangents)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
@@ -196,8 +272,8 @@ class _Embedding(torch.autograd.Function):
 
 
 def _tt_embedding_autograd(cores: Sequence[Tensor], indices: Tensor) -> Tensor:
-    if _is_grad_enabled() and any(core.requires_grad for core in cores):
-        return _Embedding.apply(indices, *cores)
+    if _is_followed(*cores):
+        return _recorded(_Embedding, indices, *cores)
     return _below_autograd(tt_embedding, cores, indices)
 
 

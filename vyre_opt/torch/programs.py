@@ -12,6 +12,7 @@ from ..ir.program import Buffer
 from ..runtime.arrays import storage_type
 from ..runtime.dispatcher import BadInputs
 from ..runtime.shapes import result_shape
+from .batching import rule_of
 from .gradients import Tensor
 
 __all__ = ["register"]
@@ -57,7 +58,8 @@ def register(
     those of several dimensions (for a pipeline, of its own buffers, too).  Both may be functions of the tensors:
     `lengths={"y": lambda x: x.numel(), "z": lambda x: (x.shape[0], 64)}`.
 
-    Returns the `torch.library.CustomOpDef`, whose `register_autograd` gives the operator a gradient.
+    Returns the `torch.library.CustomOpDef`, whose `register_autograd` gives the operator a gradient.  torch.vmap
+    calls it for each item of a batch; `register_vmap` of the result gives it another rule.
     Raises BadInputs for an output without a length.
     """
     signature, lengths = executable.signature, dict(lengths or {})
@@ -97,6 +99,7 @@ def register(
     parameters = ", ".join(f"Tensor {_parameter(buffer)}" for buffer in signature.read)
     operator = torch.library.custom_op(name, call, mutates_args=(), schema=f"({parameters}) -> {results}")
     operator.register_fake(fake)
+    operator.register_vmap(rule_of(operator))
     return operator
 
 
