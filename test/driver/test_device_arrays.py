@@ -23,6 +23,7 @@ from vyre_opt.runtime.dispatcher import OutputAlloc, dispatcher
 rng = np.random.default_rng(7)
 CORES = [rng.standard_normal(s).astype(np.float32) for s in ((3, 1, 2, 4), (4, 4, 2, 1))]
 MATRICES = [rng.integers(0, 9, s, np.uint32) << 15 for s in ((5, 4), (4, 7))]
+STACKS = [rng.integers(-9, 9, s).astype(np.float32) for s in ((2, 1, 5, 7), (3, 7, 4))]
 NUMBERS = rng.integers(0, 1 << 20, (4, 6), np.uint32)
 TEXT = np.frombuffer(base64.b64encode(bytes(range(100))), np.uint8)
 CALLS: dict[str, Any] = {
@@ -35,6 +36,8 @@ CALLS: dict[str, Any] = {
     "softmax_step of i64": lambda put: kernels.softmax_step(put(NUMBERS.astype(np.int64))),
     "prefix_scan": lambda put: kernels.prefix_scan(put(NUMBERS)),
     "matvec_fixed": lambda put: kernels.matvec_fixed(put(MATRICES[0]), put(MATRICES[1][:, 0].copy())),
+    "matmul of stacks that broadcast": lambda put: kernels.matmul(put(STACKS[0]), put(STACKS[1])),
+    "matmul of a stack on the right": lambda put: kernels.matmul(put(STACKS[0][0, 0]), put(STACKS[1])),
     "tt_contract_step": lambda put: kernels.tt_contract_step(put(NUMBERS[0]), put(NUMBERS[:3].reshape(6, 3))),
     "tt_chain": lambda put: kernels.tt_chain(put(NUMBERS[0][:5].copy()), [put(m) for m in MATRICES]),
     "tt_embedding": lambda put: kernels.tt_embedding(
