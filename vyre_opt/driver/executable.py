@@ -281,9 +281,14 @@ class Executable:
                 lengths |= {length_key(buffer.name, number): extent for number, extent in enumerate(extents)}
         return lengths
 
-    def settled_words(self, words: Mapping[str, int]) -> tuple[int, ...]:
-        """The words of the params that grids and sizes depend on, and so what a plan is for."""
+    @property
+    def settled_names(self) -> Sequence[str]:
+        """The params that grids and sizes depend on."""
         return ()
+
+    def settled_words(self, words: Mapping[str, int]) -> tuple[int, ...]:
+        """The words of `settled_names`, which a plan is for."""
+        return tuple([words[name] for name in self.settled_names]) if words else ()
 
     def _operand(self, backend: ArrayBackend, buffer: Buffer, argument: Any) -> Operand:
         """An argument, checked.  Raises BadInputs."""

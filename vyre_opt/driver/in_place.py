@@ -1,4 +1,4 @@
-"""Programs and pipelines as functions that work on the caller's own arrays, and return nothing.
+"""Kernels and pipelines of Python as functions that work on the caller's own arrays, and return nothing.
 
 A call checks types, layout and places of the arrays once for all calls with like arrays; later ones take pointers and
 launch.  Arrays that are read are not copied either, unless they share memory with one that is written: then the
@@ -8,43 +8,90 @@ program sees what they held before the call.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..runtime.bound_call import BoundCall
+from ..runtime.dispatcher import DispatcherLike
 from ..runtime.signatures import SIGNATURES
 from .executable import Executable, Grid
+from .placement import target_of_arrays
 from .plans import remember
 
 __all__ = ["InPlace"]
 
+Scalar = tuple[str, int, Callable[[Any], int]]
+"""A number among the arguments: its name, its place, and what makes a word of it."""
+
 
 class InPlace:
-    """`call(arrays, grid, words)` runs a program or a pipeline on an array for each parameter, in order.
+    """`call(args, grid)` runs a program or a pipeline on the arguments of a function of Python.
 
-    `words`: of the runtime scalars by name (see runtime/params.py); those that grids use and the grid are what a plan is
-    for.  Arrays are NumPy's or torch's in main memory, or of any library on a GPU.  Raises BadInputs before anything runs, and
-    ProgramError for a fault of a program.
+    `compile(target)`: the program or pipeline for a target.  `target`: None for that of the arrays of each call.
+    `places`: of the arrays among the arguments, in the order of the signature's parameters.  `scalars`: in the order of
+    their names.  Arrays are NumPy's or torch's in main memory, or of any library on a GPU.  Raises BadInputs before
+    anything runs, and ProgramError for a fault of a program.
     """
 
-    def __init__(self, executable: Executable) -> None:
-        self.executable = executable
+    def __init__(
+        self,
+        compile: Callable[[DispatcherLike], Executable],
+        target: DispatcherLike | None,
+        places: Sequence[int],
+        scalars: Sequence[Scalar],
+    ) -> None:
+        self._compile, self._target = compile, target
+        self._places, self._scalars = places, scalars
+        self._is_plain = not scalars and list(places) == list(range(len(places)))
+        self._executables: dict[str, Executable] = {}
+        """By the name of a target; "" for the dispatcher `target`, which need have no hash."""
         self._bound: OrderedDict[Any, BoundCall] = OrderedDict()
+        self._settled: tuple[int, ...] = ()
+        """The scalars that grids and sizes depend on, by their numbers: calls with others of these are no like calls."""
 
-    def __call__(self, arrays: Sequence[Any], grid: Grid, words: Mapping[str, int]) -> None:
-        executable = self.executable
-        key = _key(arrays, grid, executable.settled_words(words) if words else ())
-        bound = None if key is None else self._bound.get(key)
+    def __call__(self, args: Sequence[Any], grid: Grid) -> None:
+        words: tuple[int, ...] = ()
+        if self._is_plain:
+            arrays = args
+        else:
+            arrays = [args[place] for place in self._places]
+            words = tuple([encode(args[place]) for _, place, encode in self._scalars])
+        key: Any
+        try:
+            key = (grid, *[SIGNATURES[type(array)](array) for array in arrays])
+            if self._settled:
+                key = (*key, *[words[number] for number in self._settled])
+            bound = self._bound.get(key)
+        except (
+            KeyError,
+            TypeError,
+            RuntimeError,
+            AttributeError,
+            ValueError,
+        ):  # arrays that have no signature
+            bound, key = None, None
         if bound is None:
-            bound, arrays = executable.bind_in_place(arrays, grid, words)
-            if key is not None and bound.is_lasting:
-                remember(self._bound, key, bound)
-        bound.run(arrays, tuple(words.values()))
+            self._first(arrays, grid, words, key)
+        else:
+            bound.run(arrays, words)
 
+    def executable(self, arrays: Sequence[Any]) -> Executable:
+        """The program or pipeline for the target of a call on arrays."""
+        target = target_of_arrays(arrays) if self._target is None else self._target
+        name = target if isinstance(target, str) else ""
+        known = self._executables.get(name)
+        if known is None:
+            known = self._executables.setdefault(name, self._compile(target))
+        return known
 
-def _key(arrays: Sequence[Any], *rest: Any) -> Any:
-    """What a plan is for; None for arrays that no plan fits."""
-    try:
-        return (*rest, *[SIGNATURES[type(array)](array) for array in arrays])
-    except (KeyError, TypeError, RuntimeError, AttributeError, ValueError):
-        return None
+    def _first(self, arrays: Sequence[Any], grid: Grid, words: tuple[int, ...], key: Any) -> None:
+        """A call that none before it was like."""
+        executable = self.executable(arrays)
+        names = [name for name, _, _ in self._scalars]
+        bound, owners = executable.bind_in_place(arrays, grid, dict(zip(names, words, strict=True)))
+        settled = tuple(number for number, name in enumerate(names) if name in executable.settled_names)
+        if key is not None and bound.is_lasting:
+            if settled != self._settled:  # the key is that of calls before the first
+                self._settled, key = settled, (*key, *[words[number] for number in settled])
+            remember(self._bound, key, bound)
+        bound.run(owners, words)

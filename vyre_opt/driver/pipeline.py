@@ -90,12 +90,8 @@ class PipelineExecutable(Executable):
             watch = Watch(lambda read, array: on_host_read(read.buffer, array))
         return self.outputs(self.run(arguments, grid, scratch, watch, params, key, inputs))
 
-    def settled_words(self, words: Mapping[str, int]) -> tuple[int, ...]:
-        """The words of the params that grids and sizes depend on, and so what a plan is for."""
-        return tuple([words[name] for name in self._extent_names]) if words else ()
-
     @cached_property
-    def _extent_names(self) -> list[str]:
+    def settled_names(self) -> list[str]:
         """The params that grids and sizes use, those of the text as it was before passes too: values are refused by them."""
         sizes = [size for buffer in self.signature.buffers for size in buffer.sizes if size is not None]
         return sorted({name for extent in (*sizes, *self.pipeline.extents) for name in params_of(extent)})

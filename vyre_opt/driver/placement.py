@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from ..runtime.array_backend import ArrayBackend, HostArrays, is_torch
 from ..runtime.dispatcher import BackendError, BadInputs, Dispatcher, DispatcherLike, shared_dispatcher
-from ..runtime.signatures import is_transformed
+from ..runtime.signatures import is_transformed, library_of_type
 
-__all__ = ["architecture_of", "array_backend_of", "target_of"]
+__all__ = ["architecture_of", "array_backend_of", "target_of", "target_of_arrays"]
 
 _host_backends: dict[str, HostArrays] = {}
 
@@ -71,3 +72,32 @@ def _host_arrays(target_or_name: DispatcherLike) -> HostArrays:
 def _may_be_on_gpu(array: Any) -> bool:
     """False for what is certainly in main memory, so that the modules of the GPU are not imported for it."""
     return not isinstance(array, (np.ndarray, bytes, bytearray, memoryview, str, list, tuple, int, float))
+
+
+def target_of_arrays(arrays: Sequence[Any]) -> str:
+    """cuda for arrays on a GPU, else cpu."""
+    for array in arrays:
+        if _IS_ON_GPU[type(array)](array):
+            return "cuda"
+    return "cpu"
+
+
+class _IsOnGpu(dict[type, Callable[[Any], bool]]):
+    """By the type of an array; of torch's the shortest way, as their `__cuda_array_interface__` takes microseconds."""
+
+    def __missing__(self, cls: type) -> Callable[[Any], bool]:
+        library = library_of_type(cls)
+        if library == "torch":
+            look: Callable[[Any], bool] = attrgetter("is_cuda")
+        elif library in ("numpy", "builtins"):
+            look = _is_never
+        else:
+            from ..cuda.device_arrays import is_on_gpu as look
+        return self.setdefault(cls, look)
+
+
+def _is_never(array: Any) -> bool:
+    return False
+
+
+_IS_ON_GPU = _IsOnGpu()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import inspect
 import struct
-from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..ir.program import Param
 from ..ir.types import DataType
 
-__all__ = ["Encoder", "encoder_of", "in_order", "some_by_name", "target_of"]
+__all__ = ["Encoder", "encoder_of", "in_order", "some_by_name"]
 
 Encoder = Callable[[Any], int]
 
@@ -38,37 +37,6 @@ def _bound(
         return bind(*args, **kwargs).arguments
     except TypeError as error:
         raise TypeError(f"{function.__name__}(): {error}") from None
-
-
-def target_of(arrays: Sequence[Any]) -> str:
-    """cuda for arrays on a GPU, else cpu."""
-    for array in arrays:
-        if _IS_ON_GPU[type(array)](array):
-            return "cuda"
-    return "cpu"
-
-
-class _IsOnGpu(dict[type, Callable[[Any], bool]]):
-    """By the type of an array; of torch's the shortest way, as their `__cuda_array_interface__` takes microseconds."""
-
-    def __missing__(self, cls: type) -> Callable[[Any], bool]:
-        from ..runtime.signatures import library_of_type
-
-        library = library_of_type(cls)
-        if library == "torch":
-            look: Callable[[Any], bool] = attrgetter("is_cuda")
-        elif library in ("numpy", "builtins"):
-            look = _is_never
-        else:
-            from ..cuda.device_arrays import is_on_gpu as look
-        return self.setdefault(cls, look)
-
-
-def _is_never(array: Any) -> bool:
-    return False
-
-
-_IS_ON_GPU = _IsOnGpu()
 
 
 _F32, _F64 = struct.Struct("<f"), struct.Struct("<d")

@@ -12,7 +12,7 @@ from ..ir.program import Dim3, Module, Program
 from ..rewriting.cloning import copy_module
 from ..syntax.highlighting import highlight
 from ..syntax.printer import print_program
-from .arguments import Encoder, encoder_of, in_order, some_by_name, target_of
+from .arguments import Encoder, encoder_of, in_order, some_by_name
 from .constants import constant_of
 from .inlining import call_function
 from .options import under_options
@@ -159,8 +159,6 @@ class Kernel:
         self._original: Kernel | None = None
         self._variants: dict[Any, Kernel] = {}
         """Those of `options`, by a target's name and passes, so that one that is asked for at each call is made once."""
-        self._calls: dict[str, InPlace] = {}
-        """By the name of a target; "" for the dispatcher that this kernel has, which need have no hash."""
         self._launches: dict[Any, Launch] = {}
 
     def __repr__(self) -> str:
@@ -208,16 +206,13 @@ class Kernel:
 
     def run(self, grid: Any, args: Sequence[Any]) -> None:
         """Run on arguments in the order of the function's."""
-        arrays = [args[place] for place in self._array_places]
-        words = {name: encode(args[place]) for name, place, encode in self._scalars}
-        target = self._target if self._target is not None else target_of(arrays)
-        name = target if isinstance(target, str) else ""
-        call = self._calls.get(name)
-        if call is None:
-            from ..driver.in_place import InPlace  # with NumPy and LLVM, which only a run needs
+        self._in_place(args, grid)
 
-            call = self._calls.setdefault(name, InPlace(self._executable(target)))
-        call(arrays, grid, words)
+    @functools.cached_property
+    def _in_place(self) -> InPlace:
+        from ..driver.in_place import InPlace  # with NumPy and LLVM, which only a run needs
+
+        return InPlace(self._executable, self._target, self._array_places, self._scalars)
 
     def _executable(self, target: str | Dispatcher) -> ProgramExecutable:
         from ..driver.compile import compile_module
@@ -274,8 +269,7 @@ class Kernel:
         names = [self.parameters[place] for place in self._array_places]
         arrays = {name: arguments[name] for name in names if name in arguments}
         if arrays:
-            target = self._target if self._target is not None else target_of(list(arrays.values()))
-            executable = self._executable(target)
+            executable = self._in_place.executable(list(arrays.values()))
             check_arrays(executable.signature, executable.name, executable.dispatcher, arrays)
 
     def _repr_html_(self) -> str:

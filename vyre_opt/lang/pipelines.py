@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir.program import Module
 from ..syntax.printer import print_program
-from .arguments import Encoder, encoder_of, in_order, target_of
+from .arguments import Encoder, encoder_of, in_order
 from .options import under_options
 from .pickling import reduced
 from .pipeline_translation import translate_pipeline
@@ -46,7 +46,6 @@ class PipelineFunction:
         self._original: PipelineFunction | None = None
         self._variants: dict[Any, PipelineFunction] = {}
         """Those of `options`, by a target's name and passes, so that one that is asked for at each call is made once."""
-        self._calls: dict[str, InPlace] = {}  # as those of a `Kernel`
 
     def __repr__(self) -> str:
         return f"<pipeline {self.function.__qualname__}>"
@@ -68,16 +67,13 @@ class PipelineFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         if kwargs or len(args) != len(self.parameters):
             args = in_order(self.function, args, kwargs)
-        arrays = [args[place] for place in self._array_places]
-        words = {name: encode(args[place]) for name, place, encode in self._scalars}
-        target = self._target if self._target is not None else target_of(arrays)
-        name = target if isinstance(target, str) else ""
-        call = self._calls.get(name)
-        if call is None:
-            from ..driver.in_place import InPlace
+        self._in_place(args, None)
 
-            call = self._calls.setdefault(name, InPlace(self.executable(target)))
-        call(arrays, None, words)
+    @functools.cached_property
+    def _in_place(self) -> InPlace:
+        from ..driver.in_place import InPlace  # with NumPy and LLVM, which only a run needs
+
+        return InPlace(self.executable, self._target, self._array_places, self._scalars)
 
     def executable(self, target: str | Dispatcher = "cpu") -> PipelineExecutable:
         """The pipeline compiled for a target, as `vyre_opt.compile` gives it."""

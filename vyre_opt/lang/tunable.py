@@ -27,7 +27,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .arguments import in_order, target_of
+from .arguments import in_order
 from .functions import check_function
 from .variants import Variant, Variants
 
@@ -127,7 +127,9 @@ class Tunable:
         key = tuple([signature_of(a) if is_array(a) else () for a in args])
         if key in self._known:
             return self._known[key]
-        target = target_of([a for a in args if is_array(a)])
+        from ..driver.placement import target_of_arrays
+
+        target = target_of_arrays([a for a in args if is_array(a)])
         config = self._choices.get((target, shape_of(args)), self.variants.default)
         if None not in key:  # as it is for arrays that share nothing with others
             if len(self._known) >= MAX_KNOWN:

@@ -17,7 +17,6 @@ from ..tuning.runner import on_host
 from ..tuning.shape_class import size_class
 from ..tuning.space import Config, Space
 from ..tuning.workload import close
-from .arguments import target_of
 from .variants import Variants
 
 __all__ = ["TunableCall", "is_array", "shape_of"]
@@ -48,7 +47,9 @@ class TunableCall(Call):
 
     @cached_property
     def dispatcher(self) -> Dispatcher:
-        return shared_dispatcher(target_of([a for a in self.arguments if is_array(a)]))
+        from ..driver.placement import target_of_arrays
+
+        return shared_dispatcher(target_of_arrays([a for a in self.arguments if is_array(a)]))
 
     def space(self, target: str) -> Space:
         return self.variants.space

@@ -110,6 +110,12 @@ class BoundCall:
         access, sizes, pieces, count = self._access, self._bytes, loaded.pieces, self._count
         written, strided, stream, finish = self._written, self._strided, access.stream, access.finish
         has_pieces = bool(loaded.piece_bytes)
+        pairs = [
+            (place, sizes[place], other, length)
+            for place in written
+            for other, length in enumerate(sizes)
+            if other != place
+        ]
 
         def run(arrays: Sequence[Any], words: Words = (), new: list[Any] | None = None) -> list[Any]:
             if new is None:
@@ -121,11 +127,15 @@ class BoundCall:
             originals = arrays
             while True:
                 pointers = [address(array) for address, array in zip(pointers_of, arrays)]  # noqa: B905
-                if written:
-                    shared = _overlapping(pointers, sizes, written)
-                    if shared:
-                        arrays = [access.clone(a) if k in shared else a for k, a in enumerate(arrays)]
-                        continue
+                shared = [
+                    (place, other)
+                    for place, size, other, length in pairs
+                    if pointers[other] < pointers[place] + size and pointers[place] < pointers[other] + length
+                ]
+                if shared:
+                    copied = _copied(shared, written)
+                    arrays = [access.clone(a) if k in copied else a for k, a in enumerate(arrays)]
+                    continue
                 if new:
                     pointers += [address(array) for address, array in zip(addresses, new)]  # noqa: B905
                     if has_pieces:
@@ -169,21 +179,15 @@ class BoundCall:
         return self.run(arrays, (), [out, *[make() for make in self._makers[1:]]])
 
 
-def _overlapping(pointers: Sequence[int], sizes: Sequence[int], written: Mapping[int, str]) -> set[int]:
-    """The places of arrays that are only read and share memory with one that is written.
+def _copied(shared: Sequence[tuple[int, int]], written: Mapping[int, str]) -> set[int]:
+    """The places of arrays that are only read, of those that share memory with one that is written.
 
     Raises BadInputs for two that are written.
     """
-    shared: set[int] = set()
-    for place in written:
-        start = pointers[place]
-        end = start + sizes[place]
-        for other, at in enumerate(pointers):
-            if at < end and start < at + sizes[other] and other != place:
-                if other in written:
-                    raise both_written(written[place], written[other])
-                shared.add(other)
-    return shared
+    for place, other in shared:
+        if other in written:
+            raise both_written(written[place], written[other])
+    return {other for _, other in shared}
 
 
 def both_written(one: str, other: str) -> BadInputs:

@@ -17,7 +17,7 @@ from ...lowering.common.print_records import RECORDS
 from .. import output_memory
 from ..arrays import transient_storage
 from ..debug_prints import read_records
-from ..dispatcher import BackendError
+from ..dispatcher import BackendError, ProgramError
 from ..pipelines.call_plan import CallPlan
 from ..pipelines.host_plan import Rounds, located
 from ..pipelines.steps import (
@@ -79,7 +79,7 @@ class _Run:
     `arguments`, `own_arguments`: the arguments of a runner, a place among them, and the number of the word of the call
     that goes there, or the name of the buffer in the block.  `block`: None where it is not kept; `start`: its address.
     `transient_bytes`: of unbound buffers; the runners with `scratch` may keep more.  `records`: the memory of what
-    launches print.
+    launches print.  `plain`: the only part, where there is nothing else to do at a call.
     """
 
     parts: list[_Part]
@@ -90,6 +90,7 @@ class _Run:
     transient_bytes: int = 0
     scratch: list[threads.GridRunner] = field(default_factory=list)
     records: dict[LaunchStep, np.ndarray] = field(default_factory=dict)
+    plain: _Launches | None = None
 
     @property
     def kept_bytes(self) -> int:
@@ -111,6 +112,7 @@ class CpuPlan:
         self._layout = storage_layout(plan, own, {*self._zeroed, *call.copies})
         self._has_block = bool(own)
         self._is_prepared = bool(self._copies or self._zeroed)
+        self._is_plain = not self._has_block and not self._is_prepared
         first_word = call.inputs + len(call.results)
         self._words = {name: first_word + k for k, name in enumerate(sorted(plan.pipeline.params))}
         self._launches: dict[LaunchStep, CompiledLaunch] = {}
@@ -122,7 +124,16 @@ class CpuPlan:
         self._idle: list[_Run] = []
 
     def run(self, stream: int, *words: int) -> int:
-        return self.watched(_UNWATCHED, stream, words)
+        run = self._idle.pop() if self._is_plain and self._idle else None
+        if run is None or run.plain is None:
+            return self.watched(_UNWATCHED, stream, words)
+        for args, at, number in run.arguments:
+            args[at] = words[number]
+        fault = run.plain.sequence.run()
+        if fault is not None:
+            raise self._error(run.plain, fault, (), words)
+        self._idle.append(run)
+        return 0
 
     def watched(self, watch: Watch, stream: int, words: Sequence[int]) -> int:
         try:
@@ -144,6 +155,9 @@ class CpuPlan:
         if self._has_block and self._layout.bytes > MAX_KEPT_BYTES:
             run.block = None
         if run.kept_bytes <= MAX_KEPT_BYTES:
+            part = run.parts[0] if len(run.parts) == 1 else None
+            if isinstance(part, _Launches) and part.records is None and not run.scratch:
+                run.plain = part
             self._idle.append(run)
 
     def explain(self, status: int) -> bool:
@@ -176,18 +190,22 @@ class CpuPlan:
                 fault = part.sequence.run() if watch.times is None else _timed(part, watch.times)
                 if part.records is not None:  # before a fault is told, since it led to it
                     read_records(part.sources[-1][0].program, part.records).deliver()
-                if fault is not None:  # the run is dropped, since nothing clears its fault records
-                    place, record = fault
-                    step, inner = part.sources[place]
-                    launch = self._launches[step]
-                    params = [words[self._words[p]] if isinstance(p, str) else p for p in step.params]
-                    error = launch.error(record, step.grid, self._counts(step, launch), params)
-                    raise located(error, self._plan, step, (*rounds, *inner))
+                if fault is not None:
+                    raise self._error(part, fault, rounds, words)
             elif isinstance(part, _Loop):
                 for number in range(part.times):
                     self._walk(run, part.body, (*rounds, (number + 1, part.times)), words, watch)
             else:
                 self._read(run, part, words, watch)
+
+    def _error(self, part: _Launches, fault: Fault, rounds: Rounds, words: Sequence[int]) -> ProgramError:
+        """The error of a fault; its run is to be dropped, since nothing clears its fault records."""
+        place, record = fault
+        step, inner = part.sources[place]
+        launch = self._launches[step]
+        params = [words[self._words[p]] if isinstance(p, str) else p for p in step.params]
+        error = launch.error(record, step.grid, self._counts(step, launch), params)
+        return located(error, self._plan, step, (*rounds, *inner))
 
     def _read(self, run: _Run, read: HostReadStep, words: Sequence[int], watch: Watch) -> None:
         name, number = read.buffer, self._reads.get(read.buffer)
