@@ -15,9 +15,8 @@ from ..ir.program import Buffer, Program
 from ..ir.snapshot import Snapshot
 from ..lowering.common.row_major import RowMajorProgram, has_rows, row_major
 from .inputs import check_inputs, input_name
-from .kernel_call import Copied, KernelCall
 from .pipelines.steps import AnyStep, LaunchStep, PipelinePlan, RepeatStep
-from .shapes import argument_shape, array_of, shape_in_elements
+from .shapes import argument_shape, array_of
 
 __all__ = ["RowMajorPrograms", "argument_shapes", "has_rows", "shaped_outputs"]
 
@@ -55,20 +54,6 @@ class RowMajorPrograms:
         """What a row-major program was made of; None for another program, or one made long ago."""
         return self._made.get(program)
 
-    def call(self, call: KernelCall, shapes: Sequence[tuple[int, ...]]) -> KernelCall:
-        """A call of the row-major program; `shapes`: of the inputs, as arrays."""
-        if not has_rows(call.program):
-            return call
-        rows = self.of(call.program, settled=True)
-        extents: dict[str, tuple[int, ...]] = {}
-        for buffer, argument in zip(call.program.bound_buffers, call.arguments, strict=True):
-            if buffer.dimensions == 1:
-                continue
-            place = argument.input if isinstance(argument, Copied) else argument
-            owner = _Shaped(shapes[place]) if isinstance(place, int) else place
-            extents[buffer.name] = shape_in_elements(buffer, owner) or ()
-        return replace(call, program=rows.program, words=rows.words(extents))
-
     def plan(self, plan: PipelinePlan) -> PipelinePlan:
         """A plan whose launches are of row-major programs."""
         if not any(buffer.dimensions > 1 for buffer in plan.buffers.values()) and not any(
@@ -104,13 +89,6 @@ def _programs(steps: Sequence[AnyStep]) -> Iterator[Program]:
             yield from _programs(step.steps)
         elif isinstance(step, LaunchStep):
             yield step.program
-
-
-class _Shaped:
-    """What has a shape."""
-
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self.shape = shape
 
 
 def _flat(buffer: Buffer) -> Buffer:
