@@ -126,12 +126,12 @@ class _FirstError:
 
 
 @cache
-def _rows_by_error() -> tuple[dict[tuple[int, int], int], dict[int, int]]:
+def _rows_by_error(loaded: Tables) -> tuple[dict[tuple[int, int], int], dict[int, int]]:
     """(state, terminal) -> row of _EXAMPLES, and state -> row where only one row names the state.
 
-    Done at the first error of a process: texts without one need no messages.
+    Done at the first error of a process: texts without one need no messages.  Tables that were computed twice may
+    number their states in two ways.
     """
-    loaded = load()
     exact: dict[tuple[int, int], int] = {}
     by_state: dict[int, set[int]] = {}
     for row, (_, _, texts) in enumerate(_EXAMPLES):
@@ -147,7 +147,7 @@ def _rows_by_error() -> tuple[dict[tuple[int, int], int], dict[int, int]]:
 
 def warm_up() -> None:
     """Do now what would be done at the first error of the process."""
-    _rows_by_error()
+    _rows_by_error(load())
 
 
 def explain(source: str, tables: Tables, state: int, token: Token) -> tuple[str, str | None]:
@@ -160,7 +160,7 @@ def explain(source: str, tables: Tables, state: int, token: Token) -> tuple[str,
         return f"unexpected character {text!r}", None
     if name == END and not source.strip():
         return "the text is empty", "a .vyre text begins with vyre 1"
-    exact, by_state = _rows_by_error()
+    exact, by_state = _rows_by_error(tables)
     at = (state, token.terminal)
     row = exact.get(at, by_state.get(state))
     if row is not None:
