@@ -125,14 +125,18 @@ class CpuPlan:
 
     def run(self, stream: int, *words: int) -> int:
         run = self._idle.pop() if self._is_plain and self._idle else None
-        if run is None or run.plain is None:
+        if run is None:
+            return self.watched(_UNWATCHED, stream, words)
+        if run.plain is None:
+            self._idle.append(run)
             return self.watched(_UNWATCHED, stream, words)
         for args, at, number in run.arguments:
             args[at] = words[number]
         fault = run.plain.sequence.run()
         if fault is not None:
             raise self._error(run.plain, fault, (), words)
-        self._idle.append(run)
+        if not run.scratch or run.kept_bytes <= MAX_KEPT_BYTES:
+            self._idle.append(run)
         return 0
 
     def watched(self, watch: Watch, stream: int, words: Sequence[int]) -> int:
@@ -156,7 +160,7 @@ class CpuPlan:
             run.block = None
         if run.kept_bytes <= MAX_KEPT_BYTES:
             part = run.parts[0] if len(run.parts) == 1 else None
-            if isinstance(part, _Launches) and part.records is None and not run.scratch:
+            if isinstance(part, _Launches) and part.records is None:
                 run.plain = part
             self._idle.append(run)
 
