@@ -77,8 +77,9 @@ class PlannedFunction:
             return self._first(arrays, names, dispatcher, out, options, key)
         if out is None:
             return bound.run(arrays)[0]
-        if bound.fits(arrays, out):
-            return bound.into(arrays, out)[0]
+        results = bound.into(arrays, out)
+        if results is not None:
+            return results[0]
         return array_backend_of(dispatcher, dict(zip(names, arrays, strict=True))).copy_to(
             out, bound.run(arrays)[0]
         )
@@ -187,7 +188,6 @@ class _GeneralCall:
         self, plan: BoundCall, is_due: Callable[[], bool], anew: Callable[[Sequence[Any], Any], list[Any]]
     ) -> None:
         self._plan, self._is_due, self._anew = plan, is_due, anew
-        self.fits = plan.fits
 
     def may_plan(self) -> bool:
         return self._plan.may_plan()
@@ -196,7 +196,7 @@ class _GeneralCall:
         changes = self._is_due() and self.may_plan()
         return self._anew(arrays, None) if changes else self._plan.run(arrays, words)
 
-    def into(self, arrays: Sequence[Any], out: Any) -> list[Any]:
+    def into(self, arrays: Sequence[Any], out: Any) -> list[Any] | None:
         changes = self._is_due() and self.may_plan()
         return self._anew(arrays, out) if changes else self._plan.into(arrays, out)
 
@@ -206,9 +206,6 @@ class _ComposedCall:
 
     def __init__(self, call: Composed, dispatcher: DispatcherLike | None) -> None:
         self._call, self._dispatcher = call, dispatcher
-
-    def fits(self, arrays: Sequence[Any], out: Any) -> bool:
-        return True  # the last of the calls sees to it
 
     def may_plan(self) -> bool:
         return True

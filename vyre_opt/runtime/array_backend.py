@@ -239,8 +239,10 @@ class HostArrays:
 
     def maker_of(self, result: Any) -> Callable[[], Any]:
         if result.nbytes < output_memory.MIN_BYTES:
-            library = sys.modules["torch"] if is_torch(result) else np
-            return partial(library.empty, tuple(result.shape), dtype=result.dtype)
+            shape = tuple(result.shape)
+            if is_torch(result):
+                return partial(sys.modules["torch"].empty, shape, dtype=result.dtype)
+            return partial(np.empty, shape, result.dtype)
         flat = self.take(result, "a result")
         small = result.new_empty(0) if is_torch(result) else np.empty(0, result.dtype)
         count, stored, shape = flat.count, flat.array.dtype, tuple(result.shape)

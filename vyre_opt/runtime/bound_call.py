@@ -17,7 +17,7 @@ from .pipelines.call_plan import CallPlan, Loaded
 from .pipelines.watch import Watch
 from .signatures import signature_of
 
-__all__ = ["BoundCall", "bind", "both_written"]
+__all__ = ["BoundCall", "bind"]
 
 Address = Callable[[Any], int]
 Run = Callable[..., list[Any]]
@@ -83,16 +83,14 @@ class BoundCall:
         self.loaded = loaded
         self._access, self._count = backend.access(operands), len(results)
         self._written, self._strided = call.written, strided
-        self._pointers = [backend.address_of(operand.owner) for operand in operands]
         self._bytes = [backend.span(operand)[1] for operand in operands]
-        self._makers: list[Callable[[], Any]] = []
-        self._addresses: list[Address] = []
-        for result in results:
-            self._makers.append(backend.maker_of(result))
-            self._addresses.append(backend.address_of(result))
+        self._makers = [backend.maker_of(result) for result in results]
+        """For the results, and for the pieces, which are one array."""
+        self._addresses = [backend.address_of(array) for array in (*(o.owner for o in operands), *results)]
+        """For the operands, the results and the pieces."""
         if loaded.piece_bytes:
             self._makers.append(backend.bytes_maker(loaded.piece_bytes))
-            self._addresses.append(self._pointers[0])
+            self._addresses.append(self._addresses[0])
         self._signature = signature_of(results[0]) if results else None
         self._out_bytes = int(results[0].nbytes) if results else 0
         self.run = self._runner(loaded)
@@ -104,105 +102,91 @@ class BoundCall:
     def _runner(self, loaded: Loaded) -> Run:
         """`run(arrays, words)`: the results; `run(arrays, words, new)`: those in given arrays.
 
-        The function knows nothing of itself nor of this object: a cycle would keep arrays until it is collected.
+        The function refers neither to itself nor to this object: a cycle would keep arrays until it is collected.
+        Raises _Unfit where the first of the given arrays shares memory with the operands.
         """
-        pointers_of, makers, addresses = self._pointers, self._makers, self._addresses
+        makers, addresses, written, strided = self._makers, self._addresses, self._written, self._strided
         access, sizes, pieces, count = self._access, self._bytes, loaded.pieces, self._count
-        written, strided, stream, finish = self._written, self._strided, access.stream, access.finish
-        has_pieces = bool(loaded.piece_bytes)
-        pairs = [
-            (place, sizes[place], other, length)
-            for place in written
-            for other, length in enumerate(sizes)
-            if other != place
-        ]
+        stream, finish, has_pieces = access.stream, access.finish, bool(loaded.piece_bytes)
+        may_share = bool(written) and len(sizes) > 1
+        out_bytes = self._out_bytes
+
+        def pointers_of(arrays: Sequence[Any], made: Sequence[Any]) -> list[int]:
+            return [address(array) for address, array in zip(addresses, [*arrays, *made])]  # noqa: B905
 
         def run(arrays: Sequence[Any], words: Words = (), new: list[Any] | None = None) -> list[Any]:
-            if new is None:
-                new = [make() for make in makers]
-            elif has_pieces and len(new) == count:
-                new.append(makers[-1]())
+            made = (
+                [make() for make in makers] if new is None else [*new, *[make() for make in makers[count:]]]
+            )
+            given = arrays
             if strided:
                 arrays = [access.contiguous(a) if k in strided else a for k, a in enumerate(arrays)]
-            originals = arrays
-            while True:
-                pointers = [address(array) for address, array in zip(pointers_of, arrays)]  # noqa: B905
-                shared = [
-                    (place, other)
-                    for place, size, other, length in pairs
-                    if pointers[other] < pointers[place] + size and pointers[place] < pointers[other] + length
-                ]
-                if shared:
-                    copied = _copied(shared, written)
-                    arrays = [access.clone(a) if k in copied else a for k, a in enumerate(arrays)]
-                    continue
-                if new:
-                    pointers += [address(array) for address, array in zip(addresses, new)]  # noqa: B905
-                    if has_pieces:
-                        start = pointers[-1]
-                        pointers += [start + offset for offset in pieces]
-                status = loaded.run(stream(), *pointers, *words)
-                if not status:
-                    break
+            # as `pointers_of`, without the call
+            pointers = [address(array) for address, array in zip(addresses, [*arrays, *made])]  # noqa: B905
+            if new and not _fits(pointers, sizes, out_bytes, access.alignment):
+                raise _Unfit
+            if may_share and (copied := _sharing(pointers, sizes, written)):
+                arrays = [access.clone(a) if k in copied else a for k, a in enumerate(arrays)]
+                pointers = pointers_of(arrays, made)
+            if has_pieces:
+                pointers += [pointers[-1] + offset for offset in pieces]
+            # what `run` is may change with each run of a plan
+            while status := loaded.run(stream(), *pointers, *words):
                 if loaded.explain(status):
                     unaligned = [k for k in range(len(arrays)) if pointers[k] % access.alignment]
                     arrays = [access.clone(a) if k in unaligned else a for k, a in enumerate(arrays)]
-            if arrays is not originals:
-                for place in written:
-                    if arrays[place] is not originals[place]:
-                        access.overwrite(originals[place], arrays[place])
+                    pointers[: len(arrays)] = pointers_of(arrays, ())
+            for place in written if arrays is not given else ():
+                if arrays[place] is not given[place]:
+                    access.overwrite(given[place], arrays[place])
             if finish is not None:
                 finish()
-            if has_pieces:
-                del new[count:]
-            return new
+            return made[:count] if has_pieces else made
 
-        def run_plainly(arrays: Sequence[Any], words: Words = (), new: list[Any] | None = None) -> list[Any]:
-            if new is None:
-                new = [make() for make in makers]
-            status = loaded.run(
-                stream(),
-                *[address(array) for address, array in zip(pointers_of, arrays)],  # noqa: B905
-                *[address(array) for address, array in zip(addresses, new)],  # noqa: B905
-                *words,
-            )
-            return run(arrays, words, new) if status else new
-
-        # a microsecond faster
-        is_plain = not (pairs or strided or has_pieces or finish is not None)
-        return run_plainly if is_plain else run
+        return run
 
     def may_plan(self) -> bool:
         """Whether the next call may take the time that it takes to plan anew: not while a graph is recorded."""
         return not self._access.is_recording()
 
-    def fits(self, arrays: Sequence[Any], out: Any) -> bool:
-        """Whether `out` is as the first result would be, and shares no memory with the arrays."""
+    def into(self, arrays: Sequence[Any], out: Any) -> list[Any] | None:
+        """`run` with the first result in `out`; None, and nothing ran, where `out` does not do.
+
+        It must be like that result, aligned, and share no memory with the arrays.
+        """
         if signature_of(out) != self._signature:
-            return False
-        start = self._addresses[0](out)
-        if start % self._access.alignment:
-            return False
-        end = start + self._out_bytes
-        starts = [address(array) for address, array in zip(self._pointers, arrays, strict=True)]
-        return all(end <= at or at + size <= start for at, size in zip(starts, self._bytes, strict=True))
-
-    def into(self, arrays: Sequence[Any], out: Any) -> list[Any]:
-        """`run` with the first result in `out`, which `fits`."""
-        return self.run(arrays, (), [out, *[make() for make in self._makers[1:]]])
+            return None
+        try:
+            return self.run(arrays, (), [out, *[make() for make in self._makers[1 : self._count]]])
+        except _Unfit:
+            return None
 
 
-def _copied(shared: Sequence[tuple[int, int]], written: Mapping[int, str]) -> set[int]:
-    """The places of arrays that are only read, of those that share memory with one that is written.
+class _Unfit(Exception):
+    """An array for a result shares memory with the operands, or is not aligned.  Nothing ran."""
+
+
+def _fits(pointers: Sequence[int], sizes: Sequence[int], out_bytes: int, alignment: int) -> bool:
+    """Whether the first result, whose pointer follows those of the operands, is aligned and apart from them."""
+    start = pointers[len(sizes)]
+    end = start + out_bytes
+    return not start % alignment and all(
+        end <= at or at + size <= start
+        for at, size in zip(pointers, sizes)  # noqa: B905
+    )
+
+
+def _sharing(pointers: Sequence[int], sizes: Sequence[int], written: Mapping[int, str]) -> set[int]:
+    """The places of arrays that are only read and share memory with one that is written.
 
     Raises BadInputs for two that are written.
     """
-    for place, other in shared:
-        if other in written:
-            raise both_written(written[place], written[other])
-    return {other for _, other in shared}
-
-
-def both_written(one: str, other: str) -> BadInputs:
-    """The error of arrays for two buffers that share memory and are both written."""
-    return BadInputs(f"{one} and {other} share memory, and the kernel writes both")
+    shared = set()
+    for place, name in written.items():
+        start, end = pointers[place], pointers[place] + sizes[place]
+        for other, size in enumerate(sizes):
+            if other != place and pointers[other] < end and start < pointers[other] + size:
+                if other in written:
+                    raise BadInputs(f"{name} and {written[other]} share memory, and the kernel writes both")
+                shared.add(other)
+    return shared

@@ -79,7 +79,7 @@ class _Run:
     `arguments`, `own_arguments`: the arguments of a runner, a place among them, and the number of the word of the call
     that goes there, or the name of the buffer in the block.  `block`: None where it is not kept; `start`: its address.
     `transient_bytes`: of unbound buffers; the runners with `scratch` may keep more.  `records`: the memory of what
-    launches print.  `plain`: the only part, where there is nothing else to do at a call.
+    launches print.
     """
 
     parts: list[_Part]
@@ -90,7 +90,12 @@ class _Run:
     transient_bytes: int = 0
     scratch: list[threads.GridRunner] = field(default_factory=list)
     records: dict[LaunchStep, np.ndarray] = field(default_factory=dict)
-    plain: _Launches | None = None
+
+    @property
+    def only_part(self) -> _Launches | None:
+        """The launches, where they are one sequence and print nothing."""
+        part = self.parts[0] if len(self.parts) == 1 else None
+        return part if isinstance(part, _Launches) and part.records is None else None
 
     @property
     def kept_bytes(self) -> int:
@@ -112,7 +117,6 @@ class CpuPlan:
         self._layout = storage_layout(plan, own, {*self._zeroed, *call.copies})
         self._has_block = bool(own)
         self._is_prepared = bool(self._copies or self._zeroed)
-        self._is_plain = not self._has_block and not self._is_prepared
         first_word = call.inputs + len(call.results)
         self._words = {name: first_word + k for k, name in enumerate(sorted(plan.pipeline.params))}
         self._launches: dict[LaunchStep, CompiledLaunch] = {}
@@ -122,21 +126,22 @@ class CpuPlan:
                 launch.prepare(step.grid)
                 self._launches[step] = launch
         self._idle: list[_Run] = []
+        self._plain: list[tuple[_Run, _Launches]] = []
+        """Idle runs of which a call needs nothing but the launches: half a microsecond faster."""
 
     def run(self, stream: int, *words: int) -> int:
-        run = self._idle.pop() if self._is_plain and self._idle else None
-        if run is None:
+        try:
+            plain = self._plain.pop()
+        except IndexError:
             return self.watched(_UNWATCHED, stream, words)
-        if run.plain is None:
-            self._idle.append(run)
-            return self.watched(_UNWATCHED, stream, words)
+        run, launches = plain
         for args, at, number in run.arguments:
             args[at] = words[number]
-        fault = run.plain.sequence.run()
+        fault = launches.sequence.run()
         if fault is not None:
-            raise self._error(run.plain, fault, (), words)
+            raise self._error(launches, fault, (), words)
         if not run.scratch or run.kept_bytes <= MAX_KEPT_BYTES:
-            self._idle.append(run)
+            self._plain.append(plain)
         return 0
 
     def watched(self, watch: Watch, stream: int, words: Sequence[int]) -> int:
@@ -159,10 +164,11 @@ class CpuPlan:
         if self._has_block and self._layout.bytes > MAX_KEPT_BYTES:
             run.block = None
         if run.kept_bytes <= MAX_KEPT_BYTES:
-            part = run.parts[0] if len(run.parts) == 1 else None
-            if isinstance(part, _Launches) and part.records is None:
-                run.plain = part
-            self._idle.append(run)
+            launches = run.only_part
+            if launches is None or self._has_block or self._is_prepared:
+                self._idle.append(run)
+            else:
+                self._plain.append((run, launches))
 
     def explain(self, status: int) -> bool:
         raise AssertionError("a run in main memory has no status")
