@@ -11,8 +11,8 @@ import numpy as np
 from ..ir.program import Buffer
 from ..lowering.nvptx.abi import ALIGNMENT
 from ..runtime.array_backend import ArrayAccess, Operand, check_out
+from ..runtime.arrays import kind_of
 from ..runtime.dispatcher import BadInputs, DispatcherLike, shared_dispatcher
-from ..runtime.kernel_call import kind_of
 from ..runtime.pipelines.call_plan import CallPlan
 from ..runtime.shapes import argument_shape, array_of
 from . import libcuda
@@ -51,8 +51,8 @@ def _dlpack_number(leader: Any) -> int:
 class GpuArrays:
     """Arrays on one GPU.  New ones come from the library of `leader`, and work goes to its current stream.
 
-    `to_host`, `tail` and `constant` wait for the GPU; so does `run` where an argument is memory of
-    this project's pool, which knows nothing of streams and might give it away too early.
+    `to_host`, `tail` and `constant` wait for the GPU; so does each run where an argument is memory of this project's
+    pool, which knows nothing of streams and might give it away too early.
     """
 
     on_gpu = True
@@ -113,8 +113,7 @@ class GpuArrays:
         return info.pointer, info.size
 
     def storage(self, buffer: Buffer, kept: Any) -> Operand:
-        extents = tuple(extent or 0 for extent in buffer.shape)
-        shape, kind = array_of(buffer, extents), kind_of(buffer.dtype, self.leader)
+        shape, kind = self._form(buffer)
         if kept is not None and is_on_gpu(kept) and library_of(kept) is library_of(self.leader):
             info = describe(kept, "storage")
             if (info.shape, info.kind) == (shape, kind):
@@ -131,29 +130,31 @@ class GpuArrays:
         return fast.pointer if fast is not None else _pointer
 
     def maker_of(self, result: Any) -> Callable[[], Any]:
-        number, kind = self.dispatcher.device.number, describe(result, "a result").kind
-        library, shape = library_of(result), tuple(result.shape)
-        if library.fast is not None:
-            return library.fast.maker(shape, kind, number)
-        return lambda: self.new_result(shape, kind, result)
+        return self._maker(result, tuple(result.shape), describe(result, "a result").kind)
 
     def bytes_maker(self, count: int) -> Callable[[], Any]:
-        return self.maker_of(self.new_result((count,), "uint8", self.leader))
+        return self._maker(self.leader, (count,), "uint8")
+
+    def _maker(self, like: Any, shape: tuple[int, ...], kind: str) -> Callable[[], Any]:
+        """A function that allocates an array of the library of another."""
+        fast = library_of(like).fast
+        if fast is not None:
+            return fast.maker(shape, kind, self.dispatcher.device.number)
+        return lambda: self.new_result(shape, kind, like)
+
+    def _form(self, buffer: Buffer) -> tuple[tuple[int, ...], str]:
+        """Shape and element type of an array for a buffer of known extents."""
+        extents = tuple(extent or 0 for extent in buffer.shape)
+        return array_of(buffer, extents), kind_of(buffer.dtype, self.leader)
 
     def check(self, operand: Operand, buffer: Buffer, where: str) -> None:
         take(operand.array, buffer, where, self.dispatcher.device.number)
         if buffer.dimensions > 1:
             argument_shape(buffer, operand, where)
 
-    def allocator(self, operands: Sequence[Operand]) -> Callable[[Buffer], tuple[Any, int]]:
-        def allocate(buffer: Buffer) -> tuple[Any, int]:
-            extents = tuple(extent or 0 for extent in buffer.shape)
-            array = self.new_result(
-                array_of(buffer, extents), kind_of(buffer.dtype, self.leader), self.leader
-            )
-            return array, _pointer(array)
-
-        return allocate
+    def allocate(self, buffer: Buffer) -> tuple[Any, int]:
+        array = self.new_result(*self._form(buffer), self.leader)
+        return array, _pointer(array)
 
     def is_lasting(self, operands: Sequence[Operand]) -> bool:
         library, number = library_of(self.leader), self.dispatcher.device.number

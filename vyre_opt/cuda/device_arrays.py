@@ -15,7 +15,7 @@ from ..ir.program import Buffer
 from ..ir.types import DataType
 from ..lowering.nvptx.abi import ALIGNMENT
 from ..runtime.array_backend import NOT_CONTIGUOUS
-from ..runtime.arrays import STORED_AS, storage_type
+from ..runtime.arrays import STORED_AS, kind_of, storage_type
 from ..runtime.dispatcher import BadInputs
 from . import dlpack
 from .device import Device
@@ -233,24 +233,16 @@ def new_array_like(array: Any, buffer: Buffer, device: Device) -> tuple[Any, int
     return new_array(array, info.shape, info.kind, device)
 
 
-_TORCH_TYPES = {"bf16": "bfloat16", "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
-
-
 def new_output(
     leader: Any, leader_dtype: DataType, buffer: Buffer, count: int, device: Device
 ) -> tuple[Any, int]:
     """A new array of `count` elements for `buffer`, of the library of `leader`, and its pointer.
 
-    `leader_dtype`: the element type that `leader` holds.  If the buffer's is the same, so is the array's
-    type: bf16, for example, may be stored as bfloat16 or as uint16.
+    `leader_dtype`: the element type that `leader` holds (see `kind_of`).
     """
-    stored, lanes = storage_type(buffer.dtype), buffer.dtype.lanes
-    assert stored is not None
-    kind = stored.name
     if isinstance(leader, View):
-        leader = leader.owner
-    elif buffer.dtype.element is leader_dtype.element:
-        kind = describe(leader, f"@{buffer.name}").kind
-    elif library_name(leader) == "torch":
-        kind = _TORCH_TYPES.get(buffer.dtype.element.name, kind)
+        leader, kind = leader.owner, kind_of(buffer.dtype, None)
+    else:
+        kind = kind_of(buffer.dtype, leader, leader_dtype, describe(leader, f"@{buffer.name}").kind)
+    lanes = buffer.dtype.lanes
     return new_array(leader, (count, lanes) if lanes > 1 else (count,), kind, device)

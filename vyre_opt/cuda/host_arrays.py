@@ -66,17 +66,15 @@ class UploadedPlan:
         """An observer to whom arrays are on the GPU, and who hands them on in main memory."""
         if watch.on_read is None:
             return watch
-        device, on_read, kept = self._device, watch.on_read, dict[int, Any]()
+        device, on_read, plan = self._device, watch.on_read, self._call.plan
 
         def allocate(buffer: Buffer) -> tuple[Any, int]:
-            array, address = watch.allocate(buffer)
-            memory = device.allocate(self._call.plan.size(buffer.name))
-            kept[0] = memory, array, address, buffer
-            return array, int(memory)
+            memory = device.allocate(plan.size(buffer.name))
+            return memory, int(memory)
 
-        def read(step: HostReadStep, array: Any) -> None:
-            memory, _, address, buffer = kept.pop(0)
-            copy_back(device, [(int(memory), array_at(address, buffer))], device.stream)
+        def read(step: HostReadStep, memory: Any) -> None:
+            array, address = watch.allocate(plan.buffers[step.buffer])
+            copy_back(device, [(int(memory), array_at(address, plan.buffers[step.buffer]))], device.stream)
             on_read(step, array)
 
         return Watch(read, watch.times, allocate)

@@ -16,6 +16,7 @@ from ..ir.program import Buffer, Dim3, Module, Op
 from ..ir.types import DataType
 from ..rewriting.core_form import core_module
 from ..runtime.array_backend import ArrayBackend, Operand, is_torch
+from ..runtime.arrays import kind_of
 from ..runtime.bound_call import BoundCall, bind
 from ..runtime.dispatcher import (
     BackendError,
@@ -27,7 +28,6 @@ from ..runtime.dispatcher import (
     shared_dispatcher,
 )
 from ..runtime.inputs import Parameter
-from ..runtime.kernel_call import kind_of
 from ..runtime.limits import LimitError, compiling
 from ..runtime.params import NO_PARAMS, param_words, value_of_word
 from ..runtime.pipelines.call_plan import CallPlan, Loaded
@@ -175,7 +175,7 @@ class Executable:
         values = tuple(words.values())
         if watch is None:
             return bound.run(arrays, values, results)
-        watch.allocate = backend.allocator(passed)
+        watch.allocate = backend.allocate
         return bound.watched(watch, arrays, values, results)
 
     def _stored(self, backend: ArrayBackend, buffer: Buffer, scratch: Scratch) -> Operand:
@@ -350,9 +350,8 @@ class Executable:
         if passed is not None:
             return passed.owner, passed.kind
         first, leader = next(iter(operands.items()))
-        element = next(b.dtype.element for b in self.signature.buffers if b.name == first)
-        is_same = buffer.dtype.element is element
-        return leader.owner, leader.kind if is_same else kind_of(buffer.dtype, leader.owner)
+        element = next(b.dtype for b in self.signature.buffers if b.name == first)
+        return leader.owner, kind_of(buffer.dtype, leader.owner, element, leader.kind)
 
     def outputs(self, arrays: Sequence[Any]) -> dict[str, Any]:
         """The outputs that `run` returned, by name."""

@@ -54,10 +54,12 @@ class PlannedFunction:
         self.name, self.plan, self.take = name, plan, take
         self._choice = CodeChoice()
         self._bound: OrderedDict[Any, BoundCall] = OrderedDict()
-        self._loaded: OrderedDict[Any, tuple[CallPlan, Loaded]] = OrderedDict()
+        self._loaded: OrderedDict[Any, tuple[CallPlan, Loaded, Dispatcher]] = OrderedDict()
         self._calls: OrderedDict[Any, tuple[Call | Composed, Dispatcher]] = OrderedDict()
-        """What calls come to, by the types of their operands, for arrays that no plan fits, too; and the dispatcher, which
-        need have no hash, and so is in the key by its id."""
+        """What calls come to, by the types of their operands, for arrays that no plan fits, too.
+
+        A dispatcher need have no hash, so it is in these keys by its id, and kept in the values while that stands for it.
+        """
 
     def __call__(
         self,
@@ -129,9 +131,9 @@ class PlannedFunction:
         key = (launch, id(backend.dispatcher), backend.on_gpu, *[operand.shape for operand in operands])
         known = self._loaded.get(key)
         if known is None:
-            known = load_call(backend, call, operands)
+            known = *load_call(backend, call, operands), backend.dispatcher
             remember(self._loaded, key, known)
-        return known
+        return known[:2]
 
     def _call(self, backend: ArrayBackend, operands: Sequence[Operand], options: Any) -> Call | Composed:
         types = tuple((operand.shape, operand.kind) for operand in operands)

@@ -1,9 +1,9 @@
 """Arrays of whatever library and memory the caller has, for functions that compute on them.
 
     backend = array_backend_of(dispatcher, {"x": x})
-    operand = backend.take(x, "x")                               as a dispatcher takes it
-    (y,) = backend.run(program, [operand, OutputAlloc(n)], grid)
-    y = backend.result(y, operand.shape, operand)                of the library and the type of x
+    operand = backend.take(x, "x")                      as a dispatcher takes it
+    loaded = backend.load(call.plan([operand]))
+    y = backend.new_result(shape, operand.kind, x)      of the library and the type of x
 
 Arrays stay where they are, in main memory or on a GPU, and so do the results.  In main memory they are
 NumPy's, or torch's for a torch tensor; `vyre_opt.cuda.array_backend` has those on GPUs.
@@ -79,7 +79,7 @@ class ArrayBackend(Protocol):
         """An array of the caller's, which messages call `name`.  Raises BadInputs."""
 
     def result(self, array: Any, shape: Sequence[int], like: Operand) -> Any:
-        """An output of `run` in a shape, as an array of the library of `like` and, for bf16, of its type."""
+        """A flat array in a shape, as one of the library of `like` and, for bf16, of its type."""
 
     def copy(self, operand: Operand) -> Operand:
         """A copy of an operand, flat."""
@@ -94,7 +94,7 @@ class ArrayBackend(Protocol):
         """The last `count` elements of an operand, or all if it has fewer."""
 
     def synchronize(self) -> None:
-        """Wait for what `run` has enqueued.  Raises the ProgramError of a fault."""
+        """Wait for the work on the GPU.  Raises the ProgramError of a fault."""
 
     def copy_to(self, out: Any, result: Any) -> Any:
         """Copy a result to an array of the caller, which is returned.  Raises BadInputs if it does not fit."""
@@ -120,7 +120,7 @@ class ArrayBackend(Protocol):
     def check(self, operand: Operand, buffer: Buffer, where: str) -> None:
         """Raises BadInputs, with a message that begins with `where`, for an operand that does not fit a buffer."""
 
-    def allocator(self, operands: Sequence[Operand]) -> Callable[[Buffer], tuple[Any, int]]:
+    def allocate(self, buffer: Buffer) -> tuple[Any, int]:
         """See `Watch.allocate`."""
 
     def access(self, operands: Sequence[Operand]) -> ArrayAccess:
@@ -142,8 +142,8 @@ class ArrayAccess:
 
     `stream()`: the handle of the stream that work goes to now.  `is_recording()`: whether work there is recorded and not
     run.  `contiguous(array)`: the array, or a contiguous copy of it.  `clone(array)`: a copy.  `overwrite(array, copy)`:
-    gives an array the contents of a copy of it.  `alignment`: of the addresses of results, in bytes.  `finish`: what to do after each run, where the library's allocator does not see to it
-    that memory outlives the work on it.
+    gives an array the contents of a copy of it.  `alignment`: of the addresses of results, in bytes.  `finish`: to be
+    called after each run, where the library's allocator does not see to it that memory outlives the work on it.
     """
 
     stream: Callable[[], int]
@@ -209,7 +209,7 @@ class HostArrays:
         return elements
 
     def synchronize(self) -> None:
-        """Nothing: a run in main memory ends before it returns."""
+        """Do nothing: a run in main memory ends before it returns."""
 
     def copy_to(self, out: Any, result: Any) -> Any:
         check_out(out, result)
@@ -255,8 +255,8 @@ class HostArrays:
     def check(self, operand: Operand, buffer: Buffer, where: str) -> None:
         Parameter.of(buffer, where).take(operand.array.reshape(operand.shape))
 
-    def allocator(self, operands: Sequence[Operand]) -> Callable[[Buffer], tuple[Any, int]]:
-        return in_main_memory
+    def allocate(self, buffer: Buffer) -> tuple[Any, int]:
+        return in_main_memory(buffer)
 
     def access(self, operands: Sequence[Operand]) -> ArrayAccess:
         return _HOST

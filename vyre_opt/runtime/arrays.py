@@ -18,6 +18,7 @@ from ..ir.types import DataType, with_article
 from ..specialization.binding import encode_value
 from ..specialization.values import SpecValue
 from .dispatcher import Scratch
+from .signatures import library_of_type
 
 _STORAGE: dict[str, Any] = {
     "bool": np.bool_,
@@ -52,6 +53,24 @@ def storage_type(dtype: DataType) -> np.dtype[Any] | None:
     """The NumPy type of the scalars that a buffer of `dtype` stores; None if it has none."""
     scalar = _STORAGE.get(dtype.element.name)
     return None if scalar is None else np.dtype(scalar)
+
+
+def kind_of(dtype: DataType, like: Any, like_dtype: DataType | None = None, like_kind: str = "") -> str:
+    """The element type of a new array of the library of `like`, as that library or NumPy names it.
+
+    `like_dtype`: what the elements of `like` are, whose type is `like_kind`.  If the new ones are the same, so is their
+    type: bf16, for example, may be stored as bfloat16 or as uint16.
+    """
+    if like_dtype is not None and dtype.element is like_dtype.element:
+        return like_kind
+    stored = storage_type(dtype)
+    assert stored is not None
+    own = _TORCH_TYPES.get(dtype.element.name) if library_of_type(type(like)) == "torch" else None
+    return own or stored.name
+
+
+_TORCH_TYPES = {"bf16": "bfloat16", "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
+"""Torch's names of the types that NumPy lacks."""
 
 
 def bits_type(dtype: DataType) -> np.dtype[Any]:

@@ -123,9 +123,8 @@ class OutputAlloc:
 class Dispatcher(Protocol):
     """What every backend offers.  `name` is the target's.
 
-    Those of this project also have `pipeline(plan)`, which gives a runner of a pipeline (see
-    `vyre_opt.driver.pipeline.PipelineRunner`).  A dispatcher may have `prepared`, which gives all of a
-    dispatch that does not depend on arrays (see `vyre_opt.runtime.cpu.CpuDispatcher`).
+    Those of this project also have `load(call)`, which compiles a whole plan (see
+    `vyre_opt.runtime.pipelines.call_plan.Loaded`).
     """
 
     name: str

@@ -9,18 +9,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..ir.program import AccessMode, Module, Program
+from ..ir.program import Module, Program
 from ..ir.types import DataType
 from .array_backend import ArrayBackend, Operand
-from .arrays import storage_type
+from .arrays import kind_of
 from .bound_call import bind
 from .dispatcher import DispatcherLike, OutputAlloc
 from .inputs import check_grid
 from .params import Words
-from .pipelines.call_plan import CallPlan, Loaded, launch_plan
+from .pipelines.call_plan import CallPlan, Loaded, is_written, launch_plan
 from .pipelines.zeroed import zeroed_buffers
 from .shapes import shape_in_elements
-from .signatures import library_of_type
 
 __all__ = [
     "Call",
@@ -31,7 +30,6 @@ __all__ = [
     "KernelCall",
     "Same",
     "Zeros",
-    "kind_of",
     "load_call",
     "results_of",
     "run_all",
@@ -71,8 +69,7 @@ class KernelCall:
     `shape`: of the only result; `like`: the input whose library and element type it has.
     `general`: gives the same by code that takes all lengths, where `program` is for one; slower.
     `clears`: whether new results are zeroed, since the program may not write every element of them.
-    `words`: of runtime scalars, in the order of their names, behind those that a call has (see row_major.py); all of
-    them where `run_call` makes the call.
+    `words`: of the last of the runtime scalars, in the order of their names; the others are those of each call.
     """
 
     program: Program
@@ -101,7 +98,7 @@ class KernelCall:
             extents.append((owner.count // lanes,) if is_flat else shape_in_elements(buffer, owner) or ())
             if isinstance(argument, int):
                 places[buffer.name] = argument
-                if buffer.access is not AccessMode.READ:
+                if is_written(buffer):
                     written[argument] = buffer.name
             elif isinstance(argument, OutputAlloc) or (isinstance(argument, Copied) and argument.is_result):
                 places[buffer.name] = len(inputs) + len(results)
@@ -160,11 +157,11 @@ def results_of(backend: ArrayBackend, call: KernelCall, operands: Sequence[Opera
     """New arrays for the results of a call, which for the only one is of the call's shape."""
     like = operands[call.like]
     arguments = list(zip(call.program.bound_buffers, call.arguments, strict=True))
-    like_element = next((b.dtype.element for b, a in arguments if a == call.like and type(a) is int), None)
+    element = next((b.dtype for b, a in arguments if a == call.like and type(a) is int), None)
     results = []
     for buffer, argument in arguments:
         if isinstance(argument, OutputAlloc):
-            kind = like.kind if buffer.dtype.element is like_element else kind_of(buffer.dtype, like.owner)
+            kind = kind_of(buffer.dtype, like.owner, element, like.kind)
             shape = (argument.count, buffer.dtype.lanes) if buffer.dtype.is_vec else (argument.count,)
             results.append(backend.new_result(shape, kind, like.owner))
         elif isinstance(argument, Copied) and argument.is_result:
@@ -173,18 +170,6 @@ def results_of(backend: ArrayBackend, call: KernelCall, operands: Sequence[Opera
     if len(results) == 1 and call.shape is not None:
         return [results[0].reshape(call.shape)]
     return results
-
-
-def kind_of(dtype: DataType, like: Any) -> str:
-    """The type of results for elements of a type, as `Operand.kind` has it, of the library of an array."""
-    stored = storage_type(dtype)
-    assert stored is not None
-    own = _OWN_TYPES.get(dtype.element.name) if library_of_type(type(like)) == "torch" else None
-    return own or stored.name
-
-
-_OWN_TYPES = {"bf16": "bfloat16", "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
-"""What torch calls the types that NumPy lacks."""
 
 
 def run_call(backend: ArrayBackend, call: Call, operands: Sequence[Operand]) -> Any:
