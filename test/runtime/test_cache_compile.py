@@ -16,8 +16,8 @@ from support.quick import quick
 
 from vyre_opt import BadInputs, dispatcher, parse, print_program
 from vyre_opt.cuda import kernels, ptx_cache
-from vyre_opt.cuda.kernels import PtxOptions
 from vyre_opt.cuda.kernels import _compile as compiled
+from vyre_opt.cuda.ptx_options import PtxOptions
 from vyre_opt.ir.program import Module
 from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower

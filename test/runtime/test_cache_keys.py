@@ -18,7 +18,7 @@ from support.each import each
 import vyre_opt
 from vyre_opt import ProgramError, dispatcher, parse
 from vyre_opt.cuda import kernels, ptx_cache
-from vyre_opt.cuda.kernels import PtxOptions
+from vyre_opt.cuda.ptx_options import PtxOptions
 from vyre_opt.ir.program import AccessMode, Block, Buffer, Func, Module, Op, Param, Program, Spec, Value
 from vyre_opt.ir.snapshot import Snapshot
 from vyre_opt.ir.types import DataType

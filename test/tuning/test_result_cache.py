@@ -23,7 +23,7 @@ from vyre_opt import (
     kernel_workload,
 )
 from vyre_opt.cuda.device import DeviceFacts
-from vyre_opt.cuda.kernels import PtxOptions
+from vyre_opt.cuda.ptx_options import PtxOptions
 from vyre_opt.lowering.nvptx.targets import gpu
 from vyre_opt.runtime.cache.store import Store
 from vyre_opt.tuning import result_cache

@@ -24,8 +24,9 @@ from .device import Device, DeviceFacts
 from .device import device as open_device
 from .device_arrays import Description, View, is_aligned, new_array_like, new_output, producer_stream, take
 from .faults import check_mode
-from .kernels import KernelCache, LoadedKernel, PtxOptions, compile_into_cache, unit_of
+from .kernels import KernelCache, LoadedKernel, compile_into_cache, unit_of
 from .libraries import must_outlive_work
+from .ptx_options import PtxOptions
 from .queues import PyCudaQueue, Queue, queue_of
 from .strided_copy import contiguous_copy
 from .transfers import from_device, to_device

@@ -12,7 +12,7 @@ import ctypes
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -28,9 +28,6 @@ from ..runtime.faults import (
     trapped,
 )
 from .driver import translated_errors
-
-if TYPE_CHECKING:
-    from .device import Device
 
 __all__ = ["CHECKS", "FaultRecord", "FaultRecords", "check_mode", "program_error"]
 
@@ -63,13 +60,24 @@ class FaultRecord:
     error: Callable[[Fault], ProgramError] | None = None
 
 
+class Gpu(Protocol):
+    """What records need of a GPU; see `Device`."""
+
+    @property
+    def cuda(self) -> Any: ...
+
+    def wait(self) -> None: ...
+
+    def allocate(self, size: int) -> Any: ...
+
+
 class FaultRecords:
     """The fault records of a GPU.  The context must be current for all but `pending`.
 
     `calls`: how many calls that may fault were made; the number of the latest, which its record will repeat.
     """
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Gpu) -> None:
         self.device = device
         self.calls = ctypes.c_uint64()
         self._flag = ctypes.c_uint32()

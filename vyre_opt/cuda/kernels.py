@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -26,28 +25,15 @@ from ..runtime.inputs import broken_cluster
 from ..syntax.fingerprint import exact_fingerprint
 from . import libcuda, ptx_cache
 from .device import Device
-from .driver import translated_errors
+from .driver import translated, translated_errors
 from .faults import FaultRecord, program_error
 from .print_records import PrintRecords
+from .ptx_options import PtxOptions
 from .queues import PyCudaQueue, Queue
 
-__all__ = ["KernelCache", "LoadedKernel", "PtxOptions", "compile_into_cache", "unit_of"]
+__all__ = ["KernelCache", "LoadedKernel", "compile_into_cache", "unit_of"]
 
 MAX_RECENT = 256
-
-
-@dataclass(frozen=True, slots=True)
-class PtxOptions:
-    """How to compile.
-
-    `bounds`: see `vyre_opt.lowering.nvptx.abi.BOUNDS`.  `level`: of optimisation, 0 to 3.  `zero_memory`: whether
-    workgroup memory is zeroed where it may be read before it is written.
-    """
-
-    bounds: str = "trap"
-    level: int = 2
-    ptx: PtxVersion | None = None
-    zero_memory: bool = False
 
 
 PORTABLE_CLUSTER = 8
@@ -117,7 +103,7 @@ class LoadedKernel:
         """
         queue = PyCudaQueue(self.device, self.device.cuda.Stream(NON_BLOCKING))
         with libcuda.recording(queue.handle) as graph:
-            queue.launch(self, self._smallest_grid(), [0] * len(self.kernel.params))
+            self._launch(queue, self._smallest_grid(), [0] * len(self.kernel.params))
         handle = libcuda.function_of(graph)
         libcuda.drop_graph(graph)
         return handle
@@ -185,23 +171,32 @@ class LoadedKernel:
     def _enqueue(self, queue: Queue, grid: Dim3, arguments: list[int]) -> None:
         if 0 in grid:  # which the driver refuses
             return
-        kernel = self.kernel
         self.check_grid(grid)
         if self.arrivals is not None:
             # a launch that trapped leaves the counter of its grid barrier anywhere
             queue.zero(int(self.arrivals), 4)
-        if kernel.is_cooperative:
-            self.launch_by_handle(queue.handle, grid, arguments)
-        else:
-            queue.launch(self, grid, arguments)
+        self._launch(queue, grid, arguments)
 
-    def launch_by_handle(self, stream: int, grid: Dim3, arguments: Sequence[int]) -> None:
-        """Enqueue one run where PyCUDA cannot: on a stream of another library, or cooperatively."""
+    def _launch(self, queue: Queue, grid: Dim3, arguments: Sequence[int]) -> None:
+        """Enqueue one run: by the driver's own library where PyCUDA cannot, on a foreign stream or cooperatively."""
         kernel = self.kernel
         block, shared = kernel.program.workgroup, kernel.dynamic_shared
-        libcuda.launch(
-            self.handle, grid, block, shared, stream, arguments, kernel.is_cooperative, kernel.symbol
-        )
+        if kernel.is_cooperative or not isinstance(queue, PyCudaQueue):
+            libcuda.launch(
+                self.handle,
+                grid,
+                block,
+                shared,
+                queue.handle,
+                arguments,
+                kernel.is_cooperative,
+                kernel.symbol,
+            )
+            return
+        try:
+            self.function.prepared_async_call(grid, block, queue.stream, *arguments, shared_size=shared)
+        except self.device.cuda.Error as error:
+            raise translated(error, f"launching {kernel.symbol}") from error
 
     def check_grid(self, grid: Dim3) -> None:
         """Raises BackendError for a grid that is too large for the GPU, or not whole clusters.  The context must be current."""

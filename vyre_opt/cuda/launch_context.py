@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from ..runtime.row_major import RowMajorPrograms
 from .device import Device
+from .ptx_options import PtxOptions
 
 if TYPE_CHECKING:
-    from .kernels import KernelCache, PtxOptions
+    from .kernels import KernelCache
 
 __all__ = ["LaunchContext"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..ir.program import Op, Program
 from ..lowering.nvptx.abi import EntryPoint, FaultSite, KernelParam, Unit
@@ -12,9 +12,7 @@ from ..lowering.nvptx.targets import GpuTarget, PtxVersion
 from ..runtime.cache.compilations import pack_parts, unpack_parts
 from ..runtime.cache.keys import called_fingerprints, compile_key
 from ..specialization.digest import digest_of
-
-if TYPE_CHECKING:
-    from .kernels import PtxOptions
+from .ptx_options import PtxOptions
 
 __all__ = ["decode", "encode", "key_of"]
 

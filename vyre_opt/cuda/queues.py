@@ -6,18 +6,13 @@ torch or CuPy made, only its handle is known; the driver's own library takes tha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from ..ir.program import Dim3
 from . import libcuda
 from .device import Device
-from .driver import translated, translated_errors
+from .driver import translated_errors
 from .waiting import wait_until
-
-if TYPE_CHECKING:
-    from .kernels import LoadedKernel
 
 __all__ = ["ForeignQueue", "PyCudaQueue", "Queue", "queue_of"]
 
@@ -29,9 +24,6 @@ class Queue(Protocol):
     """The context must be current at every call.  Sizes are in bytes."""
 
     handle: int
-
-    def launch(self, kernel: LoadedKernel, grid: Dim3, arguments: Sequence[int]) -> None:
-        """Enqueue a kernel, which needs no cooperative launch."""
 
     def copy(self, target: int, source: int, size: int) -> None:
         """Device to device."""
@@ -51,15 +43,6 @@ class PyCudaQueue:
         self.stream = stream
         self.handle = 0 if stream is None else int(stream.handle)
 
-    def launch(self, kernel: LoadedKernel, grid: Dim3, arguments: Sequence[int]) -> None:
-        entry = kernel.kernel
-        try:
-            kernel.function.prepared_async_call(
-                grid, entry.program.workgroup, self.stream, *arguments, shared_size=entry.dynamic_shared
-            )
-        except self.device.cuda.Error as error:
-            raise translated(error, f"launching {entry.symbol}") from error
-
     def copy(self, target: int, source: int, size: int) -> None:
         with translated_errors(f"copying {size} bytes"):
             self.device.cuda.memcpy_dtod_async(target, source, size, self.stream)
@@ -78,9 +61,6 @@ class ForeignQueue:
 
     def __init__(self, handle: int) -> None:
         self.handle = handle
-
-    def launch(self, kernel: LoadedKernel, grid: Dim3, arguments: Sequence[int]) -> None:
-        kernel.launch_by_handle(self.handle, grid, arguments)
 
     def copy(self, target: int, source: int, size: int) -> None:
         libcuda.copy(target, source, size, self.handle)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import gcd
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,11 +20,12 @@ from ..ir.builder import Builder
 from ..ir.program import Program
 from ..ir.types import DataType
 from ..lowering.nvptx.abi import ALIGNMENT
-from .device_arrays import Description, View, new_array
-from .libraries import library_of
-
-if TYPE_CHECKING:
-    from .dispatcher import CudaDispatcher
+from ..runtime.array_backend import Operand
+from ..runtime.kernel_call import KernelCall
+from .device_arrays import Description, new_array
+from .launch_context import LaunchContext
+from .libraries import library_of, producer_stream
+from .loaded_plan import load
 
 __all__ = ["contiguous_copy"]
 
@@ -32,14 +33,14 @@ LANES = 256
 _UNITS = {1: DataType.U8, 2: DataType.U16, 4: DataType.U32, 8: DataType.U64}
 
 
-def contiguous_copy(dispatcher: CudaDispatcher, array: Any, info: Description) -> Any:
+def contiguous_copy(context: LaunchContext, array: Any, info: Description) -> Any:
     """A contiguous copy of an array that is described by `info`: of its library, made on that library's stream."""
     copy = library_of(array).contiguous
-    with dispatcher.device:
-        return copy(array) if copy is not None else _copy_by_program(dispatcher, array, info)
+    with context.device:
+        return copy(array) if copy is not None else _copy_by_program(context, array, info)
 
 
-def _copy_by_program(dispatcher: CudaDispatcher, array: Any, info: Description) -> Any:
+def _copy_by_program(context: LaunchContext, array: Any, info: Description) -> Any:
     size = np.dtype(info.stored).itemsize
     assert info.strides is not None
     unit = gcd(8, size, info.pointer, *info.strides)
@@ -48,17 +49,17 @@ def _copy_by_program(dispatcher: CudaDispatcher, array: Any, info: Description) 
     low = info.pointer + sum(step for step in reach if step < 0)
     start = low - low % ALIGNMENT  # what lies before the array in its first 16 bytes is not read
     units = (info.pointer + sum(step for step in reach if step > 0) + unit - start) // unit
-    copied, pointer = new_array(array, info.shape, info.kind, dispatcher.device)
+    copied, pointer = new_array(array, info.shape, info.kind, context.device)
     count = info.scalars * size // unit
     words = {"first": (info.pointer - start) // unit}
     for axis, (extent, stride) in enumerate(dimensions):
         words |= {f"extent{axis}": extent, f"stride{axis}": stride // unit % 2**64}
-    dispatcher.dispatch(
-        _program(len(dimensions), unit),
-        [View(start, units * unit, units, array), View(pointer, count * unit, count, copied)],
-        -(-count // LANES),
-        params=words,
-    )
+    program = _program(len(dimensions), unit)
+    buffers = [Operand(None, (units,), "", array), Operand(None, (count,), "", copied)]
+    loaded = load(context, KernelCall(program, -(-count // LANES), (0, 1)).plan(buffers))
+    arguments = (start, pointer, *[words[name] for name in sorted(words)])
+    while status := loaded.run(producer_stream(array), *arguments):
+        assert not loaded.explain(status), "new arrays are aligned"  # raises the error of an earlier call
     return copied
 
 

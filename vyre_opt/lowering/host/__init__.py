@@ -8,6 +8,7 @@ live_values         which values are too large, or live for too long, to be left
 lane_major_layout   which vectors are held lane after lane, for ops on their bytes
 barrier_split       cuts a body at its barriers into segments
 segment_emitter     loops over workgroups and subgroups, and values that cross segments
+held_values         values as LLVM values, or in memory
 subgroup_emitter    the ops of a subgroup as vectors, with masks; here those that only compute
 lane_major          the ops on vectors that are held lane after lane
 byte_shuffles       permute, by the instructions that the machine has

@@ -17,7 +17,9 @@ from ...ir.types import DataType
 from ..common import conversions, elementwise
 from ..common.lane_shape import SCALAR, LaneShape, carrier
 from .function_builder import ALL, FLAGS, WIDE
-from .subgroup_emitter import Parts, SubgroupEmitter
+from .held_values import Parts
+from .outline import write_block
+from .subgroup_emitter import SubgroupEmitter
 
 __all__ = ["CONTROL_OPS", "TripCounter"]
 
@@ -63,7 +65,7 @@ def _if_uniform(emitter: SubgroupEmitter, op: Op, slots: list[_ValueSlots]) -> N
     w.branch_if(emitter.scalar(op.operands[0]), then, other)
     for label, block in zip((then, other), op.regions, strict=False):
         w.start(label)
-        yielded = emitter.ops(block.ops)
+        yielded = write_block(emitter, block.ops)
         for slot, value in zip(slots, yielded, strict=False):
             slot.store(emitter.get(value, slot.shape))
         w.branch(end)
@@ -82,7 +84,7 @@ def _if_diverging(emitter: SubgroupEmitter, op: Op, slots: list[_ValueSlots]) ->
         w.branch_if(builder.any_lane(mask), side, end)
         w.start(side)
         emitter.mask = mask
-        yielded = emitter.ops(block.ops)
+        yielded = write_block(emitter, block.ops)
         for slot, value in zip(slots, yielded, strict=False):
             # The first side may write to all lanes, as the second overwrites its own
             slot.store_in(mask if number else None, emitter.lanes(value))
@@ -224,7 +226,7 @@ def for_(emitter: SubgroupEmitter, op: Op) -> None:
     emitter.mask = mask
     emitter.define(body.args[0], [trip_counter.counter(iteration)])
     slots.bind(slots.args)
-    slots.update(mask, emitter.ops(body.ops))
+    slots.update(mask, write_block(emitter, body.ops))
     trip_counter.advance(iteration)
     emitter.mask = outer
     w.branch(head)
@@ -245,7 +247,7 @@ def while_(emitter: SubgroupEmitter, op: Op) -> None:
     if diverges:
         emitter.mask = builder.load(FLAGS, mask_slot)
     slots.bind(condition.args)
-    (condition_value,) = emitter.ops(condition.ops)
+    (condition_value,) = write_block(emitter, condition.ops)
     mask = emitter.mask
     if diverges:
         mask = builder.mask_and(emitter.mask, emitter.lane(condition_value))
@@ -257,7 +259,7 @@ def while_(emitter: SubgroupEmitter, op: Op) -> None:
     emitter.mask = mask
     for arg, source in zip(body.args, condition.args, strict=True):
         emitter.define(arg, emitter.values[source])
-    slots.update(mask, emitter.ops(body.ops))
+    slots.update(mask, write_block(emitter, body.ops))
     if diverges:
         builder.store(FLAGS, mask or ALL, mask_slot)
     emitter.mask = outer

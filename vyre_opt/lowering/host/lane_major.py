@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ...ir.folding import lanes_of
 from ...ir.ops import SUBGROUP_SIZE
@@ -17,13 +17,32 @@ from ...ir.rewrite import constant_value
 from ..common import conversions, elementwise
 from ..common.guards import largest_lane, needs_guard
 from ..common.lane_shape import SCALAR, LaneShape, carrier
+from ..common.llvm_text import Writer
 from .byte_shuffles import ByteShuffle
-from .function_builder import WIDE
-
-if TYPE_CHECKING:
-    from .subgroup_emitter import SubgroupEmitter
+from .function_builder import WIDE, FunctionBuilder
+from .held_values import MemoryForValues, Parts
+from .lane_facts import LaneFacts
 
 __all__ = ["LaneMajorVectors"]
+
+
+class Emitter(Protocol):
+    """What holds the other values of a subgroup; see `SubgroupEmitter`."""
+
+    builder: FunctionBuilder
+    w: Writer
+    facts: LaneFacts
+    values: dict[Value, Parts]
+    memory: MemoryForValues | None
+    on_define: Callable[[Value], None]
+
+    def shape(self, value: Value) -> LaneShape: ...
+
+    def define(self, value: Value, parts: Iterable[str]) -> None: ...
+
+    def lane(self, value: Value) -> str: ...
+
+    def scalar(self, value: Value) -> str: ...
 
 
 @dataclass(slots=True)
@@ -41,7 +60,7 @@ class LaneMajorVectors:
     `chunks`: the LLVM vectors of each; those of ops that are still to be written have none yet.
     """
 
-    def __init__(self, emitter: SubgroupEmitter) -> None:
+    def __init__(self, emitter: Emitter) -> None:
         self.emitter, self.builder, self.w = emitter, emitter.builder, emitter.w
         self.layout = emitter.builder.layout
         self.count = SUBGROUP_SIZE // self.layout.lanes

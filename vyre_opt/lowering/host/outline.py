@@ -15,15 +15,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from ...ir.program import Op, Value
 from .function_builder import FLAGS
+from .subgroup_emitter import SubgroupEmitter
 
-if TYPE_CHECKING:
-    from .subgroup_emitter import SubgroupEmitter
-
-__all__ = ["cut_block", "is_heavy", "weigh_ops", "write_part"]
+__all__ = ["is_heavy", "weigh_ops", "write_block"]
 
 CHECKED, LANES = 16, 8
 """The weight of a checked access or an assert, which may exit, and the elements of an op's longest vector for each of which it weighs 1."""
@@ -77,7 +74,20 @@ def is_heavy(op: Op) -> bool:
     return op.definition.ulp > 0 and op.name not in _SHORT_FUNCTIONS
 
 
-def cut_block(weights: Mapping[Op, int], ops: Sequence[Op]) -> list[tuple[bool, Sequence[Op]]]:
+def write_block(emitter: SubgroupEmitter, ops: Sequence[Op]) -> tuple[Value, ...]:
+    """Write a block's ops; returns the operands of its terminator."""
+    end = ops[-1] if ops and ops[-1].definition.is_terminator else None
+    for is_part, run in _cut_block(emitter.builder.weights, ops if end is None else ops[:-1]):
+        if is_part:
+            _write_part(emitter, run)
+        else:
+            for op in run:
+                emitter.op(op)
+    emitter.lane_major.flush()
+    return end.operands if end is not None else ()
+
+
+def _cut_block(weights: Mapping[Op, int], ops: Sequence[Op]) -> list[tuple[bool, Sequence[Op]]]:
     """The ops of a block as consecutive runs, and whether each is to be outlined."""
     if sum(weights[op] for op in ops) <= 2 * PART:
         return [(False, ops)]
@@ -96,7 +106,7 @@ def cut_block(weights: Mapping[Op, int], ops: Sequence[Op]) -> list[tuple[bool, 
     return [*runs, (True, run)] if run else runs
 
 
-def write_part(emitter: SubgroupEmitter, ops: Sequence[Op]) -> None:
+def _write_part(emitter: SubgroupEmitter, ops: Sequence[Op]) -> None:
     """Write ops into a function of their own and call it: written in place first, then moved."""
     emitter.lane_major.flush()
     builder, w, on_define = emitter.builder, emitter.w, emitter.on_define

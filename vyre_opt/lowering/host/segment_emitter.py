@@ -21,10 +21,12 @@ from ..common.lane_shape import CARRIER_BYTES, SCALAR, LaneShape, carrier
 from .barrier_split import Phase, PlanItem, Segment, SegmentPlan, SplitOp, all_segments, control_operands
 from .control import CONTROL_OPS, TripCounter
 from .function_builder import WIDE, FunctionBuilder
+from .held_values import Parts, PartsInMemory
 from .live_values import ValueInMemory
 from .matrices import MATRIX_OPS
 from .memory import MEMORY_OPS
-from .subgroup_emitter import COMPUTE_OPS, Parts, PartsInMemory, SubgroupEmitter
+from .outline import write_block
+from .subgroup_emitter import COMPUTE_OPS, SubgroupEmitter
 from .subgroup_ops import SUBGROUP_OPS
 
 __all__ = ["DivergentBarrier", "SegmentEmitter"]
@@ -298,7 +300,7 @@ class SegmentEmitter:
                 self._store(value, emitter.elements(value))
 
         emitter.on_define = store_result
-        emitter.ops(segment.ops)
+        write_block(emitter, segment.ops)
         # All sources are read before a target is written: a loop may swap its values
         results = [
             (target, emitter.get(source, self._storage(target).shape))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
-from typing import Any, Protocol, overload
+from typing import Any
 
 from ...ir.ops import AXES, SUBGROUP_SIZE
 from ...ir.program import Op, Value
@@ -18,51 +18,10 @@ from ..common import conversions, elementwise
 from ..common.guards import needs_guard
 from ..common.lane_shape import SCALAR, LaneShape, carrier
 from .function_builder import WIDE, FunctionBuilder
+from .held_values import MemoryForValues, Parts, PartsInMemory
 from .lane_major import LaneMajorVectors
-from .outline import cut_block, write_part
 
-__all__ = ["SubgroupEmitter", "MemoryForValues", "Parts", "PartsInMemory"]
-
-Parts = Sequence[str]
-"""The LLVM values of one value of the language, one for each element of a vec<N x T>."""
-
-
-class PartsInMemory(Sequence[str]):
-    """Parts of a value that is kept in memory.
-
-    `load_part(number)` writes a load of one, given by a literal or an LLVM name; so does each use by an index.
-    """
-
-    def __init__(self, count: int, load_part: Callable[[str], str]) -> None:
-        self.length, self.load_part = count, load_part
-
-    def __len__(self) -> int:
-        return self.length
-
-    @overload
-    def __getitem__(self, at: int) -> str: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> list[str]: ...
-
-    def __getitem__(self, at: int | slice) -> str | list[str]:
-        numbers = range(self.length)[at]
-        if isinstance(numbers, int):
-            return self.load_part(str(numbers))
-        return [self.load_part(str(number)) for number in numbers]
-
-
-class MemoryForValues(Protocol):
-    """Keeps values that are too large, or live for too long, to be left to LLVM."""
-
-    def holds(self, value: Value) -> bool:
-        """Whether a value is one of them."""
-
-    def store(self, value: Value, parts: Iterable[str]) -> PartsInMemory:
-        """Write stores of its parts."""
-
-    def store_each(self, value: Value, write: Callable[[str], str]) -> PartsInMemory:
-        """Write a loop over its parts: `write(number)` writes and names one, whose number is an LLVM name."""
+__all__ = ["COMPUTE_OPS", "SubgroupEmitter"]
 
 
 class SubgroupEmitter:
@@ -87,18 +46,6 @@ class SubgroupEmitter:
         self.on_define: Callable[[Value], None] = lambda value: None
         self.memory: MemoryForValues | None = None
         self.lane_major = LaneMajorVectors(self)
-
-    def ops(self, ops: Sequence[Op]) -> tuple[Value, ...]:
-        """Write a block's ops; returns the operands of its terminator."""
-        end = ops[-1] if ops and ops[-1].definition.is_terminator else None
-        for is_part, run in cut_block(self.builder.weights, ops if end is None else ops[:-1]):
-            if is_part:
-                write_part(self, run)
-            else:
-                for op in run:
-                    self.op(op)
-        self.lane_major.flush()
-        return end.operands if end is not None else ()
 
     def op(self, op: Op) -> None:
         self.lane_major.prepare(op)
