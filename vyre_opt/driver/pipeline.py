@@ -78,7 +78,7 @@ class PipelineExecutable(Executable):
         if scratch is None and on_host_read is None and grid is None:
             bound, key, arrays = self._planned(inputs, grid, lengths, self.settled_words(words))
         if bound is not None:
-            return self.outputs(bound.run(arrays, tuple(words.values())) if words else bound.run(arrays))
+            return self.outputs(bound.run(arrays, tuple(words.values())))
         if on_host_read is not None and not callable(on_host_read):
             raise BadInputs(
                 f"on_host_read is a function of a name and an array, not {type(on_host_read).__name__}"

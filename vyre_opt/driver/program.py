@@ -11,6 +11,7 @@ from ..runtime.array_backend import ArrayBackend, Operand
 from ..runtime.dispatcher import BadInputs, OutputAlloc, Scratch
 from ..runtime.inputs import check_grid
 from ..runtime.kernel_call import Copied, KernelCall
+from ..runtime.params import NO_PARAMS
 from ..runtime.pipelines.call_plan import CallPlan
 from .binding import Signature, default_grid
 from .executable import Executable, Grid, Inputs
@@ -69,8 +70,8 @@ class ProgramExecutable(Executable):
         """
         bound, key, arrays = self._planned(inputs, grid, lengths) if scratch is None else (None, None, ())
         if bound is not None:
-            words = self.param_words(params)
-            return self.outputs(bound.run(arrays, tuple(words.values())) if words else bound.run(arrays))
+            words = self.param_words(params) if params or self.signature.params else NO_PARAMS
+            return self.outputs(bound.run(arrays, tuple(words.values())))
         self._check_options(lengths, scratch)
         self.param_words(params)
         arguments = self.arguments(inputs, lengths or {})

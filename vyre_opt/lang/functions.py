@@ -204,12 +204,9 @@ class Kernel:
             )
         self[self.grid](*args, **kwargs)
 
-    def run(self, grid: Any, args: Sequence[Any]) -> None:
-        """Run on arguments in the order of the function's."""
-        self._in_place(args, grid)
-
     @functools.cached_property
-    def _in_place(self) -> InPlace:
+    def in_place(self) -> InPlace:
+        """What runs the kernel on arguments in the order of the function's."""
         from ..driver.in_place import InPlace  # with NumPy and LLVM, which only a run needs
 
         return InPlace(self._executable, self._target, self._array_places, self._scalars)
@@ -269,7 +266,7 @@ class Kernel:
         names = [self.parameters[place] for place in self._array_places]
         arrays = {name: arguments[name] for name in names if name in arguments}
         if arrays:
-            executable = self._in_place.executable(list(arrays.values()))
+            executable = self.in_place.executable(list(arrays.values()))
             check_arrays(executable.signature, executable.name, executable.dispatcher, arrays)
 
     def _repr_html_(self) -> str:
@@ -306,4 +303,4 @@ class Launch:
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         if kwargs or len(args) != self._count:
             args = in_order(self.kernel.function, args, kwargs)
-        self.kernel.run(self.grid, args)
+        self.kernel.in_place(args, self.grid)

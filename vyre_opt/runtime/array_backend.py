@@ -291,7 +291,8 @@ def _clone(array: Any) -> Any:
 _torch_address: Callable[[Any], int] = methodcaller("data_ptr")
 
 
-_HOST = ArrayAccess(lambda: 0, lambda: False, _contiguous, _clone, np.copyto)
+# `int()` is 0, which stands for no stream
+_HOST = ArrayAccess(int, bool, _contiguous, _clone, np.copyto)
 
 
 def is_in_place(operand: Operand) -> bool:
