@@ -87,7 +87,7 @@ def test_numpy_in_and_out(cuda):
     assert len(seen) == 3
     assert all(np.array_equal(array, expected["a"]) for array in seen)
     for recording in runner_of(compiled).owned.recordings.values():
-        assert len(recording.graphs) == 2
+        assert len(recording.graphs) == 1  # of the repeat; the last launch is alone
         assert not recording.notes
 
 

@@ -103,7 +103,7 @@ class LoadedKernel:
         """
         queue = PyCudaQueue(self.device, self.device.cuda.Stream(NON_BLOCKING))
         with libcuda.recording(queue.handle) as graph:
-            self._launch(queue, self._smallest_grid(), [0] * len(self.kernel.params))
+            self._launch_by_pycuda(queue, self._smallest_grid(), [0] * len(self.kernel.params))
         handle = libcuda.function_of(graph)
         libcuda.drop_graph(graph)
         return handle
@@ -179,20 +179,18 @@ class LoadedKernel:
 
     def _launch(self, queue: Queue, grid: Dim3, arguments: Sequence[int]) -> None:
         """Enqueue one run: by the driver's own library where PyCUDA cannot, on a foreign stream or cooperatively."""
+        if not self.kernel.is_cooperative and isinstance(queue, PyCudaQueue):
+            self._launch_by_pycuda(queue, grid, arguments)
+            return
         kernel = self.kernel
         block, shared = kernel.program.workgroup, kernel.dynamic_shared
-        if kernel.is_cooperative or not isinstance(queue, PyCudaQueue):
-            libcuda.launch(
-                self.handle,
-                grid,
-                block,
-                shared,
-                queue.handle,
-                arguments,
-                kernel.is_cooperative,
-                kernel.symbol,
-            )
-            return
+        libcuda.launch(
+            self.handle, grid, block, shared, queue.handle, arguments, kernel.is_cooperative, kernel.symbol
+        )
+
+    def _launch_by_pycuda(self, queue: PyCudaQueue, grid: Dim3, arguments: Sequence[int]) -> None:
+        kernel = self.kernel
+        block, shared = kernel.program.workgroup, kernel.dynamic_shared
         try:
             self.function.prepared_async_call(grid, block, queue.stream, *arguments, shared_size=shared)
         except self.device.cuda.Error as error:

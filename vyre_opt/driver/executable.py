@@ -174,7 +174,7 @@ class Executable:
             remember(self._bound, key, bound)
         values = tuple(words.values())
         if watch is None:
-            return bound.run(arrays, values, results)
+            return bound.fill(arrays, values, results)
         watch.allocate = backend.allocate
         return bound.watched(watch, arrays, values, results)
 

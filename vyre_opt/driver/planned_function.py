@@ -110,7 +110,7 @@ class PlannedFunction:
             plan, loaded = self._load(backend, call, operands)
             results = results_of(backend, call, operands)
             bound, owners = bind(backend, plan, loaded, operands, results)
-            result = bound.run(owners, (), results)[0]
+            result = bound.fill(owners, (), results)[0]
             if key is not None and bound.is_lasting:
                 lasting: Any = bound
                 if call is not planned:

@@ -16,6 +16,7 @@ from .params import Words
 from .pipelines.call_plan import CallPlan, Loaded
 from .pipelines.watch import Watch
 from .signatures import signature_of
+from .straight_line import straight_line
 
 __all__ = ["BoundCall", "bind"]
 
@@ -93,43 +94,58 @@ class BoundCall:
             self._addresses.append(self._addresses[0])
         self._signature = signature_of(results[0]) if results else None
         self._out_bytes = int(results[0].nbytes) if results else 0
-        self.run = self._runner(loaded)
+        self.fill = self._filler(loaded)
+        self.run = self._runner()
 
     def watched(self, watch: Watch, arrays: Sequence[Any], words: Words, new: list[Any]) -> list[Any]:
-        """`run` with an observer."""
-        return self._runner(_Watched(self.loaded, watch))(arrays, words, new)
+        """`fill` with an observer."""
+        return self._filler(_Watched(self.loaded, watch))(arrays, words, new)
 
-    def _runner(self, loaded: Loaded) -> Run:
-        """`run(arrays, words)`: the results; `run(arrays, words, new)`: those in given arrays.
+    def _runner(self) -> Run:
+        """`run(arrays, words, out)`: the results, the first of them in `out` if that is there.
+
+        Raises _Unfit where `out` shares memory with the operands.
+        """
+        fill, access, loaded, count = self.fill, self._access, self.loaded, self._count
+        if self._strided or access.finish is not None:
+            makers = self._makers[:count]
+
+            def run(arrays: Sequence[Any], words: Words = (), out: Any = None) -> list[Any]:
+                new = [make() for make in makers]
+                if out is not None:
+                    new[0] = out
+                return fill(arrays, words, new)
+
+            return run
+        sizes = [*self._bytes, self._out_bytes] if count else self._bytes
+        own = loaded, access.stream, fill, self._makers, self._addresses
+        return straight_line(*own, count, sizes, [*self._written], loaded.pieces, access.alignment)
+
+    def _filler(self, loaded: Loaded) -> Run:
+        """`fill(arrays, words, new)`: a run whose results are the arrays `new`.
 
         The function refers neither to itself nor to this object: a cycle would keep arrays until it is collected.
-        Raises _Unfit where the first of the given arrays shares memory with the operands.
+        Raises _Unfit where the first of them shares memory with the operands.
         """
-        makers, addresses, written, strided = self._makers, self._addresses, self._written, self._strided
-        access, sizes, pieces, count = self._access, self._bytes, loaded.pieces, self._count
-        stream, finish, has_pieces = access.stream, access.finish, bool(loaded.piece_bytes)
-        may_share = bool(written) and len(sizes) > 1
-        out_bytes = self._out_bytes
+        addresses, written, strided, sizes = self._addresses, self._written, self._strided, self._bytes
+        access, pieces, pieces_maker = self._access, loaded.pieces, self._makers[self._count :]
+        stream, finish, out_bytes = access.stream, access.finish, self._out_bytes
 
         def pointers_of(arrays: Sequence[Any], made: Sequence[Any]) -> list[int]:
             return [address(array) for address, array in zip(addresses, [*arrays, *made])]  # noqa: B905
 
-        def run(arrays: Sequence[Any], words: Words = (), new: list[Any] | None = None) -> list[Any]:
-            made = (
-                [make() for make in makers] if new is None else [*new, *[make() for make in makers[count:]]]
-            )
+        def fill(arrays: Sequence[Any], words: Words, new: list[Any]) -> list[Any]:
+            made = [*new, *[make() for make in pieces_maker]]
             given = arrays
             if strided:
                 arrays = [access.contiguous(a) if k in strided else a for k, a in enumerate(arrays)]
-            # as `pointers_of`, without the call
-            pointers = [address(array) for address, array in zip(addresses, [*arrays, *made])]  # noqa: B905
+            pointers = pointers_of(arrays, made)
             if new and not _fits(pointers, sizes, out_bytes, access.alignment):
                 raise _Unfit
-            if may_share and (copied := _sharing(pointers, sizes, written)):
+            if copied := _sharing(pointers, sizes, written):
                 arrays = [access.clone(a) if k in copied else a for k, a in enumerate(arrays)]
                 pointers = pointers_of(arrays, made)
-            if has_pieces:
-                pointers += [pointers[-1] + offset for offset in pieces]
+            pointers += [pointers[-1] + offset for offset in pieces]
             # what `run` is may change with each run of a plan
             while status := loaded.run(stream(), *pointers, *words):
                 if loaded.explain(status):
@@ -141,9 +157,9 @@ class BoundCall:
                     access.overwrite(given[place], arrays[place])
             if finish is not None:
                 finish()
-            return made[:count] if has_pieces else made
+            return new
 
-        return run
+        return fill
 
     def may_plan(self) -> bool:
         """Whether the next call may take the time that it takes to plan anew: not while a graph is recorded."""
@@ -157,7 +173,7 @@ class BoundCall:
         if signature_of(out) != self._signature:
             return None
         try:
-            return self.run(arrays, (), [out, *[make() for make in self._makers[1 : self._count]]])
+            return self.run(arrays, (), out)
         except _Unfit:
             return None
 

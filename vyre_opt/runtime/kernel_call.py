@@ -187,4 +187,4 @@ def run_all(backend: ArrayBackend, call: KernelCall, operands: Sequence[Operand]
     plan, loaded = load_call(backend, call, operands)
     results = results_of(backend, call, operands)
     bound, arrays = bind(backend, plan, loaded, operands, results)
-    return bound.run(arrays, (), results)
+    return bound.fill(arrays, (), results)
