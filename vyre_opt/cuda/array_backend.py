@@ -67,6 +67,13 @@ class GpuArrays:
         info = describe(source, name)
         return Operand(self.dispatcher.contiguous(source, info), info.shape, info.kind, source)
 
+    def operand(
+        self, argument: Any, buffer: Buffer, where: str, name: str = "", owner: str = "program"
+    ) -> Operand:
+        operand = self.take(argument, name or where)
+        self.check(operand, buffer, where)
+        return operand
+
     def result(self, array: Any, shape: Sequence[int], like: Operand) -> Any:
         return array.reshape(tuple(shape))
 

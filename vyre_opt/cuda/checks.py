@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from ..ir.program import AccessMode, Module, Program
-from ..runtime.arrays import storage_type
+from ..ir.program import AccessMode, Program
 from ..runtime.dispatcher import BadInputs, OutputAlloc
-from ..runtime.inputs import CheckedCall, check_call, is_count
 from .device_arrays import View, is_on_gpu
 
-__all__ = ["are_on_gpu", "check_overlaps", "check_shapes"]
+__all__ = ["are_on_gpu", "check_overlaps"]
 
 
 def are_on_gpu(program: Program, inputs: Sequence[Any]) -> bool:
@@ -27,33 +23,6 @@ def are_on_gpu(program: Program, inputs: Sequence[Any]) -> bool:
             f"program @{program.name}: input {odd} is not on the GPU, others are; pass all of them on one side"
         )
     return True in on_gpu
-
-
-def check_shapes(
-    program: Program,
-    inputs: Sequence[Any],
-    grid: int | Sequence[int] | None,
-    module: Module | None,
-    specs: Mapping[str, Any] | None,
-    params: Mapping[str, Any] | None = None,
-) -> CheckedCall:
-    """`check_call` for arrays on the GPU.
-
-    It gets NumPy arrays in their places, empty ones for buffers of open size, so it checks all but the
-    arrays' types, sizes and layout: `device_arrays.take` checks those.
-    """
-    bound = program.bound_buffers
-    if len(inputs) != len(bound):
-        return check_call(program, list(inputs), grid, module, specs, params)  # raises
-    stand_ins: list[Any] = []
-    for buffer, value in zip(bound, inputs, strict=True):
-        if isinstance(value, OutputAlloc):
-            stand_ins.append(OutputAlloc(0) if buffer.count is None and is_count(value.count) else value)
-            continue
-        stored = storage_type(buffer.dtype)
-        scalars = (buffer.count or 0) * buffer.dtype.lanes
-        stand_ins.append(np.empty(scalars, stored) if stored is not None else np.empty(0))
-    return check_call(program, stand_ins, grid, module, specs, params)
 
 
 def check_overlaps(program: Program, views: Mapping[str, View]) -> None:

@@ -5,17 +5,15 @@ An array is read by `__cuda_array_interface__` (torch, CuPy, PyCUDA, Numba) or b
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..ir.program import Buffer
-from ..ir.types import DataType
 from ..lowering.nvptx.abi import ALIGNMENT
 from ..runtime.array_backend import NOT_CONTIGUOUS
-from ..runtime.arrays import STORED_AS, kind_of, storage_type
+from ..runtime.arrays import STORED_AS, storage_type
 from ..runtime.dispatcher import BadInputs
 from . import dlpack
 from .device import Device
@@ -30,20 +28,14 @@ __all__ = [
     "is_aligned",
     "is_on_gpu",
     "new_array",
-    "new_array_like",
     "producer_stream",
-    "new_output",
     "take",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Memory on the GPU: `pointer`, `size` in bytes, `scalars`, and `owner`, which keeps it alive.
-
-    A View passed as an argument of a dispatch, with its element type in `kind`, is written in place, and
-    is itself the output: its creator needs the old contents no more.
-    """
+    """Memory on the GPU: `pointer`, `size` in bytes, `scalars`, and `owner`, which keeps it alive."""
 
     pointer: int
     size: int
@@ -117,12 +109,10 @@ def take(
     buffer: Buffer,
     where: str,
     number: int,
-    copy: Callable[[Any, Description], Any] | None = None,
 ) -> View:
-    """The memory of an array for `buffer`, on GPU `number`.
+    """The memory of a contiguous array for `buffer`, on GPU `number`.
 
-    `copy`: makes a contiguous copy of an array that is not, which is the view's owner then; None where there may be no
-    copy.  Raises BadInputs, with a message that begins with `where`.
+    Raises BadInputs, with a message that begins with `where`.
     """
     if isinstance(array, View):
         return array
@@ -134,10 +124,7 @@ def take(
     if not _holds(info, stored):
         raise BadInputs(f"{where}: {buffer.dtype} elements are {stored.name}, the array is {info.kind}")
     if not info.contiguous:
-        if copy is None:
-            raise BadInputs(f"{where}: the array {NOT_CONTIGUOUS}")
-        array = copy(array, info)
-        info = describe(array, where)
+        raise BadInputs(f"{where}: the array {NOT_CONTIGUOUS}")
     shape, scalars = info.shape, info.scalars
     if lanes > 1 and (shape[-1] != lanes if len(shape) > 1 else scalars % lanes):
         raise BadInputs(
@@ -225,24 +212,3 @@ def new_array(like: Any, shape: tuple[int, ...], kind: str, device: Device) -> t
     """A new, uninitialised array of the library of `like`, and its pointer."""
     array = library_of(like).empty(like, shape, kind, device)
     return array, describe(array, "a new array").pointer
-
-
-def new_array_like(array: Any, buffer: Buffer, device: Device) -> tuple[Any, int]:
-    """A new array of the library, type and shape of `array`, and its pointer."""
-    info = describe(array, f"@{buffer.name}")
-    return new_array(array, info.shape, info.kind, device)
-
-
-def new_output(
-    leader: Any, leader_dtype: DataType, buffer: Buffer, count: int, device: Device
-) -> tuple[Any, int]:
-    """A new array of `count` elements for `buffer`, of the library of `leader`, and its pointer.
-
-    `leader_dtype`: the element type that `leader` holds (see `kind_of`).
-    """
-    if isinstance(leader, View):
-        leader, kind = leader.owner, kind_of(buffer.dtype, None)
-    else:
-        kind = kind_of(buffer.dtype, leader, leader_dtype, describe(leader, f"@{buffer.name}").kind)
-    lanes = buffer.dtype.lanes
-    return new_array(leader, (count, lanes) if lanes > 1 else (count,), kind, device)

@@ -8,28 +8,25 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from ..ir.program import AccessMode, Buffer, Dim3, Module, Program
+from ..ir.program import Dim3, Module, Program
 from ..lowering.nvptx.abi import BOUNDS, Unit, storage_buffers
 from ..lowering.nvptx.targets import TargetError, parse_version, show
-from ..runtime.arrays import array_shape
+from ..runtime.array_backend import ArrayBackend, HostArrays
 from ..runtime.cache.compilations import Compilation, new_log
 from ..runtime.cache.store import default_store
 from ..runtime.dispatcher import BadInputs, OutputAlloc, Scratch
-from ..runtime.inputs import CheckedCall, check_call, input_name
-from ..runtime.row_major import RowMajorPrograms, argument_shapes, has_rows, shaped_outputs
-from .checks import are_on_gpu, check_overlaps, check_shapes
+from ..runtime.inputs import check_inputs, check_program, input_name
+from ..runtime.planned_dispatch import planned_dispatch
+from ..runtime.row_major import RowMajorPrograms, argument_shapes, has_rows
+from .checks import are_on_gpu, check_overlaps
 from .device import Device, DeviceFacts
 from .device import device as open_device
-from .device_arrays import Description, View, is_aligned, new_array_like, new_output, producer_stream, take
+from .device_arrays import Description, is_aligned, take
 from .faults import check_mode
 from .kernels import KernelCache, LoadedKernel, compile_into_cache, unit_of
-from .libraries import must_outlive_work
 from .ptx_options import PtxOptions
-from .queues import PyCudaQueue, Queue, queue_of
+from .queues import PyCudaQueue, queue_of
 from .strided_copy import contiguous_copy
-from .transfers import from_device, to_device
 
 if TYPE_CHECKING:
     from ..runtime.pipelines.call_plan import CallPlan
@@ -142,26 +139,17 @@ class CudaDispatcher:
 
         If the inputs are arrays on the GPU, so are the outputs, of the same libraries and types; the
         work is enqueued on the current stream of the first input's library, and not waited for.  A fault
-        is raised by a later call, or by `synchronize`, unless `check` is "now".  The output for an `OutputAlloc` comes from the library of the
-        first array, in shape (count,), or (count, lanes).
+        is raised by a later call, or by `synchronize`, unless `check` is "now".  The output for an `OutputAlloc` comes
+        from the library of the first array, in shape (count,), or (count, lanes).  `scratch` is left as it is, since a
+        pool keeps the memory of the GPU.
         """
-        if has_rows(program):
-            rows, shapes = self.rows.of(program), argument_shapes(program, inputs)
-            outputs = self.dispatch(
-                rows.program,
-                inputs,
-                grid,
-                module=module,
-                specs=specs,
-                params=rows.values(params, shapes),
-                scratch=scratch,
-            )
-            return shaped_outputs(program, shapes, outputs)
+        from .array_backend import GpuArrays
+
+        backend: ArrayBackend = HostArrays(self)
         if are_on_gpu(program, inputs):
-            checked = check_shapes(program, inputs, grid, module, specs, params)
-            return self._on_gpu(program, inputs, checked, module)
-        checked = check_call(program, inputs, grid, module, specs, params)
-        return self._from_host(program, checked, module, scratch or Scratch())
+            leader = next(value for value in inputs if not isinstance(value, OutputAlloc))
+            backend = GpuArrays(self, leader)
+        return planned_dispatch(backend, program, inputs, grid, module, specs, params)
 
     def prepare(
         self, program: Program, module: Module | None = None, specs: Mapping[str, Any] | None = None
@@ -205,17 +193,25 @@ class CudaDispatcher:
             return self.bind(rows.program, arrays, grid, module=module, specs=specs, params=values)
         if not are_on_gpu(program, arrays) or any(isinstance(array, OutputAlloc) for array in arrays):
             raise BadInputs(f"program @{program.name}: launch takes arrays on the GPU")
-        checked = check_shapes(program, arrays, grid, module, specs, params)
-        views = self._views(program, arrays, copies=False)
-        for buffer in program.bound_buffers:
-            if not is_aligned(views[buffer.name]):
-                raise BadInputs(f"{input_name(program, buffer)}: the array is not 16-byte aligned")
+        check_inputs(program, arrays)
+        checked = check_program(program, grid, module, specs, params)
+        views = {}
+        for buffer, array in zip(program.bound_buffers, arrays, strict=True):
+            where = input_name(program, buffer)
+            view = views[buffer.name] = take(array, buffer, where, self._number)
+            if not is_aligned(view):
+                raise BadInputs(f"{where}: the array is not 16-byte aligned")
         check_overlaps(program, views)
-        with self.device:
+        pointers = {name: view.pointer for name, view in views.items()}
+        counts = {b.name: views[b.name].scalars // b.dtype.lanes for b in program.bound_buffers}
+        with self.device as gpu:
             kernel = self.kernels.get(unit_of(program, module, checked.specs))
-            pointers = {name: view.pointer for name, view in views.items()}
-            own = self._unbound(program, pointers, Scratch(), PyCudaQueue(self.device, None))
-        counts = _counts(program, views)
+            unbound = [b for b in storage_buffers(program) if b.binding is None]
+            own = {b.name: gpu.allocate(b.size_bytes or 0) for b in unbound}
+            if self.options.zero_memory:
+                for b in unbound:
+                    PyCudaQueue(gpu, None).zero(int(own[b.name]), b.size_bytes or 0)
+        pointers |= {name: int(memory) for name, memory in own.items()}
         return BoundLaunch(kernel, checked.grid, pointers, counts, checked.params, (list(arrays), own))
 
     def launch(
@@ -268,123 +264,9 @@ class CudaDispatcher:
 
         return load(self, call)
 
-    # --- inputs on the host
-
-    def _from_host(
-        self, program: Program, call: CheckedCall, module: Module | None, scratch: Scratch
-    ) -> list[Any]:
-        with self.device as gpu:
-            kernel = self.kernels.get(unit_of(program, module, call.specs))
-            queue = PyCudaQueue(gpu, gpu.stream)
-            pointers: dict[str, int] = {}
-            counts: dict[str, int] = {}
-            for buffer in program.bound_buffers:
-                array = call.arrays[buffer.name]
-                counts[buffer.name] = array.size // buffer.dtype.lanes
-                memory = self._scratch_memory(scratch, buffer, array.nbytes)
-                pointers[buffer.name] = int(memory)
-                if not buffer.is_transient and buffer.name not in call.fresh:
-                    to_device(gpu, int(memory), array, gpu.stream)
-                else:
-                    self._zero(queue, int(memory), array.nbytes)
-            self._unbound(program, pointers, scratch, queue)
-            kernel.launch(queue, call.grid, pointers, counts, call.params)
-            queue.wait()
-            outputs = []
-            for buffer in program.bound_buffers:
-                if buffer.is_output:
-                    shape, dtype = array_shape(buffer, counts[buffer.name])
-                    outputs.append(from_device(gpu, pointers[buffer.name], shape, dtype, gpu.stream))
-            queue.wait()
-            self.raise_fault()
-        return outputs
-
-    def _scratch_memory(self, scratch: Scratch, buffer: Buffer, size: int) -> Any:
-        """Device memory for a buffer: that of the last dispatch if it is large enough."""
-        entry = scratch.storage.get(buffer.name)
-        if isinstance(entry, _ScratchEntry) and entry.number == self._number and entry.size >= size:
-            return entry.memory
-        scratch.storage[buffer.name] = entry = _ScratchEntry(self._number, size, self.device.allocate(size))
-        return entry.memory
-
-    def _zero(self, queue: Queue, pointer: int, size: int) -> None:
-        """Zero memory without contents, if that is asked for."""
-        if self.options.zero_memory and size:
-            queue.zero(pointer, size)
-
-    def _unbound(
-        self, program: Program, pointers: dict[str, int], scratch: Scratch, queue: Queue
-    ) -> list[Any]:
-        """Add pointers for the program's unbound buffers; gives the memory, which must outlive the run."""
-        memory = []
-        for buffer in storage_buffers(program):
-            if buffer.binding is None:
-                memory.append(self._scratch_memory(scratch, buffer, buffer.size_bytes or 0))
-                pointers[buffer.name] = int(memory[-1])
-                self._zero(queue, int(memory[-1]), buffer.size_bytes or 0)
-        return memory
-
-    # --- inputs on the GPU
-
     def contiguous(self, array: Any, info: Description) -> Any:
         """The array, or a contiguous copy of one that is not, of its library and on that library's stream."""
         return array if info.contiguous else contiguous_copy(self, array, info)
-
-    def _views(self, program: Program, arrays: Sequence[Any], copies: bool) -> dict[str, View]:
-        """`copies`: whether an array that is not contiguous is copied, and not refused."""
-        copy = self.contiguous if copies else None
-        views = {}
-        for buffer, array in zip(program.bound_buffers, arrays, strict=True):
-            if isinstance(array, OutputAlloc):
-                views[buffer.name] = _future_view(buffer, array)
-            else:
-                views[buffer.name] = take(array, buffer, input_name(program, buffer), self._number, copy)
-        return views
-
-    def _on_gpu(
-        self, program: Program, inputs: Sequence[Any], call: CheckedCall, module: Module | None
-    ) -> list[Any]:
-        views = self._views(program, inputs, copies=True)
-        bound = list(zip(program.bound_buffers, inputs, strict=True))
-        arrays = [(value, buffer.dtype) for buffer, value in bound if not isinstance(value, OutputAlloc)]
-        leader, leader_dtype = arrays[0]
-        with self.device as gpu:
-            self.raise_fault()
-            kernel = self.kernels.get(unit_of(program, module, call.specs))
-            queue = queue_of(gpu, producer_stream(leader))
-            others = {producer_stream(array) for array, _ in arrays} - {queue.handle}
-            for handle in others:
-                queue_of(gpu, handle).wait()
-            pointers: dict[str, int] = {}
-            outputs: list[Any] = []
-            taken = [(views[b.name].owner, v) for b, v in bound if not isinstance(v, (View, OutputAlloc))]
-            temporary: list[Any] = [copy for copy, value in taken if must_outlive_work(copy, value)]
-            for buffer, value in bound:
-                view = views[buffer.name]
-                # used in place: a View's creator agreed to that, and the others are only read
-                if isinstance(value, View) or (buffer.access is AccessMode.READ and is_aligned(view)):
-                    pointers[buffer.name] = view.pointer
-                    outputs += [value] if buffer.is_output else []
-                    continue
-                if isinstance(value, OutputAlloc):
-                    array, pointer = new_output(leader, leader_dtype, buffer, value.count, gpu)
-                    self._zero(queue, pointer, view.size)
-                else:
-                    array, pointer = new_array_like(value, buffer, gpu)
-                    if view.size and not buffer.is_transient:
-                        queue.copy(pointer, view.pointer, view.size)
-                    else:
-                        self._zero(queue, pointer, view.size)
-                pointers[buffer.name] = pointer
-                (outputs if buffer.is_output else temporary).append(array)
-            temporary += self._unbound(program, pointers, Scratch(), queue)
-            kernel.launch(queue, call.grid, pointers, _counts(program, views), call.params)
-            # Temporary memory goes back to its pool on return, and the pool may know nothing of streams;
-            # the other libraries' streams do not know of this work.
-            if temporary or others or (self.check == "now" and kernel.may_fault):
-                queue.wait()
-                self.raise_fault()
-        return outputs
 
 
 class BoundLaunch:
@@ -413,23 +295,3 @@ class BoundLaunch:
             for place in self._call:
                 self.arguments[place] = gpu.faults.next_call()
             self.kernel.enqueue(queue_of(gpu, stream), self.grid, self.arguments)
-
-
-class _ScratchEntry:
-    """Device memory in a Scratch.  `number`: of the GPU."""
-
-    def __init__(self, number: int, size: int, memory: Any) -> None:
-        self.number = number
-        self.size = size
-        self.memory = memory
-
-
-def _future_view(buffer: Buffer, alloc: OutputAlloc) -> View:
-    """Stands for memory that is not allocated yet: its sizes, without a pointer."""
-    shape, stored = array_shape(buffer, alloc.count)
-    scalars = int(np.prod(shape, dtype=np.int64))
-    return View(0, scalars * stored.itemsize, scalars, None)
-
-
-def _counts(program: Program, views: Mapping[str, View]) -> dict[str, int]:
-    return {b.name: views[b.name].scalars // b.dtype.lanes for b in program.bound_buffers}

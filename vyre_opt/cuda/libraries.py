@@ -27,7 +27,6 @@ __all__ = [
     "Library",
     "library_name",
     "library_of",
-    "must_outlive_work",
     "producer_stream",
 ]
 
@@ -108,15 +107,14 @@ class Library:
     `Description.kind`) on the GPU of `like`.  `stream(array)`: the handle of the library's current
     stream; 0 is the default one.  `contiguous(array)`: a contiguous copy of a strided array; None if the
     library makes none (see strided_copy.py).  `number(array)`: the number of its GPU, None if unknown.
-    `is_stream_ordered`: whether its allocator gives freed memory to another stream only after the work of the
-    stream that used it.  `fast`: for planned calls; it is there for such libraries only.
+    `fast`: for planned calls, of libraries whose allocators give freed memory to another stream only after the work of
+    the stream that used it.
     """
 
     empty: Callable[[Any, ArrayShape, str, Device], Any]
     stream: Callable[[Any], int]
     contiguous: Callable[[Any], Any] | None = None
     number: Callable[[Any], int | None] = lambda array: None
-    is_stream_ordered: bool = False
     fast: FastAccess | None = None
 
 
@@ -132,11 +130,6 @@ def producer_stream(array: Any) -> int:
     """The handle of the current stream of the array's library; 0 is the default one."""
     handle = library_of(array).stream(array)
     return 0 if handle == 1 else handle
-
-
-def must_outlive_work(copy: Any, source: Any) -> bool:
-    """Whether `copy` is not the caller's array `source`, and its memory may be given away before work on it is done."""
-    return copy is not source and not library_of(copy).is_stream_ordered
 
 
 # --- torch
@@ -232,7 +225,6 @@ _LIBRARIES = {
         _torch_stream,
         contiguous=lambda array: array.contiguous(),
         number=lambda array: int(array.get_device()),
-        is_stream_ordered=True,
         fast=FastAccess(methodcaller("data_ptr"), _torch_raw_stream, _torch_maker, methodcaller("clone")),
     ),
     "cupy": Library(
@@ -240,7 +232,6 @@ _LIBRARIES = {
         lambda array: int(sys.modules["cupy"].cuda.get_current_stream().ptr),
         contiguous=lambda array: sys.modules["cupy"].ascontiguousarray(array),
         number=lambda array: int(array.device.id),
-        is_stream_ordered=True,
         fast=FastAccess(attrgetter("data.ptr"), _cupy_stream, _cupy_maker, methodcaller("copy")),
     ),
     "pycuda": Library(_pycuda_empty, _interface_stream),

@@ -8,8 +8,6 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.grids import length_key
 from ..ir.program import Buffer, Dim3, Module, Op
@@ -27,12 +25,11 @@ from ..runtime.dispatcher import (
     Scratch,
     shared_dispatcher,
 )
-from ..runtime.inputs import Parameter
 from ..runtime.limits import LimitError, compiling
 from ..runtime.params import NO_PARAMS, param_words, value_of_word
 from ..runtime.pipelines.call_plan import CallPlan, Loaded
 from ..runtime.pipelines.watch import Watch
-from ..runtime.shapes import argument_shape, array_of, shape_of
+from ..runtime.shapes import argument_shape, array_of
 from ..runtime.signatures import SIGNATURES, exact
 from .binding import PYTHON, CallSyntax, Signature
 from .binding import bind as bind_arguments
@@ -162,7 +159,13 @@ class Executable:
             named = {name: named[name] for name in [*(name.removeprefix("@") for name in order), *named]}
         given = {name: a for name, a in named.items() if not isinstance(a, OutputAlloc)}
         backend = array_backend_of(self._target, given)
-        operands = {name: self._operand(backend, buffers[name], array) for name, array in given.items()}
+        owner = self.signature.owner
+        operands = {
+            name: backend.operand(
+                array, buffers[name], self._where(buffers[name]), f"inputs[{name!r}]", owner
+            )
+            for name, array in given.items()
+        }
         named |= operands
         call, loaded = self._load(backend, named, grid, words, has_storage=scratch is not None)
         results = [self._new_result(backend, b, named, operands) for b in self.signature.outputs]
@@ -290,25 +293,6 @@ class Executable:
         """The words of `settled_names`, which a plan is for."""
         return tuple([words[name] for name in self.settled_names]) if words else ()
 
-    def _operand(self, backend: ArrayBackend, buffer: Buffer, argument: Any) -> Operand:
-        """An argument, checked.  Raises BadInputs."""
-        where = self._where(buffer)
-        if backend.on_gpu:
-            operand = backend.take(argument, f"inputs[{buffer.name!r}]")
-            backend.check(operand, buffer, where)
-            return operand
-        taken = _taken(backend, buffer, argument)
-        plain = taken.array.reshape(taken.shape) if isinstance(taken, Operand) else taken
-        array = Parameter.of(buffer, where, self.signature.owner).take(plain)
-        if isinstance(argument, (bytes, bytearray, memoryview)):  # a memoryview's own shape means nothing
-            shape: tuple[int, ...] | None = array.shape
-            if buffer.dimensions > 1:
-                shape = array_of(buffer, argument_shape(buffer, argument, where))
-        else:
-            shape = shape_of(argument)
-        kind = taken.kind if isinstance(taken, Operand) else array.dtype.name
-        return Operand(array, array.shape if shape is None else shape, kind, argument)
-
     def _where(self, buffer: Buffer) -> str:
         """How messages about the argument for a buffer begin."""
         binding = "" if buffer.binding is None else f" (binding {buffer.binding})"
@@ -418,13 +402,3 @@ def _kernels(module: Module) -> list[tuple[str, Op]]:
         for op in program.body.ops
         if op.definition.kernel is not None
     ]
-
-
-def _taken(backend: ArrayBackend, buffer: Buffer, argument: Any) -> Any:
-    """An argument as the backend's dispatcher takes it, which checks bytes and NumPy arrays itself."""
-    if backend.on_gpu or isinstance(argument, (OutputAlloc, bytes, bytearray, memoryview)):
-        return argument
-    # kind V: of a type that NumPy does not know, such as bfloat16 of ml_dtypes
-    if isinstance(argument, (np.ndarray, np.generic)) and argument.dtype.kind != "V":
-        return argument
-    return backend.take(argument, f"inputs[{buffer.name!r}]")

@@ -27,6 +27,7 @@ from .arrays import STORED_AS, fits_buffer, new_storage
 from .dispatcher import BackendError, BadInputs, Dispatcher, OutputAlloc
 from .inputs import Parameter
 from .pipelines.watch import in_main_memory
+from .shapes import argument_shape, array_of, shape_of
 from .signatures import library_of_type, signature_of
 
 if TYPE_CHECKING:
@@ -77,6 +78,14 @@ class ArrayBackend(Protocol):
 
     def take(self, source: Any, name: str) -> Operand:
         """An array of the caller's, which messages call `name`.  Raises BadInputs."""
+
+    def operand(
+        self, argument: Any, buffer: Buffer, where: str, name: str = "", owner: str = "program"
+    ) -> Operand:
+        """The argument for a buffer, checked.  Raises BadInputs, with a message that begins with `where`.
+
+        `name`: of an array that is none, by default `where`; `owner`: what declares the buffer.
+        """
 
     def result(self, array: Any, shape: Sequence[int], like: Operand) -> Any:
         """A flat array in a shape, as one of the library of `like` and, for bf16, of its type."""
@@ -184,6 +193,22 @@ class HostArrays:
         elif not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))
         return Operand(array.reshape(-1), shape, kind or str(array.dtype.name), source)
+
+    def operand(
+        self, argument: Any, buffer: Buffer, where: str, name: str = "", owner: str = "program"
+    ) -> Operand:
+        """Takes bytes, too."""
+        is_bytes = isinstance(argument, (bytes, bytearray, memoryview))
+        # of a type that NumPy does not know, such as bfloat16 of ml_dtypes, is what has kind V
+        is_plain = is_bytes or (isinstance(argument, (np.ndarray, np.generic)) and argument.dtype.kind != "V")
+        taken = None if is_plain else self.take(argument, name or where)
+        given = argument if taken is None else taken.array.reshape(taken.shape)
+        array = Parameter.of(buffer, where, owner).take(given)
+        shape = array.shape if is_bytes else shape_of(argument)  # a memoryview's own shape means nothing
+        if is_bytes and buffer.dimensions > 1:
+            shape = array_of(buffer, argument_shape(buffer, argument, where))
+        kind = array.dtype.name if taken is None else taken.kind
+        return Operand(array, array.shape if shape is None else shape, kind, argument)
 
     def result(self, array: Any, shape: Sequence[int], like: Operand) -> Any:
         shaped = np.asarray(array).reshape(tuple(shape))

@@ -83,10 +83,12 @@ class Parameter:
             flat = self._array(np.asarray(arg))
         else:
             raise BadInputs(f"{self.where}: expected a NumPy array or bytes, got {type(arg).__name__}")
-        if self.count is not None and flat.size != self.count * self.lanes:
-            count = flat.size // self.lanes
-            raise BadInputs(f"{self.where}: {count} elements given, the {self.owner} declares {self.count}")
+        self._check_count(flat.size // self.lanes)
         return flat
+
+    def _check_count(self, count: int) -> None:
+        if self.count is not None and count != self.count:
+            raise BadInputs(f"{self.where}: {count} elements given, the {self.owner} declares {self.count}")
 
     def shape_of(self, arg: Any) -> tuple[int, ...]:
         """The extents of an argument for a buffer of several dimensions, checked.  Raises BadInputs."""
@@ -123,9 +125,11 @@ class Parameter:
         # a bool array that holds other bytes than 0 and 1 is undefined in NumPy
         return flat.view(np.uint8) != 0 if self.stored == np.bool_ else flat
 
-    def _allocate(self, arg: OutputAlloc, empty: Empty) -> np.ndarray:
-        """Uninitialised storage."""
+    def alloc(self, arg: OutputAlloc) -> OutputAlloc:
+        """An `OutputAlloc`, checked.  Raises BadInputs."""
         count = arg.count
+        if self.buffer.dimensions > 1:
+            self.shape_of(arg)
         if self.why_read:
             raise BadInputs(
                 f"{self.where}: the program may read what @{self.buffer.name} holds, "
@@ -133,6 +137,12 @@ class Parameter:
             )
         if not is_count(count):
             raise BadInputs(f"{self.where}: room for {count!r} elements")
+        self._check_count(int(count))
+        return arg
+
+    def _allocate(self, arg: OutputAlloc, empty: Empty) -> np.ndarray:
+        """Uninitialised storage."""
+        count = self.alloc(arg).count
         make = np.zeros if self.stored == np.bool_ else empty  # see `_bytes`
         try:
             array: np.ndarray = make(int(count) * self.lanes, self.stored)

@@ -35,10 +35,10 @@ class RowMajorPrograms:
         self._made: dict[Program, RowMajorProgram] = {}
         """The same by the row-major program."""
 
-    def of(self, program: Program, settled: bool = False) -> RowMajorProgram:
-        """`settled`: the caller knows that nobody has changed the program since."""
+    def of(self, program: Program) -> RowMajorProgram:
+        """The row-major program, from an earlier time unless the program was changed since."""
         known = self._programs.get(program)
-        if known is not None and (settled or known[0].holds()):
+        if known is not None and known[0].holds():
             return known[1]
         made = row_major(self.before(program), self.bounds)
         self._programs[program] = Snapshot(program, None), made
@@ -74,7 +74,7 @@ class RowMajorPrograms:
             if isinstance(step, RepeatStep):
                 step = RepeatStep(step.times, self._steps(step.steps, buffers))
             elif isinstance(step, LaunchStep) and has_rows(step.program):
-                rows = self.of(step.program, settled=True)
+                rows = self.of(step.program)
                 bound = zip(step.program.bound_buffers, step.buffers, strict=True)
                 shapes = {f.name: tuple(extent or 0 for extent in buffers[name].shape) for f, name in bound}
                 params = (*step.params, *rows.words(shapes))

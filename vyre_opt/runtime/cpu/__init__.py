@@ -20,7 +20,6 @@ from ..cache.compilations import Compilation, new_log
 from ..cache.store import default_store
 from ..dispatcher import BadInputs, Scratch
 from ..inputs import check_declarations, check_params
-from ..params import Words
 from ..row_major import RowMajorPrograms, argument_shapes, has_rows, shaped_outputs
 from . import threads
 from .compiler import compile_program
@@ -87,28 +86,13 @@ class CpuDispatcher:
     ) -> list[np.ndarray]:
         """See `Dispatcher.dispatch`."""
         words = tuple(check_params(program, params).values())
-        return self.launch_of(program, module, specs)(inputs, grid, scratch, words)
-
-    def launch_of(
-        self,
-        program: Program,
-        module: Module | None = None,
-        specs: Mapping[str, Any] | None = None,
-        *,
-        settled: bool = False,
-    ) -> Callable[..., list[np.ndarray]]:
-        """`prepared`, for programs whose buffers may have several dimensions."""
         if not has_rows(program):
-            return self.prepared(program, module, specs, settled=settled)
-        rows = self.rows.of(program, settled)
-        launch = self.prepared(rows.program, module, specs, settled=settled)
-
-        def run(inputs: Sequence[Any], grid: Any, scratch: Scratch | None, words: Words) -> list[np.ndarray]:
-            shapes = argument_shapes(program, inputs)
-            outputs = launch(list(inputs), grid, scratch, (*words, *rows.words(shapes)))
-            return shaped_outputs(program, shapes, outputs)
-
-        return run
+            return self.prepared(program, module, specs)(inputs, grid, scratch, words)
+        rows = self.rows.of(program)
+        launch = self.prepared(rows.program, module, specs)
+        shapes = argument_shapes(program, inputs)
+        outputs = launch(list(inputs), grid, scratch, (*words, *rows.words(shapes)))
+        return shaped_outputs(program, shapes, outputs)
 
     def prepared(
         self,
@@ -130,7 +114,7 @@ class CpuDispatcher:
         cached = self._launches.get(key)
         if cached is not None and (settled or cached.is_current()):
             return cached
-        assert not has_rows(program), "launch_of makes it row-major first"
+        assert not has_rows(program), "made row-major first"
         constants = check_declarations(program, module, None) if values is None else values
 
         launch = CompiledLaunch(
