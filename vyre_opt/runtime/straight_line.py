@@ -4,7 +4,7 @@
         a0, a1, = arrays
         r0 = m0() if out is None else out
         q0 = p0(a0); q1 = p1(a1); q2 = p2(r0)
-        if not loaded.run(stream(), q0, q1, q2, *words):
+        if not (loaded.run(stream(), q0, q1, q2, *words) if words else loaded.run(stream(), q0, q1, q2)):
             return [r0]
         return otherwise(arrays, words, [r0])
 
@@ -75,7 +75,8 @@ def _factory(inputs: int, made: int, results: int, pieces: int, pairs: Pairs) ->
         shared.append(f"out is not None and ({out})")
     owners = [*(f"a{number}" for number in range(inputs)), *(f"r{number}" for number in range(made))]
     parts = "".join(f"q{len(owners) - 1} + o{number}, " for number in range(pieces))
-    call = f"loaded.run(stream(), {names('q', len(owners))}{parts}*words)"
+    pointers = f"stream(), {names('q', len(owners))}{parts}"
+    call = f"(loaded.run({pointers}*words) if words else loaded.run({pointers}))"  # a star takes time
     lines = [
         "def factory(loaded, stream, otherwise, makers, addresses, sizes, pieces, alignment):",
         f"    {unpacked('m', made, 'makers')}",
