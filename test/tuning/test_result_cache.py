@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,14 +22,15 @@ from vyre_opt import (
     kernel_workload,
 )
 from vyre_opt.cuda.device import DeviceFacts
+from vyre_opt.cuda.dispatcher import CudaDispatcher
 from vyre_opt.cuda.ptx_options import PtxOptions
 from vyre_opt.lowering.nvptx.targets import gpu
 from vyre_opt.runtime.cache.store import Store
+from vyre_opt.runtime.target import as_target
 from vyre_opt.tuning import result_cache
 from vyre_opt.tuning.result_cache import (
     MAX_RESULTS,
     add_result,
-    device_of,
     learnt_starts,
     result_for,
     results_of,
@@ -123,16 +123,16 @@ def test_a_result_is_of_a_device_with_its_options() -> None:
     target = gpu("sm_90")
     facts = DeviceFacts("H", (9, 0), target, (12, 4), (8, 4), 132, 1, 1, 1, 1)
 
-    def gpu_with(**options: Any) -> str:
-        return device_of(SimpleNamespace(facts=facts, options=PtxOptions(**options)))  # type: ignore[arg-type]
+    class Gpu(CudaDispatcher):
+        facts = facts  # type: ignore[assignment]
 
-    changes: dict[str, Any] = {"bounds": "none", "level": 3, "ptx": (8, 6), "zero_memory": True}
-    assert changes.keys() == {field.name for field in fields(PtxOptions)}
-    assert gpu_with() == facts.key
-    texts = [gpu_with(), *[gpu_with(**{name: value}) for name, value in changes.items()]]
-    texts += [device_of(dispatcher("cpu", workers=w, opt=opt)) for w in (1, 2) for opt in range(4)]
+    changes: dict[str, Any] = {"bounds": "none", "opt_level": 3, "ptx_version": "8.6", "zero_memory": True}
+    assert len(changes) == len(fields(PtxOptions))
+    assert Gpu().key == facts.key
+    texts = [Gpu().key, *[Gpu(**{name: value}).key for name, value in changes.items()]]
+    texts += [as_target(dispatcher("cpu", workers=w, opt=opt)).key for w in (1, 2) for opt in range(4)]
     assert len(set(texts)) == len(texts)
-    assert device_of(dispatcher("cpu", workers=2, opt=3)).endswith(" 2 threads")
+    assert texts[-1].endswith(" 2 threads")
 
 
 def test_a_file_passes_results_on(store: Store, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -15,10 +14,10 @@ from ..ir.program import Buffer
 from ..ir.shapes import show_shape
 from ..ir.types import DataType
 from ..runtime.arrays import bits_type
-from ..runtime.cache.compilations import Compilation
 from ..runtime.dispatcher import Dispatcher
 from ..runtime.pipelines.steps import HostReadStep
 from ..runtime.pipelines.watch import Times
+from ..runtime.target import as_target
 from .errors import ToolError
 from .reports import Stopwatch
 
@@ -46,7 +45,7 @@ def summary(buffer: Buffer, array: np.ndarray) -> str:
 
 def book_compilations(dispatcher: Dispatcher, clock: Stopwatch) -> float:
     """Adds a row for each program compiled, or read from the cache, since the last call; returns their seconds."""
-    compilations: deque[Compilation] = getattr(dispatcher, "compilations", deque())
+    compilations = as_target(dispatcher).compilations
     total = 0.0
     while compilations:
         entry = compilations.popleft()

@@ -10,6 +10,7 @@ import click
 from ..ir.diagnostics import Location
 from ..ir.program import Buffer, Module
 from ..runtime.dispatcher import OutputAlloc
+from ..runtime.target import as_target
 from . import errors, run_buffers
 from .text_files import write_file
 
@@ -29,7 +30,7 @@ def autotune(
     A table for each kernel and for the call goes to stderr, the picture to the file of --plot.
     """
     if executable.target == "cuda":
-        _ = getattr(executable.dispatcher, "facts", None)  # which raises BackendError where no GPU is
+        as_target(executable.dispatcher).synchronize()  # raises BackendError where no GPU is
     tunings = _tune_kernels(module, executable, arguments)
     if options.passes in ("", DEFAULT_PASSES):
         tuned, call = _tune_call(module, executable, arguments, options)

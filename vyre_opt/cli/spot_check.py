@@ -25,6 +25,7 @@ from ..runtime.params import Words, values_of_words
 from ..runtime.pipelines.host_plan import HostMemory, HostPlan
 from ..runtime.ref import RefDispatcher
 from ..runtime.shapes import array_of
+from ..runtime.target import Target, as_target
 from . import run_report
 from .errors import ToolError
 
@@ -47,7 +48,7 @@ APPROXIMATE = {"f64": 1e-12, "f32": 1e-5, "f16": 1e-2, "bf16": 5e-2}
 """How far two targets may differ where an op has fast maths, adds floats atomically or multiplies matrices, relative to the largest value of the buffer."""
 
 
-class SpotCheck:
+class SpotCheck(Target):
     """A dispatcher that dispatches to `target` and checks each launch on the interpreter.
 
     `tolerance`: relative error that is allowed for floats.  `checked`: by program, a text that says what was
@@ -67,9 +68,8 @@ class SpotCheck:
         self._ref = RefDispatcher(max_steps=MAX_STEPS)
 
     @property
-    def facts(self) -> Any:
-        """The properties of the GPU, for which schedules are chosen; None for other targets."""
-        return getattr(self.target, "facts", None)
+    def architecture(self) -> str:
+        return as_target(self.target).architecture
 
     def dispatch(
         self,

@@ -60,7 +60,7 @@ class GpuArrays:
     def __init__(self, dispatcher: Any, leader: Any) -> None:
         self.dispatcher = dispatcher
         self.target = dispatcher.name
-        self.workers: int = self.dispatcher.device.facts.multiprocessors
+        self.workers: int = dispatcher.workers
         self.leader = leader
 
     def take(self, source: Any, name: str) -> Operand:

@@ -14,10 +14,11 @@ from ..lowering.nvptx.targets import TargetError, parse_version, show
 from ..runtime.array_backend import ArrayBackend, HostArrays
 from ..runtime.cache.compilations import Compilation, new_log
 from ..runtime.cache.store import default_store
-from ..runtime.dispatcher import BadInputs, OutputAlloc, Scratch
+from ..runtime.dispatcher import BackendError, BadInputs, OutputAlloc, Scratch
 from ..runtime.inputs import check_inputs, check_program, input_name
 from ..runtime.planned_dispatch import planned_dispatch
 from ..runtime.row_major import RowMajorPrograms, argument_shapes, has_rows
+from ..runtime.target import Target, unusual
 from .checks import are_on_gpu, check_overlaps
 from .device import Device, DeviceFacts
 from .device import device as open_device
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["BoundLaunch", "CudaDispatcher"]
 
 
-class CudaDispatcher:
+class CudaDispatcher(Target):
     """Dispatches to an NVIDIA GPU.
 
     `device`: the number of the GPU.  `bounds`: what happens at an access out of bounds, where
@@ -77,7 +78,8 @@ class CudaDispatcher:
         self.check = check_mode(check)
         self._number = device
         self.store = default_store() if cache else None
-        self.compilations: deque[Compilation] = new_log()
+        self._compilations: deque[Compilation] = new_log()
+        self.bounds = bounds
         self._kernels: KernelCache | None = None
         self.rows = RowMajorPrograms(bounds, self._with_warpgroups)
         self._at_levels: dict[int, CudaDispatcher] = {opt_level: self}
@@ -107,6 +109,25 @@ class CudaDispatcher:
                 options.zero_memory,
             )
         return self._at_levels[level]
+
+    @property
+    def compilations(self) -> deque[Compilation]:
+        return self._compilations
+
+    @property
+    def workers(self) -> int:  # type: ignore[override]
+        return self.facts.multiprocessors
+
+    @property
+    def architecture(self) -> str:
+        try:
+            return self.facts.target.name
+        except BackendError:
+            return ""
+
+    @property
+    def key(self) -> str:
+        return f"{self.facts.key}{unusual(self.options)}"
 
     @property
     def device(self) -> Device:

@@ -31,10 +31,11 @@ from ..runtime.pipelines.call_plan import CallPlan, Loaded
 from ..runtime.pipelines.watch import Watch
 from ..runtime.shapes import argument_shape, array_of
 from ..runtime.signatures import SIGNATURES, exact
+from ..runtime.target import as_target
 from .binding import PYTHON, CallSyntax, Signature
 from .binding import bind as bind_arguments
 from .in_place_arrays import in_place_operands
-from .placement import architecture_of, array_backend_of
+from .placement import array_backend_of
 from .plans import remember
 
 if TYPE_CHECKING:
@@ -391,7 +392,7 @@ class Executable:
     @property
     def schedules_for(self) -> str:
         """What schedules are chosen for: the architecture of the GPU ("sm_90"), or the name of the target."""
-        return architecture_of(self.dispatcher) or self.target
+        return as_target(self.dispatcher).schedules
 
 
 def _kernels(module: Module) -> list[tuple[str, Op]]:

@@ -27,8 +27,8 @@ from ..ir.types import DataType
 from ..runtime.array_backend import ArrayBackend
 from ..runtime.dispatcher import BadInputs, OutputAlloc
 from ..runtime.kernel_call import Call, Composed, Empty, Fresh, KernelCall, Same, Zeros
+from ..runtime.target import as_target
 from .operands import DispatcherLike, Operand, as_u32, element_type, listed
-from .placement import architecture_of
 from .planned_function import planned
 from .torch_calls import (
     is_recorded,
@@ -271,7 +271,7 @@ def _matmul(
     number = k.ACTIVATIONS.index(activation)
     problem = k.MatmulProblem(depth, columns, element, wide, bias, number, pitches, len(batch.axes))
     fits = max(a.count // depth * pitches[0], b.count // columns * pitches[1]) <= MAX_ELEMENTS
-    if fits and k.units_take(problem, architecture_of(backend.dispatcher)):
+    if fits and k.units_take(problem, as_target(backend.dispatcher).architecture):
         if pitches != (depth, columns):
             return Composed(partial(_matmul_of_pitched, problem, batch, shape, dtype))
         return _product(backend, operands, problem, batch, shape)
@@ -292,7 +292,7 @@ def _product(
     sizes = batch.params
     schedule: k.Schedule
     if problem.pitches:
-        architecture = architecture_of(backend.dispatcher)
+        architecture = as_target(backend.dispatcher).architecture
         schedule = k.unit_schedule(batch.rows, columns, architecture, backend.workers, batch.count)
     else:
         schedule = k.matmul_schedule(

@@ -16,10 +16,10 @@ from ..runtime.params import NO_PARAMS
 from ..runtime.pipelines.call_plan import CallPlan, pipeline_call
 from ..runtime.pipelines.watch import Watch
 from ..runtime.pipelines.zeroed import zeroed_buffers
+from ..runtime.target import as_target
 from .binding import Signature
 from .executable import Executable, Grid, Inputs
 from .pipeline_plan import make_plan
-from .placement import target_of
 
 __all__ = ["PipelineExecutable"]
 
@@ -110,7 +110,7 @@ class PipelineExecutable(Executable):
     ) -> CallPlan:
         known = {**self.lengths(named), **self.extent_params(words)}
         expands = self.target != "ref"  # ref runs named kernels itself
-        plan = make_plan(self.module, self.pipeline, known, target_of(backend.dispatcher), expands)
+        plan = make_plan(self.module, self.pipeline, known, as_target(backend.dispatcher).schedules, expands)
         passed = [name for name, argument in named.items() if isinstance(argument, Operand)]
         results = [] if in_place else [buffer.name for buffer in self.signature.outputs]
         return pipeline_call(

@@ -9,26 +9,12 @@ from typing import Any
 import numpy as np
 
 from ..runtime.array_backend import ArrayBackend, HostArrays, is_torch
-from ..runtime.dispatcher import BackendError, BadInputs, Dispatcher, DispatcherLike, shared_dispatcher
+from ..runtime.dispatcher import BadInputs, DispatcherLike, shared_dispatcher
 from ..runtime.signatures import is_transformed, library_of_type
 
-__all__ = ["architecture_of", "array_backend_of", "target_of", "target_of_arrays"]
+__all__ = ["array_backend_of", "target_of_arrays"]
 
 _host_backends: dict[str, HostArrays] = {}
-
-
-def architecture_of(dispatcher: Dispatcher) -> str:
-    """Of the GPU of a dispatcher, such as sm_90; "" for other targets, and on a machine without one."""
-    try:  # `facts` of the cuda dispatcher opens the GPU
-        facts = getattr(dispatcher, "facts", None)
-    except BackendError:
-        return ""
-    return "" if facts is None else str(facts.target.name)
-
-
-def target_of(dispatcher: Dispatcher) -> str:
-    """What schedules are chosen by: the architecture of a GPU, or the dispatcher's name."""
-    return architecture_of(dispatcher) or str(getattr(dispatcher, "name", ""))
 
 
 def array_backend_of(dispatcher: DispatcherLike | None, arrays: Mapping[str, Any]) -> ArrayBackend:

@@ -13,9 +13,9 @@ from ..runtime.inputs import check_grid
 from ..runtime.kernel_call import Copied, KernelCall
 from ..runtime.params import NO_PARAMS
 from ..runtime.pipelines.call_plan import CallPlan
+from ..runtime.target import as_target
 from .binding import Signature, default_grid
 from .executable import Executable, Grid, Inputs
-from .placement import architecture_of
 
 if TYPE_CHECKING:
     from ..lowering.nvptx.kernel import LoweredModule
@@ -138,13 +138,11 @@ class ProgramExecutable(Executable):
         if self.target != "cuda":
             raise BadInputs(f"this program is compiled for {self.target}; compile it for cuda")
         try:
-            gpu_target = find_gpu(gpu or architecture_of(self.dispatcher) or DEFAULT_GPU)
+            gpu_target = find_gpu(gpu or as_target(self.dispatcher).architecture or DEFAULT_GPU)
         except TargetError as error:
             raise BadInputs(str(error)) from None
-        options = getattr(self.dispatcher, "options", None)
-        bounds = "trap" if options is None else options.bounds
         unit = Unit(self.program, self.module, self.program.spec_defaults)
-        return lower([unit], gpu_target, bounds), gpu_target
+        return lower([unit], gpu_target, as_target(self.dispatcher).bounds), gpu_target
 
 
 DEFAULT_GPU = "sm_80"

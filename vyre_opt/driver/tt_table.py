@@ -17,8 +17,9 @@ from ..runtime.array_backend import ArrayBackend, Operand
 from ..runtime.dispatcher import BadInputs, DispatcherLike, OutputAlloc
 from ..runtime.kernel_call import Call, Empty, KernelCall, run_call
 from ..runtime.signatures import signature_of
+from ..runtime.target import as_target
 from .operands import as_u32, check_integers, element_type, listed
-from .placement import array_backend_of, target_of
+from .placement import array_backend_of
 from .planned_function import planned
 from .plans import remember
 from .torch_calls import is_recorded, record
@@ -49,7 +50,7 @@ class TTTable:
             )
         given = _Lookup(cores, dtype, dispatcher)
         backend = array_backend_of(dispatcher, {"core 0": cores[0]})
-        groups = merge_for(given.shape, given.element, target_of(backend.dispatcher))
+        groups = merge_for(given.shape, given.element, as_target(backend.dispatcher).schedules)
         self._cores = [_merged(backend, cores[first:last], given.element) for first, last in groups]
         self._lookup = _Lookup(self._cores, dtype, dispatcher)
 
@@ -161,7 +162,7 @@ def _rows(
     if count == 0:
         return Empty(rows)
     try:
-        target = target_of(backend.dispatcher)
+        target = as_target(backend.dispatcher).schedules
         schedule = embedding_schedule(shape, count=count, target=target, dtype=element)
         program = embedding(shape, element, schedule, separate=True, checked=checked)
     except ValueError as error:

@@ -29,6 +29,7 @@ from .inputs import Parameter
 from .pipelines.watch import in_main_memory
 from .shapes import argument_shape, array_of, shape_of
 from .signatures import library_of_type, signature_of
+from .target import as_target
 
 if TYPE_CHECKING:
     from .pipelines.call_plan import CallPlan, Loaded
@@ -73,8 +74,10 @@ class ArrayBackend(Protocol):
 
     dispatcher: Dispatcher
     target: str
-    workers: int
     on_gpu: bool
+
+    @property
+    def workers(self) -> int: ...
 
     def take(self, source: Any, name: str) -> Operand:
         """An array of the caller's, which messages call `name`.  Raises BadInputs."""
@@ -174,8 +177,12 @@ class HostArrays:
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self.dispatcher = dispatcher
-        self.target: str = getattr(dispatcher, "name", "")
-        self.workers: int = getattr(dispatcher, "workers", 1)
+        self._target = as_target(dispatcher)
+        self.target = self._target.name
+
+    @property
+    def workers(self) -> int:
+        return self._target.workers
 
     def take(self, source: Any, name: str) -> Operand:
         """Takes NumPy arrays, torch tensors, and whatever NumPy makes an array of."""
@@ -252,12 +259,7 @@ class HostArrays:
         return self.take(kept if is_kept else new_storage(buffer, np.empty), "storage")
 
     def load(self, call: CallPlan) -> Loaded:
-        load: Callable[[CallPlan], Loaded] | None = getattr(self.dispatcher, "load", None)
-        if load is not None:
-            return load(call)
-        from .pipelines.dispatched import DispatchedPlan
-
-        return DispatchedPlan(self.dispatcher, call)
+        return self._target.load(call)
 
     def address_of(self, array: Any) -> Callable[[Any], int]:
         return _torch_address if is_torch(array) else output_memory.address

@@ -123,8 +123,7 @@ class OutputAlloc:
 class Dispatcher(Protocol):
     """What every backend offers.  `name` is the target's.
 
-    Those of this project also have `load(call)`, which compiles a whole plan (see
-    `vyre_opt.runtime.pipelines.call_plan.Loaded`).
+    Those of this project are also `Target`s (see `vyre_opt.runtime.target`).
     """
 
     name: str

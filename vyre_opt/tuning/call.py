@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..runtime.dispatcher import Dispatcher
+from ..runtime.target import as_target
 from .space import Config, Space
 
 __all__ = ["Call"]
@@ -59,6 +60,4 @@ class Call(ABC):
 
     def wait(self) -> None:
         """Until the GPU has done all calls."""
-        synchronize = getattr(self.dispatcher, "synchronize", None)
-        if synchronize is not None:
-            synchronize()
+        as_target(self.dispatcher).synchronize()

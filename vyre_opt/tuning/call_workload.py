@@ -36,6 +36,7 @@ from ..passes.pipeline_text import DEFAULT, DEFAULT_PIPELINE, format_pipeline
 from ..passes.registry import Pass, make_pass
 from ..rewriting.cloning import copy_for
 from ..runtime.dispatcher import BadInputs, Dispatcher
+from ..runtime.target import as_target
 from ..syntax.fingerprint import fingerprint
 from .call import Call
 from .runner import on_host
@@ -244,9 +245,8 @@ class CallWorkload(Call):
 
     def dispatcher_of(self, config: Mapping[str, Any]) -> Dispatcher:
         """That of the call, at the level of a configuration."""
-        at_level = getattr(self.dispatcher, "at_level", None)
         level = config.get("level")
-        return self.dispatcher if level is None or at_level is None else at_level(level)
+        return self.dispatcher if level is None else as_target(self.dispatcher).at_level(level)
 
     def call(self, config: Mapping[str, Any]) -> Callable[[], list[Any]]:
         """A call of that, which returns its outputs."""

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 
 from ..ir.program import Module
 from ..runtime.dispatcher import BadInputs, Dispatcher, DispatchError, Scratch
+from ..runtime.target import as_target
 from .call import Call
 from .compile_ahead import CompileAhead, free_processors
 from .runner import CallRunner, TrialRunner
@@ -138,7 +139,7 @@ class DispatchBench(Bench):
 
     def _compile_ahead(self, picks: Sequence[int]) -> None:
         """Let other processes compile the programs of these, if that is several and the machine has processors."""
-        compiler = getattr(self.dispatcher, "compiler", lambda: None)()
+        compiler = as_target(self.dispatcher).compiler()
         if len(picks) < 2 or isinstance(self.workload, Call) or compiler is None or free_processors() < 1:
             return
         if self._ahead is None:

@@ -15,19 +15,18 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import MISSING, fields, is_dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..runtime.dispatcher import BadInputs, Dispatcher
+from ..runtime.dispatcher import BadInputs
 from ..specialization.digest import digest_of
 from .result import Tuning
 from .space import Config, Space
 
 __all__ = [
     "add_result",
-    "device_of",
     "export_tuning",
     "import_tuning",
     "learnt_starts",
@@ -45,25 +44,6 @@ again."""
 STARTS = 3
 """The configurations that another shape or device is started with."""
 MAX_FILE_BYTES = 256 << 20
-
-
-def device_of(dispatcher: Dispatcher) -> str:
-    """A text that is the same for two devices only if the results for one are valid for the other."""
-    facts = getattr(dispatcher, "facts", None)
-    if facts is not None:
-        return f"{facts.key}{_changed(getattr(dispatcher, 'options', None))}"
-    host = getattr(dispatcher, "host", None)
-    if host is None:
-        return str(getattr(dispatcher, "name", type(dispatcher).__name__))
-    return f"cpu {host.name} {getattr(dispatcher, 'workers', 1)} threads{_changed(host)}"
-
-
-def _changed(options: Any) -> str:
-    """The fields that have another value than by default: code of other options may have another best schedule."""
-    if not is_dataclass(options):
-        return ""
-    own = [(field, getattr(options, field.name)) for field in fields(options)]
-    return "".join(f" {f.name}={v}" for f, v in own if f.default is not MISSING and v != f.default)
 
 
 def space_digest(space: Space) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from .. import __version__
 from ..driver.progress import ProgressBar
 from ..runtime.dispatcher import BackendError, BadInputs, Dispatcher, shared_dispatcher
+from ..runtime.target import as_target
 from . import result_cache
 from .baseline_searches import random_search, successive_halving
 from .bayesian_search import bayesian_search
@@ -158,7 +159,7 @@ class _Task:
 
     @property
     def device(self) -> str:
-        return result_cache.device_of(self.backend)
+        return as_target(self.backend).key
 
     @cached_property
     def family(self) -> str:

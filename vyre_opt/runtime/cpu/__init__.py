@@ -21,6 +21,7 @@ from ..cache.store import default_store
 from ..dispatcher import BadInputs, Scratch
 from ..inputs import check_declarations, check_params
 from ..row_major import RowMajorPrograms, argument_shapes, has_rows, shaped_outputs
+from ..target import Target, unusual
 from . import threads
 from .compiler import compile_program
 from .jit import Host
@@ -36,7 +37,7 @@ MAX_LAUNCHES = 256
 DEFAULT_LEVEL = 3
 
 
-class CpuDispatcher:
+class CpuDispatcher(Target):
     """Compiles programs with LLVM and runs them.
 
     `workers`: threads that run workgroups, by default as many as CPUs.  `opt`: LLVM's
@@ -56,12 +57,20 @@ class CpuDispatcher:
         self.level = opt
         self.host = Host.this(opt)
         self.store = default_store() if cache else None
-        self.compilations: deque[Compilation] = new_log()
+        self._compilations: deque[Compilation] = new_log()
         self._launches: OrderedDict[tuple[object, ...], CompiledLaunch] = OrderedDict()
         """(program, module, constants, whether it is bounded) -> its launch, the latest used last."""
         self._lock = threading.Lock()
         self.rows = RowMajorPrograms()
         self._at_levels: dict[int, CpuDispatcher] = {opt: self}
+
+    @property
+    def compilations(self) -> deque[Compilation]:
+        return self._compilations
+
+    @property
+    def key(self) -> str:
+        return f"cpu {self.host.name} {self.workers} threads{unusual(self.host)}"
 
     def at_level(self, level: int) -> CpuDispatcher:
         """The same at another level of LLVM's optimiser, 0 to 3; one for each, which keeps what it compiled."""

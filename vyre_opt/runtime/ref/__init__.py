@@ -18,6 +18,7 @@ from ..dispatcher import BackendError, Scratch
 from ..inputs import CheckedCall, check_call, check_declarations, check_grid, check_program
 from ..params import Words
 from ..shapes import array_of
+from ..target import Target
 from .machine import Machine
 from .table import TABLE
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["RefDispatcher"]
 
 
-class RefDispatcher:
+class RefDispatcher(Target):
     """Dispatches to the interpreter.
 
     `checks=False` turns off the detection of races, of reads of uninitialised memory (it reads
