@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from functools import cached_property, partial
@@ -257,6 +257,10 @@ class FakeDevice:
 
     def wait(self) -> None:
         pass
+
+    def when_idle(self, free: Callable[[], None]) -> None:
+        with self:
+            free()
 
     def allocate(self, size: int) -> FakeAllocation:
         assert self.depth, "the context is not current"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,6 +90,15 @@ class Device:
                 self.cuda.Context.pop()
 
         wait_in_thread(synchronize)
+
+    def when_idle(self, free: Callable[[], None]) -> None:
+        """Free something once the GPU is idle.  A broken context frees nothing."""
+        try:
+            with self:
+                self.wait()
+                free()
+        except (self.cuda.Error, BackendError):
+            pass
 
     def allocate(self, size: int) -> Any:
         """Device memory of the pool, freed with the last reference; the context must be current."""

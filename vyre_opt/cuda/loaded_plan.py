@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from ..ir.program import Dim3, Program
 from ..lowering.nvptx.abi import KernelParam, storage_buffers
@@ -149,7 +150,9 @@ class GpuPlan:
         self.piece_bytes = self._pieces.size
         self.pieces = self._pieces.offsets
         if self._records:
-            weakref.finalize(self, _free, dispatcher.device, [*self._records.values()]).atexit = False
+            # of the records and not of the plan, which it would keep alive
+            free = partial(_free, dispatcher.device, [*self._records.values()])
+            weakref.finalize(self, dispatcher.device.when_idle, free).atexit = False
 
     def _pieces_of(self, program: Program) -> dict[str, int]:
         """A piece for each unbound buffer of a program."""
@@ -246,11 +249,5 @@ class GpuPlan:
 
 
 def _free(device: Device, records: Sequence[FaultRecord]) -> None:
-    """Free records once the GPU is idle."""
-    try:
-        with device:
-            device.wait()
-            for record in records:
-                device.faults.free(record)
-    except (device.cuda.Error, BackendError):  # a broken context frees nothing
-        pass
+    for record in records:
+        device.faults.free(record)

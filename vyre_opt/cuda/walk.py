@@ -77,14 +77,13 @@ class _Owned:
 
     def close(self) -> None:
         """Free everything once the GPU is idle."""
-        try:
-            with self.device:
-                self.device.wait()
-                for key in list(self.recordings):
-                    self.drop(key)
-                self.memory.clear()
-        except (self.device.cuda.Error, BackendError):  # a broken context frees nothing
-            self.memory.clear()
+
+        def drop_all() -> None:
+            for key in list(self.recordings):
+                self.drop(key)
+
+        self.device.when_idle(drop_all)
+        self.memory.clear()
 
 
 class GpuWalk:

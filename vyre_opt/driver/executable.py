@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -54,7 +55,7 @@ Passes = str | Sequence["str | Pass"] | None
 """A pipeline of passes, as text or as a list of passes, each as text too."""
 
 
-class Executable:
+class Executable(ABC):
     """What programs and pipelines that can be called have in common.
 
     `module`: a copy for this executable, after passes, constants and expansion, which must not be changed
@@ -252,10 +253,11 @@ class Executable:
                 if bound.loaded is old:
                     del self._bound[key]
 
+    @abstractmethod
     def grid(self, grid: Grid, named: Mapping[str, Any]) -> Dim3 | None:
         """The workgroups of a call, checked; None for a pipeline, which says them itself."""
-        raise NotImplementedError
 
+    @abstractmethod
     def plan(
         self,
         backend: ArrayBackend,
@@ -266,7 +268,6 @@ class Executable:
         in_place: bool = False,
     ) -> CallPlan:
         """The plan of a call; see `_load`."""
-        raise NotImplementedError
 
     def lengths(self, named: Mapping[str, Any]) -> dict[str, int]:
         """The lengths of the buffers, and the extents of those of several dimensions, for operands and `OutputAlloc`s."""
