@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -583,3 +584,142 @@ def test_a_call_with_a_strided_tensor_is_recorded() -> None:
         memory.fill_(value)
         graph.replay()
         assert (y == 2 * value).all()
+
+
+# --- streams, graphs, threads and large arrays of a GPU
+
+
+PLAIN = LAYOUTS["contiguous"]
+ENQUEUED = [name for name in CALLS if name != "Scanner"]
+"""Those whose calls wait for nothing.  A scan gives lists of the host."""
+
+BUSY_CYCLES = 20_000_000
+"""Some milliseconds of a GPU."""
+
+
+def expected_of(name: str, scale: float) -> np.ndarray:
+    wanted = CALLS[name]("cpu")
+    return np.asarray(wanted(lambda flat, own: own.over(scaled_by(flat, scale)).copy(), PLAIN))
+
+
+def scaled_by(flat: np.ndarray, scale: float) -> np.ndarray:
+    return (flat * scale).astype(flat.dtype) if flat is FLOATS else flat
+
+
+def late_view(stream: Any, scale: float) -> View:
+    """Makes tensors that a stream fills late, behind other work."""
+    torch = pytest.importorskip("torch")
+
+    def view(flat: np.ndarray, layout: Layout) -> Any:
+        with torch.cuda.stream(stream):
+            there = torch.from_numpy(scaled_by(flat, scale)).cuda()
+            late = torch.zeros_like(there)
+            torch.cuda._sleep(BUSY_CYCLES)
+            late.copy_(there, non_blocking=True)
+            return late.as_strided(layout.shape, layout.strides, layout.offset)
+
+    return view
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ENQUEUED)
+def test_a_call_follows_the_work_of_its_stream(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    call = CALLS[name]("cuda")
+    for scale, stream in (
+        (1, torch.cuda.Stream()),
+        (2, torch.cuda.default_stream()),
+        (3, torch.cuda.Stream()),
+    ):
+        for _ in range(3):
+            with torch.cuda.stream(stream):
+                result = call(late_view(stream, scale), PLAIN)
+                result = result.clone()  # on that stream too
+            stream.synchronize()
+            np.testing.assert_allclose(result.cpu().numpy(), expected_of(name, scale), 1e-4, 1e-6)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ENQUEUED)
+def test_a_call_is_recorded_and_replayed(name: str) -> None:
+    """What was recorded computes from what its arrays hold at each replay."""
+    torch = pytest.importorskip("torch")
+    call, kept = CALLS[name]("cuda"), dict[Any, Any]()
+    zeros = torch.zeros(ELEMENTS, device="cuda")
+
+    def view(flat: np.ndarray, layout: Layout) -> Any:
+        """Of the same memory at each call."""
+        if flat is not FLOATS and flat is not NUMBERS:
+            return zeros.as_strided(layout.shape, layout.strides, layout.offset)
+        if id(flat) not in kept:
+            kept[id(flat)] = torch.from_numpy(flat.copy()).cuda()
+        return kept[id(flat)].as_strided(layout.shape, layout.strides, layout.offset)
+
+    for _ in range(3):
+        call(view, PLAIN)
+    torch.cuda.synchronize()
+    zeros.zero_()
+    graph = torch.cuda.CUDAGraph()
+    if name == "softmax_step":  # of i64
+        with pytest.raises(BadInputs, match="a graph is being recorded"), torch.cuda.graph(graph):
+            call(view, PLAIN)
+        return
+    with torch.cuda.graph(graph):
+        result = call(view, PLAIN)
+    for scale in (1, 2, -1):
+        for each in kept.values():
+            if each.dtype == torch.float32:
+                each.copy_(torch.from_numpy(scaled_by(FLOATS, scale)))
+        zeros.zero_()
+        graph.replay()
+        torch.cuda.synchronize()
+        np.testing.assert_allclose(result.cpu().numpy(), expected_of(name, scale), 1e-4, 1e-6)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("library", ["torch", "cupy", "numpy"])
+def test_threads_call_at_the_same_time(library: str) -> None:
+    """Each callable from four threads, with streams of their own where the library has them."""
+    make = {**HOST, **ON_GPU}[library]
+
+    def work(seed: int) -> None:
+        draw = random.Random(seed)
+        for _ in range(40):
+            name, scale = draw.choice(ENQUEUED), draw.choice((1, 2, 3))
+            if fits(name, "cuda", library, PLAIN):
+                result = CALLS[name]("cuda")(lambda flat, own, s=scale: make(scaled_by(flat, s), own), PLAIN)
+                np.testing.assert_allclose(to_host(result), expected_of(name, scale), 1e-4, 1e-6)
+
+    def on_a_stream(seed: int) -> None:
+        if library == "torch":
+            torch = pytest.importorskip("torch")
+            with torch.cuda.stream(torch.cuda.Stream()):
+                work(seed)
+        elif library == "cupy":
+            cupy = pytest.importorskip("cupy")
+            with cupy.cuda.Stream(non_blocking=True):
+                work(seed)
+        else:
+            work(seed)
+
+    with ThreadPoolExecutor(4) as pool:
+        for each in [pool.submit(on_a_stream, seed) for seed in range(4)]:
+            each.result()
+
+
+@pytest.mark.gpu
+def test_an_array_beyond_four_gibibytes() -> None:
+    torch = pytest.importorskip("torch")
+    count = (1 << 30) + 300
+    x = torch.zeros(count, device="cuda")
+    at = torch.tensor([0, 1, 5, (1 << 29) + 7, (1 << 30) - 1, 1 << 30, count - 1], device="cuda")
+    x[at] = torch.arange(1, len(at) + 1, dtype=torch.float32, device="cuda")
+    y = torch.empty_like(x)
+    for kernel, factor in ((double[-(-count // 32)], 2), (twice, 4)):
+        for _ in range(3):
+            kernel(x, y)
+        assert torch.equal(y[at], factor * x[at])
+        assert int(torch.count_nonzero(y)) == len(at)
+    executable = vyre.compile(PIPELINE, target="cuda")
+    result = executable({"x": x}, lengths={"y": count})["y"]
+    assert torch.equal(result[at], 2 * x[at])

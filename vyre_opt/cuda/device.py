@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 from ..lowering.nvptx.targets import GpuTarget, PtxVersion, TargetError, driver_version, gpu_of_device
@@ -61,6 +62,8 @@ class Device:
             self.context = self.handle.retain_primary_context()
         self.facts = self._facts()
         self.faults = FaultRecords(self)
+        self.undisturbed = Lock()
+        """Held by who records launches or waits for the whole context: the driver breaks off what is recorded then."""
         with self:
             from pycuda import tools
 
@@ -85,7 +88,8 @@ class Device:
         def synchronize() -> None:
             self.context.push()
             try:
-                self.cuda.Context.synchronize()
+                with self.undisturbed:
+                    self.cuda.Context.synchronize()
             finally:
                 self.cuda.Context.pop()
 

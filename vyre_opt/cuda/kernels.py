@@ -42,6 +42,9 @@ PORTABLE_CLUSTER = 8
 NON_PORTABLE_CLUSTER = 14
 """CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, which PyCUDA has no name for."""
 
+ATTEMPTS = 20
+"""How often the handle of a function is asked for."""
+
 NON_BLOCKING = 1
 """CU_STREAM_NON_BLOCKING: what is recorded from the stream has nothing to do with the default one."""
 
@@ -99,11 +102,18 @@ class LoadedKernel:
     def _read_handle(self) -> int:
         """PyCUDA keeps it to itself, so it is read from a launch that is recorded and not run.
 
-        At once, since later the caller may be recording a graph.
+        At once, since later the caller may be recording a graph.  Another library that waits for the whole context,
+        in another thread, breaks a recording off, which is then begun anew.
         """
-        queue = PyCudaQueue(self.device, self.device.cuda.Stream(NON_BLOCKING))
-        with libcuda.recording(queue.handle) as graph:
-            self._launch_by_pycuda(queue, self._smallest_grid(), [0] * len(self.kernel.params))
+        for attempt in reversed(range(ATTEMPTS)):
+            queue = PyCudaQueue(self.device, self.device.cuda.Stream(NON_BLOCKING))
+            try:
+                with self.device.undisturbed, libcuda.recording(queue.handle) as graph:
+                    self._launch_by_pycuda(queue, self._smallest_grid(), [0] * len(self.kernel.params))
+                break
+            except BackendError:
+                if not attempt:
+                    raise
         handle = libcuda.function_of(graph)
         libcuda.drop_graph(graph)
         return handle

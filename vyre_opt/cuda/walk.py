@@ -222,7 +222,7 @@ class GpuWalk:
 
     def _graph(self, batch: LaunchBatch, recording: _Recording) -> LaunchGraph:
         graph = LaunchGraph(self.dispatcher)
-        with graph.record() as stream:
+        with self.device.undisturbed, graph.record() as stream:
             self.enqueue(batch.steps, recording, queue_of(self.device, stream))
         return graph
 

@@ -44,6 +44,11 @@ def narrow_to_u32(backend: ArrayBackend, operand: Operand, name: str, limit: int
     """The operand as u32 numbers.  Raises BadInputs with `message` if one is negative or not below `limit`."""
     if not operand.count:
         return Operand(operand.array, operand.shape, "uint32", operand.owner)
+    if backend.access([operand]).is_recording():
+        raise BadInputs(
+            f"{name}: {operand.kind} numbers are checked one by one, which waits for the GPU, and a graph is being "
+            "recorded; convert them to u32 before"
+        )
     dtype = DataType.of(operand.kind.replace("uint", "u").replace("int", "i"))
     limits = backend.constant(np.array([limit], np.uint64))
     count = operand.count
