@@ -6,6 +6,7 @@ share of the cells, with a GPU in main memory; `--campaign` has all of them, and
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -520,9 +521,12 @@ def test_a_number_may_be_an_array_of_no_dimensions(cuda: Any, scalar: str, targe
 
 @pytest.fixture
 def device_of_all() -> Any:
-    """The context in which PyCUDA makes its arrays."""
+    """The context in which PyCUDA makes its arrays, and in which those of caught errors are freed."""
     with shared_dispatcher("cuda").device:
+        gc.disable()
         yield
+        gc.enable()
+        gc.collect()
 
 
 @pytest.mark.gpu
