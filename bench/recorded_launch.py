@@ -10,6 +10,7 @@ import numpy as np
 
 from vyre_opt.runtime.pipelines.call_plan import CallPlan, Loaded
 from vyre_opt.runtime.pipelines.host_plan import array_at
+from vyre_opt.runtime.target import Target
 
 __all__ = ["LaunchRecorder", "PreparedLaunch"]
 
@@ -24,13 +25,22 @@ class PreparedLaunch:
     output: Callable[[], Any]
 
 
-class LaunchRecorder:
+class LaunchRecorder(Target):
     """A dispatcher that records the last plan which ran, with the contents of its inputs."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
-        self.name: str = inner.name
+        self.name, self.workers, self.bounds = inner.name, inner.workers, inner.bounds
         self._last: tuple[CallPlan, list[Any], tuple[int, ...]] | None = None
+
+    @property
+    def architecture(self) -> str:
+        return str(self.inner.architecture)
+
+    def dispatch(self, *args: Any, **options: Any) -> list[Any]:
+        """Nothing of it is recorded."""
+        outputs: list[Any] = self.inner.dispatch(*args, **options)
+        return outputs
 
     def load(self, call: CallPlan) -> Loaded:
         """See `CpuDispatcher.load`."""

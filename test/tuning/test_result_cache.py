@@ -121,14 +121,14 @@ def test_places_of_results(
 def test_a_result_is_of_a_device_with_its_options() -> None:
     """A change for each option of the code; where none is changed, the text is that of the device alone."""
     target = gpu("sm_90")
-    facts = DeviceFacts("H", (9, 0), target, (12, 4), (8, 4), 132, 1, 1, 1, 1)
+    properties = DeviceFacts("H", (9, 0), target, (12, 4), (8, 4), 132, 1, 1, 1, 1)
 
     class Gpu(CudaDispatcher):
-        facts = facts  # type: ignore[assignment]
+        facts = properties  # type: ignore[assignment]
 
     changes: dict[str, Any] = {"bounds": "none", "opt_level": 3, "ptx_version": "8.6", "zero_memory": True}
     assert len(changes) == len(fields(PtxOptions))
-    assert Gpu().key == facts.key
+    assert Gpu().key == properties.key
     texts = [Gpu().key, *[Gpu(**{name: value}).key for name, value in changes.items()]]
     texts += [as_target(dispatcher("cpu", workers=w, opt=opt)).key for w in (1, 2) for opt in range(4)]
     assert len(set(texts)) == len(texts)
