@@ -14,5 +14,5 @@ A literal goes through `literals`; a regular expression through
     minimize        the smallest one that shows the same matches
 
 and `union` puts all of them together.  `automaton` has the tables and the invariants that walkers rely on, `compiled`
-those of a set of patterns, `find` is a walker in Python, and `cached` keeps what is compiled in the compile cache.
+those of a set of patterns, and `find` is a walker in Python.
 """

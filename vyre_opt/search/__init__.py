@@ -2,6 +2,7 @@
 
 data        of any kind, as bytes
 decoder     text to the bytes that it encodes, window by window (encodings: alphabets; places: blanks)
+cached_patterns  compiled patterns in the compile cache
 prefilter   which literals are looked for together
 tables      what a search works with (walked: automata as programs walk them)
 cpu         where the automaton accepts

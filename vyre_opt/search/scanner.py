@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from ..patterns.cached import cached_compiled
 from ..patterns.compile import DEFAULT_MAX_STATES
 from ..patterns.pattern_list import read_patterns
 from ..runtime.cache.store import default_store
 from ..runtime.cpu import CpuDispatcher
 from ..runtime.dispatcher import BadInputs, shared_dispatcher
+from .cached_patterns import cached_compiled
 from .data import DeviceOctets
 from .encodings import ENCODINGS, Encoding
 from .files import PIECE, scan_files

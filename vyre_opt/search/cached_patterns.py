@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from .. import patterns as patterns_package
+from ..patterns.compile import DEFAULT_MAX_STATES, compiled
+from ..patterns.compiled import CompiledPatterns
+from ..patterns.pattern_list import Patterns, read_patterns
 from ..runtime.cache.compilations import fetch, new_log, pack_parts, unpack_parts
 from ..runtime.cache.store import Store
 from ..specialization.digest import digest_of
-from .compile import DEFAULT_MAX_STATES, compiled
-from .compiled import CompiledPatterns
-from .pattern_list import Patterns, read_patterns
 
 __all__ = ["KIND", "cached_compiled", "cached_patterns", "decode", "encode"]
 
@@ -79,11 +80,11 @@ def _key(patterns: Patterns, caseless: bool, max_states: int) -> bytes:
 
 @cache
 def _sources() -> bytes:
-    """A hash of this package's sources: a checkout changes between versions."""
+    """A hash of the sources of this file and of `vyre_opt.patterns`: a checkout changes between versions."""
     from blake3 import blake3
 
     digest = blake3()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    for path in (*sorted(Path(patterns_package.__path__[0]).glob("*.py")), Path(__file__)):
         content = path.read_bytes()
         digest.update(path.name.encode() + b"\0" + len(content).to_bytes(8, "little") + content)
     return digest.digest()
