@@ -453,18 +453,6 @@ KERNEL: dict[str, Sequence[Step]] = {
             """,
         )
     ],
-    "Give its meaning on whole arrays": [
-        insert(
-            "def matvec_fixed(",
-            """
-            def offset(x: Array, amount: int) -> Array:
-                return x + np.uint32(amount)
-
-
-            """,
-        ),
-        insert('"math.matvec_fixed":', '"math.offset": offset,\n'),
-    ],
     "Write `vyre_opt/kernels/": [
         new_file(
             "offset.py",
@@ -497,24 +485,33 @@ KERNEL: dict[str, Sequence[Step]] = {
                 return b.finish(verify=False)
             ''',
         ),
-        insert(
-            "def _matvec(",
-            """
-            def _offset(r: ExpansionRequest) -> Expansion:
-                from . import offset as k
-
-                schedule, count = r.at(k.OffsetSchedule()), r.count(0)
-                grid = None if count is None else max(1, -(-count // schedule.lanes))
-                return Expansion(k.offset.__wrapped__(r.params["amount"], schedule), schedule, grid)
-
-
-            """,
-        ),
-        insert('"math.matvec_fixed":', '"math.offset": _offset,\n'),
     ],
-    "Say what the tuner tries": [
-        insert('"math.softmax_step": ({', '"math.offset": ({"lanes": _LANES},),\n'),
-        insert('"math.matvec_fixed": _', '"math.offset": _each,\n'),
+    "Declare all else": [
+        new_file(
+            "named/offset.py",
+            '''
+            """math.offset: y = x + amount."""
+
+            from __future__ import annotations
+
+            from .. import offset as k
+            from ..expansion import Expansion, ExpansionRequest
+            from .kernel import LANES, Array, NamedKernel
+
+
+            class Offset(NamedKernel):
+                name = "math.offset"
+                gpu = ({"lanes": LANES},)
+
+                def expand(self, r: ExpansionRequest) -> Expansion:
+                    schedule, count = r.at(k.OffsetSchedule()), r.count(0)
+                    grid = None if count is None else max(1, -(-count // schedule.lanes))
+                    return Expansion(r.build(k.offset, r.params["amount"], schedule), schedule, grid)
+
+                def reference(self, x: Array, amount: int) -> Array:
+                    return x + x.dtype.type(amount)
+            ''',
+        ),
     ],
     "Add its uses": [
         new_file(

@@ -18,10 +18,10 @@ from vyre_opt.ir.types import DataType
 from vyre_opt.kernels.automaton import Match, build_automaton, matches_of_hits
 from vyre_opt.kernels.decode import DecodeSchedule, base64, decode_grid, hex_text
 from vyre_opt.kernels.dfa import DfaSchedule, dfa, dfa_grid
+from vyre_opt.kernels.named import named_kernel
 from vyre_opt.kernels.search import SearchSchedule, decode_scan, search_grid
 from vyre_opt.kernels.text_units import ENCODINGS
 from vyre_opt.runtime.dispatcher import BadInputs, Dispatcher
-from vyre_opt.runtime.ref import kernels as reference
 
 Once = Callable[..., np.ndarray]
 SIZES = [0, 1, 2, 3, 4, 5, 11, 12, 13, 33, 1000, 4097]
@@ -47,7 +47,7 @@ def test_base64(once: Once, schedule: DecodeSchedule) -> None:
 def test_base64_of_every_character() -> None:
     """Those that are not of the alphabet count as 0 bits, '=' too where it is no padding."""
     text = np.arange(256, dtype=np.uint8).repeat(4)[::-1].copy()
-    expected = reference.base64(text)
+    expected = named_kernel("decode.base64").reference(text)
     np.testing.assert_array_equal(kernels.base64_decode(text, dispatcher="ref"), expected)
     assert kernels.base64_decode("Q=JDQUJD==", dispatcher="ref").tobytes() == library.b64decode("QAJDQUJD")
 
@@ -67,7 +67,9 @@ def test_hex(once: Once) -> None:
 
 def test_hex_of_every_character() -> None:
     text = np.arange(256, dtype=np.uint8).repeat(2)[1:]
-    np.testing.assert_array_equal(kernels.hex_decode(text, dispatcher="ref"), reference.hex(text))
+    np.testing.assert_array_equal(
+        kernels.hex_decode(text, dispatcher="ref"), named_kernel("decode.hex").reference(text)
+    )
 
 
 @pytest.mark.parametrize("encoding", ["base64", "hex"])
@@ -77,7 +79,7 @@ def test_a_search_decodes_every_character(
 ) -> None:
     """By arithmetic or by table: a pattern for each byte spells what the text decodes to."""
     text = np.arange(256, dtype=np.uint8).repeat(3)
-    expected = {"base64": reference.base64, "hex": reference.hex}[encoding](text)
+    expected = named_kernel(f"decode.{encoding}").reference(text)
     automaton, schedule = build_automaton([bytes([k]) for k in range(256)]), SearchSchedule(32, 12, lookup)
     program = fused(decode_scan(encoding, automaton.warmup, schedule))
     tables = [automaton.table, automaton.accepting, automaton.depth]
@@ -122,7 +124,7 @@ def test_dfa(once: Once, table: str) -> None:
 
     def check(size: int) -> None:
         text = letters(size)
-        expected = reference.dfa(
+        expected = named_kernel("scan.dfa").reference(
             np.frombuffer(text, np.uint8), automaton.table, automaton.accept, automaton.warmup
         )
         inputs = [text, rows, automaton.accept, np.zeros(size, np.uint32)]

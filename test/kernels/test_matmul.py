@@ -18,9 +18,10 @@ from vyre_opt import dispatcher, kernels, parse, print_program
 from vyre_opt.ir.diagnostics import DiagnosticError
 from vyre_opt.ir.types import DataType
 from vyre_opt.ir.verifier import check, verify
-from vyre_opt.kernels.expansion import ExpansionRequest, expand
+from vyre_opt.kernels.expansion import ExpansionRequest
 from vyre_opt.kernels.matmul_batch import Batch, BatchAxis, batch_of
 from vyre_opt.kernels.matmul_program import MatmulSchedule, matmul_schedule
+from vyre_opt.kernels.named import expand
 from vyre_opt.runtime.dispatcher import BadInputs
 from vyre_opt.tuning.workload import kernel_workload
 

@@ -9,7 +9,8 @@ from support.each import each
 
 from vyre_opt import parse
 from vyre_opt.ir.program import Buffer, Program
-from vyre_opt.kernels.expansion import Expansion, ExpansionRequest, expand
+from vyre_opt.kernels.expansion import Expansion, ExpansionRequest
+from vyre_opt.kernels.named import expand
 from vyre_opt.passes import expand_kernels
 from vyre_opt.passes.context import Analyses
 from vyre_opt.passes.manager import PassManager
@@ -85,6 +86,8 @@ def test_stages_share_a_program_if_all_that_it_is_made_of_is_equal() -> None:
         "schedule": [{"params": " {columns = 64, schedule_rows = 8}"}],
         "target": [],  # one for all stages of a pass
         "owns_grid": [],  # as every stage does
+        "workers": [],  # nobody knows them when a pass runs
+        "is_shared": [],  # a pass may change what it gets
     }
     assert other.keys() == {field.name for field in fields(ExpansionRequest)}
 

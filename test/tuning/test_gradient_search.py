@@ -9,10 +9,11 @@ import pytest
 from support.quick import quick
 
 from vyre_opt import Space, autotune
+from vyre_opt.ir.ops import NAMED_KERNELS
+from vyre_opt.kernels.named import named_kernel
 from vyre_opt.tuning.budget import Budget
 from vyre_opt.tuning.factor_policy import FactorPolicy
 from vyre_opt.tuning.measure import FunctionBench
-from vyre_opt.tuning.spaces import CPU, GPU
 from vyre_opt.tuning.tuner import search
 
 SEPARABLE = Space({"a": tuple(range(12)), "b": tuple(range(12)), "c": tuple(range(8)), "d": ("x",)})
@@ -102,15 +103,16 @@ def test_the_same_path_on_every_target() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kernel", "table"), quick([(kernel, table) for table in (CPU, GPU) for kernel in table], keep=6)
+    ("kernel", "target"),
+    quick([(kernel, target) for target in ("cpu", "cuda") for kernel in NAMED_KERNELS], keep=6),
 )
-def test_it_runs_on_every_space(kernel: str, table: Any) -> None:
+def test_it_runs_on_every_space(kernel: str, target: str) -> None:
     """All that is measured is legal, once each, and within the budget."""
 
     def even(at: Any) -> Any:
         return sum(values for values in at.values()) % 3 > 0
 
-    space = Space(table[kernel], constraints=[even])
+    space = Space(named_kernel(kernel).space(target), constraints=[even])
     seen: list[Any] = []
 
     def cost(config: dict[str, Any]) -> float:

@@ -19,9 +19,10 @@ import numpy as np
 from ..ir.builder import Builder
 from ..ir.program import Program
 from ..ir.types import DataType
+from ..kernels.call import KernelCall
 from ..lowering.nvptx.abi import ALIGNMENT
 from ..runtime.array_backend import Operand
-from ..runtime.kernel_call import KernelCall
+from ..runtime.kernel_call import plan_of
 from .device_arrays import Description, new_array
 from .launch_context import LaunchContext
 from .libraries import library_of, producer_stream
@@ -56,7 +57,7 @@ def _copy_by_program(context: LaunchContext, array: Any, info: Description) -> A
         words |= {f"extent{axis}": extent, f"stride{axis}": stride // unit % 2**64}
     program = _program(len(dimensions), unit)
     buffers = [Operand(None, (units,), "", array), Operand(None, (count,), "", copied)]
-    loaded = load(context, KernelCall(program, -(-count // LANES), (0, 1)).plan(buffers))
+    loaded = load(context, plan_of(KernelCall(program, -(-count // LANES), (0, 1)), buffers))
     arguments = (start, pointer, *[words[name] for name in sorted(words)])
     while status := loaded.run(producer_stream(array), *arguments):
         assert not loaded.explain(status), "new arrays are aligned"  # raises the error of an earlier call

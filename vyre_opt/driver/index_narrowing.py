@@ -9,10 +9,11 @@ import numpy as np
 from ..ir.builder import Builder
 from ..ir.program import Program
 from ..ir.types import DataType
+from ..kernels.call import KernelCall, OutputAlloc
 from ..kernels.collective import as_type
 from ..runtime.array_backend import ArrayBackend, Operand
-from ..runtime.dispatcher import BadInputs, OutputAlloc, ProgramError
-from ..runtime.kernel_call import KernelCall, run_call
+from ..runtime.dispatcher import BadInputs, ProgramError
+from ..runtime.kernel_call import run_call
 
 __all__ = ["narrow_to_u32", "narrowing_program"]
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import DataType
+from ..kernels.named.kernel import element_type as element_type_of
 from ..runtime.array_backend import ArrayBackend, Operand
 from ..runtime.dispatcher import BadInputs, DispatcherLike
 from .placement import array_backend_of
@@ -25,16 +26,6 @@ __all__ = [
 ]
 
 _INTEGERS = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
-_BY_NAME = {
-    "float64": "f64",
-    "float32": "f32",
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "uint64": "u64",
-    "int64": "i64",
-    "uint32": "u32",
-    "int32": "i32",
-}
 
 
 def listed(items: Any, name: str) -> list[Any]:
@@ -48,24 +39,11 @@ def listed(items: Any, name: str) -> list[Any]:
 def element_type(
     operand: Operand, name: str, accepted: Sequence[DataType], type_name: str | None = None
 ) -> DataType:
-    """The element type of an array, or the one of `type_name`.  Raises BadInputs if it is not `accepted`.
-
-    bf16 elements are of the type bfloat16 of ml_dtypes or torch, or uint16 with the type name "bf16".
-    """
-    actual = _BY_NAME.get(operand.kind, operand.kind)
-    if type_name is not None:
-        if not isinstance(type_name, str):
-            raise BadInputs(f"{name}: dtype is a name, such as 'bf16', not {type(type_name).__name__}")
-        if (operand.kind, type_name) == ("uint16", "bf16"):
-            actual = type_name
-        elif type_name != actual:
-            actual = ""
-    for dtype in accepted:
-        if dtype.name == actual:
-            return dtype
-    known = ", ".join(dtype.name for dtype in accepted)
-    wanted = "" if type_name is None else f" of dtype {type_name!r}"
-    raise BadInputs(f"{name} holds {known}, not {operand.kind}{wanted}")
+    """As `kernels.named.operand.element_type`, for what is no kernel's call.  Raises BadInputs."""
+    try:
+        return element_type_of(operand, name, accepted, type_name)
+    except ValueError as error:
+        raise BadInputs(str(error)) from None
 
 
 def as_u32(

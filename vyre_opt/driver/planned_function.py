@@ -18,18 +18,22 @@ from typing import Any
 
 from ..ir.program import Program
 from ..ir.types import DataType
+from ..kernels.call import Call, KernelCall, Part, Steps
+from ..kernels.named import named_kernel
+from ..kernels.named.kernel import Device
 from ..runtime.array_backend import ArrayBackend, Operand
 from ..runtime.bound_call import BoundCall, bind
 from ..runtime.dispatcher import BadInputs, Dispatcher, DispatcherLike
-from ..runtime.kernel_call import Call, Composed, KernelCall, load_call, results_of, run_call
+from ..runtime.kernel_call import load_call, results_of, run_call
 from ..runtime.params import Words
 from ..runtime.pipelines.call_plan import CallPlan, Loaded
 from ..runtime.signatures import SIGNATURES
+from ..runtime.target import as_target
 from .placement import array_backend_of
 from .plans import remember
 from .torch_calls import is_recorded, record
 
-__all__ = ["PlannedFunction", "planned"]
+__all__ = ["PlannedFunction", "device_of", "kernel_function", "planned"]
 
 OWN_CODES = 1
 CALLS_IN_A_ROW, CALLS_IN_ALL = 8, 256
@@ -38,8 +42,8 @@ CALLS_IN_A_ROW, CALLS_IN_ALL = 8, 256
 Compiling takes as long as thousands of calls, so lengths that come in turn are better served by general code.
 """
 
-Plan = Callable[..., Call | Composed]
-"""`plan(backend, operands, *options)`: what a call with such operands comes to.  Raises BadInputs."""
+Plan = Callable[..., Call | Steps]
+"""`plan(backend, operands, *options)`: what a call with such operands comes to.  Raises ValueError."""
 
 Take = Callable[[ArrayBackend, Any, str], Operand]
 
@@ -55,7 +59,7 @@ class PlannedFunction:
         self._choice = CodeChoice()
         self._bound: OrderedDict[Any, BoundCall] = OrderedDict()
         self._loaded: OrderedDict[Any, tuple[CallPlan, Loaded, Dispatcher]] = OrderedDict()
-        self._calls: OrderedDict[Any, tuple[Call | Composed, Dispatcher]] = OrderedDict()
+        self._calls: OrderedDict[Any, tuple[Call | _Prepared, Dispatcher]] = OrderedDict()
         """What calls come to, by the types of their operands, for arrays that no plan fits, too.
 
         A dispatcher need have no hash, so it is in these keys by its id, and kept in the values while that stands for it.
@@ -99,10 +103,11 @@ class PlannedFunction:
         backend = array_backend_of(dispatcher, dict(zip(names, arrays, strict=True)))
         operands = [self.take(backend, array, name) for array, name in zip(arrays, names, strict=True)]
         planned = self._call(backend, operands, options)
-        if isinstance(planned, Composed):
+        if isinstance(planned, list):
+            several: Any = _SeveralLaunches(planned, dispatcher)
             if key is not None:
-                remember(self._bound, key, _ComposedCall(planned, dispatcher))
-            return planned.run(arrays, dispatcher, out)
+                remember(self._bound, key, several)
+            return several.into(arrays, out)[0]
         call = self._choice.of(planned, backend.target)
         if not isinstance(call, KernelCall):
             result = run_call(backend, call, operands)
@@ -135,7 +140,7 @@ class PlannedFunction:
             remember(self._loaded, key, known)
         return known[:2]
 
-    def _call(self, backend: ArrayBackend, operands: Sequence[Operand], options: Any) -> Call | Composed:
+    def _call(self, backend: ArrayBackend, operands: Sequence[Operand], options: Any) -> Call | _Prepared:
         types = tuple((operand.shape, operand.kind) for operand in operands)
         key = (id(backend.dispatcher), backend.on_gpu, backend.workers, types, options)
         try:
@@ -143,9 +148,18 @@ class PlannedFunction:
         except TypeError:
             raise BadInputs(f"{self.name}: an option is of no type that it may have: {options}") from None
         if known is None:
-            known = self.plan(backend, operands, *options), backend.dispatcher
+            try:
+                call = self.plan(backend, operands, *options)
+            except ValueError as error:
+                raise BadInputs(str(error)) from None
+            prepared = _prepared(self, call, len(operands)) if isinstance(call, Steps) else call
+            known = prepared, backend.dispatcher
             remember(self._calls, key, known)
         return known[0]
+
+
+_Prepared = list[tuple[PlannedFunction, tuple[int | Part, ...], list[str]]]
+"""The launches of a call that is several: a function for each, its inputs as `Steps` has them, and their names."""
 
 
 class CodeChoice:
@@ -203,20 +217,41 @@ class _GeneralCall:
         return self._anew(arrays, out) if changes else self._plan.into(arrays, out)
 
 
-class _ComposedCall:
-    """A plan that is several calls, each of which has a plan of its own, see `BoundCall`."""
+def _prepared(function: PlannedFunction, call: Steps, count: int) -> _Prepared:
+    """A function for each launch of a call of `function` with `count` arrays, and so a plan."""
 
-    def __init__(self, call: Composed, dispatcher: DispatcherLike | None) -> None:
-        self._call, self._dispatcher = call, dispatcher
+    def take(backend: ArrayBackend, array: Any, name: str) -> Operand:
+        return function.take(backend, array, name) if name.startswith("input") else backend.take(array, name)
+
+    prepared: _Prepared = []
+    for step, inputs in call.steps:
+        names = [f"{'input' if k in range(count) else 'result'} {n}" for n, k in enumerate(inputs)]
+        prepared.append((PlannedFunction(function.name, partial(_fixed, step), take), inputs, names))
+    return prepared
+
+
+def _fixed(call: Call, backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
+    return call
+
+
+class _SeveralLaunches:
+    """A plan that is several launches, each of which has a plan of its own, see `BoundCall`."""
+
+    def __init__(self, steps: _Prepared, dispatcher: DispatcherLike | None) -> None:
+        self._steps, self._dispatcher = steps, dispatcher
 
     def may_plan(self) -> bool:
         return True
 
     def run(self, arrays: Sequence[Any], words: Words = ()) -> list[Any]:
-        return [self._call.run(arrays, self._dispatcher, None)]
+        return self.into(arrays, None)
 
     def into(self, arrays: Sequence[Any], out: Any) -> list[Any]:
-        return [self._call.run(arrays, self._dispatcher, out)]
+        values, last = list(arrays), len(self._steps) - 1
+        for number, (function, inputs, names) in enumerate(self._steps):
+            parts = [values[k] if isinstance(k, int) else values[k.input][k.start : k.stop] for k in inputs]
+            values.append(function(parts, names, self._dispatcher, out if number == last else None))
+        return values[-1:]
 
 
 def _take(backend: ArrayBackend, array: Any, name: str) -> Operand:
@@ -226,3 +261,18 @@ def _take(backend: ArrayBackend, array: Any, name: str) -> Operand:
 def planned(name: str, take: Take = _take) -> Callable[[Plan], PlannedFunction]:
     """Decorates a `Plan`, which becomes the `PlannedFunction` behind the function `name`."""
     return lambda plan: PlannedFunction(name, plan, take)
+
+
+def device_of(backend: ArrayBackend) -> Device:
+    """Where a backend runs calls, for the declaration of a kernel."""
+    architecture = as_target(backend.dispatcher).architecture
+    return Device(backend.target, backend.workers, architecture, backend.on_gpu)
+
+
+def kernel_function(name: str, kernel: str, take: Take = _take) -> PlannedFunction:
+    """The `PlannedFunction` behind the function `name`, of a named kernel, whose declaration says what a call comes to."""
+
+    def plan(backend: ArrayBackend, operands: Sequence[Operand], *options: Any) -> Call | Steps:
+        return named_kernel(kernel).call(device_of(backend), operands, *options)
+
+    return PlannedFunction(name, plan, take)

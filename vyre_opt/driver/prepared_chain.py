@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
 from ..ir.types import DataType
+from ..kernels.call import Call, Empty, KernelCall, Part, Steps, launch
 from ..kernels.chain import MAX_RANK, batch_schedule, chain, chain_schedule, goes_by_steps
 from ..kernels.chain_scattered import ScatterSchedule
 from ..kernels.joined import join, join_grid
+from ..kernels.named.chain import contraction
+from ..kernels.named.kernel import MAX_ELEMENTS, Device
 from ..runtime.array_backend import ArrayBackend, Operand
-from ..runtime.dispatcher import BadInputs, DispatcherLike, OutputAlloc
-from ..runtime.kernel_call import Call, Composed, Empty, KernelCall, run_call
-from .numeric_kernels import MAX_ELEMENTS, tt_contract_step
+from ..runtime.dispatcher import BadInputs, DispatcherLike
+from ..runtime.kernel_call import run_call
 from .operands import element_type, listed
 from .placement import array_backend_of
-from .planned_function import planned
+from .planned_function import device_of, planned
 from .torch_calls import is_recorded
 
 __all__ = ["TTChain"]
@@ -82,14 +83,13 @@ def _joined(backend: ArrayBackend, operands: Sequence[Operand], element: DataTyp
                 operands += pair
                 continue
             count = pair[0].count + pair[1].count
-            call = KernelCall(program, join_grid(count), (0, 1, OutputAlloc(count)), (count,))
-            result = run_call(backend, call, pair)
+            result = run_call(backend, launch(program, join_grid(count), (count,)), pair)
             operands.append(backend.take(result, "the cores"))
     return result
 
 
 @planned("TTChain")
-def _run(backend: ArrayBackend, operands: Sequence[Operand], ranks: tuple[int, ...]) -> Call | Composed:
+def _run(backend: ArrayBackend, operands: Sequence[Operand], ranks: tuple[int, ...]) -> Call | Steps:
     acc, cores = operands
     element = element_type(cores, "core 0", SUMMED)
     element_type(acc, "acc", (element,))
@@ -107,21 +107,22 @@ def _run(backend: ArrayBackend, operands: Sequence[Operand], ranks: tuple[int, .
         program = chain(ranks, element, schedule, vectors=together)
         grid = -(-vectors // together) * schedule.workgroups
     elif goes_by_steps(ranks, backend.target, backend.workers):
-        return Composed(partial(_by_steps, ranks))
+        return _by_steps(device_of(backend), element, ranks)
     else:
         schedule = chain_schedule(ranks, backend.target)
         program, grid = chain(ranks, element, schedule), schedule.workgroups
-    return KernelCall(program, grid, (0, 1, OutputAlloc(vectors * ranks[-1])), shape)
+    return launch(program, grid, shape)
 
 
-def _by_steps(
-    ranks: tuple[int, ...], arrays: Sequence[Any], dispatcher: DispatcherLike | None, out: Any
-) -> Any:
+def _by_steps(device: Device, element: DataType, ranks: tuple[int, ...]) -> Steps:
     """A launch for each core."""
-    acc, cores = arrays
-    start, last = 0, len(ranks) - 1
-    for number, (rows, columns) in enumerate(pairwise(ranks), 1):
-        core = cores[start : start + rows * columns]
-        acc = tt_contract_step(acc, core, dispatcher=dispatcher, out=out if number == last else None)
-        start += rows * columns
-    return acc
+    steps: list[tuple[KernelCall, tuple[int | Part, ...]]] = []
+    start = 0
+    for number, (rows, columns) in enumerate(pairwise(ranks)):
+        stop = start + rows * columns
+        before = (
+            number + 1 if number else 0
+        )  # the result of the step before, behind the two arrays of the call
+        steps.append((contraction(device, element, (rows, columns)), (before, Part(1, start, stop))))
+        start = stop
+    return Steps(tuple(steps))

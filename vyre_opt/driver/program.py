@@ -7,10 +7,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..ir.program import AccessMode, Dim3, Program
+from ..kernels.call import Copied, KernelCall
 from ..runtime.array_backend import ArrayBackend, Operand
 from ..runtime.dispatcher import BadInputs, OutputAlloc, Scratch
 from ..runtime.inputs import check_grid
-from ..runtime.kernel_call import Copied, KernelCall
+from ..runtime.kernel_call import plan_of
 from ..runtime.params import NO_PARAMS
 from ..runtime.pipelines.call_plan import CallPlan
 from ..runtime.target import as_target
@@ -104,7 +105,7 @@ class ProgramExecutable(Executable):
                 arguments.append(number if is_used else Copied(number, buffer.is_output))
         assert grid is not None
         call = KernelCall(self.program, grid, tuple(arguments), module=self.module, clears=True)
-        return call.plan(operands)
+        return plan_of(call, operands)
 
     # --- as text
 

@@ -7,8 +7,7 @@ of base64, which determine the length of the result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,23 +15,26 @@ import numpy as np
 
 from ..ir.program import Module, Program
 from ..kernels.automaton import DenseAutomaton, Match, build_automaton, matches_of_hits
+from ..kernels.call import Copied, KernelCall
 from ..runtime.array_backend import is_torch
 from ..runtime.dispatcher import BadInputs, OutputAlloc
-from ..runtime.kernel_call import Call, Copied, Empty, KernelCall, run_all
+from ..runtime.kernel_call import run_all
 from .operands import ArrayBackend, DispatcherLike, Operand, array_backend_of, as_octets, listed
-from .planned_function import planned
-from .torch_calls import is_recorded, record, traced_as, traced_base64_decode
+from .planned_function import kernel_function
+from .torch_calls import is_recorded, record, traced_as
 
 if TYPE_CHECKING:
-    from ..kernels.decode import DecodeSchedule
     from ..kernels.search import SearchSchedule
 
 COMMON_WARMUPS = (127, 1023, 8191)
 
 __all__ = ["base64_decode", "decode_scan", "hex_decode"]
 
+_base64 = kernel_function("base64_decode", "decode.base64", as_octets)
+_hex = kernel_function("hex_decode", "decode.hex", as_octets)
 
-@traced_as(traced_base64_decode)
+
+@traced_as("base64_decode")
 def base64_decode(text: Any, *, dispatcher: DispatcherLike | None = None) -> Any:
     """The bytes that base64 text encodes, as u8; padding may be left out.
 
@@ -67,39 +69,9 @@ def _padding_of(tail: bytes) -> int:
     return len(tail) - len(tail.rstrip(b"="))
 
 
-@planned("base64_decode", as_octets)
-def _base64(backend: ArrayBackend, operands: Sequence[Operand], padding: int) -> Call:
-    from ..kernels.decode import base64, base64_lengths
-
-    return _decoding(backend, operands, base64, base64_lengths(operands[0].count - padding))
-
-
 def hex_decode(text: Any, *, dispatcher: DispatcherLike | None = None) -> Any:
     """The bytes of hexadecimal text in either case, as u8; a last odd digit is left out."""
     return _hex((_planned_for(text),), ("text",), dispatcher, None)
-
-
-@planned("hex_decode", as_octets)
-def _hex(backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
-    from ..kernels.decode import hex_text
-
-    return _decoding(backend, operands, hex_text, operands[0].count // 2)
-
-
-def _decoding(
-    backend: ArrayBackend,
-    operands: Sequence[Operand],
-    build: Callable[[DecodeSchedule], Program],
-    size: int,
-) -> Call:
-    """The call that decodes a text to `size` bytes, by the program that `build` gives at a schedule."""
-    from ..kernels.decode import decode_grid, decode_schedule
-
-    if size == 0:
-        return Empty((0,))
-    schedule = replace(decode_schedule(backend.target), strided=False)
-    grid = decode_grid(schedule, operands[0].count)
-    return KernelCall(build(schedule), grid, (0, OutputAlloc(size)), (size,))
 
 
 def decode_scan(

@@ -15,18 +15,8 @@ from ..runtime.array_backend import is_torch
 from ..runtime.dispatcher import BadInputs, DispatcherLike
 from ..runtime.signatures import has_own_dispatch, is_transformed
 
-__all__ = [
-    "is_recorded",
-    "record",
-    "traced_as",
-    "traced_base64_decode",
-    "traced_prefix_scan",
-    "traced_softmax",
-    "traced_tt_chain",
-    "traced_tt_embedding",
-]
+__all__ = ["is_recorded", "record", "traced_as"]
 
-DIFFERENTIABLE = ("softmax", "prefix_scan", "tt_chain", "tt_embedding")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -59,15 +49,16 @@ def record(
     Raises BadInputs for one without a gradient, and for options.
     """
     has_options = dispatcher is not None or out is not None or any(option is not None for option in options)
-    is_operator = name in DIFFERENTIABLE or name == "base64_decode"
-    if call is not None and (has_options or not is_operator) and _is_only_transformed(arrays):
+    from ..torch.ops import OPERATORS
+
+    if call is not None and (has_options or name not in OPERATORS) and _is_only_transformed(arrays):
         if out is not None:
             raise BadInputs(f"{name} under torch.vmap makes its result: leave out= out")
         from ..torch.batching import call_under_transforms
 
         return call_under_transforms(call, arrays)
-    if not is_operator:
-        listed = ", ".join(f"torch.ops.vyre.{each}" for each in DIFFERENTIABLE)
+    if name not in OPERATORS:
+        listed = ", ".join(f"torch.ops.vyre.{each}" for each, op in OPERATORS.items() if op.kernel.keeps)
         raise BadInputs(
             f"{name} has no gradient and is no operator of torch: pass x.detach() for a tensor x that requires one, or use {listed}"
         )
@@ -76,42 +67,32 @@ def record(
             f"{name} with a gradient is torch.ops.vyre.{name}, which has no dispatcher=, dtype= and out=: "
             "leave them out, or pass x.detach() for a tensor x that requires a gradient"
         )
-    from ..torch.ops import OPERATORS
-
     return OPERATORS[name](*arrays)
 
 
-def traced_as(replacement: Callable[..., Any]) -> Callable[[Function], Function]:
-    """Decorates a function that torch.compile is to trace as another.
+def traced_as(name: str) -> Callable[[Function], Function]:
+    """Decorates a function that torch.compile is to trace as the operator `name`.
 
     By the attribute with which torch's own wrappers say what they wrap: a question whether a graph is being traced
     would cost every call time, and it would take an import of torch.
     """
 
     def decorate(function: Function) -> Function:
-        function.__dict__["_torchdynamo_inline"] = replacement
+        code = function.__code__
+        positional = code.co_varnames[: code.co_argcount]
+
+        def traced(
+            *arguments: Any, dispatcher: Any = None, out: Any = None, dtype: Any = None, **named: Any
+        ) -> Any:
+            given = [*arguments, *[named.pop(name) for name in positional[len(arguments) :] if name in named]]
+            if named or len(given) != len(positional):
+                raise TypeError(f"{name}({', '.join(positional)}) gets {len(given)} arrays, and {[*named]}")
+            arrays: list[Any] = []
+            for argument in given:
+                arrays += argument if isinstance(argument, (list, tuple)) else [argument]
+            return record(name, None, arrays, dispatcher, out, dtype)
+
+        function.__dict__["_torchdynamo_inline"] = traced
         return function
 
     return decorate
-
-
-def traced_softmax(x: Any, *, dtype: Any = None, dispatcher: Any = None, out: Any = None) -> Any:
-    return record("softmax", None, (x,), dispatcher, out, dtype)
-
-
-def traced_prefix_scan(x: Any, *, dispatcher: Any = None, out: Any = None) -> Any:
-    return record("prefix_scan", None, (x,), dispatcher, out)
-
-
-def traced_tt_chain(acc: Any, cores: Sequence[Any], *, dispatcher: Any = None, out: Any = None) -> Any:
-    return record("tt_chain", None, (acc, *cores), dispatcher, out)
-
-
-def traced_tt_embedding(
-    cores: Sequence[Any], indices: Any, *, dtype: Any = None, dispatcher: Any = None
-) -> Any:
-    return record("tt_embedding", None, (indices, *cores), dispatcher, None, dtype)
-
-
-def traced_base64_decode(text: Any, *, dispatcher: Any = None) -> Any:
-    return record("base64_decode", None, (text,), dispatcher, None)

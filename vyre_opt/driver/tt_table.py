@@ -11,16 +11,17 @@ from math import prod
 from typing import Any
 
 from ..ir.types import DataType
-from ..kernels.embedding import EmbeddingShape, embedding, embedding_grid, embedding_schedule, merge_for
+from ..kernels.call import launch
+from ..kernels.embedding import EmbeddingShape, merge_for
 from ..kernels.embedding_merge import merge_pair, merge_pair_grid
 from ..runtime.array_backend import ArrayBackend, Operand
-from ..runtime.dispatcher import BadInputs, DispatcherLike, OutputAlloc
-from ..runtime.kernel_call import Call, Empty, KernelCall, run_call
+from ..runtime.dispatcher import BadInputs, DispatcherLike
+from ..runtime.kernel_call import run_call
 from ..runtime.signatures import signature_of
 from ..runtime.target import as_target
 from .operands import as_u32, check_integers, element_type, listed
 from .placement import array_backend_of
-from .planned_function import planned
+from .planned_function import kernel_function
 from .plans import remember
 from .torch_calls import is_recorded, record
 
@@ -85,7 +86,7 @@ def _merged(backend: ArrayBackend, cores: Sequence[Any], element: DataType) -> A
         (p, rank, q, _), (other_p, _, other_q, last) = product.shape, right.shape
         program = merge_pair(product.shape, right.shape, element)
         shape = (p * other_p, rank, q * other_q, last)
-        call = KernelCall(program, merge_pair_grid(program), (0, 1, OutputAlloc(prod(shape))), shape)
+        call = launch(program, merge_pair_grid(program), shape)
         result = run_call(backend, call, [product, right])
         product = backend.take(result, "a core")
     return result
@@ -148,27 +149,15 @@ _LOOKUPS: OrderedDict[Any, _Lookup] = OrderedDict()
 """By the signatures of cores, of `rows_of_cores`."""
 
 
-@planned("tt_embedding")
-def _rows(
-    backend: ArrayBackend, operands: Sequence[Operand], shape: EmbeddingShape, element: DataType
-) -> Call:
-    """The last operand is the indices: of any integer type on a GPU, elsewhere checked and u32."""
-    numbers = operands[-1]
-    check_integers(numbers, "indices")
-    checked = None
-    if backend.on_gpu:
-        checked = DataType.of(numbers.kind.replace("uint", "u").replace("int", "i"))
-    rows, count = (*numbers.shape, shape.columns), numbers.count
-    if count == 0:
-        return Empty(rows)
-    try:
-        target = as_target(backend.dispatcher).schedules
-        schedule = embedding_schedule(shape, count=count, target=target, dtype=element)
-        program = embedding(shape, element, schedule, separate=True, checked=checked)
-    except ValueError as error:
-        raise BadInputs(str(error)) from None
-    arguments = (*range(len(operands)), OutputAlloc(count * shape.columns))
-    return KernelCall(program, embedding_grid(schedule, shape, count), arguments, rows)
+def _take(backend: ArrayBackend, array: Any, name: str) -> Operand:
+    operand = backend.take(array, name)
+    if name == "indices":
+        check_integers(operand, name)
+    return operand
+
+
+_rows = kernel_function("tt_embedding", "tt.embedding", _take)
+"""The last array is the indices: of any integer type on a GPU, elsewhere checked and u32."""
 
 
 def _shape(tables: Sequence[Operand]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:

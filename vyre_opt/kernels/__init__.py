@@ -18,7 +18,8 @@ programs are built in
                    (chain_spread, chain_scattered: for clusters of a GPU)
     embedding      tt.embedding         (embedding_grouped, embedding_pairs, embedding_units: for GPUs)
 
-and expansion chooses the program and the schedule for a use of a named kernel.  Most builders are
+and named has a file for each named kernel, which declares all else of it: the program and the schedule for a use, what
+it means, what the tuner tries, its gradient.  call is a call of a function on arrays as data.  Most builders are
 cached: the same arguments give the same Program, which must not be changed.  To run passes, build a
 new one with `softmax_rows.softmax.__wrapped__(1024)`.
 """

@@ -30,8 +30,9 @@ from ..ir.ops import NAMED_KERNELS, SUBGROUP_SIZE
 from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from ..ir.plugins import PluginError
 from ..ir.program import AccessMode, Buffer, Module, Op, Program
-from ..kernels.expansion import ANY_LANES, ANY_LENGTH, Expansion, ExpansionRequest, expand, is_of_plugin
+from ..kernels.expansion import Expansion, ExpansionRequest, is_of_plugin
 from ..kernels.fill import LEAST_LANES, FillSchedule, fill_program, fill_schedule
+from ..kernels.named import expand, named_kernel
 from ..kernels.row_indices import index_by_rows
 from .manager import PassContext
 from .registry import Pass, register
@@ -175,7 +176,7 @@ class _Expander:
         stage = stages[at]
         assert isinstance(stage, KernelStage)
         # without counts it is expanded to be run, and nothing is joined any more
-        if not self.counts or stage.kernel not in ANY_LANES or "schedule_lanes" in stage.attrs:
+        if not self.counts or "schedule_lanes" in stage.attrs or not named_kernel(stage.kernel).any_lanes:
             return None
         for places in (range(at + 1, len(stages)), range(at - 1, -1, -1)):
             other = next((stages[place] for place in places if not isinstance(stages[place], Fill)), None)
@@ -198,7 +199,7 @@ class _Expander:
         key = (stage.kernel, sizes, tuple(sorted(stage.attrs.items())))
         cached = self.expansions.get(key)
         open_sizes = [b for b in buffers if b.count is None]
-        if open_sizes and stage.kernel not in ANY_LENGTH:
+        if open_sizes and not named_kernel(stage.kernel).any_length:
             names = ", ".join(f"@{b.name}" for b in open_sizes)
             self.refused(stage.kernel, f"its grid depends on {names}, of open size; give a count", stage)
             return None

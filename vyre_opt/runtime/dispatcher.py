@@ -10,11 +10,11 @@ tuner, the command line) uses this protocol and nothing else of a backend.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..ir.diagnostics import Diagnostic, render
+from ..kernels.call import OutputAlloc
 
 if TYPE_CHECKING:
     import numpy as np
@@ -104,20 +104,6 @@ class Scratch:
     def clear(self) -> None:
         """Give all storage back."""
         self.storage.clear()
-
-
-@dataclass(frozen=True, slots=True)
-class OutputAlloc:
-    """Stands for an input of `count` elements without contents, which the backend allocates.
-
-    It saves copying contents that no program may read, and fits any buffer that is neither
-    `read` nor `live_in`.  Elements of an output that the program does not write are 0 on the cpu, and on a GPU if
-    its dispatcher zeroes memory, else undefined; `ref` fills them with bytes of 1, so that nobody takes them for zeros.
-    `shape`: the extents, for a buffer of several dimensions.
-    """
-
-    count: int
-    shape: tuple[int, ...] = ()
 
 
 class Dispatcher(Protocol):

@@ -1,155 +1,62 @@
-"""A function on arrays as data: the launch that a call comes to, with its arguments by their places in the call.
-
-What is in it depends on the shapes and types of the arrays only, so it serves all calls with like arrays.
-"""
+"""Kernel calls on operands: their plans, their results, and one that comes once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
-from ..ir.program import Module, Program
-from ..ir.types import DataType
+from ..kernels.call import Call, Copied, Empty, KernelCall, OutputAlloc, Same, Zeros
 from .array_backend import ArrayBackend, Operand
 from .arrays import kind_of
 from .bound_call import bind
-from .dispatcher import DispatcherLike, OutputAlloc
 from .inputs import check_grid
-from .params import Words
 from .pipelines.call_plan import CallPlan, Loaded, is_written, launch_plan
 from .pipelines.zeroed import zeroed_buffers
 from .shapes import shape_in_elements
 
-__all__ = [
-    "Call",
-    "Composed",
-    "Copied",
-    "Empty",
-    "Fresh",
-    "KernelCall",
-    "Same",
-    "Zeros",
-    "load_call",
-    "results_of",
-    "run_all",
-    "run_call",
-]
+__all__ = ["load_call", "plan_of", "results_of", "run_all", "run_call"]
 
 
-@dataclass(frozen=True, slots=True)
-class Zeros:
-    """An argument that is zeroed storage, neither input nor result."""
-
-    count: int
-    dtype: DataType
-
-
-@dataclass(frozen=True, slots=True)
-class Fresh:
-    """An argument that is storage of which nothing is known, neither input nor result."""
-
-    count: int
-    dtype: DataType
-
-
-@dataclass(frozen=True, slots=True)
-class Copied:
-    """An argument that is a copy of an input, since the program writes it; a result if it `is_result`."""
-
-    input: int
-    is_result: bool
-
-
-@dataclass(frozen=True, slots=True)
-class KernelCall:
-    """A launch of a program.
-
-    `arguments`: one for each bound buffer, in order: the number of an input, or what is allocated.
-    `shape`: of the only result; `like`: the input whose library and element type it has.
-    `general`: gives the same by code that takes all lengths, where `program` is for one; slower.
-    `clears`: whether new results are zeroed, since the program may not write every element of them.
-    `words`: of the last of the runtime scalars, in the order of their names; the others are those of each call.
-    """
-
-    program: Program
-    grid: int | Sequence[int]
-    arguments: tuple[int | OutputAlloc | Zeros | Fresh | Copied, ...]
-    shape: tuple[int, ...] | None = None
-    like: int = 0
-    module: Module | None = None
-    general: Callable[[], KernelCall] | None = None
-    clears: bool = False
-    words: Words = ()
-
-    def plan(self, inputs: Sequence[Operand]) -> CallPlan:
-        """The call as a plan of one launch.  Raises BadInputs for its grid."""
-        program = self.program
-        places: dict[str, int] = {}
-        copies: dict[str, int] = {}
-        written: dict[int, str] = {}
-        results: list[str] = []
-        extents: list[tuple[int, ...]] = []
-        for buffer, argument in zip(program.bound_buffers, self.arguments, strict=True):
-            source = argument.input if isinstance(argument, Copied) else argument
-            owner = inputs[source] if isinstance(source, int) else source
-            is_flat = buffer.dimensions == 1
-            lanes = buffer.dtype.lanes if isinstance(source, int) else 1
-            extents.append((owner.count // lanes,) if is_flat else shape_in_elements(buffer, owner) or ())
-            if isinstance(argument, int):
-                places[buffer.name] = argument
-                if is_written(buffer):
-                    written[argument] = buffer.name
-            elif isinstance(argument, OutputAlloc) or (isinstance(argument, Copied) and argument.is_result):
-                places[buffer.name] = len(inputs) + len(results)
-                results.append(buffer.name)
-            if isinstance(argument, Copied) and not buffer.is_transient:
-                copies[buffer.name] = argument.input
-        begun = {*copies, *(name for name, number in places.items() if number < len(inputs))}
-        grid = check_grid(program, self.grid)
-        plan = launch_plan(program, grid, self.module, extents, self.words, begun)
-        zeroed = {
-            buffer.name
-            for buffer, argument in zip(program.bound_buffers, self.arguments, strict=True)
-            if isinstance(argument, Zeros)
-        }
-        unwritten = zeroed_buffers(plan) if self.clears else frozenset[str]()
-        return CallPlan(
-            plan, len(inputs), tuple(results), places, copies, written, frozenset(zeroed), unwritten
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Empty:
-    """A call whose result has no elements, so that nothing runs; of the input's element type, or of `kind`."""
-
-    shape: tuple[int, ...]
-    like: int = 0
-    kind: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Same:
-    """A call whose result is a copy of an input."""
-
-    like: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Composed:
-    """A call that is several calls: `run(arrays, dispatcher, out)` makes them on the caller's arrays."""
-
-    run: Callable[[Sequence[Any], DispatcherLike | None, Any], Any]
-
-
-Call = KernelCall | Empty | Same
+def plan_of(call: KernelCall, inputs: Sequence[Operand]) -> CallPlan:
+    """A call as a plan of one launch.  Raises BadInputs for its grid."""
+    program = call.program
+    places: dict[str, int] = {}
+    copies: dict[str, int] = {}
+    written: dict[int, str] = {}
+    results: list[str] = []
+    extents: list[tuple[int, ...]] = []
+    for buffer, argument in zip(program.bound_buffers, call.arguments, strict=True):
+        source = argument.input if isinstance(argument, Copied) else argument
+        owner = inputs[source] if isinstance(source, int) else source
+        is_flat = buffer.dimensions == 1
+        lanes = buffer.dtype.lanes if isinstance(source, int) else 1
+        extents.append((owner.count // lanes,) if is_flat else shape_in_elements(buffer, owner) or ())
+        if isinstance(argument, int):
+            places[buffer.name] = argument
+            if is_written(buffer):
+                written[argument] = buffer.name
+        elif isinstance(argument, OutputAlloc) or (isinstance(argument, Copied) and argument.is_result):
+            places[buffer.name] = len(inputs) + len(results)
+            results.append(buffer.name)
+        if isinstance(argument, Copied) and not buffer.is_transient:
+            copies[buffer.name] = argument.input
+    begun = {*copies, *(name for name, number in places.items() if number < len(inputs))}
+    grid = check_grid(program, call.grid)
+    plan = launch_plan(program, grid, call.module, extents, call.words, begun)
+    zeroed = {
+        buffer.name
+        for buffer, argument in zip(program.bound_buffers, call.arguments, strict=True)
+        if isinstance(argument, Zeros)
+    }
+    unwritten = zeroed_buffers(plan) if call.clears else frozenset[str]()
+    return CallPlan(plan, len(inputs), tuple(results), places, copies, written, frozenset(zeroed), unwritten)
 
 
 def load_call(
     backend: ArrayBackend, call: KernelCall, operands: Sequence[Operand]
 ) -> tuple[CallPlan, Loaded]:
     """The plan of a call on such operands, compiled."""
-    plan = call.plan(operands)
+    plan = plan_of(call, operands)
     return plan, backend.load(plan)
 
 

@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from ..ir.program import AccessMode, Buffer, Module, Program
+from ..kernels.call import Copied, KernelCall
 from .array_backend import ArrayBackend, Operand
 from .arrays import kind_of
 from .bound_call import bind
 from .dispatcher import OutputAlloc
 from .inputs import Parameter, check_declarations, check_grid, check_inputs, check_params, input_name
-from .kernel_call import Copied, KernelCall, load_call
+from .kernel_call import load_call
 from .shapes import argument_shape, array_of
 
 __all__ = ["planned_dispatch"]

@@ -2,8 +2,7 @@
 
     import vyre_opt.torch  # registers them
 
-ops         the operators: schemas, kernels, shapes without data, and which gradient each has
-gradients   the formulas of their gradients, in torch's own operations
+ops         the operators, made of what the named kernels declare
 batching    torch.vmap: results of a batch by one call, or by one for each item
 embedding   `TTEmbedding`, a module whose table is a tensor train
 programs    `register`: a compiled program as such an operator

@@ -12,16 +12,13 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from ..kernels.named.kernel import Tensor
 from ..runtime.dispatcher import BadInputs
-from .gradients import Tensor
 
 __all__ = ["BatchRule", "call_under_transforms", "rule_of"]
 
 BatchRule = Callable[..., Tensor | None]
-"""`rule(in_dims, *arguments)`: the results of a batch along axis 0, by one call; None where it takes no such batch.
-
-`in_dims`: of each argument, the axis that is the batch, or None.
-"""
+"""`rule(in_dims, *arguments)`, see `NamedKernel.batch`."""
 
 
 def rule_of(operator: Callable[..., Any], rule: BatchRule | None = None) -> Callable[..., Any]:

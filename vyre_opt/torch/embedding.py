@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
+from ..kernels.named.kernel import Tensor
 from ..runtime.dispatcher import BadInputs
-from .gradients import Tensor
-from .ops import tt_embedding
+from .ops import OPERATORS
 
 __all__ = ["TTEmbedding"]
 
@@ -52,7 +52,7 @@ class TTEmbedding(torch.nn.Module):
 
     def forward(self, indices: Tensor) -> Tensor:
         """Rows, of shape (*indices, embedding_dim).  Raises BadInputs for an index that is no row."""
-        return tt_embedding(list(self.cores), indices)
+        return OPERATORS["tt_embedding"](*self.cores, indices)
 
     def table(self) -> Tensor:
         """The whole table, (num_embeddings, embedding_dim)."""

@@ -9,11 +9,11 @@ from typing import Any, Protocol
 import torch
 
 from ..ir.program import Buffer
-from ..runtime.arrays import storage_type
+from ..kernels.named.kernel import Tensor
 from ..runtime.dispatcher import BadInputs
 from ..runtime.shapes import result_shape
 from .batching import rule_of
-from .gradients import Tensor
+from .element_types import torch_type
 
 __all__ = ["register"]
 
@@ -92,7 +92,7 @@ def register(
             )
         length = _value(lengths[buffer.name], tensors) if buffer.count is None else None
         shape = result_shape(buffer, length)
-        return tensors[0].new_empty(shape, dtype=_torch_type(buffer))
+        return tensors[0].new_empty(shape, dtype=torch_type(buffer.dtype))
 
     results = ", ".join(["Tensor"] * len(signature.outputs))
     results = results if len(signature.outputs) == 1 else f"({results})"
@@ -113,12 +113,3 @@ def _one_or_all(tensors: list[Tensor]) -> Any:
 
 def _parameter(buffer: Buffer) -> str:
     return buffer.name if buffer.name.isidentifier() and not iskeyword(buffer.name) else f"_{buffer.binding}"
-
-
-def _torch_type(buffer: Buffer) -> Any:
-    element = buffer.dtype.element
-    if element.name == "bf16":
-        return torch.bfloat16
-    stored = storage_type(element)
-    assert stored is not None
-    return getattr(torch, stored.name)

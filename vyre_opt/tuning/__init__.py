@@ -4,9 +4,9 @@ tuner             `autotune`, which ties the others together; result: what it re
                   the compile cache, plot: a result as a picture
 tune_pass         the pass `tune`; module_tuning: schedules written into the kernels of a module
 
-space, spaces     configurations; the schedule spaces of the shipped kernels, as data
+space             configurations; those of a shipped kernel are in its declaration (kernels/named)
 workload          a kernel on buffers of known sizes: its program, inputs and check (search_workload: decode and
-                  search, with the threshold of fusion); samples: its inputs
+                  search, with the threshold of fusion)
 measure           compiles, checks and times configurations, by a runner; measure_cuda: by events on a GPU
 budget            what a search has measured, and what it may still measure
 

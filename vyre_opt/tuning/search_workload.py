@@ -17,12 +17,13 @@ import numpy as np
 from ..analysis.buffer_layout import BufferLayout
 from ..ir.program import Module
 from ..kernels.automaton import DenseAutomaton, build_automaton, matches_of_hits
+from ..kernels.named.kernel import LANES, Products
 from ..kernels.search import MAX_SLAB, SearchSchedule, decode_scan, search_grid, search_schedule
+from ..kernels.targets import is_gpu
 from ..kernels.text_units import ENCODINGS
 from ..runtime.dispatcher import BadInputs, OutputAlloc
 from .shape_class import size_class
 from .space import Config, Space
-from .spaces import products
 from .workload import Trial
 
 __all__ = ["SearchWorkload"]
@@ -57,7 +58,7 @@ class SearchWorkload:
 
     def space(self, target: str) -> Space:
         default = {name: (value,) for name, value in self.default(target).items()}
-        return Space([*products("decode_scan", target), default], self.why_not)
+        return Space([*_products(target), default], self.why_not)
 
     def why_not(self, config: Config) -> str | None:
         try:
@@ -139,6 +140,13 @@ class SearchWorkload:
                 matches.append((at + len(pattern) - 1, number))
                 at = self.bytes.find(pattern, at + 1)
         return sorted(matches)
+
+
+def _products(target: str) -> Products:
+    """The configurations that the tuner tries, of which `why_not` says which are none."""
+    lanes = (128, 256, 512) if is_gpu(target) else LANES[:4]
+    fields = {"chunk": (12, 36, 60, 84), "lookup": (0, 1), "near": (0, 32), "threshold": (0, 49152)}
+    return ({"lanes": lanes, **fields},)
 
 
 def _schedule(config: Mapping[str, Any]) -> SearchSchedule:

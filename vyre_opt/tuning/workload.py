@@ -16,9 +16,11 @@ import numpy as np
 from ..ir.ops import NAMED_KERNELS
 from ..ir.program import AccessMode, Buffer, Program
 from ..ir.types import DataType
-from ..kernels.expansion import Expansion, ExpansionRequest, expand, is_of_plugin
+from ..kernels.call import Zeros, launch
+from ..kernels.expansion import Expansion, ExpansionRequest, is_of_plugin
+from ..kernels.named import expand, named_kernel
 from ..runtime.arrays import storage_type
-from ..runtime.dispatcher import BadInputs, OutputAlloc
+from ..runtime.dispatcher import BadInputs
 from .shape_class import size_class
 from .space import Config, Space
 
@@ -99,8 +101,6 @@ class KernelWorkload:
         return ExpansionRequest(self.kernel, self.buffers, self.params, target, self.owns_grid, dict(config))
 
     def space(self, target: str) -> Space:
-        from .spaces import products
-
         def why_not(config: Config) -> str | None:
             try:
                 self.expansion(config, target)
@@ -109,7 +109,7 @@ class KernelWorkload:
             return None
 
         default = {name: (value,) for name, value in self.default(target).items()}
-        return Space([*products(self.kernel, target), default], why_not)
+        return Space([*named_kernel(self.kernel).space(target), default], why_not)
 
     def default(self, target: str) -> Config:
         # `strided` follows from owns_grid, so it is no choice
@@ -122,16 +122,15 @@ class KernelWorkload:
     def trial(self, config: Mapping[str, Any], target: str) -> Trial:
         expansion = self.expansion(config, target)
         assert isinstance(expansion.grid, int), "every buffer has a count"
-        reads = iter(self.inputs)
-        arguments: list[Any] = [
-            OutputAlloc(b.count or 0) if role.access is not AccessMode.READ else next(reads)
-            for b, role in self.operands
-        ]
-        extra = expansion.program.bound_buffers[len(arguments) :]
-        cleared = tuple(range(len(arguments), len(arguments) + len(extra)))
-        for buffer in extra:
-            assert expansion.scratch is not None
-            arguments.append(np.zeros(expansion.scratch[buffer.name], storage_type(buffer.dtype)))
+        (written,) = (b for b, role in self.operands if role.access is not AccessMode.READ)
+        call = launch(expansion.program, expansion.grid, (written.count or 0,), expansion.scratch)
+        arguments: list[Any] = []
+        for argument in call.arguments:
+            if isinstance(argument, Zeros):
+                arguments.append(np.zeros(argument.count, storage_type(argument.dtype)))
+            else:
+                arguments.append(self.inputs[argument] if isinstance(argument, int) else argument)
+        cleared = tuple(n for n, argument in enumerate(call.arguments) if isinstance(argument, Zeros))
         return Trial(expansion.program, arguments, expansion.grid, cleared)
 
     @property
@@ -148,29 +147,27 @@ class KernelWorkload:
         """The contents of the buffers that the kernel reads, in storage types."""
         from ..runtime.ref.registers import to_storage
         from ..runtime.ref.rounding import narrow
-        from .samples import sample_inputs
 
-        types = [b.dtype for b in self.reads]
-        drawn = sample_inputs(self.kernel, [b.count or 0 for b in self.reads], types, self.params)
+        drawn = named_kernel(self.kernel).sample(np.random.default_rng(0), self.reads, self.params)
         return [
-            np.ascontiguousarray(to_storage(narrow(x, t) if t.is_float else x, t))
-            for x, t in zip(drawn, types, strict=True)
+            np.ascontiguousarray(to_storage(narrow(x, b.dtype) if b.dtype.is_float else x, b.dtype))
+            for x, b in zip(drawn, self.reads, strict=True)
         ]
 
     @cached_property
     def expected(self) -> tuple[Array, Any]:
         """The exact result, and the index (a slice or an array) of the output elements that it is for."""
-        from ..runtime.ref.kernels import KERNELS
         from ..runtime.ref.registers import from_storage
 
         values = [from_storage(x, b.dtype) for x, b in zip(self.inputs, self.reads, strict=True)]
+        reference = named_kernel(self.kernel).reference
         if self.kernel != "tt.embedding":
-            result = KERNELS[self.kernel](*values, **self.params)
+            result = reference(*values, **self.params)
             return result, slice(0, len(result))
         # the results of all lookups would take gigabytes: check some, spread over all of them
         cores, indices = values
         step = max(1, len(indices) // CHECKED_LOOKUPS)
-        result = KERNELS[self.kernel](cores, indices[::step], **self.params)
+        result = reference(cores, indices[::step], **self.params)
         # the result has a row of columns for each lookup; the index is that of the checked rows, flat
         columns = len(result) // max(1, len(indices[::step]))
         return result, (np.arange(0, len(indices), step)[:, None] * columns + np.arange(columns)).reshape(-1)
@@ -205,10 +202,7 @@ def kernel_workload(
     for dtype, role in row.with_roles(types):
         if dtype not in role.types:
             raise BadInputs(f"{kernel}: {role.name} does not hold {dtype}")
-    buffers = tuple(
-        Buffer(role.name, dtype, count, role.access, binding=number)
-        for number, ((dtype, role), count) in enumerate(zip(row.with_roles(types), counts, strict=True))
-    )
+    buffers = named_kernel(kernel).buffers(types, counts)
     missing = [name for name, default in row.params.items() if default is None and name not in (params or {})]
     if missing:
         raise BadInputs(f"{kernel} needs its parameter {missing[0]}")

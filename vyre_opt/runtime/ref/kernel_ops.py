@@ -6,8 +6,8 @@ import numpy as np
 
 from ...ir.kernel_rules import complete_params
 from ...ir.program import AccessMode, Op
+from ...kernels.named import named_kernel
 from .frame import Frame
-from .kernels import KERNELS
 from .machine import Machine
 from .memory import Storage
 from .registers import from_storage, to_storage
@@ -32,7 +32,7 @@ def kernel(machine: Machine, frame: Frame, op: Op) -> None:
     values = [from_storage(s.data, s.buffer.dtype) for s in read]
     try:
         params = complete_params(row, [storage.buffer for storage in storages], op.attrs["params"])
-        result = KERNELS[op.name](*values, **row.semantic_params(params))
+        result = named_kernel(op.name).reference(*values, **row.semantic_params(params))
     except ValueError as error:
         raise machine.fault("kernel", op, f"{op.name}: {error}") from None
     if len(result) > len(written.data):

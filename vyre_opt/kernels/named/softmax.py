@@ -1,0 +1,95 @@
+"""math.softmax: exp(x - max) / sum(exp(x - max)) of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from ...ir.types import DataType
+from .. import softmax_schedules as k
+from ..expansion import Expansion, ExpansionRequest
+from ..softmax_rows import softmax
+from ..targets import is_gpu
+from .kernel import MAX_ELEMENTS, TO_4, TO_8, TO_16, WIDE, Array, NamedKernel, Tensor, factors
+
+_factors = partial(factors, k.SoftmaxSchedule)
+_SHORT = {"lanes": (8, 16, 32), "rows": TO_8}
+"""Several rows in a workgroup."""
+
+
+class Softmax(NamedKernel):
+    name = "math.softmax"
+    operator = "softmax(x)"
+    keeps = "result"
+    gpu = (
+        _factors(**_SHORT, vector=TO_8, turns=(1, 2), clamped=(1,)),
+        _factors(lanes=WIDE, vector=TO_8, clamped=(1,)),
+        _factors(lanes=WIDE, vector=(2, 4, 8), kept=(0,), unroll=(2, 4, 8)),
+        _factors(lanes=WIDE[2:], vector=(4, 8), splits=(2, 4, 8), clamped=(1,)),
+    )
+    cpu = (
+        _factors(**_SHORT, vector=TO_4),
+        _factors(lanes=(32, 64, 128), vector=TO_4, kept=(0, 1), unroll=(2, 4, 8)),
+        _factors(lanes=(32,), vector=TO_4, kept=(0,), unroll=TO_16, tile=(1,)),
+    )
+
+    def expand(self, r: ExpansionRequest) -> Expansion:
+        columns, count = r.params["columns"], r.count(0)
+        if columns and count is not None and count % columns:
+            raise ValueError(f"@{r.buffers[0].name} has {count} elements, which are not rows of {columns}")
+        if not 1 <= columns <= k.MAX_COLUMNS:
+            raise ValueError(f"rows have 1 to {k.MAX_COLUMNS} columns, not {columns}")
+        rows = None if count is None else count // columns
+        schedule = k.softmax_schedule(columns, r.dtype(), r.target, rows, r.workers)
+        schedule = r.at(replace(schedule, strided=not r.owns_grid))
+        if schedule.splits > 1 and not (is_gpu(r.target) and r.owns_grid and rows is not None):
+            raise ValueError(
+                "rows that workgroups share need state of their own, and a GPU: only for a pipeline's stage"
+            )
+        program = r.build(softmax, columns, r.dtype(), schedule, r.dtype(1))
+        if rows is None:
+            return Expansion(program, schedule, None)
+        grid = k.softmax_grid(schedule, rows)
+        scratch = {"state": grid, "ticket": 1} if schedule.splits > 1 else None
+        general = partial(self._general, rows, columns, r.dtype(), r.target)
+        return Expansion(program, schedule, grid, scratch, general=general)
+
+    def _general(self, rows: int, columns: int, element: DataType, target: str) -> Expansion:
+        """By code for any number of columns."""
+        schedule = k.general_softmax_schedule(columns, target)
+        grid = k.softmax_grid(schedule, rows)
+        return Expansion(softmax(None, element, schedule), schedule, grid, {"row": columns}, ("row",))
+
+    def reference(self, x: Array, columns: int) -> Array:
+        """In f64."""
+        import numpy as np
+
+        if columns < 1 or len(x) % columns:
+            raise ValueError(f"{len(x)} elements are not rows of {columns}")
+        rows = x.astype(np.float64).reshape(-1, columns)
+        powers = np.exp(rows - rows.max(axis=1, keepdims=True, initial=-np.inf))
+        return (powers / powers.sum(axis=1, keepdims=True)).reshape(-1)
+
+    def params(self, x: Any) -> dict[str, int]:
+        columns = x.shape[-1] if x.shape else 1
+        if columns > k.MAX_COLUMNS or x.count > MAX_ELEMENTS:
+            raise ValueError(
+                f"x has rows of {columns} and {x.count} elements; at most {k.MAX_COLUMNS} and 2^32 - 1"
+            )
+        return {"columns": columns}
+
+    def gradient(self, call: Any, kept: Sequence[Tensor], g: Tensor, needed: Any = ()) -> list[Tensor]:
+        """y * (g - sum(g * y)) over the last axis, in one launch."""
+        import torch
+
+        (y,) = kept
+        return [torch.ops.aten._softmax_backward_data(g, y, -1, y.dtype)]
+
+    def tangent(self, call: Any, kept: Sequence[Tensor], tangents: Sequence[Tensor | None]) -> Tensor:
+        return self.gradient(call, kept, tangents[0])[0]  # the matrix of derivatives is symmetric
+
+    def batch(self, call: Any, in_dims: Any, x: Tensor) -> Tensor:
+        rows = x.movedim(in_dims[0], 0)
+        return call(rows) if rows.dim() > 1 else call(rows.unsqueeze(1)).squeeze(1)
