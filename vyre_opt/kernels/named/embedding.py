@@ -11,7 +11,20 @@ from ...ir.types import DataType
 from .. import embedding as k
 from ..call import Call, Empty, launch
 from ..expansion import Expansion, ExpansionRequest
-from .kernel import LANES, TO_4, TO_8, WIDE, Array, Device, NamedKernel, Operand, Tensor, factors, numbers
+from .kernel import (
+    LANES,
+    TO_4,
+    TO_8,
+    WIDE,
+    Array,
+    Device,
+    NamedKernel,
+    Operand,
+    Tensor,
+    element_type,
+    factors,
+    numbers,
+)
 
 
 class Embedding(NamedKernel):
@@ -80,11 +93,24 @@ class Embedding(NamedKernel):
         rows = prod(params[f"p{n}"] for n in range(4) if params.get(f"p{n}"))
         return [numbers(rng, reads[0]), rng.integers(0, rows, reads[1].count or 0, dtype="uint32")]
 
-    def call(
-        self, device: Device, arrays: Sequence[Operand], shape: k.EmbeddingShape, element: DataType
-    ) -> Call:
+    def table(self, cores: Sequence[Operand], dtype: str | None = None) -> tuple[k.EmbeddingShape, DataType]:
+        """The shape and the element type of the table of cores [p, r, q, r'].  Raises ValueError for those that do not fit."""
+        accepted, rank = self.row.roles[0].types, 1
+        for number, core in enumerate(cores):
+            accepted = (element_type(core, f"core {number}", accepted, dtype),)
+        for number, core in enumerate(cores):
+            if len(core.shape) != 4 or core.shape[1] != rank:
+                raise ValueError(f"core {number} has shape {core.shape}, not [p, {rank}, q, r]")
+            rank = core.shape[3]
+        if rank != 1:
+            raise ValueError(f"the last core has shape {cores[-1].shape}, not [p, r, q, 1]")
+        p, q, r = (tuple(core.shape[axis] for core in cores) for axis in (0, 2, 3))
+        return k.EmbeddingShape(p, q, r[:-1]), accepted[0]
+
+    def call(self, device: Device, arrays: Sequence[Operand], dtype: str | None = None) -> Call:
         """Of each core in an array of its own, and indices: of any integer type on a GPU, elsewhere checked and u32."""
-        indices = arrays[-1]
+        *cores, indices = arrays
+        shape, element = self.table(cores, dtype)
         checked = None
         if device.on_gpu:
             checked = DataType.of(indices.kind.replace("uint", "u").replace("int", "i"))
