@@ -226,12 +226,8 @@ def _prepared(function: PlannedFunction, call: Steps, count: int) -> _Prepared:
     prepared: _Prepared = []
     for step, inputs in call.steps:
         names = [f"{'input' if k in range(count) else 'result'} {n}" for n, k in enumerate(inputs)]
-        prepared.append((PlannedFunction(function.name, partial(_fixed, step), take), inputs, names))
+        prepared.append((PlannedFunction(function.name, lambda *_, step=step: step, take), inputs, names))
     return prepared
-
-
-def _fixed(call: Call, backend: ArrayBackend, operands: Sequence[Operand]) -> Call:
-    return call
 
 
 class _SeveralLaunches:

@@ -15,20 +15,7 @@ from .. import chain as k
 from ..call import Call, KernelCall, Part, Same, Steps, launch
 from ..expansion import Expansion, ExpansionRequest
 from . import named_kernel
-from .kernel import (
-    LANES,
-    TO_4,
-    TO_16,
-    WIDE,
-    Array,
-    Device,
-    NamedKernel,
-    Operand,
-    Tensor,
-    element_type,
-    factors,
-    numbers,
-)
+from .kernel import LANES, Array, Device, NamedKernel, Operand, Tensor, element_type, factors, numbers
 
 _factors = partial(factors, k.ChainSchedule)
 
@@ -39,12 +26,12 @@ class Chain(NamedKernel):
     keeps = "inputs"
     one_type = True
     gpu = (
-        _factors(lanes=WIDE, vector=TO_4, ahead=(0, 16, 32, 64)),
+        _factors(lanes=LANES[1:], vector=(1, 2, 4), ahead=(0, 16, 32, 64)),
         _factors(lanes=(*LANES, 320, 384), workgroups=(2, 4, 8, 10, 12, 16, 32, 64)),
     )
     cpu = (
-        _factors(lanes=LANES[:5], vector=TO_4, ahead=(0, 16, 32)),
-        _factors(lanes=(32,), vector=(1,), ahead=(0,), streamed=TO_16),
+        _factors(lanes=LANES[:5], vector=(1, 2, 4), ahead=(0, 16, 32)),
+        _factors(lanes=(32,), vector=(1,), ahead=(0,), streamed=(1, 2, 4, 8, 16)),
     )
 
     def expand(self, r: ExpansionRequest) -> Expansion:

@@ -11,7 +11,7 @@ from .. import tensor_train as k
 from ..call import Call, Steps
 from ..expansion import Expansion, ExpansionRequest
 from . import named_kernel
-from .kernel import FINE, TO_4, TO_8, TO_16, WIDE, Array, Device, NamedKernel, Operand, element_type, factors
+from .kernel import FINE, LANES, Array, Device, NamedKernel, Operand, element_type, factors
 
 _factors = partial(factors, k.StepSchedule)
 
@@ -20,12 +20,14 @@ class ContractStep(NamedKernel):
     name = "tt.contract_step"
     one_type = True
     gpu = (
-        _factors(lanes=FINE, unroll=(*TO_16, 32)),
-        _factors(lanes=WIDE[1:4], unroll=TO_16, across=(32,), vector=TO_4, splits=TO_8),
+        _factors(lanes=FINE, unroll=(1, 2, 4, 8, 16, 32)),
+        _factors(
+            lanes=LANES[2:5], unroll=(1, 2, 4, 8, 16), across=(32,), vector=(1, 2, 4), splits=(1, 2, 4, 8)
+        ),
     )
     cpu = (
-        _factors(lanes=FINE[:8], unroll=TO_16),
-        _factors(lanes=(32,), unroll=TO_16, streamed=(256, 1024, 2048, 4096)),
+        _factors(lanes=FINE[:8], unroll=(1, 2, 4, 8, 16)),
+        _factors(lanes=(32,), unroll=(1, 2, 4, 8, 16), streamed=(256, 1024, 2048, 4096)),
     )
 
     def expand(self, r: ExpansionRequest) -> Expansion:

@@ -11,20 +11,7 @@ from ...ir.types import DataType
 from .. import embedding as k
 from ..call import Call, Empty, launch
 from ..expansion import Expansion, ExpansionRequest
-from .kernel import (
-    LANES,
-    TO_4,
-    TO_8,
-    WIDE,
-    Array,
-    Device,
-    NamedKernel,
-    Operand,
-    Tensor,
-    element_type,
-    factors,
-    numbers,
-)
+from .kernel import LANES, Array, Device, NamedKernel, Operand, Tensor, element_type, factors, numbers
 
 
 class Embedding(NamedKernel):
@@ -36,11 +23,15 @@ class Embedding(NamedKernel):
             k.GroupedSchedule,
             chunk=(2048, 4096, 8192, 16384), lookups=(4, 8, 16, 32), rows=(4, 7, 8, 16), columns=(4, 8, 16), unroll=(4, 8),
         ),
-        factors(k.EmbeddingSchedule, lanes=WIDE[:3], lookups=TO_4, rows=(4, 8)),
-        factors(k.PairSchedule, lanes=WIDE[:3], lookups=TO_8, terms=TO_4),
+        factors(k.EmbeddingSchedule, lanes=LANES[1:4], lookups=(1, 2, 4), rows=(4, 8)),
+        factors(k.PairSchedule, lanes=LANES[1:4], lookups=(1, 2, 4, 8), terms=(1, 2, 4)),
         factors(k.EmbeddingUnitSchedule, chunk=(2048, 4096, 8192, 16384, 32768), subgroups=(4, 8, 16)),
     )  # fmt: skip
-    cpu = (factors(k.EmbeddingSchedule, lanes=LANES[:4], lookups=TO_8, rows=(2, 4, 8, 16), unroll=(1, 4, 8)),)
+    cpu = (
+        factors(
+            k.EmbeddingSchedule, lanes=LANES[:4], lookups=(1, 2, 4, 8), rows=(2, 4, 8, 16), unroll=(1, 4, 8)
+        ),
+    )
 
     def expand(self, r: ExpansionRequest) -> Expansion:
         shape, count = k.EmbeddingShape.of(r.params), r.count(1)

@@ -16,24 +16,9 @@ from ..expansion import Expansion, ExpansionRequest
 from ..targets import is_gpu
 
 __all__ = [
-    "FINE",
-    "KERNELS",
-    "LANES",
-    "MAX_ELEMENTS",
-    "TO_4",
-    "TO_8",
-    "TO_16",
-    "WIDE",
-    "Array",
-    "Device",
-    "NamedKernel",
-    "Operand",
-    "Products",
-    "Tensor",
-    "element_type",
-    "factors",
-    "numbers",
-]
+    "FINE", "KERNELS", "LANES", "MAX_ELEMENTS", "Array", "Device", "NamedKernel", "Operand", "Products", "Tensor",
+    "element_type", "factors", "numbers",
+]  # fmt: skip
 
 Array = Any
 """numpy.ndarray; NumPy is imported by the functions that need it."""
@@ -44,10 +29,8 @@ Tensor = Any
 Products = Sequence[Mapping[str, Sequence[int]]]
 """A space of schedules: a union of products over their fields."""
 
-WIDE = (64, 128, 256, 512, 1024)
-LANES = (32, *WIDE)
+LANES = (32, 64, 128, 256, 512, 1024)
 FINE = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
-TO_4, TO_8, TO_16 = (1, 2, 4), (1, 2, 4, 8), (1, 2, 4, 8, 16)
 """Values of fields that many schedules have."""
 
 MAX_ELEMENTS = (1 << 32) - 1

@@ -10,21 +10,21 @@ from .. import matvec as k
 from ..expansion import Expansion, ExpansionRequest
 from ..targets import MULTIPROCESSORS
 from . import named_kernel
-from .kernel import TO_4, TO_8, TO_16, Array, NamedKernel, factors
+from .kernel import Array, NamedKernel, factors
 
-_clamped = partial(factors, k.MatvecSchedule, vector=TO_4, turns=TO_4, clamped=(1,))
+_clamped = partial(factors, k.MatvecSchedule, vector=(1, 2, 4), turns=(1, 2, 4), clamped=(1,))
 
 
 class MatvecFixed(NamedKernel):
     name = "math.matvec_fixed"
     gpu = (
-        factors(k.MatvecSchedule, unroll=TO_8),
-        _clamped(rows=(16,), lanes=(16,), unroll=TO_4),
-        _clamped(rows=(8,), lanes=(32,), unroll=TO_8),
+        factors(k.MatvecSchedule, unroll=(1, 2, 4, 8)),
+        _clamped(rows=(16,), lanes=(16,), unroll=(1, 2, 4)),
+        _clamped(rows=(8,), lanes=(32,), unroll=(1, 2, 4, 8)),
         _clamped(rows=(1,), lanes=(256, 1024), unroll=(1, 4, 8)),
-        _clamped(rows=(1,), lanes=(256,), unroll=TO_4, splits=(8, 32, 128, 512)),
+        _clamped(rows=(1,), lanes=(256,), unroll=(1, 2, 4), splits=(8, 32, 128, 512)),
     )
-    cpu = (factors(k.MatvecSchedule, rows=TO_16, unroll=TO_16),)
+    cpu = (factors(k.MatvecSchedule, rows=(1, 2, 4, 8, 16), unroll=(1, 2, 4, 8, 16)),)
 
     def expand(self, r: ExpansionRequest) -> Expansion:
         cells, columns = r.count(0), r.count(1)

@@ -8,7 +8,7 @@ from typing import Any
 from ...ir.program import Buffer
 from .. import scan as k
 from ..expansion import Expansion, ExpansionRequest
-from .kernel import LANES, MAX_ELEMENTS, TO_8, TO_16, WIDE, Array, NamedKernel, Tensor, factors
+from .kernel import LANES, MAX_ELEMENTS, Array, NamedKernel, Tensor, factors
 
 
 class Prefix(NamedKernel):
@@ -17,7 +17,7 @@ class Prefix(NamedKernel):
     keeps = "nothing"
     one_type = True
     gpu = (
-        factors(k.ScanSchedule, lanes=WIDE[:4], rounds=TO_16, vector=TO_8),
+        factors(k.ScanSchedule, lanes=LANES[1:5], rounds=(1, 2, 4, 8, 16), vector=(1, 2, 4, 8)),
         factors(k.ScanSchedule, lanes=(256, 1024), rounds=(2, 8), look_back=(0,)),
     )
     cpu = (
@@ -25,7 +25,7 @@ class Prefix(NamedKernel):
             k.ScanSchedule,
             lanes=(32,), rounds=(64, 256, 1024, 4096, 16384), vector=(1,), look_back=(0, 1), twice=(1,),
         ),
-        factors(k.ScanSchedule, lanes=LANES[:4], rounds=TO_8, vector=(1, 4), look_back=(0, 1)),
+        factors(k.ScanSchedule, lanes=LANES[:4], rounds=(1, 2, 4, 8), vector=(1, 4), look_back=(0, 1)),
     )  # fmt: skip
 
     def expand(self, r: ExpansionRequest) -> Expansion:

@@ -12,10 +12,10 @@ from .. import softmax_schedules as k
 from ..expansion import Expansion, ExpansionRequest
 from ..softmax_rows import softmax
 from ..targets import is_gpu
-from .kernel import MAX_ELEMENTS, TO_4, TO_8, TO_16, WIDE, Array, NamedKernel, Tensor, factors
+from .kernel import LANES, MAX_ELEMENTS, Array, NamedKernel, Tensor, factors
 
 _factors = partial(factors, k.SoftmaxSchedule)
-_SHORT = {"lanes": (8, 16, 32), "rows": TO_8}
+_SHORT = {"lanes": (8, 16, 32), "rows": (1, 2, 4, 8)}
 """Several rows in a workgroup."""
 
 
@@ -24,15 +24,15 @@ class Softmax(NamedKernel):
     operator = "softmax(x)"
     keeps = "result"
     gpu = (
-        _factors(**_SHORT, vector=TO_8, turns=(1, 2), clamped=(1,)),
-        _factors(lanes=WIDE, vector=TO_8, clamped=(1,)),
-        _factors(lanes=WIDE, vector=(2, 4, 8), kept=(0,), unroll=(2, 4, 8)),
-        _factors(lanes=WIDE[2:], vector=(4, 8), splits=(2, 4, 8), clamped=(1,)),
+        _factors(**_SHORT, vector=(1, 2, 4, 8), turns=(1, 2), clamped=(1,)),
+        _factors(lanes=LANES[1:], vector=(1, 2, 4, 8), clamped=(1,)),
+        _factors(lanes=LANES[1:], vector=(2, 4, 8), kept=(0,), unroll=(2, 4, 8)),
+        _factors(lanes=LANES[3:], vector=(4, 8), splits=(2, 4, 8), clamped=(1,)),
     )
     cpu = (
-        _factors(**_SHORT, vector=TO_4),
-        _factors(lanes=(32, 64, 128), vector=TO_4, kept=(0, 1), unroll=(2, 4, 8)),
-        _factors(lanes=(32,), vector=TO_4, kept=(0,), unroll=TO_16, tile=(1,)),
+        _factors(**_SHORT, vector=(1, 2, 4)),
+        _factors(lanes=(32, 64, 128), vector=(1, 2, 4), kept=(0, 1), unroll=(2, 4, 8)),
+        _factors(lanes=(32,), vector=(1, 2, 4), kept=(0,), unroll=(1, 2, 4, 8, 16), tile=(1,)),
     )
 
     def expand(self, r: ExpansionRequest) -> Expansion:
