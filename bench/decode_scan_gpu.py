@@ -32,7 +32,7 @@ from scan_inputs import Corpus, corpus
 from vyre_opt.driver.text_kernels import fused_decode_scan
 from vyre_opt.ir.program import Program
 from vyre_opt.kernels.automaton import DenseAutomaton, build_automaton, matches_of_hits
-from vyre_opt.kernels.decode import base64, decode_grid, decode_schedule
+from vyre_opt.kernels.decode import base64, decode_schedule
 from vyre_opt.kernels.search import SearchSchedule, decode_scan, search_grid, search_schedule
 from vyre_opt.kernels.text_units import ENCODINGS
 
@@ -120,7 +120,7 @@ class GpuWays:
     ) -> tuple[Any, Any, Any, int]:
         """Decode all of `text` into `decoded`, then search that."""
         hits, count = self.outputs(capacity)
-        first = self.gpu.bind(base64(), [text, decoded], decode_grid(decode_schedule("cuda"), len(text)))
+        first = self.gpu.bind(base64(), [text, decoded], -(-len(text) // decode_schedule("cuda").tile))
         schedule = self.schedule(size)
         program = fused_decode_scan("raw", self.warmup, schedule)
         second = self.gpu.bind(program, [decoded, *self.tables, hits, count], search_grid(schedule, size))
@@ -214,7 +214,7 @@ def cpu_sample(work: Corpus, automaton: DenseAutomaton) -> dict[str, Any]:
     def two() -> Way:
         out = np.zeros(work.size, np.uint8)
         decoding = decode_schedule("cpu")
-        blocks = decode_grid(decoding, len(work.encoded))
+        blocks = -(-len(work.encoded) // decoding.tile)
         (decoded,) = target.dispatch(base64(decoding), [work.encoded, out], blocks)
         return search(fused_decode_scan("raw", warmup, schedule), decoded)
 

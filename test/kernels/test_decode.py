@@ -16,8 +16,8 @@ from vyre_opt import PassManager, kernels, parse, print_program
 from vyre_opt.ir.program import Module, Program
 from vyre_opt.ir.types import DataType
 from vyre_opt.kernels.automaton import Match, build_automaton, matches_of_hits
-from vyre_opt.kernels.decode import DecodeSchedule, base64, decode_grid, hex_text
-from vyre_opt.kernels.dfa import DfaSchedule, dfa, dfa_grid
+from vyre_opt.kernels.decode import DecodeSchedule, base64, hex_text
+from vyre_opt.kernels.dfa import DfaSchedule, dfa
 from vyre_opt.kernels.named import named_kernel
 from vyre_opt.kernels.search import SearchSchedule, decode_scan, search_grid
 from vyre_opt.kernels.text_units import ENCODINGS
@@ -37,7 +37,7 @@ def test_base64(once: Once, schedule: DecodeSchedule) -> None:
         data = random.Random(size).randbytes(size)
         padded = library.b64encode(data)
         for text in (padded, padded.rstrip(b"=")):
-            for grid in (decode_grid(schedule, len(text)), 3):
+            for grid in (max(1, -(-len(text) // schedule.tile)), 3):
                 assert once(program, [text, np.zeros(size, np.uint8)], grid).tobytes() == data
             assert kernels.base64_decode(text, dispatcher="ref").tobytes() == data
 
@@ -129,7 +129,7 @@ def test_dfa(once: Once, table: str) -> None:
         )
         inputs = [text, rows, automaton.accept, np.zeros(size, np.uint32)]
         for program, schedule in programs:
-            np.testing.assert_array_equal(once(program, inputs, dfa_grid(schedule, size)), expected)
+            np.testing.assert_array_equal(once(program, inputs, max(1, -(-size // schedule.tile))), expected)
         np.testing.assert_array_equal(once(strided, inputs, 3), expected)
 
     each((1, 2, 31, 33, 1000, 14000), check)

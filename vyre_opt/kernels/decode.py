@@ -28,7 +28,6 @@ __all__ = [
     "base64_lengths",
     "Values",
     "base64_characters",
-    "decode_grid",
     "decode_schedule",
     "digits",
     "from_base64",
@@ -49,7 +48,7 @@ class DecodeSchedule:
     """`lanes`: of a workgroup.  `characters`: of a lane's run, 4, 8, 16 or 32; one of 32 is decoded as a vector of bytes, by
     `permute`.
 
-    `strided`: right for every grid.  Without it, for that of `decode_grid`: each lane has one run, and what a
+    `strided`: right for every grid.  Without it, for a workgroup a tile: each lane has one run, and what a
     workgroup writes follows what the workgroup before it writes.
     """
 
@@ -62,6 +61,11 @@ class DecodeSchedule:
             raise ValueError(f"1 to 1024 lanes, runs of 4, 8, 16 or 32 characters: {self}")
 
     @property
+    def tile(self) -> int:
+        """Characters of a workgroup."""
+        return self.lanes * self.characters
+
+    @property
     def shuffles(self) -> bool:
         return self.characters == 32
 
@@ -69,11 +73,6 @@ class DecodeSchedule:
 def decode_schedule(target: str = "") -> DecodeSchedule:
     """16-byte loads on a GPU; on the CPU target whole registers, by byte shuffles."""
     return DecodeSchedule(characters=32 if target == "cpu" else 16)
-
-
-def decode_grid(schedule: DecodeSchedule, characters: int) -> int:
-    """Workgroups for a text of `characters`."""
-    return max(1, -(-characters // (schedule.lanes * schedule.characters)))
 
 
 def base64_lengths(characters: int) -> int:

@@ -38,7 +38,7 @@ from .collective import SUBGROUP, as_type, elements, guarded, offset
 from .targets import is_gpu
 from .tiles import each_tile, tiles_of
 
-__all__ = ["DfaSchedule", "dfa", "dfa_grid", "dfa_schedule", "memory_bytes"]
+__all__ = ["DfaSchedule", "dfa", "dfa_schedule", "memory_bytes"]
 
 MAX_SLAB = STATIC_SHARED_BYTES
 UNIT = 4  # bytes that a lane copies at once
@@ -94,11 +94,6 @@ def dfa_schedule(warmup: int, target: str = "", strided: bool = False) -> DfaSch
 def _row(choices: Sequence[tuple[int, int, int]], warmup: int) -> tuple[int, int]:
     _, lanes, chunk = next((row for row in choices if warmup <= row[0]), choices[-1])
     return lanes, chunk
-
-
-def dfa_grid(schedule: DfaSchedule, count: int) -> int:
-    """Workgroups for `count` bytes."""
-    return max(1, -(-count // schedule.tile))
 
 
 def memory_bytes(warmup: int, table_dtype: DataType, schedule: DfaSchedule) -> tuple[int, int]:

@@ -11,8 +11,8 @@ import numpy as np
 from vyre_opt.ir.program import Module, Program
 from vyre_opt.ir.types import DataType
 from vyre_opt.kernels.automaton import DenseAutomaton, build_automaton
-from vyre_opt.kernels.decode import DecodeSchedule, base64, decode_grid, hex_text
-from vyre_opt.kernels.dfa import DfaSchedule, dfa, dfa_grid, dfa_schedule
+from vyre_opt.kernels.decode import DecodeSchedule, base64, hex_text
+from vyre_opt.kernels.dfa import DfaSchedule, dfa, dfa_schedule
 from vyre_opt.kernels.search import MAX_SLAB, SearchSchedule, decode_scan, search_grid
 from vyre_opt.kernels.text_units import ENCODINGS
 
@@ -105,7 +105,7 @@ def _decode(
 ) -> Callable[[], Use]:
     def make() -> Use:
         inputs = [text, np.zeros(len(data), np.uint8)]
-        own = decode_grid(schedule, len(text))
+        own = max(1, -(-len(text) // schedule.tile))
         return Use(build(schedule), inputs, grid or own, np.frombuffer(data, np.uint8))
 
     return make
@@ -156,7 +156,7 @@ def _dfa(
         inputs = [text, rows, automaton.accept, np.zeros(size, np.uint32)]
         program = dfa(automaton.warmup, DataType.of(f"u{rows.itemsize * 8}"), schedule)
         expected = set_numbers(text, patterns, automaton)
-        return Use(program, inputs, grid or dfa_grid(schedule, size), expected)
+        return Use(program, inputs, grid or max(1, -(-size // schedule.tile)), expected)
 
     return make
 

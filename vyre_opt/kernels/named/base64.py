@@ -45,8 +45,7 @@ class Base64(NamedKernel):
 
     def expand(self, r: ExpansionRequest) -> Expansion:
         schedule = r.at(replace(k.decode_schedule(r.target), strided=not r.owns_grid))
-        grid = r.tiles(schedule.lanes * schedule.characters)
-        return Expansion(r.build(self.builder, schedule), schedule, grid)
+        return Expansion(r.build(self.builder, schedule), schedule, r.tiles(schedule.tile))
 
     def size(self, characters: int) -> int:
         """Bytes that so many characters decode to."""
