@@ -32,7 +32,7 @@ from measure import machine, save, today
 import vyre_opt
 from vyre_opt.ir.program import Module
 from vyre_opt.runtime.cpu import CpuDispatcher
-from vyre_opt.runtime.cpu.compiler import host_code
+from vyre_opt.runtime.cpu.compiler import host_code, legal_program
 from vyre_opt.runtime.cpu.jit import Host
 
 RESULT = Path(__file__).parent / "results" / "pipeline_compile.json"
@@ -116,7 +116,7 @@ def steps(kind: str, stages: int) -> dict[str, Callable[[int], Any]]:
     return {
         "passes": lambda number: run_passes(text),
         "LLVM IR": lambda number: [
-            host_code(program, module, {}, host) for program in module.programs.values()
+            host_code(legal_program(program, module), {}, host) for program in module.programs.values()
         ],
         "compile and first call": first_call,
     }

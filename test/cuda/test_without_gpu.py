@@ -119,7 +119,7 @@ program @p workgroup(32) {
 def test_a_fault_record_has_the_open_extents():
     """Of the dimensions that are open, in their order: those of the call, as the CPU shows them."""
     rows = row_major(parse(OUTSIDE).programs["p"])
-    (kernel,) = lower([Unit(rows.program)], gpu("sm_90"), "trap").kernels
+    (kernel,) = lower([Unit(rows)], gpu("sm_90"), "trap").kernels
     traps = [number for number, site in enumerate(kernel.sites, 1) if "access" in site.op.attrs]
     assert len(traps) == 2  # along the dimensions that are open; 1 is below the fixed 3
     fault = read_record(record(traps[1], 1, 1, third=31, extents=(2, 31, 0)))

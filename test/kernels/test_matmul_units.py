@@ -25,7 +25,8 @@ from vyre_opt.kernels.matmul_program import (
 )
 from vyre_opt.kernels.matmul_units import WARPGROUP_CHOICES
 from vyre_opt.kernels.pitched_rows import pitch_of, pitched_rows, pitched_rows_grid
-from vyre_opt.lowering.nvptx.kernel import flat_program
+from vyre_opt.lowering.nvptx.abi import Unit
+from vyre_opt.lowering.nvptx.legalization import legal_unit
 from vyre_opt.lowering.nvptx.targets import GPUS, gpu
 from vyre_opt.lowering.nvptx.warpgroups import MUL_ADD
 from vyre_opt.passes.manager import PassManager
@@ -116,7 +117,7 @@ def test_a_gpu_checks_no_access(schedule: UnitSchedule, depth: int, columns: int
     """All are proven, also at the edges: checks in the loop would take longer than the products.  And warpgroups multiply
     where the schedule is of warpgroups."""
     problem = MatmulProblem(depth, columns, BF16, BF16, F32, axes=axes)
-    program = flat_program(matmul(problem, schedule), gpu("sm_90a"), "trap")
+    program = legal_unit(Unit(matmul(problem, schedule)), gpu("sm_90a"), "trap").program
     assert any(op.definition is MUL_ADD for op in program.walk()) == schedule.is_of_warpgroups
     proven = BoundsProofs(program, {}).proven
     unproven = {

@@ -20,7 +20,7 @@ from vyre_opt.lowering.host import live_values
 from vyre_opt.lowering.host import program as host_program
 from vyre_opt.lowering.host.live_values import ValueInMemory
 from vyre_opt.runtime.cpu import CpuDispatcher, jit
-from vyre_opt.runtime.cpu.compiler import host_code
+from vyre_opt.runtime.cpu.compiler import host_code, legal_program
 from vyre_opt.runtime.dispatcher import ProgramError, dispatcher
 
 LARGEST_FRAME = 64 << 10
@@ -96,7 +96,7 @@ def frame_of(program: Program) -> int:
     """Bytes of the largest frame of a program's machine code."""
     host = jit.Host.this()
     machine = jit._machine(host)
-    with llvm.parse_assembly(host_code(program, None, {}, host).text) as module:
+    with llvm.parse_assembly(host_code(legal_program(program, None), {}, host).text) as module:
         options = llvm.create_pipeline_tuning_options(speed_level=host.opt)
         options.slp_vectorization = False
         run_passes(module, machine, options)
@@ -143,7 +143,7 @@ def test_many_ops_that_are_long_code(op: str, dtype: str, count: int, lanes: int
     (expected,) = dispatcher("ref").dispatch(program, inputs, 1)
     (y,) = CpuDispatcher(cache=False).dispatch(program, inputs, 1)
     assert np.allclose(y, expected, rtol=1e-14)
-    small, large = (len(host_code(parsed(text(n)), None, {}, host).text) for n in (16, 32))
+    small, large = (len(host_code(legal_program(parsed(text(n)), None), {}, host).text) for n in (16, 32))
     assert large < 1.2 * small
 
 
@@ -155,7 +155,7 @@ def test_code_grows_with_the_vectors_and_not_with_their_lanes() -> None:
     host = jit.Host.this()
 
     def size(count: int, lanes: int) -> int:
-        return len(host_code(parsed(vectors(count, lanes)), None, {}, host).text)
+        return len(host_code(legal_program(parsed(vectors(count, lanes)), None), {}, host).text)
 
     sizes = [size(count, 64) for count in (20, 40, 80)]
     assert all(0.8 * a < b / 2 < 1.2 * a for a, b in pairwise(sizes))

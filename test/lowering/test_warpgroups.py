@@ -58,7 +58,7 @@ def made(body: str = f"{PRODUCT}\n  {RESULT}", bounds: str = "none", **changes: 
     text = TEXT.replace("BODY", body)
     for name, value in {**USUAL, **changes}.items():
         text = text.replace(name, value)
-    return with_warpgroups(parse(text).programs["p"], H200, bounds)
+    return with_warpgroups(parse(text).programs["p"], bounds)
 
 
 def is_of_warpgroups(program: Program) -> bool:
@@ -243,7 +243,7 @@ program @p workgroup(128) {{
   %p = matrix_mul_add %x, %y, %sum : matrix<16x64xf32, acc>
   matrix_store %p, @c[%z, %z] : matrix<16x64xf32, acc>
 }}"""
-    program = with_warpgroups(parse(text).programs["p"], H200, "none")
+    program = with_warpgroups(parse(text).programs["p"], "none")
     store = next(op for op in program.walk() if op.name == "store")
     places = set()
     for stage in range(2):
@@ -300,7 +300,7 @@ def test_random_programs_run_and_are_of_warpgroups(seed: int) -> None:
     case = SharedFactor(seed)
     for target in ("ref", "cpu"):
         check(case, seed, target)
-    assert is_of_warpgroups(with_warpgroups(case.program(), H200, "none"))
+    assert is_of_warpgroups(with_warpgroups(case.program(), "none"))
     assert "wgmma.mma_async" in emit_ptx(lower([Unit(case.program(), None, {})], H200, "none"), H200)
 
 

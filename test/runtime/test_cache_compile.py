@@ -19,6 +19,7 @@ from vyre_opt.cuda import kernels, ptx_cache
 from vyre_opt.cuda.kernels import _compile as compiled
 from vyre_opt.cuda.ptx_options import PtxOptions
 from vyre_opt.ir.program import Module
+from vyre_opt.lowering.common.row_major import row_major
 from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.targets import gpu
@@ -28,7 +29,6 @@ from vyre_opt.runtime.cache.keys import compile_key
 from vyre_opt.runtime.cache.store import Store
 from vyre_opt.runtime.cpu import CpuDispatcher, compiler, object_cache
 from vyre_opt.runtime.cpu.jit import Host, compile_object
-from vyre_opt.runtime.row_major import RowMajorPrograms
 
 TEXT = """vyre 1
 
@@ -354,14 +354,14 @@ program @p workgroup(32) {
 def test_another_process_finds_the_ptx_that_a_dispatch_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A dispatcher asks for the program over buffers of one dimension."""
+    """An entry is of the program as it is lowered, over buffers of one dimension."""
     store = Store(tmp_path)
     monkeypatch.setattr(kernels, "default_store", lambda: store)
     module = parse(ROWS_AND_MATRICES)
     kernels.compile_into_cache(gpu("sm_90"), PtxOptions(), module)
     (entry,) = store.entries()
     module = parse(ROWS_AND_MATRICES)
-    flat = RowMajorPrograms().of(module.programs["p"]).program
+    flat = row_major(module.programs["p"])
     made = Module()
     made.add(flat)
     kernels.compile_into_cache(gpu("sm_90"), PtxOptions(), made)

@@ -90,7 +90,7 @@ def _for_gpu(module: Module, options: CompileOptions, target: str) -> str:
 
 
 def _for_cpu(module: Module, options: CompileOptions) -> str:
-    from ..runtime.cpu.compiler import host_code
+    from ..runtime.cpu.compiler import host_code, legal_program
     from ..runtime.cpu.jit import Host
     from ..runtime.dispatcher import BackendError
 
@@ -98,7 +98,7 @@ def _for_cpu(module: Module, options: CompileOptions) -> str:
     parts = []
     for program in module.programs.values():
         try:
-            text = host_code(program, module, spec_values(program, {}), host).text
+            text = host_code(legal_program(program, module), spec_values(program, {}), host).text
         except BackendError as error:
             raise ToolError(str(error)) from None
         parts.append(text if options.emit == "llvm" else _assembly(text, host))

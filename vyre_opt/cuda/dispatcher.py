@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..ir.program import Dim3, Module, Program
+from ..lowering.common.row_major import extent_words, flat_buffer, has_rows
 from ..lowering.nvptx.abi import BOUNDS, Unit, storage_buffers
 from ..lowering.nvptx.targets import TargetError, parse_version, show
 from ..runtime.array_backend import ArrayBackend, HostArrays
@@ -17,7 +18,7 @@ from ..runtime.cache.store import default_store
 from ..runtime.dispatcher import BackendError, BadInputs, OutputAlloc, Scratch
 from ..runtime.inputs import check_inputs, check_program, input_name
 from ..runtime.planned_dispatch import planned_dispatch
-from ..runtime.row_major import RowMajorPrograms, argument_shapes, has_rows
+from ..runtime.row_major import argument_shapes
 from ..runtime.target import Target, unusual
 from .checks import are_on_gpu, check_overlaps
 from .device import Device, DeviceFacts
@@ -81,13 +82,7 @@ class CudaDispatcher(Target):
         self._compilations: deque[Compilation] = new_log()
         self.bounds = bounds
         self._kernels: KernelCache | None = None
-        self.rows = RowMajorPrograms(bounds, self._with_warpgroups)
         self._at_levels: dict[int, CudaDispatcher] = {opt_level: self}
-
-    def _with_warpgroups(self, program: Program) -> Program:
-        from ..lowering.nvptx.warpgroups import with_warpgroups
-
-        return with_warpgroups(program, self.facts.target, self.options.bounds)
 
     @property
     def level(self) -> int:
@@ -177,7 +172,7 @@ class CudaDispatcher(Target):
     ) -> LoadedKernel:
         """The program compiled and loaded.  `specs` are encoded constants, as `Spec.default` is."""
         with self.device:
-            return self.kernels.get(self._unit(program, module, specs or {}))
+            return self.kernels.get(unit_of(program, module, specs or {}))
 
     def compiler(self) -> Callable[[Module], None] | None:
         """What compiles the programs of a module into the cache, in any process; None where there is no cache."""
@@ -185,13 +180,9 @@ class CudaDispatcher(Target):
 
     def preload(self, units: Sequence[Unit]) -> list[LoadedKernel]:
         """Many programs compiled and loaded as one module; later dispatches find them."""
-        full = [self._unit(unit.program, unit.module, unit.specs) for unit in units]
+        full = [unit_of(unit.program, unit.module, unit.specs) for unit in units]
         with self.device:
             return self.kernels.load(full)
-
-    def _unit(self, program: Program, module: Module | None, specs: Mapping[str, Any]) -> Unit:
-        """What is compiled for a program."""
-        return unit_of(self.rows.of(program).program if has_rows(program) else program, module, specs)
 
     def bind(
         self,
@@ -208,10 +199,7 @@ class CudaDispatcher(Target):
         Everything is checked here, so that `run` costs no more than the launch itself.
         Raises BadInputs for arrays that overlap one that is written, or are not 16-byte aligned.
         """
-        if has_rows(program):
-            rows, shapes = self.rows.of(program), argument_shapes(program, arrays)
-            values = rows.values(params, shapes)
-            return self.bind(rows.program, arrays, grid, module=module, specs=specs, params=values)
+        shapes = argument_shapes(program, arrays) if has_rows(program) else {}
         if not are_on_gpu(program, arrays) or any(isinstance(array, OutputAlloc) for array in arrays):
             raise BadInputs(f"program @{program.name}: launch takes arrays on the GPU")
         check_inputs(program, arrays)
@@ -219,7 +207,7 @@ class CudaDispatcher(Target):
         views = {}
         for buffer, array in zip(program.bound_buffers, arrays, strict=True):
             where = input_name(program, buffer)
-            view = views[buffer.name] = take(array, buffer, where, self._number)
+            view = views[buffer.name] = take(array, flat_buffer(buffer), where, self._number)
             if not is_aligned(view):
                 raise BadInputs(f"{where}: the array is not 16-byte aligned")
         check_overlaps(program, views)
@@ -233,7 +221,8 @@ class CudaDispatcher(Target):
                 for b in unbound:
                     PyCudaQueue(gpu, None).zero(int(own[b.name]), b.size_bytes or 0)
         pointers |= {name: int(memory) for name, memory in own.items()}
-        return BoundLaunch(kernel, checked.grid, pointers, counts, checked.params, (list(arrays), own))
+        words = {**checked.params, **extent_words(program, shapes)}
+        return BoundLaunch(kernel, checked.grid, pointers, counts, words, (list(arrays), own))
 
     def launch(
         self,

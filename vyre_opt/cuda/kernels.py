@@ -12,9 +12,8 @@ from ..ir.diagnostics import DiagnosticError
 from ..ir.program import MAX_GRID, Dim3, Func, Module, Program
 from ..ir.snapshot import Snapshot
 from ..lowering.common.print_records import RECORDS
-from ..lowering.common.zeroed_tiles import with_zeroed_tiles
 from ..lowering.nvptx.abi import EntryPoint, Unit
-from ..lowering.nvptx.kernel import flat_program
+from ..lowering.nvptx.legalization import legal_unit
 from ..lowering.nvptx.targets import GpuTarget, PtxVersion, TargetError, ptx_version, show
 from ..rewriting.core_form import core_form
 from ..runtime.cache.compilations import Compilation, fetch, new_log
@@ -319,13 +318,8 @@ def compile_into_cache(target: GpuTarget, options: PtxOptions, module: Module) -
 
 
 def _as_compiled(units: Sequence[Unit], target: GpuTarget, options: PtxOptions) -> list[Unit]:
-    """The units as they are lowered, and with zeroed tiles if these are asked for."""
-    flat = [
-        Unit(flat_program(unit.program, target, options.bounds), unit.module, unit.specs) for unit in units
-    ]
-    if not options.zero_memory:
-        return flat
-    return [Unit(with_zeroed_tiles(unit.program), unit.module, unit.specs) for unit in flat]
+    """The units as they are lowered."""
+    return [legal_unit(unit, target, options.bounds, options.zero_memory) for unit in units]
 
 
 def _compile(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from ..runtime.row_major import RowMajorPrograms
 from .device import Device
 from .ptx_options import PtxOptions
 
@@ -19,7 +18,6 @@ class LaunchContext(Protocol):
 
     options: PtxOptions
     check: str
-    rows: RowMajorPrograms
 
     @property
     def device(self) -> Device: ...

@@ -18,6 +18,7 @@ from ..runtime.pipelines.call_plan import CallPlan
 from ..runtime.pipelines.host_plan import located
 from ..runtime.pipelines.steps import LaunchStep, PipelinePlan
 from ..runtime.pipelines.watch import Watch
+from ..runtime.row_major import row_major_plan
 from . import libcuda
 from .device import Device
 from .faults import FaultRecord, program_error
@@ -47,7 +48,7 @@ MAX_PLANNED = 64
 
 def load(dispatcher: LaunchContext, call: CallPlan) -> GpuPlan | GpuWalk:
     """The plan, compiled: as one call of a launcher if it is a list of launches."""
-    plan = dispatcher.rows.plan(call.plan)
+    plan = row_major_plan(call.plan)
     parts = parts_of(plan.steps)
     batch = parts[0] if len(parts) == 1 else None
     if not isinstance(batch, LaunchBatch) or len(batch.steps) > MAX_PLANNED:
@@ -117,7 +118,7 @@ class Pieces:
 class GpuPlan:
     """See `vyre_opt.runtime.pipelines.call_plan.Loaded`.
 
-    `plan`: that of the call, with row-major programs.
+    `plan`: that of the call, over buffers of one dimension.
     """
 
     kept_bytes = 0
@@ -186,7 +187,7 @@ class GpuPlan:
         program, kernel, plan = step.program, self._kernels[step.program], self._plan
         names = {b.name: name for b, name in zip(program.bound_buffers, step.buffers, strict=True)}
         numbers = {formal: self._numbers[name] for formal, name in names.items()} | self._unbound[program]
-        scalars = zip(sorted(program.params), step.params, strict=True)
+        scalars = zip(sorted(kernel.kernel.program.params), step.params, strict=True)
         arguments: dict[str, Mapping[str, Argument]] = {
             "buffer": {formal: f"p{number}" for formal, number in numbers.items()},
             "length": {formal: plan.buffers[name].count or 0 for formal, name in names.items()},

@@ -23,6 +23,7 @@ from ..runtime.pipelines.call_plan import CallPlan
 from ..runtime.pipelines.host_plan import located
 from ..runtime.pipelines.steps import HostReadStep, LaunchStep, steps_of
 from ..runtime.pipelines.watch import Watch, label_of
+from ..runtime.row_major import row_major_plan
 from .device import Device
 from .faults import FaultRecord, program_error
 from .graph import LaunchGraph
@@ -96,7 +97,7 @@ class GpuWalk:
     piece_bytes, pieces = 0, ()
 
     def __init__(self, dispatcher: LaunchContext, call: CallPlan) -> None:
-        plan = self.plan = dispatcher.rows.plan(call.plan)
+        plan = self.plan = row_major_plan(call.plan)
         self.call, self.dispatcher, self.device = call, dispatcher, dispatcher.device
         self.parts = parts_of(plan.steps)
         self.launches = [step for step in steps_of(plan.steps) if isinstance(step, LaunchStep)]
@@ -205,7 +206,7 @@ class GpuWalk:
                 # one for each launch, to tell its fault from those of the kernel's other launches
                 status = self._fault_record(step, kernel)
                 recording.records.append(status)
-            words = dict(zip(sorted(step.program.params), step.words(params), strict=True))
+            words = dict(zip(sorted(kernel.kernel.program.params), step.words(params), strict=True))
             recording.arguments[step] = kernel.arguments(places, counts, words, status)
         for batch in batches_of(self.parts):
             if len(batch.steps) < MIN_GRAPH:

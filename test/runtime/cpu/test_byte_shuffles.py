@@ -19,7 +19,7 @@ from vyre_opt.lowering.host.abi import ENTRY
 from vyre_opt.lowering.host.function_builder import SimdFeatures
 from vyre_opt.lowering.host.program import lower
 from vyre_opt.runtime.cpu import CpuDispatcher
-from vyre_opt.runtime.cpu.compiler import flat_program, host_code
+from vyre_opt.runtime.cpu.compiler import host_code, legal_program
 from vyre_opt.runtime.cpu.jit import Host
 from vyre_opt.runtime.dispatcher import dispatcher
 
@@ -215,7 +215,8 @@ def test_a_register_at_a_time(host: str, registers: int) -> None:
     """512 bytes: so many table lookups as registers hold them, no saturation where an index is small, and no code for
     single bytes."""
     module = parse(LOOP_FREE)
-    body = assembly(host_code(module.programs["p"], module, {}, cpu_with(HOSTS[host], 3).host).text, host)
+    legal = legal_program(module.programs["p"], module)
+    body = assembly(host_code(legal, {}, cpu_with(HOSTS[host], 3).host).text, host)
     body = body[body.index(f"\n{ENTRY}:") :]  # behind the functions for lanes at the end of a buffer
     assert len(re.findall(r"pshufb", body)) == registers
     assert not re.findall(r"p(?:extr|insr)b|mov[sz]b|\bmovb|paddusb", body)
@@ -244,7 +245,7 @@ def test_tbl_on_aarch64(entries: int, tables: int) -> None:
       %y = permute %t, %x : vec<16 x u8>
       store %y, @y[%l] : vec<16 x u8>
     }}"""
-    flat = flat_program(parse(text).programs["p"], None)
+    flat = legal_program(parse(text).programs["p"], None)
     code = lower(flat, {}, "aarch64-unknown-linux-gnu", str(machine.target_data), SimdFeatures(has_tbl=True))
     lines = re.findall(r"^\ttbl\t.*", machine.emit_assembly(llvm.parse_assembly(code.text)), re.MULTILINE)
     assert sum(line.count(".16b") == tables + 2 for line in lines) == 32

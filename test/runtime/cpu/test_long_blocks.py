@@ -14,7 +14,7 @@ from support.quick import quick
 from vyre_opt import parse
 from vyre_opt.lowering.host import outline as host_outline
 from vyre_opt.runtime.cpu import CpuDispatcher, compiler
-from vyre_opt.runtime.cpu.compiler import host_code
+from vyre_opt.runtime.cpu.compiler import host_code, legal_program
 from vyre_opt.runtime.cpu.jit import Host
 from vyre_opt.runtime.dispatcher import ProgramError
 
@@ -31,7 +31,7 @@ def parts(text: str) -> list[str]:
     """The functions that the blocks of a program become."""
     module = parse(text)
     (program,) = module.programs.values()
-    written = host_code(program, module, {}, Host.this()).text
+    written = host_code(legal_program(program, module), {}, Host.this()).text
     return re.findall(r"^define internal i1 @vyre\.part.*?^}", written, re.MULTILINE | re.DOTALL)
 
 

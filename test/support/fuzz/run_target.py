@@ -23,7 +23,6 @@ from vyre_opt.runtime.cpu import CpuDispatcher
 from vyre_opt.runtime.debug_prints import on_debug_print
 from vyre_opt.runtime.dispatcher import DispatchError, ProgramError
 from vyre_opt.runtime.ref import RefDispatcher
-from vyre_opt.runtime.row_major import has_rows
 from vyre_opt.syntax.parser import parse
 
 from ..pipeline_runs import Observation, difference
@@ -194,8 +193,7 @@ def _compile(module: Module, item: Program | Pipeline, cpu: CpuDispatcher, passe
         compiled: Any = vyre_opt.compile(module, entry=item.name, target=cpu, passes=passes or None)
         for program in compiled.module.programs.values():
             if all(spec.default is not None for spec in program.specs.values()):
-                flat = cpu.rows.of(program).program if has_rows(program) else program
-                cpu.prepared(flat, module=compiled.module).prepare(program.grid or 1)
+                cpu.prepared(program, module=compiled.module).prepare(program.grid or 1)
     except (DispatchError, DiagnosticError) as error:
         return f"compiled alone: {shape_of(str(error))}"
     return "compiled alone"

@@ -31,7 +31,15 @@ from ...ir.rewrite import clone
 from ...ir.shapes import show_shape
 from ...ir.types import DataType
 
-__all__ = ["OpenExtent", "RowMajorProgram", "has_rows", "row_major"]
+__all__ = [
+    "OpenExtent",
+    "extent_words",
+    "flat_buffer",
+    "has_rows",
+    "open_extents",
+    "row_major",
+    "shapes_of_words",
+]
 
 _I32, _U32, _I64, _BOOL = DataType.I32, DataType.U32, DataType.I64, DataType.BOOL
 
@@ -52,72 +60,59 @@ class OpenExtent:
         return f"~{self.buffer}.{self.dimension}"
 
 
-@dataclass(frozen=True, slots=True)
-class RowMajorProgram:
-    """A program of one-dimensional buffers, made of `original`.
-
-    `extents`: its further params, in the order of their words.
-    """
-
-    original: Program
-    program: Program
-    extents: tuple[OpenExtent, ...]
-
-    def words(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
-        """The words of the extents, for the shapes of the buffers that have several dimensions."""
-        return tuple(shapes[extent.buffer][extent.dimension] for extent in self.extents)
-
-    def shapes(self, words: Sequence[int]) -> dict[str, tuple[int, ...]]:
-        """The shapes of the buffers that have several dimensions; `words`: those of all params of a launch."""
-        last = words[len(words) - len(self.extents) :]
-        opened = dict(zip(self.extents, last, strict=True))
-        return {
-            name: tuple(
-                opened[OpenExtent(name, number)] if extent is None else extent
-                for number, extent in enumerate(buffer.shape)
-            )
-            for name, buffer in self.original.buffers.items()
-            if buffer.dimensions > 1
-        }
-
-    def values(
-        self, params: Mapping[str, Any] | None, shapes: Mapping[str, tuple[int, ...]]
-    ) -> dict[str, Any]:
-        """The values of all runtime scalars by name, of which `params` has those of a caller."""
-        names = [extent.param for extent in self.extents]
-        return {**(params or {}), **dict(zip(names, self.words(shapes), strict=True))}
-
-
 def has_rows(program: Program) -> bool:
     """Whether a buffer of the program has more than one dimension."""
     return any(buffer.dimensions > 1 for buffer in program.buffers.values())
 
 
-def row_major(program: Program, bounds: str = "trap") -> RowMajorProgram:
-    """The program with buffers of one dimension; the original stays as it is.
+def open_extents(program: Program) -> list[OpenExtent]:
+    """The further params of the row-major program, in the order of their words."""
+    extents = [
+        OpenExtent(buffer.name, number)
+        for buffer in program.buffers.values()
+        if buffer.dimensions > 1
+        for number, extent in enumerate(buffer.shape)
+        if extent is None
+    ]
+    return sorted(extents, key=lambda extent: extent.param)
+
+
+def extent_words(program: Program, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+    """The words of the open extents by param, for the shapes of the buffers that have several dimensions."""
+    return {extent.param: shapes[extent.buffer][extent.dimension] for extent in open_extents(program)}
+
+
+def shapes_of_words(program: Program, words: Sequence[int]) -> dict[str, tuple[int, ...]]:
+    """The shapes of the buffers that have several dimensions; `words`: those of all params of a launch."""
+    extents = open_extents(program)
+    opened = dict(zip(extents, words[len(words) - len(extents) :], strict=True))
+    return {
+        name: tuple(
+            opened[OpenExtent(name, number)] if extent is None else extent
+            for number, extent in enumerate(buffer.shape)
+        )
+        for name, buffer in program.buffers.items()
+        if buffer.dimensions > 1
+    }
+
+
+def row_major(program: Program, bounds: str = "trap") -> Program:
+    """The program, or a copy of it whose buffers have one dimension.
 
     `bounds`: what becomes of an access that is not proven in bounds: none, clamp or trap (see the ABI of GPUs).
     """
+    if not has_rows(program):
+        return program
     copy = replace(program, body=Block((), clone(program.body.ops, {})))
     originals = dict(zip(copy.walk(), program.walk(), strict=True))
-    rewriter = _RowMajor(copy, bounds, originals)
-    rewriter.block(copy.body)
-    extents = sorted(
-        (
-            OpenExtent(b.name, number)
-            for b in program.buffers.values()
-            if b.dimensions > 1
-            for number, extent in enumerate(b.shape)
-            if extent is None
-        ),
-        key=lambda extent: extent.param,
-    )
-    copy.buffers = {name: _flat(buffer) for name, buffer in program.buffers.items()}
-    copy.params = {**program.params, **{e.param: Param(e.param, _I32) for e in extents}}
-    return RowMajorProgram(program, copy, tuple(extents))
+    _RowMajor(copy, bounds, originals).block(copy.body)
+    copy.buffers = {name: flat_buffer(buffer) for name, buffer in program.buffers.items()}
+    copy.params = {**program.params, **{e.param: Param(e.param, _I32) for e in open_extents(program)}}
+    return copy
 
 
-def _flat(buffer: Buffer) -> Buffer:
+def flat_buffer(buffer: Buffer) -> Buffer:
+    """The buffer with one dimension."""
     return buffer if buffer.dimensions == 1 else replace(buffer, shape=(buffer.count,))
 
 

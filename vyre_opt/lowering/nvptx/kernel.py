@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 from ...analysis.alignment import Alignment
 from ...analysis.bounds import BoundsProofs
 from ...ir.diagnostics import Diagnostic, DiagnosticError
 from ...ir.program import Block, Buffer, Func, Op, Program
-from ...rewriting.core_form import core_form
 from ..common import conversions
 from ..common.llvm_text import ModuleText
-from ..common.matrix_fragments import MMA, with_fragments
-from ..common.print_records import with_print_records
-from ..common.row_major import has_rows, row_major
 from ..common.spec_values import spec_values
 from . import bulk_copies
 from .abi import ALIGNMENT, EntryPoint, KernelParam, Unit, storage_buffers
@@ -34,13 +30,14 @@ from .copy_runs import copy_runs
 from .exchange import begin
 from .faults import fault_blocks
 from .function_emitter import BufferRef, Elements, FunctionEmitter, KernelContext
+from .legalization import legal_unit
 from .matrices import FIRST, MATRIX_OPS, why_no_product
 from .memory import MEMORY_OPS
 from .replicas import NeedsFence, Replicas, object_bytes, own_bytes, own_elements, replicas
 from .subgroup_ops import SUBGROUP_OPS
 from .targets import STATIC_SHARED_BYTES, GpuTarget
 from .values import VALUE_OPS
-from .warpgroups import ATOM_BYTES, MUL_ADD, panelled, with_warpgroups
+from .warpgroups import ATOM_BYTES, MUL_ADD, panelled
 from .wgmma import WARPGROUP_OPS
 
 __all__ = ["LoweredModule", "lower"]
@@ -63,25 +60,13 @@ class LoweredModule:
     is_flat: bool
 
 
-def flat_program(program: Program, target: GpuTarget, bounds: str) -> Program:
-    """The program over buffers of one dimension, without matrix types, and with prints as records."""
-    program = with_warpgroups(program, target, bounds)
-    rows = row_major(program, bounds).program if has_rows(program) else program
-    # a clamped index is aligned no more
-    return with_print_records(with_fragments(rows, MMA, by_rows=bounds != "clamp"))
-
-
 def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> LoweredModule:
     """One LLVM module with a kernel for each unit.  `bounds` is one of `BOUNDS`.
 
     What prints gets a buffer for its records; see `common.print_records`.  Raises DiagnosticError for what no GPU can
     run, located at the op or buffer to blame.
     """
-    core = [(unit, *core_form(unit.program, unit.module)) for unit in units]
-    units = [
-        replace(unit, program=flat_program(program, target, bounds), module=module)
-        for unit, program, module in core
-    ]
+    units = [legal_unit(unit, target, bounds) for unit in units]
     text = ModuleText(TRIPLE, LAYOUT, target.rounds_to_bf16)
     text.metadata.append("!0 = !{}")
     symbols: set[str] = set()

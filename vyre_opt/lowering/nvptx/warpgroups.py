@@ -41,7 +41,6 @@ from ...ir.program import Block, Buffer, Op, Program, Value
 from ...ir.rewrite import clone, substitute
 from ...ir.types import DataType
 from ...ir.uniformity import Level, Uniformity
-from .targets import GpuTarget
 
 __all__ = [
     "ATOM_BYTES",
@@ -78,9 +77,9 @@ PROXY_FENCE = OpDef("proxy_fence", "target", "Show writes to products", effects=
 """What this invocation wrote to workgroup memory is there for the products of all that it meets at the next barrier."""
 
 
-def with_warpgroups(program: Program, target: GpuTarget, bounds: str) -> Program:
+def with_warpgroups(program: Program, bounds: str) -> Program:
     """The program, or a copy of it with products of warpgroups, whose right factors' buffers have one dimension."""
-    if not target.has_warpgroups or program.lanes % WARPGROUP:
+    if program.lanes % WARPGROUP:
         return program
     if not any(op.name == "matrix_mul_add" and op.result.type.is_matrix for op in program.walk()):
         return program

@@ -16,14 +16,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...ir.program import Module, Program
+from ...ir.snapshot import Snapshot
+from ...lowering.common.row_major import extent_words, has_rows
+from ...rewriting.core_form import core_form
 from ..cache.compilations import Compilation, new_log
 from ..cache.store import default_store
 from ..dispatcher import BadInputs, Scratch
 from ..inputs import check_declarations, check_params
-from ..row_major import RowMajorPrograms, argument_shapes, has_rows, shaped_outputs
+from ..row_major import argument_shapes, shaped_outputs
 from ..target import Target, unusual
 from . import threads
-from .compiler import compile_program
+from .compiler import compile_program, legal_program
 from .jit import Host
 from .launch import CompiledLaunch
 
@@ -61,7 +64,6 @@ class CpuDispatcher(Target):
         self._launches: OrderedDict[tuple[object, ...], CompiledLaunch] = OrderedDict()
         """(program, module, constants, whether it is bounded) -> its launch, the latest used last."""
         self._lock = threading.Lock()
-        self.rows = RowMajorPrograms()
         self._at_levels: dict[int, CpuDispatcher] = {opt: self}
 
     @property
@@ -95,12 +97,11 @@ class CpuDispatcher(Target):
     ) -> list[np.ndarray]:
         """See `Dispatcher.dispatch`."""
         words = tuple(check_params(program, params).values())
+        launch = self.prepared(program, module, specs)
         if not has_rows(program):
-            return self.prepared(program, module, specs)(inputs, grid, scratch, words)
-        rows = self.rows.of(program)
-        launch = self.prepared(rows.program, module, specs)
+            return launch(inputs, grid, scratch, words)
         shapes = argument_shapes(program, inputs)
-        outputs = launch(list(inputs), grid, scratch, (*words, *rows.words(shapes)))
+        outputs = launch(list(inputs), grid, scratch, (*words, *extent_words(program, shapes).values()))
         return shaped_outputs(program, shapes, outputs)
 
     def prepared(
@@ -123,15 +124,16 @@ class CpuDispatcher(Target):
         cached = self._launches.get(key)
         if cached is not None and (settled or cached.is_current()):
             return cached
-        assert not has_rows(program), "made row-major first"
         constants = check_declarations(program, module, None) if values is None else values
+        core, around = core_form(program, module)
+        legal = legal_program(core, around)
 
         launch = CompiledLaunch(
-            program,
-            module,
-            lambda: compile_program(program, module, constants, self.host, self.store, self.compilations),
+            core,
+            legal,
+            Snapshot(program, module),
+            lambda: compile_program(core, around, legal, constants, self.host, self.store, self.compilations),
             self.workers,
-            self.rows.behind(program),
             is_bounded,
         )
         with self._lock:
@@ -153,4 +155,6 @@ def compile_into_cache(level: int, module: Module) -> None:
     backend = CpuDispatcher(opt=level)
     for program in module.programs.values():
         constants = check_declarations(program, module, None)
-        compile_program(program, module, constants, backend.host, backend.store, backend.compilations)
+        core, around = core_form(program, module)
+        legal = legal_program(core, around)
+        compile_program(core, around, legal, constants, backend.host, backend.store, backend.compilations)

@@ -12,15 +12,12 @@ from typing import Any
 from ...ir.diagnostics import spelling_at
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Module, Program
-from ...lowering.common.matrix_fragments import ROWS, with_fragments
-from ...lowering.common.print_records import with_print_records
-from ...lowering.common.row_major import has_rows, row_major
+from ...lowering.host import legalization
 from ...lowering.host.abi import ENTRY, HostCode
-from ...lowering.host.flatten import MAX_OPS, TooLarge, flatten
+from ...lowering.host.flatten import MAX_OPS, TooLarge
 from ...lowering.host.live_values import BUDGET, TooManyLive
 from ...lowering.host.program import UnloweredKernel, lower
 from ...lowering.host.segment_emitter import DivergentBarrier
-from ...rewriting.core_form import core_form
 from ...syntax.fingerprint import exact_fingerprint
 from ..cache.compilations import Compilation, fetch
 from ..cache.keys import called_fingerprints
@@ -31,7 +28,7 @@ from ..limits import compiling
 from . import object_cache
 from .jit import Host, Loaded, compile_object, load
 
-__all__ = ["ObjectCode", "compile_program", "flat_program", "host_code"]
+__all__ = ["ObjectCode", "compile_program", "host_code", "legal_program"]
 
 MAX_LOADED = 256
 _LOADED: OrderedDict[tuple[object, ...], ObjectCode] = OrderedDict()
@@ -57,24 +54,21 @@ class ObjectCode:
     loaded: Loaded
 
 
-def flat_program(program: Program, module: Module | None) -> Program:
-    """The program with all calls inlined, and prints as records.  Raises BackendError for one that gets too large."""
-    if has_rows(program):
-        program = row_major(program).program
-    program = with_fragments(program, ROWS)
+def legal_program(program: Program, module: Module | None) -> Program:
+    """The program as it is lowered.  Raises BackendError for one that gets too large."""
     try:
-        return with_print_records(flatten(program, module.funcs if module is not None else {}))
+        with compiling():
+            return legalization.legal_program(program, module)
     except TooLarge:
         raise BackendError(
             f"program @{program.name}: with the functions that it calls it has more than {MAX_OPS} ops"
         ) from None
 
 
-def host_code(program: Program, module: Module | None, specs: Mapping[str, Any], host: Host) -> HostCode:
-    """The LLVM IR of a program, for encoded values of its specialization constants."""
-    flat = flat_program(*core_form(program, module))
+def host_code(program: Program, specs: Mapping[str, Any], host: Host) -> HostCode:
+    """The LLVM IR of a legal program, for encoded values of its specialization constants."""
     try:
-        return lower(flat, specs, host.triple, host.layout, host.features)
+        return lower(program, specs, host.triple, host.layout, host.features)
     except UnloweredKernel as kernel:
         raise BackendError(
             f"program @{program.name}: {kernel.op.name} is a named kernel; "
@@ -82,7 +76,7 @@ def host_code(program: Program, module: Module | None, specs: Mapping[str, Any],
         ) from None
     except TooManyLive as error:
         peak = error.peak
-        at = peak.op or next(iter(flat.body.ops))
+        at = peak.op or next(iter(program.body.ops))
         raise fault(
             "limit",
             program,
@@ -105,6 +99,7 @@ def host_code(program: Program, module: Module | None, specs: Mapping[str, Any],
 def compile_program(
     program: Program,
     module: Module | None,
+    legal: Program,
     specs: Mapping[str, Any],
     host: Host,
     store: Store | None,
@@ -112,16 +107,16 @@ def compile_program(
 ) -> ObjectCode:
     """The program's code, loaded: from this process, from the store, or compiled now.
 
-    `log`: gets an entry unless the code was in the process.
+    `program`: in core ops, by which the code is known; `legal`: the same as it is lowered.  `log`: gets an entry unless
+    the code was in the process.
     """
-    program, module = core_form(program, module)
     values = tuple(sorted(specs.items()))
     key = (exact_fingerprint(program), *called_fingerprints(program, module), values, host)
     with _LOCK:
         own = _COMPILING.setdefault(key, threading.Lock())
     with own:
         try:
-            return _compile_once(key, program, module, specs, host, store, log)
+            return _compile_once(key, program, module, legal, specs, host, store, log)
         finally:
             with _LOCK:
                 _COMPILING.pop(key, None)
@@ -131,6 +126,7 @@ def _compile_once(
     key: tuple[object, ...],
     program: Program,
     module: Module | None,
+    legal: Program,
     specs: Mapping[str, Any],
     host: Host,
     store: Store | None,
@@ -142,12 +138,12 @@ def _compile_once(
 
         def compile() -> tuple[bytes, ObjectCode]:
             with compiling():
-                code = host_code(program, module, specs, host)
+                code = host_code(legal, specs, host)
                 object_file = compile_object(code.text, host)
             return object_cache.encode(code, object_file), ObjectCode(code, load(object_file, ENTRY))
 
         def decode(payload: bytes) -> ObjectCode:
-            code, object_file = object_cache.decode(payload, with_print_records(program))
+            code, object_file = object_cache.decode(payload, legal)
             return ObjectCode(code, load(object_file, ENTRY))
 
         object_code = fetch(

@@ -23,16 +23,15 @@ __all__ = ["error_of"]
 
 def error_of(
     program: Program,
-    flat: Program,
     record: Sequence[int],
     grid: Dim3,
     counts: Mapping[str, int],
     words: Mapping[str, int],
 ) -> ProgramError:
-    """`record`: the words named in lowering.host.abi.FAULT_WORDS.  `flat`: the program as it was lowered,
-    whose ops the record numbers.  `counts`: elements of each buffer; `words`: of the runtime scalars, by name."""
+    """`record`: the words named in lowering.host.abi.FAULT_WORDS.  `program`: as it was lowered,
+    since the record numbers its ops.  `counts`: elements of each buffer; `words`: of the runtime scalars, by name."""
     _, number, group, lane, *indices = record
-    op = next(op for place, op in enumerate(flat.walk()) if place == number)
+    op = next(op for place, op in enumerate(program.walk()) if place == number)
     invocation = invocation_name(group * program.lanes + lane, program.workgroup, grid)
     if op.name == "trap":
         if "access" in op.attrs:

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from ...analysis.whole_writes import WholeWrite, whole_writes, wholly_written
-from ...ir.program import Buffer, Dim3, Module, Program
+from ...ir.program import Buffer, Dim3, Program
 from ...ir.snapshot import Snapshot
-from ...lowering.common.print_records import RECORDS, with_print_records
-from ...lowering.common.row_major import RowMajorProgram
+from ...lowering.common.print_records import RECORDS
+from ...lowering.common.row_major import has_rows, shapes_of_words
 from .. import output_memory
 from ..arrays import transient_storage
 from ..debug_prints import read_records
@@ -27,7 +27,7 @@ from ..dispatcher import BackendError, OutputAlloc, ProgramError, Scratch
 from ..inputs import check_grid, check_inputs, parameters_of
 from ..params import Words
 from . import loop_analysis, threads
-from .compiler import ObjectCode, flat_program
+from .compiler import ObjectCode
 from .faults import error_of
 
 __all__ = ["CompiledLaunch"]
@@ -43,25 +43,25 @@ MAX_KEPT_BYTES = 1 << 18
 class CompiledLaunch:
     """Runs a program with up to `workers` threads, as long as nobody changes it (see `is_current`).
 
-    `compile`: called for its code when that is first needed.  `rows`: what the program was made of, if that has buffers
-    of several dimensions.  `is_bounded`: the caller knows that no workgroup runs for long, whatever the text shows.
+    `source`: the program in core ops; `program`: the same as it is lowered (see lowering/host/legalization.py).
+    `snapshot`: of the program that the caller has.  `compile`: called for its code when that is first needed.
+    `is_bounded`: the caller knows that no workgroup runs for long, whatever the text shows.
     """
 
     def __init__(
         self,
+        source: Program,
         program: Program,
-        module: Module | None,
+        snapshot: Snapshot,
         compile: Callable[[], ObjectCode],
         workers: int,
-        rows: RowMajorProgram | None = None,
         is_bounded: bool = False,
     ) -> None:
-        self.program, self.module, self.workers, self.rows = program, module, workers, rows
+        self.source, self.program, self.workers = source, program, workers
         self._is_bounded = is_bounded
         self.parameters = parameters_of(program)
-        self.recording = with_print_records(program)
-        """The program as it is compiled, with a buffer for what it prints."""
-        self._snapshot = Snapshot(program, module)
+        self._has_rows = has_rows(source)
+        self._snapshot = snapshot
         self._compile = compile
         self._code: _Code | None = None
         self._grids: dict[int, Dim3] = {}
@@ -75,7 +75,7 @@ class CompiledLaunch:
     @property
     def prints(self) -> bool:
         """Whether the program prints, so that each run must be followed by a look at its records."""
-        return self.recording is not self.program
+        return RECORDS in self.program.buffers
 
     def __call__(
         self,
@@ -132,7 +132,7 @@ class CompiledLaunch:
 
     def _loaded(self) -> _Code:
         if self._code is None:
-            self._code = _Code.of(self.recording, self._compile(), self._is_bounded)
+            self._code = _Code.of(self.program, self._compile(), self._is_bounded)
         return self._code
 
     def _run(self, code: _Code, arrays: list[np.ndarray], grid: Dim3, params: Words) -> None:
@@ -149,7 +149,7 @@ class CompiledLaunch:
         record = runner(map(output_memory.address, arrays))
         if self.prints:
             names = code.object_code.host_code.buffers
-            read_records(self.program, arrays[names.index(RECORDS)]).deliver()
+            read_records(self.source, arrays[names.index(RECORDS)]).deliver()
         if record is None:
             if runner.kept_bytes <= MAX_KEPT_BYTES:
                 self._keep(key, runner)
@@ -179,13 +179,13 @@ class CompiledLaunch:
         shapes: dict[str, tuple[int, ...]] = {
             name: (count,) for name, count in zip(names, counts, strict=True)
         }
-        if self.rows is not None:
-            shapes |= self.rows.shapes(params)
+        if self._has_rows:
+            shapes |= shapes_of_words(self.source, params)
         return wholly_written(self._whole_writes, grid, shapes)
 
     @cached_property
     def _whole_writes(self) -> dict[str, list[WholeWrite]]:
-        return whole_writes(self.program if self.rows is None else self.rows.original)
+        return whole_writes(self.source)
 
     @property
     def code_arguments(self) -> tuple[int | Buffer, ...]:
@@ -201,7 +201,7 @@ class CompiledLaunch:
         extents |= {b.name: b.count for b in self.program.buffers.values() if b.count is not None}
         named = zip(sorted(self.program.params), params, strict=False)
         words = {name: word for name, word in named if isinstance(word, int)}
-        return error_of(self.program, flat_program(self.program, self.module), record, grid, extents, words)
+        return error_of(self.program, record, grid, extents, words)
 
     def new_runner(self, counts: Sequence[int], grid: Dim3, touched: int) -> threads.GridRunner:
         """A runner.  `counts`: as for `error`; `touched`: bytes of the largest buffer."""

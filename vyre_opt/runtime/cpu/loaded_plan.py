@@ -29,6 +29,7 @@ from ..pipelines.steps import (
 )
 from ..pipelines.storage_layout import ALIGNMENT, storage_layout
 from ..pipelines.watch import Times, Watch
+from ..row_major import row_major_plan
 from . import threads
 from .launch import CompiledLaunch
 from .launch_sequence import Fault, LaunchSequence, Step
@@ -108,7 +109,7 @@ class CpuPlan:
     piece_bytes, pieces, kept_bytes = 0, (), 0
 
     def __init__(self, dispatcher: CpuDispatcher, call: CallPlan) -> None:
-        plan = self._plan = dispatcher.rows.plan(call.plan)
+        plan = self._plan = row_major_plan(call.plan)
         self._reads = call.reads
         self._workers, self._places = dispatcher.workers, call.places
         own = call.own
@@ -199,7 +200,7 @@ class CpuPlan:
             if isinstance(part, _Launches):
                 fault = part.sequence.run() if watch.times is None else _timed(part, watch.times)
                 if part.records is not None:  # before a fault is told, since it led to it
-                    read_records(part.sources[-1][0].program, part.records).deliver()
+                    read_records(self._launches[part.sources[-1][0]].source, part.records).deliver()
                 if fault is not None:
                     raise self._error(part, fault, rounds, words)
             elif isinstance(part, _Loop):
