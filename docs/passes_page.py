@@ -11,7 +11,7 @@ from textwrap import dedent
 from typing import get_type_hints
 
 from vyre_opt.passes.pipeline_text import DEFAULT, DEFAULT_PIPELINE
-from vyre_opt.passes.registry import BUILTIN, Pass, find_pass, option_type
+from vyre_opt.passes.registry import BUILTIN, LEGALIZATIONS, Pass, find_pass, option_type
 
 __all__ = ["page"]
 
@@ -20,7 +20,8 @@ _INTRO = """\
 
 <!-- Made by `python docs/passes_page.py > docs/passes.md`; edit the pass instead. -->
 
-Each pass is one file of `vyre_opt/passes`, `tune` one of `vyre_opt/tuning`.  Give passes in order, with options in
+Each pass is one file of `vyre_opt/passes`, `tune` one of `vyre_opt/tuning`; those of `legalize` are the rewrites of
+`vyre_opt/lowering` that it names.  Give passes in order, with options in
 braces; `-` and `_` in a name are the same:
 
 ```sh
@@ -55,7 +56,7 @@ constants away for good: `vyre-opt --pass=specialize -O`.
 
 def page() -> str:
     """The whole of docs/passes.md."""
-    passes = [find_pass(name) for name in sorted(BUILTIN)]
+    passes = [find_pass(name) for name in sorted((*BUILTIN, *LEGALIZATIONS))]
     lines = [_INTRO, "| Pass | What it does |\n|---|---|"]
     lines += [f"| [{p.name}](#{p.name}) | {p.summary} |" for p in passes]
     numbered = "\n".join(f"{i}. [{p}](#{_anchor(p)})" for i, p in enumerate(DEFAULT_PIPELINE, 1))
@@ -70,7 +71,8 @@ def _anchor(text: str) -> str:
 def _section(cls: type[Pass]) -> Iterator[str]:
     yield f"\n## {cls.name}\n"
     yield f"{cls.summary}\n"
-    _, _, more = (inspect.getdoc(sys.modules[cls.__module__]) or "").partition("\n\n")
+    module = sys.modules[getattr(cls, "rewrite_module", cls.__module__)]
+    _, _, more = (inspect.getdoc(module) or "").partition("\n\n")
     if more:
         yield f"{_fenced(more)}\n"
     yield f"- Requires: {_names(cls.requires)}"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from vyre_opt.passes.registry import BUILTIN
+from vyre_opt.passes.registry import BUILTIN, LEGALIZATIONS
 
 LIT = Path(__file__).parent / "lit"
 RUN_LIT = f"import sys; sys.path.append({str(LIT.parent)!r}); from support.forked_lit import main; main()"
@@ -78,6 +78,6 @@ def checked_passes():
     return names
 
 
-@pytest.mark.parametrize("name", BUILTIN)
+@pytest.mark.parametrize("name", [*BUILTIN, *LEGALIZATIONS])
 def test_every_pass_has_a_lit_test(name):
     assert name in checked_passes(), f"no file of test/lit runs --pass={name} and checks what comes out"

@@ -9,7 +9,7 @@ from support.each import each
 
 from vyre_opt import PassManager, fingerprint, parse, print_program
 from vyre_opt.passes.manager import DebugOutput, PassContext
-from vyre_opt.passes.registry import BUILTIN
+from vyre_opt.passes.registry import BUILTIN, LEGALIZATIONS
 
 BARRIERS = """vyre 1
 
@@ -124,6 +124,7 @@ SAYS = {
     "unroll": (BARRIERS, r"p\.vyre:20:3: this loop has 4 iterations of 5 ops"),
     "vectorize_access": (VECTORS, r"no vector of 2 lanes of @x here: its index is known to be a multiple of 2\^0"),
     "verify": (BARRIERS, r"on module"),
+    **{name: (BARRIERS, r"p\.vyre:\d+:9: on program @") for name in LEGALIZATIONS if name != "legalize"},
 }  # fmt: skip
 
 
@@ -145,7 +146,8 @@ def test_every_pass_says_what_it_does() -> None:
         assert all(line.startswith(f"[{name}] ") and line.endswith("\n") for line in lines), lines
         assert any(re.search(pattern, line) for line in lines), "".join(lines)
 
-    each(BUILTIN, check)
+    each(SAYS, check)
+    assert {*SAYS} == {*BUILTIN, *LEGALIZATIONS} - {"legalize"}  # which stands for others
 
 
 def test_it_changes_nothing() -> None:

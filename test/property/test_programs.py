@@ -11,13 +11,12 @@ from collections.abc import Iterator
 import pytest
 from support import Settings, random_program
 from support.campaign import Report, campaign
-from support.properties import baseline, check_pipeline, check_text, run
+from support.properties import baseline, check_pipeline, check_text, ordinary_passes, run
 from support.quick import quick
 from support.sample import Sample
 
 from vyre_opt import fingerprint, parse, print_program
 from vyre_opt.ir.diagnostics import Source
-from vyre_opt.passes.registry import pass_names
 from vyre_opt.syntax.upgrade import upgrade
 
 SMALL = Settings(statements=5, depth=2, expression_depth=2)
@@ -46,7 +45,7 @@ def test_every_pass_keeps_small_programs(seed: int) -> None:
     """Each registered pass by itself; the other tests give a program only one of them."""
     sample = random_program(seed, SMALL)
     before = baseline(sample, seed)
-    for name in pass_names():
+    for name in ordinary_passes():
         check_pipeline(sample, name, before)
 
 

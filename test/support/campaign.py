@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from vyre_opt.passes.registry import pass_names
 from vyre_opt.reduce import Oracle, Predicate, reduce_text
 from vyre_opt.runtime.dispatcher import ProgramError
 from vyre_opt.syntax.parser import parse
@@ -16,7 +15,15 @@ from vyre_opt.syntax.parser import parse
 from .differential import REDUCTION_TESTS
 from .generator import Settings, random_program
 from .handoff import handoff_program
-from .properties import Baseline, Broken, baseline, check_pipeline, check_text, random_pipeline
+from .properties import (
+    Baseline,
+    Broken,
+    baseline,
+    check_pipeline,
+    check_text,
+    ordinary_passes,
+    random_pipeline,
+)
 from .sample import Sample
 
 __all__ = ["Report", "campaign", "check_handoff", "check_program"]
@@ -46,7 +53,7 @@ def check_program(seed: int, report: Report, settings: Settings | None = None) -
     check_text(sample)
     before = baseline(sample, seed)
     report.programs["clean"] += 1
-    names = pass_names()
+    names = ordinary_passes()
     for pipeline in (names[seed % len(names)], random_pipeline(random.Random(seed))):
         _pipeline(sample, pipeline, before, report)
 

@@ -30,7 +30,6 @@ from vyre_opt.ir.diagnostics import DiagnosticError
 from vyre_opt.ir.pipeline import KernelStage, Launch, Pipeline
 from vyre_opt.ir.program import Module
 from vyre_opt.passes.manager import PassFailure
-from vyre_opt.passes.registry import pass_names
 from vyre_opt.runtime.dispatcher import Dispatcher, DispatchError, ProgramError, dispatcher
 from vyre_opt.syntax.parser import parse
 
@@ -40,7 +39,7 @@ from .differential import OPTIONS, distribute
 from .dimension_programs import sound_pipeline
 from .launch_pipelines import launch_pipeline
 from .matrix_pipelines import matrix_pipeline
-from .properties import bits, random_pipeline
+from .properties import bits, ordinary_passes, random_pipeline
 from .sample import random_array
 
 __all__ = [
@@ -257,7 +256,7 @@ def _run_batch(target: str, seeds: list[int], kind: Kind, passes: str) -> Pipeli
 
 def random_passes(seed: int) -> str:
     """Every pass alone in turn, and a random sequence of passes as often."""
-    names = pass_names()
+    names = ordinary_passes()
     return names[seed // 2 % len(names)] if seed % 2 else random_pipeline(random.Random(seed))
 
 

@@ -14,7 +14,7 @@ from vyre_opt.ir.diagnostics import DiagnosticError, render
 from vyre_opt.ir.program import Buffer, Dim3, Module, Program
 from vyre_opt.ir.verifier import verify
 from vyre_opt.passes.manager import PassFailure, PassManager, Result
-from vyre_opt.passes.registry import pass_names
+from vyre_opt.passes.registry import LEGALIZATIONS, pass_names
 from vyre_opt.runtime.debug_prints import on_debug_print
 from vyre_opt.runtime.dispatcher import ProgramError, dispatcher
 from vyre_opt.syntax.fingerprint import fingerprint
@@ -31,6 +31,7 @@ __all__ = [
     "bits",
     "check_pipeline",
     "check_text",
+    "ordinary_passes",
     "random_pipeline",
     "run",
 ]
@@ -194,9 +195,14 @@ def bits(array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
     return np.where(np.isnan(array), 0, unsigned + 0) if array.dtype.kind == "f" else unsigned
 
 
+def ordinary_passes() -> list[str]:
+    """The passes that leave a module of the language."""
+    return [name for name in pass_names() if name not in LEGALIZATIONS]
+
+
 def random_pipeline(rng: random.Random, names: Sequence[str] = ()) -> str:
     """Two to six passes in any order, some with options."""
-    candidates = list(names) or pass_names()
+    candidates = list(names) or ordinary_passes()
     sequence = [rng.choice(candidates) for _ in range(rng.randrange(2, 7))]
     return ",".join(name + rng.choice(_OPTIONS.get(name, ("",))) for name in sequence)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..ir.program import Module
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..report.snapshot import Snapshot
     from .compile_options import CompileOptions
 
-__all__ = ["EMIT_FORMATS", "check_emit_format", "emit", "join", "snapshot_before"]
+__all__ = ["EMIT_FORMATS", "LOWERED", "check_emit_format", "emit", "join", "snapshot_before"]
 
 LOWERED = ("llvm", "ptx", "asm")
 REPORTS = ("html", "dot")
@@ -60,12 +60,16 @@ def emit(
     remarks: Sequence[Remark],
     statistics: Mapping[tuple[str, str], int],
     before: Snapshot | None,
+    legalize: Callable[[], object],
 ) -> str:
-    """The text of a module in the format `options.emit`; `before` is from `snapshot_before`."""
+    """The text of a module in the format `options.emit`; `before` is from `snapshot_before`.
+
+    `legalize`: runs the passes of the target on the module, for the code of one.
+    """
     if options.emit in LOWERED:
         from .emit_lowered import lowered
 
-        return lowered(module, options)
+        return lowered(module, options, legalize)
     if options.emit == "mlir":
         from ..mlir.emit import emit_mlir
 

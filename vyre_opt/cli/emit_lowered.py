@@ -7,6 +7,7 @@ asm    the target's assembly: PTX for a GPU, this machine's for the cpu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError
@@ -24,14 +25,14 @@ if TYPE_CHECKING:
     from ..runtime.cpu.jit import Host
     from .compile_options import CompileOptions
 
-__all__ = ["DEFAULT_GPU", "check_lowered", "lowered"]
+__all__ = ["DEFAULT_GPU", "check_lowered", "lowered", "target_of"]
 
 DEFAULT_GPU = "sm_80"
 
 
 def check_lowered(emit_format: str, target: str | None, version: tuple[int, int] | None) -> None:
     """Raises TargetError for a format that the target does not have, or a PTX version that it does not support."""
-    name = target or (DEFAULT_GPU if emit_format == "ptx" else "cpu")
+    name = target_of(emit_format, target)
     if name == "ref":
         raise TargetError(
             f"--emit={emit_format}: ref is the interpreter, which compiles nothing; choose another --target"
@@ -44,12 +45,21 @@ def check_lowered(emit_format: str, target: str | None, version: tuple[int, int]
         raise TargetError(f"--ptx-version is for a GPU, not for {name}")
 
 
-def lowered(module: Module, options: CompileOptions) -> str:
-    """The text of all programs of a module.  Raises DiagnosticError or ToolError for one that cannot be lowered."""
+def target_of(emit_format: str, target: str | None) -> str:
+    """The target that a format is of."""
+    return target or (DEFAULT_GPU if emit_format == "ptx" else "cpu")
+
+
+def lowered(module: Module, options: CompileOptions, legalize: Callable[[], object] = lambda: None) -> str:
+    """The text of all programs of a module.  `legalize`: runs the passes of the target on the module.
+
+    Raises DiagnosticError or ToolError for a program that cannot be lowered.
+    """
     if not module.programs:
         raise _nothing_to_compile(module)
-    target = options.target or (DEFAULT_GPU if options.emit == "ptx" else "cpu")
+    target = target_of(options.emit, options.target)
     check_specs(module.programs.values(), {})  # of all programs at once
+    legalize()
     try:
         return _for_gpu(module, options, target) if target in GPUS else _for_cpu(module, options)
     except ModuleNotFoundError as missing:

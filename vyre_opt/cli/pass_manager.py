@@ -8,11 +8,13 @@ import click
 
 from ..passes.manager import DebugOutput, PassManager
 from ..passes.pipeline_text import format_pipeline
-from ..passes.registry import BrokenPlugin, PassError, PluginRefused, find_pass
+from ..passes.registry import BrokenPlugin, PassError, PluginRefused, find_pass, make_pass
 from .compile_options import ALL, CompileOptions
+from .emit import LOWERED
+from .emit_lowered import target_of
 from .errors import ToolError, write_stderr
 
-__all__ = ["make_manager"]
+__all__ = ["legalizer", "make_manager"]
 
 NAMING = ("print_ir_before", "print_ir_after", "remarks", "debug_only")
 """The options whose values are names of passes."""
@@ -33,17 +35,29 @@ def make_manager(options: CompileOptions) -> PassManager:
         raise ToolError(str(error)) from None
     except PassError as error:
         raise click.UsageError(str(error)) from None
-    _warn_of_absent_passes(options, manager)
+    _warn_of_absent_passes(options, [manager, legalizer(options)] if options.emit in LOWERED else [manager])
     if options.dump_pass_pipeline:
         write_stderr(format_pipeline(manager.passes) + "\n")
     if options.opt_bisect_limit is not None:
         from ..passes.bisect import BisectLimit
 
         manager.bisect = BisectLimit(options.opt_bisect_limit, write_stderr)
-    if options.debug_only:
-        passes = None if ALL in options.debug_only else frozenset(options.debug_only)
-        manager.debug = DebugOutput(passes, write_stderr)
+    manager.debug = _debug_output(options)
     return manager
+
+
+def legalizer(options: CompileOptions) -> PassManager:
+    """The passes that the target runs before the code that --emit names."""
+    target = target_of(options.emit, options.target)
+    values = {"target": "cpu"} if target == "cpu" else {"target": "cuda", "bounds": options.bounds}
+    passes = make_pass("legalize", values).parts()
+    return PassManager(passes, False, target=target, debug=_debug_output(options), normalizes=False)
+
+
+def _debug_output(options: CompileOptions) -> DebugOutput | None:
+    if not options.debug_only:
+        return None
+    return DebugOutput(None if ALL in options.debug_only else frozenset(options.debug_only), write_stderr)
 
 
 def _names(values: Iterable[str]) -> Iterable[str]:
@@ -52,9 +66,9 @@ def _names(values: Iterable[str]) -> Iterable[str]:
         yield name if name == ALL else find_pass(name).name
 
 
-def _warn_of_absent_passes(options: CompileOptions, manager: PassManager) -> None:
+def _warn_of_absent_passes(options: CompileOptions, managers: Iterable[PassManager]) -> None:
     """Warn of passes of which something is to be printed, but which do not run."""
-    running = {ALL, *(p.name for p in manager.passes)}
+    running = {ALL, *(p.name for manager in managers for p in manager.passes)}
     for name in sorted({*options.print_ir_before, *options.print_ir_after} - running):
         write_stderr(f"warning: pass {name} does not run here, so its IR is not printed\n")
     for name in sorted({*options.debug_only} - running):

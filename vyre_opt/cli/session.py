@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, Source
@@ -25,7 +26,7 @@ from .text_files import read_original
 
 if TYPE_CHECKING:
     from ..certify.certifier import Certifier
-    from ..passes.manager import PassManager, Remark
+    from ..passes.manager import PassManager, Remark, Result
     from ..passes.registry import Pass
 
 __all__ = ["InternalError", "Session"]
@@ -61,9 +62,10 @@ class Session:
         self.step = ""
         self.certifier = certify.certifier() if options.certify or options.emit == "smt2" else None
         self.tracker = _PassTracker(self)
+        self.printers = ir_printing.observers(options)
         if manager is not None:
             # the tracker comes first, so that it names the pass if a printer fails
-            manager.observers = [self.tracker, *ir_printing.observers(options)]
+            manager.observers = [self.tracker, *self.printers]
             if self.certifier is not None:
                 manager.observers.append(self.certifier)
 
@@ -121,25 +123,39 @@ class Session:
         self.step = f"emitting {options.emit}"
         if self.certifier is not None and options.emit == "smt2":
             return "".join(decision.smt2() for decision in self.certifier.decisions)
-        text = emit.emit(module, options, self.manager, remarks, self.statistics, before)
+        legalize = partial(self._legalize, module)
+        text = emit.emit(module, options, self.manager, remarks, self.statistics, before, legalize)
         clock.lap(f"emit {options.emit}")
         return text
 
     def _run_passes(
         self, manager: PassManager, module: Module, diagnostics: list[Diagnostic]
     ) -> list[Remark]:
-        result = manager.run(module)
-        for name, seconds in result.seconds:
-            self.clock.add(f"pass {name}", seconds)
-        self.clock.lap("checks between passes", less=sum(seconds for _, seconds in result.seconds))
-        for key, number in result.statistics.items():
-            self.statistics[key] = self.statistics.get(key, 0) + number
+        result = self._run(manager, module)
         self.remarks += result.remarks
         diagnostics += [
             r.diagnostic() for r in result.remarks if r.kind == "warning" or self._is_shown(r.pass_name)
         ]
         self._roundtrip(module)
         return result.remarks
+
+    def _legalize(self, module: Module) -> None:
+        """Run the passes that the target of --emit runs before it writes code."""
+        from .pass_manager import legalizer
+
+        manager = legalizer(self.options)
+        manager.observers = self.printers
+        self._run(manager, module)
+
+    def _run(self, manager: PassManager, module: Module) -> Result:
+        """Run passes, and take their times and what they count."""
+        result = manager.run(module)
+        for name, seconds in result.seconds:
+            self.clock.add(f"pass {name}", seconds)
+        self.clock.lap("checks between passes", less=sum(seconds for _, seconds in result.seconds))
+        for key, number in result.statistics.items():
+            self.statistics[key] = self.statistics.get(key, 0) + number
+        return result
 
     def _certify(self, certifier: Certifier, module: Module, diagnostics: list[Diagnostic]) -> None:
         self.step = "certifying"

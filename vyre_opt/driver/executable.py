@@ -370,6 +370,9 @@ class Executable(ABC):
                 raise LimitError("plugins", False, str(error)) from None
             except PassError as error:
                 raise BadInputs(str(error)) from None
+            legalizations = [running.name for running in manager.passes if running.is_legalization]
+            if legalizations:
+                raise BadInputs(f"{legalizations[0]} is for vyre-opt; a target runs it by itself")
             # those of this package are held to what they report by tests, and verifying once is enough
             manager.verify_each = any(running.name not in BUILTIN for running in manager.passes)
             manager.run(self.module)

@@ -79,6 +79,7 @@ class PassManager:
     rightly whether it changed anything.  `target` (`sm_90`, say) sets the limits that
     passes work with; without one, they are those that every target has.  `bisect` counts the executions
     of passes and leaves out those beyond its limit, and `debug` takes what passes say of their work, through all runs.
+    `normalizes`: whether passes find a module in normal form, which a target does not ask for.
     Raises PassError for a wrong pipeline.
     """
 
@@ -91,13 +92,14 @@ class PassManager:
         *,
         bisect: BisectLimit | None = None,
         debug: DebugOutput | None = None,
+        normalizes: bool = True,
     ) -> None:
         is_list = isinstance(passes, Sequence) and not isinstance(passes, str)
         items: Sequence[Any] = passes if is_list else [passes]
         for item in items:
             if not isinstance(item, (str, Pass)):
                 raise PassError(f"passes are a text, or a list of texts and passes, and not {item!r}")
-        parsed = [parse_pipeline(item) if isinstance(item, str) else [item] for item in items]
+        parsed = [parse_pipeline(item) if isinstance(item, str) else item.parts() for item in items]
         requested = [pass_ for group in parsed for pass_ in group]
         self.passes = schedule_passes(requested)
         self._requested = {pass_.name for pass_ in requested}
@@ -106,6 +108,7 @@ class PassManager:
         self.target = target
         self.bisect = bisect
         self.debug = debug
+        self.normalizes = normalizes
 
     def run(self, module: Module) -> Result:
         """Run every pass on `module`, in place.
@@ -121,14 +124,16 @@ class PassManager:
         stale: dict[str, Pass] = {}
         """Requested passes whose results no longer hold, each with the pass that changed what they were about."""
         runs, changes = Counter[str](), Counter[str]()
-        _of_input(module, normalize)
+        if self.normalizes:
+            _of_input(module, normalize)
         for running in self._with_expansions(module):
             self._begin(running, ctx)
             if not running.takes_type_parameters:
                 _check_types(running, module)
             for observer in self.observers:
                 observer.before(running, module)
-            if self.verify_each:
+            verifies = self.verify_each and not running.is_legalization
+            if verifies:
                 # after a pass the fingerprint is known, unless it was enough to count ops
                 size, before = _size_and_fingerprint(module, before)
             earlier, started = len(ctx.remarks), time.perf_counter()
@@ -139,7 +144,7 @@ class PassManager:
             seconds.append((running.name, time.perf_counter() - started))
             if not isinstance(changed, bool):
                 raise PassFailure(running.name, f"returned {changed!r}, not whether anything changed")
-            if self.verify_each:
+            if verifies:
                 assert before is not None
                 before = _check(running, module, changed, before, size)
             stale.pop(running.name, None)
@@ -148,7 +153,7 @@ class PassManager:
                 void = {name.replace("-", "_") for name in running.invalidates}
                 served = void & set(running.requires)  # this pass was what they were for
                 stale.update(dict.fromkeys((void - served) & runs.keys() & self._requested, running))
-                if normalize(module):
+                if self.normalizes and not running.is_legalization and normalize(module):
                     before = None
                     ctx.analyses.drop()  # they may know constants that are no more
                 ctx.analyses.drop(running.preserves, running.invalidates)
@@ -265,7 +270,8 @@ def schedule_passes(requested: Sequence[Pass]) -> list[Pass]:
 
     A requirement that a pass in between invalidated is run again, and so is one that ran with other options than its
     defaults: what a pass finds is as in a run by itself.  Requirements of one pass that do not depend on each other run by
-    name.  Raises PassError for an unknown name among what a pass declares, or a cycle, naming its members.
+    name.  Raises PassError for an unknown name among what a pass declares, a cycle, naming its members, or a pass behind
+    legalization.
     """
     order: list[Pass] = []
     valid: dict[str, Pass] = {}
@@ -283,6 +289,11 @@ def schedule_passes(requested: Sequence[Pass]) -> list[Pass]:
                 except PassError as unknown:
                     raise PassError(f"pass {pass_.name} requires {name}: {unknown}") from None
                 place(make_pass(name), (*path, pass_.name))
+        if order and order[-1].is_legalization and not pass_.is_legalization:
+            raise PassError(
+                f"pass {pass_.name} cannot run after {order[-1].name}, which leaves what only a target reads; "
+                "name it before"
+            )
         order.append(pass_)
         for name in pass_.invalidates:
             valid.pop(name.replace("-", "_"), None)

@@ -97,7 +97,9 @@ def parse_pipeline(text: str) -> list[Pass]:
                     at += 1
             at += 1
         passes += (
-            parse_pipeline(",".join(DEFAULT_PIPELINE)) if name == DEFAULT else [make_pass(name, options)]
+            parse_pipeline(",".join(DEFAULT_PIPELINE))
+            if name == DEFAULT
+            else make_pass(name, options).parts()
         )
         if tokens[at][0] == ",":
             at += 1

@@ -8,7 +8,7 @@ a module that registers its passes on import, or a Pass class.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args, get_type_hints
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .context import PassContext
 
 __all__ = [
+    "LEGALIZATIONS",
     "BrokenPlugin",
     "NoOptions",
     "Pass",
@@ -59,6 +60,17 @@ BUILTIN = (
 )
 
 
+LEGALIZATIONS = (
+    "flatten",
+    "legalize",
+    "matrix_fragments",
+    "print_records",
+    "row_major",
+    "warpgroups",
+    "zero_tiles",
+)
+"""Passes that every target runs by itself before it writes code, and what stands for all of a target."""
+
 ANALYSES = {
     "buffer_layout": "the bytes of buffers in each memory",
     "footprints": "the elements that ops read and write",
@@ -67,8 +79,10 @@ ANALYSES = {
 }
 """The analyses: what a pass may invalidate or preserve beside passes."""
 
-ELSEWHERE = {"tune": "vyre_opt.tuning.tune_pass"}
-"""The modules of built-in passes that use a package above this one."""
+ELSEWHERE = {"tune": "vyre_opt.tuning.tune_pass", **dict.fromkeys(LEGALIZATIONS, f"{__package__}.legalize")}
+"""The modules of built-in passes that use a package above this one, or share a module."""
+
+_OWN = frozenset((*BUILTIN, *LEGALIZATIONS))
 
 
 class PassError(ValueError):
@@ -101,6 +115,8 @@ class Pass:
         per_item       whether it works on each program and function by itself, on those that `ctx.items` or
                        `ctx.programs` gives, so that --opt-bisect-limit can leave out single ones
         is_required    whether what follows cannot do without it, so that --opt-bisect-limit never leaves it out
+        is_legalization   whether it leaves what only a target reads, which is not verified: then no pass but such ones
+                       may follow
         needs_core_ops   whether it looks into what ops compute: then `expand_ops` runs before it, on a module that
                        has ops of other packages
         Options        a frozen dataclass of int, float, bool and str fields with defaults; a field that is None by
@@ -115,6 +131,7 @@ class Pass:
     takes_type_parameters: ClassVar[bool] = False
     per_item: ClassVar[bool] = False
     is_required: ClassVar[bool] = False
+    is_legalization: ClassVar[bool] = False
     needs_core_ops: ClassVar[bool] = False
     Options: ClassVar[type[Any]] = NoOptions
 
@@ -124,6 +141,10 @@ class Pass:
     def run(self, module: Module, ctx: PassContext) -> bool:
         """Rewrite `module` in place; return whether anything changed."""
         raise TypeError(f"pass {type(self).__name__} has no run")
+
+    def parts(self) -> Sequence[Pass]:
+        """The passes that it stands for in a pipeline."""
+        return (self,)
 
     def __str__(self) -> str:
         """The pass as pipeline text; options at their defaults are left out."""
@@ -153,7 +174,7 @@ def register(cls: type[Pass]) -> type[Pass]:
     # the same class again is no duplicate: its module may have been reloaded
     if other is not None and (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
         raise PassError(f"pass {cls.name} is registered twice: by {other.__module__} and {cls.__module__}")
-    if cls.name in BUILTIN and cls.__module__ != _module_of(cls.name):
+    if cls.name in _OWN and cls.__module__ != _module_of(cls.name):
         raise PassError(f"pass {cls.name} is built in; {cls.__module__} must give its own another name")
     _registered[cls.name] = cls
     return cls
@@ -166,14 +187,14 @@ def _module_of(name: str) -> str:
 
 def pass_names() -> list[str]:
     """The names of all passes: built in, registered, and from entry points; sorted."""
-    return sorted({*BUILTIN, *_registered, *plugins.names(plugins.PASSES)})
+    return sorted({*_OWN, *_registered, *plugins.names(plugins.PASSES)})
 
 
 def find_pass(name: str) -> type[Pass]:
     """The class of the pass called `name`; `-` and `_` are the same.  Raises PassError with a suggestion."""
     name = name.replace("-", "_")
     if name not in _registered:
-        if name in BUILTIN:
+        if name in _OWN:
             import_module(_module_of(name))
         else:
             try:
@@ -204,7 +225,7 @@ def check_declarations(cls: type[Pass]) -> None:
         if isinstance(names, str) or not all(isinstance(name, str) for name in names):
             raise PassError(f"{relation} of pass {cls.name} is a tuple of names, not {names!r}")
     analyses = {*ANALYSES, *_registered_analyses}
-    passes = set(BUILTIN)
+    passes = {*_OWN}
     unknown = [n for n in cls.invalidates if n.replace("-", "_") not in analyses | passes]
     if unknown:  # look among the entry points, which takes a while
         passes.update(name.replace("-", "_") for name in pass_names())

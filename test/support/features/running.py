@@ -18,13 +18,13 @@ from vyre_opt.ir.program import Module
 from vyre_opt.ir.verifier import check as verify_module
 from vyre_opt.passes import decode_scan_fuse, launch_fusion, store_forward
 from vyre_opt.passes.manager import PassManager, Result
-from vyre_opt.passes.registry import pass_names
 from vyre_opt.rewriting.cloning import copy_module
 from vyre_opt.runtime.debug_prints import on_debug_print
 from vyre_opt.runtime.dispatcher import Dispatcher
 from vyre_opt.specialization.binding import fix_types
 from vyre_opt.syntax.parser import parse
 
+from ..properties import ordinary_passes
 from .arithmetic import Array, bits_of
 from .composition import Composed, Observed
 
@@ -55,7 +55,7 @@ def random_passes(rng: random.Random, *, specs: bool = False) -> str:
     """
     names = [
         name
-        for name in pass_names()
+        for name in ordinary_passes()
         if name not in ("tune", "verify") and not (specs and name == "specialize")
     ]
     chosen = rng.sample(names, rng.randrange(1, len(names) + 1))

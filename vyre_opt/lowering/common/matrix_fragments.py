@@ -207,7 +207,7 @@ class _Expansion(Walker):
     def move(self, op: Op) -> None:
         """Leave the op to the target, with the shape as an attribute."""
         dtype = self.matrices[op.results[0] if op.results else op.operands[0]]
-        attrs = _without_layout(op) | {"shape": dtype.shape}
+        attrs = {**op.attrs, "shape": dtype.shape}
         moved = self.b.emit(op.definition, op.operands, tuple(r.type for r in op.results), attrs)
         if op.results:
             is_tf32 = dtype.element is DataType.TF32

@@ -1,4 +1,4 @@
-"""A copy of a program with calls and regions inlined.
+"""Programs with calls and regions inlined.
 
 Equal programs flatten to equal copies, so an op's number in `walk()` identifies it, in fault records
 of cached code too.
@@ -21,9 +21,16 @@ class TooLarge(Exception):
 
 
 def flatten(program: Program, funcs: Mapping[str, Func]) -> Program:
-    """A flat copy of `program`; the original stays as it is.  Raises TooLarge."""
-    body = _Flattener(funcs).block(program.body, {})
-    return replace(program, body=body)
+    """The program, or a flat copy of it.  Raises TooLarge."""
+    ops = [*program.walk()]
+    if len(ops) <= MAX_OPS and not any(op.name in ("call", "region") for op in ops):
+        return program
+    try:
+        return replace(program, body=_Flattener(funcs).block(program.body, {}))
+    except TooLarge:
+        raise TooLarge(
+            f"program @{program.name}: with the functions that it calls it has more than {MAX_OPS} ops"
+        ) from None
 
 
 class _Flattener:

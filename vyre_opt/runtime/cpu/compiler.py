@@ -14,7 +14,7 @@ from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Module, Program
 from ...lowering.host import legalization
 from ...lowering.host.abi import ENTRY, HostCode
-from ...lowering.host.flatten import MAX_OPS, TooLarge
+from ...lowering.host.flatten import TooLarge
 from ...lowering.host.live_values import BUDGET, TooManyLive
 from ...lowering.host.program import UnloweredKernel, lower
 from ...lowering.host.segment_emitter import DivergentBarrier
@@ -59,10 +59,8 @@ def legal_program(program: Program, module: Module | None) -> Program:
     try:
         with compiling():
             return legalization.legal_program(program, module)
-    except TooLarge:
-        raise BackendError(
-            f"program @{program.name}: with the functions that it calls it has more than {MAX_OPS} ops"
-        ) from None
+    except TooLarge as error:
+        raise BackendError(str(error)) from None
 
 
 def host_code(program: Program, specs: Mapping[str, Any], host: Host) -> HostCode:
