@@ -18,9 +18,10 @@ from vyre_opt.ir.program import Op, Program
 from vyre_opt.lowering.common.llvm_passes import run_passes
 from vyre_opt.lowering.host import live_values
 from vyre_opt.lowering.host import program as host_program
+from vyre_opt.lowering.host.legalization import legal_program
 from vyre_opt.lowering.host.live_values import ValueInMemory
 from vyre_opt.runtime.cpu import CpuDispatcher, jit
-from vyre_opt.runtime.cpu.compiler import host_code, legal_program
+from vyre_opt.runtime.cpu.compiler import host_code
 from vyre_opt.runtime.dispatcher import ProgramError, dispatcher
 
 LARGEST_FRAME = 64 << 10

@@ -50,7 +50,7 @@ def target_of(emit_format: str, target: str | None) -> str:
     return target or (DEFAULT_GPU if emit_format == "ptx" else "cpu")
 
 
-def lowered(module: Module, options: CompileOptions, legalize: Callable[[], object] = lambda: None) -> str:
+def lowered(module: Module, options: CompileOptions, legalize: Callable[[], object]) -> str:
     """The text of all programs of a module.  `legalize`: runs the passes of the target on the module.
 
     Raises DiagnosticError or ToolError for a program that cannot be lowered.
@@ -100,7 +100,7 @@ def _for_gpu(module: Module, options: CompileOptions, target: str) -> str:
 
 
 def _for_cpu(module: Module, options: CompileOptions) -> str:
-    from ..runtime.cpu.compiler import host_code, legal_program
+    from ..runtime.cpu.compiler import host_code
     from ..runtime.cpu.jit import Host
     from ..runtime.dispatcher import BackendError
 
@@ -108,7 +108,7 @@ def _for_cpu(module: Module, options: CompileOptions) -> str:
     parts = []
     for program in module.programs.values():
         try:
-            text = host_code(legal_program(program, module), spec_values(program, {}), host).text
+            text = host_code(program, spec_values(program, {}), host).text
         except BackendError as error:
             raise ToolError(str(error)) from None
         parts.append(text if options.emit == "llvm" else _assembly(text, host))

@@ -118,12 +118,11 @@ class ProgramExecutable(Executable):
             return self._for_gpu(gpu)[0].text
         if self.target != "cpu":
             raise BadInputs(f"{self.target} compiles nothing; compile for cpu or cuda")
-        from ..runtime.cpu.compiler import host_code, legal_program
+        from ..runtime.cpu.compiler import LegalForm, host_code
         from ..runtime.cpu.jit import Host
 
-        return host_code(
-            legal_program(self.program, self.module), self.program.spec_defaults, Host.this()
-        ).text
+        legal = LegalForm.of(self.program, self.module).program
+        return host_code(legal, self.program.spec_defaults, Host.this()).text
 
     def ptx(self, gpu: str | None = None) -> str:
         """PTX for a GPU ("sm_90"): by default this machine's, or sm_80 where there is none."""

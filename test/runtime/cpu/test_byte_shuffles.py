@@ -17,9 +17,10 @@ from vyre_opt.lowering.common.llvm_passes import run_passes
 from vyre_opt.lowering.host import outline
 from vyre_opt.lowering.host.abi import ENTRY
 from vyre_opt.lowering.host.function_builder import SimdFeatures
+from vyre_opt.lowering.host.legalization import legal_program
 from vyre_opt.lowering.host.program import lower
 from vyre_opt.runtime.cpu import CpuDispatcher
-from vyre_opt.runtime.cpu.compiler import host_code, legal_program
+from vyre_opt.runtime.cpu.compiler import host_code
 from vyre_opt.runtime.cpu.jit import Host
 from vyre_opt.runtime.dispatcher import dispatcher
 

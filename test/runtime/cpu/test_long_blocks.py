@@ -13,8 +13,9 @@ from support.quick import quick
 
 from vyre_opt import parse
 from vyre_opt.lowering.host import outline as host_outline
+from vyre_opt.lowering.host.legalization import legal_program
 from vyre_opt.runtime.cpu import CpuDispatcher, compiler
-from vyre_opt.runtime.cpu.compiler import host_code, legal_program
+from vyre_opt.runtime.cpu.compiler import host_code
 from vyre_opt.runtime.cpu.jit import Host
 from vyre_opt.runtime.dispatcher import ProgramError
 

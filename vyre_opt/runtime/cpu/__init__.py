@@ -18,7 +18,6 @@ import numpy as np
 from ...ir.program import Module, Program
 from ...ir.snapshot import Snapshot
 from ...lowering.common.row_major import extent_words, has_rows
-from ...rewriting.core_form import core_form
 from ..cache.compilations import Compilation, new_log
 from ..cache.store import default_store
 from ..dispatcher import BadInputs, Scratch
@@ -26,7 +25,7 @@ from ..inputs import check_declarations, check_params
 from ..row_major import argument_shapes, shaped_outputs
 from ..target import Target, unusual
 from . import threads
-from .compiler import compile_program, legal_program
+from .compiler import LegalForm, compile_program
 from .jit import Host
 from .launch import CompiledLaunch
 
@@ -125,14 +124,12 @@ class CpuDispatcher(Target):
         if cached is not None and (settled or cached.is_current()):
             return cached
         constants = check_declarations(program, module, None) if values is None else values
-        core, around = core_form(program, module)
-        legal = legal_program(core, around)
+        form = LegalForm.of(program, module)
 
         launch = CompiledLaunch(
-            core,
-            legal,
+            form,
             Snapshot(program, module),
-            lambda: compile_program(core, around, legal, constants, self.host, self.store, self.compilations),
+            lambda: compile_program(form, constants, self.host, self.store, self.compilations),
             self.workers,
             is_bounded,
         )
@@ -155,6 +152,5 @@ def compile_into_cache(level: int, module: Module) -> None:
     backend = CpuDispatcher(opt=level)
     for program in module.programs.values():
         constants = check_declarations(program, module, None)
-        core, around = core_form(program, module)
-        legal = legal_program(core, around)
-        compile_program(core, around, legal, constants, backend.host, backend.store, backend.compilations)
+        form = LegalForm.of(program, module)
+        compile_program(form, constants, backend.host, backend.store, backend.compilations)

@@ -12,12 +12,13 @@ from typing import Any
 from ...ir.diagnostics import spelling_at
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Module, Program
-from ...lowering.host import legalization
 from ...lowering.host.abi import ENTRY, HostCode
 from ...lowering.host.flatten import TooLarge
+from ...lowering.host.legalization import legal_program
 from ...lowering.host.live_values import BUDGET, TooManyLive
 from ...lowering.host.program import UnloweredKernel, lower
 from ...lowering.host.segment_emitter import DivergentBarrier
+from ...rewriting.core_form import core_form
 from ...syntax.fingerprint import exact_fingerprint
 from ..cache.compilations import Compilation, fetch
 from ..cache.keys import called_fingerprints
@@ -28,7 +29,7 @@ from ..limits import compiling
 from . import object_cache
 from .jit import Host, Loaded, compile_object, load
 
-__all__ = ["ObjectCode", "compile_program", "host_code", "legal_program"]
+__all__ = ["LegalForm", "ObjectCode", "compile_program", "host_code"]
 
 MAX_LOADED = 256
 _LOADED: OrderedDict[tuple[object, ...], ObjectCode] = OrderedDict()
@@ -54,13 +55,27 @@ class ObjectCode:
     loaded: Loaded
 
 
-def legal_program(program: Program, module: Module | None) -> Program:
-    """The program as it is lowered.  Raises BackendError for one that gets too large."""
-    try:
-        with compiling():
-            return legalization.legal_program(program, module)
-    except TooLarge as error:
-        raise BackendError(str(error)) from None
+@dataclass(frozen=True, slots=True)
+class LegalForm:
+    """A program that is compiled.
+
+    `source`, `module`: the program in core ops, and what it calls, by which its code is cached.  `program`: the same as
+    it is lowered (see lowering/host/legalization.py).
+    """
+
+    source: Program
+    module: Module | None
+    program: Program
+
+    @staticmethod
+    def of(program: Program, module: Module | None) -> LegalForm:
+        """Raises BackendError for a program that gets too large."""
+        source, called = core_form(program, module)
+        try:
+            with compiling():
+                return LegalForm(source, called, legal_program(source, called))
+        except TooLarge as error:
+            raise BackendError(str(error)) from None
 
 
 def host_code(program: Program, specs: Mapping[str, Any], host: Host) -> HostCode:
@@ -95,9 +110,7 @@ def host_code(program: Program, specs: Mapping[str, Any], host: Host) -> HostCod
 
 
 def compile_program(
-    program: Program,
-    module: Module | None,
-    legal: Program,
+    form: LegalForm,
     specs: Mapping[str, Any],
     host: Host,
     store: Store | None,
@@ -105,16 +118,16 @@ def compile_program(
 ) -> ObjectCode:
     """The program's code, loaded: from this process, from the store, or compiled now.
 
-    `program`: in core ops, by which the code is known; `legal`: the same as it is lowered.  `log`: gets an entry unless
-    the code was in the process.
+    `log`: gets an entry unless the code was in the process.
     """
     values = tuple(sorted(specs.items()))
-    key = (exact_fingerprint(program), *called_fingerprints(program, module), values, host)
+    called = called_fingerprints(form.source, form.module)
+    key = (exact_fingerprint(form.source), *called, values, host)
     with _LOCK:
         own = _COMPILING.setdefault(key, threading.Lock())
     with own:
         try:
-            return _compile_once(key, program, module, legal, specs, host, store, log)
+            return _compile_once(key, form, specs, host, store, log)
         finally:
             with _LOCK:
                 _COMPILING.pop(key, None)
@@ -122,9 +135,7 @@ def compile_program(
 
 def _compile_once(
     key: tuple[object, ...],
-    program: Program,
-    module: Module | None,
-    legal: Program,
+    form: LegalForm,
     specs: Mapping[str, Any],
     host: Host,
     store: Store | None,
@@ -136,22 +147,22 @@ def _compile_once(
 
         def compile() -> tuple[bytes, ObjectCode]:
             with compiling():
-                code = host_code(legal, specs, host)
+                code = host_code(form.program, specs, host)
                 object_file = compile_object(code.text, host)
             return object_cache.encode(code, object_file), ObjectCode(code, load(object_file, ENTRY))
 
         def decode(payload: bytes) -> ObjectCode:
-            code, object_file = object_cache.decode(payload, legal)
+            code, object_file = object_cache.decode(payload, form.program)
             return ObjectCode(code, load(object_file, ENTRY))
 
         object_code = fetch(
             store,
             "cpu",
-            lambda: object_cache.key_of(program, module, specs, host),
+            lambda: object_cache.key_of(form.source, form.module, specs, host),
             decode,
             compile,
             log,
-            f"@{program.name}",
+            f"@{form.source.name}",
         )
     with _LOCK:
         _LOADED[key] = object_code

@@ -27,7 +27,7 @@ from ..dispatcher import BackendError, OutputAlloc, ProgramError, Scratch
 from ..inputs import check_grid, check_inputs, parameters_of
 from ..params import Words
 from . import loop_analysis, threads
-from .compiler import ObjectCode
+from .compiler import LegalForm, ObjectCode
 from .faults import error_of
 
 __all__ = ["CompiledLaunch"]
@@ -43,24 +43,22 @@ MAX_KEPT_BYTES = 1 << 18
 class CompiledLaunch:
     """Runs a program with up to `workers` threads, as long as nobody changes it (see `is_current`).
 
-    `source`: the program in core ops; `program`: the same as it is lowered (see lowering/host/legalization.py).
-    `snapshot`: of the program that the caller has.  `compile`: called for its code when that is first needed.
+    `snapshot`: of the program that the caller has, whose legal form is `form`.  `compile`: called for its code when that is first needed.
     `is_bounded`: the caller knows that no workgroup runs for long, whatever the text shows.
     """
 
     def __init__(
         self,
-        source: Program,
-        program: Program,
+        form: LegalForm,
         snapshot: Snapshot,
         compile: Callable[[], ObjectCode],
         workers: int,
         is_bounded: bool = False,
     ) -> None:
-        self.source, self.program, self.workers = source, program, workers
+        self.source, self.program, self.workers = form.source, form.program, workers
         self._is_bounded = is_bounded
-        self.parameters = parameters_of(program)
-        self._has_rows = has_rows(source)
+        self.parameters = parameters_of(self.program)
+        self._has_rows = has_rows(self.source)
         self._snapshot = snapshot
         self._compile = compile
         self._code: _Code | None = None
