@@ -240,7 +240,7 @@ MUTANTS = (
     Mutant(
         "a planned call forgets what it prints",
         "vyre_opt/runtime/cpu/loaded_plan.py",
-        "if item.name == RECORDS:",
+        "if item.name == launch.records:",
         "if not item.name:",
         f"{PRINTS}::test_each_call_of_an_executable_prints",
     ),

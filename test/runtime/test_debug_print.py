@@ -57,6 +57,27 @@ def test_lines_are_in_the_order_of_invocations_and_of_their_prints(target: str) 
 
 
 @TARGETS
+@pytest.mark.parametrize("prints", [False, True])
+def test_a_buffer_with_the_name_of_the_records(target: str, prints: bool) -> None:
+    """It is the program's own, and what is printed goes elsewhere."""
+    line = 'debug_print "%u" %x' if prints else ""
+    text = f"""program @p workgroup(2) {{
+      buffer @debug_print.records : u32[2] read_write live_in live_out
+      %x = local_id x
+      %old = load @debug_print.records[%x]
+      %twice = add %old, %old
+      store %twice, @debug_print.records[%x]
+      {line}
+    }}"""
+    module = parse(f"vyre 2\n{text}")
+    results: list[Any] = []
+    words = np.array([3, 5], np.uint32)
+    lines = printed(lambda: results.extend(dispatcher(target).dispatch(module.programs["p"], [words], 1)))
+    assert [list(result) for result in results] == [[6, 10]]
+    assert lines == (["0", "1"] if prints else [])
+
+
+@TARGETS
 def test_only_active_lanes_print(target: str) -> None:
     """In a branch, and in a loop that lanes leave one after the other; over more than a subgroup, the last one short."""
     text = """program @p workgroup(40) {
@@ -223,4 +244,4 @@ def test_a_program_without_prints_is_compiled_as_it_is() -> None:
     """It costs nothing then: no buffer, no parameter, no look at records."""
     (program,) = parse("vyre 1\nprogram @p workgroup(1) { }").programs.values()
     assert with_print_records(program) is program
-    assert not CpuDispatcher().prepared(program).prints
+    assert CpuDispatcher().prepared(program).records is None

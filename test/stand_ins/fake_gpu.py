@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from functools import cached_property, partial
-from threading import Lock
+from threading import RLock
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -242,7 +242,7 @@ class FakeDevice:
     def __init__(self, cuda: FakeDriver) -> None:
         self.cuda = cuda
         self.depth = 0
-        self.undisturbed = Lock()
+        self.undisturbed = RLock()
         self.stream = cuda.Stream()
         self.pinned = SimpleNamespace(allocate=np.empty)
         self.faults: Any = FaultRecords(self)  # type: ignore[arg-type]

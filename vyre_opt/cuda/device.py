@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 from ..lowering.nvptx.targets import GpuTarget, PtxVersion, TargetError, driver_version, gpu_of_device
@@ -62,8 +62,11 @@ class Device:
             self.context = self.handle.retain_primary_context()
         self.facts = self._facts()
         self.faults = FaultRecords(self)
-        self.undisturbed = Lock()
-        """Held by who records launches or waits for the whole context: the driver breaks off what is recorded then."""
+        self.undisturbed = RLock()
+        """Held by who records launches or waits for the whole context: the driver breaks off what is recorded then.
+
+        A finalizer may wait at any point, also amid a recording of its own thread, which then fails and is begun anew.
+        """
         with self:
             from pycuda import tools
 
@@ -88,12 +91,12 @@ class Device:
         def synchronize() -> None:
             self.context.push()
             try:
-                with self.undisturbed:
-                    self.cuda.Context.synchronize()
+                self.cuda.Context.synchronize()
             finally:
                 self.cuda.Context.pop()
 
-        wait_in_thread(synchronize)
+        with self.undisturbed:  # not in that other thread, which could wait for this one
+            wait_in_thread(synchronize)
 
     def when_idle(self, free: Callable[[], None]) -> None:
         """Free something once the GPU is idle.  A broken context frees nothing."""

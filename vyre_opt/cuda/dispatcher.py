@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from ..lowering.common.row_major import extent_words, flat_buffer, has_rows
 from ..lowering.nvptx.abi import BOUNDS, Unit, storage_buffers
 from ..lowering.nvptx.targets import TargetError, parse_version, show
 from ..runtime.array_backend import ArrayBackend, HostArrays
-from ..runtime.cache.compilations import Compilation, new_log
+from ..runtime.cache.compilations import new_log
 from ..runtime.cache.store import default_store
 from ..runtime.dispatcher import BackendError, BadInputs, OutputAlloc, Scratch
 from ..runtime.inputs import check_inputs, check_program, input_name
@@ -79,7 +78,7 @@ class CudaDispatcher(Target):
         self.check = check_mode(check)
         self._number = device
         self.store = default_store() if cache else None
-        self._compilations: deque[Compilation] = new_log()
+        self.compilations = new_log()
         self.bounds = bounds
         self._kernels: KernelCache | None = None
         self._at_levels: dict[int, CudaDispatcher] = {opt_level: self}
@@ -104,10 +103,6 @@ class CudaDispatcher(Target):
                 options.zero_memory,
             )
         return self._at_levels[level]
-
-    @property
-    def compilations(self) -> deque[Compilation]:
-        return self._compilations
 
     @property
     def workers(self) -> int:  # type: ignore[override]

@@ -11,7 +11,7 @@ from typing import Any
 from ..ir.diagnostics import DiagnosticError
 from ..ir.program import MAX_GRID, Dim3, Func, Module, Program
 from ..ir.snapshot import Snapshot
-from ..lowering.common.print_records import RECORDS
+from ..lowering.common.print_records import records_of
 from ..lowering.nvptx.abi import EntryPoint, Unit
 from ..lowering.nvptx.legalization import legal_unit
 from ..lowering.nvptx.targets import GpuTarget, PtxVersion, TargetError, ptx_version, show
@@ -33,7 +33,6 @@ from .queues import PyCudaQueue, Queue
 __all__ = ["KernelCache", "LoadedKernel", "compile_into_cache", "unit_of"]
 
 MAX_RECENT = 256
-
 
 PORTABLE_CLUSTER = 8
 """Workgroups of a cluster that all GPUs with clusters take."""
@@ -84,7 +83,7 @@ class LoadedKernel:
         if "status" in kinds:
             self.status = device.faults.new(lambda fault: program_error(kernel, fault))
         self.arrivals: Any = device.allocate(16) if "arrivals" in kinds else None
-        self.records = PrintRecords(device, printing) if RECORDS in kernel.program.buffers else None
+        self.records = PrintRecords(device, printing) if records_of(printing) else None
 
     def _attributes(self) -> Iterator[tuple[Any, int]]:
         """What the driver is told of the function."""
@@ -162,7 +161,7 @@ class LoadedKernel:
             "arrivals": 0 if self.arrivals is None else int(self.arrivals),
         }
         if self.records is not None:
-            pointers = {**pointers, RECORDS: self.records.pointer}
+            pointers = {**pointers, self.records.name: self.records.pointer}
         named = {"buffer": pointers, "length": counts, "scalar": params}
         return [named[p.kind][p.name] if p.name else own[p.kind] for p in self.kernel.params]
 

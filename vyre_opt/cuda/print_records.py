@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ir.program import Program
-from ..lowering.common.print_records import capacity, prints_of, record_words
+from ..lowering.common.print_records import capacity, prints_of, record_words, records_of
 from ..runtime.debug_prints import PrintedLines, read_records
 from ..runtime.dispatcher import BackendError
 from .driver import translated_errors
@@ -29,11 +29,12 @@ WORD = 8
 
 
 class PrintRecords:
-    """Memory for the records of a program that prints, at `pointer`.  The context must be current."""
+    """Memory for the buffer `name` with the records of a program that prints, at `pointer`.  The context must be current."""
 
     def __init__(self, device: Device, program: Program) -> None:
         self.device, self.program = device, program
         prints = prints_of(program)
+        self.name = records_of(program) or ""
         self.length, self.capacity = record_words(prints), capacity(prints)
         self.memory: Any = device.allocate(WORD * (1 + self.capacity * self.length))
         self.pointer = int(self.memory)

@@ -19,13 +19,12 @@ __all__ = [
     "Call",
     "Copied",
     "Empty",
-    "Fresh",
     "KernelCall",
     "OutputAlloc",
     "Part",
     "Same",
     "Steps",
-    "Zeros",
+    "Storage",
     "launch",
 ]
 
@@ -45,19 +44,12 @@ class OutputAlloc:
 
 
 @dataclass(frozen=True, slots=True)
-class Zeros:
-    """An argument that is zeroed storage, neither input nor result."""
+class Storage:
+    """An argument that is neither input nor result; what is in it at first is not known unless it `is_zeroed`."""
 
     count: int
     dtype: DataType
-
-
-@dataclass(frozen=True, slots=True)
-class Fresh:
-    """An argument that is storage of which nothing is known, neither input nor result."""
-
-    count: int
-    dtype: DataType
+    is_zeroed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +73,7 @@ class KernelCall:
 
     program: Program
     grid: int | Sequence[int]
-    arguments: tuple[int | OutputAlloc | Zeros | Fresh | Copied, ...]
+    arguments: tuple[int | OutputAlloc | Storage | Copied, ...]
     shape: tuple[int, ...] | None = None
     like: int = 0
     module: Module | None = None
@@ -144,11 +136,10 @@ def launch(
     from ..ir.program import AccessMode
 
     sizes, numbers = scratch or {}, count()
-    arguments: list[int | OutputAlloc | Zeros | Fresh] = []
+    arguments: list[int | OutputAlloc | Storage] = []
     for buffer in program.bound_buffers:
         if buffer.name in sizes:
-            kind = Fresh if buffer.name in fresh else Zeros
-            arguments.append(kind(sizes[buffer.name], buffer.dtype))
+            arguments.append(Storage(sizes[buffer.name], buffer.dtype, buffer.name not in fresh))
         elif buffer.access is AccessMode.READ:
             arguments.append(next(numbers))
         else:

@@ -2,7 +2,7 @@
 
     backend = array_backend_of(dispatcher, {"x": x})
     operand = backend.take(x, "x")                      as a dispatcher takes it
-    loaded = backend.load(call.plan([operand]))
+    loaded = backend.load(plan_of(call, [operand]))
     y = backend.new_result(shape, operand.kind, x)      of the library and the type of x
 
 Arrays stay where they are, in main memory or on a GPU, and so do the results.  In main memory they are

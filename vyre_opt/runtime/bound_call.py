@@ -20,7 +20,6 @@ from .straight_line import straight_line
 
 __all__ = ["BoundCall", "bind"]
 
-Address = Callable[[Any], int]
 Run = Callable[..., list[Any]]
 
 

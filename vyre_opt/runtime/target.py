@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .dispatcher import Dispatcher, Scratch
@@ -61,7 +62,7 @@ class Target(ABC):
         """A text that is the same for two targets only if what was measured on one holds for the other."""
         return self.name
 
-    @property
+    @cached_property
     def compilations(self) -> deque[Compilation]:
         """What was compiled or found in the cache, in order; who reads it may empty it."""
         return deque()

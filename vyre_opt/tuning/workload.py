@@ -16,7 +16,7 @@ import numpy as np
 from ..ir.ops import NAMED_KERNELS
 from ..ir.program import AccessMode, Buffer, Program
 from ..ir.types import DataType
-from ..kernels.call import Zeros, launch
+from ..kernels.call import Storage, launch
 from ..kernels.expansion import Expansion, ExpansionRequest, is_of_plugin
 from ..kernels.named import expand, named_kernel
 from ..runtime.arrays import storage_type
@@ -126,11 +126,11 @@ class KernelWorkload:
         call = launch(expansion.program, expansion.grid, (written.count or 0,), expansion.scratch)
         arguments: list[Any] = []
         for argument in call.arguments:
-            if isinstance(argument, Zeros):
+            if isinstance(argument, Storage):
                 arguments.append(np.zeros(argument.count, storage_type(argument.dtype)))
             else:
                 arguments.append(self.inputs[argument] if isinstance(argument, int) else argument)
-        cleared = tuple(n for n, argument in enumerate(call.arguments) if isinstance(argument, Zeros))
+        cleared = tuple(n for n, argument in enumerate(call.arguments) if isinstance(argument, Storage))
         return Trial(expansion.program, arguments, expansion.grid, cleared)
 
     @property

@@ -1,7 +1,7 @@
 """`debug_print` as ordinary ops, so that every compiled target prints alike: each print stores a record in a buffer of
 the program's own, which the host reads after the launch.
 
-    @debug_print.records    word 0: how many prints there were      then records, of equal lengths
+    @debug_print.records    (see `records_of`)  word 0: how many prints there were      then records, of equal lengths
     a record                which print, which invocation, and a word for each operand, or each lane of a vector
 
     debug_print "v=%f" %v   =>   %slot = atomic_add @records[0], 1
@@ -22,9 +22,8 @@ from ...ir.rewrite import clone
 from ...ir.types import DataType
 from ...rewriting.walker import Walker
 
-__all__ = ["MAX_RECORDS", "RECORDS", "capacity", "prints_of", "record_words", "with_print_records"]
+__all__ = ["MAX_RECORDS", "capacity", "prints_of", "record_words", "records_of", "with_print_records"]
 
-RECORDS = "debug_print.records"
 HEAD_WORDS = 2
 """Of a record: the number of the print and the linear id of the invocation."""
 
@@ -38,6 +37,14 @@ def prints_of(program: Program) -> list[Op]:
     return [op for op in program.walk() if op.name == "debug_print"]
 
 
+def records_of(program: Program) -> str | None:
+    """The name of the buffer that the records of a program get, which no buffer of its own has; None without prints."""
+    if not prints_of(program):
+        return None
+    names = ("debug_print.records", *(f"debug_print.records{k}" for k in range(len(program.buffers))))
+    return next(name for name in names if name not in program.buffers)
+
+
 def record_words(prints: list[Op]) -> int:
     """Words of a record, which has room for the operands of any of these prints."""
     return HEAD_WORDS + max(sum(value.type.lanes for value in op.operands) for op in prints)
@@ -49,28 +56,29 @@ def capacity(prints: list[Op]) -> int:
 
 
 def with_print_records(program: Program) -> Program:
-    """The program, or a copy of it whose prints store records in a transient buffer named RECORDS."""
-    prints = prints_of(program)
-    if not prints:
+    """The program, or a copy of it whose prints store records in a transient buffer, see `records_of`."""
+    name = records_of(program)
+    if name is None:
         return program
+    prints = prints_of(program)
     length = record_words(prints)
-    records = Buffer(RECORDS, _U64, 1 + capacity(prints) * length, AccessMode.READ_WRITE)
+    records = Buffer(name, _U64, 1 + capacity(prints) * length, AccessMode.READ_WRITE)
     copy = replace(
         program,
         body=Block((), clone(program.body.ops, {})),
-        buffers={**program.buffers, RECORDS: records},
+        buffers={**program.buffers, name: records},
     )
-    recorder = _Recorder(copy, length, capacity(prints))
+    recorder = _Recorder(copy, name, length, capacity(prints))
     recorder.walk_block(copy.body)
     return copy
 
 
 class _Recorder(Walker):
-    def __init__(self, program: Program, length: int, capacity: int) -> None:
+    def __init__(self, program: Program, records: str, length: int, capacity: int) -> None:
         super().__init__()
         self.b = Builder(program.name, program.workgroup, program.grid)
         self.b.program.buffers = program.buffers
-        self.length, self.capacity = length, capacity
+        self.records, self.length, self.capacity = records, length, capacity
 
     def visit(self, op: Op, out: list[Op]) -> None:
         if op.name != "debug_print":
@@ -79,7 +87,7 @@ class _Recorder(Walker):
         b, block = self.b, Block()
         b.loc = op.loc
         with b.at(block):
-            slot = b.atomic_add(RECORDS, b.const(0, _U64), b.const(1, _U64))
+            slot = b.atomic_add(self.records, b.const(0, _U64), b.const(1, _U64))
             with b.if_(b.lt(slot, self.capacity)):
                 self.store_record(op, b.add(b.mul(slot, self.length), 1))
         out += block.ops
@@ -90,7 +98,7 @@ class _Recorder(Walker):
         words = [b.const(self.changes, _U64), self.invocation()]
         words += [self.word(lane) for value in op.operands for lane in self.lanes(value)]
         for place, word in enumerate(words):
-            b.store(word, RECORDS, b.add(start, place) if place else start)
+            b.store(word, self.records, b.add(start, place) if place else start)
 
     def invocation(self) -> Value:
         """The linear id of the workgroup times the invocations of one, plus the linear local id."""

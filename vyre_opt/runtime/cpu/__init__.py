@@ -8,7 +8,7 @@ memory are not: `ref` finds them.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ import numpy as np
 from ...ir.program import Module, Program
 from ...ir.snapshot import Snapshot
 from ...lowering.common.row_major import extent_words, has_rows
-from ..cache.compilations import Compilation, new_log
+from ..cache.compilations import new_log
 from ..cache.store import default_store
 from ..dispatcher import BadInputs, Scratch
 from ..inputs import check_declarations, check_params
@@ -59,15 +59,11 @@ class CpuDispatcher(Target):
         self.level = opt
         self.host = Host.this(opt)
         self.store = default_store() if cache else None
-        self._compilations: deque[Compilation] = new_log()
+        self.compilations = new_log()
         self._launches: OrderedDict[tuple[object, ...], CompiledLaunch] = OrderedDict()
         """(program, module, constants, whether it is bounded) -> its launch, the latest used last."""
         self._lock = threading.Lock()
         self._at_levels: dict[int, CpuDispatcher] = {opt: self}
-
-    @property
-    def compilations(self) -> deque[Compilation]:
-        return self._compilations
 
     @property
     def key(self) -> str:

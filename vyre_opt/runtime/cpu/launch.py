@@ -18,7 +18,7 @@ import numpy as np
 from ...analysis.whole_writes import WholeWrite, whole_writes, wholly_written
 from ...ir.program import Buffer, Dim3, Program
 from ...ir.snapshot import Snapshot
-from ...lowering.common.print_records import RECORDS
+from ...lowering.common.print_records import records_of
 from ...lowering.common.row_major import has_rows, shapes_of_words
 from .. import output_memory
 from ..arrays import transient_storage
@@ -43,7 +43,8 @@ MAX_KEPT_BYTES = 1 << 18
 class CompiledLaunch:
     """Runs a program with up to `workers` threads, as long as nobody changes it (see `is_current`).
 
-    `snapshot`: of the program that the caller has, whose legal form is `form`.  `compile`: called for its code when that is first needed.
+    `snapshot`: of the program that the caller has, whose legal form is `form`.
+    `compile`: called for its code when that is first needed.
     `is_bounded`: the caller knows that no workgroup runs for long, whatever the text shows.
     """
 
@@ -58,6 +59,8 @@ class CompiledLaunch:
         self.source, self.program, self.workers = form.source, form.program, workers
         self._is_bounded = is_bounded
         self.parameters = parameters_of(self.program)
+        self.records = records_of(self.source)
+        """The buffer of what the program prints, at which each run is followed by a look."""
         self._has_rows = has_rows(self.source)
         self._snapshot = snapshot
         self._compile = compile
@@ -69,11 +72,6 @@ class CompiledLaunch:
     def is_current(self) -> bool:
         """Whether the program and its module's functions are unchanged."""
         return self._snapshot.holds()
-
-    @property
-    def prints(self) -> bool:
-        """Whether the program prints, so that each run must be followed by a look at its records."""
-        return RECORDS in self.program.buffers
 
     def __call__(
         self,
@@ -145,9 +143,9 @@ class CompiledLaunch:
         if params:
             self.set_params(runner, params)
         record = runner(map(output_memory.address, arrays))
-        if self.prints:
+        if self.records is not None:
             names = code.object_code.host_code.buffers
-            read_records(self.source, arrays[names.index(RECORDS)]).deliver()
+            read_records(self.source, arrays[names.index(self.records)]).deliver()
         if record is None:
             if runner.kept_bytes <= MAX_KEPT_BYTES:
                 self._keep(key, runner)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...lowering.common.print_records import RECORDS
 from .. import output_memory
 from ..arrays import transient_storage
 from ..debug_prints import read_records
@@ -250,7 +249,7 @@ class CpuPlan:
                 runner.args[at] = output_memory.address(transient)
                 run.transient_bytes += transient.nbytes
                 transients.append(transient)
-                if item.name == RECORDS:
+                if item.name == launch.records:
                     run.records[step] = transient
             elif (number := self._places.get(step.buffers[item])) is not None:
                 run.arguments.append((runner.args, at, number))
