@@ -149,7 +149,7 @@ def targets(samples: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    from vyre_opt.cuda import CudaDispatcher
+    from vyre_opt.targets.cuda import CudaDispatcher
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--shape", action="append", help="only the shape of this name; may be repeated")

@@ -24,8 +24,8 @@ from exhaustive import Exhaustive
 from measure import machine, save, today
 
 from vyre_opt import autotune, call_workload, dispatcher, parse
+from vyre_opt.execution.arrays import storage_type
 from vyre_opt.ir.program import AccessMode
-from vyre_opt.runtime.arrays import storage_type
 from vyre_opt.tuning.call_workload import CallWorkload
 from vyre_opt.tuning.space import show_config
 

@@ -24,13 +24,13 @@ import autotune_workloads
 from measure import machine, today
 from recorded_costs import RECORDINGS, Recording, record
 
-from vyre_opt.runtime.dispatcher import Dispatcher
+from vyre_opt.execution.dispatcher import Dispatcher
 from vyre_opt.tuning.measure import DispatchBench
 from vyre_opt.tuning.workload import Workload
 
 
 def make_dispatcher(target: str) -> Dispatcher:
-    from vyre_opt.runtime.dispatcher import dispatcher
+    from vyre_opt.execution.dispatcher import dispatcher
 
     return dispatcher(target, bounds="none") if target == "cuda" else dispatcher(target, workers=1)
 

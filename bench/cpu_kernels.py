@@ -20,6 +20,8 @@ import numpy as np
 from bursts import bursts
 from measure import machine, save, today
 
+from vyre_opt.execution.processors import available
+
 RESULT = Path(__file__).parent / "results" / "cpu_kernels.json"
 SOFTMAX_SHAPES = [(4096, 256), (4096, 1024), (1024, 4096), (256, 32768), (16384, 2048)]
 SCAN_COUNTS = [1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26]
@@ -78,10 +80,10 @@ def scan_functions(x: np.ndarray) -> dict[str, Function]:
 
 def copy_function(x: np.ndarray) -> Function:
     """A copy by the threads that kernels run on, as many as it is worth."""
-    from vyre_opt.runtime.cpu import threads
+    from vyre_opt.targets.cpu import threads
 
     source, target = x.reshape(-1), np.zeros_like(x).reshape(-1)
-    cores = threads.available()
+    cores = available()
     return lambda: threads.copy_to(target, source, cores)
 
 

@@ -85,7 +85,7 @@ class GpuWays:
     def __init__(self, automaton: DenseAutomaton) -> None:
         import cupy
 
-        from vyre_opt.cuda import CudaDispatcher
+        from vyre_opt.targets.cuda import CudaDispatcher
 
         self.cupy, self.gpu = cupy, CudaDispatcher(bounds="none")
         self.automaton, self.warmup = automaton, automaton.warmup
@@ -146,7 +146,7 @@ class GpuWays:
 
     def recorded(self, steps: Sequence[tuple[Any, Any, Any, int]]) -> Way:
         """As one graph, so that many launches cost no more of the host's time than one."""
-        from vyre_opt.cuda.graph import LaunchGraph
+        from vyre_opt.targets.cuda.graph import LaunchGraph
 
         graph = LaunchGraph(self.gpu)
         with graph.record() as stream:

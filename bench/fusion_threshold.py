@@ -46,13 +46,13 @@ import vyre_opt
 from vyre_opt import PassManager, dispatcher, parse, print_program
 from vyre_opt.analysis.launch_flow import LaunchDataflow, RunDataflow
 from vyre_opt.driver.binding import Signature
+from vyre_opt.execution.arrays import storage_type
 from vyre_opt.ir.pipeline import Launch, Pipeline
 from vyre_opt.ir.program import AccessMode, Buffer, Module
 from vyre_opt.kernels.automaton import build_automaton
 from vyre_opt.passes.manager import Remark
 from vyre_opt.passes.pipeline_text import DEFAULT_PIPELINE
 from vyre_opt.passes.registry import make_pass
-from vyre_opt.runtime.arrays import storage_type
 from vyre_opt.tuning.runner import CallRunner, on_host
 
 RESULTS = Path(__file__).parent / "results"

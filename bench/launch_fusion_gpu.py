@@ -18,10 +18,10 @@ from gpu_timing import Run, copy_bandwidth, in_turn, target
 from measure import machine, save, today
 
 from vyre_opt import PassManager, parse
-from vyre_opt.cuda import CudaDispatcher
-from vyre_opt.cuda.graph import LaunchGraph
 from vyre_opt.ir.pipeline import Launch
 from vyre_opt.ir.program import Module
+from vyre_opt.targets.cuda import CudaDispatcher
+from vyre_opt.targets.cuda.graph import LaunchGraph
 
 RESULT = Path(__file__).parent / "results" / "launch_fusion_gpu.json"
 SMALL, LARGE = 64 << 10, 256 << 20

@@ -13,8 +13,8 @@ from statistics import median
 from typing import Any
 
 import vyre_opt
-from vyre_opt.cuda.launcher import CompiledLauncher
-from vyre_opt.cuda.steps import Launcher, PyCudaLauncher
+from vyre_opt.targets.cuda.launcher import CompiledLauncher
+from vyre_opt.targets.cuda.steps import Launcher, PyCudaLauncher
 
 LAUNCHES = (1, 2, 3, 8, 16)
 ROUNDS, CALLS = 15, 200

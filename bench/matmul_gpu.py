@@ -114,7 +114,7 @@ def row(sample: dict[str, Any], limit: float) -> list[str]:
 def main() -> None:
     import torch
 
-    from vyre_opt.cuda import CudaDispatcher
+    from vyre_opt.targets.cuda import CudaDispatcher
 
     x = torch.randn(8192, 8192, device="cuda").bfloat16()
     limit = 2 * 8192**3 / seconds(lambda: torch.mm(x, x), 3)

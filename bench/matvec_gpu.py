@@ -68,9 +68,9 @@ def call(m: Any, x: Any, y: Any) -> Callable[[], None]:
 def dispatch(m: Any, x: Any, y: Any) -> Callable[[], None]:
     import torch
 
-    from vyre_opt.cuda import CudaDispatcher
     from vyre_opt.ir.types import DataType
     from vyre_opt.kernels.matvec import matvec_fixed, matvec_grid, matvec_schedule
+    from vyre_opt.targets.cuda import CudaDispatcher
 
     rows, columns = m.shape
     processors = torch.cuda.get_device_properties(0).multi_processor_count

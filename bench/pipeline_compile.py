@@ -32,9 +32,9 @@ from measure import machine, save, today
 import vyre_opt
 from vyre_opt.ir.program import Module
 from vyre_opt.lowering.host.legalization import legal_program
-from vyre_opt.runtime.cpu import CpuDispatcher
-from vyre_opt.runtime.cpu.compiler import host_code
-from vyre_opt.runtime.cpu.jit import Host
+from vyre_opt.targets.cpu import CpuDispatcher
+from vyre_opt.targets.cpu.compiler import host_code
+from vyre_opt.targets.cpu.jit import Host
 
 RESULT = Path(__file__).parent / "results" / "pipeline_compile.json"
 COUNT, LANES = 4096, 256

@@ -91,7 +91,7 @@ class Vyre:
         return ptx, clock.laps
 
     def open(self) -> None:
-        from vyre_opt.cuda import CudaDispatcher
+        from vyre_opt.targets.cuda import CudaDispatcher
 
         self.gpu = CudaDispatcher(bounds="none")
         _ = self.gpu.device

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from vyre_opt.runtime.dispatcher import BadInputs
+from vyre_opt.execution.dispatcher import BadInputs
 from vyre_opt.tuning.measure import INFINITE, Bench
 from vyre_opt.tuning.space import Space
 

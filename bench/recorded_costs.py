@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from statistics import median
 
-from vyre_opt.runtime.dispatcher import BadInputs
+from vyre_opt.execution.dispatcher import BadInputs
 from vyre_opt.tuning.measure import INFINITE, Bench
 from vyre_opt.tuning.space import Space
 

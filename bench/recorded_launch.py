@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from vyre_opt.runtime.pipelines.call_plan import CallPlan, Loaded
-from vyre_opt.runtime.pipelines.host_plan import array_at
-from vyre_opt.runtime.target import Target
+from vyre_opt.execution.plans.call_plan import CallPlan, Loaded
+from vyre_opt.execution.plans.host_plan import array_at
+from vyre_opt.execution.target import Target
 
 __all__ = ["LaunchRecorder", "PreparedLaunch"]
 
@@ -114,8 +114,8 @@ def _host_copy(address: int, buffer: Any) -> Any:
 def _gpu_copy(address: int, buffer: Any) -> Any:
     import torch
 
-    from vyre_opt.cuda import libcuda
-    from vyre_opt.runtime.arrays import storage_type
+    from vyre_opt.execution.arrays import storage_type
+    from vyre_opt.targets.cuda import libcuda
 
     stored = storage_type(buffer.dtype)
     assert stored is not None

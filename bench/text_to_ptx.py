@@ -203,7 +203,7 @@ def main() -> None:
 
 
 def gpu_name() -> str:
-    from vyre_opt.cuda import CudaDispatcher
+    from vyre_opt.targets.cuda import CudaDispatcher
 
     return CudaDispatcher().facts.name
 

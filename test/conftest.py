@@ -23,7 +23,7 @@ from support.budget import Budget
 from support.tools import run_tool
 from support.unchecked_results import unchecked_results as unchecked
 
-from vyre_opt.runtime import dispatcher as dispatcher_module
+from vyre_opt.execution import dispatcher as dispatcher_module
 
 Ran = subprocess.CompletedProcess
 CAMPAIGNS = Path(__file__).parent / "campaign"
@@ -90,8 +90,8 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @cache
 def no_gpu() -> str:
     """Why no GPU can be used; "" if one can."""
-    from vyre_opt.cuda.device import device
-    from vyre_opt.runtime.dispatcher import BackendError
+    from vyre_opt.execution.dispatcher import BackendError
+    from vyre_opt.targets.cuda.device import device
 
     try:
         device()
@@ -113,7 +113,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ["VYRE_REFUSED_RESULT"] = "error"
-    from vyre_opt.runtime import cpu
+    from vyre_opt.targets import cpu
 
     gc.disable()  # until there are all tests, which are no garbage
     config.addinivalue_line("markers", "gpu: needs an NVIDIA GPU, its driver and PyCUDA")

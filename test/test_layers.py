@@ -32,8 +32,8 @@ PLANTED = [
     # file, code, the contract that it breaks, how import-linter shows that
     ("analysis/ranges.py", "def f():\n    from ..passes import registry\n",
      "Packages stand in layers", "vyre_opt.analysis.ranges -> vyre_opt.passes.registry"),
-    ("kernels/scan.py", "from ..runtime import shapes\n",
-     "Packages stand in layers", "vyre_opt.kernels.scan -> vyre_opt.runtime.shapes"),
+    ("kernels/scan.py", "from ..execution import shapes\n",
+     "Packages stand in layers", "vyre_opt.kernels.scan -> vyre_opt.execution.shapes"),
     ("certify/op_terms.py", "from ..analysis import ranges\n",
      "Packages stand in layers", "vyre_opt.certify.op_terms -> vyre_opt.analysis.ranges"),
     ("certify/op_terms.py", "from ..ir import arith\n",

@@ -11,11 +11,11 @@ from support.quick import quick
 from vyre_opt import parse
 from vyre_opt.analysis.affine import AffineExpr
 from vyre_opt.analysis.bounds import BoundsProofs
+from vyre_opt.execution.dispatcher import Dispatcher, ProgramError, dispatcher
 from vyre_opt.ir.builder import Builder
 from vyre_opt.ir.program import Op, Program, Value
 from vyre_opt.ir.types import DataType
 from vyre_opt.lowering.common.certificates import certificates
-from vyre_opt.runtime.dispatcher import Dispatcher, ProgramError, dispatcher
 
 HEAD = """vyre 1
 program @p workgroup(64) {

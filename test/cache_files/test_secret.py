@@ -14,7 +14,7 @@ from support.cache_processes import in_processes, key_of_folder
 from vyre_opt.cache_files import secret
 from vyre_opt.cache_files.folder import Folder, Unsafe, open_folder
 from vyre_opt.cache_files.secret import KEY_FILE, open_cache, read_key
-from vyre_opt.runtime.cache.store import Store
+from vyre_opt.execution.cache.store import Store
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from vyre_opt.cli.emit import EMIT_FORMATS
 from vyre_opt.cli.opt import TARGETS, check_target
 from vyre_opt.cli.opt import command as opt
 from vyre_opt.cli.run import command as run
+from vyre_opt.execution.dispatcher import BadInputs, dispatcher
 from vyre_opt.lowering.nvptx.targets import TargetError, gpu
 from vyre_opt.passes.pipeline_text import DEFAULT
 from vyre_opt.passes.registry import PassError, find_pass, pass_names
-from vyre_opt.runtime.dispatcher import BadInputs, dispatcher
 from vyre_opt.syntax.synonyms import ROWS
 
 KNOWN = {

@@ -178,7 +178,7 @@ def test_all_that_is_missing_is_said_in_one_run():
 
 def test_all_that_is_missing_is_said_in_python():
     import vyre_opt
-    from vyre_opt.runtime.dispatcher import LocatedBadInputs
+    from vyre_opt.execution.dispatcher import LocatedBadInputs
 
     with pytest.raises(LocatedBadInputs) as caught:
         vyre_opt.compile(SEVERAL)
@@ -299,8 +299,8 @@ def test_targets_that_disagree_on_what_the_host_reads():
     from vyre_opt import parse
     from vyre_opt.cli.errors import ToolError
     from vyre_opt.cli.run_report import HostReads, compare
+    from vyre_opt.execution.plans.steps import HostReadStep
     from vyre_opt.ir.pipeline import HostRead
-    from vyre_opt.runtime.pipelines.steps import HostReadStep
 
     buffers = parse(PIPELINE).pipelines["twice"].buffers
     lines = []
@@ -317,8 +317,8 @@ def test_a_comparison_takes_no_more_memory_than_its_limit(monkeypatch):
     """What the host reads beyond it is counted, and the report says so."""
     from vyre_opt import parse
     from vyre_opt.cli import run_report
+    from vyre_opt.execution.plans.steps import HostReadStep
     from vyre_opt.ir.pipeline import HostRead
-    from vyre_opt.runtime.pipelines.steps import HostReadStep
 
     monkeypatch.setattr(run_report, "MAX_COMPARED_BYTES", 3 * (8 + run_report.ARRAY_BYTES))
     reads = run_report.HostReads(parse(PIPELINE).pipelines["twice"].buffers, compares=True)

@@ -328,7 +328,7 @@ def test_help_loads_nothing_heavy() -> None:
         "re._compiler.x",
         "json",
         "vyre_opt.search",
-        "vyre_opt.runtime",
+        "vyre_opt.execution",
     }
 
 

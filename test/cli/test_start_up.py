@@ -17,7 +17,7 @@ HEAVY = (
     "subprocess",
     "vyre_opt.syntax.synonyms",
     "vyre_opt.syntax.parser.foreign_syntax",
-    "vyre_opt.runtime",
+    "vyre_opt.execution",
     "vyre_opt.cli.emit_json",
     "vyre_opt.cli.reproducer",
 )

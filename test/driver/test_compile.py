@@ -144,7 +144,7 @@ def test_named_kernels_are_expanded_where_they_must_be(target: str) -> None:
 @pytest.mark.usefixtures("own_cache")
 def test_it_compiles_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls, and another compilation of the same text, find what the first call compiled."""
-    from vyre_opt.runtime.cpu import compiler
+    from vyre_opt.targets.cpu import compiler
 
     lowered: list[Program] = []
     lower = compiler.lower
@@ -277,7 +277,7 @@ def test_programs_that_are_wrong() -> None:
 
 
 def test_cuda_without_a_gpu_says_so_when_it_is_called() -> None:
-    from vyre_opt.cuda import CudaDispatcher
+    from vyre_opt.targets.cuda import CudaDispatcher
 
     class NoGpu(CudaDispatcher):
         @property

@@ -14,9 +14,9 @@ from fake_gpu import CupyArray, Fake, Numba, aligned, cupy, numpy
 
 import vyre_opt
 from vyre_opt import BadInputs, ProgramError, kernels
-from vyre_opt.cuda import DeviceArray
+from vyre_opt.execution.dispatcher import OutputAlloc, dispatcher
 from vyre_opt.ir.program import AccessMode
-from vyre_opt.runtime.dispatcher import OutputAlloc, dispatcher
+from vyre_opt.targets.cuda import DeviceArray
 
 # --- what comes back
 

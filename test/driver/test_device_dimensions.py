@@ -1,6 +1,6 @@
 """GPU arrays that do not fit a kernel in Python of several dimensions are refused, without a GPU (see test/stand_ins).
 
-Those that fit run on a GPU only, in test/cuda/test_python_kernels.py.
+Those that fit run on a GPU only, in test/targets/cuda/test_python_kernels.py.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from fake_gpu import cupy
 
 import vyre_opt as vyre
 from vyre_opt import BadInputs
-from vyre_opt.cuda import ptx_cache
 from vyre_opt.lang import Read, Write, f32
 from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.targets import gpu as gpu_target
+from vyre_opt.targets.cuda import ptx_cache
 
 
 @vyre.program(workgroup=8)

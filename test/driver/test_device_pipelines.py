@@ -10,11 +10,11 @@ from fake_gpu import CupyArray, Fake, Graph, Numba, aligned, cupy, numpy
 
 import vyre_opt
 from vyre_opt import BadInputs, Diagnostic, ProgramError
-from vyre_opt.cuda import kernels as gpu_kernels
-from vyre_opt.cuda.submissions import MAX_UNROLLED, LaunchBatch, RepeatedParts, parts_of
-from vyre_opt.runtime.dispatcher import BadLaunch
-from vyre_opt.runtime.pipelines.steps import HostReadStep, LaunchStep, RepeatStep
-from vyre_opt.runtime.pipelines.watch import Times, Watch
+from vyre_opt.execution.dispatcher import BadLaunch
+from vyre_opt.execution.plans.steps import HostReadStep, LaunchStep, RepeatStep
+from vyre_opt.execution.plans.watch import Times, Watch
+from vyre_opt.targets.cuda import kernels as gpu_kernels
+from vyre_opt.targets.cuda.submissions import MAX_UNROLLED, LaunchBatch, RepeatedParts, parts_of
 
 PIPELINE = """vyre 1
 
@@ -114,7 +114,7 @@ def test_arrays_that_must_be_copied(gpu: Fake) -> None:
 
 def test_graphs_are_kept_for_addresses(gpu: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call with the arrays of an earlier one records nothing; others do, and old graphs are dropped."""
-    from vyre_opt.cuda import walk
+    from vyre_opt.targets.cuda import walk
 
     recorded: list[Any] = []
     record = walk.GpuWalk._record

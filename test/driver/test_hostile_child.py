@@ -15,7 +15,7 @@ from hostile_child import ANSWERS
 import vyre_opt
 from vyre_opt import BackendError, LimitedExecutable, LimitError, Limits
 from vyre_opt.driver import limited
-from vyre_opt.runtime import child_process
+from vyre_opt.execution import child_process
 
 TEXT = "vyre 1\n\nprogram @p workgroup(1) {\n}\n"
 

@@ -10,10 +10,10 @@ from fake_gpu import Fake, cupy, numpy
 from support.smoothing import reference, smooth, smoothed_twice
 
 import vyre_opt as vyre
+from vyre_opt.execution.array_backend import HostArrays
+from vyre_opt.execution.bound_call import BoundCall
+from vyre_opt.execution.plans.call_plan import CallPlan
 from vyre_opt.lang import Read, ReadWrite, Write, f32
-from vyre_opt.runtime.array_backend import HostArrays
-from vyre_opt.runtime.bound_call import BoundCall
-from vyre_opt.runtime.pipelines.call_plan import CallPlan
 
 
 @vyre.pipeline

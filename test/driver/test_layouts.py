@@ -22,11 +22,11 @@ from support.quick import quick
 
 import vyre_opt as vyre
 from vyre_opt import BadInputs, OutputAlloc, Scanner, kernels
-from vyre_opt.cuda import device, libcuda
+from vyre_opt.execution import dispatcher as dispatcher_module
+from vyre_opt.execution.array_backend import NOT_CONTIGUOUS
+from vyre_opt.execution.dispatcher import shared_dispatcher
 from vyre_opt.lang import Read, ReadWrite, Write, f32, u32
-from vyre_opt.runtime import dispatcher as dispatcher_module
-from vyre_opt.runtime.array_backend import NOT_CONTIGUOUS
-from vyre_opt.runtime.dispatcher import shared_dispatcher
+from vyre_opt.targets.cuda import device, libcuda
 
 ELEMENTS = 400
 

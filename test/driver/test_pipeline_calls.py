@@ -10,9 +10,9 @@ import pytest
 from support.unwritten import COUNT
 
 import vyre_opt
-from vyre_opt.runtime.cpu import CpuDispatcher, launch_sequence, loaded_plan, threads
-from vyre_opt.runtime.cpu.launch import CompiledLaunch
-from vyre_opt.runtime.dispatcher import BadInputs, ProgramError
+from vyre_opt.execution.dispatcher import BadInputs, ProgramError
+from vyre_opt.targets.cpu import CpuDispatcher, launch_sequence, loaded_plan, threads
+from vyre_opt.targets.cpu.launch import CompiledLaunch
 
 DOUBLE = """
 program @double workgroup(32) {

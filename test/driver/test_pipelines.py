@@ -15,14 +15,14 @@ from support.quick import quick
 import vyre_opt
 from vyre_opt import BackendError, BadInputs, DiagnosticError, ProgramError, parse, print_program
 from vyre_opt.driver.pipeline_plan import make_plan
+from vyre_opt.execution.dispatcher import BadLaunch
 from vyre_opt.ir.pipeline import Launch
 from vyre_opt.ir.program import Buffer, Module
 from vyre_opt.ir.types import DataType
 from vyre_opt.kernels.automaton import build_automaton
 from vyre_opt.passes.manager import PassContext
 from vyre_opt.passes.registry import Pass
-from vyre_opt.runtime.cpu import CpuDispatcher
-from vyre_opt.runtime.dispatcher import BadLaunch
+from vyre_opt.targets.cpu import CpuDispatcher
 
 TARGETS = ("ref", "cpu")
 RNG = np.random.default_rng(5)
@@ -336,7 +336,7 @@ def test_torch_in_main_memory() -> None:
 def test_what_is_kept_between_calls(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program is compiled once, whatever launches it; calls with known lengths plan nothing."""
     from vyre_opt.driver import pipeline as entry
-    from vyre_opt.runtime.cpu import compiler
+    from vyre_opt.targets.cpu import compiler
 
     lowered: list[Any] = []
     lower = compiler.lower

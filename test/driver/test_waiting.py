@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from vyre_opt.cuda.waiting import is_at_work, wait_in_thread, wait_until
+from vyre_opt.targets.cuda.waiting import is_at_work, wait_in_thread, wait_until
 
 
 def test_waits_that_come_to_their_end() -> None:
@@ -28,7 +28,7 @@ def test_a_signal_ends_a_wait(wait: str) -> None:
     script = f"""
 import os, signal, threading, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
-from vyre_opt.cuda.waiting import exit_now, has_given_up, is_at_work, wait_in_thread, wait_until
+from vyre_opt.targets.cuda.waiting import exit_now, has_given_up, is_at_work, wait_in_thread, wait_until
 threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
     {wait}
@@ -46,7 +46,7 @@ def test_a_wait_that_was_given_up_may_be_over_later() -> None:
     """Then the process ends as others do; so it does where the driver cannot be asked any more."""
     script = """
 import threading, time
-from vyre_opt.cuda.waiting import has_given_up, is_at_work, wait_until
+from vyre_opt.targets.cuda.waiting import has_given_up, is_at_work, wait_until
 answers = [False]
 def ask():
     if threading.current_thread() is threading.main_thread() and not answers[0]:

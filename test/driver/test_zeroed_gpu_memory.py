@@ -11,9 +11,9 @@ from fake_gpu import CupyArray, aligned, numpy
 from support.unwritten import COUNT, EVERY_THIRD
 
 import vyre_opt
-from vyre_opt.cuda import CudaDispatcher
+from vyre_opt.execution.dispatcher import dispatcher
 from vyre_opt.lowering.common.zeroed_tiles import with_zeroed_tiles
-from vyre_opt.runtime.dispatcher import dispatcher
+from vyre_opt.targets.cuda import CudaDispatcher
 
 TEXT = f"""vyre 1
 {EVERY_THIRD}{COUNT}

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from vyre_opt import dispatcher
+from vyre_opt.execution.dispatcher import Dispatcher
 from vyre_opt.ir.program import Program
-from vyre_opt.runtime.dispatcher import Dispatcher
 
 TARGETS = ["ref", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 

@@ -8,10 +8,10 @@ import pytest
 from support.kernel_cases import KernelCase, kernel_cases
 from support.quick import quick
 
+from vyre_opt.execution.dispatcher import Dispatcher
 from vyre_opt.ir.ops import OPS
 from vyre_opt.ir.program import Module
 from vyre_opt.ir.verifier import verify
-from vyre_opt.runtime.dispatcher import Dispatcher
 
 CASES = kernel_cases()
 ANYWHERE = [case for case in CASES if not case.waits]

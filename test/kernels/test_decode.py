@@ -13,6 +13,7 @@ from support.each import each
 from support.quick import quick
 
 from vyre_opt import PassManager, kernels, parse, print_program
+from vyre_opt.execution.dispatcher import BadInputs, Dispatcher
 from vyre_opt.ir.program import Module, Program
 from vyre_opt.ir.types import DataType
 from vyre_opt.kernels.automaton import Match, build_automaton, matches_of_hits
@@ -21,7 +22,6 @@ from vyre_opt.kernels.dfa import DfaSchedule, dfa
 from vyre_opt.kernels.named import named_kernel
 from vyre_opt.kernels.search import SearchSchedule, decode_scan, search_grid
 from vyre_opt.kernels.text_units import ENCODINGS
-from vyre_opt.runtime.dispatcher import BadInputs, Dispatcher
 
 Once = Callable[..., np.ndarray]
 SIZES = [0, 1, 2, 3, 4, 5, 11, 12, 13, 33, 1000, 4097]

@@ -12,12 +12,12 @@ from support.each import each
 from support.quick import quick
 
 from vyre_opt import PassManager, dispatcher, parse
+from vyre_opt.execution.dispatcher import Dispatcher
 from vyre_opt.ir.ops import OPS
 from vyre_opt.ir.pipeline import HostRead, Launch, Pipeline, Repeat
 from vyre_opt.ir.program import Module
 from vyre_opt.kernels.automaton import build_automaton
 from vyre_opt.kernels.named import named_kernel
-from vyre_opt.runtime.dispatcher import Dispatcher
 
 RNG = np.random.default_rng(7)
 AUTOMATON = build_automaton([b"abc", b"ca"])

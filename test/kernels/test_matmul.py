@@ -15,6 +15,7 @@ from support.kernel_cases.matmul import ACTIVATIONS, bf16_bits, exact_product, p
 from support.quick import quick
 
 from vyre_opt import dispatcher, kernels, parse, print_program
+from vyre_opt.execution.dispatcher import BadInputs
 from vyre_opt.ir.diagnostics import DiagnosticError
 from vyre_opt.ir.types import DataType
 from vyre_opt.ir.verifier import check, verify
@@ -22,7 +23,6 @@ from vyre_opt.kernels.expansion import ExpansionRequest
 from vyre_opt.kernels.matmul_batch import Batch, BatchAxis, batch_of
 from vyre_opt.kernels.matmul_program import MatmulSchedule, matmul_schedule
 from vyre_opt.kernels.named import expand
-from vyre_opt.runtime.dispatcher import BadInputs
 from vyre_opt.tuning.workload import kernel_workload
 
 F32, F16, BF16 = DataType.F32, DataType.F16, DataType.BF16

@@ -11,9 +11,9 @@ from support.each import each
 from support.quick import quick
 
 from vyre_opt import kernels
+from vyre_opt.execution.dispatcher import BadInputs
 from vyre_opt.ir.types import DataType
 from vyre_opt.kernels.scan import ScanSchedule, prefix, prefix_state
-from vyre_opt.runtime.dispatcher import BadInputs
 
 
 def test_any_length_over_any_grid(once) -> None:

@@ -8,10 +8,10 @@ import pytest
 from support.each import each
 
 from vyre_opt import kernels
+from vyre_opt.execution.dispatcher import BadInputs
 from vyre_opt.ir.types import DataType
 from vyre_opt.kernels.softmax_rows import softmax
 from vyre_opt.kernels.softmax_schedules import MAX_COLUMNS, SoftmaxSchedule
-from vyre_opt.runtime.dispatcher import BadInputs
 
 
 def test_shapes_of_arrays(target: str) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 import vyre_opt as vyre
 from vyre_opt import BadInputs, ProgramError
+from vyre_opt.execution.cache.store import Store
 from vyre_opt.lang import Read, ReadWrite, Write, f32, u32
-from vyre_opt.runtime.cache.store import Store
 from vyre_opt.tuning import measure
 
 

@@ -24,7 +24,7 @@ from vyre_opt.ir.types import DataType
 from vyre_opt.lowering.common import conversions, elementwise
 from vyre_opt.lowering.common.lane_shape import SCALAR, LaneShape
 from vyre_opt.lowering.common.llvm_text import ModuleText, Writer
-from vyre_opt.runtime.ref.elementwise import compute
+from vyre_opt.targets.ref.elementwise import compute
 
 INTS = [DataType.of(name) for name in ("u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64")]
 FLOATS = [DataType.F16, DataType.BF16, DataType.F32, DataType.F64]

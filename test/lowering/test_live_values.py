@@ -14,15 +14,15 @@ from support.op_programs.values import byte_shuffles
 from support.quick import quick
 
 import vyre_opt
+from vyre_opt.execution.dispatcher import ProgramError, dispatcher
 from vyre_opt.ir.program import Op, Program
 from vyre_opt.lowering.common.llvm_passes import run_passes
 from vyre_opt.lowering.host import live_values
 from vyre_opt.lowering.host import program as host_program
 from vyre_opt.lowering.host.legalization import legal_program
 from vyre_opt.lowering.host.live_values import ValueInMemory
-from vyre_opt.runtime.cpu import CpuDispatcher, jit
-from vyre_opt.runtime.cpu.compiler import host_code
-from vyre_opt.runtime.dispatcher import ProgramError, dispatcher
+from vyre_opt.targets.cpu import CpuDispatcher, jit
+from vyre_opt.targets.cpu.compiler import host_code
 
 LARGEST_FRAME = 64 << 10
 """What docs/architecture.md promises."""

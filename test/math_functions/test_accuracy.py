@@ -24,7 +24,7 @@ from support.quick import quick
 from vyre_opt.ir.ops import OPS
 from vyre_opt.ir.types import DataType
 from vyre_opt.math_functions.functions import FUNCTIONS as RECORDED
-from vyre_opt.runtime.ref.elementwise import compute
+from vyre_opt.targets.ref.elementwise import compute
 
 TYPES = [DataType.F16, DataType.BF16, DataType.F32, DataType.F64]
 COUNTS = {"f16": 60, "bf16": 60, "f32": 250, "f64": 120}

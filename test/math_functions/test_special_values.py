@@ -10,7 +10,7 @@ import pytest
 
 from vyre_opt.ir.ops import OPS
 from vyre_opt.ir.types import DataType
-from vyre_opt.runtime.ref.elementwise import compute
+from vyre_opt.targets.ref.elementwise import compute
 
 FLOATS = [DataType.F16, DataType.BF16, DataType.F32, DataType.F64]
 INF, NAN, PI = math.inf, math.nan, math.pi

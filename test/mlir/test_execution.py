@@ -10,8 +10,8 @@ from support.mlir_texts import op_cases
 from support.op_programs import OpProgram
 from support.quick import quick
 
+from vyre_opt.execution.dispatcher import dispatcher
 from vyre_opt.ir.diagnostics import DiagnosticError
-from vyre_opt.runtime.dispatcher import dispatcher
 
 pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 

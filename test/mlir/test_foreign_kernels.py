@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from vyre_opt.execution.dispatcher import ProgramError, dispatcher
 from vyre_opt.ir.diagnostics import DiagnosticError, Source
 from vyre_opt.ir.program import Program
 from vyre_opt.ir.verifier import check
 from vyre_opt.mlir.read import read_mlir
-from vyre_opt.runtime.dispatcher import ProgramError, dispatcher
 
 pytest.importorskip("xdsl")
 

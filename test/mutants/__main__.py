@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from vyre_opt.runtime.cpu.threads import available
+from vyre_opt.execution.processors import available
 
 sys.path.insert(
     0, str(Path(__file__).parents[1])

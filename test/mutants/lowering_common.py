@@ -9,8 +9,8 @@ __all__ = ["MUTANTS"]
 ACCURACY = "test/math_functions/test_accuracy.py"
 SPECIAL = "test/math_functions/test_special_values.py"
 ELEMENTWISE = "test/lowering/test_elementwise.py"
-CPU_GROUPS = "test/runtime/cpu/test_groups.py"
-PRINTS = "test/runtime/test_debug_print.py"
+CPU_GROUPS = "test/targets/cpu/test_groups.py"
+PRINTS = "test/execution/test_debug_print.py"
 
 MUTANTS = (
     Mutant(
@@ -232,14 +232,14 @@ MUTANTS = (
     ),
     Mutant(
         "lines are in the order in which they were printed",
-        "vyre_opt/runtime/debug_prints.py",
+        "vyre_opt/execution/debug_prints.py",
         'order = records[:, 1].argsort(kind="stable")',
         "order = records[:, 1].argsort() * 0 + range(len(records))",
         f"{PRINTS}::test_lines_are_in_the_order_of_invocations_and_of_their_prints",
     ),
     Mutant(
         "a planned call forgets what it prints",
-        "vyre_opt/runtime/cpu/loaded_plan.py",
+        "vyre_opt/targets/cpu/loaded_plan.py",
         "if item.name == launch.records:",
         "if not item.name:",
         f"{PRINTS}::test_each_call_of_an_executable_prints",

@@ -6,12 +6,12 @@ from .mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-CPU_MEMORY = "test/runtime/cpu/test_memory.py"
-CPU_GROUPS = "test/runtime/cpu/test_groups.py"
+CPU_MEMORY = "test/targets/cpu/test_memory.py"
+CPU_GROUPS = "test/targets/cpu/test_groups.py"
 HOST = "test/lowering/test_host.py"
 LIVE_VALUES = "test/lowering/test_live_values.py"
-CPU_LANES = "test/runtime/cpu/test_lanes.py"
-CPU_ROWS = "test/runtime/cpu/test_rows.py"
+CPU_LANES = "test/targets/cpu/test_lanes.py"
+CPU_ROWS = "test/targets/cpu/test_rows.py"
 
 MUTANTS = (
     Mutant(

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from vyre_opt import dispatcher
+from vyre_opt.execution.arrays import storage_type
 from vyre_opt.ir.grids import evaluate
 from vyre_opt.ir.pipeline import HostRead, Launch, Repeat, Stage
 from vyre_opt.ir.program import AccessMode, Module
-from vyre_opt.runtime.arrays import storage_type
 
 Seen = list[tuple[str, bytes]]
 

@@ -10,8 +10,8 @@ from support.certifying import decisions_of
 
 from vyre_opt import PassManager, compile, parse, print_program
 from vyre_opt.analysis import pipeline_uses
+from vyre_opt.execution.dispatcher import BadInputs
 from vyre_opt.passes import decode_scan_fuse
-from vyre_opt.runtime.dispatcher import BadInputs
 
 TEXT = """vyre 2
 program @add workgroup(8) {

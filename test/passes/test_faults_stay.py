@@ -14,12 +14,12 @@ from support.planted_faults import compare_faults
 from support.quick import quick
 
 from vyre_opt import PassManager, compile, parse, print_program
-from vyre_opt.cuda.faults import program_error
+from vyre_opt.execution.dispatcher import ProgramError
 from vyre_opt.ir.program import Module
 from vyre_opt.lowering.nvptx.abi import EntryPoint, Fault, FaultSite, Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.targets import gpu
-from vyre_opt.runtime.dispatcher import ProgramError
+from vyre_opt.targets.cuda.faults import program_error
 
 
 class Faulty(NamedTuple):

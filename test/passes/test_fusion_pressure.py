@@ -218,8 +218,8 @@ def test_kernel_that_is_not_expanded_ends_the_chain() -> None:
 
 
 def test_missing_dispatcher_is_a_located_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    from vyre_opt.execution.dispatcher import BackendError
     from vyre_opt.fusion import pressure
-    from vyre_opt.runtime.dispatcher import BackendError
 
     def refuse(*args: object, **rest: object) -> float:
         raise BackendError("there is no GPU")

@@ -8,16 +8,16 @@ import pytest
 from support.each import each
 
 import vyre_opt
+from vyre_opt.execution.dispatcher import BadInputs
 from vyre_opt.ir.program import Module
 from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.targets import gpu
 from vyre_opt.passes.legalize import TARGETS
 from vyre_opt.passes.manager import PassManager
-from vyre_opt.runtime.cpu.compiler import LegalForm, host_code
-from vyre_opt.runtime.cpu.jit import Host
-from vyre_opt.runtime.dispatcher import BadInputs
 from vyre_opt.syntax.parser import parse
+from vyre_opt.targets.cpu.compiler import LegalForm, host_code
+from vyre_opt.targets.cpu.jit import Host
 
 ROOT = Path(__file__).parents[2]
 FILES = [*sorted((ROOT / "examples").rglob("*.vyre")), ROOT / "test/lit/matrices/ptx.vyre"]

@@ -1,6 +1,6 @@
 """The cpu target gives the interpreter's results: every op at every type, and random programs.
 
-VYRE_PROGRAMS is the number of random programs; the cuda target's are in test/cuda.
+VYRE_PROGRAMS is the number of random programs; the cuda target's are in test/targets/cuda.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from support import differential
 from support.differential import Difference, compare_ops, compare_random, smallest
 from support.quick import quick
 
+from vyre_opt.execution.dispatcher import Dispatcher
 from vyre_opt.ir.program import Module
-from vyre_opt.runtime.dispatcher import Dispatcher
 
 PROGRAMS = int(os.environ.get("VYRE_PROGRAMS", "2000"))
 PART = 4

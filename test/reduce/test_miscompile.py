@@ -8,9 +8,9 @@ from support.quick import quick
 from support.sample import random_inputs
 
 from vyre_opt import parse, print_program, verify
+from vyre_opt.execution.dispatcher import DispatchError, dispatcher
 from vyre_opt.ir.program import Module
 from vyre_opt.reduce import Oracle, Predicate, reduce_text
-from vyre_opt.runtime.dispatcher import DispatchError, dispatcher
 
 GRID = (1, 1, 1)
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from fake_gpu import install
 
-from vyre_opt.cuda import device, libcuda
-from vyre_opt.runtime import dispatcher as protocol
+from vyre_opt.execution import dispatcher as protocol
 from vyre_opt.search import cpu, stream
 from vyre_opt.search import gpu as gpu_search
+from vyre_opt.targets.cuda import device, libcuda
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from support.quick import quick
 
+from vyre_opt.execution.cache.store import Store
 from vyre_opt.patterns.compile import compile_patterns
 from vyre_opt.patterns.find import find
-from vyre_opt.runtime.cache.store import Store
 from vyre_opt.search import cached_patterns as cached
 from vyre_opt.search.cached_patterns import KIND, cached_patterns, decode, encode
 

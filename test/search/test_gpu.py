@@ -14,10 +14,10 @@ from support.quick import quick
 from support.search_oracle import literal_matches, regex_matches
 
 from vyre_opt import EncodingError, Scanner
-from vyre_opt.cuda import libcuda
-from vyre_opt.runtime.dispatcher import BackendError, BadInputs
+from vyre_opt.execution.dispatcher import BackendError, BadInputs
 from vyre_opt.search import gpu_tables
 from vyre_opt.search.gpu import GpuSearch
+from vyre_opt.targets.cuda import libcuda
 
 ENCODINGS = (None, "base64", "base64url", "hex")
 EXPRESSIONS = (
@@ -186,7 +186,7 @@ def test_targets(gpu: Any, tmp_path: Any) -> None:
 
 
 def test_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    from vyre_opt.runtime import dispatcher
+    from vyre_opt.execution import dispatcher
 
     class Missing:
         @property

@@ -21,7 +21,15 @@ import numpy as np
 import pytest
 
 import vyre_opt
-from vyre_opt.cuda import (
+from vyre_opt.execution import dispatcher as protocol
+from vyre_opt.execution.arrays import storage_type
+from vyre_opt.execution.dispatcher import BackendError, ProgramError, shared_dispatcher
+from vyre_opt.execution.plans.host_plan import HostMemory
+from vyre_opt.ir.program import Module
+from vyre_opt.lowering.nvptx.abi import FILLED_BYTES, EntryPoint, Unit, storage_buffers
+from vyre_opt.lowering.nvptx.kernel import lower
+from vyre_opt.lowering.nvptx.targets import gpu
+from vyre_opt.targets.cuda import (
     CudaDispatcher,
     DeviceArray,
     DeviceFacts,
@@ -31,17 +39,9 @@ from vyre_opt.cuda import (
     libcuda,
     print_records,
 )
-from vyre_opt.cuda import walk as gpu_walk
-from vyre_opt.cuda.faults import FaultRecords
-from vyre_opt.cuda.steps import PyCudaLauncher
-from vyre_opt.ir.program import Module
-from vyre_opt.lowering.nvptx.abi import FILLED_BYTES, EntryPoint, Unit, storage_buffers
-from vyre_opt.lowering.nvptx.kernel import lower
-from vyre_opt.lowering.nvptx.targets import gpu
-from vyre_opt.runtime import dispatcher as protocol
-from vyre_opt.runtime.arrays import storage_type
-from vyre_opt.runtime.dispatcher import BackendError, ProgramError, shared_dispatcher
-from vyre_opt.runtime.pipelines.host_plan import HostMemory
+from vyre_opt.targets.cuda import walk as gpu_walk
+from vyre_opt.targets.cuda.faults import FaultRecords
+from vyre_opt.targets.cuda.steps import PyCudaLauncher
 
 
 class FakeAllocation:

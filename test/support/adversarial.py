@@ -31,10 +31,10 @@ from typing import Any
 import numpy as np
 
 from vyre_opt.driver.compile import compile_module
+from vyre_opt.execution.dispatcher import DispatchError
 from vyre_opt.ir.program import Module
-from vyre_opt.runtime.dispatcher import DispatchError
-from vyre_opt.runtime.ref import RefDispatcher
 from vyre_opt.syntax.parser import parse
+from vyre_opt.targets.ref import RefDispatcher
 
 __all__ = ["AdversarialPipeline", "adversarial_pipeline", "candidate"]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from vyre_opt.cache_files import folder
 from vyre_opt.cache_files.secret import open_cache
-from vyre_opt.runtime.cache.store import Store
+from vyre_opt.execution.cache.store import Store
 
 from .cache_faults import FailingSystem
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from vyre_opt.execution.dispatcher import ProgramError
 from vyre_opt.reduce import Oracle, Predicate, reduce_text
-from vyre_opt.runtime.dispatcher import ProgramError
 from vyre_opt.syntax.parser import parse
 
 from .differential import REDUCTION_TESTS

@@ -14,10 +14,10 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from vyre_opt.execution.debug_prints import on_debug_print
+from vyre_opt.execution.dispatcher import Dispatcher, DispatchError, ProgramError, dispatcher
+from vyre_opt.execution.processors import available
 from vyre_opt.reduce import Oracle, Predicate, reduce_text
-from vyre_opt.runtime.cpu.threads import available
-from vyre_opt.runtime.debug_prints import on_debug_print
-from vyre_opt.runtime.dispatcher import Dispatcher, DispatchError, ProgramError, dispatcher
 from vyre_opt.syntax.parser import parse
 from vyre_opt.syntax.printer import print_program
 

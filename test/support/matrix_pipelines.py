@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 
 from vyre_opt.driver.compile import compile_module
+from vyre_opt.execution.dispatcher import DispatchError
 from vyre_opt.ir.diagnostics import DiagnosticError
-from vyre_opt.runtime.dispatcher import DispatchError
-from vyre_opt.runtime.ref import RefDispatcher
 from vyre_opt.syntax.parser import parse
+from vyre_opt.targets.ref import RefDispatcher
 
 __all__ = ["matrix_pipeline"]
 

@@ -20,10 +20,10 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
+from vyre_opt.execution.arrays import storage_type
 from vyre_opt.ir.program import Dim3, Module, Program
 from vyre_opt.lowering.nvptx.abi import storage_buffers
 from vyre_opt.mlir.emit import emit_mlir
-from vyre_opt.runtime.arrays import storage_type
 
 __all__ = ["WHY_NOT", "NotHere", "run_on_host", "why_not"]
 

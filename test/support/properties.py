@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from vyre_opt.execution.debug_prints import on_debug_print
+from vyre_opt.execution.dispatcher import ProgramError, dispatcher
 from vyre_opt.ir.diagnostics import DiagnosticError, render
 from vyre_opt.ir.program import Buffer, Dim3, Module, Program
 from vyre_opt.ir.verifier import verify
 from vyre_opt.passes.manager import PassFailure, PassManager, Result
 from vyre_opt.passes.registry import LEGALIZATIONS, pass_names
-from vyre_opt.runtime.debug_prints import on_debug_print
-from vyre_opt.runtime.dispatcher import ProgramError, dispatcher
 from vyre_opt.syntax.fingerprint import fingerprint
 from vyre_opt.syntax.parser import parse
 from vyre_opt.syntax.printer import print_program

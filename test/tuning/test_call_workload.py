@@ -19,9 +19,9 @@ from vyre_opt import (
     compile,
     parse,
 )
+from vyre_opt.execution.arrays import storage_type
 from vyre_opt.ir.pipeline import Launch
 from vyre_opt.lang import Read, Write, f32
-from vyre_opt.runtime.arrays import storage_type
 from vyre_opt.tuning import measure
 from vyre_opt.tuning.call_workload import CallWorkload, passes_of
 
@@ -195,7 +195,7 @@ def test_what_computes_something_else_has_no_cost(monkeypatch: pytest.MonkeyPatc
 
 
 def test_results_are_kept_by_module_and_sizes(tmp_path: Path) -> None:
-    from vyre_opt.runtime.cache.store import Store
+    from vyre_opt.execution.cache.store import Store
 
     store = Store(tmp_path)
     first = autotune(call_workload(CHAIN, [np.arange(256, dtype=np.uint32)]), store=store, budget=3, rounds=1)

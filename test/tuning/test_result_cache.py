@@ -21,12 +21,12 @@ from vyre_opt import (
     import_tuning,
     kernel_workload,
 )
-from vyre_opt.cuda.device import DeviceFacts
-from vyre_opt.cuda.dispatcher import CudaDispatcher
-from vyre_opt.cuda.ptx_options import PtxOptions
+from vyre_opt.execution.cache.store import Store
+from vyre_opt.execution.target import as_target
 from vyre_opt.lowering.nvptx.targets import gpu
-from vyre_opt.runtime.cache.store import Store
-from vyre_opt.runtime.target import as_target
+from vyre_opt.targets.cuda.device import DeviceFacts
+from vyre_opt.targets.cuda.dispatcher import CudaDispatcher
+from vyre_opt.targets.cuda.ptx_options import PtxOptions
 from vyre_opt.tuning import result_cache
 from vyre_opt.tuning.result_cache import (
     MAX_RESULTS,

@@ -14,7 +14,7 @@ import pytest
 from support.quick import quick
 
 from vyre_opt import BackendError, BadInputs, Space, Tuning, autotune, dispatcher
-from vyre_opt.runtime.cache.store import Store
+from vyre_opt.execution.cache.store import Store
 from vyre_opt.tuning import surrogate
 from vyre_opt.tuning.budget import Budget
 from vyre_opt.tuning.measure import DispatchBench, FunctionBench

@@ -11,7 +11,7 @@ from . import errors
 from .command import common_options
 
 if TYPE_CHECKING:
-    from ..runtime.cache.store import Store
+    from ..execution.cache.store import Store
 
 __all__ = ["command", "main"]
 
@@ -36,8 +36,8 @@ def command(ctx: click.Context) -> int:
 @command.command()
 def info() -> int:
     """Show where the cache is, and what it holds."""
-    from ..runtime.cache.inventory import survey
-    from ..runtime.cache.store import default_store
+    from ..execution.cache.inventory import survey
+    from ..execution.cache.store import default_store
 
     store = default_store()
     inventory = survey(store)
@@ -55,7 +55,7 @@ def info() -> int:
 @command.command()
 def clear() -> int:
     """Remove all that this project keeps there, and nothing else."""
-    from ..runtime.cache.inventory import remove_own_files
+    from ..execution.cache.inventory import remove_own_files
 
     store = _safe_store()
     count, size = store.clear()
@@ -71,7 +71,7 @@ def clear() -> int:
 @click.option("--remove", is_flag=True, help="Remove the files that are damaged.")
 def verify(remove: bool) -> int:
     """Check every file to its last bit; exit code 1 if any is damaged."""
-    from ..runtime.cache.inventory import check
+    from ..execution.cache.inventory import check
 
     intact, damaged = check(_safe_store(), remove)
     endings = {None: "", True: "; removed", False: "; it cannot be removed"}
@@ -101,7 +101,7 @@ def export_tuning(file: str) -> int:
 @click.argument("file", type=click.Path())
 def import_tuning(file: str) -> int:
     """Keep the results of FILE that are not here yet, as if they had been measured here."""
-    from ..runtime.dispatcher import BadInputs
+    from ..execution.dispatcher import BadInputs
     from ..tuning.result_cache import import_tuning as take
 
     try:
@@ -116,7 +116,7 @@ def import_tuning(file: str) -> int:
 
 def _safe_store() -> Store:
     """The user's store.  Raises ToolError if others could have written to it."""
-    from ..runtime.cache.store import default_store
+    from ..execution.cache.store import default_store
 
     store = default_store()
     if refusal := store.refusal():

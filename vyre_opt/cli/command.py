@@ -212,7 +212,7 @@ def limits_option() -> Callable[[FC], FC]:
     """Adds --limits, whose value is a `Limits`, or None."""
 
     def parse(text: str) -> Any:
-        from ..runtime.limits import Limits
+        from ..execution.limits import Limits
 
         return Limits.parse(text)
 

@@ -22,7 +22,7 @@ from .errors import ToolError
 if TYPE_CHECKING:
     import llvmlite.binding as llvm
 
-    from ..runtime.cpu.jit import Host
+    from ..targets.cpu.jit import Host
     from .compile_options import CompileOptions
 
 __all__ = ["DEFAULT_GPU", "check_lowered", "lowered", "target_of"]
@@ -100,9 +100,9 @@ def _for_gpu(module: Module, options: CompileOptions, target: str) -> str:
 
 
 def _for_cpu(module: Module, options: CompileOptions) -> str:
-    from ..runtime.cpu.compiler import host_code
-    from ..runtime.cpu.jit import Host
-    from ..runtime.dispatcher import BackendError
+    from ..execution.dispatcher import BackendError
+    from ..targets.cpu.compiler import host_code
+    from ..targets.cpu.jit import Host
 
     host = Host.this()
     parts = []

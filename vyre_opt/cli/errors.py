@@ -102,7 +102,7 @@ def run_tool(
 
 def _ended_early(code: int) -> int:
     """The exit code; ends the process at once if a GPU is at work, for which an exit would wait."""
-    waiting = sys.modules.get("vyre_opt.cuda.waiting")
+    waiting = sys.modules.get("vyre_opt.targets.cuda.waiting")
     if waiting is not None and waiting.has_given_up():
         waiting.exit_now(code)
     return code
@@ -112,7 +112,7 @@ def _in_terms_of_limits(error: Exception) -> str:
     """The message of an error; that of the limit `memory` where that is its cause."""
     if not delivery.is_limited_child():
         return str(error)
-    from ..runtime.limits import memory_error
+    from ..execution.limits import memory_error
 
     return str(memory_error(error) or error)
 

@@ -11,14 +11,14 @@ import sys
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from ..runtime.dispatcher import BackendError
+from ..execution.dispatcher import BackendError
 from ..syntax.parser import tables
 from .errors import ToolError, write_stdout_bytes
 from .text_files import make_folder, write_file
 
 if TYPE_CHECKING:
-    from ..runtime.child_process import ChildProcess
-    from ..runtime.limits import Limits
+    from ..execution.child_process import ChildProcess
+    from ..execution.limits import Limits
 
 __all__ = ["run_limited"]
 
@@ -41,7 +41,7 @@ def run_limited(
     """
     if sys.platform != "linux":
         raise ToolError("--limits needs Linux")
-    from ..runtime.child_process import ChildProcess
+    from ..execution.child_process import ChildProcess
 
     tables.load()  # which keeps them in the cache, where the child may not write
     output = _Output(limits)

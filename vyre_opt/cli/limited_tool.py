@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import Any
 
 from ..driver.limited_worker import warm_up
+from ..execution.confine import confine
 from ..ir import plugins
-from ..runtime.confine import confine
 from . import delivery, errors
 
 __all__ = ["main"]

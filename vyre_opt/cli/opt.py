@@ -365,7 +365,7 @@ def _compiling() -> AbstractContextManager[None]:
     """Counts the time of the body to the limit `compile`, if there are limits."""
     if not is_limited_child():
         return nullcontext()
-    from ..runtime.limits import compiling
+    from ..execution.limits import compiling
 
     return compiling()
 

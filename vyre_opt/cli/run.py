@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ..driver.binding import Signature
-    from ..runtime.dispatcher import Dispatcher
+    from ..execution.dispatcher import Dispatcher
     from .run_buffers import AnyExecutable
     from .run_report import HostReads
 
@@ -189,9 +189,9 @@ def command(ctx: click.Context, /, file: str | None, **values: Any) -> int:
 
 def _load(file: str, options: RunOptions) -> Module:
     """The verified module; its warnings go to stderr.  Raises DiagnosticError."""
+    from ..execution.limits import compiling
     from ..ir.verifier import verify
     from ..mlir.file_kind import parse_either
-    from ..runtime.limits import compiling
 
     source = Source(*read_text(file))
     with compiling():
@@ -204,7 +204,7 @@ def _load(file: str, options: RunOptions) -> Module:
 
 
 def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
-    from ..runtime.dispatcher import DispatchError, LocatedBadInputs, ProgramError
+    from ..execution.dispatcher import DispatchError, LocatedBadInputs, ProgramError
     from . import run_buffers, run_report
 
     try:
@@ -275,7 +275,7 @@ def _compile(module: Module, options: RunOptions) -> AnyExecutable:
 def _has_useless_grid(executable: AnyExecutable, options: RunOptions) -> bool:
     """Whether --grid is given for a pipeline, which takes none; prints the error."""
     from ..driver.program import ProgramExecutable
-    from ..runtime.dispatcher import BadLaunch
+    from ..execution.dispatcher import BadLaunch
 
     if isinstance(executable, ProgramExecutable):
         return False
@@ -297,8 +297,8 @@ def _call(
     """
     from ..driver.program import ProgramExecutable
     from ..driver.progress import ProgressBar
-    from ..runtime.debug_prints import on_debug_print
-    from ..runtime.pipelines.watch import Times, Watch
+    from ..execution.debug_prints import on_debug_print
+    from ..execution.plans.watch import Times, Watch
     from .run_report import HostReads, launch_table
 
     signature = executable.signature

@@ -14,13 +14,13 @@ from ..driver.binding import CallSyntax, check_names
 from ..driver.compile import compile_module
 from ..driver.pipeline import PipelineExecutable
 from ..driver.program import ProgramExecutable
+from ..execution.arrays import storage_type
+from ..execution.cache.store import LIMIT_VARIABLE
+from ..execution.dispatcher import Dispatcher, OutputAlloc
+from ..execution.limits import compiling
+from ..execution.params import NO_PARAMS
+from ..execution.shapes import argument_shape, array_of
 from ..ir.program import Buffer, Module
-from ..runtime.arrays import storage_type
-from ..runtime.cache.store import LIMIT_VARIABLE
-from ..runtime.dispatcher import Dispatcher, OutputAlloc
-from ..runtime.limits import compiling
-from ..runtime.params import NO_PARAMS
-from ..runtime.shapes import argument_shape, array_of
 from .errors import ToolError, write_stdout_bytes
 from .text_files import read_bytes, write_file
 

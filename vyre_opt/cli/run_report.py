@@ -9,15 +9,15 @@ from math import prod
 import numpy as np
 from blake3 import blake3
 
+from ..execution.arrays import bits_type
+from ..execution.dispatcher import Dispatcher
+from ..execution.plans.steps import HostReadStep
+from ..execution.plans.watch import Times
+from ..execution.target import as_target
 from ..ir.literals import show
 from ..ir.program import Buffer
 from ..ir.shapes import show_shape
 from ..ir.types import DataType
-from ..runtime.arrays import bits_type
-from ..runtime.dispatcher import Dispatcher
-from ..runtime.pipelines.steps import HostReadStep
-from ..runtime.pipelines.watch import Times
-from ..runtime.target import as_target
 from .errors import ToolError
 from .reports import Stopwatch
 

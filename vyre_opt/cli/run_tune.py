@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..execution.dispatcher import OutputAlloc
+from ..execution.target import as_target
 from ..ir.diagnostics import Location
 from ..ir.program import Buffer, Module
-from ..runtime.dispatcher import OutputAlloc
-from ..runtime.target import as_target
 from . import errors, run_buffers
 from .text_files import write_file
 

@@ -17,20 +17,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..execution.dispatcher import Dispatcher, ProgramError, Scratch
+from ..execution.inputs import check_call
+from ..execution.params import Words, values_of_words
+from ..execution.plans.host_plan import HostMemory, HostPlan
+from ..execution.shapes import array_of
+from ..execution.target import Target, as_target
 from ..ir.ops import BEYOND_WORKGROUP
 from ..ir.program import Dim3, Module, Op, Program
-from ..runtime.dispatcher import Dispatcher, ProgramError, Scratch
-from ..runtime.inputs import check_call
-from ..runtime.params import Words, values_of_words
-from ..runtime.pipelines.host_plan import HostMemory, HostPlan
-from ..runtime.ref import RefDispatcher
-from ..runtime.shapes import array_of
-from ..runtime.target import Target, as_target
+from ..targets.ref import RefDispatcher
 from . import run_report
 from .errors import ToolError
 
 if TYPE_CHECKING:
-    from ..runtime.pipelines.call_plan import CallPlan
+    from ..execution.plans.call_plan import CallPlan
 
 __all__ = ["SpotCheck"]
 

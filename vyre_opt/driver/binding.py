@@ -11,6 +11,9 @@ from math import prod
 from numbers import Integral
 from typing import Any
 
+from ..execution.dispatcher import BadInputs, BadLaunch, BadSpecs, LocatedBadInputs, OutputAlloc
+from ..execution.params import NO_PARAMS
+from ..execution.shapes import argument_shape, shape_in_elements, shape_of
 from ..ir.diagnostics import Diagnostic, suggest
 from ..ir.grids import (
     Extent,
@@ -26,9 +29,6 @@ from ..ir.literals import LiteralError, encode, read_literal
 from ..ir.pipeline import HostRead, Pipeline
 from ..ir.program import MAX_EXTENT, AccessMode, Buffer, Dim3, Module, Param, Program
 from ..ir.shapes import shapes_agree, show_shape
-from ..runtime.dispatcher import BadInputs, BadLaunch, BadSpecs, LocatedBadInputs, OutputAlloc
-from ..runtime.params import NO_PARAMS
-from ..runtime.shapes import argument_shape, shape_in_elements, shape_of
 
 __all__ = [
     "PYTHON",
@@ -158,7 +158,7 @@ def set_specs(
 
     Raises BadSpecs, located at them, with all that are unknown, unfit or left without a value.  Values are of Python types, or text as the language writes it: "7", "0x1f", "1.5", "true".
     """
-    from ..runtime.arrays import encode_spec
+    from ..execution.arrays import encode_spec
 
     errors = []
     for name, value in values.items():

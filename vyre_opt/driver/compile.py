@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+from ..execution.dispatcher import BadInputs, DispatcherLike
+from ..execution.inputs import check_names_of_specs
 from ..ir.pipeline import Pipeline
 from ..ir.program import Module, Program
 from ..rewriting.cloning import copy_for
-from ..runtime.dispatcher import BadInputs, DispatcherLike
-from ..runtime.inputs import check_names_of_specs
 from ..specialization.binding import fix_types
 from .binding import PYTHON, CallSyntax, Signature, find_entry, set_specs
 from .executable import Grid, Inputs, Passes
@@ -24,8 +24,8 @@ from .pipeline import PipelineExecutable
 from .program import ProgramExecutable
 
 if TYPE_CHECKING:
+    from ..execution.limits import Limits
     from ..passes.bisect import BisectLimit
-    from ..runtime.limits import Limits
     from .limited import LimitedExecutable
 
 __all__ = ["compile", "compile_module", "module_of", "run"]

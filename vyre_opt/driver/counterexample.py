@@ -18,18 +18,18 @@ from typing import Any
 
 import numpy as np
 
+from ..execution.arrays import storage_type
+from ..execution.debug_prints import on_debug_print
+from ..execution.dispatcher import BadInputs, DispatchError, ProgramError
 from ..ir.diagnostics import DiagnosticError
 from ..ir.grids import GridError, evaluate, lengths_by_dimension
 from ..ir.pipeline import KernelStage, Launch, Pipeline
 from ..ir.program import Buffer, Func, Module, Op, Param, Program
 from ..ir.types import DataType
 from ..rewriting.cloning import copy_for
-from ..runtime.arrays import storage_type
-from ..runtime.debug_prints import on_debug_print
-from ..runtime.dispatcher import BadInputs, DispatchError, ProgramError
-from ..runtime.ref import RefDispatcher
-from ..runtime.ref.machine import Machine
 from ..syntax.printer import print_program
+from ..targets.ref import RefDispatcher
+from ..targets.ref.machine import Machine
 from .binding import Signature
 from .compile import compile_module
 

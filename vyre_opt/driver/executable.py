@@ -9,15 +9,10 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from ..ir.diagnostics import Diagnostic, DiagnosticError
-from ..ir.grids import length_key
-from ..ir.program import Buffer, Dim3, Module, Op
-from ..ir.types import DataType
-from ..rewriting.core_form import core_module
-from ..runtime.array_backend import ArrayBackend, Operand, is_torch
-from ..runtime.arrays import kind_of
-from ..runtime.bound_call import BoundCall, bind
-from ..runtime.dispatcher import (
+from ..execution.array_backend import ArrayBackend, Operand, is_torch
+from ..execution.arrays import kind_of
+from ..execution.bound_call import BoundCall, bind
+from ..execution.dispatcher import (
     BackendError,
     BadInputs,
     Dispatcher,
@@ -26,13 +21,18 @@ from ..runtime.dispatcher import (
     Scratch,
     shared_dispatcher,
 )
-from ..runtime.limits import LimitError, compiling
-from ..runtime.params import NO_PARAMS, param_words, value_of_word
-from ..runtime.pipelines.call_plan import CallPlan, Loaded
-from ..runtime.pipelines.watch import Watch
-from ..runtime.shapes import argument_shape, array_of
-from ..runtime.signatures import SIGNATURES, exact
-from ..runtime.target import as_target
+from ..execution.limits import LimitError, compiling
+from ..execution.params import NO_PARAMS, param_words, value_of_word
+from ..execution.plans.call_plan import CallPlan, Loaded
+from ..execution.plans.watch import Watch
+from ..execution.shapes import argument_shape, array_of
+from ..execution.signatures import SIGNATURES, exact
+from ..execution.target import as_target
+from ..ir.diagnostics import Diagnostic, DiagnosticError
+from ..ir.grids import length_key
+from ..ir.program import Buffer, Dim3, Module, Op
+from ..ir.types import DataType
+from ..rewriting.core_form import core_module
 from .binding import PYTHON, CallSyntax, Signature
 from .binding import bind as bind_arguments
 from .in_place_arrays import in_place_operands
@@ -101,7 +101,7 @@ class Executable(ABC):
         }
 
     def param_words(self, params: Mapping[str, Any] | None) -> dict[str, int]:
-        """The words of the runtime scalars, by name in order (see runtime/params.py).  Raises BadInputs."""
+        """The words of the runtime scalars, by name in order (see execution/params.py).  Raises BadInputs."""
         declared = self.signature.params
         if not declared and not params:
             return {}

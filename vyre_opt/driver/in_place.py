@@ -11,9 +11,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..runtime.bound_call import BoundCall
-from ..runtime.dispatcher import DispatcherLike
-from ..runtime.signatures import SIGNATURES
+from ..execution.bound_call import BoundCall
+from ..execution.dispatcher import DispatcherLike
+from ..execution.signatures import SIGNATURES
 from .executable import Executable, Grid
 from .placement import target_of_arrays
 from .plans import remember

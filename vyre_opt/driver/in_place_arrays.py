@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ..execution.array_backend import NOT_CONTIGUOUS, ArrayBackend, Operand, is_in_place
+from ..execution.dispatcher import BadInputs, DispatcherLike
+from ..execution.plans.call_plan import is_written
 from ..ir.program import Buffer
-from ..runtime.array_backend import NOT_CONTIGUOUS, ArrayBackend, Operand, is_in_place
-from ..runtime.dispatcher import BadInputs, DispatcherLike
-from ..runtime.pipelines.call_plan import is_written
 from .binding import Signature
 from .placement import array_backend_of
 

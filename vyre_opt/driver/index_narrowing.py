@@ -6,14 +6,14 @@ from functools import lru_cache
 
 import numpy as np
 
+from ..execution.array_backend import ArrayBackend, Operand
+from ..execution.dispatcher import BadInputs, ProgramError
+from ..execution.kernel_call import run_call
 from ..ir.builder import Builder
 from ..ir.program import Program
 from ..ir.types import DataType
 from ..kernels.call import KernelCall, OutputAlloc
 from ..kernels.collective import as_type
-from ..runtime.array_backend import ArrayBackend, Operand
-from ..runtime.dispatcher import BadInputs, ProgramError
-from ..runtime.kernel_call import run_call
 
 __all__ = ["narrow_to_u32", "narrowing_program"]
 

@@ -17,20 +17,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..execution.array_backend import is_torch
+from ..execution.arrays import number_of
+from ..execution.debug_prints import hand_over
+from ..execution.dispatcher import BackendError, BadInputs, DispatcherLike
+from ..execution.limits import LimitError, Limits
 from ..ir.diagnostics import Source, decode
 from ..ir.program import Module, Program
-from ..runtime.array_backend import is_torch
-from ..runtime.arrays import number_of
-from ..runtime.debug_prints import hand_over
-from ..runtime.dispatcher import BackendError, BadInputs, DispatcherLike
-from ..runtime.limits import LimitError, Limits
 from ..syntax.parser import tables
 from ..syntax.printer import print_program
 from .executable import Grid, Inputs, Passes
 from .limited_answers import MAX_ANSWER, Malformed, nbytes_of, read_array, read_error, text
 
 if TYPE_CHECKING:
-    from ..runtime.child_process import ChildProcess
+    from ..execution.child_process import ChildProcess
 
 __all__ = ["LimitedExecutable"]
 
@@ -167,7 +167,7 @@ class LimitedExecutable:
         """A child that has compiled: the present one or a new one."""
         if self._child is not None and self._child.owner == os.getpid():
             return self._child
-        from ..runtime.child_process import ChildProcess  # which only Linux has all the parts of
+        from ..execution.child_process import ChildProcess  # which only Linux has all the parts of
 
         tables.load()  # which keeps them in the cache, where the child may not write
         self._child = child = ChildProcess(_MODULE, self.limits)

@@ -12,9 +12,16 @@ from typing import Any, cast
 
 import numpy as np
 
+from ..execution.dispatcher import (
+    BackendError,
+    BadInputs,
+    BadLaunch,
+    BadSpecs,
+    LocatedBadInputs,
+    ProgramError,
+)
+from ..execution.limits import LimitError, Limits
 from ..ir.diagnostics import Diagnostic, DiagnosticError, Location, Source
-from ..runtime.dispatcher import BackendError, BadInputs, BadLaunch, BadSpecs, LocatedBadInputs, ProgramError
-from ..runtime.limits import LimitError, Limits
 
 __all__ = [
     "MAX_ANSWER",

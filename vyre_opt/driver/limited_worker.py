@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from ..execution.confine import Parent, confine
+from ..execution.debug_prints import on_debug_print
+from ..execution.dispatcher import BadInputs
+from ..execution.limits import compiling, memory_error
 from ..ir import plugins
 from ..ir.diagnostics import DiagnosticError, Source
 from ..ir.verifier import verify
 from ..mlir.file_kind import parse_either
-from ..runtime.confine import Parent, confine
-from ..runtime.debug_prints import on_debug_print
-from ..runtime.dispatcher import BadInputs
-from ..runtime.limits import compiling, memory_error
 from .compile import compile as compile_text
 from .compile import compile_module
 from .limited_answers import MAX_ANSWER, contents, write_array, write_error

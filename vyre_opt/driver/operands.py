@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ..execution.array_backend import ArrayBackend, Operand
+from ..execution.dispatcher import BadInputs, DispatcherLike
 from ..ir.types import DataType
 from ..kernels.named.kernel import element_type as element_type_of
-from ..runtime.array_backend import ArrayBackend, Operand
-from ..runtime.dispatcher import BadInputs, DispatcherLike
 from .placement import array_backend_of
 
 __all__ = [

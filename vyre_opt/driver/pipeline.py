@@ -6,17 +6,17 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
+from ..execution.array_backend import ArrayBackend, Operand
+from ..execution.dispatcher import BadInputs, BadLaunch, Scratch
+from ..execution.params import NO_PARAMS
+from ..execution.plans.call_plan import CallPlan, pipeline_call
+from ..execution.plans.watch import Watch
+from ..execution.plans.zeroed import zeroed_buffers
+from ..execution.target import as_target
 from ..ir.diagnostics import Diagnostic
 from ..ir.grids import params_of
 from ..ir.pipeline import Launch, Pipeline
 from ..ir.program import Dim3
-from ..runtime.array_backend import ArrayBackend, Operand
-from ..runtime.dispatcher import BadInputs, BadLaunch, Scratch
-from ..runtime.params import NO_PARAMS
-from ..runtime.pipelines.call_plan import CallPlan, pipeline_call
-from ..runtime.pipelines.watch import Watch
-from ..runtime.pipelines.zeroed import zeroed_buffers
-from ..runtime.target import as_target
 from .binding import Signature
 from .executable import Executable, Grid, Inputs
 from .pipeline_plan import make_plan

@@ -11,18 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from ..ir.diagnostics import Diagnostic, spelling_at
-from ..ir.grids import MAX_LENGTH, GridError, length_key, show_values
-from ..ir.kernel_rules import complete_params
-from ..ir.ops import NAMED_KERNELS, OPS
-from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
-from ..ir.program import MAX_GRID, Block, Buffer, Module, Op, Program
-from ..ir.shapes import passed_shape, shapes_differ, show_shape
-from ..ir.types import with_article
-from ..runtime.arrays import storage_type
-from ..runtime.dispatcher import BackendError, BadInputs, BadLaunch
-from ..runtime.params import launch_words
-from ..runtime.pipelines.steps import (
+from ..execution.arrays import storage_type
+from ..execution.dispatcher import BackendError, BadInputs, BadLaunch
+from ..execution.params import launch_words
+from ..execution.plans.steps import (
     AnyStep,
     HostReadStep,
     LaunchStep,
@@ -31,6 +23,14 @@ from ..runtime.pipelines.steps import (
     is_returned,
     steps_of,
 )
+from ..ir.diagnostics import Diagnostic, spelling_at
+from ..ir.grids import MAX_LENGTH, GridError, length_key, show_values
+from ..ir.kernel_rules import complete_params
+from ..ir.ops import NAMED_KERNELS, OPS
+from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
+from ..ir.program import MAX_GRID, Block, Buffer, Module, Op, Program
+from ..ir.shapes import passed_shape, shapes_differ, show_shape
+from ..ir.types import with_article
 
 __all__ = ["make_plan"]
 

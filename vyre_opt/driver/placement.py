@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime.array_backend import ArrayBackend, HostArrays, is_torch
-from ..runtime.dispatcher import BadInputs, DispatcherLike, shared_dispatcher
-from ..runtime.signatures import is_transformed, library_of_type
+from ..execution.array_backend import ArrayBackend, HostArrays, is_torch
+from ..execution.dispatcher import BadInputs, DispatcherLike, shared_dispatcher
+from ..execution.signatures import is_transformed, library_of_type
 
 __all__ = ["array_backend_of", "target_of_arrays"]
 
@@ -25,8 +25,8 @@ def array_backend_of(dispatcher: DispatcherLike | None, arrays: Mapping[str, Any
     """
     if not any(map(_may_be_on_gpu, arrays.values())):
         return _host_arrays("cpu" if dispatcher is None else dispatcher)
-    from ..cuda.array_backend import gpu_arrays
-    from ..cuda.device_arrays import is_on_gpu
+    from ..targets.cuda.array_backend import gpu_arrays
+    from ..targets.cuda.device_arrays import is_on_gpu
 
     for name, array in arrays.items():
         if is_torch(array) and is_transformed(array):
@@ -78,7 +78,7 @@ class _IsOnGpu(dict[type, Callable[[Any], bool]]):
         elif library in ("numpy", "builtins"):
             look = _is_never
         else:
-            from ..cuda.device_arrays import is_on_gpu as look
+            from ..targets.cuda.device_arrays import is_on_gpu as look
         return self.setdefault(cls, look)
 
 

@@ -16,19 +16,19 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from ..execution.array_backend import ArrayBackend, Operand
+from ..execution.bound_call import BoundCall, bind
+from ..execution.dispatcher import BadInputs, Dispatcher, DispatcherLike
+from ..execution.kernel_call import load_call, results_of, run_call
+from ..execution.params import Words
+from ..execution.plans.call_plan import CallPlan, Loaded
+from ..execution.signatures import SIGNATURES
+from ..execution.target import as_target
 from ..ir.program import Program
 from ..ir.types import DataType
 from ..kernels.call import Call, KernelCall, Part, Steps
 from ..kernels.named import named_kernel
 from ..kernels.named.kernel import Device
-from ..runtime.array_backend import ArrayBackend, Operand
-from ..runtime.bound_call import BoundCall, bind
-from ..runtime.dispatcher import BadInputs, Dispatcher, DispatcherLike
-from ..runtime.kernel_call import load_call, results_of, run_call
-from ..runtime.params import Words
-from ..runtime.pipelines.call_plan import CallPlan, Loaded
-from ..runtime.signatures import SIGNATURES
-from ..runtime.target import as_target
 from .placement import array_backend_of
 from .plans import remember
 from .torch_calls import is_recorded, record

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from ..execution.array_backend import ArrayBackend, Operand
+from ..execution.dispatcher import BadInputs, DispatcherLike
+from ..execution.kernel_call import run_call
 from ..ir.types import DataType
 from ..kernels.call import Call, Empty, KernelCall, Part, Steps, launch
 from ..kernels.chain import MAX_RANK, batch_schedule, chain, chain_schedule, goes_by_steps
@@ -13,9 +16,6 @@ from ..kernels.chain_scattered import ScatterSchedule
 from ..kernels.joined import join, join_grid
 from ..kernels.named.chain import contraction
 from ..kernels.named.kernel import MAX_ELEMENTS, Device
-from ..runtime.array_backend import ArrayBackend, Operand
-from ..runtime.dispatcher import BadInputs, DispatcherLike
-from ..runtime.kernel_call import run_call
 from .operands import element_type, listed
 from .placement import array_backend_of
 from .planned_function import device_of, planned

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ..execution.array_backend import ArrayBackend, Operand
+from ..execution.dispatcher import BadInputs, OutputAlloc, Scratch
+from ..execution.inputs import check_grid
+from ..execution.kernel_call import plan_of
+from ..execution.params import NO_PARAMS
+from ..execution.plans.call_plan import CallPlan
+from ..execution.target import as_target
 from ..ir.program import AccessMode, Dim3, Program
 from ..kernels.call import Copied, KernelCall
-from ..runtime.array_backend import ArrayBackend, Operand
-from ..runtime.dispatcher import BadInputs, OutputAlloc, Scratch
-from ..runtime.inputs import check_grid
-from ..runtime.kernel_call import plan_of
-from ..runtime.params import NO_PARAMS
-from ..runtime.pipelines.call_plan import CallPlan
-from ..runtime.target import as_target
 from .binding import Signature, default_grid
 from .executable import Executable, Grid, Inputs
 
@@ -118,8 +118,8 @@ class ProgramExecutable(Executable):
             return self._for_gpu(gpu)[0].text
         if self.target != "cpu":
             raise BadInputs(f"{self.target} compiles nothing; compile for cpu or cuda")
-        from ..runtime.cpu.compiler import LegalForm, host_code
-        from ..runtime.cpu.jit import Host
+        from ..targets.cpu.compiler import LegalForm, host_code
+        from ..targets.cpu.jit import Host
 
         legal = LegalForm.of(self.program, self.module).program
         return host_code(legal, self.program.spec_defaults, Host.this()).text

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..execution.array_backend import is_torch
+from ..execution.dispatcher import BadInputs, OutputAlloc
+from ..execution.kernel_call import run_all
 from ..ir.program import Module, Program
 from ..kernels.automaton import DenseAutomaton, Match, build_automaton, matches_of_hits
 from ..kernels.call import Copied, KernelCall
-from ..runtime.array_backend import is_torch
-from ..runtime.dispatcher import BadInputs, OutputAlloc
-from ..runtime.kernel_call import run_all
 from .operands import ArrayBackend, DispatcherLike, Operand, array_backend_of, as_octets, listed
 from .planned_function import kernel_function
 from .torch_calls import is_recorded, record, traced_as

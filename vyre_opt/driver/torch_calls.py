@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from ..runtime.array_backend import is_torch
-from ..runtime.dispatcher import BadInputs, DispatcherLike
-from ..runtime.signatures import has_own_dispatch, is_transformed
+from ..execution.array_backend import is_torch
+from ..execution.dispatcher import BadInputs, DispatcherLike
+from ..execution.signatures import has_own_dispatch, is_transformed
 
 __all__ = ["is_recorded", "record", "traced_as"]
 

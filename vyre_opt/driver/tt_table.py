@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from ..execution.array_backend import ArrayBackend, Operand
+from ..execution.dispatcher import BadInputs, DispatcherLike
+from ..execution.kernel_call import run_call
+from ..execution.target import as_target
 from ..ir.types import DataType
 from ..kernels.call import launch
 from ..kernels.embedding import EmbeddingShape, merge_for
 from ..kernels.embedding_merge import merge_pair, merge_pair_grid
 from ..kernels.named.embedding import Embedding
-from ..runtime.array_backend import ArrayBackend, Operand
-from ..runtime.dispatcher import BadInputs, DispatcherLike
-from ..runtime.kernel_call import run_call
-from ..runtime.target import as_target
 from .operands import as_u32, check_integers, listed
 from .placement import array_backend_of, target_of_arrays
 from .planned_function import kernel_function

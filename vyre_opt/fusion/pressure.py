@@ -20,9 +20,9 @@ from math import isinf, isnan
 from numbers import Rational, Real
 from typing import TYPE_CHECKING, Any
 
-from ..runtime.dispatcher import BadInputs, Dispatcher, Scratch, shared_dispatcher
-from ..runtime.integers import integer_in, items_of
-from ..runtime.outputs import u32_output
+from ..execution.dispatcher import BadInputs, Dispatcher, Scratch, shared_dispatcher
+from ..execution.integers import integer_in, items_of
+from ..execution.outputs import u32_output
 from .power_compare import is_within_power, product
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from .python_source import remember_source
 if TYPE_CHECKING:
     from ..driver.in_place import InPlace
     from ..driver.program import ProgramExecutable
-    from ..runtime.dispatcher import Dispatcher
+    from ..execution.dispatcher import Dispatcher
 
 __all__ = ["Func", "Kernel", "Launch", "func", "program"]
 
@@ -192,7 +192,7 @@ class Kernel:
 
     def _checked(self, grid: Any) -> Dim3:
         """A grid that may be of any numbers, or none.  Raises BadInputs."""
-        from ..runtime.inputs import check_grid
+        from ..execution.inputs import check_grid
 
         return check_grid(self._program, grid)
 

@@ -18,8 +18,8 @@ from .python_source import remember_source
 if TYPE_CHECKING:
     from ..driver.in_place import InPlace
     from ..driver.pipeline import PipelineExecutable
+    from ..execution.dispatcher import Dispatcher
     from ..report.reports import Report
-    from ..runtime.dispatcher import Dispatcher
 
 __all__ = ["PipelineFunction", "pipeline"]
 

@@ -121,7 +121,7 @@ class Tunable:
             return self.variants.default
         if kwargs:
             args = in_order(self.variants.function, args, kwargs)
-        from ..runtime.signatures import signature_of
+        from ..execution.signatures import signature_of
         from .tunable_call import is_array, shape_of
 
         key = tuple([signature_of(a) if is_array(a) else () for a in args])

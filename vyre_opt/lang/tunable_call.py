@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ..execution.dispatcher import Dispatcher, shared_dispatcher
 from ..ir.program import AccessMode, Buffer
-from ..runtime.dispatcher import Dispatcher, shared_dispatcher
 from ..syntax.fingerprint import fingerprint
 from ..tuning.call import Call
 from ..tuning.runner import on_host

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..runtime.dispatcher import BadInputs
+from ..execution.dispatcher import BadInputs
 from .functions import Kernel
 from .pipelines import PipelineFunction
 

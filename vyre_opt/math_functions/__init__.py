@@ -14,5 +14,5 @@ inverse_trigonometry   asin, acos, atan, atan2
 error_function         erf, erfc
 functions              the table of all
 
-lowering/common/math_functions.py writes a graph as LLVM IR, runtime/ref/math_functions.py evaluates it on arrays.
+lowering/common/math_functions.py writes a graph as LLVM IR, targets/ref/math_functions.py evaluates it on arrays.
 """

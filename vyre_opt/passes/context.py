@@ -10,7 +10,7 @@ from ..ir.diagnostics import Diagnostic, Location, printable, render
 from ..ir.program import Func, Module, Op, Program, Value
 
 if TYPE_CHECKING:
-    from ..runtime.dispatcher import Dispatcher
+    from ..execution.dispatcher import Dispatcher
     from .bisect import BisectLimit
 
 __all__ = ["Analyses", "DebugOutput", "PassContext", "Remark"]
@@ -172,7 +172,7 @@ class PassContext:
 
         Raises BackendError for a target that is not available on this machine.
         """
-        from ..runtime.dispatcher import shared_dispatcher
+        from ..execution.dispatcher import shared_dispatcher
 
         return shared_dispatcher(name)
 

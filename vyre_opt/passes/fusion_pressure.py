@@ -226,8 +226,8 @@ class _Contraction:
         self, ranks: tuple[int, ...], threshold: int | float, pipeline: Pipeline
     ) -> tuple[int, bool, str]:
         """The pressure, the decision, and why the closed form was used instead of the dispatcher if it was."""
+        from ..execution.dispatcher import BadInputs, DispatchError
         from ..fusion.pressure import fusion_pressure, is_within_threshold, pressure_of, should_fuse_chain
-        from ..runtime.dispatcher import BadInputs, DispatchError
 
         closed, dispatcher = pressure_of(ranks), self.options.dispatcher
         if dispatcher == "closed":

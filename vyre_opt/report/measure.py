@@ -16,11 +16,11 @@ import numpy as np
 
 from ..driver.compile import compile_module
 from ..driver.pipeline import PipelineExecutable
+from ..execution.arrays import storage_type
+from ..execution.dispatcher import BadInputs, DispatchError, ProgramError
+from ..execution.plans.watch import Times, Watch
 from ..ir.diagnostics import DiagnosticError
 from ..ir.program import Buffer, Module
-from ..runtime.arrays import storage_type
-from ..runtime.dispatcher import BadInputs, DispatchError, ProgramError
-from ..runtime.pipelines.watch import Times, Watch
 
 __all__ = ["Measured", "measure"]
 

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from .. import patterns as patterns_package
+from ..execution.cache.compilations import fetch, new_log, pack_parts, unpack_parts
+from ..execution.cache.store import Store
 from ..patterns.compile import DEFAULT_MAX_STATES, compiled
 from ..patterns.compiled import CompiledPatterns
 from ..patterns.pattern_list import Patterns, read_patterns
-from ..runtime.cache.compilations import fetch, new_log, pack_parts, unpack_parts
-from ..runtime.cache.store import Store
 from ..specialization.digest import digest_of
 
 __all__ = ["KIND", "cached_compiled", "cached_patterns", "decode", "encode"]

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from ..execution import output_memory
 from ..ir.program import Program
 from ..kernels.pattern_filter import pattern_filter
 from ..kernels.pattern_grams import pattern_grams
 from ..kernels.pattern_matches import INVOCATIONS, match_columns
 from ..kernels.pattern_walk import CHAINS, pattern_walk
 from ..patterns.automaton import CONTEXT_OF, concatenated_ranges
-from ..runtime import output_memory
-from ..runtime.cpu import CpuDispatcher
+from ..targets.cpu import CpuDispatcher
 from .prefilter import Prefilter
 from .walked import WalkedAutomaton, launch, unpacked
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime.dispatcher import BadInputs
+from ..execution.dispatcher import BadInputs
 
 __all__ = ["DeviceOctets", "octets_in_place", "octets_of"]
 
@@ -28,8 +28,8 @@ class DeviceOctets:
 
     def to_host(self, first: int, end: int) -> Array:
         """A copy of the bytes from `first` up to `end`."""
-        from ..cuda.device import device
-        from ..cuda.driver import translated_errors
+        from ..targets.cuda.device import device
+        from ..targets.cuda.driver import translated_errors
 
         octets = np.empty(end - first, np.uint8)
         if len(octets):
@@ -39,9 +39,9 @@ class DeviceOctets:
 
     def wait_for_owner(self) -> None:
         """Until what the owner's library writes there is written."""
-        from ..cuda.device import device
-        from ..cuda.device_arrays import producer_stream
-        from ..cuda.queues import queue_of
+        from ..targets.cuda.device import device
+        from ..targets.cuda.device_arrays import producer_stream
+        from ..targets.cuda.queues import queue_of
 
         with device(self.number) as gpu:
             queue_of(gpu, producer_stream(self.owner)).wait()
@@ -62,7 +62,7 @@ def octets_in_place(data: Any, name: str) -> Array | DeviceOctets:
         data = data.encode("utf-8", "surrogatepass")
     if isinstance(data, (np.ndarray, bytes, bytearray, memoryview)):
         return _in_main_memory(data, name)
-    from ..cuda.device_arrays import is_on_gpu
+    from ..targets.cuda.device_arrays import is_on_gpu
 
     return _on_gpu(data, name) if is_on_gpu(data) else _in_main_memory(data, name)
 
@@ -74,8 +74,8 @@ def _in_main_memory(data: Any, name: str) -> Array:
 
 
 def _on_gpu(array: Any, name: str) -> DeviceOctets:
-    from ..cuda.array_backend import gpu_arrays
-    from ..cuda.device_arrays import describe
+    from ..targets.cuda.array_backend import gpu_arrays
+    from ..targets.cuda.device_arrays import describe
 
     info = describe(array, name)
     _check_type(info.kind, name)

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ..execution import output_memory
 from ..kernels.checked_decode import BLOCK, INVOCATIONS, checked_base64, checked_hex
-from ..runtime import output_memory
-from ..runtime.cpu import CpuDispatcher
+from ..targets.cpu import CpuDispatcher
 from .blanks import copy_without_blanks, copy_without_line_breaks
 from .encodings import BLANK, PADDING, Encoding
 from .errors import EncodingError

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ..runtime.cpu.threads import available
-from ..runtime.dispatcher import BadInputs
+from ..execution.dispatcher import BadInputs
+from ..execution.processors import available
 from .encodings import Encoding
 from .errors import EncodingError
 from .matches import Matches

@@ -20,14 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from ..cuda import CudaDispatcher, libcuda
-from ..cuda.device import Device
-from ..cuda.driver import translated_errors
-from ..cuda.queues import PyCudaQueue
-from ..cuda.transfers import Staging
-from ..cuda.waiting import wait_until
 from ..kernels.gather_rows import INVOCATIONS, gather_rows
-from ..runtime.cpu import CpuDispatcher
+from ..targets.cpu import CpuDispatcher
+from ..targets.cuda import CudaDispatcher, libcuda
+from ..targets.cuda.device import Device
+from ..targets.cuda.driver import translated_errors
+from ..targets.cuda.queues import PyCudaQueue
+from ..targets.cuda.transfers import Staging
+from ..targets.cuda.waiting import wait_until
 from .data import DeviceOctets
 from .encodings import Encoding
 from .gpu_tables import GpuTables, program_name

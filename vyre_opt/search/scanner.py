@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from ..execution.cache.store import default_store
+from ..execution.dispatcher import BadInputs, shared_dispatcher
 from ..patterns.compile import DEFAULT_MAX_STATES
 from ..patterns.pattern_list import read_patterns
-from ..runtime.cache.store import default_store
-from ..runtime.cpu import CpuDispatcher
-from ..runtime.dispatcher import BadInputs, shared_dispatcher
+from ..targets.cpu import CpuDispatcher
 from .cached_patterns import cached_compiled
 from .data import DeviceOctets
 from .encodings import ENCODINGS, Encoding
@@ -27,7 +27,7 @@ from .tables import SearchTables
 if TYPE_CHECKING:
     import pyarrow
 
-    from ..cuda import CudaDispatcher
+    from ..targets.cuda import CudaDispatcher
     from .gpu import GpuSearch
 
 __all__ = ["Scanner"]

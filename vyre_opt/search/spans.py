@@ -15,7 +15,7 @@ from ..kernels import pattern_confirm as confirm
 from ..kernels import pattern_starts as starts
 from ..patterns.automaton import CONTEXT_OF, DATA_EDGE, FINAL_NEWLINE, NEWLINE
 from ..patterns.errors import LimitExceeded
-from ..runtime.cpu import CpuDispatcher
+from ..targets.cpu import CpuDispatcher
 from .recent import Recent, Rows
 from .tables import SearchTables
 from .walked import launch, unpacked

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..execution.dispatcher import BadInputs
 from ..patterns.automaton import DATA_EDGE
-from ..runtime.cpu import CpuDispatcher
-from ..runtime.dispatcher import BadInputs
+from ..targets.cpu import CpuDispatcher
 from .cpu import CpuSearch, Hits
 from .data import DeviceOctets, octets_in_place
 from .decoder import Decoder

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..ir.program import Program
 from ..patterns.automaton import Automaton
-from ..runtime.cpu import CpuDispatcher
+from ..targets.cpu import CpuDispatcher
 
 __all__ = ["WalkedAutomaton", "launch", "unpacked"]
 

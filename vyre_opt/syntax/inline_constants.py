@@ -13,7 +13,7 @@ from ..ir.ops import OpDef
 from ..ir.program import Block, Op, Value
 from ..ir.rewrite import constant_value, every_op
 from ..ir.types import DataType
-from ..syntax.op_syntax import SYNTAX
+from .op_syntax import SYNTAX
 
 __all__ = ["constant_roles", "constants_in_place", "fixed_type", "used_constants"]
 

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from ..execution.dispatcher import BadInputs
 from ..kernels.named.kernel import Tensor
-from ..runtime.dispatcher import BadInputs
 
 __all__ = ["BatchRule", "call_under_transforms", "rule_of"]
 

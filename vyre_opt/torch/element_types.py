@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
+from ..execution.arrays import storage_type
 from ..ir.types import DataType
-from ..runtime.arrays import storage_type
 
 __all__ = ["torch_type"]
 

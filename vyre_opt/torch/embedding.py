@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from ..execution.dispatcher import BadInputs
 from ..kernels.named.kernel import Tensor
-from ..runtime.dispatcher import BadInputs
 from .ops import OPERATORS
 
 __all__ = ["TTEmbedding"]

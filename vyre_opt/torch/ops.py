@@ -19,10 +19,10 @@ from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
 
 from .. import kernels
+from ..execution.dispatcher import BadInputs
 from ..ir.ops import NAMED_KERNELS
 from ..kernels.named import named_kernel
 from ..kernels.named.kernel import NamedKernel, Tensor
-from ..runtime.dispatcher import BadInputs
 from .batching import rule_of
 from .element_types import torch_type
 

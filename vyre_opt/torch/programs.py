@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 import torch
 
+from ..execution.dispatcher import BadInputs
+from ..execution.shapes import result_shape
 from ..ir.program import Buffer
 from ..kernels.named.kernel import Tensor
-from ..runtime.dispatcher import BadInputs
-from ..runtime.shapes import result_shape
 from .batching import rule_of
 from .element_types import torch_type
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime.dispatcher import Dispatcher
-from ..runtime.target import as_target
+from ..execution.dispatcher import Dispatcher
+from ..execution.target import as_target
 from .space import Config, Space
 
 __all__ = ["Call"]

@@ -27,6 +27,8 @@ import numpy as np
 from ..driver.compile import compile, compile_module, module_of
 from ..driver.pipeline import PipelineExecutable
 from ..driver.program import ProgramExecutable
+from ..execution.dispatcher import BadInputs, Dispatcher
+from ..execution.target import as_target
 from ..fusion.group_legality import HALOS
 from ..fusion.pressure import should_fuse_chain
 from ..ir.pipeline import Launch, Pipeline
@@ -35,8 +37,6 @@ from ..passes.manager import PassManager, Remark
 from ..passes.pipeline_text import DEFAULT, DEFAULT_PIPELINE, format_pipeline
 from ..passes.registry import Pass, make_pass
 from ..rewriting.cloning import copy_for
-from ..runtime.dispatcher import BadInputs, Dispatcher
-from ..runtime.target import as_target
 from ..syntax.fingerprint import fingerprint
 from .call import Call
 from .runner import on_host

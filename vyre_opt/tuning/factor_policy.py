@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime.dispatcher import Dispatcher
+from ..execution.dispatcher import Dispatcher
 from .fixed import natural_config_gradient_pre_exp_fixed
 from .policy import ONE, config_gradient, weights_16_16
 from .space import ABSENT, Space

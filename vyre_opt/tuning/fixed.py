@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..runtime.dispatcher import BadInputs, Dispatcher, Scratch, shared_dispatcher
-from ..runtime.integers import integer_in, items_of
-from ..runtime.outputs import u32_output
+from ..execution.dispatcher import BadInputs, Dispatcher, Scratch, shared_dispatcher
+from ..execution.integers import integer_in, items_of
+from ..execution.outputs import u32_output
 
 if TYPE_CHECKING:
     import numpy as np

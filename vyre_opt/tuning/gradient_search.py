@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime.dispatcher import Dispatcher
+from ..execution.dispatcher import Dispatcher
 from .budget import Budget
 from .factor_policy import FactorPolicy
 from .space import Space

@@ -20,9 +20,9 @@ from contextlib import suppress
 from statistics import median
 from typing import Any, Protocol
 
+from ..execution.dispatcher import BadInputs, Dispatcher, DispatchError, Scratch
+from ..execution.target import as_target
 from ..ir.program import Module
-from ..runtime.dispatcher import BadInputs, Dispatcher, DispatchError, Scratch
-from ..runtime.target import as_target
 from .call import Call
 from .compile_ahead import CompileAhead, free_processors
 from .runner import CallRunner, TrialRunner

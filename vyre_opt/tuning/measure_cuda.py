@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ..cuda.graph import LaunchGraph
-from ..cuda.timing import Timer
+from ..execution.arrays import storage_type
+from ..execution.dispatcher import OutputAlloc
 from ..ir.program import Buffer
-from ..runtime.arrays import storage_type
-from ..runtime.dispatcher import OutputAlloc
+from ..targets.cuda.graph import LaunchGraph
+from ..targets.cuda.timing import Timer
 from .runner import launches_per_round
 from .workload import Trial
 

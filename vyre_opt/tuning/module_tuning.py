@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..execution.dispatcher import BackendError, Dispatcher, shared_dispatcher
 from ..ir.diagnostics import Location
 from ..ir.kernel_rules import complete_params
 from ..ir.ops import NAMED_KERNELS, SCHEDULE
 from ..ir.pipeline import KernelStage
 from ..ir.program import Buffer, Module
 from ..kernels.expansion import is_of_plugin
-from ..runtime.dispatcher import BackendError, Dispatcher, shared_dispatcher
 from .result import Tuning
 from .space import show_config
 from .tuner import DEFAULT_STRATEGY, autotune

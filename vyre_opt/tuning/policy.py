@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
+from ..execution.dispatcher import BadInputs, Dispatcher, Scratch
 from ..ir.types import with_article
-from ..runtime.dispatcher import BadInputs, Dispatcher, Scratch
 from .fixed import like, pick_config_pre_exp_fixed
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..runtime.dispatcher import BadInputs
+from ..execution.dispatcher import BadInputs
 from ..specialization.digest import digest_of
 from .result import Tuning
 from .space import Config, Space
@@ -157,7 +157,7 @@ def import_tuning(path: str | Path, store: Any = None) -> int:
 def _store(store: Any) -> Any:
     if store is not None:
         return store
-    from ..runtime.cache.store import default_store
+    from ..execution.cache.store import default_store
 
     return default_store()
 

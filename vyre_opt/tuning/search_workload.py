@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from ..analysis.buffer_layout import BufferLayout
+from ..execution.dispatcher import BadInputs, OutputAlloc
 from ..ir.program import Module
 from ..kernels.automaton import DenseAutomaton, build_automaton, matches_of_hits
 from ..kernels.named.kernel import LANES, Products
 from ..kernels.search import MAX_SLAB, SearchSchedule, decode_scan, search_grid, search_schedule
 from ..kernels.targets import is_gpu
 from ..kernels.text_units import ENCODINGS
-from ..runtime.dispatcher import BadInputs, OutputAlloc
 from .shape_class import size_class
 from .space import Config, Space
 from .workload import Trial

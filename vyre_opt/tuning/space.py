@@ -8,8 +8,8 @@ from typing import Any, overload
 
 import numpy as np
 
+from ..execution.dispatcher import BadInputs
 from ..ir.types import with_article
-from ..runtime.dispatcher import BadInputs
 
 __all__ = ["MAX_CONFIGS", "Config", "Space", "show_config"]
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from .. import __version__
 from ..driver.progress import ProgressBar
-from ..runtime.dispatcher import BackendError, BadInputs, Dispatcher, shared_dispatcher
-from ..runtime.target import as_target
+from ..execution.dispatcher import BackendError, BadInputs, Dispatcher, shared_dispatcher
+from ..execution.target import as_target
 from . import result_cache
 from .baseline_searches import random_search, successive_halving
 from .bayesian_search import bayesian_search
@@ -355,7 +355,7 @@ def _schedules_for(backend: Dispatcher) -> str:
 def _store(store: Any) -> Any:
     if store != "default":
         return store
-    from ..runtime.cache.store import default_store
+    from ..execution.cache.store import default_store
 
     return default_store()
 

@@ -13,14 +13,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..execution.arrays import storage_type
+from ..execution.dispatcher import BadInputs
 from ..ir.ops import NAMED_KERNELS
 from ..ir.program import AccessMode, Buffer, Program
 from ..ir.types import DataType
 from ..kernels.call import Storage, launch
 from ..kernels.expansion import Expansion, ExpansionRequest, is_of_plugin
 from ..kernels.named import expand, named_kernel
-from ..runtime.arrays import storage_type
-from ..runtime.dispatcher import BadInputs
 from .shape_class import size_class
 from .space import Config, Space
 
@@ -145,8 +145,8 @@ class KernelWorkload:
     @cached_property
     def inputs(self) -> list[Array]:
         """The contents of the buffers that the kernel reads, in storage types."""
-        from ..runtime.ref.registers import to_storage
-        from ..runtime.ref.rounding import narrow
+        from ..targets.ref.registers import to_storage
+        from ..targets.ref.rounding import narrow
 
         drawn = named_kernel(self.kernel).sample(np.random.default_rng(0), self.reads, self.params)
         return [
@@ -157,7 +157,7 @@ class KernelWorkload:
     @cached_property
     def expected(self) -> tuple[Array, Any]:
         """The exact result, and the index (a slice or an array) of the output elements that it is for."""
-        from ..runtime.ref.registers import from_storage
+        from ..targets.ref.registers import from_storage
 
         values = [from_storage(x, b.dtype) for x, b in zip(self.inputs, self.reads, strict=True)]
         reference = named_kernel(self.kernel).reference
@@ -216,7 +216,7 @@ def kernel_workload(
 
 def close(result: Array, expected: Array, dtype: DataType) -> str:
     """How `result` differs from `expected`; "" if it does not.  Integers must be equal, floats near (TOLERANCES)."""
-    from ..runtime.ref.registers import from_storage
+    from ..targets.ref.registers import from_storage
 
     if result.shape != expected.shape:
         return f"{result.size} elements came out, not {expected.size}"

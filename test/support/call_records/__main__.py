@@ -14,9 +14,9 @@ from typing import Any
 
 import click
 
-from vyre_opt.runtime import cpu
-from vyre_opt.runtime.cpu import jit
-from vyre_opt.runtime.cpu.threads import available
+from vyre_opt.execution.processors import available
+from vyre_opt.targets import cpu
+from vyre_opt.targets.cpu import jit
 
 from .calls import TARGETS, drawn_calls, kind_of
 from .record import Entry, differences, make_entries, read, unmeant, write

@@ -11,7 +11,8 @@ import numpy as np
 
 import vyre_opt
 from vyre_opt import kernels
-from vyre_opt.runtime import dispatcher as protocol
+from vyre_opt.execution import dispatcher as protocol
+from vyre_opt.targets.cuda import DeviceArray
 
 from .kernels import PIPELINES, PROGRAMS
 from .texts import TEXTS
@@ -37,7 +38,7 @@ class Process:
         import fake_gpu
         import pytest
 
-        from vyre_opt.cuda import device
+        from vyre_opt.targets.cuda import device
 
         self._stand_in = fake_gpu
         self._gpu = fake_gpu.install(pytest.MonkeyPatch())
@@ -103,7 +104,7 @@ class Process:
             from ..gpu_arrays import to_host
 
             return f"torch {value.device.type}", to_host(value)
-        if isinstance(value, vyre_opt.cuda.DeviceArray):
+        if isinstance(value, DeviceArray):
             return "DeviceArray", value.to_host()
         if not self.is_real and isinstance(value, self._stand_in.Numba):
             return type(value).__name__, value.array

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
+from vyre_opt.execution.processors import available
 from vyre_opt.fusion.result_check import VARIABLE
-from vyre_opt.runtime.cpu.threads import available
 
 from .campaign import Tally, run_campaign
 from .composition import compose

@@ -16,7 +16,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from vyre_opt.runtime.dispatcher import Dispatcher, dispatcher
+from vyre_opt.execution.dispatcher import Dispatcher, dispatcher
 
 from ..differential import OPTIONS
 from .composition import Composed, compose

@@ -28,7 +28,7 @@ from pathlib import Path
 
 import click
 
-from vyre_opt.runtime.cpu.threads import available
+from vyre_opt.execution.processors import available
 
 from ..tools import processes
 from .corpus import CORPUS

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from vyre_opt.ir.types import DataType
-from vyre_opt.runtime.ref.convert import bitcast, cast
-from vyre_opt.runtime.ref.elementwise import COMPARISONS, compute
-from vyre_opt.runtime.ref.registers import from_storage, register_type, to_storage
+from vyre_opt.targets.ref.convert import bitcast, cast
+from vyre_opt.targets.ref.elementwise import COMPARISONS, compute
+from vyre_opt.targets.ref.registers import from_storage, register_type, to_storage
 
 __all__ = ["FLOATS", "INTS", "SCALARS", "edges", "encoded", "interpreted", "interpreted_bits", "samples"]
 

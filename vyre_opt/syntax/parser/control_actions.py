@@ -14,7 +14,7 @@ from ...ir.plugin_ops import find_op
 from ...ir.plugins import PluginError
 from ...ir.program import MAX_NESTING, NO_ATTRS, Block, Op, Value
 from ...ir.types import UNKNOWN, DataType
-from ...syntax.op_syntax import SYNTAX
+from ..op_syntax import SYNTAX
 from .op_actions import OpActions
 from .scopes import Symbol, TooDeep, result_names
 

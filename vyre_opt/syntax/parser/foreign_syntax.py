@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ...ir.ops import OPS
 from ...ir.program import Buffer, Value
 from ...ir.types import UNKNOWN, DataType
-from ...syntax.op_syntax import SYNTAX
+from ..op_syntax import SYNTAX
 from ..synonyms import NEIGHBOURS, Synonym, lookup
 
 __all__ = ["Advice", "Statement", "foreign_construct", "foreign_word"]

@@ -1,0 +1,81 @@
+"""Code for machines with less than this one: the plainest x86-64, and one with AVX2."""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+import numpy as np
+import pytest
+from support.quick import quick
+from support.sample import edge_values
+
+from vyre_opt.execution.arrays import constant
+from vyre_opt.ir.types import DataType
+from vyre_opt.syntax.parser import parse
+from vyre_opt.targets.cpu import CpuDispatcher
+from vyre_opt.targets.cpu.jit import Host
+
+pytestmark = pytest.mark.skipif(
+    platform.machine().lower() not in ("x86_64", "amd64"), reason="makes code for kinds of x86-64"
+)
+
+AVX2 = ("avx2", "fma", "f16c", "bmi", "bmi2", "popcnt", "lzcnt")
+HOSTS = {"plain": ("x86-64", ""), "avx2": ("haswell", ",".join(f"+{word}" for word in AVX2))}
+
+
+def cpu_as(name: str) -> CpuDispatcher:
+    cpu = CpuDispatcher()
+    has = cpu.host.attributes.split(",")
+    if name == "avx2" and not all(f"+{word}" in has for word in AVX2):
+        pytest.skip("this machine has no AVX2")
+    cpu.host = Host(*HOSTS[name], cpu.level)
+    return cpu
+
+
+@pytest.mark.parametrize("name", quick(HOSTS))
+@pytest.mark.parametrize("seed", quick(range(1000, 1020), keep=3))
+def test_random_programs(agree_at_random: Any, seed: int, name: str) -> None:
+    agree_at_random(cpu_as(name), seed)
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_f16_without_instructions_for_it(name: str) -> None:
+    """Every f16 widened, and narrowed again; every kind of float rounded to f16."""
+    singles = np.concatenate([constant(v, DataType.F32) for v in edge_values(DataType.F32)])
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    with np.errstate(all="ignore"):
+        ties = halves.astype(np.float32) * np.float32(1 + 2.0**-11)
+        below = np.nextafter(ties, np.float32(0))
+        x = np.concatenate(
+            [singles, ties, below, -ties, np.float32(2.0) ** np.arange(-30, 20, 0.125, np.float32)]
+        )
+    x = x[: len(x) // 32 * 32]
+    (program,) = parse("""vyre 1
+    program @halves workgroup(32) {
+      buffer @x : f32[?] read binding(0)
+      buffer @y : f16[?] write binding(1) live_out
+      buffer @h : f16[65536] read binding(2)
+      buffer @z : f32[65536] write binding(3) live_out
+      %g = global_id x
+      %n = len @x
+      %in = lt %g, %n : u32
+      if %in {
+        %x = load @x[%g] : f32
+        %y = cast %x : f32 -> f16
+        store %y, @y[%g] : f16
+      }
+      %m = const 65536 : u32
+      %also = lt %g, %m : u32
+      if %also {
+        %h = load @h[%g] : f16
+        %z = cast %h : f16 -> f32
+        store %z, @z[%g] : f32
+      }
+    }""").programs.values()
+    y, z = cpu_as(name).dispatch(
+        program, [x, np.zeros(len(x), np.float16), halves, np.zeros(1 << 16, np.float32)], len(x) // 32
+    )
+    with np.errstate(all="ignore"):
+        assert np.array_equal(y, x.astype(np.float16), equal_nan=True)
+    assert np.array_equal(z, halves.astype(np.float32), equal_nan=True)

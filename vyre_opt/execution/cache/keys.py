@@ -1,0 +1,109 @@
+"""Cache keys: a hash of everything that a program's code depends on.
+
+BLAKE3 over typed, length-prefixed parts (see `specialization.digest.digest_of`):
+
+    compiler   this version, and a hash of the sources that lower programs
+    llvm       the build of LLVM
+    target     all that says what to compile for: the machine, and the options, whole
+    program    the exact fingerprint, since code numbers ops, and those of the functions that it calls, by name
+    spec       each constant with its type and bits
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ... import __version__
+from ...ir.program import Module, Program
+from ...specialization.digest import Entry, constant_entry, digest_of
+from ...syntax.fingerprint import exact_fingerprint
+
+__all__ = ["called_fingerprints", "compile_key", "compiler_version", "llvm_version", "text_key"]
+
+_PACKAGE = Path(__file__).resolve().parents[2]
+_SOURCES = (
+    "ir",
+    "syntax",
+    "rewriting",
+    "analysis",
+    "math_functions",
+    "lowering",
+    "targets/cpu",
+    "targets/cuda",
+)
+
+
+def compile_key(program: Program, module: Module | None, specs: Mapping[str, Any], target: object) -> bytes:
+    """32 bytes.  `specs`: encoded (see ir.arith).  `target`: what else the code depends on, as text, numbers, tuples and
+    dataclasses, whose `repr` has all of it."""
+    return digest_of(
+        [
+            *_environment(target),
+            ("program", "fingerprint", exact_fingerprint(program)),
+            *(
+                ("func " + name, "fingerprint", print_)
+                for name, print_ in called_fingerprints(program, module)
+            ),
+            *(_spec_entry(program, name, value) for name, value in specs.items()),
+        ]
+    )
+
+
+def text_key(text: str, target: object) -> bytes:
+    """32 bytes for LLVM IR that belongs to no program."""
+    return digest_of([*_environment(target), ("text", "llvm", text.encode())])
+
+
+def _environment(target: object) -> list[Entry]:
+    return [
+        ("compiler", "version", compiler_version().encode()),
+        ("llvm", "version", llvm_version().encode()),
+        ("target", "repr", repr(target).encode()),
+    ]
+
+
+def called_fingerprints(program: Program, module: Module | None) -> list[tuple[str, bytes]]:
+    """Names and fingerprints of the functions that a program calls, directly or not, by name."""
+    funcs = module.funcs if module is not None else {}
+    called: set[str] = set()
+    worklist = [op.attrs["callee"] for op in program.walk() if op.name == "call"]
+    while worklist:
+        name = worklist.pop()
+        if name not in called and name in funcs:  # the lowering reports missing ones
+            called.add(name)
+            worklist += [op.attrs["callee"] for op in funcs[name].walk() if op.name == "call"]
+    return [(name, exact_fingerprint(funcs[name])) for name in sorted(called)]
+
+
+def _spec_entry(program: Program, name: str, value: Any) -> Entry:
+    name, kind, payload = constant_entry(name, value, program.specs[name].dtype)
+    return f"spec {name}", kind, payload
+
+
+@cache
+def compiler_version() -> str:
+    """The version of this package, and a hash of the sources that compile: a checkout changes between versions."""
+    from blake3 import blake3
+
+    digest = blake3()
+    for folder in _SOURCES:
+        for path in sorted((_PACKAGE / folder).rglob("*.py")):
+            content = path.read_bytes()
+            digest.update(path.name.encode() + b"\0" + len(content).to_bytes(8, "little") + content)
+    return f"{__version__} {digest.hexdigest()}"
+
+
+@cache
+def llvm_version() -> str:
+    """llvmlite's version, and its library's size and time: one version may be built on several LLVMs.
+
+    LLVM itself is not asked, since a run whose code is all in the cache need not load it.
+    """
+    import llvmlite
+
+    libraries = Path(llvmlite.__path__[0], "binding").glob("*llvmlite.[sd][oyl]*")
+    facts = [(status.st_size, status.st_mtime_ns) for status in map(Path.stat, sorted(libraries))]
+    return f"llvmlite {llvmlite.__version__}" + "".join(f", {size} bytes of {time}" for size, time in facts)

@@ -1,0 +1,97 @@
+"""Kernel calls on operands: their plans, their results, and one that comes once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..kernels.call import Call, Copied, Empty, KernelCall, OutputAlloc, Same, Storage
+from .array_backend import ArrayBackend, Operand
+from .arrays import kind_of
+from .bound_call import bind
+from .inputs import check_grid
+from .plans.call_plan import CallPlan, Loaded, is_written, launch_plan
+from .plans.zeroed import zeroed_buffers
+from .shapes import shape_in_elements
+
+__all__ = ["load_call", "plan_of", "results_of", "run_all", "run_call"]
+
+
+def plan_of(call: KernelCall, inputs: Sequence[Operand]) -> CallPlan:
+    """A call as a plan of one launch.  Raises BadInputs for its grid."""
+    program = call.program
+    places: dict[str, int] = {}
+    copies: dict[str, int] = {}
+    written: dict[int, str] = {}
+    results: list[str] = []
+    extents: list[tuple[int, ...]] = []
+    for buffer, argument in zip(program.bound_buffers, call.arguments, strict=True):
+        source = argument.input if isinstance(argument, Copied) else argument
+        owner = inputs[source] if isinstance(source, int) else source
+        is_flat = buffer.dimensions == 1
+        lanes = buffer.dtype.lanes if isinstance(source, int) else 1
+        extents.append((owner.count // lanes,) if is_flat else shape_in_elements(buffer, owner) or ())
+        if isinstance(argument, int):
+            places[buffer.name] = argument
+            if is_written(buffer):
+                written[argument] = buffer.name
+        elif isinstance(argument, OutputAlloc) or (isinstance(argument, Copied) and argument.is_result):
+            places[buffer.name] = len(inputs) + len(results)
+            results.append(buffer.name)
+        if isinstance(argument, Copied) and not buffer.is_transient:
+            copies[buffer.name] = argument.input
+    begun = {*copies, *(name for name, number in places.items() if number < len(inputs))}
+    grid = check_grid(program, call.grid)
+    plan = launch_plan(program, grid, call.module, extents, call.words, begun)
+    zeroed = {
+        buffer.name
+        for buffer, argument in zip(program.bound_buffers, call.arguments, strict=True)
+        if isinstance(argument, Storage) and argument.is_zeroed
+    }
+    unwritten = zeroed_buffers(plan) if call.clears else frozenset[str]()
+    return CallPlan(plan, len(inputs), tuple(results), places, copies, written, frozenset(zeroed), unwritten)
+
+
+def load_call(
+    backend: ArrayBackend, call: KernelCall, operands: Sequence[Operand]
+) -> tuple[CallPlan, Loaded]:
+    """The plan of a call on such operands, compiled."""
+    plan = plan_of(call, operands)
+    return plan, backend.load(plan)
+
+
+def results_of(backend: ArrayBackend, call: KernelCall, operands: Sequence[Operand]) -> list[Any]:
+    """New arrays for the results of a call, which for the only one is of the call's shape."""
+    like = operands[call.like]
+    arguments = list(zip(call.program.bound_buffers, call.arguments, strict=True))
+    element = next((b.dtype for b, a in arguments if a == call.like and type(a) is int), None)
+    results = []
+    for buffer, argument in arguments:
+        if isinstance(argument, OutputAlloc):
+            kind = kind_of(buffer.dtype, like.owner, element, like.kind)
+            shape = (argument.count, buffer.dtype.lanes) if buffer.dtype.is_vec else (argument.count,)
+            results.append(backend.new_result(shape, kind, like.owner))
+        elif isinstance(argument, Copied) and argument.is_result:
+            source = operands[argument.input]
+            results.append(backend.new_result(source.shape, source.kind, source.owner))
+    if len(results) == 1 and call.shape is not None:
+        return [results[0].reshape(call.shape)]
+    return results
+
+
+def run_call(backend: ArrayBackend, call: Call, operands: Sequence[Operand]) -> Any:
+    """The result of a call that comes once."""
+    like = operands[call.like]
+    if isinstance(call, Empty):
+        return backend.new_result(call.shape, call.kind or like.kind, like.owner)
+    if isinstance(call, Same):
+        return backend.result(backend.copy(like).array, like.shape, like)
+    return run_all(backend, call, operands)[0]
+
+
+def run_all(backend: ArrayBackend, call: KernelCall, operands: Sequence[Operand]) -> list[Any]:
+    """The results of a launch that comes once."""
+    plan, loaded = load_call(backend, call, operands)
+    results = results_of(backend, call, operands)
+    bound, arrays = bind(backend, plan, loaded, operands, results)
+    return bound.fill(arrays, (), results)

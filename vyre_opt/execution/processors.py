@@ -1,0 +1,46 @@
+"""The processors that this process may use."""
+
+from __future__ import annotations
+
+import os
+from math import ceil, inf
+from pathlib import Path
+
+__all__ = ["MAX_THREADS", "available"]
+
+MAX_THREADS = 1024
+THREADS_VARIABLE = "VYRE_THREADS"
+
+
+def available() -> int:
+    """The number of threads that are worth it: VYRE_THREADS, or the CPUs that this process may use.
+
+    Those that its affinity has, and not more than its control group has time for.
+    """
+    named = os.environ.get(THREADS_VARIABLE, "")
+    if named.isdecimal() and int(named) > 0:
+        return min(int(named), MAX_THREADS)
+    has_affinity = hasattr(os, "sched_getaffinity")
+    cpus = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    quota = _quota(Path("/sys/fs/cgroup"), Path("/proc/self/cgroup"))
+    return cpus if quota == inf else max(1, min(cpus, ceil(quota)))
+
+
+def _quota(root: Path, own: Path) -> float:
+    """CPUs that the process's control group, or one above it, has time for; infinity if none is limited."""
+    least = inf
+    try:
+        # of version 2: one line, 0::/PATH
+        path = next(line[3:] for line in own.read_text().splitlines() if line.startswith("0::"))
+        group = root / path.lstrip("/")
+        for folder in (group, *group.parents):
+            if not folder.is_relative_to(root):
+                break
+            limits = folder / "cpu.max"
+            if limits.exists():
+                quota, period = limits.read_text().split()
+                if quota != "max":
+                    least = min(least, int(quota) / int(period))
+    except (OSError, StopIteration, ValueError):
+        pass
+    return least

@@ -1,0 +1,172 @@
+"""Compiles programs for this machine; the latest stay loaded in the process."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...execution.cache.compilations import Compilation, fetch
+from ...execution.cache.keys import called_fingerprints
+from ...execution.cache.store import Store
+from ...execution.dispatcher import BackendError
+from ...execution.faults import fault
+from ...execution.limits import compiling
+from ...ir.diagnostics import spelling_at
+from ...ir.ops import SUBGROUP_SIZE
+from ...ir.program import Module, Program
+from ...lowering.host.abi import ENTRY, HostCode
+from ...lowering.host.flatten import TooLarge
+from ...lowering.host.legalization import legal_program
+from ...lowering.host.live_values import BUDGET, TooManyLive
+from ...lowering.host.program import UnloweredKernel, lower
+from ...lowering.host.segment_emitter import DivergentBarrier
+from ...rewriting.core_form import core_form
+from ...syntax.fingerprint import exact_fingerprint
+from . import object_cache
+from .jit import Host, Loaded, compile_object, load
+
+__all__ = ["LegalForm", "ObjectCode", "compile_program", "host_code"]
+
+MAX_LOADED = 256
+_LOADED: OrderedDict[tuple[object, ...], ObjectCode] = OrderedDict()
+_COMPILING: dict[tuple[object, ...], threading.Lock] = {}
+"""For what is being compiled, or read from the store: held by the thread that does it, for others that want it."""
+_LOCK = threading.Lock()
+
+
+def _forget_other_threads() -> None:
+    """In a forked child: no thread of its parent's compiles here, nor will let go of a lock."""
+    global _LOCK
+    _LOCK = threading.Lock()
+    _COMPILING.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_other_threads)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectCode:
+    host_code: HostCode
+    loaded: Loaded
+
+
+@dataclass(frozen=True, slots=True)
+class LegalForm:
+    """A program that is compiled.
+
+    `source`, `module`: the program in core ops, and what it calls, by which its code is cached.  `program`: the same as
+    it is lowered (see lowering/host/legalization.py).
+    """
+
+    source: Program
+    module: Module | None
+    program: Program
+
+    @staticmethod
+    def of(program: Program, module: Module | None) -> LegalForm:
+        """Raises BackendError for a program that gets too large."""
+        source, called = core_form(program, module)
+        try:
+            with compiling():
+                return LegalForm(source, called, legal_program(source, called))
+        except TooLarge as error:
+            raise BackendError(str(error)) from None
+
+
+def host_code(program: Program, specs: Mapping[str, Any], host: Host) -> HostCode:
+    """The LLVM IR of a legal program, for encoded values of its specialization constants."""
+    try:
+        return lower(program, specs, host.triple, host.layout, host.features)
+    except UnloweredKernel as kernel:
+        raise BackendError(
+            f"program @{program.name}: {kernel.op.name} is a named kernel; "
+            "expand it with the pass expand_kernels before it runs on the cpu"
+        ) from None
+    except TooManyLive as error:
+        peak = error.peak
+        at = peak.op or next(iter(program.body.ops))
+        raise fault(
+            "limit",
+            program,
+            at,
+            f"the values that are live here take {peak.size} bytes for the {SUBGROUP_SIZE} lanes of a subgroup, "
+            f"more than the {BUDGET} that the cpu target keeps beside those it can store",
+            help="carry less around loops and out of branches, or keep it in "
+            f"{spelling_at(at.loc).workgroup_memory}",
+        ) from None
+    except DivergentBarrier as barrier:
+        raise fault(
+            "divergence",
+            program,
+            barrier.op,
+            f"this {barrier.op.name} has a barrier inside, and may go different ways for those that meet there",
+            help="move the barrier out of it, or make all of the barrier's scope agree on the way",
+        ) from None
+
+
+def compile_program(
+    form: LegalForm,
+    specs: Mapping[str, Any],
+    host: Host,
+    store: Store | None,
+    log: deque[Compilation],
+) -> ObjectCode:
+    """The program's code, loaded: from this process, from the store, or compiled now.
+
+    `log`: gets an entry unless the code was in the process.
+    """
+    values = tuple(sorted(specs.items()))
+    called = called_fingerprints(form.source, form.module)
+    key = (exact_fingerprint(form.source), *called, values, host)
+    with _LOCK:
+        own = _COMPILING.setdefault(key, threading.Lock())
+    with own:
+        try:
+            return _compile_once(key, form, specs, host, store, log)
+        finally:
+            with _LOCK:
+                _COMPILING.pop(key, None)
+
+
+def _compile_once(
+    key: tuple[object, ...],
+    form: LegalForm,
+    specs: Mapping[str, Any],
+    host: Host,
+    store: Store | None,
+    log: deque[Compilation],
+) -> ObjectCode:
+    with _LOCK:
+        object_code = _LOADED.get(key)
+    if object_code is None:
+
+        def compile() -> tuple[bytes, ObjectCode]:
+            with compiling():
+                code = host_code(form.program, specs, host)
+                object_file = compile_object(code.text, host)
+            return object_cache.encode(code, object_file), ObjectCode(code, load(object_file, ENTRY))
+
+        def decode(payload: bytes) -> ObjectCode:
+            code, object_file = object_cache.decode(payload, form.program)
+            return ObjectCode(code, load(object_file, ENTRY))
+
+        object_code = fetch(
+            store,
+            "cpu",
+            lambda: object_cache.key_of(form.source, form.module, specs, host),
+            decode,
+            compile,
+            log,
+            f"@{form.source.name}",
+        )
+    with _LOCK:
+        _LOADED[key] = object_code
+        _LOADED.move_to_end(key)
+        if len(_LOADED) > MAX_LOADED:
+            _LOADED.popitem(last=False)
+    return object_code

@@ -1,0 +1,70 @@
+"""The compile cache's entries of the cpu: a program's object file, and what a call needs to know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from llvmlite.binding import ResourceTracker
+
+from ...execution.cache.compilations import fetch, new_log, pack_parts, unpack_parts
+from ...execution.cache.keys import compile_key, text_key
+from ...execution.cache.store import Store
+from ...ir.program import Module, Program
+from ...lowering.host.abi import HostCode
+from .jit import Host, compile_object, link
+
+__all__ = ["decode", "encode", "key_of", "link_text"]
+
+
+def key_of(program: Program, module: Module | None, specs: Mapping[str, Any], host: Host) -> bytes:
+    """The cache key of a program for a machine and an optimisation level."""
+    return compile_key(program, module, specs, _target(host))
+
+
+def link_text(text: str, host: Host, store: Store, symbols: Sequence[str]) -> ResourceTracker:
+    """LLVM IR that belongs to no program, from the store or compiled now, linked into this process."""
+
+    def compile() -> tuple[bytes, ResourceTracker]:
+        object_file = compile_object(text, host)
+        return object_file, link(object_file, *symbols)
+
+    return fetch(
+        store,
+        "cpu",
+        lambda: text_key(text, _target(host)),
+        lambda object_file: link(object_file, *symbols),
+        compile,
+        new_log(),
+        "",
+    )
+
+
+def _target(host: Host) -> tuple[str, str, Host]:
+    return "cpu", host.triple, host
+
+
+def encode(code: HostCode, object_file: bytes) -> bytes:
+    """An entry.  It does not hold the LLVM IR."""
+    facts = {
+        "buffers": code.buffers,
+        "written": sorted(code.written),
+        "scratch_bytes": code.scratch_bytes,
+        "whole_grid": code.whole_grid,
+    }
+    return pack_parts(facts, object_file)
+
+
+def decode(payload: bytes, program: Program) -> tuple[HostCode, bytes]:
+    """Raises ValueError, KeyError, TypeError or RecursionError for what `encode` did not write for the program."""
+    facts, object_file = unpack_parts(payload)
+    buffers, written = facts["buffers"], facts["written"]
+    scratch_bytes, whole_grid = facts["scratch_bytes"], facts["whole_grid"]
+    # their order is not in the fingerprint, so it may be that of another declaration
+    if sorted(buffers) != sorted(b.name for b in program.buffers.values() if not b.is_on_chip):
+        raise ValueError("the buffers of an entry are those of its program")
+    if type(written) is not list or not all(type(name) is str for name in written):
+        raise ValueError("what an entry writes is a list of buffers")
+    if type(scratch_bytes) is not int or not 0 <= scratch_bytes < 1 << 40 or type(whole_grid) is not bool:
+        raise ValueError("an entry has a number of bytes and a truth value")
+    return HostCode("", tuple(buffers), frozenset(written), scratch_bytes, whole_grid), object_file

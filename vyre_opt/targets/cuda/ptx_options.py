@@ -1,0 +1,23 @@
+"""The options of compiling to PTX."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...lowering.nvptx.targets import PtxVersion
+
+__all__ = ["PtxOptions"]
+
+
+@dataclass(frozen=True, slots=True)
+class PtxOptions:
+    """The options of compiling to PTX, which are part of the key of what is compiled.
+
+    `bounds`: see `vyre_opt.lowering.nvptx.abi.BOUNDS`.  `level`: of optimisation, 0 to 3.  `zero_memory`: whether
+    workgroup memory is zeroed where it may be read before it is written.
+    """
+
+    bounds: str = "trap"
+    level: int = 2
+    ptx: PtxVersion | None = None
+    zero_memory: bool = False
