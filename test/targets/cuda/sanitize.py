@@ -50,7 +50,7 @@ def exact_gpu() -> Any:
 
 def programs() -> Iterator[tuple[str, Any, Any, Any, Any]]:
     """Name, program, module, grid, inputs."""
-    sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, without PYTHONPATH
+    sys.path.insert(0, str(Path(__file__).parents[2]))  # run as a script, without PYTHONPATH
     from support.differential import random_cases
     from support.kernel_cases import kernel_cases
     from support.op_programs import op_programs

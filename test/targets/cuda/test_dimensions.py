@@ -14,7 +14,7 @@ from vyre_opt.execution.dispatcher import ProgramError, dispatcher
 
 pytestmark = pytest.mark.gpu
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 @pytest.mark.parametrize(("rows", "inner", "columns"), [(33, 50, 70), (512, 512, 512), (1, 1, 1)])

@@ -14,7 +14,7 @@ import pytest
 import vyre_opt
 from vyre_opt import BadInputs, ProgramError, kernels
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 rng = np.random.default_rng(11)
 X = rng.standard_normal((37, 300)).astype(np.float32)
 NUMBERS = rng.integers(0, 1 << 20, 3_000_000, np.uint32)  # long enough for the look-back

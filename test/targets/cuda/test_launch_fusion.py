@@ -15,8 +15,8 @@ from support.pipeline_runs import PASSES, any_inputs, check_example, compare_pip
 
 pytestmark = pytest.mark.gpu
 
-SOUNDNESS = Path(__file__).parents[1] / "conformance" / "soundness"
-FILES = sorted((Path(__file__).parents[2] / "examples" / "pipelines").glob("*.vyre"))
+SOUNDNESS = Path(__file__).parents[2] / "conformance" / "soundness"
+FILES = sorted((Path(__file__).parents[3] / "examples" / "pipelines").glob("*.vyre"))
 PIPELINES = int(os.environ.get("VYRE_PIPELINES", "64"))
 JOBS = int(os.environ.get("VYRE_JOBS", "0")) or None
 

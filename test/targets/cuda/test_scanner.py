@@ -17,7 +17,7 @@ pytestmark = pytest.mark.gpu
 
 LITERALS = [b"needle", b"haystack", b"pin" * 9, b"thread"]
 SIZE = 120_000_000
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
