@@ -91,7 +91,7 @@ class Automaton:
     end_lags: Array
     num_patterns: int
 
-    @property
+    @cached_property
     def num_states(self) -> int:
         return int(self.transitions.shape[0])
 
@@ -99,7 +99,7 @@ class Automaton:
     def num_classes(self) -> int:
         return int(self.transitions.shape[1])
 
-    @property
+    @cached_property
     def first_accepting(self) -> int:
         """The lowest accepting state; the number of states if there is none."""
         return self.num_states - (len(self.accept_offsets) - 1)
@@ -114,7 +114,7 @@ class Automaton:
         """How many matches each accepting state shows, i64; at least one."""
         return np.diff(self.accept_offsets.astype(np.int64))
 
-    @property
+    @cached_property
     def shows_one_each(self) -> bool:
         """Whether no accepting state shows several matches."""
         return len(self.accept_patterns) == len(self.num_shown)

@@ -7,7 +7,7 @@ that was wrong are walked again, from the states in which the pieces before them
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -86,24 +86,21 @@ class _Pieces:
         self.reports[: self.count, 2], self.reports[: self.count, 3] = slots[:-1], slots[1:]
 
 
+@dataclass(slots=True)
 class CpuSearch:
     """Searches data in windows, for one thread at a time: how much a window held says how much room the next one gets.
 
     `warmup`: as of CompiledPatterns.  `prefilter`: of an automaton that begins in state 0 everywhere, or None.
+    `room`: for the hits of a piece.
     """
 
-    def __init__(
-        self,
-        walked: WalkedAutomaton,
-        warmup: int | None,
-        prefilter: Prefilter | None,
-        dispatcher: CpuDispatcher,
-    ) -> None:
-        self.walked, self.warmup = walked, warmup
-        self.prefilter, self.dispatcher = prefilter, dispatcher
-        self.room = FIRST_ROOM
-        self._windows_without_filter = 0
-        self._latest: tuple[tuple[int, int], _Pieces] | None = None
+    walked: WalkedAutomaton
+    warmup: int | None
+    prefilter: Prefilter | None
+    dispatcher: CpuDispatcher
+    room: int = FIRST_ROOM
+    _windows_without_filter: int = field(default=0, init=False)
+    _latest: tuple[tuple[int, int], _Pieces] | None = field(default=None, init=False)
 
     def search(self, data: Array, start: int, state: int) -> Hits:
         """The hits at `start` and after it.
@@ -266,11 +263,11 @@ class CpuSearch:
         if counts is not None and counts.max() == 1:
             counts = None
         if len(packed) <= FEW_HITS:
-            places, numbers = unpacked(packed)
             if counts is None:
-                behind, few = places + 1, walked.first_shown[numbers]
+                behind = (packed >> np.uint64(32)).astype(np.int64) + 1
+                few = walked.first_shown[packed.astype(np.uint32)]
             else:
-                _, behind, few, _ = walked.shown(places, numbers)
+                _, behind, few, _ = walked.shown(*unpacked(packed))
             ends = (behind + base).astype(np.uint64)
             return ends - lengths[few], ends, few
         total = len(packed) if counts is None else int(counts.sum())

@@ -60,6 +60,8 @@ def octets_in_place(data: Any, name: str) -> Array | DeviceOctets:
     """The same, but arrays on a GPU stay there; what their library is doing with them is waited for."""
     if isinstance(data, str):
         data = data.encode("utf-8", "surrogatepass")
+    if type(data) is bytes:
+        return np.frombuffer(data, np.uint8)
     if isinstance(data, (np.ndarray, bytes, bytearray, memoryview)):
         return _in_main_memory(data, name)
     from ..targets.cuda.device_arrays import is_on_gpu

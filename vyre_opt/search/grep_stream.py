@@ -89,5 +89,4 @@ class GrepStream:
 
 def matches_within(scanner: Scanner, content: bytes) -> Matches:
     """All matches in decoded bytes, whatever the scanner's encoding is."""
-    stream = Stream(scanner._tables, None, True, scanner._dispatcher)
-    return Matches.joined([stream.feed(content), stream.finish()])
+    return Stream(scanner._tables, None, True, scanner._dispatcher).all_in(content)

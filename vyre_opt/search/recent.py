@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,14 @@ WAITING = 2
 """Bytes behind the end of a match that it may take to know it."""
 
 
+@dataclass(slots=True)
 class Recent:
     """Keeps `limit` bytes in front of the latest part, and some more.  `total`: how many went by."""
 
-    def __init__(self, limit: int) -> None:
-        self.limit, self.total = limit, 0
-        self._parts: deque[Array] = deque()
-        self._kept = 0
+    limit: int
+    total: int = 0
+    _parts: deque[Array] = field(default_factory=deque, init=False)
+    _kept: int = field(default=0, init=False)
 
     def add(self, part: Array) -> None:
         """Add bytes, which are not copied."""

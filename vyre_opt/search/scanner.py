@@ -111,8 +111,7 @@ class Scanner:
 
         Raises EncodingError, a ValueError, with the place of the first character that encodes nothing, and BadInputs.
         """
-        stream = self._stream(is_whole=True)
-        return Matches.joined([stream.feed(data), stream.finish()])
+        return Stream(*self._settings, self._gpu_for, is_whole=True).all_in(data)
 
     def scan_stream(self, chunks: Iterable[Any]) -> Matches:
         """All matches in the data that `chunks` are together, with those that span several of them.
@@ -168,11 +167,15 @@ class Scanner:
         """A search that is fed part by part: `stream.feed(part)` and, at the end, `stream.finish()` give `Matches`."""
         return self._stream()
 
-    def _stream(self, is_whole: bool = False, longest: int | None = None) -> Stream:
+    def _stream(self, longest: int | None = None) -> Stream:
+        return Stream(*self._settings, self._gpu_for, longest=longest)
+
+    @cached_property
+    def _settings(self) -> tuple[SearchTables, Encoding | None, bool, CpuDispatcher]:
+        """Those of all its streams.  Raises BackendError where `target` is "cuda" and there is no GPU."""
         if self.target == "cuda":
-            _gpu_dispatcher(self.device).device  # noqa: B018  raises BackendError where there is none
-        own = self._tables, self._encoding, self.strict, self._dispatcher
-        return Stream(*own, is_whole, longest, self._gpu_for)
+            _gpu_dispatcher(self.device).device  # noqa: B018
+        return self._tables, self._encoding, self.strict, self._dispatcher
 
     def _gpu_for(self, octets: np.ndarray | DeviceOctets) -> GpuSearch | None:
         """What searches these bytes, or this text, on a GPU; None where the CPU does."""

@@ -58,9 +58,10 @@ class Stream:
         encoding: Encoding | None,
         strict: bool,
         dispatcher: CpuDispatcher,
+        gpu_for: Callable[[Array | DeviceOctets], GpuSearch | None] = lambda octets: None,
+        *,
         is_whole: bool = False,
         longest: int | None = None,
-        gpu_for: Callable[[Array | DeviceOctets], GpuSearch | None] = lambda octets: None,
     ) -> None:
         self._gpu_for = gpu_for
         self._tables, self._encoding = tables, encoding
@@ -80,6 +81,9 @@ class Stream:
         self._copies = self._decoder is not None or not is_whole
         self._waiting = NO_ENDS
         self._gpu_failed = False
+        self._shows_at_end = (
+            self._decoder is not None or self._spans is not None or compiled.search.looks_ahead
+        )
 
     def begin(self, start: int, before: Array) -> None:
         """Begin within data, at `start`: what is fed follows `before`, in encoded text as many whole groups of characters as
@@ -96,33 +100,53 @@ class Stream:
         if self._decoder is not None:
             self._decoder.end_of_part()
 
+    def all_in(self, data: Any) -> Matches:
+        """All matches in data that is a whole, of which nothing was fed.  Nothing can be fed any more."""
+        self._ended = "the stream is finished"
+        self._search_part(octets_in_place(data, "data"))
+        if self._shows_at_end:
+            self._search_end()
+        return self._matches()
+
     def feed(self, data: Any) -> Matches:
         """The matches that the next part of the data brings."""
         octets = octets_in_place(data, "data")
         with self._until_error():
-            self._feed_cpu(self._feed_gpu(octets))
+            self._search_part(octets)
             return self._matches()
-
-    def _feed_cpu(self, octets: Array) -> None:
-        if self._decoder is None:
-            for part in self._parts(octets):
-                self._search_window(*part)
-        else:
-            for buffer in self._decoder.decode(octets):
-                self._search_decoded(buffer)
 
     def finish(self) -> Matches:
         """The matches that show only at the end.  Nothing can be fed any more."""
         with self._until_error():
-            if self._decoder is not None:
-                self._search_decoded(self._decoder.finish())
-            search = self._tables.compiled.search
-            if search.looks_ahead or self._spans is not None:
-                patterns, lags = search.accepted_at_end(self._last)
-                self._add(Ends(self._searched - lags.astype(np.int64), patterns), is_end=True)
+            self._search_end()
             matches = self._matches()
         self._ended = "the stream is finished"
         return matches
+
+    def _search_part(self, octets: Array | DeviceOctets) -> None:
+        if isinstance(octets, DeviceOctets) or len(octets) >= LEAST_ON_GPU:
+            octets = self._search_on_gpu(octets)
+        if self._decoder is not None:
+            for buffer in self._decoder.decode(octets):
+                self._search_decoded(buffer)
+            return
+        first = 0
+        if len(self._history):
+            first = min(len(octets), max(SEAM, self._reach))
+            self._search_window(np.concatenate([self._history, octets[:first]]), len(self._history))
+        while first < len(octets):
+            end = min(first + self._window, len(octets))
+            before = min(self._reach, first)
+            self._search_window(octets[first - before : end], before)
+            first = end
+
+    def _search_end(self) -> None:
+        if self._decoder is not None:
+            self._search_decoded(self._decoder.finish())
+        search = self._tables.compiled.search
+        if search.looks_ahead or self._spans is not None:
+            patterns, lags = search.accepted_at_end(self._last)
+            self._add(Ends(self._searched - lags.astype(np.int64), patterns), is_end=True)
 
     @contextmanager
     def _until_error(self) -> Iterator[None]:
@@ -146,18 +170,6 @@ class Stream:
         return max(0, known)
 
     # --- windows
-
-    def _parts(self, octets: Array) -> Iterator[tuple[Array, int]]:
-        """Windows, and how many bytes of each were in the window before."""
-        first = 0
-        if len(self._history):
-            first = min(len(octets), max(SEAM, self._reach))
-            yield np.concatenate([self._history, octets[:first]]), len(self._history)
-        while first < len(octets):
-            end = min(first + self._window, len(octets))
-            before = min(self._reach, first)
-            yield octets[first - before : end], before
-            first = end
 
     def _search_decoded(self, buffer: Array) -> None:
         known = len(self._history)
@@ -183,7 +195,7 @@ class Stream:
 
     # --- on a GPU
 
-    def _feed_gpu(self, octets: Array | DeviceOctets) -> Array:
+    def _search_on_gpu(self, octets: Array | DeviceOctets) -> Array:
         """Search the front of a part, and give the rest: all of it where the GPU does not search.
 
         It searches whole groups of characters that hold bits.  What is around them is searched by the CPU, and all from
@@ -198,7 +210,7 @@ class Stream:
             first = max(SEAM, gpu.before)
             if decoder is not None:
                 first += -(first + decoder.waiting) % decoder.encoding.characters
-            self._feed_cpu(_in_main_memory(octets, 0, first))
+            self._search_part(_in_main_memory(octets, 0, first))
         if len(self._waiting) or (decoder is not None and not decoder.is_between_groups):
             return _in_main_memory(octets, first, len(octets))
         end = first + (len(octets) - TAIL - first) // gpu.unit * gpu.unit
@@ -284,14 +296,6 @@ class Stream:
     def _matches(self) -> Matches:
         """What was found since the last call."""
         found, self._found = [columns for columns in self._found if len(columns[1])], []
-        matches = self._joined(found) if found else Matches.none()
-        if self._decoder is not None and self._encoding is not None:
-            kept = self._reach if self._spans is None else self._recent.limit
-            done = max(0, self._searched - kept)
-            self._decoder.places.forget(done * self._encoding.characters // self._encoding.octets)
-        return matches
-
-    def _joined(self, found: list[Columns]) -> Matches:
         starts, ends, patterns = found[0] if len(found) == 1 else joined_columns(found)
         if self._spans is not None or self._tables.compiled.search.looks_ahead:
             starts, ends, patterns = sorted_columns((starts, ends, patterns))
@@ -302,13 +306,14 @@ class Stream:
             starts, ends, patterns = starts[is_short], ends[is_short], patterns[is_short]
         if self._encoding is None or self._decoder is None:
             return Matches(starts, ends, patterns)
-        places = self._decoder.places
-        if places.is_regular:
-            return Matches(starts, ends, patterns, None, self._encoding)
-        first, last = self._encoding.spans(starts, ends)
-        return Matches(
-            starts, ends, patterns, (places.of(first), places.of(last - np.uint64(1)) + np.uint64(1))
-        )
+        places, spans = self._decoder.places, None
+        if not places.is_regular:
+            first, last = self._encoding.spans(starts, ends)
+            spans = places.of(first), places.of(last - np.uint64(1)) + np.uint64(1)
+        kept = self._reach if self._spans is None else self._recent.limit
+        done = max(0, self._searched - kept)
+        places.forget(done * self._encoding.characters // self._encoding.octets)
+        return Matches(starts, ends, patterns, spans, None if spans else self._encoding)
 
 
 def _in_main_memory(octets: Array | DeviceOctets, first: int, end: int) -> Array:

@@ -49,7 +49,7 @@ class SearchTables:
     def confirm(self) -> WalkedAutomaton | None:
         return None if self.compiled.confirm is None else WalkedAutomaton(self.compiled.confirm)
 
-    @property
+    @cached_property
     def reach(self) -> int:
         """Bytes before a place that tell the state there, and one that tells where to begin; 0 if it takes all of them."""
         return 0 if self.compiled.warmup is None else self.compiled.warmup + 1
