@@ -42,7 +42,7 @@ pipeline @main {{
   scan.dfa(@text, @table, @accept, @numbers) {{warmup = {warmup}{schedule}}}
 }}
 """
-STRIDED = ", schedule_lanes = 64, schedule_chunk = 4, schedule_staged = 0"
+STRIDED = ", schedule_lanes = 64, schedule_chunk = 4, schedule_in_shared = 0"
 
 
 def walked(text: np.ndarray, automaton: DenseAutomaton) -> np.ndarray:

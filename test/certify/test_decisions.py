@@ -99,7 +99,7 @@ def test_a_range_of_one_value_is_a_constant() -> None:
         case
         for case in kernel_cases()
         if case.name.startswith("tt.contract_step f32, 387 x 256 by 32")
-        and "splits=1, streamed=64" in case.name
+        and "splits=1, stream_columns=64" in case.name
     )
     assert {d.status for _, text in kernel_texts([case]) for d in decisions_of(text)} == {"proved"}
 

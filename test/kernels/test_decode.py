@@ -118,7 +118,7 @@ def letters(size: int) -> bytes:
 def test_dfa(once: Once, table: str) -> None:
     automaton, dtype = build_automaton(PATTERNS), DataType.of(table)
     rows = automaton.table.astype({"u16": np.uint16, "u32": np.uint32}[table])
-    schedules = DfaSchedule(), DfaSchedule(32, 24), DfaSchedule(64, 20, staged=True)
+    schedules = DfaSchedule(), DfaSchedule(32, 24), DfaSchedule(64, 20, in_shared=True)
     programs = [(dfa(automaton.warmup, dtype, schedule), schedule) for schedule in schedules]
     strided = dfa(automaton.warmup, dtype, DfaSchedule(32, 12, strided=True))
 
@@ -169,7 +169,9 @@ def found_by(
 
 
 @pytest.mark.parametrize("encoding", quick(ENCODINGS))
-@pytest.mark.parametrize("schedule", quick([SearchSchedule(32, 12, lookup=True, near=3), SearchSchedule()]))
+@pytest.mark.parametrize(
+    "schedule", quick([SearchSchedule(32, 12, decode_by_table=True, rows_in_shared=3), SearchSchedule()])
+)
 @pytest.mark.parametrize("size", quick([770, 1, 30000]))
 def test_the_pass_promotes_the_hand_off(
     on: Callable[[str], Dispatcher], target: str, encoding: str, schedule: SearchSchedule, size: int
@@ -187,7 +189,7 @@ def test_the_pass_promotes_the_hand_off(
 def test_as_text_it_fuses_as_well() -> None:
     """The program is one that a person could have written: printed, parsed and fused it is the same."""
     original = Module()
-    original.add(decode_scan("base64", 64, SearchSchedule(32, 12, lookup=True, near=3), 7))
+    original.add(decode_scan("base64", 64, SearchSchedule(32, 12, decode_by_table=True, rows_in_shared=3), 7))
     parsed = parse(print_program(original))
     for module in (original, parsed):
         PassManager("decode_scan_fuse").run(module)

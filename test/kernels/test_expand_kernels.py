@@ -13,7 +13,7 @@ from support.quick import quick
 
 from vyre_opt import PassManager, dispatcher, parse
 from vyre_opt.execution.dispatcher import Dispatcher
-from vyre_opt.ir.ops import OPS
+from vyre_opt.ir.ops import NAMED_KERNELS, OPS
 from vyre_opt.ir.pipeline import HostRead, Launch, Pipeline, Repeat
 from vyre_opt.ir.program import Module
 from vyre_opt.kernels.automaton import build_automaton
@@ -71,6 +71,12 @@ CASES: dict[str, tuple[str, list[tuple[str, Any]], str, int]] = {
 def test_every_kernel_has_an_expansion_and_a_case() -> None:
     named = {name for name, row in OPS.items() if row.kernel is not None}
     assert named == set(CASES) == {named_kernel(name).name for name in named}
+
+
+def test_fields_that_were_renamed_are_fields() -> None:
+    for name, kernel in NAMED_KERNELS.items():
+        assert set(kernel.renamed.values()) <= set(kernel.schedule), name
+        assert kernel.renamed.keys().isdisjoint(kernel.schedule), name
 
 
 def text_of(name: str, is_open: bool) -> str:
@@ -217,24 +223,24 @@ REFUSALS = [
     ("math.softmax(@x, @y) {columns = 7}", "64 elements, which are not rows of 7"),
     ("math.softmax(@x, @y) {columns = 0}", "rows have 1 to 262144 columns, not 0"),
     ("math.softmax(@x, @y) {columns = 64, schedule_lanes = 64, schedule_splits = 2}", "a GPU: only for"),
-    ("math.softmax(@x, @y) {columns = 1, schedule_shifted = 1}", "shifted rows are kept by 32 lanes"),
+    ("math.softmax(@x, @y) {columns = 1, schedule_peeled = 1}", "peeled rows are in registers of 32 lanes"),
     (
-        "math.softmax(@x, @y) {columns = 64, schedule_lanes = 32, schedule_vector = 4, schedule_shifted = 1, "
-        "schedule_turns = 2}",
-        "shifted rows are done one at a time",
+        "math.softmax(@x, @y) {columns = 64, schedule_lanes = 32, schedule_vector = 4, schedule_peeled = 1, "
+        "schedule_rows_per_thread = 2}",
+        "peeled rows are done one at a time",
     ),
     (
-        "math.matvec_fixed(@nine, @pair, @word) {schedule_clamped = 1, schedule_vector = 2}",
+        "math.matvec_fixed(@nine, @pair, @word) {schedule_predicated = 1, schedule_vector = 2}",
         "a matrix of 9 elements has no rows of 2",
     ),
     (
-        "math.matvec_fixed(@nine, @triple, @word) {schedule_clamped = 1, schedule_vector = 2}",
+        "math.matvec_fixed(@nine, @triple, @word) {schedule_predicated = 1, schedule_vector = 2}",
         "vectors of 2 do not divide 3 columns",
     ),
-    ("math.matvec_fixed(@nine, @triple, @word) {schedule_splits = 2}", "unless loads are clamped"),
+    ("math.matvec_fixed(@nine, @triple, @word) {schedule_splits = 2}", "unless loads are predicated"),
     ("tt.contract_step(@three, @x, @y) {schedule_vector = 4}", "64 elements has no 3 rows"),
     ("tt.contract_step(@two, @six, @y) {schedule_vector = 2}", "vectors of 2 do not divide 3 columns"),
-    ("tt.contract_step(@two, @six, @y) {schedule_streamed = 33}", "over a multiple of 32 columns"),
+    ("tt.contract_step(@two, @six, @y) {schedule_stream_columns = 33}", "over a multiple of 32 columns"),
     ("scan.prefix(@x, @word)", "its buffers hold different types"),
     ("tt.chain(@x, @x, @y) {steps = 2, rank = 4}", "@x has 64 elements, its ranks take 4"),
     ("tt.embedding(@x, @word, @y) {p0 = 2, q0 = 2, r1 = 2, p1 = 2, q1 = 0}", "at least 1"),
@@ -271,15 +277,15 @@ def test_refusals() -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "schedule", "staged"),
+    ("table", "schedule", "in_shared"),
     [
         ("u16", "", True),
         ("u16", ", schedule_lanes = 256, schedule_chunk = 108", False),
         ("u32", ", schedule_chunk = 60", True),
     ],
 )
-def test_states_are_staged_where_there_is_room_for_a_given_tile(
-    table: str, schedule: str, staged: bool
+def test_states_are_in_shared_memory_where_there_is_room_for_a_given_tile(
+    table: str, schedule: str, in_shared: bool
 ) -> None:
     """A text that fixes lanes and a chunk is expanded with or without; one that asks for it is told what does not fit."""
     text = f"""vyre 1
@@ -292,8 +298,11 @@ def test_states_are_staged_where_there_is_room_for_a_given_tile(
         }}"""
     result = PassManager("expand_kernels", target="sm_90").run(parse(text))
     assert [r.kind for r in result.remarks] == ["applied"]
-    assert f"staged={staged}" in result.remarks[0].message
-    asked = parse(text.replace("warmup = 64", "warmup = 64, schedule_staged = 1"))
+    assert f"in_shared={in_shared}" in result.remarks[0].message
+    asked = parse(text.replace("warmup = 64", "warmup = 64, schedule_in_shared = 1"))
     (remark,) = PassManager("expand_kernels", target="sm_90").run(asked).remarks
-    assert remark.kind == ("applied" if staged else "refused")
-    assert staged or "28672 of text and 56320 of states; with staged = 0 states take none" in remark.message
+    assert remark.kind == ("applied" if in_shared else "refused")
+    assert (
+        in_shared
+        or "28672 of text and 56320 of states; with in_shared = 0 states take none" in remark.message
+    )

@@ -304,20 +304,20 @@ def test_forms_follow_the_shape_and_the_target() -> None:
         for shape, f in zip(forms, ("direct", "", "direct", "panels"), strict=True)
     ]
     assert matmul_schedule(None, 99, "sm_90").form == "tiles"
-    assert matmul_schedule(4096, 4096, "sm_90").block > matmul_schedule(64, 64, "sm_90").block
-    assert matmul_schedule(200, 40, "cpu", workers=4).block < matmul_schedule(200, 40, "cpu").block
+    assert matmul_schedule(4096, 4096, "sm_90").block_m > matmul_schedule(64, 64, "sm_90").block_m
+    assert matmul_schedule(200, 40, "cpu", workers=4).block_m < matmul_schedule(200, 40, "cpu").block_m
 
 
 @pytest.mark.parametrize(
     "fields",
     [
         {"lanes": 48},
-        {"across": 3},
-        {"rows": 0},
-        {"rows": 33},
-        {"block": 2048},
-        {"lanes": 64, "across": 8, "step": 0},
-        {"lanes": 64, "across": 8, "rows": 2, "block": 17},
+        {"lanes_n": 3},
+        {"rows_per_thread": 0},
+        {"rows_per_thread": 33},
+        {"block_m": 2048},
+        {"lanes": 64, "lanes_n": 8, "block_k": 0},
+        {"lanes": 64, "lanes_n": 8, "rows_per_thread": 2, "block_m": 17},
     ],
 )
 def test_schedules_that_no_form_takes(fields: dict[str, int]) -> None:
@@ -332,8 +332,8 @@ def test_tuned_schedules_are_legal(target: str) -> None:
     space = workload.space(target)
     forms = {MatmulSchedule(**config).form for config in space.configs}
     assert forms == ({"panels", "direct", "dots"} if target == "cpu" else {"tiles"})
-    fixed = {"rows": 2, "vectors": 2}
+    fixed = {"rows_per_thread": 2, "columns_per_thread": 2}
     request = ExpansionRequest(
-        "math.matmul", workload.buffers, workload.params, "cpu", schedule={**fixed, "across": 32}
+        "math.matmul", workload.buffers, workload.params, "cpu", schedule={**fixed, "lanes_n": 32}
     )
     assert fixed.items() <= vars(expand(request).schedule).items()

@@ -152,7 +152,8 @@ pipeline @main {
 @pytest.mark.parametrize(
     ("field", "target"),
     quick(
-        [("", "cpu"), (", schedule_tall = 32", "ref"), ("", "ref"), (", schedule_tall = 32", "cpu")], keep=2
+        [("", "cpu"), (", schedule_block_m = 32", "ref"), ("", "ref"), (", schedule_tall = 32", "cpu")],
+        keep=2,
     ),
 )
 def test_a_stage_of_a_pipeline_is_of_this_form(field: str, target: str) -> None:
@@ -169,7 +170,7 @@ def test_a_stage_of_a_pipeline_is_of_this_form(field: str, target: str) -> None:
 
 def test_a_cpu_has_no_schedule_of_matrix_units() -> None:
     refused = PassManager("expand_kernels", target="cpu").run(
-        parse(STAGE.replace("SCHEDULE", ", schedule_tall = 32"))
+        parse(STAGE.replace("SCHEDULE", ", schedule_warps_m = 2"))
     )
     assert "matrix units: of f16 and bf16, from sm_80 on" in refused.remarks[0].message
 

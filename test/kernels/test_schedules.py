@@ -128,7 +128,7 @@ def test_embedding_on_the_cpu_has_a_lane_for_each_column(rank: int, lanes: int) 
 def test_chain_on_the_cpu_is_one_subgroup() -> None:
     for rank in (1, 16, 127, 128, 512):
         schedule = chain_schedule((1, rank, rank, 1), "cpu")
-        assert (schedule.lanes, schedule.streamed, schedule.ahead, schedule.workgroups) == (32, 2, 0, 1)
+        assert (schedule.lanes, schedule.stream_rows, schedule.prefetch, schedule.workgroups) == (32, 2, 0, 1)
 
 
 def test_chain_without_a_grid_of_its_own_stays_in_a_workgroup() -> None:
@@ -151,18 +151,18 @@ def test_states_are_staged_on_a_gpu_where_there_is_room() -> None:
     assert {warmup: dfa_schedule(warmup, "sm_90").chunk for warmup in fastest} == fastest
     for warmup in (0, 40, 300, 1024, 1025, 2047, 9728):
         schedule = dfa_schedule(warmup, "sm_90")
-        assert schedule.staged
+        assert schedule.in_shared
         assert sum(memory_bytes(warmup, D.U32, schedule)) <= MAX_SLAB, "of the widest states"
     for warmup in (9729, 16384, 24000):
         schedule = dfa_schedule(warmup, "sm_90")
-        assert not schedule.staged
+        assert not schedule.in_shared
         assert schedule.tile >= 0.8 * warmup
         assert schedule.halo(warmup) + schedule.tile <= MAX_SLAB
     for warmup in (25000, 40000, 48500):
         schedule = dfa_schedule(warmup, "sm_90")
         assert schedule.halo(warmup) + schedule.tile <= MAX_SLAB
         assert schedule.chunk % 8 == 4
-    assert not any(dfa_schedule(40, target).staged for target in ("cpu", "ref", ""))
+    assert not any(dfa_schedule(40, target).in_shared for target in ("cpu", "ref", ""))
 
 
 def test_of_many_of_the_widest_rows_a_multiprocessor_has_few() -> None:
@@ -206,7 +206,7 @@ def test_few_and_long_rows_are_shared_by_workgroups() -> None:
 
     def shape(rows: int, columns: int, **facts: Any) -> tuple[int, int, int, int]:
         schedule = matvec_schedule(columns, rows, "sm_90", **facts)
-        return schedule.lanes, schedule.turns, schedule.splits, matvec_grid(schedule, rows)
+        return schedule.lanes, schedule.rows_per_thread, schedule.splits, matvec_grid(schedule, rows)
 
     assert shape(1, 1 << 22) == (256, 1, 512, 512)
     assert shape(8, 1 << 20) == (256, 4, 256, 512)
@@ -227,16 +227,16 @@ def test_few_and_long_rows_are_shared_by_workgroups() -> None:
         ({"lanes": 48}, "a power of two up to 32 lanes"),
         ({"lanes": 16, "rows": 1}, "1 to 32 subgroups"),
         ({"lanes": 1024, "rows": 2}, "1 to 32 subgroups"),
-        ({"turns": 9}, "1 to 8 rows at once"),
+        ({"rows_per_thread": 9}, "1 to 8 rows at once"),
         ({"vector": 3}, "vectors of 1, 2 or 4"),
         ({"lanes": 1024, "rows": 1, "vector": 4, "unroll": 32}, "65536 columns at most"),
         ({"splits": 2, "strided": True}, "a grid of their own"),
-        ({"vector": 4, "clamped": False}, "unless loads are clamped"),
+        ({"vector": 4, "predicated": False}, "unless loads are predicated"),
     ],
 )
 def test_what_is_no_schedule_of_rows(fields: dict[str, int], why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        MatvecSchedule(**{"clamped": True, **fields})
+        MatvecSchedule(**{"predicated": True, **fields})
 
 
 def test_large_cores_are_shared_by_threads() -> None:
@@ -247,7 +247,7 @@ def test_large_cores_are_shared_by_threads() -> None:
 
     def shape(inner: int, outer: int, workers: int) -> tuple[int, int, int]:
         schedule = contract_step_schedule(inner, inner * outer, "cpu", workers=workers)
-        return schedule.streamed, schedule.splits, contract_step_grid(schedule, outer)
+        return schedule.stream_columns, schedule.splits, contract_step_grid(schedule, outer)
 
     assert shape(256, 256, 16) == shape(1024, 1024, 2) == shape(2048, 2048, 1) == (4096, 1, 1)
     assert shape(2048, 2048, 2) == (1024, 1, 2)
@@ -451,7 +451,7 @@ def test_search_runs_all_lanes_at_once_if_it_can() -> None:
         shorter = [s for s in (12, 36, 60, 84) if s < schedule.chunk]
         assert all(count > at_once * 128 * s for s in shorter)
         is_full = count > 0.7 * at_once * 128 * schedule.chunk
-        assert schedule.near == (32 if mib <= 1.5 else 0), "rows of the table, shared"
+        assert schedule.rows_in_shared == (32 if mib <= 1.5 else 0), "rows of the table, shared"
         assert schedule.lanes == (256 if mib <= 1.5 or is_full else 128)
     for count in (None, 1 << 25, 1 << 28):
         assert search_schedule("sm_90", count) == search_schedule("cuda")

@@ -34,10 +34,10 @@ UNFIT = [
     (64, SoftmaxSchedule(64, 2), "share one row"),
     (64, SoftmaxSchedule(16, 1), "fill subgroups"),
     (4096, SoftmaxSchedule(32), "in registers"),
-    (4096, SoftmaxSchedule(64, kept=False, splits=2), "kept or in a tile"),
-    (4096, SoftmaxSchedule(16, 2, kept=False, tile=True), "of 32 lanes"),
-    (8192, SoftmaxSchedule(64, kept=False, tile=True), "in registers"),
-    (1 << 15, SoftmaxSchedule(64, kept=False, tile=True, splits=2), "in registers"),
+    (4096, SoftmaxSchedule(64, in_registers=False, splits=2), "in registers or workgroup memory"),
+    (4096, SoftmaxSchedule(16, 2, in_registers=False, in_shared=True), "of 32 lanes"),
+    (8192, SoftmaxSchedule(64, in_registers=False, in_shared=True), "in registers"),
+    (1 << 15, SoftmaxSchedule(64, in_registers=False, in_shared=True, splits=2), "in registers"),
 ]
 
 

@@ -281,7 +281,7 @@ def test_attributes_are_no_block() -> None:
 program @p workgroup(64) {
   buffer @x : f32[?] read binding(0)
   buffer @y : f32[?] write binding(1)
-  math.softmax(@x, @y) {columns = 64; schedule_tile = 0}
+  math.softmax(@x, @y) {columns = 64; schedule_in_shared = 0}
 }
 program @q workgroup(1) {
   %r = neg %zz : f32

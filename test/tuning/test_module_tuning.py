@@ -43,7 +43,9 @@ def tuned(text: str, **options: str):
 
 def test_a_given_schedule_is_obeyed() -> None:
     """The program has the lanes that the text asks for, and computes the same."""
-    text = BODY.format(", schedule_lanes = 16, schedule_rows = 4, schedule_kept = 1, schedule_tile = 0")
+    text = BODY.format(
+        ", schedule_lanes = 16, schedule_rows = 4, schedule_in_registers = 1, schedule_in_shared = 0"
+    )
     module = parse(text)
     assert print_program(module) == text
     PassManager("expand_kernels").run(module)
@@ -60,6 +62,11 @@ def test_a_given_schedule_is_obeyed() -> None:
     [
         (", schedule_lane = 64", "the schedule of math.softmax has no lane", "did you mean schedule_lanes?"),
         (", schedule_zzz = 64", "the schedule of math.softmax has no zzz", "it has schedule_lanes, "),
+        (
+            ", schedule_kept = 1",
+            "the schedule of math.softmax has no kept",
+            "schedule_kept is called schedule_in_registers now",
+        ),
         (", colums = 64", "math.softmax has no parameter colums", "did you mean columns?"),
     ],
 )
@@ -76,7 +83,7 @@ def test_a_misspelt_field_is_located(extra: str, message: str, help: str) -> Non
     ("extra", "why"),
     [
         (", schedule_lanes = 33", "more than 32 lanes are a multiple of 32"),
-        (", schedule_kept = 2", "kept is a flag, 0 or 1, not 2"),
+        (", schedule_in_registers = 2", "in_registers is a flag, 0 or 1, not 2"),
     ],
 )
 def test_a_schedule_that_is_not_legal_is_refused(extra: str, why: str) -> None:

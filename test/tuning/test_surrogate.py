@@ -9,7 +9,7 @@ from vyre_opt import Space
 from vyre_opt.tuning.surrogate import FAR, JITTER, MOST, PARTICLES, Surrogate, _inverse, _kernel
 
 SPACES = {
-    "numbers": Space({"lanes": (32, 64, 128, 256), "vector": (1, 2, 4), "kept": (0, 1)}),
+    "numbers": Space({"lanes": (32, 64, 128, 256), "vector": (1, 2, 4), "in_registers": (0, 1)}),
     "union": Space([{"a": (1, 2, 3), "b": (4, 5, 6)}, {"a": (2, 9), "c": (1, 2, 4)}, {"d": (7,)}]),
     "texts": Space({"order": ("rows", "columns", "tiles"), "lanes": (1, 2.5, 64)}),
     "mixed": Space([{"a": (1, "auto", 3), "b": (-1, 0, 1)}, {"a": (1,)}]),

@@ -351,6 +351,14 @@ def test_costs_of_any_size_are_kept(cost: Callable[[int], float], store: Store) 
     assert autotune("wide", space, lambda config: cost(config["a"]), budget=20, store=store).kept
 
 
+def test_a_kept_result_of_fields_that_are_gone_is_measured_again(store: Store) -> None:
+    """As after a field was renamed: neither the choice nor the costs of an older space are taken."""
+    autotune("k", {"turns": (1, 2, 4)}, lambda config: float(config["turns"]), store=store)
+    tuning = autotune("k", {"rows": (1, 2, 4)}, lambda config: 1.0 / config["rows"], store=store)
+    assert tuning.config == {"rows": 4}
+    assert not tuning.kept
+
+
 def test_what_cannot_be_kept_is_a_result(store: Store) -> None:
     for _ in range(2):
         tuning = autotune("infinite", {"a": (1.0, float("inf"))}, lambda config: 1.0, store=store)

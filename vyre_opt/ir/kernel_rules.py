@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
-from .diagnostics import Diagnostic, Location, spelling_at, suggest
+from .diagnostics import Diagnostic, Location, Replacement, spelling_at, suggest
 from .ops import NAMED_KERNELS, SCHEDULE, KernelDef, Role
 from .parse_holes import NO_HOLES, ParseHoles
 from .program import AccessMode, Buffer
@@ -147,7 +147,12 @@ def _check_params(
     for key in params:
         if key.startswith(SCHEDULE) and key not in fields:
             field = key.removeprefix(SCHEDULE)
-            help = suggest(field, kernel.schedule, SCHEDULE) or f"it has {', '.join(fields)}"
+            help: str | None
+            if field in kernel.renamed:
+                new = SCHEDULE + kernel.renamed[field]
+                help = Replacement.of(f"{key} is called {new} now", key, new)
+            else:
+                help = suggest(field, kernel.schedule, SCHEDULE) or f"it has {', '.join(fields)}"
             error(f"the schedule of {name} has no {field}", loc.find(key) if loc else None, help)
         elif key not in kernel.params and key not in fields:
             error(f"{name} has no parameter {key}", loc, suggest(key, [*kernel.params, *fields]))

@@ -76,12 +76,14 @@ class KernelDef:
     A parameter of default None is required.  `schedule`: the fields of its schedule, which a text may
     set by parameters such as `schedule_lanes = 128`; they change its speed, never its result.
     `ranges`: the least and the largest value of parameters for which not all from 0 on are valid.
+    `renamed`: the field of the schedule that an older version called by a name, by that name.
     """
 
     roles: tuple[Role, ...]
     params: dict[str, int | None]
     schedule: tuple[str, ...] = ()
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def numbers_of_buffers(self) -> str:
@@ -363,6 +365,7 @@ def kernel_def(
     shapes: Mapping[str, str] | None = None,
     ranges: Mapping[str, tuple[int, int]] | None = None,
     rows: Mapping[str, str] | None = None,
+    renamed: Mapping[str, str] | None = None,
 ) -> KernelDef:
     """`roles`: `name:access`, with a `?` behind it if it may be left out.  `like`, `shapes`, `rows`: of some of them, see Role.
 
@@ -379,7 +382,7 @@ def kernel_def(
         parts.append(
             Role(name, AccessMode(access), tuple(types[name]), role.endswith("?"), same, tuple(also), shape, row)
         )
-    return KernelDef(tuple(parts), dict(params), tuple(schedule.split()), ranges or {})
+    return KernelDef(tuple(parts), dict(params), tuple(schedule.split()), ranges or {}, renamed or {})
 
 
 def _kernel(name: str, doc: str, *signature: Any, since: int = 1, **columns: Any) -> None:
@@ -398,46 +401,58 @@ _kernel("scan.dfa",
         "Each byte's accepting state or 0, of a byte DFA that remembers no more than `warmup` bytes before it.",
         "bytes:read table:read accept:read matches:write", {"warmup": None},
         {"bytes": _U8, "table": (DataType.U16, DataType.U32), "accept": _U32, "matches": _U32},
-        "lanes chunk staged")
+        "lanes chunk in_shared",
+        renamed={"staged": "in_shared"})
 _kernel("scan.prefix", "Inclusive prefix sum.", "x:read y:write", {},
         dict.fromkeys("xy", (*_U32, *_I32, DataType.F32, DataType.U64, DataType.I64, DataType.F64)),
-        "lanes rounds vector look_back twice")
+        "lanes rounds vector look_back two_pass",
+        renamed={"twice": "two_pass"})
 _kernel("math.softmax", "Softmax over rows of `columns` elements.", "x:read y:write", {"columns": None},
         {"x": _FLOAT, "y": _FLOAT},
-        "lanes rows vector kept unroll tile turns splits shifted staged clamped",
-        rows={"x": "columns", "y": "columns"})
+        "lanes rows vector in_registers unroll in_shared rows_per_thread splits peeled transposed predicated",
+        rows={"x": "columns", "y": "columns"},
+        renamed={"kept": "in_registers", "tile": "in_shared", "turns": "rows_per_thread", "shifted": "peeled",
+                 "staged": "transposed", "clamped": "predicated"})
 _kernel("math.softmax_step", "16.16 fixed point: floor((x_i << 16) / max(sum x, 1)), sum and numerator wide.",
         "x:read y:write", {}, {"x": _U32, "y": _U32},
-        "lanes share")
+        "lanes elements_per_workgroup",
+        renamed={"share": "elements_per_workgroup"})
 _kernel("math.matvec_fixed", "y = M x in signed 16.16: each product shifted right by 16, summed modulo 2^32.",
         "m:read x:read y:write", {}, {"m": (*_U32, *_I32), "x": (*_U32, *_I32), "y": (*_U32, *_I32)},
-        "rows unroll lanes vector turns splits clamped",
-        rows={"m": "x"})
+        "rows unroll lanes vector rows_per_thread splits predicated",
+        rows={"m": "x"},
+        renamed={"turns": "rows_per_thread", "clamped": "predicated"})
 _kernel("math.matmul",
         "C = activation(A B + bias), row by row, A of `depth` columns, B and C of `columns`; sums are f32, of f64 f64.  "
         "Activation: 0 none, 1 relu, 2 gelu by erf, 3 silu.",
         "a:read b:read c:write bias:read?", {"depth": None, "columns": None, "activation": 0},
         dict.fromkeys(("a", "b", "c", "bias"), (*_FLOAT, DataType.F64)),
-        "lanes across rows vectors block step tall wide deep stages down beside band",
+        "lanes lanes_n rows_per_thread columns_per_thread block_m block_k block_n stages warps_m warps_n group_m",
         like={"b": ("a",), "c": ("a", DataType.F32), "bias": ("a", DataType.F32)},
         shapes={"a": "rows depth", "b": "depth columns", "c": "rows columns", "bias": "columns"},
         rows={"a": "depth", "b": "columns", "c": "columns", "bias": "columns"},
         ranges={**dict.fromkeys(("depth", "columns"), (1, (1 << 32) - 1)), "activation": (0, 3)},
+        renamed={"across": "lanes_n", "rows": "rows_per_thread", "vectors": "columns_per_thread", "block": "block_m",
+                 "step": "block_k", "tall": "block_m", "wide": "block_n", "deep": "block_k", "down": "warps_m",
+                 "beside": "warps_n", "band": "group_m"},
         since=2)
 _kernel("tt.contract_step", "out_j = sum_i acc_i * core_ij: f32, or signed 16.16 with wrapping sums.",
         "acc:read core:read out:write", {}, dict.fromkeys(("acc", "core", "out"), (*_U32, *_I32, DataType.F32)),
-        "lanes unroll across vector splits streamed")
+        "lanes unroll lanes_n vector splits stream_columns",
+        renamed={"across": "lanes_n", "streamed": "stream_columns"})
 _kernel("tt.chain",
         "acc times `steps` matrices of rank by rank; `first` rows of the first and `last` columns of the last, if set.",
         "acc:read cores:read out:write", {"steps": None, "rank": None, "first": 0, "last": 0},
         dict.fromkeys(("acc", "cores", "out"), (*_U32, *_I32, DataType.F32)),
-        "lanes vector ahead workgroups streamed")
+        "lanes vector prefetch workgroups stream_rows",
+        renamed={"ahead": "prefetch", "streamed": "stream_rows"})
 _kernel("tt.embedding",
         "Rows of a table kept as 2 to 4 cores [p, r, q, r'] one after the other: products of the slices of an index.",
         "cores:read indices:read out:write",
         {**dict.fromkeys(("p0", "q0", "r1", "p1", "q1"), None), **dict.fromkeys(("r2", "p2", "q2", "r3", "p3", "q3"), 0)},
         {"cores": (DataType.F32, DataType.BF16), "indices": _U32, "out": (DataType.F32, DataType.BF16)},
-        "lanes lookups rows unroll chunk subgroups columns terms")
+        "lanes lookups rows_per_thread unroll chunk subgroups columns_per_thread vector",
+        renamed={"rows": "rows_per_thread", "columns": "columns_per_thread", "terms": "vector"})
 
 NAMED_KERNELS: dict[str, KernelDef] = {row.name: row.kernel for row in OPS.values() if row.kernel is not None}
 """Name -> what a named kernel takes."""

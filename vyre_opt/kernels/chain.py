@@ -61,25 +61,25 @@ MANY_LANES = 192 * 192  # elements of a core from which on one workgroup has as 
 
 @dataclass(frozen=True)
 class ChainSchedule:
-    """`lanes`: of a workgroup.  `vector`: columns of a lane, at most.  `ahead`: values of the next core that a
+    """`lanes`: of a workgroup.  `vector`: columns of a lane, at most.  `prefetch`: values of the next core that a
     lane may hold in registers, 0 for none.
 
-    `workgroups`: with more than 1 the program is that of chain_spread, which ignores `vector` and `ahead`.
-    `streamed`: rows that one subgroup adds to the sums at a time, see row_stream, of cores with less than 32 columns
+    `workgroups`: with more than 1 the program is that of chain_spread, which ignores `vector` and `prefetch`.
+    `stream_rows`: rows that one subgroup adds to the sums at a time, see row_stream, of cores with less than 32 columns
     one; 0 for the table of lanes.
     """
 
     lanes: int = 256
     vector: int = 4
-    ahead: int = 32
+    prefetch: int = 32
     workgroups: int = 1
-    streamed: int = 0
+    stream_rows: int = 0
 
     def __post_init__(self) -> None:
         if not 1 <= self.lanes <= 1024 or self.vector not in (1, 2, 4) or self.workgroups < 1:
             raise ValueError(f"1 to 1024 lanes, vectors of 1, 2 or 4, at least one workgroup: {self}")
-        if not 0 <= self.streamed <= 32 or (
-            self.streamed and (self.lanes != SUBGROUP or self.workgroups > 1)
+        if not 0 <= self.stream_rows <= 32 or (
+            self.stream_rows and (self.lanes != SUBGROUP or self.workgroups > 1)
         ):
             raise ValueError(f"up to 32 rows are streamed by one subgroup: {self}")
 
@@ -92,7 +92,7 @@ def chain_schedule(ranks: Sequence[int], target: str = "", owns_grid: bool = Tru
     each other.  It streams rows.
     """
     if target == "cpu":
-        return ChainSchedule(SUBGROUP, vector=1, ahead=0, streamed=2)
+        return ChainSchedule(SUBGROUP, vector=1, prefetch=0, stream_rows=2)
     cells = _cells(ranks)
     if owns_grid and cells > ONE_WORKGROUP:
         cluster = best_cluster(tuple(ranks), widest_cluster(target), 1)
@@ -247,7 +247,7 @@ class _ChainState:
         self.sum = zero(b, dtype).type
         b.buffer("vector", self.sum, max(ranks), "workgroup")
         widest = max(ranks[1:])
-        if schedule.streamed:  # in whole turns
+        if schedule.stream_rows:  # in whole turns
             widest = -(-widest // SUBGROUP) * SUBGROUP
         self.partials = b.buffer(
             "partials", self.sum, max(widest, schedule.lanes * schedule.vector), "workgroup"
@@ -256,7 +256,7 @@ class _ChainState:
 
     def barrier(self) -> None:
         """Lanes that stream rows are one subgroup, which goes on in step: on a CPU this barrier costs nothing."""
-        self.b.barrier("subgroup" if self.schedule.streamed else "workgroup")
+        self.b.barrier("subgroup" if self.schedule.stream_rows else "workgroup")
 
 
 class _ChainStep:
@@ -271,14 +271,14 @@ class _ChainStep:
             vector //= 2
         self.vector = vector
         self.blocks = columns // vector  # of columns
-        self.slices = 1 if chain.schedule.streamed else max(1, min(rows, lanes // self.blocks))
+        self.slices = 1 if chain.schedule.stream_rows else max(1, min(rows, lanes // self.blocks))
         self.each = -(-rows // self.slices)  # rows of a slice, at most
         self.is_whole = rows % self.slices == 0 and self.slices * self.blocks == lanes
 
     def build(self) -> None:
         b = self.b
         held = self.each * self.vector
-        if self.times > 1 and self.is_whole and held <= self.chain.schedule.ahead:
+        if self.times > 1 and self.is_whole and held <= self.chain.schedule.prefetch:
             first = self.load(b.const(self.start))
             with b.for_(0, self.times, carry=first) as loop:
                 # clamped: there is no core after the last, and its result is not used
@@ -294,7 +294,7 @@ class _ChainStep:
 
     def walk(self, start: Value) -> None:
         """Do a step with the core at `start`, read from memory."""
-        if self.chain.schedule.streamed and self.columns >= SUBGROUP:
+        if self.chain.schedule.stream_rows and self.columns >= SUBGROUP:
             self.stream(start)
         else:
             self.add_up(self.pass_over(start))
@@ -313,7 +313,7 @@ class _ChainStep:
             factor=lambda row: b.load("vector", row),
         )
         stream.clear()
-        stream.add(0, self.rows, chain.schedule.streamed)
+        stream.add(0, self.rows, chain.schedule.stream_rows)
         chain.barrier()
         stream.each(lambda total, column: b.store(total, "vector", column))
         chain.barrier()

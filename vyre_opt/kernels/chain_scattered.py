@@ -58,14 +58,14 @@ USUAL_OTHERS = 40  # registers of a lane for all but the core, mostly
 
 @dataclass(frozen=True)
 class ScatterSchedule:
-    """`lanes` of each of `workgroups`.  `sent`: vectors that a lane multiplies before it sends their sums."""
+    """`lanes` of each of `workgroups`.  `vectors_per_send`: vectors that a lane multiplies before it sends their sums."""
 
     lanes: int
     workgroups: int
-    sent: int = 2
+    vectors_per_send: int = 2
 
     def __post_init__(self) -> None:
-        if not 1 <= self.lanes <= MAX_LANES or self.workgroups < 2 or self.sent < 1:
+        if not 1 <= self.lanes <= MAX_LANES or self.workgroups < 2 or self.vectors_per_send < 1:
             raise ValueError(
                 f"1 to {MAX_LANES} lanes of at least 2 workgroups, sums of at least 1 vector: {self}"
             )
@@ -142,7 +142,7 @@ def _with_cost(layout: _Layout, resident: int, vectors: int, count: int) -> tupl
     loads = subgroups * (own / UNIT + layout.held / CELLS) + shared * own * workgroups / RECEIVED
     cost = -(-clusters // (at_once * resident)) * (STEP + loads)
     # a scheduler that has but one subgroup is kept busy by more sums at a time
-    return ScatterSchedule(lanes, workgroups, sent=3 if subgroups == SCHEDULERS else 2), cost
+    return ScatterSchedule(lanes, workgroups, vectors_per_send=3 if subgroups == SCHEDULERS else 2), cost
 
 
 def scattered_bytes(ranks: Sequence[int], workgroups: int, vectors: int) -> int:
@@ -199,7 +199,7 @@ class _Scattered:
     ) -> None:
         self.b, self.ranks, self.dtype = b, ranks, dtype
         self.workgroups, self.lanes, self.vectors = schedule.workgroups, schedule.lanes, vectors
-        self.sent = schedule.sent
+        self.vectors_per_send = schedule.vectors_per_send
         self.widest = max(_own(rank, self.workgroups) for rank in ranks)
         self.block = vectors * self.widest
         kind = zero(b, dtype).type
@@ -303,8 +303,8 @@ class _ScatteredStep:
     def step(self, cells: Sequence[Value], turn: Value, following: Value | None) -> list[Value]:
         """Emit a step by the core in `cells`; gives the core with the number `following`, if there is one."""
         b, scattered = self.b, self.scattered
-        for first in range(0, scattered.vectors, scattered.sent):
-            numbers = range(first, min(first + scattered.sent, scattered.vectors))
+        for first in range(0, scattered.vectors, scattered.vectors_per_send):
+            numbers = range(first, min(first + scattered.vectors_per_send, scattered.vectors))
             self.send(self.multiply(cells, numbers), numbers, turn)
         fetched = list[Value]()
         if following is not None:  # on its way while the sums are sent and added up

@@ -34,7 +34,7 @@ class ChunkWalk:
     """`table`: u16 or u32, the next state at state * 256 + byte.  `depth`: of each state.  `slab`: u32 words.
 
     `first`: the lowest accepting state, to be set before a walk.
-    `lanes`, `chunk`: of a workgroup, and the bytes of a lane.  `near`: rows of the table that are copied to workgroup
+    `lanes`, `chunk`: of a workgroup, and the bytes of a lane.  `rows_in_shared`: rows of the table that are copied to workgroup
     memory.  `warmup`: bytes before a place that tell the state there.  `lane`: the number of this one.
     """
 
@@ -44,16 +44,16 @@ class ChunkWalk:
     slab: Buffer
     lanes: int
     chunk: int
-    near: int
+    rows_in_shared: int
     warmup: int
     lane: Value
     report: Report
     first: Value = field(init=False)
     _rows: Buffer = field(init=False)
 
-    def bring_near(self) -> None:
+    def load_rows(self) -> None:
         """Copy the first rows of the table to workgroup memory, a vector by each lane in a round."""
-        b, cells, lanes = self.b, self.near * 256, self.lanes
+        b, cells, lanes = self.b, self.rows_in_shared * 256, self.lanes
         if not cells:
             return
         self._rows = b.buffer("rows", self.table.dtype, cells, "workgroup")
@@ -65,7 +65,7 @@ class ChunkWalk:
 
     def following(self, state: Value, byte: Value) -> Value:
         """The state after `byte`."""
-        b, cells = self.b, self.near * 256
+        b, cells = self.b, self.rows_in_shared * 256
         cell = b.add(b.mul(state, 256), byte)
         if not cells:
             to: Value = b.load(self.table, cell)

@@ -11,7 +11,7 @@ bytes before its chunk, which brings it into the right state, and through its ch
 With a chunk of an odd number of words the lanes of a subgroup read different banks.  Where only the
 matches are wanted, and not a number for every byte, the program of `search` writes much less.
 
-Numbers that lanes write at once are a chunk apart, in as many cache lines.  A schedule that is `staged` collects the states of
+Numbers that lanes write at once are a chunk apart, in as many cache lines.  A schedule `in_shared` collects the states of
 a tile in workgroup memory, from where neighbouring lanes write the numbers of neighbouring bytes.
 
 There also only the first subgroup walks through a warm-up.  The others begin at the root, and mend in rounds what is wrong: a lane
@@ -46,9 +46,9 @@ MENDED_FROM = 8  # bytes of a warm-up from which rounds are faster than a warm-u
 UNROLLED = 8  # rounds up to which they are no loop
 
 # (longest warm-up, lanes, chunk) as measured; the first row that fits is used.  On a GPU long chunks need fewer rounds, and short
-# ones leave room for more tiles.  On the CPU target a byte takes 1 + warmup / chunk steps.  _STAGED: on an H200, and such that states
+# ones leave room for more tiles.  On the CPU target a byte takes 1 + warmup / chunk steps.  _IN_SHARED: on an H200, and such that states
 # of 4 bytes fit, too.
-_STAGED = ((11, 64, 12), (150, 128, 20), (1024, 256, 36), (9728, 128, 60))
+_IN_SHARED = ((11, 64, 12), (150, 128, 20), (1024, 256, 36), (9728, 128, 60))
 _LANES = 32  # on a GPU, where they do not fit
 _CPU = ((64, 32, 508), (MAX_SLAB, 32, 1020))
 _OTHERS = ((256, 128, 108), (MAX_SLAB, 32, 1020))
@@ -56,12 +56,12 @@ _OTHERS = ((256, 128, 108), (MAX_SLAB, 32, 1020))
 
 @dataclass(frozen=True)
 class DfaSchedule:
-    """`lanes`: of a workgroup.  `chunk`: bytes of a lane, a multiple of 4.  `strided`: right for every grid.  `staged`: see above."""
+    """`lanes`: of a workgroup.  `chunk`: bytes of a lane, a multiple of 4.  `strided`: right for every grid.  `in_shared`: see above."""
 
     lanes: int = 128
     chunk: int = 108
     strided: bool = False
-    staged: bool = False
+    in_shared: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.lanes <= 1024 or self.chunk < UNIT or self.chunk % UNIT:
@@ -82,8 +82,8 @@ def dfa_schedule(warmup: int, target: str = "", strided: bool = False) -> DfaSch
     """Longer chunks for a longer warm-up, which is walked once for each chunk, or takes rounds by the number of chunks in it."""
     if not is_gpu(target):
         return DfaSchedule(*_row(_CPU if target == "cpu" else _OTHERS, warmup), strided)
-    if warmup <= _STAGED[-1][0]:
-        return DfaSchedule(*_row(_STAGED, warmup), strided, True)
+    if warmup <= _IN_SHARED[-1][0]:
+        return DfaSchedule(*_row(_IN_SHARED, warmup), strided, True)
     # a tile should not be much shorter than the halo that is copied for it, if there is room
     wanted = warmup // (_LANES * 2 * UNIT) * 2 * UNIT + UNIT
     room = (MAX_SLAB - warmup) // _LANES - UNIT
@@ -98,7 +98,7 @@ def _row(choices: Sequence[tuple[int, int, int]], warmup: int) -> tuple[int, int
 
 def memory_bytes(warmup: int, table_dtype: DataType, schedule: DfaSchedule) -> tuple[int, int]:
     """Bytes of workgroup memory for the text of a tile with its halo, and for its states."""
-    states = schedule.tile if schedule.staged else 0
+    states = schedule.tile if schedule.in_shared else 0
     if _mends(warmup, schedule):
         states += 2 * schedule.lanes
     return schedule.halo(warmup) + schedule.tile, states * (table_dtype.size_bytes or 0)
@@ -106,7 +106,7 @@ def memory_bytes(warmup: int, table_dtype: DataType, schedule: DfaSchedule) -> t
 
 def _mends(warmup: int, schedule: DfaSchedule) -> bool:
     """Whether only the first subgroup walks through a warm-up."""
-    return schedule.staged and schedule.lanes > SUBGROUP and warmup >= MENDED_FROM
+    return schedule.in_shared and schedule.lanes > SUBGROUP and warmup >= MENDED_FROM
 
 
 @lru_cache(maxsize=64)
@@ -120,7 +120,7 @@ def dfa(warmup: int, table_dtype: DataType = DataType.U16, schedule: DfaSchedule
     slab, states = memory_bytes(warmup, table_dtype, schedule)
     if slab + states > MAX_SLAB:
         parts = f"{slab} of text and {states} of states" if states else f"{slab} of text"
-        help = "; with staged = 0 states take none" if states else ""
+        help = "; with in_shared = 0 states take none" if states else ""
         raise ValueError(
             f"{schedule.lanes} lanes of {schedule.chunk} bytes with a warm-up of {warmup} take more workgroup memory than "
             f"{MAX_SLAB} bytes: {parts}{help}"
@@ -133,7 +133,7 @@ def dfa(warmup: int, table_dtype: DataType = DataType.U16, schedule: DfaSchedule
         emitter.fill(start, count)
         b.barrier("workgroup")
         emitter.walk(start, count)
-        if schedule.staged:
+        if schedule.in_shared:
             b.barrier("workgroup")
             emitter.write(start, count)
             # nobody reads @slab any more, and @states are stored behind the next barrier
@@ -154,8 +154,10 @@ class _DfaEmitter:
         self.accept = b.buffer("accept", DataType.U32, None, "read", 2)
         self.matches = b.buffer("matches", DataType.U32, None, "write", 3, live_out=True)
         self.slab = b.buffer("slab", DataType.U8, slab, "workgroup")
-        self.states = b.buffer("states", table_dtype, schedule.tile, "workgroup") if schedule.staged else None
-        self.together = UNIT if schedule.staged else 1  # bytes that are loaded from @slab at once
+        self.states = (
+            b.buffer("states", table_dtype, schedule.tile, "workgroup") if schedule.in_shared else None
+        )
+        self.together = UNIT if schedule.in_shared else 1  # bytes that are loaded from @slab at once
         self.halo = schedule.halo(warmup)
         self.lane = b.local_id("x", name="lane")
 

@@ -63,18 +63,18 @@ FEW_WORKGROUPS = 256  # that keep an H200 busy with lookups of up to 64 columns,
 
 @dataclass(frozen=True)
 class EmbeddingSchedule:
-    """`lanes` and `lookups`: of a workgroup.  `rows`: that a lane computes at once, at most.  `unroll`: of the
+    """`lanes` and `lookups`: of a workgroup.  `rows_per_thread`: that a lane computes at once, at most.  `unroll`: of the
     sums over a rank.  `strided`: right for every grid.
     """
 
     lanes: int = 128
     lookups: int = 4
-    rows: int = 8
+    rows_per_thread: int = 8
     unroll: int = 4
     strided: bool = False
 
     def __post_init__(self) -> None:
-        if not 1 <= self.lanes <= 1024 or min(self.lookups, self.rows, self.unroll) < 1:
+        if not 1 <= self.lanes <= 1024 or min(self.lookups, self.rows_per_thread, self.unroll) < 1:
             raise ValueError(f"1 to 1024 lanes, at least one lookup, row and round: {self}")
 
 
@@ -162,7 +162,7 @@ def _cpu_schedule(shape: EmbeddingShape, strided: bool) -> EmbeddingSchedule:
     the columns are not whole subgroups, one subgroup that does one lookup at a time has the same effect.  The
     last step has few columns: up to 8 lookups are done at once, so that it has work for all lanes.
     """
-    schedule = EmbeddingSchedule(SUBGROUP, 1, rows=8, unroll=1, strided=strided)
+    schedule = EmbeddingSchedule(SUBGROUP, 1, rows_per_thread=8, unroll=1, strided=strided)
     ranks, q = shape.ranks, shape.q
 
     def sums(k: int) -> int:
@@ -173,7 +173,9 @@ def _cpu_schedule(shape: EmbeddingShape, strided: bool) -> EmbeddingSchedule:
     if columns > SUBGROUP and (columns % SUBGROUP or columns > 1024):
         return schedule
     lanes, lookups = max(columns, SUBGROUP), 1
-    busy = max(1, prod(q[:-1]) // schedule.rows) * q[-1]  # lanes that the last step has work for, a lookup
+    busy = (
+        max(1, prod(q[:-1]) // schedule.rows_per_thread) * q[-1]
+    )  # lanes that the last step has work for, a lookup
     while lookups < 8 and lookups * busy < lanes and _table_bytes(shape, 2 * lookups) <= MAX_TABLE_BYTES:
         lookups *= 2
     return replace(schedule, lanes=lanes, lookups=lookups)
@@ -297,7 +299,7 @@ class _Embedding:
 
     def rows_together(self, rows: int, columns: int) -> int:
         """The largest divisor of `rows`, up to the schedule's, that leaves work for every lane."""
-        together = self.schedule.rows
+        together = self.schedule.rows_per_thread
         while together > 1 and (
             rows % together or self.schedule.lookups * (rows // together) * columns < self.schedule.lanes
         ):

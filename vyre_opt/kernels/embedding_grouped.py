@@ -39,17 +39,20 @@ MOST_TOGETHER = 8192  # lookups of a chunk
 
 @dataclass(frozen=True)
 class GroupedSchedule:
-    """`chunk`: lookups that a workgroup searches for its digit.  `lookups`: of a tile.  `rows`, `columns`: the
+    """`chunk`: lookups that a workgroup searches for its digit.  `lookups`: of a tile.  `rows_per_thread`, `columns_per_thread`: the
     part of a tile that a lane computes.  `unroll`: of the sums over s_1."""
 
     chunk: int = 8192
     lookups: int = 8
-    rows: int = 8
-    columns: int = 4
+    rows_per_thread: int = 8
+    columns_per_thread: int = 4
     unroll: int = 8
 
     def __post_init__(self) -> None:
-        if min(self.chunk, self.lookups, self.rows, self.columns, self.unroll) < 1 or self.chunk > 1 << 16:
+        if (
+            min(self.chunk, self.lookups, self.rows_per_thread, self.columns_per_thread, self.unroll) < 1
+            or self.chunk > 1 << 16
+        ):
             raise ValueError(f"all at least 1, and a chunk of at most 65536: {self}")
 
     def why_not(self, shape: EmbeddingShape) -> str | None:
@@ -57,11 +60,11 @@ class GroupedSchedule:
         if len(shape.p) != 3:
             return f"it is for 3 cores, not {len(shape.p)}"
         (q0, _, _), (_, inner) = shape.q, shape.r
-        width, tile = inner // self.columns, self.lookups * q0
-        if inner % self.columns or width & (width - 1) or width > SUBGROUP:
-            return f"the rank {inner} is not {self.columns} columns of 1, 2, 4, 8, 16 or 32 lanes"
-        if tile % self.rows or (self.rows % q0 and q0 % self.rows):
-            return f"{self.rows} rows are no part of a tile, and no lookups"
+        width, tile = inner // self.columns_per_thread, self.lookups * q0
+        if inner % self.columns_per_thread or width & (width - 1) or width > SUBGROUP:
+            return f"the rank {inner} is not {self.columns_per_thread} columns of 1, 2, 4, 8, 16 or 32 lanes"
+        if tile % self.rows_per_thread or (self.rows_per_thread % q0 and q0 % self.rows_per_thread):
+            return f"{self.rows_per_thread} rows are no part of a tile, and no lookups"
         if not tile <= self.lanes(shape) <= 1024 or self.lanes(shape) % SUBGROUP:
             return f"it takes {self.lanes(shape)} lanes for a tile of {tile} rows"
         if tile * shape.r[0] * 4 + self.chunk * ORDER_BYTES + 16 > STATIC_SHARED_BYTES:
@@ -70,7 +73,9 @@ class GroupedSchedule:
 
     def lanes(self, shape: EmbeddingShape) -> int:
         """Lanes of a workgroup."""
-        return (self.lookups * shape.q[0] // self.rows) * (shape.q[1] * shape.r[1] // self.columns)
+        return (self.lookups * shape.q[0] // self.rows_per_thread) * (
+            shape.q[1] * shape.r[1] // self.columns_per_thread
+        )
 
 
 def grouped_schedule(shape: EmbeddingShape, count: int) -> GroupedSchedule | None:
@@ -157,7 +162,7 @@ class _Grouped:
         self.indices = indices
         self.lanes = schedule.lanes(shape)
         self.tile = schedule.lookups * shape.q[0]  # rows of a tile
-        self.width = shape.r[1] // schedule.columns  # lanes of an a_1
+        self.width = shape.r[1] // schedule.columns_per_thread  # lanes of an a_1
         self.found = ChunkLookups(b, cores, indices, schedule.chunk, self.lanes)
         self.lane = self.found.lane
 
@@ -199,12 +204,12 @@ class _Grouped:
 
     def place_lane(self) -> None:
         """lane = (a_1 * blocks of rows + block) * lanes of an a_1 + number among these."""
-        b, blocks = self.b, self.tile // self.schedule.rows
+        b, blocks = self.b, self.tile // self.schedule.rows_per_thread
         self.number = b.rem(self.lane, self.width, name="number")
         rest = b.div(self.lane, self.width)
-        self.row = b.mul(b.rem(rest, blocks), self.schedule.rows, name="row")
+        self.row = b.mul(b.rem(rest, blocks), self.schedule.rows_per_thread, name="row")
         self.a1 = b.div(rest, blocks, name="a1")
-        self.s2 = b.mul(self.number, self.schedule.columns, name="s2")
+        self.s2 = b.mul(self.number, self.schedule.columns_per_thread, name="s2")
 
     def product(self) -> list[Value]:
         """This lane's part of the tile: a vector of columns for each row."""
@@ -213,15 +218,15 @@ class _Grouped:
         column = b.add(b.mul(self.a1, shape.r[1]), self.s2)
         start = b.add(self.cores.slice_start(self.found.digit, 1), column)
         unroll = _divisor(rank, range(schedule.unroll, 0, -1))
-        nothing = b.const(0.0, _vector(schedule.columns))
-        with b.for_(0, rank, unroll, carry=[nothing] * schedule.rows) as loop:
+        nothing = b.const(0.0, _vector(schedule.columns_per_thread))
+        with b.for_(0, rank, unroll, carry=[nothing] * schedule.rows_per_thread) as loop:
             sums = list(loop.args)
             for ahead in range(unroll):
                 s = offset(b, loop.index, ahead)
-                cells = self.cores.load(1, b.add(start, b.mul(s, width)), schedule.columns)
-                entries = b.load("rows", b.add(b.mul(s, self.tile), self.row), lanes=schedule.rows)
+                cells = self.cores.load(1, b.add(start, b.mul(s, width)), schedule.columns_per_thread)
+                entries = b.load("rows", b.add(b.mul(s, self.tile), self.row), lanes=schedule.rows_per_thread)
                 sums = [
-                    b.fma(b.splat(entry, schedule.columns), cells, total)
+                    b.fma(b.splat(entry, schedule.columns_per_thread), cells, total)
                     for entry, total in zip(elements(b, entries), sums, strict=True)
                 ]
             loop.yield_(*sums)
@@ -237,7 +242,10 @@ class _Grouped:
             if row % q0 == 0:  # the rows of a lookup share its slice
                 lookup = self.lookup(b.div(offset(b, self.row, row), q0))
                 start = b.add(self.found.slice_of(lookup, 2), b.mul(self.s2, q2))
-                cells = [self.cores.load(2, b.add(start, k * q2), q2) for k in range(self.schedule.columns)]
+                cells = [
+                    self.cores.load(2, b.add(start, k * q2), q2)
+                    for k in range(self.schedule.columns_per_thread)
+                ]
             total: Value = b.const(0.0, _vector(q2))
             for factor, cell in zip(elements(b, product), cells, strict=True):
                 total = b.fma(b.splat(factor, q2) if q2 > 1 else factor, cell, total)

@@ -3,8 +3,8 @@
 A row is a matrix product of two slices, over the rank between them.  A lane does some of the sums' terms for 4 columns
 and all rows:
 
-    slice of core 1, [s, a_1]       lane = group of `terms` s * (columns / 4) + a_1 / 4
-    slice of core 0, [a_0, s]       `terms` neighbouring s of each a_0
+    slice of core 1, [s, a_1]       lane = group of `vector` s * (columns / 4) + a_1 / 4
+    slice of core 0, [a_0, s]       `vector` neighbouring s of each a_0
 
 So both slices are read by vectors, each element of core 1 once.  Then the lanes of a column exchange partial sums until
 each has the whole sums of some elements of the row.
@@ -31,18 +31,18 @@ MOST_SUMS = 64  # that a lane may keep in registers
 
 @dataclass(frozen=True)
 class PairSchedule:
-    """`lanes`: of a workgroup, whole subgroups.  `lookups`: of a subgroup, up to 32, one after the other.  `terms`: of
+    """`lanes`: of a workgroup, whole subgroups.  `lookups`: of a subgroup, up to 32, one after the other.  `vector`: of
     a sum that a lane loads at once.  `strided`: right for every grid."""
 
     lanes: int = 128
     lookups: int = 4
-    terms: int = 4
+    vector: int = 4
     strided: bool = False
 
     def __post_init__(self) -> None:
         if self.lanes % SUBGROUP or not SUBGROUP <= self.lanes <= 1024:
             raise ValueError(f"lanes are a multiple of 32 up to 1024: {self}")
-        if not 1 <= self.lookups <= SUBGROUP or self.terms not in (1, 2, 4):
+        if not 1 <= self.lookups <= SUBGROUP or self.vector not in (1, 2, 4):
             raise ValueError(f"1 to 32 lookups of a subgroup, vectors of 1, 2 or 4 terms: {self}")
 
     @property
@@ -60,17 +60,17 @@ class PairSchedule:
             return f"{columns} columns are not 1, 2, 4, 8, 16 or 32 vectors of {VECTOR}"
         if rows * VECTOR > MOST_SUMS:
             return f"a lane would keep {rows * VECTOR} sums, more than {MOST_SUMS}"
-        if rank % self.terms:
-            return f"the rank {rank} is not a multiple of {self.terms}"
+        if rank % self.vector:
+            return f"the rank {rank} is not a multiple of {self.vector}"
         return None
 
 
 def pair_schedule(shape: EmbeddingShape, count: int) -> PairSchedule | None:
     """The default schedule for `count` lookups on a GPU; None if none fits, or if lanes would have no term."""
-    for terms in (4, 2, 1):
+    for vector in (4, 2, 1):
         # subgroups take several lookups where there are enough for all multiprocessors
-        schedule = PairSchedule(128, 4 if count >= 1 << 15 else 1, terms)
-        if schedule.why_not(shape) is None and shape.r[0] >= terms * _groups(shape):
+        schedule = PairSchedule(128, 4 if count >= 1 << 15 else 1, vector)
+        if schedule.why_not(shape) is None and shape.r[0] >= vector * _groups(shape):
             return schedule
     return None
 
@@ -156,10 +156,10 @@ class _Pairs:
 
     def products(self, left: Value, right: Value) -> list[Value]:
         """This lane's terms of the sums of its columns: a vector for each row."""
-        b, rank, terms = self.b, self.shape.r[0], self.schedule.terms
-        step = self.groups * terms
+        b, rank, vector = self.b, self.shape.r[0], self.schedule.vector
+        step = self.groups * vector
         whole = rank // step * step
-        own = b.mul(self.group, terms)
+        own = b.mul(self.group, vector)
         sums: list[Value] = [b.const(0.0, _vector(VECTOR))] * self.shape.q[0]
         if whole > step:
             with b.for_(0, whole, step, carry=sums, dtype=DataType.U32) as loop:
@@ -169,24 +169,24 @@ class _Pairs:
             sums = self.add_terms(left, right, own, sums)
         if whole < rank:
             s = b.add(own, whole)
-            sums = self.add_terms(left, right, b.min(s, rank - terms), sums, b.lt(s, rank))
+            sums = self.add_terms(left, right, b.min(s, rank - vector), sums, b.lt(s, rank))
         return sums
 
     def add_terms(
         self, left: Value, right: Value, s: Value, sums: list[Value], exist: Value | None = None
     ) -> list[Value]:
         """The sums with the terms from `s` on, if they `exist`."""
-        b, rank, columns, terms = self.b, self.shape.r[0], self.shape.q[1], self.schedule.terms
+        b, rank, columns, vector = self.b, self.shape.r[0], self.shape.q[1], self.schedule.vector
 
         def load(core: int, place: Value, lanes: int) -> Value:
             loaded = self.cores.load(core, place, lanes)
             return loaded if exist is None else b.select(exist, loaded, 0.0)
 
         cells = b.add(b.add(right, self.column), b.mul(s, columns))
-        across = [load(1, b.add(cells, k * columns), VECTOR) for k in range(terms)]
+        across = [load(1, b.add(cells, k * columns), VECTOR) for k in range(vector)]
         down = b.add(left, s)
-        factors = [elements(b, load(0, b.add(down, row * rank), terms)) for row in range(self.shape.q[0])]
-        for k in range(terms):
+        factors = [elements(b, load(0, b.add(down, row * rank), vector)) for row in range(self.shape.q[0])]
+        for k in range(vector):
             sums = [
                 b.fma(b.splat(own[k], VECTOR), across[k], total)
                 for own, total in zip(factors, sums, strict=True)

@@ -21,7 +21,10 @@ class Direct(MatmulForm):
 
     def add_rows(self, rows: Sequence[Value], column: Value) -> None:
         b = self.b
-        columns = [b.add(column, offset(b, b.lane_id(), k * SUBGROUP)) for k in range(self.schedule.vectors)]
+        columns = [
+            b.add(column, offset(b, b.lane_id(), k * SUBGROUP))
+            for k in range(self.schedule.columns_per_thread)
+        ]
         exist = [b.lt(each, self.columns) for each in columns]
         starts = [self.index("a", each, self.depth, b.const(0)) for each in rows]
         zeros = [b.const(0.0, self.sums)] * (len(rows) * len(columns))

@@ -19,7 +19,7 @@ __all__ = ["Dots"]
 class Dots(MatmulForm):
     def block(self, row: Value, column: Value) -> None:
         b = self.b
-        columns = [offset(b, column, k) for k in range(self.schedule.vectors)]
+        columns = [offset(b, column, k) for k in range(self.schedule.columns_per_thread)]
         self.each_rows(row, lambda rows: self.add_rows(rows, columns))
 
     def add_rows(self, rows: Sequence[Value], columns: Sequence[Value]) -> None:

@@ -65,49 +65,56 @@ class MatmulProblem:
 
 @dataclass(frozen=True)
 class MatmulSchedule:
-    """`lanes` of a workgroup, `across` of them side by side over columns; the others are over rows, or, of a single subgroup
-    with `across` 1, along the depth.
+    """`lanes` of a workgroup, `lanes_n` of them side by side over columns; the others are over rows, or, of a single subgroup
+    with `lanes_n` 1, along the depth.
 
-    A lane has the sums of `rows` times `vectors` elements of C at a time, `across` columns apart.  `block`: rows of C of a
-    workgroup.  `step`: how far along the depth A and B are in workgroup memory at a time; 0 reads them where they are.
+    A lane has the sums of `rows_per_thread` times `columns_per_thread` elements of C at a time, `lanes_n` columns apart.
+    `block_m`: rows of C of a workgroup.  `block_k`: how far along the depth A and B are in workgroup memory at a time;
+    0 reads them where they are.
     `strided`: right for every grid.
     """
 
     lanes: int = 32
-    across: int = 32
-    rows: int = 6
-    vectors: int = 2
-    block: int = 192
-    step: int = 192
+    lanes_n: int = 32
+    rows_per_thread: int = 6
+    columns_per_thread: int = 2
+    block_m: int = 192
+    block_k: int = 192
     strided: bool = False
 
     def __post_init__(self) -> None:
         if not SUBGROUP <= self.lanes <= MAX_LANES or self.lanes % SUBGROUP:
             raise ValueError(f"a workgroup has whole subgroups, {MAX_LANES} lanes at most: {self}")
-        if not 1 <= self.across <= self.lanes or self.lanes % self.across:
+        if not 1 <= self.lanes_n <= self.lanes or self.lanes % self.lanes_n:
             raise ValueError(f"lanes side by side are a divisor of all: {self}")
-        if not 1 <= self.rows or not 1 <= self.vectors or self.rows * self.vectors > MOST_SUMS:
+        if (
+            not 1 <= self.rows_per_thread
+            or not 1 <= self.columns_per_thread
+            or self.rows_per_thread * self.columns_per_thread > MOST_SUMS
+        ):
             raise ValueError(f"a lane has 1 to {MOST_SUMS} sums: {self}")
-        if not 1 <= self.block <= MOST_ROWS or not 0 <= self.step <= MOST_ROWS:
-            raise ValueError(f"a block and a step are {MOST_ROWS} at most: {self}")
-        if self.form == "tiles" and (not self.step or self.block * self.across != self.rows * self.lanes):
+        if not 1 <= self.block_m <= MOST_ROWS or not 0 <= self.block_k <= MOST_ROWS:
+            raise ValueError(f"block_m and block_k are {MOST_ROWS} at most: {self}")
+        if self.form == "tiles" and (
+            not self.block_k or self.block_m * self.lanes_n != self.rows_per_thread * self.lanes
+        ):
             raise ValueError(
-                f"lanes over rows have a step, and the sums of a whole block in registers: {self}"
+                f"lanes over rows have a block_k of 1 or more, and the sums of a whole block in registers: {self}"
             )
 
     @property
     def form(self) -> str:
         """The name of its form among the FORMS of matmul_program."""
-        if self.lanes == SUBGROUP and self.across == 1:
+        if self.lanes == SUBGROUP and self.lanes_n == 1:
             return "dots"
-        if self.lanes == SUBGROUP and self.across == SUBGROUP:
-            return "panels" if self.step else "direct"
+        if self.lanes == SUBGROUP and self.lanes_n == SUBGROUP:
+            return "panels" if self.block_k else "direct"
         return "tiles"
 
     @property
-    def columns(self) -> int:
-        """Of C, of a workgroup at a time."""
-        return self.across * self.vectors
+    def block_n(self) -> int:
+        """Columns of C of a workgroup at a time."""
+        return self.lanes_n * self.columns_per_thread
 
 
 class MatmulForm:
@@ -125,29 +132,29 @@ class MatmulForm:
 
     def build(self) -> None:
         b, schedule = self.b, self.schedule
-        across = tiles_of(b, self.columns, schedule.columns)
-        of_matrix = tiles = b.mul(tiles_of(b, self.rows, schedule.block), across)
+        tiles_n = tiles_of(b, self.columns, schedule.block_n)
+        of_matrix = tiles = b.mul(tiles_of(b, self.rows, schedule.block_m), tiles_n)
         if self.problem.axes:
             tiles = b.mul(tiles, b.div(b.len("c"), b.mul(self.rows, self.columns)))
         with each_tile(b, tiles, schedule.strided) as tile:
             if self.problem.axes:
                 matrix, tile = b.div(tile, of_matrix), b.rem(tile, of_matrix)
                 self.first = first_rows(b, self.problem.axes, matrix, self.rows, self.depth)
-            row = b.mul(b.div(tile, across), schedule.block, name="row")
-            self.block(row, b.mul(b.rem(tile, across), schedule.columns, name="column"))
+            row = b.mul(b.div(tile, tiles_n), schedule.block_m, name="row")
+            self.block(row, b.mul(b.rem(tile, tiles_n), schedule.block_n, name="column"))
 
     def block(self, row: Value, column: Value) -> None:
         """Compute the block of C whose first element is at (row, column), as far as it lies in C."""
         raise NotImplementedError
 
     def each_rows(self, row: Value, body: Callable[[Sequence[Value]], None]) -> None:
-        """`body(rows)` for the rows of the block from `row` on, `rows` of the schedule at a time, then those left over
+        """`body(rows)` for the rows of the block from `row` on, `rows_per_thread` at a time, then those left over
         one by one."""
         b, schedule = self.b, self.schedule
-        end = b.add(row, b.min(b.sub(self.rows, row), schedule.block), name="end")
-        whole = b.sub(end, b.rem(b.sub(end, row), schedule.rows), name="whole")
-        with b.for_(row, whole, schedule.rows, dtype=DataType.U32) as rows:
-            body([offset(b, rows.index, k) for k in range(schedule.rows)])
+        end = b.add(row, b.min(b.sub(self.rows, row), schedule.block_m), name="end")
+        whole = b.sub(end, b.rem(b.sub(end, row), schedule.rows_per_thread), name="whole")
+        with b.for_(row, whole, schedule.rows_per_thread, dtype=DataType.U32) as rows:
+            body([offset(b, rows.index, k) for k in range(schedule.rows_per_thread)])
         with b.for_(whole, end, dtype=DataType.U32) as rest:
             body([rest.index])
 

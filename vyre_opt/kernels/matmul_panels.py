@@ -4,10 +4,10 @@
                   +------+------+
         step      |   @panel    |      rows of B, copied side by side, stay in the second cache
                   +------+------+
-        rows of A | sums | sums |      `rows` times `vectors` sums of a lane, in registers along the step
+        rows of A | sums | sums |      `rows_per_thread` times `columns_per_thread` sums of a lane, in registers
                   +------+------+
 
-An element of A is loaded once for all columns of the panel, a vector of B once for `rows` rows.  The copy is made once
+An element of A is loaded once for all columns of the panel, a vector of B once for `rows_per_thread` rows.  The copy is made once
 for a whole block of C.  It makes neighbours of what the inner loop reads, however long the rows of B are, and takes
 edges and conversions out of that loop: columns beyond the last are zeros.  Where the depth has several steps, the sums
 wait in @sums meanwhile.  Of both, a lane reads only what it wrote.
@@ -29,15 +29,15 @@ __all__ = ["Panels"]
 class Panels(MatmulForm):
     def __init__(self, b: Builder, problem: MatmulProblem, schedule: MatmulSchedule) -> None:
         super().__init__(b, problem, schedule)
-        self.width = schedule.columns
-        b.buffer("panel", self.sums, schedule.step * self.width, "workgroup")
-        b.buffer("sums", self.sums, schedule.block * self.width, "workgroup")
+        self.width = schedule.block_n
+        b.buffer("panel", self.sums, schedule.block_k * self.width, "workgroup")
+        b.buffer("sums", self.sums, schedule.block_m * self.width, "workgroup")
 
     def block(self, row: Value, column: Value) -> None:
         b, schedule = self.b, self.schedule
-        with b.for_(0, self.depth, schedule.step, dtype=DataType.U32) as steps:
+        with b.for_(0, self.depth, schedule.block_k, dtype=DataType.U32) as steps:
             start = steps.index
-            length = b.min(b.sub(self.depth, start), schedule.step, name="length")
+            length = b.min(b.sub(self.depth, start), schedule.block_k, name="length")
             self.copy_panel(start, length, column)
             self.each_rows(row, lambda rows: self.add_rows(rows, row, column, start, length))
 
@@ -80,4 +80,6 @@ class Panels(MatmulForm):
 
     def places(self) -> list[Value]:
         """The columns of the panel that are this lane's."""
-        return [offset(self.b, self.b.lane_id(), k * SUBGROUP) for k in range(self.schedule.vectors)]
+        return [
+            offset(self.b, self.b.lane_id(), k * SUBGROUP) for k in range(self.schedule.columns_per_thread)
+        ]

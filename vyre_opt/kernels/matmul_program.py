@@ -21,6 +21,7 @@ from .targets import MULTIPROCESSORS, is_gpu
 __all__ = [
     "ACTIVATIONS",
     "Batch",
+    "LANE_FIELDS",
     "MatmulProblem",
     "MatmulSchedule",
     "Schedule",
@@ -35,7 +36,9 @@ __all__ = [
 ]
 
 Schedule = MatmulSchedule | UnitSchedule
-UNIT_FIELDS = {field.name for field in fields(UnitSchedule)}
+_LANE, _UNIT = ({field.name for field in fields(kind)} for kind in (MatmulSchedule, UnitSchedule))
+LANE_FIELDS, UNIT_FIELDS = _LANE - _UNIT, _UNIT - _LANE
+"""The fields that only schedules without and with matrix units have."""
 
 FORMS: dict[str, type[MatmulForm]] = {"direct": Direct, "dots": Dots, "panels": Panels, "tiles": Tiles}
 """By the name that `MatmulSchedule.form` gives."""
@@ -43,18 +46,20 @@ FORMS: dict[str, type[MatmulForm]] = {"direct": Direct, "dots": Dots, "panels": 
 LEAST_BLOCK = 48
 """Rows of a workgroup for which copying a panel takes a tenth of the time of their products."""
 
-PANELS = MatmulSchedule(rows=6, vectors=2, block=192, step=256)
-FEW_ROWS = MatmulSchedule(rows=4, vectors=3, block=16, step=0)
-FEW_COLUMNS = MatmulSchedule(rows=12, vectors=1, block=192, step=0)
-DOTS = MatmulSchedule(across=1, rows=6, vectors=1, block=192, step=0)
+PANELS = MatmulSchedule(rows_per_thread=6, columns_per_thread=2, block_m=192, block_k=256)
+FEW_ROWS = MatmulSchedule(rows_per_thread=4, columns_per_thread=3, block_m=16, block_k=0)
+FEW_COLUMNS = MatmulSchedule(rows_per_thread=12, columns_per_thread=1, block_m=192, block_k=0)
+DOTS = MatmulSchedule(lanes_n=1, rows_per_thread=6, columns_per_thread=1, block_m=192, block_k=0)
 """For a CPU; the sums take 24 registers of 512 bits.
 
 A core of an EPYC with AVX-512 does 100 GFLOP/s by panels of 1024 columns; of 16 rows 105 where they are not copied,
 and 80 where they are; of a single column 15 by dots, 3 by lanes of which the others idle.
 """
 
-LARGE = MatmulSchedule(lanes=256, across=16, rows=8, vectors=8, block=128, step=16)
-SMALL = MatmulSchedule(lanes=256, across=16, rows=4, vectors=4, block=64, step=16)
+LARGE = MatmulSchedule(
+    lanes=256, lanes_n=16, rows_per_thread=8, columns_per_thread=8, block_m=128, block_k=16
+)
+SMALL = MatmulSchedule(lanes=256, lanes_n=16, rows_per_thread=4, columns_per_thread=4, block_m=64, block_k=16)
 """For a GPU: large blocks load less, where there are enough of them for its multiprocessors."""
 
 
@@ -70,7 +75,11 @@ def matmul_schedule(
     of the cpu target, which get two blocks each where rows allow.  `sums`: their type; of f64 a lane has half as many."""
     if sums is DataType.F64:
         schedule = matmul_schedule(rows, columns, target, workers, matrices=matrices)
-        return SMALL if is_gpu(target) else replace(schedule, vectors=-(-schedule.vectors // 2))
+        return (
+            SMALL
+            if is_gpu(target)
+            else replace(schedule, columns_per_thread=-(-schedule.columns_per_thread // 2))
+        )
     if is_gpu(target):
         is_enough = rows is not None and matmul_grid(LARGE, rows, columns, matrices) >= MULTIPROCESSORS
         return LARGE if is_enough else SMALL
@@ -79,10 +88,10 @@ def matmul_schedule(
     elif columns <= SUBGROUP:
         schedule = FEW_COLUMNS
     else:
-        schedule = FEW_ROWS if rows is not None and rows <= FEW_ROWS.block else PANELS
+        schedule = FEW_ROWS if rows is not None and rows <= FEW_ROWS.block_m else PANELS
     if rows is not None and workers > 1:
-        while schedule.block > LEAST_BLOCK and matmul_grid(schedule, rows, columns, matrices) < 2 * workers:
-            schedule = replace(schedule, block=schedule.block // 2)
+        while schedule.block_m > LEAST_BLOCK and matmul_grid(schedule, rows, columns, matrices) < 2 * workers:
+            schedule = replace(schedule, block_m=schedule.block_m // 2)
     return schedule
 
 
@@ -90,7 +99,7 @@ def matmul_grid(schedule: Schedule, rows: int, columns: int, matrices: int = 1) 
     """Workgroups for products of `rows` by `columns`, as many as `matrices`."""
     if isinstance(schedule, UnitSchedule):
         return max(1, matrices * schedule.grid(rows, columns))
-    return max(1, matrices * -(-rows // schedule.block) * -(-columns // schedule.columns))
+    return max(1, matrices * -(-rows // schedule.block_m) * -(-columns // schedule.block_n))
 
 
 @lru_cache(maxsize=64)

@@ -12,7 +12,7 @@ multiply by the same columns, warpgroups can do it together (see lowering/nvptx/
 padding, and copies run while they multiply.  Rows and columns beyond
 the ends of C are computed from the last ones that there are, and not stored; beyond the depth there are zeros, which A may
 have in its own rows, too.
-Workgroups walk over C in bands of `band` tiles down, so that those that run together read few rows and columns.
+Workgroups walk over C in groups of `group_m` tiles down, so that those that run together read few rows and columns.
 """
 
 from __future__ import annotations
@@ -46,51 +46,51 @@ UNROLLED = 16  # pieces of a lane, at most; more are in a loop
 
 @dataclass(frozen=True)
 class UnitSchedule:
-    """A tile of `tall` rows and `wide` columns of C, made by `down` x `beside` subgroups, `deep` along the depth at a time,
+    """A tile of `block_m` rows and `block_n` columns of C, made by `warps_m` x `warps_n` subgroups, `block_k` along the depth at a time,
     through `stages` places of workgroup memory."""
 
-    tall: int = 128
-    wide: int = 128
-    deep: int = 64
+    block_m: int = 128
+    block_n: int = 128
+    block_k: int = 64
     stages: int = 3
-    down: int = 2
-    beside: int = 4
-    band: int = 8
+    warps_m: int = 2
+    warps_n: int = 4
+    group_m: int = 8
 
     def __post_init__(self) -> None:
-        if self.tall % (self.down * STRIP) or self.wide % (self.beside * 2 * STEP):
+        if self.block_m % (self.warps_m * STRIP) or self.block_n % (self.warps_n * 2 * STEP):
             raise ValueError(f"a subgroup has whole matrices of 16 rows and 32 columns: {self}")
-        if self.deep % STEP or self.deep < 2 * STEP or not 2 <= self.stages <= 8 or self.band < 1:
+        if self.block_k % STEP or self.block_k < 2 * STEP or not 2 <= self.stages <= 8 or self.group_m < 1:
             raise ValueError(
-                f"twice 16 of the depth or a multiple, 2 to 8 stages, bands of a tile or more: {self}"
+                f"twice 16 of the depth or a multiple, 2 to 8 stages, groups of a tile or more: {self}"
             )
-        if self.down * self.beside > 32:
+        if self.warps_m * self.warps_n > 32:
             raise ValueError(f"at most 32 subgroups: {self}")
 
     @property
     def lanes(self) -> int:
-        return self.down * self.beside * SUBGROUP
+        return self.warps_m * self.warps_n * SUBGROUP
 
     @property
     def is_of_warpgroups(self) -> bool:
         """Whether subgroups, four by four, multiply by the same matrix."""
-        return self.beside == 1 and self.down % WARPGROUP == 0
+        return self.warps_n == 1 and self.warps_m % WARPGROUP == 0
 
     def b_line(self, pad: int) -> int:
         """Elements from a line of B to the next one in a stage; `pad`: those of 16 bytes."""
-        return self.wide + (0 if self.is_of_warpgroups else pad)
+        return self.block_n + (0 if self.is_of_warpgroups else pad)
 
     @property
     def shared_bytes(self) -> int:
         """Workgroup memory, for elements of two bytes."""
         pad = PIECE // 2
-        stage = self.tall * (self.deep + pad) + self.deep * self.b_line(pad)
-        strip = STRIP * (min(MOST_WIDE, self.wide // self.beside) + STRIP_PAD)
-        return 2 * self.stages * stage + 4 * self.down * self.beside * strip
+        stage = self.block_m * (self.block_k + pad) + self.block_k * self.b_line(pad)
+        strip = STRIP * (min(MOST_WIDE, self.block_n // self.warps_n) + STRIP_PAD)
+        return 2 * self.stages * stage + 4 * self.warps_m * self.warps_n * strip
 
     def grid(self, rows: int, columns: int) -> int:
         """Workgroups for a product of `rows` x `columns`."""
-        return -(-rows // self.tall) * -(-columns // self.wide)
+        return -(-rows // self.block_m) * -(-columns // self.block_n)
 
 
 def units_take(problem: MatmulProblem, target: str) -> bool:
@@ -114,7 +114,7 @@ def unit_schedule(
     def cost(choice: tuple[float, UnitSchedule]) -> float:
         speed, schedule = choice
         tiles = matrices * schedule.grid(MANY if rows is None else rows, columns)
-        return -(-tiles // multiprocessors) * schedule.tall * schedule.wide / speed
+        return -(-tiles // multiprocessors) * schedule.block_m * schedule.block_n / speed
 
     return min((choice for choice in choices if choice[1].shared_bytes <= room), key=cost)[1]
 
@@ -132,13 +132,13 @@ class Units:
         s, size = schedule, element.size_bytes or 1
         self.a_piece, self.b_piece = _piece(self.a_pitch, size), _piece(self.b_pitch, size)
         pad = PIECE // size
-        b.buffer("tile_a", element, (s.stages, s.tall, s.deep + pad), "workgroup")
-        b.buffer("tile_b", element, (s.stages, s.deep, s.b_line(pad)), "workgroup")
-        self.width = min(MOST_WIDE, s.wide // s.beside)
-        b.buffer("strip", DataType.F32, (s.down * s.beside, STRIP, self.width + STRIP_PAD), "workgroup")
+        b.buffer("tile_a", element, (s.stages, s.block_m, s.block_k + pad), "workgroup")
+        b.buffer("tile_b", element, (s.stages, s.block_k, s.b_line(pad)), "workgroup")
+        self.width = min(MOST_WIDE, s.block_n // s.warps_n)
+        b.buffer("strip", DataType.F32, (s.warps_m * s.warps_n, STRIP, self.width + STRIP_PAD), "workgroup")
         self.accumulator = DataType.matrix(STRIP, self.width, DataType.F32, "acc")
-        self.strips = range(0, s.tall // s.down, STRIP)
-        self.parts = range(0, s.wide // s.beside, self.width)
+        self.strips = range(0, s.block_m // s.warps_m, STRIP)
+        self.parts = range(0, s.block_n // s.warps_n, self.width)
 
     def build(self) -> None:
         """Nothing is done for sizes that do not fit each other, which is also the proof that all accesses are in bounds."""
@@ -164,26 +164,26 @@ class Units:
     def place(self) -> None:
         """Which tile of C the workgroup has, and which part of it the subgroup; rows are those of the buffers."""
         b, s, axes = self.b, self.schedule, self.problem.axes
-        across = -(-self.columns // s.wide)
+        tiles_n = -(-self.columns // s.block_n)
         number = b.workgroup_id("x")
-        tiles_down = tiles_of(b, self.rows, s.tall)
+        tiles_m = tiles_of(b, self.rows, s.block_m)
         self.first: dict[str, Value] = {}
         if axes:
-            of_matrix = b.mul(tiles_down, across)
+            of_matrix = b.mul(tiles_m, tiles_n)
             matrix, number = b.div(number, of_matrix), b.rem(number, of_matrix)
             self.first = first_rows(b, axes, matrix, self.rows, self.depth)
-        band = b.div(number, s.band * across)
-        within = b.rem(number, s.band * across)
-        first = b.mul(band, s.band)
-        height = b.min(b.sub(tiles_down, first), s.band)
-        row = b.mul(b.add(first, b.rem(within, height)), s.tall, name="row")
+        group = b.div(number, s.group_m * tiles_n)
+        within = b.rem(number, s.group_m * tiles_n)
+        first = b.mul(group, s.group_m)
+        height = b.min(b.sub(tiles_m, first), s.group_m)
+        row = b.mul(b.add(first, b.rem(within, height)), s.block_m, name="row")
         self.row, self.end = self.behind("c", row), self.behind("c", self.rows)
         self.a_row, self.last = self.behind("a", row), self.behind("a", b.sub(self.rows, 1, name="last"))
         self.b_start = b.mul(self.first["b"], self.b_pitch) if axes else b.const(0)
-        self.column = b.mul(b.div(within, height), s.wide, name="column")
+        self.column = b.mul(b.div(within, height), s.block_n, name="column")
         self.subgroup = b.subgroup_id()
-        self.own_row = b.mul(b.div(self.subgroup, s.beside), s.tall // s.down, name="own_row")
-        self.own_column = b.mul(b.rem(self.subgroup, s.beside), s.wide // s.beside, name="own_column")
+        self.own_row = b.mul(b.div(self.subgroup, s.warps_n), s.block_m // s.warps_m, name="own_row")
+        self.own_column = b.mul(b.rem(self.subgroup, s.warps_n), s.block_n // s.warps_n, name="own_column")
 
     def behind(self, buffer: str, row: Value) -> Value:
         """The row of a buffer that a row of its matrix is."""
@@ -192,7 +192,7 @@ class Units:
     def begin(self) -> tuple[int, int]:
         """Begin to copy the first tiles of the depth, and wait for one; returns how many there are, and how many whole ones."""
         b, s = self.b, self.schedule
-        tiles, whole = -(-self.depth // s.deep), self.depth // s.deep
+        tiles, whole = -(-self.depth // s.block_k), self.depth // s.block_k
         for tile in range(s.stages - 1):
             if tile < tiles:
                 self.copy(b.const(tile), b.const(tile), is_last=tile >= whole)
@@ -210,7 +210,7 @@ class Units:
         carried = [b.const(0.0, self.accumulator) for _ in self.strips for _ in self.parts]
         with b.for_(0, tiles, 1, carry=carried, dtype=DataType.U32) as loop:
             stage = b.rem(loop.index, s.stages, name="stage")
-            steps = range(0, s.deep, STEP)
+            steps = range(0, s.block_k, STEP)
             lefts = [self.lefts(stage, step) for step in steps]
             sums = list(loop.args)
             for step, factors in zip(steps, lefts, strict=True):
@@ -234,7 +234,7 @@ class Units:
         with b.for_(0, tiles, 1, carry=carried, dtype=DataType.U32) as loop:
             sums, factors = list(loop.args[:strips]), list(loop.args[strips:])
             stage = b.rem(loop.index, s.stages, name="stage")
-            for part, step in enumerate(range(STEP, s.deep, STEP)):
+            for part, step in enumerate(range(STEP, s.block_k, STEP)):
                 behind = self.factors(stage, step)
                 self.copy_ahead(loop.index, part, tiles, whole)
                 sums = self.multiplied(factors, sums)
@@ -276,14 +276,14 @@ class Units:
             return b.add(self.b_start, b.add(b.mul(row, self.b_pitch), inside))
 
         self.pieces = [
-            _Pieces(b, "a", s.lanes, (s.tall, s.deep), self.a_piece, of_a),
-            _Pieces(b, "b", s.lanes, (s.deep, s.wide), self.b_piece, of_b),
+            _Pieces(b, "a", s.lanes, (s.block_m, s.block_k), self.a_piece, of_a),
+            _Pieces(b, "b", s.lanes, (s.block_k, s.block_n), self.b_piece, of_b),
         ]
 
     def copy(self, stage: Value, tile: Value, is_last: bool, part: int | None = None) -> None:
         """Begin to copy tile number `tile` of the depth to a stage, or a part of it; `is_last`: it reaches beyond the depth."""
-        b, parts = self.b, self.schedule.deep // STEP - 1
-        start = b.mul(tile, self.schedule.deep)
+        b, parts = self.b, self.schedule.block_k // STEP - 1
+        start = b.mul(tile, self.schedule.block_k)
         of_a, of_b = self.pieces
         for pieces, stride in ((of_a, 1), (of_b, self.b_pitch)):
             for row, column, origin in pieces.each() if part is None else pieces.part(part, parts):

@@ -3,7 +3,7 @@
     plain      a subgroup for each row, whose lanes read neighbouring elements.  `unroll` turns of 32 elements are
                loaded together, so that their loads are in flight at the same time; turns left over are done one by one
 
-    clamped    for a GPU: `lanes` for `turns` rows at once, which use an element of x where it is loaded once.  A
+    predicated for a GPU: `lanes` for `rows_per_thread` rows at once, which use an element of x where it is loaded once.  A
                row's last turn is whole, too: what is beyond the row's end is loaded from its last elements and
                counts as zero, so that no branch lies between loads
 
@@ -52,7 +52,7 @@ class MatvecSchedule:
     `rows`: of a workgroup at a time.  `unroll`: loads of a row that a lane has in flight together.
     `lanes`: that share a row, a power of two up to 32, or a multiple of 32; 32 in the plain form.
     `vector`: elements of a load, a divisor of the columns.
-    `turns`: rows that a lane does at once; a workgroup then does `rows * turns`.
+    `rows_per_thread`: rows that a lane does at once; a workgroup then does `rows * rows_per_thread`.
     `splits`: workgroups that share a row; with more than one, the grid is `matvec_grid`.
     `strided`: right for every grid.
     """
@@ -61,9 +61,9 @@ class MatvecSchedule:
     unroll: int = 8
     lanes: int = SUBGROUP
     vector: int = 1
-    turns: int = 1
+    rows_per_thread: int = 1
     splits: int = 1
-    clamped: bool = False
+    predicated: bool = False
     strided: bool = False
 
     def __post_init__(self) -> None:
@@ -72,14 +72,19 @@ class MatvecSchedule:
             raise ValueError(f"a power of two up to 32 lanes share a row, or a multiple of 32: {self}")
         if not 1 <= self.rows or self.workgroup > MAX_LANES or self.workgroup % SUBGROUP:
             raise ValueError(f"the rows of a workgroup have 1 to 32 subgroups in all: {self}")
-        if not 1 <= self.unroll <= 32 or not 1 <= self.turns <= 8:
+        if not 1 <= self.unroll <= 32 or not 1 <= self.rows_per_thread <= 8:
             raise ValueError(f"1 to 32 loads of a row together, 1 to 8 rows at once: {self}")
         if self.vector not in (1, 2, 4) or not 1 <= self.splits <= MAX_SPLITS:
             raise ValueError(f"vectors of 1, 2 or 4 elements, 1 to {MAX_SPLITS} workgroups together: {self}")
-        if not self.clamped and (lanes, self.vector, self.turns, self.splits) != (SUBGROUP, 1, 1, 1):
-            raise ValueError(f"a row is a subgroup's, an element a lane, unless loads are clamped: {self}")
+        if not self.predicated and (lanes, self.vector, self.rows_per_thread, self.splits) != (
+            SUBGROUP,
+            1,
+            1,
+            1,
+        ):
+            raise ValueError(f"a row is a subgroup's, an element a lane, unless loads are predicated: {self}")
         if (
-            self.turn > 1 << 16
+            self.columns_per_turn > 1 << 16
         ):  # what a column is counted to beyond a row's end, and no buffer is that close to 2^32
             raise ValueError(f"a turn has {1 << 16} columns at most: {self}")
         if self.splits > 1 and self.strided:
@@ -93,10 +98,10 @@ class MatvecSchedule:
     @property
     def tile(self) -> int:
         """Rows of a workgroup."""
-        return self.rows * self.turns
+        return self.rows * self.rows_per_thread
 
     @property
-    def turn(self) -> int:
+    def columns_per_turn(self) -> int:
         """Columns that the lanes of a row load together."""
         return self.lanes * self.vector * self.unroll
 
@@ -131,7 +136,7 @@ def _gpu_schedule(columns: int, rows: int, owns_grid: bool, multiprocessors: int
         schedule = _shared_rows(columns, rows, vector, multiprocessors)
         if schedule.splits > 1:
             return schedule
-    return MatvecSchedule(max(1, LANES // lanes), IN_FLIGHT // vector, lanes, vector, clamped=True)
+    return MatvecSchedule(max(1, LANES // lanes), IN_FLIGHT // vector, lanes, vector, predicated=True)
 
 
 def _short_rows(columns: int, rows: int, vector: int, wanted: int) -> MatvecSchedule:
@@ -139,17 +144,21 @@ def _short_rows(columns: int, rows: int, vector: int, wanted: int) -> MatvecSche
     vectors = columns // vector
     lanes = min(SUBGROUP, power_above(vectors))
     unroll = power_above(-(-vectors // lanes))
-    turns = min(MOST_ROWS, IN_FLIGHT // (vector * unroll), max(1, power_below(rows * lanes // wanted or 1)))
-    return MatvecSchedule(LANES // lanes, unroll, lanes, vector, turns, clamped=True)
+    rows_per_thread = min(
+        MOST_ROWS, IN_FLIGHT // (vector * unroll), max(1, power_below(rows * lanes // wanted or 1))
+    )
+    return MatvecSchedule(LANES // lanes, unroll, lanes, vector, rows_per_thread, predicated=True)
 
 
 def _shared_rows(columns: int, rows: int, vector: int, multiprocessors: int) -> MatvecSchedule:
     """For few and long rows: several at once, if they are a multiple of that, by workgroups that share them."""
-    turns = next(turns for turns in (MOST_ROWS, 2, 1) if rows % turns == 0)
-    unroll = max(1, IN_FLIGHT // (vector * turns))
-    workgroups = multiprocessors * RESIDENT // LANES * turns // rows
+    rows_per_thread = next(n for n in (MOST_ROWS, 2, 1) if rows % n == 0)
+    unroll = max(1, IN_FLIGHT // (vector * rows_per_thread))
+    workgroups = multiprocessors * RESIDENT // LANES * rows_per_thread // rows
     splits = min(MAX_SPLITS, workgroups, columns // (LANES * vector * unroll))
-    return MatvecSchedule(1, unroll, LANES, vector, turns, power_below(splits or 1), clamped=True)
+    return MatvecSchedule(
+        1, unroll, LANES, vector, rows_per_thread, power_below(splits or 1), predicated=True
+    )
 
 
 def matvec_grid(schedule: MatvecSchedule, rows: int) -> int:
@@ -170,7 +179,7 @@ def matvec_fixed(
     b.buffer("m", dtype, None, "read", 0)
     b.buffer("x", x_dtype or dtype, None, "read", 1)
     y = b.buffer("y", y_dtype or dtype, None, "write", 2, live_out=True)
-    form = _Clamped if schedule.clamped else _Plain
+    form = _Predicated if schedule.predicated else _Plain
     form(b, dtype, y.dtype, schedule).build()
     return b.finish(verify=False)
 
@@ -225,7 +234,7 @@ class _Plain(_Matvec):
         return rest.result
 
 
-class _Clamped(_Matvec):
+class _Predicated(_Matvec):
     """See the module.  Row k of those that a lane does at once is `rows` behind row k - 1."""
 
     def __init__(self, b: Builder, dtype: DataType, y_dtype: DataType, schedule: MatvecSchedule) -> None:
@@ -248,16 +257,16 @@ class _Clamped(_Matvec):
             self.put(self.sums(first, part), first)
 
     def sums(self, first: Value, part: Value) -> list[Value]:
-        """This lane's share of the sums of its rows, one for each of its turns."""
+        """This lane's share of the sums of its rows, one for each of them."""
         b, schedule = self.b, self.schedule
-        rows = [b.add(first, offset(b, self.own, k * schedule.rows)) for k in range(schedule.turns)]
+        rows = [b.add(first, offset(b, self.own, k * schedule.rows)) for k in range(schedule.rows_per_thread)]
         last_row = b.sub(self.rows, 1)
         starts = [b.mul(b.min(row, last_row), self.columns) for row in rows]
         last = b.sub(self.columns, schedule.vector, name="last")
         own = b.mul(self.side, schedule.vector) if schedule.vector > 1 else self.side
-        nothing = [zero(b, self.dtype, schedule.vector)] * schedule.turns
-        start = b.mul(part, schedule.turn) if schedule.splits > 1 else b.const(0)
-        stride = schedule.turn * schedule.splits
+        nothing = [zero(b, self.dtype, schedule.vector)] * schedule.rows_per_thread
+        start = b.mul(part, schedule.columns_per_turn) if schedule.splits > 1 else b.const(0)
+        stride = schedule.columns_per_turn * schedule.splits
         with b.for_(start, self.columns, stride, carry=nothing, dtype=DataType.U32) as loop:
             begin = b.add(loop.index, own)
             columns = [offset(b, begin, k * schedule.lanes * schedule.vector) for k in range(schedule.unroll)]

@@ -9,7 +9,7 @@ the tile, which it scans in rounds of 32 neighbouring vectors:
 Sums are carried from level to level: elements of a vector, lanes of a round (by shuffles), rounds of a
 run, subgroups of a tile (through workgroup memory).
 
-With `twice`, for tiles that stay in a cache, a subgroup reads its tile two times and keeps nothing in
+With `two_pass`, for tiles that stay in a cache, a subgroup reads its tile two times and keeps nothing in
 registers between:
 
     first   sum the tile, as 32 partial sums
@@ -80,7 +80,7 @@ MANY_WORKERS = 4
 class ScanSchedule:
     """`lanes`: of a workgroup, a multiple of 32.  `rounds`: of a subgroup.  `vector`: elements of a load.
 
-    `look_back`: many workgroups take part, otherwise one.  `twice`: tiles are read two times; they have 32
+    `look_back`: many workgroups take part, otherwise one.  `two_pass`: tiles are read two times; they have 32
     lanes, `vector` 1, and up to 2^20 rounds, since no round is kept in registers.
     """
 
@@ -88,12 +88,12 @@ class ScanSchedule:
     rounds: int = 4
     vector: int = 4
     look_back: bool = True
-    twice: bool = False
+    two_pass: bool = False
 
     def __post_init__(self) -> None:
         if self.lanes % SUBGROUP or not SUBGROUP <= self.lanes <= 1024:
             raise ValueError(f"lanes are a multiple of 32 up to 1024: {self}")
-        if self.twice:
+        if self.two_pass:
             if self.lanes != SUBGROUP or self.vector != 1 or not 1 <= self.rounds <= 1 << 20:
                 raise ValueError(f"a tile read twice has 32 lanes, no vectors, 1 to 2^20 rounds: {self}")
         elif not 1 <= self.rounds <= 32 or self.vector not in (1, 2, 4, 8):
@@ -125,7 +125,7 @@ def prefix_schedule(
     few = 4 * schedule.tile
     if target == "cpu":  # tiles of 128 or 256 KiB: they stay in a core's cache for the second read
         rounds = (2048 if (count or 0) >= 1 << 22 else 1024) * 4 // size
-        schedule = ScanSchedule(SUBGROUP, rounds, 1, twice=True)
+        schedule = ScanSchedule(SUBGROUP, rounds, 1, two_pass=True)
         few = 1 << (17 if workers >= MANY_WORKERS else 20)
     if not look_back or count is None or count <= few:
         return replace(schedule, look_back=False)
@@ -167,7 +167,7 @@ def prefix(dtype: DataType = DataType.U32, schedule: ScanSchedule = ScanSchedule
     b = Builder("prefix", workgroup=schedule.lanes)
     x = b.buffer("x", dtype, None, "read", 0)
     y = b.buffer("y", dtype, None, "write", 1, live_out=True)
-    scan = (_ScanTwice if schedule.twice else _Scan)(b, x, y, schedule)
+    scan = (_ScanTwice if schedule.two_pass else _Scan)(b, x, y, schedule)
     if schedule.look_back:
         state = b.buffer("state", DataType.U64, None, "read_write", 2, live_in=True)
         ticket = b.buffer("ticket", DataType.U32, 1, "read_write", 3, live_in=True)

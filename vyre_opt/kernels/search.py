@@ -55,15 +55,15 @@ NEAR, FEW_BYTES = 32, 3 << 19  # rows in workgroup memory, for so many decoded b
 class SearchSchedule:
     """`lanes`: of a workgroup, a multiple of 32.  `chunk`: bytes of a lane, a multiple of 4.
 
-    With a chunk of an odd number of words the lanes of a subgroup read different banks.  `lookup`: decode
-    characters by a table in workgroup memory: a load for each, but little arithmetic.  `near`: the number
+    With a chunk of an odd number of words the lanes of a subgroup read different banks.  `decode_by_table`: decode
+    characters by a table in workgroup memory: a load for each, but little arithmetic.  `rows_in_shared`: the number
     of rows of the automaton's table, from the root's on, that are copied to workgroup memory.
     """
 
     lanes: int = 128
     chunk: int = 60
-    lookup: bool = False
-    near: int = 0
+    decode_by_table: bool = False
+    rows_in_shared: int = 0
 
     def __post_init__(self) -> None:
         if not 32 <= self.lanes <= 1024 or self.lanes % SUBGROUP or self.chunk < 4 or self.chunk % 4:
@@ -88,7 +88,7 @@ def search_schedule(
     """The default schedule for `count` decoded bytes (None: unknown) and patterns of up to `warmup` + 1 bytes.  `multiprocessors`:
     of a GPU.
 
-    On a GPU arithmetic is the bottleneck, hence `lookup`.  A short text takes as long as one lane if all its
+    On a GPU arithmetic is the bottleneck, hence `decode_by_table`.  A short text takes as long as one lane if all its
     lanes run at once, so its chunk is the shortest with which they do.  A halo of more than a quarter of
     the tile would cost more than a short chunk gains.  Of a very short one each step waits for the table, so the rows that
     are read most are in workgroup memory, for more lanes: an H200 is a fifth faster at 256 KiB, a twelfth at 1 MiB, and
@@ -96,14 +96,20 @@ def search_schedule(
     """
     if not is_gpu(target):
         return SearchSchedule()
-    lanes, near = (256, NEAR) if count is not None and count <= FEW_BYTES else (SearchSchedule.lanes, 0)
+    lanes, rows_in_shared = (
+        (256, NEAR) if count is not None and count <= FEW_BYTES else (SearchSchedule.lanes, 0)
+    )
     resident = multiprocessors * RESIDENT
-    tiled = [SearchSchedule(lanes, chunk, lookup=True, near=near) for chunk in CHUNKS]
+    tiled = [
+        SearchSchedule(lanes, chunk, decode_by_table=True, rows_in_shared=rows_in_shared) for chunk in CHUNKS
+    ]
     at_once = (
         s for s in tiled if count is not None and count <= resident * s.chunk and warmup <= s.tile // 4
     )
-    schedule = next(at_once, SearchSchedule(lookup=True))
-    is_full = not near and FULL * resident * schedule.chunk < (count or 0) <= resident * schedule.chunk
+    schedule = next(at_once, SearchSchedule(decode_by_table=True))
+    is_full = (
+        not rows_in_shared and FULL * resident * schedule.chunk < (count or 0) <= resident * schedule.chunk
+    )
     return replace(schedule, lanes=256) if is_full else schedule
 
 
@@ -133,11 +139,11 @@ def decode_scan(
     search = _Search(b, codec, warmup, schedule, table_dtype, slabs * words)
     tile = b.workgroup_id("x", name="w")
     slab = b.mul(tile, words, name="slab")
-    if schedule.lookup and codec.values is not None:
+    if schedule.decode_by_table and codec.values is not None:
         search.tabulate(codec.values)
         b.barrier("workgroup")
     with b.region("decode"):
-        search.walk.bring_near()
+        search.walk.load_rows()
         search.fill(tile, slab, words)
     b.barrier("workgroup")
     with b.region("scan"):
@@ -170,7 +176,7 @@ class _Search:
         self.lane = b.local_id("x", name="lane")
         self.values: Buffer | None = None
         self.walk = ChunkWalk(
-            b, self.table, self.depth, self.decoded, schedule.lanes, schedule.chunk, schedule.near, warmup,
+            b, self.table, self.depth, self.decoded, schedule.lanes, schedule.chunk, schedule.rows_in_shared, warmup,
             self.lane, self.report,
         )  # fmt: skip
 
@@ -192,7 +198,7 @@ class _Search:
         b, codec, schedule = self.b, self.encoding, self.schedule
         fill_slab(
             b, codec, self.text, self.decoded, self.lane, schedule.lanes, tile, schedule.tile // codec.bytes,
-            slab, words, self.words_of, ahead=AHEAD if schedule.lookup else 1,
+            slab, words, self.words_of, ahead=AHEAD if schedule.decode_by_table else 1,
         )  # fmt: skip
 
     def words_of(self, unit: Value, text: Value) -> list[Value]:

@@ -34,13 +34,13 @@ ELEMENTS_OF_THREADS = 1 << 20  # from which on threads of a CPU do
 
 @dataclass(frozen=True)
 class SoftmaxStepSchedule:
-    """`lanes`: of a workgroup, a multiple of 32.  `share`: elements for each workgroup of the grid."""
+    """`lanes`: of a workgroup, a multiple of 32.  `elements_per_workgroup`: elements for each workgroup of the grid."""
 
     lanes: int = 256
-    share: int = 4096
+    elements_per_workgroup: int = 4096
 
     def __post_init__(self) -> None:
-        if self.lanes % SUBGROUP or not SUBGROUP <= self.lanes <= 1024 or self.share < 1:
+        if self.lanes % SUBGROUP or not SUBGROUP <= self.lanes <= 1024 or self.elements_per_workgroup < 1:
             raise ValueError(f"lanes are a multiple of 32 up to 1024, a share is at least 1: {self}")
 
 
@@ -62,7 +62,7 @@ def softmax_step_schedule(count: int | None, target: str = "") -> SoftmaxStepSch
 
 def softmax_step_grid(schedule: SoftmaxStepSchedule, count: int) -> int:
     """Workgroups for `count` elements; each reads all of them, so there are few."""
-    return min(64, max(1, -(-count // schedule.share)))
+    return min(64, max(1, -(-count // schedule.elements_per_workgroup)))
 
 
 @lru_cache(maxsize=64)

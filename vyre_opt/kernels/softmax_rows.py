@@ -89,7 +89,7 @@ def softmax(
     if columns is None:
         schedule = schedule or general_softmax_schedule(MAX_COLUMNS)
         check_softmax(MAX_COLUMNS, schedule)
-        if schedule.kept or schedule.tile or schedule.vector > 1:
+        if schedule.in_registers or schedule.in_shared or schedule.vector > 1:
             raise ValueError(f"rows of any length are read twice, element by element: {schedule}")
     else:
         schedule = schedule or softmax_schedule(columns, dtype)
@@ -109,7 +109,7 @@ Spots = Sequence[tuple[Value, Value | None]]
 
 
 class _Softmax:
-    """Emits the body: `kept_row`, `long_row` or `tiled_row`, by the schedule."""
+    """Emits the body: `row_in_registers`, `long_row` or `powers_in_shared`, by the schedule."""
 
     def __init__(
         self, b: Builder, x: Buffer, y: Buffer, columns: int | Value, schedule: SoftmaxSchedule
@@ -121,16 +121,16 @@ class _Softmax:
         # what follows is asked for only where the number is a constant
         self.columns = columns if isinstance(columns, int) else 1
         self.vectors = self.columns // schedule.vector
-        self.surely = (self.columns - self.vector + 1) // self.vector if schedule.shifted else self.vectors
+        self.surely = (self.columns - self.vector + 1) // self.vector if schedule.peeled else self.vectors
         self.rounds = -(-self.vectors // self.row_lanes)
         self.type = DataType.F32 if self.vector == 1 else DataType.vec(DataType.F32, self.vector)
         self.tile: Buffer | None = None
-        if schedule.staged:
+        if schedule.transposed:
             self.tile = b.buffer("rows", DataType.F32, self.columns * schedule.rows, "workgroup")
-        elif schedule.tile and self.lanes > SUBGROUP:
+        elif schedule.in_shared and self.lanes > SUBGROUP:
             part = self.rounds * self.lanes * self.vector
             self.tile = b.buffer("part", x.dtype, part, "workgroup")
-        elif schedule.tile:
+        elif schedule.in_shared:
             self.tile = b.buffer("powers", DataType.F32, self.columns, "workgroup")
         self.slots: tuple[Buffer, Buffer] | None = None
         self.shared = _SharedRow(b, schedule.splits) if schedule.splits > 1 else None
@@ -153,11 +153,11 @@ class _Softmax:
             return
         with each_tile(b, tiles_of(b, rows, schedule.tile_rows), schedule.strided) as tile:
             first = b.mul(tile, schedule.tile_rows)
-            if schedule.staged:
-                self.staged_rows(first, rows)
+            if schedule.transposed:
+                self.transposed_rows(first, rows)
             elif schedule.tile_rows == 1:
                 self.row(tile, None)
-            elif self.lanes == SUBGROUP and schedule.turns == 1:
+            elif self.lanes == SUBGROUP and schedule.rows_per_thread == 1:
                 # The row is uniform in a subgroup, so one branch guards all of it.  With fewer lanes all of them
                 # go on, since shuffles need the whole subgroup, and loads and stores are guarded.
                 row = b.add(first, b.subgroup_id(), name="row")
@@ -165,27 +165,27 @@ class _Softmax:
                     self.row(row, None)
             else:
                 row = b.add(first, b.div(local, self.lanes), name="row")
-                group = [offset(b, row, turn * schedule.rows) for turn in range(schedule.turns)]
+                group = [offset(b, row, turn * schedule.rows) for turn in range(schedule.rows_per_thread)]
                 exists = [b.lt(each, rows) for each in group]
-                if schedule.clamped:
+                if schedule.predicated:
                     group = [b.min(each, b.sub(rows, 1)) for each in group]
-                if schedule.kept:
-                    self.kept_rows(list(zip(group, exists, strict=True)))
+                if schedule.in_registers:
+                    self.rows_in_registers(list(zip(group, exists, strict=True)))
                 else:
                     self.row(group[0], exists[0])
-            if schedule.strided and (self.slots or schedule.staged):
+            if schedule.strided and (self.slots or schedule.transposed):
                 # the next row writes the slots or the stage, which some lane may still read
                 b.barrier("workgroup")
 
     def row(self, row: Value, exists: Value | None) -> None:
-        if self.schedule.kept:
-            self.kept_rows([(row, exists)])
+        if self.schedule.in_registers:
+            self.rows_in_registers([(row, exists)])
             return
         self.enter(row, exists)
         if self.tile is not None and self.lanes > SUBGROUP:
-            self.parked_part(self.tile)
+            self.part_in_shared(self.tile)
         elif self.tile is not None:
-            self.tiled_row(self.tile)
+            self.powers_in_shared(self.tile)
         else:
             self.long_row()
 
@@ -195,14 +195,14 @@ class _Softmax:
         self.start = self.first = b.mul(row, self.row_length, name="start")
         self.exists = exists
         self.count: Value | int = self.vectors
-        if self.schedule.shifted:
+        if self.schedule.peeled:
             self.first = b.and_(b.add(self.start, self.vector - 1), -self.vector & 0xFFFFFFFF, name="first")
             self.count = b.div(b.sub(self.columns, b.sub(self.first, self.start)), self.vector, name="count")
         own = self.lane if self.vector == 1 else b.mul(self.lane, self.vector)
         self.own = b.add(self.first, own, name="own")
 
     def edge(self) -> tuple[Value, Value]:
-        """This lane's element before or behind the vectors of a shifted row: its index, and whether there is one."""
+        """This lane's element before or behind the vectors of a peeled row: its index, and whether there is one."""
         b, most = self.b, self.vector - 1
         before, end = b.sub(self.first, self.start), b.add(self.first, b.mul(self.count, self.vector))
         is_before = b.lt(self.lane, most)
@@ -275,28 +275,28 @@ class _Softmax:
 
     # --- a row in registers ---------------------------------------------------------------
 
-    def kept_rows(self, rows: Sequence[tuple[Value, Value | None]]) -> None:
+    def rows_in_registers(self, rows: Sequence[tuple[Value, Value | None]]) -> None:
         """Rows, each with whether it exists; all are loaded before the first is computed."""
         loaded = []
         for row, exists in rows:
             self.enter(row, exists)
             spots = self.spots()
-            widths = [self.vector] * self.rounds + [1] * self.schedule.shifted
-            if self.schedule.clamped:
-                safe = zip(self.clamped(spots), widths, strict=True)
+            widths = [self.vector] * self.rounds + [1] * self.schedule.peeled
+            if self.schedule.predicated:
+                safe = zip(self.indices_within(spots), widths, strict=True)
                 values = [self.load(index, None, lanes) for index, lanes in safe]
             else:
                 values = [self.load(*spot, lanes) for spot, lanes in zip(spots, widths, strict=True)]
             loaded.append((spots, values))
         for spots, values in loaded:
-            self.kept_row(spots, values)
+            self.row_in_registers(spots, values)
 
     def spots(self) -> list[tuple[Value, Value | None]]:
-        """Of this lane's vectors of the row, and behind them of its element at the edge of a shifted one."""
+        """Of this lane's vectors of the row, and behind them of its element at the edge of a peeled one."""
         spots = [(index, self.inside(k)) for k, index in enumerate(self.places(0, self.rounds))]
-        return [*spots, self.edge()] if self.schedule.shifted else spots
+        return [*spots, self.edge()] if self.schedule.peeled else spots
 
-    def clamped(self, spots: Spots) -> list[Value]:
+    def indices_within(self, spots: Spots) -> list[Value]:
         """The indices of `spots`; in place of those that are not in the row, of its start."""
         spare = [self.first] * self.rounds + [self.start]
         return [
@@ -307,7 +307,7 @@ class _Softmax:
     def sum_of(self, powers: Sequence[Value], spots: Spots) -> Value:
         """The sum of this lane's powers, of vectors and perhaps a scalar."""
         b = self.b
-        counts = [guard is None or not self.schedule.clamped for _, guard in spots]
+        counts = [guard is None or not self.schedule.predicated for _, guard in spots]
         whole = [power for power, one in zip(powers[: self.rounds], counts, strict=False) if one]
         sums = [fold_lanes(b, whole, "add")] if whole else []
         for power, (_, guard), one in zip(powers, spots, counts, strict=True):
@@ -317,12 +317,12 @@ class _Softmax:
                 sums.append(b.select(guard, own, 0.0))
         return fold_lanes(b, [*sums, *(powers[self.rounds :] if counts[-1] else [])], "add")
 
-    def kept_row(self, spots: Spots, values: Sequence[Value]) -> None:
+    def row_in_registers(self, spots: Spots, values: Sequence[Value]) -> None:
         """Each subgroup takes powers against its own maximum, and the factor corrects them: so one barrier is
         enough to exchange both maxima and sums."""
         b = self.b
         width = min(self.lanes, SUBGROUP)
-        rest = [values[-1]] if self.schedule.shifted else []
+        rest = [values[-1]] if self.schedule.peeled else []
         own = self.largest([self.largest(values[: self.rounds]), *rest])
         maximum = subgroup_total(b, own, "max", width)
         base = maximum if self.slots is None else self.finite(maximum)
@@ -364,7 +364,7 @@ class _Softmax:
 
     # --- a part of a row in workgroup memory ---------------------------------------------
 
-    def parked_part(self, tile: Buffer) -> None:
+    def part_in_shared(self, tile: Buffer) -> None:
         """All vectors of a lane are loaded, and wait in @part as they are until the sum of the row is known.
 
         A lane holds its vectors as f32 by `unroll` at a time, for the maximum and sum so far and for the quotients,
@@ -373,7 +373,7 @@ class _Softmax:
         b, schedule = self.b, self.schedule
         spots = self.spots()
         vectors = spots[: self.rounds]
-        indices = self.clamped(spots)
+        indices = self.indices_within(spots)
         loaded = [b.load(self.x, index, lanes=self.vector) for index in indices[: self.rounds]]
         own = b.mul(b.local_id("x"), self.vector)
         places = [offset(b, own, k * self.lanes * self.vector) for k in range(self.rounds)]
@@ -384,7 +384,7 @@ class _Softmax:
         for start in groups:
             group = slice(start, start + schedule.unroll)
             carried = self.gathered(carried, list(map(self.as_f32, loaded[group])), vectors[group])
-        if schedule.shifted:
+        if schedule.peeled:
             rest = self.load(indices[-1], None, 1)
             carried = self.gathered(carried, [rest], spots[-1:])
         maximum, factor = self.row_total(*carried)
@@ -392,7 +392,7 @@ class _Softmax:
         for (index, guard), place in zip(vectors, places, strict=True):
             value = self.as_f32(b.load(tile, place, lanes=self.vector))
             self.store(b.mul(self.exp(value, wide_maximum), wide_factor), index, guard)
-        if schedule.shifted:
+        if schedule.peeled:
             self.store(b.mul(self.exp(rest, maximum), factor), *spots[-1])
 
     def gathered(self, carried: Carried, values: Sequence[Value], spots: Spots) -> list[Value]:
@@ -406,7 +406,7 @@ class _Softmax:
 
     # --- rows through workgroup memory ------------------------------------------------------
 
-    def staged_rows(self, first: Value, rows: Value) -> None:
+    def transposed_rows(self, first: Value, rows: Value) -> None:
         """Move the rows from `first` on to workgroup memory, compute one a lane in place, and move them back."""
         b, schedule, stage = self.b, self.schedule, self.tile
         assert stage is not None
@@ -475,7 +475,7 @@ class _Softmax:
 
     # --- a row whose powers are in workgroup memory ---------------------------------------------
 
-    def tiled_row(self, tile: Buffer) -> None:
+    def powers_in_shared(self, tile: Buffer) -> None:
         """Three passes: maximum, powers and their sum, quotients.  Each power is computed only once.
 
         A lane reads only what it has written itself, so there is no barrier.

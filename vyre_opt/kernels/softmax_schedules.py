@@ -21,25 +21,25 @@ __all__ = [
 
 MAX_COLUMNS = 1 << 18
 MAX_TILE = 1 << 15  # powers in workgroup memory: 128 KiB, which GPUs have too
-MAX_KEPT = 64  # f32 values that a lane may hold in registers
+MAX_IN_REGISTERS = 64  # f32 values that a lane may hold in registers
 RESIDENT = 2048  # invocations that a multiprocessor holds
 MOST_AT_ONCE = 4  # rows of a multiprocessor, beyond which more of them do not help
-MOST_PARKED = 63 << 10  # bytes of a row in workgroup memory, of which every GPU has 64 KiB
-MOST_PARKED_OF_LARGE = 95 << 10
+MOST_IN_SHARED = 63 << 10  # bytes of a row in workgroup memory, of which every GPU has 64 KiB
+MOST_IN_SHARED_OF_LARGE = 95 << 10
 LARGE_GPU = 72  # multiprocessors; each GPU with more of them has 96 KiB of workgroup memory or more
 MOST_IN_FLIGHT = 112 << 10  # bytes that the loads in flight of a multiprocessor should not exceed
 SHORTEST = 128  # columns of rows of which a workgroup does twice as many
 BUSY_BYTES = 1 << 21  # of an array of short rows, from which on a GPU has several for each lane
-STAGED_ROWS = 1 << 15  # from which on a GPU is busy with a lane for each
+TRANSPOSED_ROWS = 1 << 15  # from which on a GPU is busy with a lane for each
 MANY_SHORT_ROWS = 1 << 14  # from which on several lanes do two at once
-MOST_STAGED = 56  # columns up to which a lane does a row alone
+MOST_TRANSPOSED = 56  # columns up to which a lane does a row alone
 FEW_ROWS = 16  # up to which several workgroups share a row
 LONG_ROW = 1 << 14  # columns from which on they do
 BUSY_WORKGROUPS = 256  # about two for each multiprocessor
 MANY_STREAMS = 16  # that may all be at work at rows of several workgroups
 MOST_OF_HALF_SUBGROUP = 72  # narrow loads of a row up to which 16 lanes do it
 # columns from which on odd rows begin where a wide load is aligned, by bytes of an element
-LEAST_SHIFTED = {2: 192, 4: 128}
+LEAST_PEELED = {2: 192, 4: 128}
 MAX_SPLITS = 64  # each fits on an H100 beside the others, and two words are a lane's to read
 MANY_ROWS = 1 << 10  # several for each workgroup that a GPU can run at once
 
@@ -50,17 +50,18 @@ class SoftmaxSchedule:
 
     `lanes`: that share a row, a power of two up to 32, or a multiple of 32.
     `rows`: of a workgroup; 1 for more than 32 lanes.
-    `vector`: elements of a load, a divisor of the columns unless `shifted`.
-    `shifted`: a row's vectors start at its first element that is aligned for them; what is before and behind them is
-    done one by one.  For rows that are kept by 32 lanes or more.
-    `kept`: the row stays in registers between its passes; otherwise it is read again for each pass, with
+    `vector`: elements of a load, a divisor of the columns unless `peeled`.
+    `peeled`: a row's vectors start at its first element that is aligned for them; what is before and behind them is
+    done one by one.  For rows in the registers of 32 lanes or more.
+    `in_registers`: the row stays in registers between its passes; otherwise it is read again for each pass, with
     `unroll` loads of a lane in flight.
-    `tile`: not `kept`: with 32 lanes and one row, the powers are in workgroup memory until their sum is known; with
-    more lanes, the elements as loaded are.
+    `in_shared`: not `in_registers`: with 32 lanes and one row, the powers are in workgroup memory until their sum is
+    known; with more lanes, the elements as loaded are.
     `strided`: right for every grid, not only for `softmax_grid` workgroups.
-    `turns`: rows that a group of up to 32 lanes does at once, so that their loads are in flight together.
-    `staged`: a lane does a row, which it reads from workgroup memory.  `vector` is that of the moves from and to there.
-    `clamped`: of rows that are kept, lanes load a vector of the row in place of one that they lack, and do not count
+    `rows_per_thread`: rows that a group of up to 32 lanes does at once, so that their loads are in flight together.
+    `transposed`: a lane does a row, which is transposed through workgroup memory.  `vector` is that of the moves from
+    and to there.
+    `predicated`: of rows in registers, lanes load a vector of the row in place of one that they lack, and do not count
     it.  So no branch lies between the loads of a lane, which are in flight together; for a GPU.
     `splits`: workgroups that share a row; only where all of them can run at the same time.
     """
@@ -68,20 +69,20 @@ class SoftmaxSchedule:
     lanes: int
     rows: int = 1
     vector: int = 1
-    kept: bool = True
+    in_registers: bool = True
     unroll: int = 4
-    tile: bool = False
+    in_shared: bool = False
     strided: bool = False
-    turns: int = 1
+    rows_per_thread: int = 1
     splits: int = 1
-    shifted: bool = False
-    staged: bool = False
-    clamped: bool = False
+    peeled: bool = False
+    transposed: bool = False
+    predicated: bool = False
 
     @property
     def tile_rows(self) -> int:
         """Rows of a workgroup."""
-        return self.rows * self.turns
+        return self.rows * self.rows_per_thread
 
 
 def softmax_schedule(
@@ -100,12 +101,17 @@ def softmax_schedule(
         return _cpu_schedule(columns)
     schedule = _gpu_schedule(columns, dtype, target, rows, multiprocessors)
     # a lane of a shared row of f32 has too few registers for all those loads
-    has_registers = schedule.splits == 1 or schedule.tile
-    clamped = is_gpu(target) and (schedule.kept or schedule.tile) and not schedule.staged and has_registers
+    has_registers = schedule.splits == 1 or schedule.in_shared
+    predicated = (
+        is_gpu(target)
+        and (schedule.in_registers or schedule.in_shared)
+        and not schedule.transposed
+        and has_registers
+    )
     # where loads are narrow there are many, and those that a lane would do in place of one that it lacks cost more
     size = dtype.size_bytes or 4
     is_narrow = size < 4 and schedule.vector * size <= 4
-    return replace(schedule, clamped=clamped and not is_narrow)
+    return replace(schedule, predicated=predicated and not is_narrow)
 
 
 def general_softmax_schedule(columns: int, target: str = "") -> SoftmaxSchedule:
@@ -114,7 +120,7 @@ def general_softmax_schedule(columns: int, target: str = "") -> SoftmaxSchedule:
         lanes, rows = (32, 4) if columns <= 2048 else (512, 1)
     else:
         lanes, rows = (1, 32) if columns <= 16 else (32, 1)
-    return SoftmaxSchedule(lanes, rows, kept=False, unroll=4 if is_gpu(target) else 1)
+    return SoftmaxSchedule(lanes, rows, in_registers=False, unroll=4 if is_gpu(target) else 1)
 
 
 def _gpu_schedule(
@@ -128,11 +134,11 @@ def _gpu_schedule(
     vectors = columns // vector
     if columns <= 1024 and vectors <= SUBGROUP * 8:
         return _short_schedule(columns, vector, size, target, rows)
-    shifted = vector < widest and is_gpu(target)
-    if shifted:
+    peeled = vector < widest and is_gpu(target)
+    if peeled:
         vector, vectors = widest, columns // widest
         if vectors <= SUBGROUP * 4:
-            return SoftmaxSchedule(SUBGROUP, 4, vector, shifted=True)
+            return SoftmaxSchedule(SUBGROUP, 4, vector, peeled=True)
     has_many = size == 2 and (rows or 0) >= MANY_ROWS
 
     def lanes_of(r: int) -> int:
@@ -145,19 +151,22 @@ def _gpu_schedule(
 
     def fits(r: int) -> bool:
         """Of values of two bytes, which come in fewer loads, a lane may hold twice as many, if it is not alone."""
-        return r * vector <= (MAX_KEPT if at_once(r) > 1 else MAX_KEPT // 2) and -(-vectors // r) <= 1024
+        return (
+            r * vector <= (MAX_IN_REGISTERS if at_once(r) > 1 else MAX_IN_REGISTERS // 2)
+            and -(-vectors // r) <= 1024
+        )
 
-    rounds = [r for r in range(1, MAX_KEPT // vector + 1) if fits(r)]
+    rounds = [r for r in range(1, MAX_IN_REGISTERS // vector + 1) if fits(r)]
     if is_gpu(target) and rows and (not rounds or (rows <= FEW_ROWS and columns >= LONG_ROW)):
-        shared = _shared_schedule(columns, vector, size, rows, shifted, multiprocessors)
+        shared = _split_schedule(columns, vector, size, rows, peeled, multiprocessors)
         if shared is not None:
             return shared
     if not rounds:
         vector = gcd(columns, widest)
-        return SoftmaxSchedule(1024, 1, vector, kept=False)
+        return SoftmaxSchedule(1024, 1, vector, in_registers=False)
 
     is_alone = columns * size > MOST_IN_FLIGHT // 2 and (rows or 0) >= MANY_ROWS
-    ideal = 32 if is_alone or (shifted and size == 2) else 8 if size == 4 and vectors >= 1024 else 16
+    ideal = 32 if is_alone or (peeled and size == 2) else 8 if size == 4 and vectors >= 1024 else 16
 
     def cost(r: int) -> tuple[bool, int, bool, int, int]:
         lanes = lanes_of(r)
@@ -165,24 +174,24 @@ def _gpu_schedule(
         # with 16 bytes in flight per lane an H100 reads bf16 at 0.85 of the bandwidth that 32 reach
         few = r * vector * size < 32
         # workgroups of this size would leave too much of a multiprocessor empty
-        empty = not is_alone and RESIDENT % lanes > RESIDENT // (16 if shifted else 5)
+        empty = not is_alone and RESIDENT % lanes > RESIDENT // (16 if peeled else 5)
         # of several rows at a time some load while others store
         return few, -at_once(r), empty, idle * 16 // vectors, abs(r * vector - ideal)
 
     best = min(rounds, key=cost)
     if has_many and at_once(best) == 1 and is_gpu(target):
-        parked = _parked_schedule(vectors, vector, size, shifted, multiprocessors)
-        if parked is not None:
-            return parked
-    return SoftmaxSchedule(lanes_of(best), 1, vector, shifted=shifted)
+        in_shared = _in_shared_schedule(vectors, vector, size, peeled, multiprocessors)
+        if in_shared is not None:
+            return in_shared
+    return SoftmaxSchedule(lanes_of(best), 1, vector, peeled=peeled)
 
 
 def _short_schedule(columns: int, vector: int, size: int, target: str, rows: int | None) -> SoftmaxSchedule:
     """For rows that a subgroup or less of it holds."""
     vectors = columns // vector
     if is_gpu(target) and vectors == 1:
-        return SoftmaxSchedule(1, 256, vector, turns=4 if vector * size <= 8 else 2)
-    if is_gpu(target) and rows and columns <= MOST_STAGED and vector * size < 16:
+        return SoftmaxSchedule(1, 256, vector, rows_per_thread=4 if vector * size <= 8 else 2)
+    if is_gpu(target) and rows and columns <= MOST_TRANSPOSED and vector * size < 16:
         return _odd_schedule(vectors, vector, size, rows)
     if is_gpu(target) and (rows or 0) * columns * size >= BUSY_BYTES:
         return _busy_schedule(columns, vector, size)
@@ -194,20 +203,20 @@ def _short_schedule(columns: int, vector: int, size: int, target: str, rows: int
     return SoftmaxSchedule(lanes, together // lanes, vector)
 
 
-def _parked_schedule(
-    vectors: int, vector: int, size: int, shifted: bool, multiprocessors: int
+def _in_shared_schedule(
+    vectors: int, vector: int, size: int, peeled: bool, multiprocessors: int
 ) -> SoftmaxSchedule | None:
     """For many rows of which a multiprocessor holds one at a time in registers: in workgroup memory, as loaded, they take
     half the place, so that some load while others store.  None where a GPU may have too little of it.
 
     Rows of 22,528 bf16 take 0.78 of the time on an H200, of 32,768 0.91.
     """
-    rounds, unroll = (8, 4) if shifted or vectors <= 3072 else (4, 1)
+    rounds, unroll = (8, 4) if peeled or vectors <= 3072 else (4, 1)
     lanes = _whole_subgroups(-(-vectors // rounds))
-    most = MOST_PARKED_OF_LARGE if multiprocessors > LARGE_GPU else MOST_PARKED
+    most = MOST_IN_SHARED_OF_LARGE if multiprocessors > LARGE_GPU else MOST_IN_SHARED
     if lanes > 1024 or lanes * rounds * vector * size > most:
         return None
-    return SoftmaxSchedule(lanes, 1, vector, kept=False, unroll=unroll, tile=True, shifted=shifted)
+    return SoftmaxSchedule(lanes, 1, vector, in_registers=False, unroll=unroll, in_shared=True, peeled=peeled)
 
 
 def _resident(lanes: int, values: int, idle: int) -> int:
@@ -216,17 +225,17 @@ def _resident(lanes: int, values: int, idle: int) -> int:
     Registers beside them as ptxas 12 and 13 take them for sm_90, more where lanes lack a vector in the last round.
     """
     beside = 16 if values <= 24 else 24
-    if values == MAX_KEPT or (idle and values >= 48):
+    if values == MAX_IN_REGISTERS or (idle and values >= 48):
         beside = 32
     return min(RESIDENT // lanes, REGISTERS // (lanes * (values + beside)))
 
 
 def _odd_schedule(vectors: int, vector: int, size: int, rows: int) -> SoftmaxSchedule:
     """For short rows of which no load of 16 bytes is aligned."""
-    if rows >= STAGED_ROWS:
-        return SoftmaxSchedule(1, 256 if vectors * vector <= 4 else 128, 16 // size, staged=True)
+    if rows >= TRANSPOSED_ROWS:
+        return SoftmaxSchedule(1, 256 if vectors * vector <= 4 else 128, 16 // size, transposed=True)
     lanes = min(SUBGROUP, max(2, power_above(vectors)) // 2)
-    return SoftmaxSchedule(lanes, 256 // lanes, vector, turns=2 if rows >= MANY_SHORT_ROWS else 1)
+    return SoftmaxSchedule(lanes, 256 // lanes, vector, rows_per_thread=2 if rows >= MANY_SHORT_ROWS else 1)
 
 
 def _busy_schedule(columns: int, vector: int, size: int) -> SoftmaxSchedule:
@@ -235,24 +244,24 @@ def _busy_schedule(columns: int, vector: int, size: int) -> SoftmaxSchedule:
     Lanes of a row read neighbouring vectors, so with loads of less than 16 bytes a row should have more of them.
     """
     vectors, load = columns // vector, vector * size
-    if vector == 1 and columns >= LEAST_SHIFTED[size]:
-        return SoftmaxSchedule(SUBGROUP, 4, 16 // size, shifted=True)
+    if vector == 1 and columns >= LEAST_PEELED[size]:
+        return SoftmaxSchedule(SUBGROUP, 4, 16 // size, peeled=True)
     if load == 16:
         lanes = min(SUBGROUP, max(2 if vectors > 1 else 1, power_above(-(-vectors // 2))))
         held = -(-vectors // lanes) * load
-        turns = 4 if held * 4 <= 16 else 2 if held * 2 <= 24 else 1
+        rows_per_thread = 4 if held * 4 <= 16 else 2 if held * 2 <= 24 else 1
     elif load == 8:
         lanes = SUBGROUP if size == 4 else min(SUBGROUP, max(16, power_above(-(-vectors // 2))))
-        turns = {1: 4, 2: 2}.get(-(-vectors // lanes), 1)
+        rows_per_thread = {1: 4, 2: 2}.get(-(-vectors // lanes), 1)
     else:
         lanes = 16 if size == 2 and columns <= MOST_OF_HALF_SUBGROUP * vector else SUBGROUP
         most = 3 if vector > 1 else 4
-        turns = 2 if -(-vectors // lanes) <= most and (vector == 1 or lanes < SUBGROUP) else 1
-    return SoftmaxSchedule(lanes, 128 // lanes, vector, turns=turns)
+        rows_per_thread = 2 if -(-vectors // lanes) <= most and (vector == 1 or lanes < SUBGROUP) else 1
+    return SoftmaxSchedule(lanes, 128 // lanes, vector, rows_per_thread=rows_per_thread)
 
 
-def _shared_schedule(
-    columns: int, vector: int, size: int, rows: int, shifted: bool, multiprocessors: int
+def _split_schedule(
+    columns: int, vector: int, size: int, rows: int, peeled: bool, multiprocessors: int
 ) -> SoftmaxSchedule | None:
     """For rows too wide for a workgroup's registers, or too few for a GPU: 128 bytes a lane, or fewer.
 
@@ -272,7 +281,7 @@ def _shared_schedule(
     if not 2 <= splits <= most:
         return None
     return SoftmaxSchedule(
-        lanes, 1, vector, splits=splits, shifted=shifted, kept=not in_memory, tile=in_memory
+        lanes, 1, vector, splits=splits, peeled=peeled, in_registers=not in_memory, in_shared=in_memory
     )
 
 
@@ -293,8 +302,8 @@ def _cpu_schedule(columns: int) -> SoftmaxSchedule:
     if columns <= 400:
         return SoftmaxSchedule(SUBGROUP)
     if columns <= MAX_TILE:
-        return SoftmaxSchedule(SUBGROUP, kept=False, unroll=2, tile=True)
-    return SoftmaxSchedule(SUBGROUP, kept=False)
+        return SoftmaxSchedule(SUBGROUP, in_registers=False, unroll=2, in_shared=True)
+    return SoftmaxSchedule(SUBGROUP, in_registers=False)
 
 
 def _whole_subgroups(lanes: int) -> int:
@@ -311,31 +320,51 @@ def check_softmax(columns: int, schedule: SoftmaxSchedule) -> None:
     lanes, vector = schedule.lanes, schedule.vector
     if not 1 <= columns <= MAX_COLUMNS:
         raise ValueError(f"softmax takes rows of 1 to {MAX_COLUMNS} columns, not {columns}")
-    if columns % vector and not (schedule.shifted or schedule.staged):
+    if columns % vector and not (schedule.peeled or schedule.transposed):
         raise ValueError(f"vectors of {vector} do not divide rows of {columns}")
-    shares, in_memory = schedule.splits > 1, schedule.tile and not schedule.kept and lanes > SUBGROUP
-    if schedule.shifted and (lanes < SUBGROUP or not (schedule.kept or in_memory) or columns < 2 * vector):
-        raise ValueError(f"shifted rows are kept by 32 lanes or more, and two vectors long: {schedule}")
-    if schedule.shifted and schedule.turns > 1:
-        raise ValueError(f"shifted rows are done one at a time: {schedule}")
-    if schedule.staged and (
-        lanes > 1 or schedule.turns > 1 or not schedule.kept or columns * schedule.rows > MAX_TILE
-    ):
-        raise ValueError(f"staged rows are a lane's each, and {MAX_TILE} elements in all at most: {schedule}")
-    if lanes > SUBGROUP and (lanes % SUBGROUP or schedule.rows != 1 or lanes > 1024):
-        raise ValueError(f"more than 32 lanes are a multiple of 32 and share one row: {schedule}")
-    if (schedule.turns > 1 and (lanes > SUBGROUP or not schedule.kept)) or schedule.turns < 1:
-        raise ValueError(f"several rows at once are those of up to 32 lanes, kept: {schedule}")
-    if not 1 <= schedule.splits <= MAX_SPLITS or (
-        shares and (lanes <= SUBGROUP or not (schedule.kept or in_memory) or schedule.strided)
+    shares, in_memory = (
+        schedule.splits > 1,
+        schedule.in_shared and not schedule.in_registers and lanes > SUBGROUP,
+    )
+    if schedule.peeled and (
+        lanes < SUBGROUP or not (schedule.in_registers or in_memory) or columns < 2 * vector
     ):
         raise ValueError(
-            f"up to {MAX_SPLITS} workgroups of more than 32 lanes share a row, kept or in a tile: {schedule}"
+            f"peeled rows are in registers of 32 lanes or more, and two vectors long: {schedule}"
+        )
+    if schedule.peeled and schedule.rows_per_thread > 1:
+        raise ValueError(f"peeled rows are done one at a time: {schedule}")
+    if schedule.transposed and (
+        lanes > 1
+        or schedule.rows_per_thread > 1
+        or not schedule.in_registers
+        or columns * schedule.rows > MAX_TILE
+    ):
+        raise ValueError(
+            f"transposed rows are a lane's each, and {MAX_TILE} elements in all at most: {schedule}"
+        )
+    if lanes > SUBGROUP and (lanes % SUBGROUP or schedule.rows != 1 or lanes > 1024):
+        raise ValueError(f"more than 32 lanes are a multiple of 32 and share one row: {schedule}")
+    if (
+        schedule.rows_per_thread > 1 and (lanes > SUBGROUP or not schedule.in_registers)
+    ) or schedule.rows_per_thread < 1:
+        raise ValueError(f"several rows at once are those of up to 32 lanes, in registers: {schedule}")
+    if not 1 <= schedule.splits <= MAX_SPLITS or (
+        shares and (lanes <= SUBGROUP or not (schedule.in_registers or in_memory) or schedule.strided)
+    ):
+        raise ValueError(
+            f"up to {MAX_SPLITS} workgroups of more than 32 lanes share a row, in registers or workgroup memory: {schedule}"
         )
     if lanes <= SUBGROUP and (lanes < 1 or lanes & (lanes - 1) or lanes * schedule.rows % SUBGROUP):
         raise ValueError(f"up to 32 lanes are a power of two and their rows fill subgroups: {schedule}")
-    if schedule.tile and (schedule.kept or lanes < SUBGROUP or schedule.rows != 1 or schedule.turns != 1):
-        raise ValueError(f"what is in a tile is one row, not kept, of 32 lanes or more: {schedule}")
-    held = -(-columns // (lanes * vector * schedule.splits)) * vector * schedule.turns
-    if (schedule.kept or in_memory) and held > MAX_KEPT:
-        raise ValueError(f"a lane would keep {held} values in registers, more than {MAX_KEPT}: {schedule}")
+    if schedule.in_shared and (
+        schedule.in_registers or lanes < SUBGROUP or schedule.rows != 1 or schedule.rows_per_thread != 1
+    ):
+        raise ValueError(
+            f"what is in workgroup memory is one row, not in registers, of 32 lanes or more: {schedule}"
+        )
+    held = -(-columns // (lanes * vector * schedule.splits)) * vector * schedule.rows_per_thread
+    if (schedule.in_registers or in_memory) and held > MAX_IN_REGISTERS:
+        raise ValueError(
+            f"a lane would keep {held} values in registers, more than {MAX_IN_REGISTERS}: {schedule}"
+        )

@@ -4,7 +4,7 @@
 
     in registers   lanes side by side read neighbouring columns, and what lanes are left over other rows:
 
-                       columns   0..v-1   v..2v-1  ...          lane = slot * across + column / v
+                       columns   0..v-1   v..2v-1  ...          lane = slot * side + column / v
                        slot 0    rows 0, s, 2s, ...
                        slot 1    rows 1, s+1, ...               sums of the slots are added up at the end
 
@@ -49,43 +49,43 @@ LARGE_CELLS, HUGE_CELLS = 1 << 21, 1 << 24
 
 @dataclass(frozen=True)
 class StepSchedule:
-    """`lanes` of a workgroup, `across` of them side by side over the columns, `vector` columns each, a divisor of
+    """`lanes` of a workgroup, `lanes_n` of them side by side over the columns, `vector` columns each, a divisor of
     all; `unroll`: rows of a lane whose loads are in flight together.
 
     `splits`: workgroups that share a block of columns; with more than one, the grid is `contract_step_grid`.
-    `streamed`: columns of a workgroup of one subgroup that streams rows, 0 for the form in registers.
+    `stream_columns`: columns of a workgroup of one subgroup that streams rows, 0 for the form in registers.
     """
 
     lanes: int = 256
     unroll: int = 4
-    across: int = 0
+    lanes_n: int = 0
     vector: int = 1
     splits: int = 1
-    streamed: int = 0
+    stream_columns: int = 0
 
     def __post_init__(self) -> None:
         if not 1 <= self.lanes <= 1024 or not 1 <= self.unroll <= 32:
             raise ValueError(f"1 to 1024 lanes, 1 to 32 rows together: {self}")
         if self.vector not in (1, 2, 4) or not 1 <= self.splits <= MAX_SPLITS:
             raise ValueError(f"vectors of 1, 2 or 4 columns, 1 to {MAX_SPLITS} workgroups together: {self}")
-        if self.across not in (0, self.lanes) and (
-            self.lanes % SUBGROUP or self.across & (self.across - 1) or not 1 <= self.across < self.lanes
+        if self.lanes_n not in (0, self.lanes) and (
+            self.lanes % SUBGROUP or self.lanes_n & (self.lanes_n - 1) or not 1 <= self.lanes_n < self.lanes
         ):
             raise ValueError(f"lanes side by side are all, or a power of two of whole subgroups: {self}")
-        if self.streamed and (
-            self.lanes != SUBGROUP or self.across or self.vector != 1 or self.streamed % SUBGROUP
+        if self.stream_columns and (
+            self.lanes != SUBGROUP or self.lanes_n or self.vector != 1 or self.stream_columns % SUBGROUP
         ):
             raise ValueError(f"rows are streamed by 32 lanes, over a multiple of 32 columns: {self}")
 
     @property
     def side(self) -> int:
         """Lanes side by side."""
-        return self.across or self.lanes
+        return self.lanes_n or self.lanes
 
     @property
     def columns(self) -> int:
         """Of a workgroup."""
-        return self.streamed or self.side * self.vector
+        return self.stream_columns or self.side * self.vector
 
 
 def contract_step_schedule(
@@ -128,16 +128,16 @@ def _gpu_schedule(inner: int, outer: int, owns_grid: bool) -> StepSchedule:
     """
     vector = 4 if outer % 4 == 0 else 2 if outer % 2 == 0 else 1
     is_wide = outer >= 64 * WORKGROUPS
-    across = SUBGROUP if is_wide else 8 if vector == 4 else 16
-    across = min(across, power_above(-(-outer // vector)))
+    lanes_n = SUBGROUP if is_wide else 8 if vector == 4 else 16
+    lanes_n = min(lanes_n, power_above(-(-outer // vector)))
     lanes = 512 if vector == 4 and not is_wide else 256
-    while across < SUBGROUP and lanes // across > inner:
-        across *= 2
-    if lanes // across > inner:  # a few rows: a lane does all of them
-        lanes = across = 256
-    slots = lanes // across
+    while lanes_n < SUBGROUP and lanes // lanes_n > inner:
+        lanes_n *= 2
+    if lanes // lanes_n > inner:  # a few rows: a lane does all of them
+        lanes = lanes_n = 256
+    slots = lanes // lanes_n
     most = 4 if is_wide or inner * outer >= 1 << 26 else 2
-    schedule = StepSchedule(lanes, min(most, -(-inner // slots)), across, vector)
+    schedule = StepSchedule(lanes, min(most, -(-inner // slots)), lanes_n, vector)
     if not owns_grid or _splits(schedule, inner, outer) < 2:
         return schedule
     if inner * outer >= LARGE_CELLS and outer >= 0.9 * MULTIPROCESSORS * 8 * vector:
@@ -166,13 +166,13 @@ def _cpu_schedule(inner: int, outer: int, workers: int) -> StepSchedule:
     is_wide = outer >= 2 * SUBGROUP
     pieces = min(2 * workers if workers > 2 else workers, inner * outer // cells_per_thread(workers))
     if pieces < 2:
-        return StepSchedule(SUBGROUP, 8, streamed=STREAMED_COLUMNS if is_wide else 0)
+        return StepSchedule(SUBGROUP, 8, stream_columns=STREAMED_COLUMNS if is_wide else 0)
     least = 8 * SUBGROUP if outer <= 1024 else 16 * SUBGROUP  # of less, too little of a row is read at a time
     rounds = -(-outer // (workers * STREAMED_COLUMNS))
     columns = max(least, -(-outer // (rounds * workers * 2 * SUBGROUP)) * 2 * SUBGROUP)
     blocks = -(-outer // (columns if is_wide else SUBGROUP))
     parts = max(1, min(inner // ROWS_PER_PART, -(-pieces // blocks)))
-    return StepSchedule(SUBGROUP, 8, splits=parts, streamed=columns if is_wide else 0)
+    return StepSchedule(SUBGROUP, 8, splits=parts, stream_columns=columns if is_wide else 0)
 
 
 def cells_per_thread(workers: int) -> int:
@@ -202,7 +202,7 @@ def contract_step(dtype: DataType = DataType.U32, schedule: StepSchedule = StepS
     b.buffer("acc", dtype, None, "read", 0)
     b.buffer("core", dtype, None, "read", 1)
     b.buffer("out", dtype, None, "write", 2, live_out=True)
-    (_Streamed if schedule.streamed else _InRegisters)(b, dtype, schedule).build()
+    (_Streamed if schedule.stream_columns else _InRegisters)(b, dtype, schedule).build()
     return b.finish(verify=False)
 
 
@@ -403,7 +403,7 @@ class _Streamed(_Step):
 
     def __init__(self, b: Builder, dtype: DataType, schedule: StepSchedule) -> None:
         super().__init__(b, dtype, schedule)
-        self.sums = b.buffer("sums", zero(b, dtype).type, schedule.streamed, "workgroup")
+        self.sums = b.buffer("sums", zero(b, dtype).type, schedule.stream_columns, "workgroup")
 
     def block(self, first: Value, start: Value, stop: Value) -> None:
         b = self.b
@@ -415,7 +415,7 @@ class _Streamed(_Step):
                 "core",
                 self.sums,
                 first,
-                b.min(b.sub(self.outer, first), self.schedule.streamed),
+                b.min(b.sub(self.outer, first), self.schedule.stream_columns),
                 self.outer,
                 row_start=lambda row: b.mul(row, self.outer),
                 factor=self.factor,

@@ -71,13 +71,13 @@ class WalkSchedule:
 
 @dataclass(frozen=True)
 class GramSchedule:
-    """`lanes`: of a workgroup.  `rounds`: words of a tile that each lane looks at, a multiple of `looked`.  `words`: of the bitmap,
-    a power of two.  `looked`: words before a branch, up to 8."""
+    """`lanes`: of a workgroup.  `rounds`: words of a tile that each lane looks at, a multiple of `unroll`.  `bitmap_words`: of the bitmap,
+    a power of two.  `unroll`: words before a branch, up to 8."""
 
     lanes: int = 512
     rounds: int = 12
-    words: int = 1 << 14
-    looked: int = 4
+    bitmap_words: int = 1 << 14
+    unroll: int = 4
 
     @property
     def tile(self) -> int:
@@ -225,23 +225,23 @@ class _Grams:
 
     def __init__(self, b: Builder, tiles: _Tiles, stride: int, schedule: GramSchedule) -> None:
         self.b, self.tiles, self.stride, self.schedule = b, tiles, stride, schedule
-        self.bitmap = b.buffer("bitmap", U32, schedule.words, "read", tiles.bindings)
+        self.bitmap = b.buffer("bitmap", U32, schedule.bitmap_words, "read", tiles.bindings)
         self.columns = b.buffer("columns", U32, 256, "read", tiles.bindings + 1)
         self.rows = b.buffer("rows", U32, None, "read", tiles.bindings + 2)
         self.classes, self.first = b.param("classes", U32), b.param("first_accepting", U32)
         self.fold = b.param("fold", U32)
-        self.near = b.buffer("near_bitmap", U32, schedule.words, "workgroup")
+        self.near = b.buffer("near_bitmap", U32, schedule.bitmap_words, "workgroup")
 
     def bring_bitmap(self) -> None:
         b, lanes = self.b, self.schedule.lanes
-        with b.for_(0, -(-self.schedule.words // (4 * lanes))) as loop:
+        with b.for_(0, -(-self.schedule.bitmap_words // (4 * lanes))) as loop:
             word = b.mul(b.add(b.mul(loop.index, lanes), self.tiles.lane), 4)
-            with b.if_(b.lt(word, self.schedule.words)):
+            with b.if_(b.lt(word, self.schedule.bitmap_words)):
                 b.store(b.load(self.bitmap, word, lanes=4), self.near, word)
 
     def look(self, tile: Value) -> None:
         """Look at the words of a tile, neighbouring ones by neighbouring lanes."""
-        b, lanes, looked = self.b, self.schedule.lanes, self.schedule.looked
+        b, lanes, looked = self.b, self.schedule.lanes, self.schedule.unroll
         step = 2 if self.stride == 8 else 1
         begin = b.mul(tile, self.schedule.tile, name="begin")
         with b.for_(0, self.schedule.rounds // (looked * step)) as loop:
@@ -274,7 +274,7 @@ class _Grams:
             yield k, self._is_set(gram)
 
     def _is_set(self, gram: Value) -> Value:
-        b, bits = self.b, self.schedule.words.bit_length() - 1
+        b, bits = self.b, self.schedule.bitmap_words.bit_length() - 1
         product = b.mul(gram, MULTIPLIER)
         word = b.load(self.near, b.shr(product, 32 - bits))
         one, other = (b.and_(b.shr(product, 32 - bits - back), 31) for back in (5, 10))

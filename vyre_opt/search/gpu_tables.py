@@ -82,7 +82,7 @@ class GpuTables:
 
     @classmethod
     def _of_grams(cls, search: Automaton, warmup: int, shortest: int) -> GpuTables:
-        few, many = (schedule.words * 32 // LEAST_BITS_OF_A_GRAM for schedule in (GRAMS, MANY_GRAMS))
+        few, many = (schedule.bitmap_words * 32 // LEAST_BITS_OF_A_GRAM for schedule in (GRAMS, MANY_GRAMS))
         count = search.num_patterns
         schedule = GRAMS if count <= few else MANY_GRAMS
         bits = few if schedule is GRAMS else many
@@ -92,7 +92,7 @@ class GpuTables:
         cells = search.num_classes + 1
         rows = np.column_stack([search.transitions * np.uint32(cells), search.depth])
         arrays = {
-            "bitmap": gram_bitmap(prefixes, stride, schedule.words, fold),
+            "bitmap": gram_bitmap(prefixes, stride, schedule.bitmap_words, fold),
             "columns": search.classes.astype(np.uint32),
             "rows": rows.astype(np.uint32, copy=False).reshape(-1),
         }

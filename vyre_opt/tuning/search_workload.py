@@ -145,9 +145,16 @@ class SearchWorkload:
 def _products(target: str) -> Products:
     """The configurations that the tuner tries, of which `why_not` says which are none."""
     lanes = (128, 256, 512) if is_gpu(target) else LANES[:4]
-    fields = {"chunk": (12, 36, 60, 84), "lookup": (0, 1), "near": (0, 32), "threshold": (0, 49152)}
+    fields = {
+        "chunk": (12, 36, 60, 84),
+        "decode_by_table": (0, 1),
+        "rows_in_shared": (0, 32),
+        "threshold": (0, 49152),
+    }
     return ({"lanes": lanes, **fields},)
 
 
 def _schedule(config: Mapping[str, Any]) -> SearchSchedule:
-    return SearchSchedule(config["lanes"], config["chunk"], bool(config["lookup"]), config["near"])
+    return SearchSchedule(
+        config["lanes"], config["chunk"], bool(config["decode_by_table"]), config["rows_in_shared"]
+    )

@@ -58,8 +58,8 @@ BATCHES: tuple[tuple[tuple[int, ...], ChainSchedule | ScatterSchedule, int, int]
 CHAIN_SCHEDULES = {
     "": None,
     "32 lanes": ChainSchedule(32, 2),
-    "nothing ahead": ChainSchedule(128, 4, 0),
-    "streamed": ChainSchedule(32, 1, 0, streamed=4),
+    "no prefetch": ChainSchedule(128, 4, 0),
+    "streamed": ChainSchedule(32, 1, 0, stream_rows=4),
 }
 
 
@@ -68,7 +68,7 @@ def contraction_cases() -> Iterator[KernelCase]:
         for rows, columns in MATRICES:
             for schedule in (*PLAIN_ROWS, *_clamped(columns)):
                 what = f"{dtype}, {rows} x {columns}" + ", strided" * schedule.strided
-                what += f", {schedule}" * schedule.clamped
+                what += f", {schedule}" * schedule.predicated
                 yield KernelCase("math.matvec_fixed", what, _matvec(dtype, rows, columns, schedule))
     for dtype in KINDS:
         for inner, outer in CORES:
@@ -130,13 +130,13 @@ PLAIN_ROWS = (MatvecSchedule(), MatvecSchedule(2, 3, strided=True))
 def _clamped(columns: int) -> Iterator[MatvecSchedule]:
     """Of lanes within a subgroup, of one and of several, each alone and in company."""
     vector = 4 if columns % 4 == 0 else 2 if columns % 2 == 0 else 1
-    for turns, strided in ((1, False), (3, False), (2, True)):
-        yield MatvecSchedule(8, 2, 4, vector, turns, clamped=True, strided=strided)
-        yield MatvecSchedule(2, 3, 32, vector, turns, clamped=True, strided=strided)
-        yield MatvecSchedule(2, 1, 96, vector, turns, clamped=True, strided=strided)
+    for rows_per_thread, strided in ((1, False), (3, False), (2, True)):
+        yield MatvecSchedule(8, 2, 4, vector, rows_per_thread, predicated=True, strided=strided)
+        yield MatvecSchedule(2, 3, 32, vector, rows_per_thread, predicated=True, strided=strided)
+        yield MatvecSchedule(2, 1, 96, vector, rows_per_thread, predicated=True, strided=strided)
     for splits in (2, 8):
-        yield MatvecSchedule(1, 2, 64, vector, 2, splits, clamped=True)
-        yield MatvecSchedule(4, 1, 8, vector, 1, splits, clamped=True)
+        yield MatvecSchedule(1, 2, 64, vector, 2, splits, predicated=True)
+        yield MatvecSchedule(4, 1, 8, vector, 1, splits, predicated=True)
 
 
 PLAIN = (StepSchedule(), StepSchedule(32, 3))
@@ -146,13 +146,13 @@ def _steps(outer: int) -> Iterator[StepSchedule]:
     """In registers by few and many lanes, alone and in company; streamed, likewise."""
     vector = 4 if outer % 4 == 0 else 2 if outer % 2 == 0 else 1
     for splits in (1, 3):
-        yield StepSchedule(32, 2, across=8, vector=vector, splits=splits)
-        yield StepSchedule(256, 1, across=8, vector=vector, splits=splits)
-        yield StepSchedule(128, 3, across=1, vector=vector, splits=splits)
-        yield StepSchedule(256, 3, across=32, vector=vector, splits=splits)
-        yield StepSchedule(256, 1, across=64, vector=1, splits=splits)
-        yield StepSchedule(32, 2, streamed=64, splits=splits)
-        yield StepSchedule(32, 8, streamed=4096, splits=splits)
+        yield StepSchedule(32, 2, lanes_n=8, vector=vector, splits=splits)
+        yield StepSchedule(256, 1, lanes_n=8, vector=vector, splits=splits)
+        yield StepSchedule(128, 3, lanes_n=1, vector=vector, splits=splits)
+        yield StepSchedule(256, 3, lanes_n=32, vector=vector, splits=splits)
+        yield StepSchedule(256, 1, lanes_n=64, vector=1, splits=splits)
+        yield StepSchedule(32, 2, stream_columns=64, splits=splits)
+        yield StepSchedule(32, 8, stream_columns=4096, splits=splits)
 
 
 def _step(dtype: DataType, inner: int, outer: int, schedule: StepSchedule) -> Callable[[], Use]:

@@ -33,10 +33,10 @@ DFA_SCHEDULES = (
     (DfaSchedule(), 0),
     (SMALL, 0),
     (DfaSchedule(32, 12, strided=True), 3),
-    (DfaSchedule(64, 20, staged=True), 0),
-    (DfaSchedule(32, 12, strided=True, staged=True), 3),
-    (DfaSchedule(96, 4, strided=True, staged=True), 2),
-    (DfaSchedule(256, 12, staged=True), 0),
+    (DfaSchedule(64, 20, in_shared=True), 0),
+    (DfaSchedule(32, 12, strided=True, in_shared=True), 3),
+    (DfaSchedule(96, 4, strided=True, in_shared=True), 2),
+    (DfaSchedule(256, 12, in_shared=True), 0),
 )
 
 Build = Callable[[DecodeSchedule], Program]
@@ -47,13 +47,15 @@ def decode_and_search_cases() -> Iterator[KernelCase]:
     for size in (1, 2, 31, 33, 1000, 14000):
         for table in (np.uint16, np.uint32):
             for schedule, grid in DFA_SCHEDULES:
-                form = f"{schedule.lanes} x {schedule.chunk}{', staged' if schedule.staged else ''}"
+                form = (
+                    f"{schedule.lanes} x {schedule.chunk}{', in shared memory' if schedule.in_shared else ''}"
+                )
                 what = f"{size} bytes, {np.dtype(table)}, {form}, grid {grid or 'own'}"
                 yield KernelCase("scan.dfa", what, _dfa(size, PATTERNS, schedule, grid, table))
     yield KernelCase("scan.dfa", "single bytes", _dfa(500, (b"a",), SMALL))
     yield KernelCase("scan.dfa", "patterns of 700 bytes", _dfa(40000, LONG, dfa_schedule(699)))
     yield KernelCase(
-        "scan.dfa", "patterns of 700 bytes, staged", _dfa(40000, LONG, dfa_schedule(699, "sm_90"))
+        "scan.dfa", "patterns of 700 bytes, in shared memory", _dfa(40000, LONG, dfa_schedule(699, "sm_90"))
     )
     for encoding in ENCODINGS:
         for size in (1, 770, 30000):

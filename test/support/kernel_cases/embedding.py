@@ -70,7 +70,7 @@ def embedding_cases() -> Iterator[KernelCase]:
         yield KernelCase("tt.embedding", f"f32, {cores}, checked", checked)
         for grouped in GROUPED:
             if grouped.why_not(shape) is None:
-                what = f"f32, {cores}, {grouped.rows} x {grouped.columns} of {grouped.chunk}"
+                what = f"f32, {cores}, {grouped.rows_per_thread} x {grouped.columns_per_thread} of {grouped.chunk}"
                 yield KernelCase("tt.embedding", what, _lookups(shape, 300, F32, F32, grouped))
                 apart = _lookups(shape, 300, F32, F32, grouped, separate=True)
                 yield KernelCase("tt.embedding", f"{what}, separate", apart)

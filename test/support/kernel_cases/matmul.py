@@ -19,10 +19,12 @@ __all__ = ["exact_product", "matmul_cases", "product_bound"]
 F32, F16, BF16 = DataType.F32, DataType.F16, DataType.BF16
 
 SCHEDULES = {
-    "panels": MatmulSchedule(rows=3, vectors=2, block=7, step=8),
-    "direct": MatmulSchedule(rows=3, vectors=2, block=7, step=0),
-    "dots": MatmulSchedule(across=1, rows=2, vectors=2, block=5, step=0),
-    "tiles": MatmulSchedule(lanes=64, across=8, rows=2, vectors=3, block=16, step=8),
+    "panels": MatmulSchedule(rows_per_thread=3, columns_per_thread=2, block_m=7, block_k=8),
+    "direct": MatmulSchedule(rows_per_thread=3, columns_per_thread=2, block_m=7, block_k=0),
+    "dots": MatmulSchedule(lanes_n=1, rows_per_thread=2, columns_per_thread=2, block_m=5, block_k=0),
+    "tiles": MatmulSchedule(
+        lanes=64, lanes_n=8, rows_per_thread=2, columns_per_thread=3, block_m=16, block_k=8
+    ),
 }
 SHAPES = ((1, 1, 1), (2, 65, 17), (17, 3, 33), (23, 70, 8))
 TYPES = ((F32, F32, F32), (F16, F16, F32), (BF16, BF16, BF16), (F16, F32, None), (BF16, F32, None))

@@ -27,8 +27,8 @@ SCHEDULES = {
     "look-back, 64 lanes": ScanSchedule(64, 2, 1),
     "look-back, more tiles than lanes": ScanSchedule(32, 1, 2),
     "chunked, 96 lanes": ScanSchedule(96, 3, 1, look_back=False),
-    "look-back, read twice": ScanSchedule(32, 3, 1, twice=True),
-    "chunked, read twice": ScanSchedule(32, 3, 1, look_back=False, twice=True),
+    "look-back, read twice": ScanSchedule(32, 3, 1, two_pass=True),
+    "chunked, read twice": ScanSchedule(32, 3, 1, look_back=False, two_pass=True),
     "as on the cpu": prefix_schedule(10001, "cpu"),
     "as on the cpu, one workgroup": prefix_schedule(10001, "cpu", look_back=False),
 }

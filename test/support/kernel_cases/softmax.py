@@ -50,15 +50,18 @@ def softmax_cases() -> Iterator[KernelCase]:
     for columns in (1, 33, 4100, 40000):  # shares of -inf only, and loops with and without a rest
         for lanes in (32, 96, 1024):
             vector = 4 if columns % 4 == 0 else 1
-            read_twice = SoftmaxSchedule(lanes, 1, vector, kept=False)
+            read_twice = SoftmaxSchedule(lanes, 1, vector, in_registers=False)
             yield _case(columns, F32, read_twice, 0, f", read twice by {lanes}")
-    for columns, turned in ((7, SoftmaxSchedule(8, 16, turns=4)), (40, SoftmaxSchedule(32, 4, 2, turns=2))):
+    for columns, turned in (
+        (7, SoftmaxSchedule(8, 16, rows_per_thread=4)),
+        (40, SoftmaxSchedule(32, 4, 2, rows_per_thread=2)),
+    ):
         yield _case(columns, F32, turned, 0, ", several at once")
     for columns, dtype, vector in ((1, F32, 4), (7, F32, 4), (33, F32, 4), (7, BF16, 8), (6, F16, 8)):
-        staged = SoftmaxSchedule(1, 32, vector, staged=True)
-        yield _case(columns, dtype, staged, 0, ", staged")
-        yield _case(columns, dtype, replace(staged, strided=True), 2, ", staged and strided")
-    yield _case(67, F32, SoftmaxSchedule(32, 4, 4, shifted=True), 0, ", shifted, several in a workgroup")
+        transposed = SoftmaxSchedule(1, 32, vector, transposed=True)
+        yield _case(columns, dtype, transposed, 0, ", transposed")
+        yield _case(columns, dtype, replace(transposed, strided=True), 2, ", transposed and strided")
+    yield _case(67, F32, SoftmaxSchedule(32, 4, 4, peeled=True), 0, ", peeled, several in a workgroup")
     for columns, lanes, splits in ((129, 64, 2), (4100, 256, 5), (5000, 64, 33), (4096, 64, 64)):
         vector = 4 if columns % 4 == 0 else 1
         shared = SoftmaxSchedule(lanes, 1, vector, splits=splits)
@@ -71,8 +74,8 @@ def softmax_cases() -> Iterator[KernelCase]:
         (35, F16, 8),
     ):
         for splits in (1, 3):
-            shifted = SoftmaxSchedule(64, 1, vector, splits=splits, shifted=True)
-            case = _case(columns, dtype, shifted, 0, f", shifted, over {splits} workgroups")
+            peeled = SoftmaxSchedule(64, 1, vector, splits=splits, peeled=True)
+            case = _case(columns, dtype, peeled, 0, f", peeled, over {splits} workgroups")
             yield replace(case, waits=splits > 1)
     yield from _clamped()
     for columns, dtype, vector, is_shifted in (
@@ -84,17 +87,29 @@ def softmax_cases() -> Iterator[KernelCase]:
     ):
         for splits, unroll in ((1, 2), (2, 1), (5, 2)):
             parked = SoftmaxSchedule(
-                64, 1, vector, False, unroll, tile=True, splits=splits, shifted=is_shifted, clamped=True
+                64,
+                1,
+                vector,
+                False,
+                unroll,
+                in_shared=True,
+                splits=splits,
+                peeled=is_shifted,
+                predicated=True,
             )
             case = _case(columns, dtype, parked, 0, f", in memory over {splits} workgroups")
             yield replace(case, waits=splits > 1)
     for columns in (1, 5, 33, 700, 2500):
         for dtype in (F32, BF16):
             for lanes in (1, 32, 96):
-                general = SoftmaxSchedule(lanes, max(1, 32 // lanes), kept=False)
+                general = SoftmaxSchedule(lanes, max(1, 32 // lanes), in_registers=False)
                 yield _case(columns, dtype, general, 0, f", any length by {lanes}", is_general=True)
-    for kept in (True, False):
-        yield KernelCase("math.softmax", f"f32, only the last of 128 lanes, kept={kept}", _last_lane(kept))
+    for in_registers in (True, False):
+        yield KernelCase(
+            "math.softmax",
+            f"f32, only the last of 128 lanes, in_registers={in_registers}",
+            _last_lane(in_registers),
+        )
     for count in (1, 2, 31, 33, 1000, 9000):
         for lanes, grid in ((32, 1), (32, 3), (256, 2), (1024, 1)):
             yield KernelCase(
@@ -114,20 +129,24 @@ def softmax_cases() -> Iterator[KernelCase]:
 
 
 def _clamped() -> Iterator[KernelCase]:
-    """Lanes without a vector load another one: in rows of some lanes, of workgroups, shared, shifted, several."""
+    """Lanes without a vector load another one: in rows of some lanes, of workgroups, shared, peeled, several."""
     for columns, schedule in (
-        (7, SoftmaxSchedule(8, 16, turns=2)),
+        (7, SoftmaxSchedule(8, 16, rows_per_thread=2)),
         (33, SoftmaxSchedule(16, 8)),
         (100, SoftmaxSchedule(32, 4, 4)),
         (300, SoftmaxSchedule(96, 1, 2)),
-        (514, SoftmaxSchedule(64, 1, 4, shifted=True)),
-        (67, SoftmaxSchedule(32, 4, 4, shifted=True)),
+        (514, SoftmaxSchedule(64, 1, 4, peeled=True)),
+        (67, SoftmaxSchedule(32, 4, 4, peeled=True)),
         (4100, SoftmaxSchedule(64, 1, 4, splits=33)),
-        (1030, SoftmaxSchedule(64, 1, 4, splits=5, shifted=True)),
+        (1030, SoftmaxSchedule(64, 1, 4, splits=5, peeled=True)),
     ):
         for dtype in (F32, F16):
             case = _case(
-                columns, dtype, replace(schedule, clamped=True), 0, f", clamped, {schedule.splits} workgroups"
+                columns,
+                dtype,
+                replace(schedule, predicated=True),
+                0,
+                f", predicated, {schedule.splits} workgroups",
             )
             yield replace(case, waits=schedule.splits > 1)
 
@@ -165,11 +184,11 @@ def special_rows(columns: int, large: float) -> Array:
     return x
 
 
-def _last_lane(kept: bool) -> Any:
+def _last_lane(in_registers: bool) -> Any:
     def make() -> Use:
         x = np.full((1, 512), -np.inf, np.float32)
         x[0, 508:] = [1, 2, 3, -300]
-        return _use(x, x, 512, F32, SoftmaxSchedule(128, 1, 4, kept=kept), 1)
+        return _use(x, x, 512, F32, SoftmaxSchedule(128, 1, 4, in_registers=in_registers), 1)
 
     return make
 

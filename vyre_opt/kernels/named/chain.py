@@ -26,12 +26,12 @@ class Chain(NamedKernel):
     keeps = "inputs"
     one_type = True
     gpu = (
-        _factors(lanes=LANES[1:], vector=(1, 2, 4), ahead=(0, 16, 32, 64)),
+        _factors(lanes=LANES[1:], vector=(1, 2, 4), prefetch=(0, 16, 32, 64)),
         _factors(lanes=(*LANES, 320, 384), workgroups=(2, 4, 8, 10, 12, 16, 32, 64)),
     )
     cpu = (
-        _factors(lanes=LANES[:5], vector=(1, 2, 4), ahead=(0, 16, 32)),
-        _factors(lanes=(32,), vector=(1,), ahead=(0,), streamed=(1, 2, 4, 8, 16)),
+        _factors(lanes=LANES[:5], vector=(1, 2, 4), prefetch=(0, 16, 32)),
+        _factors(lanes=(32,), vector=(1,), prefetch=(0,), stream_rows=(1, 2, 4, 8, 16)),
     )
 
     def expand(self, r: ExpansionRequest) -> Expansion:

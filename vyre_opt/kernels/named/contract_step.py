@@ -22,12 +22,12 @@ class ContractStep(NamedKernel):
     gpu = (
         _factors(lanes=FINE, unroll=(1, 2, 4, 8, 16, 32)),
         _factors(
-            lanes=LANES[2:5], unroll=(1, 2, 4, 8, 16), across=(32,), vector=(1, 2, 4), splits=(1, 2, 4, 8)
+            lanes=LANES[2:5], unroll=(1, 2, 4, 8, 16), lanes_n=(32,), vector=(1, 2, 4), splits=(1, 2, 4, 8)
         ),
     )
     cpu = (
         _factors(lanes=FINE[:8], unroll=(1, 2, 4, 8, 16)),
-        _factors(lanes=(32,), unroll=(1, 2, 4, 8, 16), streamed=(256, 1024, 2048, 4096)),
+        _factors(lanes=(32,), unroll=(1, 2, 4, 8, 16), stream_columns=(256, 1024, 2048, 4096)),
     )
 
     def expand(self, r: ExpansionRequest) -> Expansion:

@@ -21,14 +21,14 @@ _CHUNKS = (12, 20, 28, 44, 60, 76, 92, 108, 124, 188, 252, 380, 508, 764, 1020)
 class Dfa(NamedKernel):
     name = "scan.dfa"
     any_length = True
-    gpu = (_factors(lanes=LANES[:5], chunk=(4, *_CHUNKS), staged=(0, 1)),)
+    gpu = (_factors(lanes=LANES[:5], chunk=(4, *_CHUNKS), in_shared=(0, 1)),)
     cpu = (_factors(lanes=LANES[:4], chunk=_CHUNKS),)
 
     def expand(self, r: ExpansionRequest) -> Expansion:
         warmup = r.params["warmup"]
         schedule = r.at(k.dfa_schedule(warmup, r.target, strided=not r.owns_grid))
-        if "staged" not in r.schedule and sum(k.memory_bytes(warmup, r.dtype(1), schedule)) > k.MAX_SLAB:
-            schedule = replace(schedule, staged=False)  # for lanes and a chunk that the text fixes
+        if "in_shared" not in r.schedule and sum(k.memory_bytes(warmup, r.dtype(1), schedule)) > k.MAX_SLAB:
+            schedule = replace(schedule, in_shared=False)  # for lanes and a chunk that the text fixes
         return Expansion(r.build(k.dfa, warmup, r.dtype(1), schedule), schedule, r.tiles(schedule.tile))
 
     def reference(self, text: Array, table: Array, accept: Array, warmup: int) -> Array:

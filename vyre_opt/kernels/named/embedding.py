@@ -21,15 +21,19 @@ class Embedding(NamedKernel):
     gpu = (
         factors(
             k.GroupedSchedule,
-            chunk=(2048, 4096, 8192, 16384), lookups=(4, 8, 16, 32), rows=(4, 7, 8, 16), columns=(4, 8, 16), unroll=(4, 8),
+            chunk=(2048, 4096, 8192, 16384), lookups=(4, 8, 16, 32), rows_per_thread=(4, 7, 8, 16), columns_per_thread=(4, 8, 16), unroll=(4, 8),
         ),
-        factors(k.EmbeddingSchedule, lanes=LANES[1:4], lookups=(1, 2, 4), rows=(4, 8)),
-        factors(k.PairSchedule, lanes=LANES[1:4], lookups=(1, 2, 4, 8), terms=(1, 2, 4)),
+        factors(k.EmbeddingSchedule, lanes=LANES[1:4], lookups=(1, 2, 4), rows_per_thread=(4, 8)),
+        factors(k.PairSchedule, lanes=LANES[1:4], lookups=(1, 2, 4, 8), vector=(1, 2, 4)),
         factors(k.EmbeddingUnitSchedule, chunk=(2048, 4096, 8192, 16384, 32768), subgroups=(4, 8, 16)),
     )  # fmt: skip
     cpu = (
         factors(
-            k.EmbeddingSchedule, lanes=LANES[:4], lookups=(1, 2, 4, 8), rows=(2, 4, 8, 16), unroll=(1, 4, 8)
+            k.EmbeddingSchedule,
+            lanes=LANES[:4],
+            lookups=(1, 2, 4, 8),
+            rows_per_thread=(2, 4, 8, 16),
+            unroll=(1, 4, 8),
         ),
     )
 
@@ -41,11 +45,11 @@ class Embedding(NamedKernel):
         default: k.Schedule = k.embedding_schedule(
             shape, not r.owns_grid, count, r.target, r.dtype(0), r.dtype(2)
         )
-        if "terms" in r.schedule:
+        if "vector" in r.schedule:
             default = k.PairSchedule(strided=not r.owns_grid)
         elif "lanes" in r.schedule:
             default = k.EmbeddingSchedule(strided=not r.owns_grid)
-        elif r.schedule.keys() & {"chunk", "columns", "subgroups"}:
+        elif r.schedule.keys() & {"chunk", "columns_per_thread", "subgroups"}:
             if not r.owns_grid:
                 raise ValueError(
                     "lookups grouped by slice need a grid of their own: only for a pipeline's stage"

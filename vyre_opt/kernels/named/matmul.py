@@ -21,15 +21,40 @@ _BLOCKS = (16, 48, 96, 192)
 class Matmul(NamedKernel):
     name = "math.matmul"
     gpu = (
-        _factors(lanes=(256,), across=(16,), rows=(4,), vectors=(4, 8), block=(64,), step=(8, 16, 32)),
-        _factors(lanes=(256,), across=(16,), rows=(8,), vectors=(4, 8), block=(128,), step=(8, 16, 32)),
-        _factors(lanes=(64,), across=(8, 16), rows=(4, 8), vectors=(4,), block=(32, 64), step=(8, 16)),
+        _factors(
+            lanes=(256,),
+            lanes_n=(16,),
+            rows_per_thread=(4,),
+            columns_per_thread=(4, 8),
+            block_m=(64,),
+            block_k=(8, 16, 32),
+        ),
+        _factors(
+            lanes=(256,),
+            lanes_n=(16,),
+            rows_per_thread=(8,),
+            columns_per_thread=(4, 8),
+            block_m=(128,),
+            block_k=(8, 16, 32),
+        ),
+        _factors(
+            lanes=(64,),
+            lanes_n=(8, 16),
+            rows_per_thread=(4, 8),
+            columns_per_thread=(4,),
+            block_m=(32, 64),
+            block_k=(8, 16),
+        ),
     )
     cpu = (
-        _factors(rows=(2, 3, 4, 6), vectors=(2,), block=_BLOCKS, step=(0, 128, 256, 512)),
-        _factors(rows=(2, 3, 4), vectors=(3,), block=_BLOCKS, step=(0, 128, 256)),
-        _factors(rows=(3, 6, 12), vectors=(1,), block=_BLOCKS, step=(0, 128, 256)),
-        _factors(across=(1,), rows=(1, 4, 6, 8), vectors=(1,), block=_BLOCKS, step=(0,)),
+        _factors(
+            rows_per_thread=(2, 3, 4, 6), columns_per_thread=(2,), block_m=_BLOCKS, block_k=(0, 128, 256, 512)
+        ),
+        _factors(rows_per_thread=(2, 3, 4), columns_per_thread=(3,), block_m=_BLOCKS, block_k=(0, 128, 256)),
+        _factors(rows_per_thread=(3, 6, 12), columns_per_thread=(1,), block_m=_BLOCKS, block_k=(0, 128, 256)),
+        _factors(
+            lanes_n=(1,), rows_per_thread=(1, 4, 6, 8), columns_per_thread=(1,), block_m=_BLOCKS, block_k=(0,)
+        ),
     )
 
     def expand(self, r: ExpansionRequest) -> Expansion:
@@ -43,14 +68,10 @@ class Matmul(NamedKernel):
             k.matmul_schedule(rows, columns, r.target, sums=problem.sums), strided=not r.owns_grid
         )
         takes_units = r.owns_grid and k.units_take(problem, r.target)
-        if r.schedule.keys() & k.UNIT_FIELDS:
-            if not takes_units:
-                raise ValueError(
-                    "matrix units: of f16 and bf16, from sm_80 on, for a stage or a grid of its own"
-                )
-            default = k.UnitSchedule()
-        elif takes_units and not r.schedule:
-            default = k.unit_schedule(rows, columns, r.target)
+        if r.schedule.keys() & k.UNIT_FIELDS and not takes_units:
+            raise ValueError("matrix units: of f16 and bf16, from sm_80 on, for a stage or a grid of its own")
+        if takes_units and not r.schedule.keys() & k.LANE_FIELDS:
+            default = k.UnitSchedule() if r.schedule else k.unit_schedule(rows, columns, r.target)
         schedule = r.at(default)
         grid = None if rows is None else k.matmul_grid(schedule, rows, columns)
         return Expansion(r.build(k.matmul, problem, schedule), schedule, grid)

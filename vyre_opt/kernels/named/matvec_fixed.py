@@ -12,17 +12,17 @@ from ..targets import MULTIPROCESSORS
 from . import named_kernel
 from .kernel import Array, NamedKernel, factors
 
-_clamped = partial(factors, k.MatvecSchedule, vector=(1, 2, 4), turns=(1, 2, 4), clamped=(1,))
+_predicated = partial(factors, k.MatvecSchedule, vector=(1, 2, 4), rows_per_thread=(1, 2, 4), predicated=(1,))
 
 
 class MatvecFixed(NamedKernel):
     name = "math.matvec_fixed"
     gpu = (
         factors(k.MatvecSchedule, unroll=(1, 2, 4, 8)),
-        _clamped(rows=(16,), lanes=(16,), unroll=(1, 2, 4)),
-        _clamped(rows=(8,), lanes=(32,), unroll=(1, 2, 4, 8)),
-        _clamped(rows=(1,), lanes=(256, 1024), unroll=(1, 4, 8)),
-        _clamped(rows=(1,), lanes=(256,), unroll=(1, 2, 4), splits=(8, 32, 128, 512)),
+        _predicated(rows=(16,), lanes=(16,), unroll=(1, 2, 4)),
+        _predicated(rows=(8,), lanes=(32,), unroll=(1, 2, 4, 8)),
+        _predicated(rows=(1,), lanes=(256, 1024), unroll=(1, 4, 8)),
+        _predicated(rows=(1,), lanes=(256,), unroll=(1, 2, 4), splits=(8, 32, 128, 512)),
     )
     cpu = (factors(k.MatvecSchedule, rows=(1, 2, 4, 8, 16), unroll=(1, 2, 4, 8, 16)),)
 

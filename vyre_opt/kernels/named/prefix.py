@@ -23,7 +23,7 @@ class Prefix(NamedKernel):
     cpu = (
         factors(
             k.ScanSchedule,
-            lanes=(32,), rounds=(64, 256, 1024, 4096, 16384), vector=(1,), look_back=(0, 1), twice=(1,),
+            lanes=(32,), rounds=(64, 256, 1024, 4096, 16384), vector=(1,), look_back=(0, 1), two_pass=(1,),
         ),
         factors(k.ScanSchedule, lanes=LANES[:4], rounds=(1, 2, 4, 8), vector=(1, 4), look_back=(0, 1)),
     )  # fmt: skip

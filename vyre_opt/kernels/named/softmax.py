@@ -24,15 +24,15 @@ class Softmax(NamedKernel):
     operator = "softmax(x)"
     keeps = "result"
     gpu = (
-        _factors(**_SHORT, vector=(1, 2, 4, 8), turns=(1, 2), clamped=(1,)),
-        _factors(lanes=LANES[1:], vector=(1, 2, 4, 8), clamped=(1,)),
-        _factors(lanes=LANES[1:], vector=(2, 4, 8), kept=(0,), unroll=(2, 4, 8)),
-        _factors(lanes=LANES[3:], vector=(4, 8), splits=(2, 4, 8), clamped=(1,)),
+        _factors(**_SHORT, vector=(1, 2, 4, 8), rows_per_thread=(1, 2), predicated=(1,)),
+        _factors(lanes=LANES[1:], vector=(1, 2, 4, 8), predicated=(1,)),
+        _factors(lanes=LANES[1:], vector=(2, 4, 8), in_registers=(0,), unroll=(2, 4, 8)),
+        _factors(lanes=LANES[3:], vector=(4, 8), splits=(2, 4, 8), predicated=(1,)),
     )
     cpu = (
         _factors(**_SHORT, vector=(1, 2, 4)),
-        _factors(lanes=(32, 64, 128), vector=(1, 2, 4), kept=(0, 1), unroll=(2, 4, 8)),
-        _factors(lanes=(32,), vector=(1, 2, 4), kept=(0,), unroll=(1, 2, 4, 8, 16), tile=(1,)),
+        _factors(lanes=(32, 64, 128), vector=(1, 2, 4), in_registers=(0, 1), unroll=(2, 4, 8)),
+        _factors(lanes=(32,), vector=(1, 2, 4), in_registers=(0,), unroll=(1, 2, 4, 8, 16), in_shared=(1,)),
     )
 
     def expand(self, r: ExpansionRequest) -> Expansion:

@@ -13,7 +13,7 @@ from .kernel import FINE, Array, Device, NamedKernel, Operand
 
 class SoftmaxStep(NamedKernel):
     name = "math.softmax_step"
-    gpu = ({"lanes": FINE, "share": (256, 1024, 4096, 16384, 65536)},)
+    gpu = ({"lanes": FINE, "elements_per_workgroup": (256, 1024, 4096, 16384, 65536)},)
 
     def expand(self, r: ExpansionRequest) -> Expansion:
         count = r.count(0)
