@@ -13,7 +13,7 @@ from support.parts import in_parts
 from support.search_oracle import literal_matches
 
 from vyre_opt import EncodingError, Scanner
-from vyre_opt.search.saved import write_arrays
+from vyre_opt.search.array_file import write_arrays
 
 BLANKS = b" \t\r\n\v\f"
 ALPHABETS = {"base64": rb"[A-Za-z0-9+/]", "base64url": rb"[A-Za-z0-9_-]", "hex": rb"[0-9A-Fa-f]"}

@@ -34,13 +34,13 @@ from ..syntax.printer import print_program
 from .barriers import removed_barrier
 from .bodies import Halo, Special
 from .forwarding import forwarded, overwritten
+from .frame_condition import is_rest_unchanged, replaced, vanished, vectorized
 from .in_bounds import in_bounds, unguarded
 from .joins import Join, joined
 from .lengths import LengthTerms
 from .merged_ifs import merged_ifs
 from .obligations import REFUTED, Answer, Obligation, not_seen, prove, smt2
 from .pipelines import Changes, difference, lost_demands, who_sees_argument
-from .rest import is_rest_unchanged, replaced, vanished, vectorized
 from .tiles import tile
 from .vectors import vector
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from .. import __version__
-from . import delivery, errors
+from . import errors, output_channel
 from .time_limit import set_time_limit
 
 __all__ = [
@@ -237,7 +237,7 @@ def run_under_limits(
     Removes the limits from `values`.  `tool`, `files`, `folder`: see `run_limited`.
     """
     limits = values.pop("limits")
-    if limits is None or delivery.is_limited_child():
+    if limits is None or output_channel.is_limited_child():
         return None
     from .limited import run_limited
 

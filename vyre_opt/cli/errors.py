@@ -21,7 +21,7 @@ from typing import TextIO
 import click
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, render_all
-from . import delivery
+from . import output_channel
 from .time_limit import TimedOut, end_alarms, interrupt
 
 __all__ = [
@@ -84,7 +84,7 @@ def run_tool(
         _discard_stdout()
     except MemoryError as error:
         message = f"out of memory{': ' if str(error) else ''}{error}"
-        print_error(_in_terms_of_limits(error) if delivery.is_limited_child() else message)
+        print_error(_in_terms_of_limits(error) if output_channel.is_limited_child() else message)
     except Exception as bug:
         # Python 3.11 wraps what a signal raises while a class is made, in a module that is being imported
         if isinstance(bug.__cause__, KeyboardInterrupt):
@@ -110,7 +110,7 @@ def _ended_early(code: int) -> int:
 
 def _in_terms_of_limits(error: Exception) -> str:
     """The message of an error; that of the limit `memory` where that is its cause."""
-    if not delivery.is_limited_child():
+    if not output_channel.is_limited_child():
         return str(error)
     from ..execution.limits import memory_error
 
@@ -168,7 +168,7 @@ def write_stdout(text: str) -> None:
 
 def write_stdout_bytes(content: bytes | memoryview) -> None:
     """Write to stdout in one call, and flush it, so that an error is raised here.  Raises ToolError."""
-    if delivery.deliver("", content):
+    if output_channel.deliver("", content):
         return
     if sys.stdout is None:
         raise ToolError("stdout is closed")

@@ -10,7 +10,7 @@ from typing import Any
 from ..driver.limited_worker import warm_up
 from ..execution.confine import confine
 from ..ir import plugins
-from . import delivery, errors
+from . import errors, output_channel
 
 __all__ = ["main"]
 
@@ -26,5 +26,5 @@ def main(start: Mapping[str, Any]) -> None:
         parent.send(b"p", path.encode("utf-8", "surrogateescape"))
         parent.send(b"d", content)
 
-    delivery.connect(send)
+    output_channel.connect(send)
     sys.exit(errors.run_tool(import_module(f"{__package__}.{tool}").command, arguments, name))

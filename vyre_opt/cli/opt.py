@@ -27,9 +27,9 @@ from .command import (
     run_under_limits,
 )
 from .completers import complete_passes, complete_vyre_files
-from .delivery import is_limited_child
 from .emit import EMIT_FORMATS, check_emit_format, join
 from .errors import ToolError
+from .output_channel import is_limited_child
 from .text_files import read_text, split, write_text
 
 if TYPE_CHECKING:

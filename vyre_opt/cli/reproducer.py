@@ -28,7 +28,7 @@ from .. import __version__
 from ..ir.diagnostics import Source, printable
 from ..mlir.file_kind import is_mlir, parse_either
 from ..syntax.printer import print_program
-from . import delivery
+from . import output_channel
 from .errors import ToolError, write_stderr
 from .text_files import write_text
 
@@ -119,7 +119,7 @@ def write(options: CompileOptions, manager: PassManager | None, error: InternalE
         write_text(text(options, manager, error), options.crash_reproducer)
         return options.crash_reproducer
     # under --limits this process writes no files of its own choice
-    if options.no_crash_reproducer or delivery.is_limited_child():
+    if options.no_crash_reproducer or output_channel.is_limited_child():
         return None
     content = text(options, manager, error)
     # the same failure again has the same name, and leaves one file

@@ -9,7 +9,7 @@ import sys
 from typing import BinaryIO
 
 from ..ir.diagnostics import Source, decode
-from . import delivery
+from . import output_channel
 from .errors import ToolError, write_stdout
 
 __all__ = [
@@ -54,7 +54,7 @@ def read_original(path: str) -> str | None:
 
     Under --limits none is: what is compiled there may be of somebody who has no business with the file.
     """
-    if delivery.is_limited_child():
+    if output_channel.is_limited_child():
         return None
     try:
         status = os.stat(path)
@@ -124,7 +124,7 @@ def write_in_folder(text: str, folder: str, place: str) -> None:
     """Write a file at a place in a folder; makes what folders there are not.  Raises ToolError."""
     path = os.path.join(folder, place)
     content = text.encode("utf-8", "surrogateescape")
-    if delivery.deliver(path, content):
+    if output_channel.deliver(path, content):
         return
     make_folder(os.path.dirname(path))
     write_file(content, path)
@@ -143,7 +143,7 @@ def write_file(content: bytes | memoryview, path: str) -> None:
 
     A symbolic link is followed; a device or a pipe is written to, not replaced.
     """
-    if delivery.deliver(path, content):
+    if output_channel.deliver(path, content):
         return
     try:
         target = os.path.realpath(path)  # a rename onto a link would replace the link

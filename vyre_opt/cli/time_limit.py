@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .delivery import is_limited_child
+from .output_channel import is_limited_child
 
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs

@@ -13,7 +13,7 @@ from ..ir.types import DataType
 from ..kernels.call import Call, Empty, KernelCall, Part, Steps, launch
 from ..kernels.chain import MAX_RANK, batch_schedule, chain, chain_schedule, goes_by_steps
 from ..kernels.chain_scattered import ScatterSchedule
-from ..kernels.joined import join, join_grid
+from ..kernels.concatenate import concatenate, concatenate_grid
 from ..kernels.named.chain import contraction
 from ..kernels.named.kernel import MAX_ELEMENTS, Device
 from .operands import element_type, listed
@@ -72,7 +72,7 @@ class TTChain:
 
 def _joined(backend: ArrayBackend, operands: Sequence[Operand], element: DataType) -> Any:
     """All elements, one operand behind the other, as a new flat array."""
-    like, program = operands[0], join(element)
+    like, program = operands[0], concatenate(element)
     if len(operands) == 1:
         return backend.result(backend.copy(like).array, (like.count,), like)
     while len(operands) > 1:
@@ -83,7 +83,7 @@ def _joined(backend: ArrayBackend, operands: Sequence[Operand], element: DataTyp
                 operands += pair
                 continue
             count = pair[0].count + pair[1].count
-            result = run_call(backend, launch(program, join_grid(count), (count,)), pair)
+            result = run_call(backend, launch(program, concatenate_grid(count), (count,)), pair)
             operands.append(backend.take(result, "the cores"))
     return result
 

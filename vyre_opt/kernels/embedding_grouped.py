@@ -28,7 +28,7 @@ from .embedding_chunk import ORDER_BYTES, ChunkLookups, chunk_grid
 from .embedding_cores import EmbeddingCores
 from .embedding_indices import EmbeddingIndices, table_buffers
 from .embedding_shape import EmbeddingShape
-from .powers import power_above
+from .powers_of_two import power_above
 
 __all__ = ["GroupedSchedule", "embedding_grouped", "grouped_grid", "grouped_schedule"]
 

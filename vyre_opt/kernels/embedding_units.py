@@ -28,7 +28,7 @@ from .embedding_chunk import ORDER_BYTES, ChunkLookups, chunk_grid
 from .embedding_cores import EmbeddingCores
 from .embedding_indices import EmbeddingIndices, table_buffers
 from .embedding_shape import EmbeddingShape
-from .powers import power_above, power_of
+from .powers_of_two import power_above, power_of
 from .targets import MULTIPROCESSORS, has_matrix_units, workgroup_bytes
 from .tiles import tiles_of
 

@@ -28,7 +28,7 @@ from ..lowering.nvptx.targets import gpu
 from .collective import SUBGROUP, as_type, elements
 from .matmul_batch import first_rows, row_behind
 from .matmul_form import MatmulProblem, activated, rows_of
-from .powers import power_of
+from .powers_of_two import power_of
 from .targets import MULTIPROCESSORS, has_matrix_units, workgroup_bytes
 from .tiles import tiles_of
 

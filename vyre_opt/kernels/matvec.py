@@ -25,7 +25,7 @@ from ..ir.program import MAX_LANES, Program, Value
 from ..ir.types import DataType
 from .collective import SUBGROUP, SharedSums, as_bits, fold_lanes, offset, shared_sums, subgroup_total
 from .multiply_add import multiply_add, signed, stored, zero
-from .powers import power_above, power_below
+from .powers_of_two import power_above, power_below
 from .targets import MULTIPROCESSORS, is_gpu
 from .tiles import each_tile, tiles_of
 

@@ -7,7 +7,7 @@ from math import gcd
 
 from ..ir.types import DataType
 from .collective import SUBGROUP
-from .powers import power_above
+from .powers_of_two import power_above
 from .targets import REGISTERS, is_gpu
 
 __all__ = [

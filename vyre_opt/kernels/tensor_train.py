@@ -26,7 +26,7 @@ from ..ir.program import Program, Value
 from ..ir.types import DataType
 from .collective import SUBGROUP, as_bits, elements, offset, shared_sums
 from .multiply_add import multiply_add, signed, stored, zero
-from .powers import power_above, power_below
+from .powers_of_two import power_above, power_below
 from .row_stream import RowStream
 from .targets import MULTIPROCESSORS, is_gpu
 

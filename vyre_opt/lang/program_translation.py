@@ -17,8 +17,8 @@ from ..ir.program import MAX_NESTING, AccessMode, Block, Buffer, Dim3, Module, O
 from ..ir.verifier import verify
 from .array_types import declared_array, refuse_arguments
 from .bindings import Binding, BufferView
+from .dead_code import remove_dead_code
 from .emitter import Emitter
-from .leftovers import remove_leftovers
 from .program_warnings import give_warnings
 from .python_source import FunctionSource, Unsupported
 from .statements import Statements
@@ -63,7 +63,7 @@ def translate_program(
             t.report(error)
     if diagnostics:
         raise DiagnosticError(diagnostics)
-    remove_leftovers(program.body)
+    remove_dead_code(program.body)
     module.add(program)
     give_warnings(verify(module))
     return module

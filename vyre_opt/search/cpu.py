@@ -20,8 +20,8 @@ from ..kernels.pattern_matches import INVOCATIONS, match_columns
 from ..kernels.pattern_walk import CHAINS, pattern_walk
 from ..patterns.automaton import CONTEXT_OF, concatenated_ranges
 from ..targets.cpu import CpuDispatcher
+from .automaton_cells import AutomatonCells, launch, unpacked
 from .prefilter import Prefilter
-from .walked import WalkedAutomaton, launch, unpacked
 
 __all__ = ["CpuSearch", "Hits"]
 
@@ -94,7 +94,7 @@ class CpuSearch:
     `room`: for the hits of a piece.
     """
 
-    walked: WalkedAutomaton
+    walked: AutomatonCells
     warmup: int | None
     prefilter: Prefilter | None
     dispatcher: CpuDispatcher

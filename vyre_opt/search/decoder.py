@@ -10,11 +10,11 @@ import numpy as np
 from ..execution import output_memory
 from ..kernels.checked_decode import BLOCK, INVOCATIONS, checked_base64, checked_hex
 from ..targets.cpu import CpuDispatcher
-from .blanks import copy_without_blanks, copy_without_line_breaks
+from .automaton_cells import launch
 from .encodings import BLANK, PADDING, Encoding
 from .errors import EncodingError
 from .places import Places
-from .walked import launch
+from .whitespace import copy_without_blanks, copy_without_line_breaks
 
 __all__ = ["Decoder"]
 

@@ -28,11 +28,11 @@ from ..targets.cuda.driver import translated_errors
 from ..targets.cuda.queues import PyCudaQueue
 from ..targets.cuda.transfers import Staging
 from ..targets.cuda.waiting import wait_until
+from .automaton_cells import launch
+from .byte_history import Rows
 from .data import DeviceOctets
 from .encodings import Encoding
 from .gpu_tables import GpuTables, program_name
-from .recent import Rows
-from .walked import launch
 
 __all__ = ["GpuSearch", "SearchedWindow"]
 

@@ -15,12 +15,12 @@ from ..execution.dispatcher import BadInputs, shared_dispatcher
 from ..patterns.compile import DEFAULT_MAX_STATES
 from ..patterns.pattern_list import read_patterns
 from ..targets.cpu import CpuDispatcher
+from .array_file import read_arrays, write_arrays
 from .cached_patterns import cached_compiled
 from .data import DeviceOctets
 from .encodings import ENCODINGS, Encoding
 from .files import PIECE, scan_files
 from .matches import Matches
-from .saved import read_arrays, write_arrays
 from .stream import Stream
 from .tables import SearchTables
 

@@ -16,9 +16,9 @@ from ..kernels import pattern_starts as starts
 from ..patterns.automaton import CONTEXT_OF, DATA_EDGE, FINAL_NEWLINE, NEWLINE
 from ..patterns.errors import LimitExceeded
 from ..targets.cpu import CpuDispatcher
-from .recent import Recent, Rows
+from .automaton_cells import launch, unpacked
+from .byte_history import ByteHistory, Rows
 from .tables import SearchTables
-from .walked import launch, unpacked
 
 __all__ = [
     "NO_ENDS",
@@ -65,7 +65,7 @@ NO_ENDS = Ends(np.zeros(0, np.int64), np.zeros(0, np.uint32))
 
 
 class SpanSearch:
-    """Finds the matches of `ends` that a search gives, in the data that `recent` keeps.
+    """Finds the matches of `ends` that a search gives, in the data that `history` keeps.
 
     `drops_longer`: leaves matches out that have more bytes than that.
     """
@@ -79,7 +79,7 @@ class SpanSearch:
         entries = None if self.reverse is None else self.reverse.entries
         self._sees_behind = entries is not None and bool((entries != entries[:, :1]).any())
 
-    def matches(self, recent: Recent, ends: Ends, is_end: bool) -> tuple[Columns, Ends]:
+    def matches(self, history: ByteHistory, ends: Ends, is_end: bool) -> tuple[Columns, Ends]:
         """The matches, and the ends that must wait for more data.
 
         `is_end`: whether there is no more.  Raises LimitExceeded for a match that is longer than what is kept, unless
@@ -89,11 +89,11 @@ class SpanSearch:
         found, waiting = [plain], NO_ENDS
         if len(own):
             # what an anchor sees behind the last byte is not known yet, nor whether a line break is the last
-            waits = (own.ends >= recent.total - 1) & (self._sees_behind and not is_end)
+            waits = (own.ends >= history.total - 1) & (self._sees_behind and not is_end)
             waiting = own.chosen(waits)
-            found.append(self._from_ends(recent, own.chosen(~waits), is_end))
+            found.append(self._from_ends(history, own.chosen(~waits), is_end))
         if len(begun):
-            columns, unfinished = self._from_prefixes(recent, begun, is_end)
+            columns, unfinished = self._from_prefixes(history, begun, is_end)
             found.append(columns)
             waiting = waiting.joined(unfinished)
         return joined_columns(found), waiting
@@ -108,20 +108,20 @@ class SpanSearch:
 
     # --- backwards, from ends
 
-    def _from_ends(self, recent: Recent, ends: Ends, is_end: bool) -> Columns:
+    def _from_ends(self, history: ByteHistory, ends: Ends, is_end: bool) -> Columns:
         begins = np.zeros(len(ends), np.int64)
         left, look = np.arange(len(ends)), FIRST_LOOK
         while len(left):
             own = ends.chosen(left)
-            wanted = recent.total - int(own.ends.min()) + look
-            data = recent.last(wanted)
-            base = recent.total - len(data)
+            wanted = history.total - int(own.ends.min()) + look
+            data = history.last(wanted)
+            base = history.total - len(data)
             shown, runs_out = self._walk_back(data, base, own, is_end)
             begins[left] = shown
             left = left[runs_out]
             if len(left) and len(data) < wanted:
                 if not self.drops_longer:
-                    raise _too_long(int(ends.ends[left[0]]), recent)
+                    raise _too_long(int(ends.ends[left[0]]), history)
                 is_known = np.ones(len(ends), bool)
                 is_known[left] = False
                 return begins[is_known], ends.ends[is_known], ends.patterns[is_known]
@@ -223,17 +223,17 @@ class SpanSearch:
 
     # --- forwards, from the first bytes
 
-    def _from_prefixes(self, recent: Recent, ends: Ends, is_end: bool) -> tuple[Columns, Ends]:
+    def _from_prefixes(self, history: ByteHistory, ends: Ends, is_end: bool) -> tuple[Columns, Ends]:
         walker = self.confirm
         assert walker is not None
         begins = np.maximum(ends.ends - self.compiled.prefixes[ends.patterns], 0)
         order = np.argsort(begins, kind="stable")
         begins, ends = begins[order], ends.chosen(order)
-        data = recent.last(recent.total - int(begins[0]) + 1)
-        base = recent.total - len(data)
+        data = history.last(history.total - int(begins[0]) + 1)
+        base = history.total - len(data)
         if base > begins[0]:
             if not self.drops_longer:
-                raise _too_long(int(begins[0]), recent)
+                raise _too_long(int(begins[0]), history)
             is_kept = begins >= base
             begins, ends = begins[is_kept], ends.chosen(is_kept)
             if not len(begins):
@@ -244,7 +244,7 @@ class SpanSearch:
         owners, packed, states = self._walk_on(data, places, entries, np.full(len(places), len(data)))
         hit_places, numbers = unpacked(packed)
         hits = owners, hit_places + base, numbers
-        return self._confirmed(begins, ends, hits, states, recent.total, is_end)
+        return self._confirmed(begins, ends, hits, states, history.total, is_end)
 
     def _confirmed(
         self,
@@ -367,8 +367,8 @@ def sorted_columns(columns: Columns) -> Columns:
     return begins[order], ends[order], patterns[order]
 
 
-def _too_long(place: int, recent: Recent) -> LimitExceeded:
+def _too_long(place: int, history: ByteHistory) -> LimitExceeded:
     return LimitExceeded(
-        f"a match at byte {place} has more than the {recent.limit} bytes that are kept of a stream; bound the "
+        f"a match at byte {place} has more than the {history.limit} bytes that are kept of a stream; bound the "
         "expression's repetitions, or search the data as a whole"
     )

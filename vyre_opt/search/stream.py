@@ -11,15 +11,15 @@ import numpy as np
 from ..execution.dispatcher import BadInputs
 from ..patterns.automaton import DATA_EDGE
 from ..targets.cpu import CpuDispatcher
+from .automaton_cells import unpacked
+from .byte_history import WAITING, ByteHistory, Rows
 from .cpu import CpuSearch, Hits
 from .data import DeviceOctets, octets_in_place
 from .decoder import Decoder
 from .encodings import Encoding
 from .matches import Matches
-from .recent import WAITING, Recent, Rows
 from .spans import NO_ENDS, Columns, Ends, SpanSearch, joined_columns, joined_ends, sorted_columns
 from .tables import SearchTables
-from .walked import unpacked
 
 if TYPE_CHECKING:
     from .gpu import GpuSearch
@@ -77,7 +77,7 @@ class Stream:
         self._found: list[Columns] = []
         self._longest = longest
         self._spans = None if tables.knows_lengths else SpanSearch(tables, dispatcher, longest is not None)
-        self._recent = Recent(MOST_KEPT if is_whole else longest or HISTORY)
+        self._byte_history = ByteHistory(MOST_KEPT if is_whole else longest or HISTORY)
         self._copies = self._decoder is not None or not is_whole
         self._waiting = NO_ENDS
         self._gpu_failed = False
@@ -190,7 +190,7 @@ class Stream:
         if self._reach:
             self._history = window[max(0, len(window) - self._reach) :].copy()
         if self._spans is not None:
-            self._recent.add(window[known:].copy() if self._copies else window[known:])
+            self._byte_history.add(window[known:].copy() if self._copies else window[known:])
         self._add_hits(hits, base)
 
     # --- on a GPU
@@ -254,7 +254,7 @@ class Stream:
         if not len(waiting):
             return 0
         begins = waiting.ends - self._tables.compiled.prefixes[waiting.patterns]
-        return min(known - int(begins.min()), self._recent.limit) + WAITING
+        return min(known - int(begins.min()), self._byte_history.limit) + WAITING
 
     def _bytes_of(self, characters: int) -> int:
         return characters if self._encoding is None else self._encoding.bytes_of(characters)
@@ -268,7 +268,7 @@ class Stream:
         self._searched += count
         self._history = latest[max(0, len(latest) - self._reach) :].copy()
         if self._spans is not None:
-            self._recent.skip(count, latest)
+            self._byte_history.skip(count, latest)
 
     # --- matches
 
@@ -290,7 +290,7 @@ class Stream:
             starts = ends.ends - self._tables.compiled.lengths[ends.patterns]
             self._found.append((starts, ends.ends, ends.patterns))
             return
-        columns, self._waiting = self._spans.matches(self._recent, self._waiting.joined(ends), is_end)
+        columns, self._waiting = self._spans.matches(self._byte_history, self._waiting.joined(ends), is_end)
         self._found.append(columns)
 
     def _matches(self) -> Matches:
@@ -310,7 +310,7 @@ class Stream:
         if not places.is_regular:
             first, last = self._encoding.spans(starts, ends)
             spans = places.of(first), places.of(last - np.uint64(1)) + np.uint64(1)
-        kept = self._reach if self._spans is None else self._recent.limit
+        kept = self._reach if self._spans is None else self._byte_history.limit
         done = max(0, self._searched - kept)
         places.forget(done * self._encoding.characters // self._encoding.octets)
         return Matches(starts, ends, patterns, spans, None if spans else self._encoding)

@@ -12,8 +12,8 @@ import numpy as np
 from ..patterns.automaton import Corrupt, checked_array
 from ..patterns.compiled import CompiledPatterns
 from ..patterns.pattern_list import Patterns
+from .automaton_cells import AutomatonCells
 from .prefilter import Prefilter, prefilter_of
-from .walked import WalkedAutomaton
 
 if TYPE_CHECKING:
     from .gpu import GpuSearch
@@ -38,16 +38,16 @@ class SearchTables:
         return cls(compiled, prefilter_of(patterns.contents, caseless))
 
     @cached_property
-    def search(self) -> WalkedAutomaton:
-        return WalkedAutomaton(self.compiled.search)
+    def search(self) -> AutomatonCells:
+        return AutomatonCells(self.compiled.search)
 
     @cached_property
-    def reverse(self) -> WalkedAutomaton | None:
-        return None if self.compiled.reverse is None else WalkedAutomaton(self.compiled.reverse)
+    def reverse(self) -> AutomatonCells | None:
+        return None if self.compiled.reverse is None else AutomatonCells(self.compiled.reverse)
 
     @cached_property
-    def confirm(self) -> WalkedAutomaton | None:
-        return None if self.compiled.confirm is None else WalkedAutomaton(self.compiled.confirm)
+    def confirm(self) -> AutomatonCells | None:
+        return None if self.compiled.confirm is None else AutomatonCells(self.compiled.confirm)
 
     @cached_property
     def reach(self) -> int:

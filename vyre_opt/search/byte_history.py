@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["WAITING", "Recent", "Rows"]
+__all__ = ["WAITING", "ByteHistory", "Rows"]
 
 Array = np.ndarray[Any, Any]
 Rows = Callable[[Array, int], Array]
@@ -21,7 +21,7 @@ WAITING = 2
 
 
 @dataclass(slots=True)
-class Recent:
+class ByteHistory:
     """Keeps `limit` bytes in front of the latest part, and some more.  `total`: how many went by."""
 
     limit: int

@@ -11,12 +11,12 @@ from ..ir.program import Program
 from ..patterns.automaton import Automaton
 from ..targets.cpu import CpuDispatcher
 
-__all__ = ["WalkedAutomaton", "launch", "unpacked"]
+__all__ = ["AutomatonCells", "launch", "unpacked"]
 
 Array = np.ndarray[Any, Any]
 
 
-class WalkedAutomaton:
+class AutomatonCells:
     """`columns`, `cells`: @columns and @transitions of pattern_walk, where a state is the cell at which its row begins."""
 
     def __init__(self, automaton: Automaton) -> None:

@@ -1,4 +1,4 @@
-"""Two arrays, one behind the other: the program `join`."""
+"""Two arrays, one behind the other: the program `concatenate`."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from ..ir.builder import Builder
 from ..ir.program import Program
 from ..ir.types import DataType
 
-__all__ = ["join", "join_grid"]
+__all__ = ["concatenate", "concatenate_grid"]
 
 LANES = 256
 
 
 @cache
-def join(dtype: DataType) -> Program:
+def concatenate(dtype: DataType) -> Program:
     """@left and @right to @out, of as many elements as both.  A lane does an element."""
-    b = Builder("join", workgroup=LANES)
+    b = Builder("concatenate", workgroup=LANES)
     left, right = b.buffer("left", dtype, None, "read", 0), b.buffer("right", dtype, None, "read", 1)
     out = b.buffer("out", dtype, None, "write", 2, live_out=True)
     element, first = b.global_id("x"), b.len(left)
@@ -29,6 +29,6 @@ def join(dtype: DataType) -> Program:
     return b.finish(verify=False)
 
 
-def join_grid(count: int) -> int:
+def concatenate_grid(count: int) -> int:
     """Workgroups for a result of `count` elements."""
     return max(1, -(-count // LANES))

@@ -8,8 +8,8 @@ import pytest
 
 from vyre_opt import parse
 from vyre_opt.certify.bodies import Special
+from vyre_opt.certify.frame_condition import is_rest_unchanged, replaced, vanished, vectorized
 from vyre_opt.certify.obligations import prove
-from vyre_opt.certify.rest import is_rest_unchanged, replaced, vanished, vectorized
 from vyre_opt.ir.program import Op, Program
 
 HEAD = """vyre 1

@@ -10,10 +10,10 @@ from collections import Counter
 from ..ir.program import Block, Op, Value
 from ..ir.rewrite import keep_results
 
-__all__ = ["remove_leftovers"]
+__all__ = ["remove_dead_code"]
 
 
-def remove_leftovers(body: Block) -> None:
+def remove_dead_code(body: Block) -> None:
     uses = Counter(operand for op in body.walk() for operand in op.operands)
     _sweep(body, uses)
 
