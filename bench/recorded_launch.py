@@ -97,7 +97,7 @@ class _Recorded:
     def run(self, stream: int, *words: int) -> int:
         call = self.call
         buffers = {number: call.plan.buffers[name] for name, number in call.copies.items()}
-        buffers |= {number: call.plan.buffers[name] for name, number in call.places.items()}
+        buffers |= {number: call.plan.buffers[name] for name, number in call.slots.items()}
         arrays = [self.copy(words[number], buffers[number]) for number in sorted(buffers)]
         passed = len(words) - len(call.plan.pipeline.params)
         self.recorder._last = call, arrays, words[passed:]

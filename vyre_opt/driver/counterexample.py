@@ -218,8 +218,8 @@ class _Entry:
             return self._found(call, f"it cannot be called so now: {refused}")
         except (DispatchError, DiagnosticError, MemoryError):
             return None
-        places = [name for name, _, _ in expected]
-        if places != [name for name, _, _ in actual]:
+        names = [name for name, _, _ in expected]
+        if names != [name for name, _, _ in actual]:
             return self._found(call, f"it gives {', '.join(name for name, _, _ in actual) or 'nothing'} now")
         if not any(_differ(*pair).any() for pair in zip(expected, actual, strict=True)):
             return None

@@ -1,6 +1,6 @@
 """Kernels and pipelines of Python as functions that work on the caller's own arrays, and return nothing.
 
-A call checks types, layout and places of the arrays once for all calls with like arrays; later ones take pointers and
+A call checks types, layout and positions of the arrays once for all calls with like arrays; later ones take pointers and
 launch.  Arrays that are read are not copied either, unless they share memory with one that is written: then the
 program sees what they held before the call.
 """
@@ -21,7 +21,7 @@ from .plans import remember
 __all__ = ["InPlace"]
 
 Scalar = tuple[str, int, Callable[[Any], int]]
-"""A number among the arguments: its name, its place, and what makes a word of it."""
+"""A number among the arguments: its name, its position, and what makes a word of it."""
 
 
 class InPlace:
@@ -37,12 +37,12 @@ class InPlace:
         self,
         compile: Callable[[DispatcherLike], Executable],
         target: DispatcherLike | None,
-        places: Sequence[int],
+        positions: Sequence[int],
         scalars: Sequence[Scalar],
     ) -> None:
         self._compile, self._target = compile, target
-        self._places, self._scalars = places, scalars
-        self._is_plain = not scalars and list(places) == list(range(len(places)))
+        self._positions, self._scalars = positions, scalars
+        self._is_plain = not scalars and list(positions) == list(range(len(positions)))
         self._executables: dict[str, Executable] = {}
         """By the name of a target; "" for the dispatcher `target`, which need have no hash."""
         self._bound: OrderedDict[Any, BoundCall] = OrderedDict()
@@ -54,8 +54,8 @@ class InPlace:
         if self._is_plain:
             arrays = args
         else:
-            arrays = [args[place] for place in self._places]
-            words = tuple([encode(args[place]) for _, place, encode in self._scalars])
+            arrays = [args[position] for position in self._positions]
+            words = tuple([encode(args[position]) for _, position, encode in self._scalars])
         key: Any
         try:
             key = (grid, *[SIGNATURES[type(array)](array) for array in arrays])

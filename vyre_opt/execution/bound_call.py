@@ -47,12 +47,12 @@ def bind(
     """
     access, contiguous, strided = backend.access(operands), list(operands), []
     is_lasting = backend.is_lasting(operands)
-    for place, operand in enumerate(operands if is_lasting else ()):
+    for index, operand in enumerate(operands if is_lasting else ()):
         array = access.contiguous(operand.owner)
         if array is not operand.owner:
-            contiguous[place] = backend.take(array, "an array")
-            is_lasting = is_lasting and contiguous[place].kind == operand.kind
-            strided.append(place)
+            contiguous[index] = backend.take(array, "an array")
+            is_lasting = is_lasting and contiguous[index].kind == operand.kind
+            strided.append(index)
         elif not backend.is_in_place(operand):
             is_lasting = False
     if not is_lasting:
@@ -65,7 +65,7 @@ def bind(
 class BoundCall:
     """Runs a plan on arrays with the signatures of the operands' owners.
 
-    `results`: those of a call before, which the results of later ones are like.  Arrays at the places `strided` are
+    `results`: those of a call before, which the results of later ones are like.  Arrays at the indices `strided` are
     made contiguous first.  An array that is only read and shares memory with one that is written is copied first.
     """
 
@@ -151,9 +151,9 @@ class BoundCall:
                     unaligned = [k for k in range(len(arrays)) if pointers[k] % access.alignment]
                     arrays = [access.clone(a) if k in unaligned else a for k, a in enumerate(arrays)]
                     pointers[: len(arrays)] = pointers_of(arrays, ())
-            for place in written if arrays is not given else ():
-                if arrays[place] is not given[place]:
-                    access.overwrite(given[place], arrays[place])
+            for index in written if arrays is not given else ():
+                if arrays[index] is not given[index]:
+                    access.overwrite(given[index], arrays[index])
             if finish is not None:
                 finish()
             return new
@@ -192,15 +192,15 @@ def _fits(pointers: Sequence[int], sizes: Sequence[int], out_bytes: int, alignme
 
 
 def _sharing(pointers: Sequence[int], sizes: Sequence[int], written: Mapping[int, str]) -> set[int]:
-    """The places of arrays that are only read and share memory with one that is written.
+    """The indices of arrays that are only read and share memory with one that is written.
 
     Raises BadInputs for two that are written.
     """
     shared = set()
-    for place, name in written.items():
-        start, end = pointers[place], pointers[place] + sizes[place]
+    for index, name in written.items():
+        start, end = pointers[index], pointers[index] + sizes[index]
         for other, size in enumerate(sizes):
-            if other != place and pointers[other] < end and start < pointers[other] + size:
+            if other != index and pointers[other] < end and start < pointers[other] + size:
                 if other in written:
                     raise BadInputs(f"{name} and {written[other]} share memory, and the kernel writes both")
                 shared.add(other)

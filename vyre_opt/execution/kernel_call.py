@@ -20,7 +20,7 @@ __all__ = ["load_call", "plan_of", "results_of", "run_all", "run_call"]
 def plan_of(call: KernelCall, inputs: Sequence[Operand]) -> CallPlan:
     """A call as a plan of one launch.  Raises BadInputs for its grid."""
     program = call.program
-    places: dict[str, int] = {}
+    slots: dict[str, int] = {}
     copies: dict[str, int] = {}
     written: dict[int, str] = {}
     results: list[str] = []
@@ -32,15 +32,15 @@ def plan_of(call: KernelCall, inputs: Sequence[Operand]) -> CallPlan:
         lanes = buffer.dtype.lanes if isinstance(source, int) else 1
         extents.append((owner.count // lanes,) if is_flat else shape_in_elements(buffer, owner) or ())
         if isinstance(argument, int):
-            places[buffer.name] = argument
+            slots[buffer.name] = argument
             if is_written(buffer):
                 written[argument] = buffer.name
         elif isinstance(argument, OutputAlloc) or (isinstance(argument, Copied) and argument.is_result):
-            places[buffer.name] = len(inputs) + len(results)
+            slots[buffer.name] = len(inputs) + len(results)
             results.append(buffer.name)
         if isinstance(argument, Copied) and not buffer.is_transient:
             copies[buffer.name] = argument.input
-    begun = {*copies, *(name for name, number in places.items() if number < len(inputs))}
+    begun = {*copies, *(name for name, number in slots.items() if number < len(inputs))}
     grid = check_grid(program, call.grid)
     plan = launch_plan(program, grid, call.module, extents, call.words, begun)
     zeroed = {
@@ -49,7 +49,7 @@ def plan_of(call: KernelCall, inputs: Sequence[Operand]) -> CallPlan:
         if isinstance(argument, Storage) and argument.is_zeroed
     }
     unwritten = zeroed_buffers(plan) if call.clears else frozenset[str]()
-    return CallPlan(plan, len(inputs), tuple(results), places, copies, written, frozenset(zeroed), unwritten)
+    return CallPlan(plan, len(inputs), tuple(results), slots, copies, written, frozenset(zeroed), unwritten)
 
 
 def load_call(

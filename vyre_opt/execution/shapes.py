@@ -16,7 +16,7 @@ __all__ = [
     "argument_shape",
     "array_of",
     "in_shape_of",
-    "place_of",
+    "unravel_index",
     "result_shape",
     "shape_in_elements",
     "shape_of",
@@ -104,7 +104,7 @@ def result_shape(buffer: Buffer, length: Any) -> tuple[Any, ...]:
     return (*extents, lanes) if lanes > 1 else tuple(extents)
 
 
-def place_of(element: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+def unravel_index(element: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The indices of an element, by its number in row-major order."""
     indices: list[int] = []
     for extent in reversed(shape[1:]):

@@ -42,14 +42,14 @@ def straight_line(
 
     It does straight what it can: no array that is written, and no `out`, shares memory with another, and the plan runs.
     Else `otherwise` gets new results.  `makers`: of the results, and of the pieces if there are any; `addresses`: of
-    operands and what is made; `sizes`: of operands and the first result, in bytes; `written`: places of operands.
+    operands and what is made; `sizes`: of operands and the first result, in bytes; `written`: indices of operands.
     """
     inputs = len(addresses) - len(makers)
     pairs = tuple(
-        (place, other)
-        for place in written
+        (index, other)
+        for index in written
         for other in range(inputs)
-        if other != place and not (other in written and other < place)
+        if other != index and not (other in written and other < index)
     )
     make = _factory(inputs, len(makers), results, len(pieces), pairs)
     run: Run = make(loaded, stream, otherwise, makers, addresses, sizes, pieces, alignment)

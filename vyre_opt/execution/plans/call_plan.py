@@ -23,11 +23,11 @@ __all__ = ["CallPlan", "Loaded", "is_written", "launch_plan", "pipeline_call"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CallPlan:
-    """A plan and its places in a call.
+    """A plan and the pointers of a call.
 
     `inputs`: how many arrays a caller passes; `storage`: the buffers of the plan's own that the last of them are for.
     `results`: the buffers that become results, in order.
-    `places`: for each buffer with memory of the caller's or a result, the number of its pointer.
+    `slots`: for each buffer with memory of the caller's or a result, the number of its pointer.
     `copies`: for each buffer that begins as a copy of an input, the number of that.
     `reads`: for each buffer of which a result is what the host read last, the number of the pointer of that result.
     `zeroed`: buffers that the programs want to begin as zeros.
@@ -38,7 +38,7 @@ class CallPlan:
     plan: PipelinePlan
     inputs: int
     results: tuple[str, ...]
-    places: Mapping[str, int]
+    slots: Mapping[str, int]
     copies: Mapping[str, int]
     written: Mapping[int, str]
     zeroed: frozenset[str] = frozenset()
@@ -49,7 +49,7 @@ class CallPlan:
     @property
     def own(self) -> list[str]:
         """The buffers that are storage of the call."""
-        return [name for name in self.plan.buffers if name not in self.places]
+        return [name for name in self.plan.buffers if name not in self.slots]
 
 
 class Loaded(Protocol):
@@ -104,20 +104,20 @@ def pipeline_call(
     """
     storage = tuple(n for n in plan.buffers if n not in inputs and n not in results) if has_storage else ()
     count = len(inputs) + len(storage)
-    places = {name: number for number, name in enumerate(storage, len(inputs))}
-    places |= {name: number for number, name in enumerate(results, count)}
-    reads = {name: places.pop(name) for name in _overwritten(plan) if name in places}
+    slots = {name: number for number, name in enumerate(storage, len(inputs))}
+    slots |= {name: number for number, name in enumerate(results, count)}
+    reads = {name: slots.pop(name) for name in _overwritten(plan) if name in slots}
     for number, name in enumerate(inputs):
-        if name not in places and (in_place or name not in plan.written):
-            places[name] = number
-    copies = {name: number for number, name in enumerate(inputs) if places.get(name) != number}
-    begun = {*copies, *(name for name in inputs if name in places)}
+        if name not in slots and (in_place or name not in plan.written):
+            slots[name] = number
+    copies = {name: number for number, name in enumerate(inputs) if slots.get(name) != number}
+    begun = {*copies, *(name for name in inputs if name in slots)}
     written = {
         number: name for number, name in enumerate(inputs) if in_place and is_written(plan.buffers[name])
     }
     unwritten = frozenset(unwritten) - begun
     return CallPlan(
-        plan, count, tuple(results), places, copies, written, frozenset(), unwritten, reads, storage
+        plan, count, tuple(results), slots, copies, written, frozenset(), unwritten, reads, storage
     )
 
 

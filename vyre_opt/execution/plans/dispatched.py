@@ -46,9 +46,9 @@ class DispatchedPlan:
         for name, formal in zip(step.buffers, step.program.bound_buffers, strict=True):
             if formal.is_output:
                 output = next(outputs)
-                place = call.places.get(name)
-                if place is not None:
-                    array_at(words[place], call.plan.buffers[name])[:] = np.asarray(output).reshape(-1)
+                slot = call.slots.get(name)
+                if slot is not None:
+                    array_at(words[slot], call.plan.buffers[name])[:] = np.asarray(output).reshape(-1)
         return 0
 
     def watched(self, watch: Watch, stream: int, words: Sequence[int]) -> int:
@@ -60,7 +60,7 @@ class DispatchedPlan:
     def _argument(self, name: str, words: Sequence[int]) -> Any:
         """The array of a buffer; `OutputAlloc` where it has no contents."""
         call, buffer = self._call, self._call.plan.buffers[name]
-        number = call.copies.get(name, call.places.get(name, call.inputs))
+        number = call.copies.get(name, call.slots.get(name, call.inputs))
         if number < call.inputs:
             return in_shape_of(buffer, array_at(words[number], buffer))
         if name in call.zeroed:

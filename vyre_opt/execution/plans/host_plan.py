@@ -17,7 +17,7 @@ from ..arrays import POISON, new_storage, storage_type
 from ..dispatcher import BackendError, ProgramError, Scratch
 from ..faults import place_in
 from ..params import Words
-from ..shapes import place_of
+from ..shapes import unravel_index
 from .call_plan import CallPlan
 from .steps import AnyStep, HostReadStep, LaunchStep, PipelinePlan, steps_of
 from .watch import Watch
@@ -76,9 +76,9 @@ class HostPlan:
     def memory(self, buffer: Buffer, words: Sequence[int]) -> HostMemory:
         """Storage for a buffer, with the contents that it begins with."""
         call, name = self.call, buffer.name
-        place, source = call.places.get(name), call.copies.get(name)
-        array = new_storage(buffer, np.empty) if place is None else array_at(words[place], buffer)
-        is_passed = place is not None and place < call.inputs
+        slot, source = call.slots.get(name), call.copies.get(name)
+        array = new_storage(buffer, np.empty) if slot is None else array_at(words[slot], buffer)
+        is_passed = slot is not None and slot < call.inputs
         if source is not None:
             array[:] = array_at(words[source], buffer)
         elif not is_passed:
@@ -185,4 +185,4 @@ def _in_round(rounds: Rounds) -> str:
 
 def _place(buffer: Buffer, element: int) -> str:
     shape = tuple(extent or 0 for extent in buffer.shape)
-    return place_in(place_of(element, shape), shape)
+    return place_in(unravel_index(element, shape), shape)

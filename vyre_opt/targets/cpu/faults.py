@@ -31,7 +31,7 @@ def error_of(
     """`record`: the words named in lowering.host.abi.FAULT_WORDS.  `program`: as it was lowered,
     since the record numbers its ops.  `counts`: elements of each buffer; `words`: of the runtime scalars, by name."""
     _, number, group, lane, *indices = record
-    op = next(op for place, op in enumerate(program.walk()) if place == number)
+    op = next(op for position, op in enumerate(program.walk()) if position == number)
     invocation = invocation_name(group * program.lanes + lane, program.workgroup, grid)
     if op.name == "trap":
         if "access" in op.attrs:

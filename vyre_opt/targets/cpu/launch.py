@@ -162,11 +162,11 @@ class CompiledLaunch:
         params: Words,
     ) -> None:
         """Zero the outputs that are new, but for those that the run writes whole."""
-        places = [place for place, argument in enumerate(inputs) if isinstance(argument, OutputAlloc)]
-        whole = self.wholly_written(grid, counts, params) if places else ()
-        for place in places:
-            if self.parameters[place].buffer.name not in whole:
-                threads.clear_new(bound[place], self.workers)
+        indices = [index for index, argument in enumerate(inputs) if isinstance(argument, OutputAlloc)]
+        whole = self.wholly_written(grid, counts, params) if indices else ()
+        for index in indices:
+            if self.parameters[index].buffer.name not in whole:
+                threads.clear_new(bound[index], self.workers)
 
     def wholly_written(self, grid: Dim3, counts: Sequence[int], params: Words) -> set[str]:
         """The buffers that a run writes whole.  `counts`: as for `error`; `params`: the words of the run, of which the
@@ -209,8 +209,8 @@ class CompiledLaunch:
     def set_params(self, runner: threads.GridRunner, params: Words) -> None:
         """Set the words of the runtime scalars of a runner's next run."""
         start = len(runner.args) - len(params)
-        for place, word in enumerate(params, start):
-            runner.args[place] = word
+        for index, word in enumerate(params, start):
+            runner.args[index] = word
 
     def _keep(self, key: tuple[int, ...], runner: threads.GridRunner) -> None:
         """Keep a runner for the next call with the same grid and lengths."""

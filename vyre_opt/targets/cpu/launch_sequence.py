@@ -35,11 +35,11 @@ Step = threads.GridRunner | np.ndarray
 """A launch, or an array that is zeroed."""
 
 Fault = tuple[int, list[int]]
-"""The place of the first step that is at fault, and its fault record."""
+"""The index of the first step that is at fault, and its fault record."""
 
 
 class LaunchSequence:
-    """Runs steps in order, by one caller at a time.  A step may be in several places.
+    """Runs steps in order, by one caller at a time.  A step may be there several times.
 
     `workers`: the most threads that zero an array.
     """
@@ -47,7 +47,7 @@ class LaunchSequence:
     def __init__(self, steps: Sequence[Step], workers: int) -> None:
         self.steps, self.workers = steps, workers
         self._parts: list[_Batch | int] = list(range(len(steps)))
-        """Batches, and the places of steps that are run by themselves, which measures them."""
+        """Batches, and the indices of steps that are run by themselves, which measures them."""
 
     def run(self) -> Fault | None:
         """Run all steps; after one at fault none."""
@@ -65,26 +65,26 @@ class LaunchSequence:
             self._parts = self._grouped()
         return None
 
-    def run_step(self, place: int) -> Fault | None:
+    def run_step(self, index: int) -> Fault | None:
         """Run a step by itself."""
-        step = self.steps[place]
+        step = self.steps[index]
         if not isinstance(step, threads.GridRunner):
             threads.clear(step, self.workers)
             return None
         record = step.run()
-        return None if record is None else (place, record)
+        return None if record is None else (index, record)
 
     def _grouped(self) -> list[_Batch | int]:
         """Parts with neighbours that are short in batches, but for those of a late batch, to be measured anew."""
         late = {
-            place
+            index
             for part in self._parts
             if isinstance(part, _Batch) and part.is_late
-            for place in part.places
+            for index in part.indices
         }
         steps, parts = self.steps, list[_Batch | int]()
-        places = range(len(steps))
-        for is_short, group in groupby(places, lambda place: place not in late and _is_short(steps[place])):
+        indices = range(len(steps))
+        for is_short, group in groupby(indices, lambda index: index not in late and _is_short(steps[index])):
             members = list(group)
             if is_short:
                 parts += [
@@ -101,11 +101,11 @@ class _Batch:
     `is_late`: whether the last run took so much longer than expected that they may be short no more.
     """
 
-    __slots__ = ("_address", "_addresses", "_count", "_jobs", "_limit", "_run", "is_late", "places")
+    __slots__ = ("_address", "_addresses", "_count", "_jobs", "_limit", "_run", "indices", "is_late")
 
-    def __init__(self, places: Sequence[int], steps: Sequence[Step]) -> None:
-        self.places = places
-        members = [steps[place] for place in places]
+    def __init__(self, indices: Sequence[int], steps: Sequence[Step]) -> None:
+        self.indices = indices
+        members = [steps[index] for index in indices]
         jobs = {id(step): _job(step) for step in members}
         self._jobs = [jobs[id(step)] for step in members]
         self._addresses = array("Q", [job.address for job in self._jobs])
@@ -123,7 +123,7 @@ class _Batch:
             return None
         record = self._jobs[done].fault()
         assert record is not None
-        return self.places[done], record
+        return self.indices[done], record
 
 
 def _job(step: Step) -> Job:

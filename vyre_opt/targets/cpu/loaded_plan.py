@@ -76,7 +76,7 @@ _Part = _Launches | _Loop | HostReadStep
 class _Run:
     """What one call at a time uses: its launches, and their memory.
 
-    `arguments`, `own_arguments`: the arguments of a runner, a place among them, and the number of the word of the call
+    `arguments`, `own_arguments`: the arguments of a runner, an index of one of them, and the number of the word of the call
     that goes there, or the name of the buffer in the block.  `block`: None where it is not kept; `start`: its address.
     `transient_bytes`: of unbound buffers; the runners with `scratch` may keep more.  `records`: the memory of what
     launches print.
@@ -110,7 +110,7 @@ class CpuPlan:
     def __init__(self, dispatcher: CpuDispatcher, call: CallPlan) -> None:
         plan = self._plan = row_major_plan(call.plan)
         self._reads = call.reads
-        self._workers, self._places = dispatcher.workers, call.places
+        self._workers, self._slots = dispatcher.workers, call.slots
         own = call.own
         self._zeroed = [name for name in plan.buffers if name in call.zeroed or name in call.unwritten]
         self._copies = [(name, number, plan.size(name)) for name, number in call.copies.items()]
@@ -189,8 +189,8 @@ class CpuPlan:
 
     def _address(self, run: _Run, name: str, words: Sequence[int]) -> int:
         """Of a buffer."""
-        place = self._places.get(name)
-        return run.start + self._layout.offsets[name] if place is None else words[place]
+        slot = self._slots.get(name)
+        return run.start + self._layout.offsets[name] if slot is None else words[slot]
 
     def _walk(
         self, run: _Run, parts: Sequence[_Part], rounds: Rounds, words: Sequence[int], watch: Watch
@@ -210,8 +210,8 @@ class CpuPlan:
 
     def _error(self, part: _Launches, fault: Fault, rounds: Rounds, words: Sequence[int]) -> ProgramError:
         """The error of a fault; its run is to be dropped, since nothing clears its fault records."""
-        place, record = fault
-        step, inner = part.sources[place]
+        index, record = fault
+        step, inner = part.sources[index]
         launch = self._launches[step]
         params = [words[self._words[p]] if isinstance(p, str) else p for p in step.params]
         error = launch.error(record, step.grid, self._counts(step, launch), params)
@@ -251,7 +251,7 @@ class CpuPlan:
                 transients.append(transient)
                 if item.name == launch.records:
                     run.records[step] = transient
-            elif (number := self._places.get(step.buffers[item])) is not None:
+            elif (number := self._slots.get(step.buffers[item])) is not None:
                 run.arguments.append((runner.args, at, number))
             else:
                 run.own_arguments.append((runner.args, at, step.buffers[item]))
@@ -267,9 +267,9 @@ class CpuPlan:
 
 def _timed(part: _Launches, times: Times) -> Fault | None:
     """Run launches one by one, and note how long each takes."""
-    for place, (step, _) in enumerate(part.sources):
+    for index, (step, _) in enumerate(part.sources):
         with times.of(step):
-            fault = part.sequence.run_step(place)
+            fault = part.sequence.run_step(index)
         if fault is not None:
             return fault
     return None

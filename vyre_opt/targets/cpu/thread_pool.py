@@ -243,7 +243,7 @@ def work_function() -> Callable[[int, int, int], int]:
 
 @lru_cache(maxsize=1)
 def run_function() -> Callable[[int, int], int]:
-    """vyre_run: (address of the addresses of jobs, their number) -> the place of the first at fault, or their number."""
+    """vyre_run: (address of the addresses of jobs, their number) -> the index of the first at fault, or their number."""
     return _function("vyre_run", 2)
 
 

@@ -114,7 +114,7 @@ def worker_ir(triple: str, layout: str) -> str:
 
     vyre_work(job, thread, most): run up to `most` chunks as that thread; 1 if nothing is left to take.
     vyre_run(jobs, count): run jobs whole, one after the other, as thread 0 of each; `jobs` are their addresses.
-        Gives the place of the first that is at fault, after which none is run, or `count`.
+        Gives the index of the first that is at fault, after which none is run, or `count`.
     vyre_copy(args, first, last, ...): a function such as lowering.host makes, which copies memory;
         its arguments are the target, the source, and the number of bytes.
     vyre_clear(args, first, last, ...): one that sets memory to 0; its arguments are the target, and the bytes.

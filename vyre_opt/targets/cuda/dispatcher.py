@@ -293,10 +293,10 @@ class BoundLaunch:
         self.grid = grid
         self.owners = owners
         self.arguments = kernel.arguments(pointers, counts, params)
-        self._call = [place for place, param in enumerate(kernel.kernel.params) if param.kind == "call"]
+        self._call = [index for index, param in enumerate(kernel.kernel.params) if param.kind == "call"]
 
     def run(self, stream: Any = None) -> None:
         with self.kernel.device as gpu:
-            for place in self._call:
-                self.arguments[place] = gpu.faults.next_call()
+            for index in self._call:
+                self.arguments[index] = gpu.faults.next_call()
             self.kernel.enqueue(queue_of(gpu, stream), self.grid, self.arguments)

@@ -27,7 +27,7 @@ class UploadedPlan:
         self._dispatcher = dispatcher
         buffers = call.plan.buffers
         inputs = {number: buffers[name] for name, number in call.copies.items()}
-        inputs |= {number: buffers[name] for name, number in call.places.items() if number < call.inputs}
+        inputs |= {number: buffers[name] for name, number in call.slots.items() if number < call.inputs}
         self._inputs = inputs
         self._results = {call.inputs + k: buffers[name] for k, name in enumerate(call.results)}
         self._written = {number: buffers[name] for number, name in call.written.items()} | self._results

@@ -40,6 +40,6 @@ def _program() -> Program:
     target = b.buffer("target", DataType.U8, None, "write", 1, live_out=True)
     first = b.mul(b.workgroup_id("x"), RUN)
     with b.for_(0, RUN, VECTOR) as loop:
-        place = b.add(first, loop.index)
-        b.store(b.load(source, place, lanes=VECTOR), target, place)
+        index = b.add(first, loop.index)
+        b.store(b.load(source, index, lanes=VECTOR), target, index)
     return b.finish()

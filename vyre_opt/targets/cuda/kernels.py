@@ -352,16 +352,16 @@ def _compile(
 
 
 def _key(unit: Unit) -> tuple[Any, ...]:
-    """What a loaded kernel is made of: its code, and the places that its faults name, which fingerprints leave out."""
+    """What a loaded kernel is made of: its code, and the locations that its faults name, which fingerprints leave out."""
     specs = tuple(sorted((name, repr(value)) for name, value in unit.specs.items()))
     called = called_fingerprints(unit.program, unit.module)
     items: list[Program | Func] = [unit.program]
     if unit.module is not None:
         items += [unit.module.funcs[name] for name, _ in called]
-    return exact_fingerprint(unit.program), *called, specs, *map(_places, items)
+    return exact_fingerprint(unit.program), *called, specs, *map(_locations_digest, items)
 
 
-def _places(item: Program | Func) -> bytes:
+def _locations_digest(item: Program | Func) -> bytes:
     """A hash of where an item, its buffers and its ops stand, and in which texts."""
     from blake3 import blake3
 
@@ -370,8 +370,8 @@ def _places(item: Program | Func) -> bytes:
     sources = list(dict.fromkeys(loc.source for loc in locs if loc is not None))
     numbers = {source: number for number, source in enumerate(sources)}
     texts = [(s.name, s.text, s.first_line, s.first_column, s.spelling) for s in sources]
-    places = [None if loc is None else (numbers[loc.source], loc.start, loc.end) for loc in locs]
-    return blake3(repr((texts, places)).encode(errors="surrogatepass")).digest()
+    locations = [None if loc is None else (numbers[loc.source], loc.start, loc.end) for loc in locs]
+    return blake3(repr((texts, locations)).encode(errors="surrogatepass")).digest()
 
 
 def unit_of(program: Program, module: Module | None, specs: Mapping[str, Any]) -> Unit:

@@ -73,7 +73,7 @@ class CompiledLauncher:
         ]
         words += [0] * (size - 2 * arguments - HEADER)
 
-        def place(argument: Argument) -> int:
+        def address_of(argument: Argument) -> int:
             """The address of an argument's word."""
             if argument == "call" and is_graph:
                 argument = 0  # it would change the node at every call
@@ -91,16 +91,16 @@ class CompiledLauncher:
             elif isinstance(step, Copy):
                 row = [0, step.pointer, step.size, 1 + step.source]
             else:
-                places = [place(argument) for argument in step.arguments]
-                places_at = base + 8 * len(words)
-                words += places
+                addresses = [address_of(argument) for argument in step.arguments]
+                addresses_at = base + 8 * len(words)
+                words += addresses
                 entry = step.kernel.kernel
                 sizes = (*step.grid, *entry.program.workgroup, entry.dynamic_shared)
                 if is_graph:
-                    params = libcuda.KernelParams(step.kernel.handle, sizes, places_at)
+                    params = libcuda.KernelParams(step.kernel.handle, sizes, addresses_at)
                     nodes.append(_Node(params, _changes(step.arguments, pointers)))
                     continue
-                row = [step.kernel.handle, *sizes, places_at]
+                row = [step.kernel.handle, *sizes, addresses_at]
             at = first_step + STEP * number
             words[at : at + len(row)] = row
             number += 1

@@ -160,15 +160,15 @@ def _torch_maker(shape: ArrayShape, kind: str, number: int) -> Callable[[], Any]
     current GPU.  Elsewhere by `empty_like`, which takes half the time of `empty`; the template of a large array is one
     element, expanded."""
     torch = sys.modules["torch"]
-    dtype, place = getattr(torch, kind), f"cuda:{number}"
+    dtype, device = getattr(torch, kind), f"cuda:{number}"
     guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
     empty = getattr(guards, "_empty_strided_cuda", None)
     if empty is not None and torch.cuda.device_count() == 1:
         strides = tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
         return partial(empty, shape, strides, dtype)
     if prod(shape) * dtype.itemsize <= MAX_TEMPLATE_BYTES:
-        return partial(torch.empty_like, torch.empty(shape, dtype=dtype, device=place))
-    template = torch.empty((), dtype=dtype, device=place).expand(shape)
+        return partial(torch.empty_like, torch.empty(shape, dtype=dtype, device=device))
+    template = torch.empty((), dtype=dtype, device=device).expand(shape)
     return partial(torch.empty_like, template, memory_format=torch.contiguous_format)
 
 

@@ -84,10 +84,10 @@ def _program(dimensions: int, unit: int) -> Program:
     word = DataType.U64
     rest = b.add(b.mul(b.cast(b.workgroup_id("x"), word), LANES), b.cast(b.local_id("x"), word))
     with b.if_(b.lt(rest, b.len(y, word))):
-        element, place = rest, b.param("first", word)
+        element, offset = rest, b.param("first", word)
         for axis in reversed(range(dimensions)):
             extent = b.param(f"extent{axis}", word)
-            place = b.add(place, b.mul(b.rem(rest, extent), b.param(f"stride{axis}", word)))
+            offset = b.add(offset, b.mul(b.rem(rest, extent), b.param(f"stride{axis}", word)))
             rest = b.div(rest, extent)
-        b.store(b.load(x, place), y, element)
+        b.store(b.load(x, offset), y, element)
     return b.finish()

@@ -199,7 +199,7 @@ class GpuWalk:
         for step in self.launches:
             kernel, formals = self.kernels[step.program], step.program.bound_buffers
             bound = list(zip(formals, step.buffers, strict=True))
-            places = {formal.name: pointers[name] for formal, name in bound} | self.unbound[step.program]
+            addresses = {formal.name: pointers[name] for formal, name in bound} | self.unbound[step.program]
             counts = {formal.name: self.plan.buffers[name].count or 0 for formal, name in bound}
             status = None
             if kernel.may_fault:
@@ -207,7 +207,7 @@ class GpuWalk:
                 status = self._fault_record(step, kernel)
                 recording.records.append(status)
             words = dict(zip(sorted(kernel.kernel.program.params), step.words(params), strict=True))
-            recording.arguments[step] = kernel.arguments(places, counts, words, status)
+            recording.arguments[step] = kernel.arguments(addresses, counts, words, status)
         for batch in batches_of(self.parts):
             if len(batch.steps) < MIN_GRAPH:
                 continue
@@ -240,9 +240,9 @@ class _Run:
 
     def __init__(self, walk: GpuWalk, watch: Watch, queue: Queue, words: Sequence[int]) -> None:
         self.walk, self.watch, self.queue, self.words = walk, watch, queue, words
-        places = walk.call.places
+        addresses = walk.call.slots
         self.pointers = {
-            name: walk.own[name] if name in walk.own else words[places[name]] for name in walk.plan.buffers
+            name: walk.own[name] if name in walk.own else words[addresses[name]] for name in walk.plan.buffers
         }
 
     def run(self) -> None:

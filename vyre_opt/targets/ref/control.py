@@ -81,8 +81,8 @@ def check_bounds(machine: Machine, frame: Frame, op: Op) -> None:
     outside = index >= length
     if outside.any():
         lane = int(np.argmax(outside))
-        place, end = (int(values[lane % len(values)]) for values in (index, length))
-        raise out_of_checked_bounds(machine.program, op, place, end, machine.invocation_at(frame, lane))
+        element, end = (int(values[lane % len(values)]) for values in (index, length))
+        raise out_of_checked_bounds(machine.program, op, element, end, machine.invocation_at(frame, lane))
 
 
 def debug_print(machine: Machine, frame: Frame, op: Op) -> None:

@@ -119,10 +119,10 @@ def permute(machine: Machine, frame: Frame, op: Op) -> None:
     """Row by row: an invocation has its own table and its own index; one row of either is for all."""
     table, index = (frame.get(value) for value in op.operands)
     entries, rows = table.shape[1], max(len(table), len(index))
-    places = np.broadcast_to(index, (rows, index.shape[1])).astype(np.intp)
-    nearest = np.minimum(places, entries - 1)
+    indices = np.broadcast_to(index, (rows, index.shape[1])).astype(np.intp)
+    nearest = np.minimum(indices, entries - 1)
     found = np.take_along_axis(np.broadcast_to(table, (rows, entries)), nearest, axis=1)
-    frame.values[op.results[0]] = np.where(places < entries, found, np.uint8(0))
+    frame.values[op.results[0]] = np.where(indices < entries, found, np.uint8(0))
 
 
 def movemask(machine: Machine, frame: Frame, op: Op) -> None:

@@ -78,10 +78,10 @@ def _fma_f64(x: Array, y: Array, z: Array) -> Array:
     result = np.where(plain, np.where(is_product_finite & ~np.isfinite(z), z, product + z), result)
     rest = ~(simple | plain)
     if rest.any():
-        places = np.nonzero(rest)
-        result[places] = [
+        indices = np.nonzero(rest)
+        result[indices] = [
             _exactly(float(p), float(q), float(r))
-            for p, q, r in zip(x[places], y[places], z[places], strict=True)
+            for p, q, r in zip(x[indices], y[indices], z[indices], strict=True)
         ]
     return result
 

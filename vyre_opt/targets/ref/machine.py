@@ -11,7 +11,7 @@ from ...execution.arrays import POISON, storage_type, transient_storage
 from ...execution.dispatcher import ProgramError, Scratch
 from ...execution.faults import describe, fault, invocation_name, place_in
 from ...execution.inputs import CheckedCall, is_initialised
-from ...execution.shapes import place_of
+from ...execution.shapes import unravel_index
 from ...ir.diagnostics import spelling_at
 from ...ir.program import AccessMode, Block, Buffer, Module, Op, Program
 from .copies import CopiesInFlight
@@ -216,7 +216,7 @@ class Machine:
         return self.fault(
             "race",
             op,
-            f"data race on @{buffer.name}, {place_in(place_of(index, storage.shape), storage.shape)}: "
+            f"data race on @{buffer.name}, {place_in(unravel_index(index, storage.shape), storage.shape)}: "
             f"{describe(op)} by {self.invocation_at(frame, collision.lane)} and "
             f"{describe(other)} by {self.invocation(collision.invocation)} are not ordered",
             other=other,
@@ -238,7 +238,7 @@ class Machine:
         return self.fault(
             "race",
             op,
-            f"{describe(op)} by {self.invocation_at(frame, lane)} touches {place_in(place_of(element, storage.shape), storage.shape)}, "
+            f"{describe(op)} by {self.invocation_at(frame, lane)} touches {place_in(unravel_index(element, storage.shape), storage.shape)}, "
             "which is being copied",
             other=other,
             help=f"the invocation that copies waits by a {spelling_at(op.loc).copy_wait} first; others then wait for a barrier, too",

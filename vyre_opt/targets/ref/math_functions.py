@@ -55,11 +55,11 @@ def _const(node: Node) -> Array:
 
 
 def _rarely(node: Node, condition: Array, argument: Array, usual: Array) -> Array:
-    places = np.nonzero(np.broadcast_to(condition, argument.shape))
-    if not len(places[0]):
+    indices = np.nonzero(np.broadcast_to(condition, argument.shape))
+    if not len(indices[0]):
         return usual
     result = np.array(np.broadcast_to(usual, argument.shape))
-    result[places] = _run(graph(str(node.payload), node.graph.format), [argument[places]])
+    result[indices] = _run(graph(str(node.payload), node.graph.format), [argument[indices]])
     return result
 
 

@@ -87,9 +87,9 @@ def _locate(machine: Machine, frame: Frame, op: Op, dtype: DataType) -> tuple[St
         outside = (at < 0) | (at >= extent)
         if outside.any():
             lane = int(np.argmax(outside.any(axis=1)))
-            place = list(indices_at(frame, op, lane))
+            indices = list(indices_at(frame, op, lane))
             invocation = machine.invocation_at(frame, lane)
-            raise outside_of_matrix(machine.program, op, dtype, place, storage.shape, invocation)
+            raise outside_of_matrix(machine.program, op, dtype, indices, storage.shape, invocation)
         offsets = offsets * extent + at
     if storage.rows is not None and frame.batch.rows > 1:
         offsets = offsets + (frame.rows * storage.scalars)[:, None]

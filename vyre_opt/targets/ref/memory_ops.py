@@ -21,8 +21,8 @@ def locate(machine: Machine, frame: Frame, op: Op, dtype: DataType) -> tuple[Sto
     offsets, lane = scalar_offsets(storage, frame, op, [frame.get(index) for index in op.indices], dtype)
     if lane is not None:
         covered, invocation = dtype.lanes // storage.buffer.dtype.lanes, machine.invocation_at(frame, lane)
-        place = indices_at(frame, op, lane)
-        raise out_of_bounds(machine.program, op, place, covered, storage.shape, invocation)
+        indices = indices_at(frame, op, lane)
+        raise out_of_bounds(machine.program, op, indices, covered, storage.shape, invocation)
     return storage, offsets
 
 
