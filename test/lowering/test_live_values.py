@@ -181,7 +181,7 @@ def all_in_memory(program: Program, is_wide: object) -> list[ValueInMemory]:
     ranges = live_values._LiveRanges(program)
     sizes = {value: live_values._size(value) for value in ranges.ends if is_wide(value)}  # type: ignore[operator]
     plain = [v for v in sizes if isinstance(v.owner, Op) and not v.owner.regions]
-    return ranges.placed(plain, sizes)
+    return ranges.in_slots(plain, sizes)
 
 
 def check(cases: list[OpProgram]) -> None:

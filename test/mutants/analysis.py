@@ -548,8 +548,8 @@ MUTANTS = (
     Mutant(
         "all lengths that a caller gives are equal",
         "vyre_opt/analysis/equal_lengths.py",
-        "numbers.setdefault((name, place), len(numbers)) if extent is None",
-        "numbers.setdefault(place, len(numbers)) if extent is None",
+        "numbers.setdefault((name, axis), len(numbers)) if extent is None",
+        "numbers.setdefault(axis, len(numbers)) if extent is None",
         f"{EQUAL_LENGTHS}::test_lengths_with_one_number_are_equal",
     ),
     Mutant(

@@ -84,7 +84,7 @@ MUTANTS = (
     Mutant(
         "a length is that of any buffer that stays",
         "vyre_opt/analysis/launched_lengths.py",
-        "if numbers[actual][place] == numbers[name][dimension]:",
+        "if numbers[actual][axis] == numbers[name][dimension]:",
         "if True:",
         STAY,
     ),

@@ -313,7 +313,7 @@ MUTANTS = (
     Mutant(
         "a bulk copy begins anywhere",
         COPY_RUNS,
-        "or not self._divides(unit, place.uniform)",
+        "or not self._divides(unit, position.uniform)",
         "or False",
         _runs("elements from a place that nobody knows"),
     ),
@@ -404,7 +404,7 @@ MUTANTS = (
     Mutant(
         "a workgroup owns each row that it loads",
         OWNED_ROWS,
-        'if op.name == "load" and not _is_own(program, index - place, row, workgroups):',
+        'if op.name == "load" and not _is_own(program, index - column, row, workgroups):',
         "if False:",
         ROWS_TEST,
     ),
@@ -432,8 +432,8 @@ MUTANTS = (
     Mutant(
         "stores to places of rows are apart only by their places",
         PENDING_STORES,
-        "in ((p.expr, q.expr), places)",
-        "in (places if None not in places else (p.expr, q.expr),)",
+        "in ((p.expr, q.expr), columns)",
+        "in (columns if None not in columns else (p.expr, q.expr),)",
         "test/lowering/test_owned_rows.py::test_where_a_workgroup_has_its_own_row_only",
     ),
     Mutant(

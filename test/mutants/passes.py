@@ -213,7 +213,7 @@ MUTANTS = (
     Mutant(
         "an index may be computed after the vector",
         "vyre_opt/passes/vectorize_access.py",
-        "return block is not access.block or definition < place",
+        "return block is not access.block or definition < position",
         "return True",
         lit("passes/vectorize_access_refuse"),
     ),

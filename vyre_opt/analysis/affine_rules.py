@@ -102,8 +102,8 @@ def local_ids(program: Program, lanes: int, splits: Iterable[IdSplit] = ()) -> L
 
 def _digits_of(program: Program, lanes: int, axis: str, strides: list[int]) -> AffineExpr:
     terms: dict[Symbol, int] = {}
-    place = AXES.index(axis)
-    size, inner = program.workgroup[place], math.prod(program.workgroup[:place])
+    dimension = AXES.index(axis)
+    size, inner = program.workgroup[dimension], math.prod(program.workgroup[:dimension])
     if size > 1 and inner * size == program.lanes:
         size = -(-lanes // inner)  # lanes beyond the workgroup go on along its outermost axis
     for stride, end in pairwise([1, *strides, size]):
@@ -193,8 +193,8 @@ def _subgroup(forms: OperandForms, op: Op) -> AffineExpr:
 @lru_cache(maxsize=64)
 def _subgroup_by_lane(lanes: int) -> tuple[ByLane, ByLane]:
     """The subgroup and the lane in it of each lane of a workgroup."""
-    places = [divmod(lane, SUBGROUP_SIZE) for lane in range(lanes)]
-    return tuple(subgroup for subgroup, _ in places), tuple(lane for _, lane in places)
+    subgroup_lanes = [divmod(lane, SUBGROUP_SIZE) for lane in range(lanes)]
+    return tuple(subgroup for subgroup, _ in subgroup_lanes), tuple(lane for _, lane in subgroup_lanes)
 
 
 def _subgroup_size(forms: OperandForms, op: Op) -> AffineExpr:
@@ -316,13 +316,13 @@ def _xor(forms: OperandForms, op: Op) -> AffineExpr | None:
     if pair is None or not pair[1].is_const:
         return None
     flipped, mask = pair[0], pair[1].const
-    for place in range(mask.bit_length()):
-        if mask >> place & 1:
-            upper = forms.split(pair[0], 1 << place)
+    for position in range(mask.bit_length()):
+        if mask >> position & 1:
+            upper = forms.split(pair[0], 1 << position)
             bit = _item(forms.split(upper[0], 2), 1) if upper else None
             if bit is None:
                 return None
-            flipped += (AffineExpr(1) - bit.scaled(2)).scaled(1 << place)
+            flipped += (AffineExpr(1) - bit.scaled(2)).scaled(1 << position)
     return flipped
 
 

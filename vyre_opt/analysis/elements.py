@@ -39,8 +39,8 @@ class Elements:
         """One element; None where it is too far from 0 to track."""
         if dimensions == 1:
             return Elements(value, 1)
-        place = component(value, dimensions)
-        return _checked(_joined(place), 1, tuple((index, index) for index in place))
+        element = component(value, dimensions)
+        return _checked(_joined(element), 1, tuple((index, index) for index in element))
 
     @staticmethod
     def of(values: Iterable[int], dimensions: int = 1) -> Elements | None:
@@ -48,9 +48,9 @@ class Elements:
         numbers = set(values)
         box: tuple[tuple[int, int], ...] = ()
         if dimensions > 1 and numbers:
-            places = [component(number, dimensions) for number in numbers]
-            numbers = set(map(_joined, places))
-            box = tuple((min(along), max(along)) for along in zip(*places, strict=True))
+            elements = [component(number, dimensions) for number in numbers]
+            numbers = set(map(_joined, elements))
+            box = tuple((min(along), max(along)) for along in zip(*elements, strict=True))
             if not _is_tracked(box):
                 return None
         low, high = min(numbers, default=0), max(numbers, default=0)
@@ -144,10 +144,10 @@ EMPTY = Elements(0, 0)
 Box = tuple[tuple[int, int], ...]
 
 
-def _joined(place: tuple[int, ...]) -> int:
+def _joined(element: tuple[int, ...]) -> int:
     """The number of a place in the grid."""
-    number, row = 0, ROWS[len(place)]
-    for index in place:
+    number, row = 0, ROWS[len(element)]
+    for index in element:
         number = number * row + index
     return number
 

@@ -39,8 +39,8 @@ def length_numbers(pipeline: Pipeline) -> dict[str, tuple[int, ...]]:
 
     for name, buffer in pipeline.buffers.items():
         lengths[name] = tuple(
-            numbers.setdefault((name, place), len(numbers)) if extent is None else number(extent)
-            for place, extent in enumerate(buffer.extents)
+            numbers.setdefault((name, axis), len(numbers)) if extent is None else number(extent)
+            for axis, extent in enumerate(buffer.extents)
         )
     return lengths
 
@@ -49,19 +49,19 @@ def lengths_by_size(pipeline: Pipeline) -> dict[str, Extent | None]:
     """Each length as an expression over those that the caller says, as ir/grids.py has them; only where that is short."""
     lengths: dict[str, Extent | None] = dict(pipeline.static_lengths)
     for name, buffer in pipeline.buffers.items():
-        for place, size in enumerate(buffer.sizes):
+        for dimension, size in enumerate(buffer.sizes):
             extent = None if size is None else fold(size, lengths)
             if isinstance(extent, int) or (extent is not None and extent.depth <= MAX_REPEATED_DEPTH):
-                lengths[length_key(name, place if buffer.dimensions > 1 else None)] = extent
+                lengths[length_key(name, dimension if buffer.dimensions > 1 else None)] = extent
     return lengths
 
 
 def numbers_by_length(numbers: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
     """The numbers of lengths, by the names that ir/grids.py has for these."""
     return {
-        length_key(name, place if len(own) > 1 else None): number
+        length_key(name, dimension if len(own) > 1 else None): number
         for name, own in numbers.items()
-        for place, number in enumerate(own)
+        for dimension, number in enumerate(own)
     }
 
 

@@ -239,8 +239,8 @@ class MemoryAccess:
             )
             for lane in range(self.lane_count)
         ]
-        places = compress(sum_by_lane(own, self.lane_count) or (), present)
-        starts = Elements.of(places, self.dimensions)
+        offsets = compress(sum_by_lane(own, self.lane_count) or (), present)
+        starts = Elements.of(offsets, self.dimensions)
         return None if starts is None else self._moved_from(starts)
 
     def describe(self) -> str:
@@ -398,13 +398,13 @@ class Footprints:
                 self._branch(op, block, number)
         else:
             self._block(op.regions[0])
-        for place, result in enumerate(op.results):
-            self._result(op, place, result)
+        for index, result in enumerate(op.results):
+            self._result(op, index, result)
 
-    def _result(self, op: Op, place: int, result: Value) -> None:
+    def _result(self, op: Op, index: int, result: Value) -> None:
         if op.name == "region":
             end = op.regions[0].terminator
-            expr = self.affine.expr(end.operands[place]) if end is not None else None
+            expr = self.affine.expr(end.operands[index]) if end is not None else None
             # a VALUE symbol is an op of the region, whose value may not be used outside
             if isinstance(expr, AffineExpr) and not expr.terms_of(SymbolKind.VALUE).terms:
                 self.affine.exprs[result] = expr

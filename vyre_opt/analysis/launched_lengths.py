@@ -33,10 +33,10 @@ class LaunchedLengths:
         own = buffer.length(dimension)
         if buffer.binding is None or not self.uses.is_own_scratch(self.program, buffer):
             return own
-        place = self.program.bound_buffers.index(buffer)
+        argument = self.program.bound_buffers.index(buffer)
         launches = self.uses.launches[self.program.name]
         extents = {
-            self._in_program(pipeline, launch, launch.buffers[place], dimension)
+            self._in_program(pipeline, launch, launch.buffers[argument], dimension)
             for pipeline, launch in launches
         }
         extent = extents.pop()
@@ -46,9 +46,9 @@ class LaunchedLengths:
         """The length of a pipeline's buffer by those of buffers of the program; None if they do not say it."""
         numbers = self.uses.length_numbers(pipeline)
         for formal, actual in zip(self.program.bound_buffers, launch.buffers, strict=True):
-            for place in range(0 if formal.is_transient else formal.dimensions):
-                if numbers[actual][place] == numbers[name][dimension]:
-                    return formal.length(place) if formal.shape[place] is None else formal.shape[place]
+            for axis in range(0 if formal.is_transient else formal.dimensions):
+                if numbers[actual][axis] == numbers[name][dimension]:
+                    return formal.length(axis) if formal.shape[axis] is None else formal.shape[axis]
         buffer = pipeline.buffers.get(name)
         size = buffer.sizes[dimension] if buffer is not None and buffer.sizes else None
         if size is None:

@@ -61,8 +61,8 @@ class PipelineUses:
     def is_own_scratch(self, program: Program, buffer: Buffer) -> bool:
         """Whether pipelines launch a program, and pass for a buffer what neither the host nor another stage uses, and no
         launch demands an extent of."""
-        place = program.bound_buffers.index(buffer)
-        passed = [(pipeline, launch.buffers[place]) for pipeline, launch in self.launches[program.name]]
+        argument = program.bound_buffers.index(buffer)
+        passed = [(pipeline, launch.buffers[argument]) for pipeline, launch in self.launches[program.name]]
         return bool(passed) and not any(
             self.counts[pipeline][name] > 1
             or name in self.demanded[pipeline]
@@ -70,12 +70,12 @@ class PipelineUses:
             for pipeline, name in passed
         )
 
-    def drop(self, program: Program, place: int) -> None:
+    def drop(self, program: Program, argument: int) -> None:
         """Remove an argument from all launches of a program, and what was passed from pipelines in which no other stage
         names it."""
         for pipeline, launch in self.launches[program.name]:
-            name = launch.buffers[place]
-            launch.buffers = launch.buffers[:place] + launch.buffers[place + 1 :]
+            name = launch.buffers[argument]
+            launch.buffers = launch.buffers[:argument] + launch.buffers[argument + 1 :]
             self.counts[pipeline][name] -= 1
             if not self.counts[pipeline][name]:
                 self._remove(pipeline, name)

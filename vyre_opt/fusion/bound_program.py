@@ -54,10 +54,10 @@ class BoundPrograms:
         """`lengths`: those of the pipeline's buffers that are known (see ir/grids.py)."""
         known: dict[str, int | None] = {}
         for formal, actual in zip(program.bound_buffers, launch.buffers, strict=True):
-            for place in (None, *range(formal.dimensions)):
-                passed = lengths.get(length_key(actual, place))
-                own = formal.count if place is None else formal.shape[place]
-                known[length_key(formal.name, place)] = own if passed is None else passed
+            for dimension in (None, *range(formal.dimensions)):
+                passed = lengths.get(length_key(actual, dimension))
+                own = formal.count if dimension is None else formal.shape[dimension]
+                known[length_key(formal.name, dimension)] = own if passed is None else passed
         key = program, tuple(launch.params.items()), tuple(known.items())
         if key not in self._programs:
             self._programs[key] = _bind(program, launch.params, known)

@@ -73,12 +73,12 @@ class _Checks:
         buffer = self.program.buffers[op.attrs["buffer"]]
         is_checked = op in self.accesses
         for dimension, width in enumerate(access_extents(op, buffer)):
-            place = buffer.name, dimension, op.indices[dimension], width
-            if is_checked and place not in known:
+            key = buffer.name, dimension, op.indices[dimension], width
+            if is_checked and key not in known:
                 self.check(op, buffer, dimension, width, ops)
             # a load may vanish, and its fault with it
             if is_checked or "write" in op.definition.effects:
-                known[place] = True
+                known[key] = True
 
     def check(self, op: Op, buffer: Buffer, dimension: int, width: int, ops: list[Op]) -> None:
         own: list[Op] = []

@@ -121,13 +121,13 @@ class _Keys:
         yielded = []
         for number, block in enumerate(op.regions):
             inside = hash((path, key, number))
-            for place, arg in enumerate(block.args):
-                self.values[arg] = hash((inside, place))
+            for index, arg in enumerate(block.args):
+                self.values[arg] = hash((inside, index))
             self.block(block, inside)
             end = block.terminator
             yielded.append(self.of(end.operands) if end is not None else ())
-        for place, result in enumerate(op.results):
-            self.values[result] = hash((key, tuple(yielded), place))
+        for index, result in enumerate(op.results):
+            self.values[result] = hash((key, tuple(yielded), index))
 
     def pure(self, op: Op) -> int:
         if op.name in ("add", "sub") and op.result.type.is_int:

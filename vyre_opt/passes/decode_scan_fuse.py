@@ -193,9 +193,9 @@ def _pipeline_refusal(buffer: Buffer, program: Program, uses: PipelineUses) -> R
     """A refusal if the host or another launch uses what a pipeline passes for the buffer."""
     if buffer.binding is None:
         return None
-    place = program.bound_buffers.index(buffer)
+    argument = program.bound_buffers.index(buffer)
     for pipeline, launch in uses.launches[program.name]:
-        name = launch.buffers[place]
+        name = launch.buffers[argument]
         if name in uses.demanded[pipeline]:
             message = f"@{buffer.name} is @{name} in pipeline @{pipeline.name}, whose length may be another than is demanded"
             return Refusal("demanded", message, buffer.name, launch.loc)
@@ -291,7 +291,7 @@ def _promote(
     before, _ = copy_program(program, None)
     checks, staying = _add_checks(program, promoted, uses)
     gone = [d.buffer for d in promoted if d.buffer.name not in staying]
-    places = sorted((bound.index(buffer) for buffer in gone if buffer in bound), reverse=True)
+    arguments = sorted((bound.index(buffer) for buffer in gone if buffer in bound), reverse=True)
     tiles = [(d.buffer, d.local, d.dtype or d.buffer.dtype, d.count) for d in promoted]
     promote_to_tile(program, tiles, ctx.analyses.get(Footprints, program))
     refusal = check_tiles(program, [d.buffer.name for d in promoted])
@@ -299,8 +299,8 @@ def _promote(
         refuse_result(ctx, [program.name], refusal, program.loc)
         ctx.put_back(program, before)
         return False
-    for place in places:
-        uses.drop(program, place)
+    for argument in arguments:
+        uses.drop(program, argument)
     ctx.count("checks of bounds", checks)
     return True
 

@@ -125,14 +125,14 @@ class _Expander:
             if isinstance(stage, Fill):
                 user = users.get(at)
                 filling = self.fill(pipeline, stage, user)
-                place = expanded
+                destination = expanded
                 # without counts it is expanded to be run, and nothing is joined any more
                 if self.counts and user is not None and filling is not None:
                     if not _is_over_more(user, filling):
-                        place = before.setdefault(id(user), [])
+                        destination = before.setdefault(id(user), [])
                     elif stage.buffer not in used:
-                        place = first
-                place += [] if filling is None else [filling]
+                        destination = first
+                destination += [] if filling is None else [filling]
                 launches = []
             elif isinstance(stage, KernelStage) and not (self.native and not is_of_plugin(stage.kernel)):
                 launches = self.stage(pipeline, stage, self.neighbour(stages, at))
@@ -178,8 +178,10 @@ class _Expander:
         # without counts it is expanded to be run, and nothing is joined any more
         if not self.counts or "schedule_lanes" in stage.attrs or not named_kernel(stage.kernel).any_lanes:
             return None
-        for places in (range(at + 1, len(stages)), range(at - 1, -1, -1)):
-            other = next((stages[place] for place in places if not isinstance(stages[place], Fill)), None)
+        for positions in (range(at + 1, len(stages)), range(at - 1, -1, -1)):
+            other = next(
+                (stages[position] for position in positions if not isinstance(stages[position], Fill)), None
+            )
             if isinstance(other, Launch) and not set(other.buffers).isdisjoint(stage.buffers):
                 program = self.module.programs[other.program]
                 lanes, *rest = program.workgroup
@@ -359,8 +361,8 @@ def _replace_body(program: Program, kernel: Op, expanded: Program) -> None:
         op.loc = kernel.loc
         if "buffer" in op.attrs:
             op.attrs = {**op.attrs, "buffer": renamed[op.attrs["buffer"]]}
-    place = program.body.ops.index(kernel)
-    program.body.ops[place : place + 1] = expanded.body.ops
+    position = program.body.ops.index(kernel)
+    program.body.ops[position : position + 1] = expanded.body.ops
     program.workgroup = expanded.workgroup
 
 

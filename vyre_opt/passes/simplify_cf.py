@@ -151,12 +151,12 @@ class _IfMerger:
         if not self.numbers:
             self.numbers = {op: number for number, op in enumerate(self.program.walk())}
         first = earlier.op
-        for place, block in enumerate(first.regions):
-            if place < len(later.regions):
+        for index, block in enumerate(first.regions):
+            if index < len(later.regions):
                 block.ops.extend(
-                    later.regions[place].ops
+                    later.regions[index].ops
                 )  # the longer list is not copied, so chains take linear time
-                later.regions[place].ops = block.ops
+                later.regions[index].ops = block.ops
             else:
                 later.regions = (*later.regions, block)
         self.by_op[later].include(self.by_op[first])

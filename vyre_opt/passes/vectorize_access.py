@@ -94,10 +94,10 @@ class _Group:
 
 @dataclass(slots=True, eq=False)
 class _Access:
-    """A scalar access, op number `place` of its block; `lanes` of the vector it joins, 1 for none."""
+    """A scalar access, op number `position` of its block; `lanes` of the vector it joins, 1 for none."""
 
     op: Op
-    place: int
+    position: int
     offset: int
     block: Block
     group: _Group
@@ -111,7 +111,7 @@ class _Vectorizer:
         self.effects = summarize(program.body)[1]
         self.seen: dict[_Base, list[_Access]] = {}
         self.open: dict[_Base, _Group] = {}
-        self.places: dict[object, tuple[Block, int]] = {}
+        self.positions: dict[object, tuple[Block, int]] = {}
         self.vectors = 0
         self.numbers: dict[Op, int] = {}  # in program order, before the pass
 
@@ -120,8 +120,8 @@ class _Vectorizer:
     def block(self, block: Block) -> None:
         outer, self.open = self.open, {}
         groups: list[_Group] = []
-        for place, op in enumerate(block.ops):
-            self.places[op] = (block, place)
+        for position, op in enumerate(block.ops):
+            self.positions[op] = (block, position)
             self.numbers[op] = len(self.numbers)
             for inner in op.regions:
                 self.block(inner)
@@ -134,7 +134,7 @@ class _Vectorizer:
             if group is None:
                 group = self.open[base] = _Group(base)
                 groups.append(group)
-            access = _Access(op, place, offset, block, group)
+            access = _Access(op, position, offset, block, group)
             group.by_offset.setdefault(offset, []).append(access)
             self.seen.setdefault(base, []).append(access)
         self.open = outer
@@ -198,15 +198,15 @@ class _Vectorizer:
         new_ops: dict[int, list[Op]] = {}  # what stands in the place of an op
         for group in groups:
             for lanes, accesses in self.windows(group):
-                place, ops = (_vector_store if group.base.is_store else _vector_load)(
+                position, ops = (_vector_store if group.base.is_store else _vector_load)(
                     group.base, lanes, accesses
                 )
-                new_ops.update((access.place, []) for same in accesses for access in same)
-                new_ops[place] = ops
+                new_ops.update((access.position, []) for same in accesses for access in same)
+                new_ops[position] = ops
                 self.vectors += 1
                 self.remark_applied(group.base, accesses)
         if new_ops:
-            block.ops = [new for place, op in enumerate(block.ops) for new in new_ops.get(place, [op])]
+            block.ops = [new for position, op in enumerate(block.ops) for new in new_ops.get(position, [op])]
 
     def windows(self, group: _Group) -> Iterator[tuple[int, list[list[_Access]]]]:
         """Aligned runs of 2^k neighbours, widest first; the accesses by lane, as several may be of one element."""
@@ -239,13 +239,13 @@ class _Vectorizer:
             return False
         if group.base.is_store:  # goes down to the last store, where all indices are known
             return True
-        start = min(a.place for o in range(offset, offset + lanes) for a in group.by_offset[o])
+        start = min(a.position for o in range(offset, offset + lanes) for a in group.by_offset[o])
         return self.known_at(first, start)
 
-    def known_at(self, access: _Access, place: int) -> bool:
-        """Whether the index of `access` is computed before `place` of its block."""
-        block, definition = self.places.get(access.op.indices[-1].owner, (None, 0))
-        return block is not access.block or definition < place
+    def known_at(self, access: _Access, position: int) -> bool:
+        """Whether the index of `access` is computed before `position` of its block."""
+        block, definition = self.positions.get(access.op.indices[-1].owner, (None, 0))
+        return block is not access.block or definition < position
 
     # --- remarks -----------------------------------------------------------------------
 
@@ -274,7 +274,7 @@ class _Vectorizer:
                     self.ctx.remark(
                         "refused",
                         f"{verb} of neighbours in @{base.buffer} stay apart: {self.missing(one, two)}",
-                        max(one, two, key=lambda access: access.place).op.loc,
+                        max(one, two, key=lambda access: access.position).op.loc,
                         buffer=base.buffer,
                     )
                     break
@@ -284,7 +284,7 @@ class _Vectorizer:
         if one.block is not two.block:
             return "one of them may run without the other"
         if one.group is not two.group:
-            return min(one, two, key=lambda access: access.place).group.ended
+            return min(one, two, key=lambda access: access.position).group.ended
         if one.lanes > 1 or two.lanes > 1:
             return "the neighbours from a multiple on are no power of two, and one is left"
         if self.width < 2 * (one.group.base.dtype.size_bytes or self.width):
@@ -308,7 +308,7 @@ def _named(op: Op) -> str:
 
 
 def _vector_load(base: _Base, lanes: int, accesses: list[list[_Access]]) -> tuple[int, list[Op]]:
-    """The place of the first load, and the ops for it: a vector's load, and each element extracted."""
+    """The position of the first load, and the ops for it: a vector's load, and each element extracted."""
     first = accesses[0][0].op
     vector = Value(first.result.name, DataType.vec(base.dtype, lanes))
     ops = [Op(OPS["load"], first.indices, (vector,), first.attrs, (), first.loc)]
@@ -317,15 +317,15 @@ def _vector_load(base: _Base, lanes: int, accesses: list[list[_Access]]) -> tupl
         for lane, same in enumerate(accesses)
         for access in same
     ]
-    return min(access.place for same in accesses for access in same), ops
+    return min(access.position for same in accesses for access in same), ops
 
 
 def _vector_store(base: _Base, lanes: int, accesses: list[list[_Access]]) -> tuple[int, list[Op]]:
-    """The place of the last store, and the ops for it: the vector of the values, and its store."""
+    """The position of the last store, and the ops for it: the vector of the values, and its store."""
     stores = [same[0].op for same in accesses]
-    last = max((same[0] for same in accesses), key=lambda access: access.place)
+    last = max((same[0] for same in accesses), key=lambda access: access.position)
     values = tuple([store.operands[0] for store in stores])
     vector = Value(values[0].name, DataType.vec(base.dtype, lanes))
     packed = Op(OPS["vector"], values, (vector,), {}, (), last.op.loc)
     store = Op(OPS["store"], (vector, *stores[0].indices), (), stores[0].attrs, (), stores[0].loc)
-    return last.place, [packed, store]
+    return last.position, [packed, store]

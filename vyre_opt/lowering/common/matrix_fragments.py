@@ -88,21 +88,21 @@ class _Mma(FragmentLayout):
         rows, columns = dtype.shape
         word = self.word(dtype)  # elements that a lane has next to each other
         if dtype.use == "b":
-            places = (
+            slots = (
                 (row + k, column)
                 for column in range(0, columns, 8)
                 for row in range(0, rows, 4 * word)
                 for k in range(word)
             )
-            return Fragment(tuple(places), (0, 1), (word, 0), 4)
-        places = (
+            return Fragment(tuple(slots), (0, 1), (word, 0), 4)
+        slots = (
             (row + half, column + k)
             for row in range(0, rows, 16)
             for column in range(0, columns, 4 * word)
             for half in (0, 8)
             for k in range(word)
         )
-        return Fragment(tuple(places), (1, 0), (0, word), 4)
+        return Fragment(tuple(slots), (1, 0), (0, word), 4)
 
     def word(self, dtype: DataType) -> int:
         return 2 if dtype.use == "acc" else 32 // (dtype.element.bits or 32)
@@ -288,13 +288,13 @@ class _Expansion(Walker):
         rounded = b.and_(b.add(bits, b.const(0x1000, words)), b.const(0xFFFFE000, words))
         return b.select(b.ne(vector, vector), vector, b.bitcast(rounded, vector.type))
 
-    def runs(self, op: Op, dtype: DataType, place: tuple[Value, ...]) -> Iterator[tuple[Value, int]]:
+    def runs(self, op: Op, dtype: DataType, origin: tuple[Value, ...]) -> Iterator[tuple[Value, int]]:
         """The index of each run of slots that lie next to each other in memory, and its length.
 
-        `place`: the index of the first element and, of a buffer that had several dimensions, the elements of a row.
+        `origin`: the index of the first element and, of a buffer that had several dimensions, the elements of a row.
         """
         b, fragment = self.b, self.layout.fragment(dtype)
-        first, stride = place[0], place[1] if len(place) > 1 else None
+        first, stride = origin[0], origin[1] if len(origin) > 1 else None
         is_row_major = op.attrs["layout"] == "row_major"
 
         def along(pair: tuple[int, int]) -> tuple[int, int]:

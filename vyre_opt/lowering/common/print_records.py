@@ -97,8 +97,8 @@ class _Recorder(Walker):
         b = self.b
         words = [b.const(self.changes, _U64), self.invocation()]
         words += [self.word(lane) for value in op.operands for lane in self.lanes(value)]
-        for place, word in enumerate(words):
-            b.store(word, self.records, b.add(start, place) if place else start)
+        for index, word in enumerate(words):
+            b.store(word, self.records, b.add(start, index) if index else start)
 
     def invocation(self) -> Value:
         """The linear id of the workgroup times the invocations of one, plus the linear local id."""

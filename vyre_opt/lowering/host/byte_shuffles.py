@@ -1,4 +1,4 @@
-"""`permute` in whole registers: for each byte of an index the byte of a table at that place, 0 where there is none.
+"""`permute` in whole registers: for each byte of an index the byte of a table at that index, 0 where there is none.
 
 A chunk has the vectors of some lanes, one after the other.  What the machine has decides how it is written:
 
@@ -209,7 +209,7 @@ class ByteShuffle:
             ))  # fmt: skip
         return self.builder.w.emit(f"call {kinds[1]} @{name}({kinds[0]} {table}, {kinds[1]} {index})")
 
-    # --- moving bytes to places that are known now
+    # --- moving bytes to positions that are known now
 
     def _spread(self, vector: str, parts: int, length: int, room: int, whole: int) -> str:
         """Parts of so many bytes, each at a multiple of `room`, in a vector of `whole` bytes with zeros between."""
@@ -220,13 +220,13 @@ class ByteShuffle:
         return self._taken(vector, total, order)
 
     def _taken(self, vector: str, total: int, order: Sequence[int]) -> str:
-        """The bytes of a vector of `total` at the places of `order`; 0 for the place `total`."""
+        """The bytes of a vector of `total` at the indices of `order`; 0 for the index `total`."""
         if list(order) == list(range(total)):
             return vector
         kind = f"<{total} x i8>"
-        places = ", ".join(f"i32 {place}" for place in order)
+        indices = ", ".join(f"i32 {index}" for index in order)
         return self.builder.w.emit(
-            f"shufflevector {kind} {vector}, {kind} zeroinitializer, <{len(order)} x i32> <{places}>"
+            f"shufflevector {kind} {vector}, {kind} zeroinitializer, <{len(order)} x i32> <{indices}>"
         )
 
 

@@ -158,7 +158,7 @@ class LaneMajorVectors:
     def _put_off(self, item: _Pending, *values: Value) -> None:
         self.pending.append(item)
         self._unwritten.update(dict.fromkeys(values))
-        # values that share a place in memory are stored there in the order of their ops
+        # values that share a slot in memory are stored there in the order of their ops
         if any(map(self._is_in_memory, values)):
             self.flush()
 
@@ -202,8 +202,10 @@ class LaneMajorVectors:
         kind, count = carrier(value.type.element), value.type.lanes
         if self.emitter.shape(value) is SCALAR:
             whole = "poison"
-            for place, part in enumerate(parts):
-                whole = self.w.emit(f"insertelement <{count} x {kind}> {whole}, {kind} {part}, i64 {place}")
+            for position, part in enumerate(parts):
+                whole = self.w.emit(
+                    f"insertelement <{count} x {kind}> {whole}, {kind} {part}, i64 {position}"
+                )
             return [whole]
         stored, joined = self._bytes(kind, SUBGROUP_SIZE, parts)
         whole = self.builder.concatenate(stored, SUBGROUP_SIZE, joined)
@@ -221,8 +223,8 @@ class LaneMajorVectors:
         if self.emitter.shape(value) is SCALAR:
             constant = _constant_elements(value)
             return constant or [
-                self.w.emit(f"extractelement <{count} x {kind}> {chunks[0]}, i64 {place}")
-                for place in range(count)
+                self.w.emit(f"extractelement <{count} x {kind}> {chunks[0]}, i64 {position}")
+                for position in range(count)
             ]
         stored, pieces = self._bytes(kind, self.layout.lanes * count, chunks)
         whole = self.builder.concatenate(stored, self.layout.lanes * count, pieces)
@@ -231,9 +233,9 @@ class LaneMajorVectors:
             self._from_bytes(
                 kind,
                 SUBGROUP_SIZE,
-                self.builder.shuffle(stored, total, (whole,), range(place, total, count)),
+                self.builder.shuffle(stored, total, (whole,), range(position, total, count)),
             )
-            for place in range(count)
+            for position in range(count)
         ]
 
     def _lanes_of(self, number: int) -> range:
@@ -374,9 +376,9 @@ class LaneMajorVectors:
             one_table=shares or lanes == 1,
             is_inside=largest_lane(index) < table.type.lanes,
         )
-        places = constant_value(index)
-        if places is not None:
-            constant = lanes_of(places, index.type)
+        known = constant_value(index)
+        if known is not None:
+            constant = lanes_of(known, index.type)
             self.define(result, lambda number: shuffle.write_constant(tables[number], constant))
         else:
             self.define(result, lambda number: shuffle.write(tables[number], indices[number]))
@@ -390,14 +392,14 @@ class LaneMajorVectors:
     def _extract(self, op: Op) -> None:
         vector, result = op.operands[0], op.results[0]
         chunks, kind, count = self._own(vector), carrier(result.type), vector.type.lanes
-        place, lanes = op.attrs["index"], self.lanes(vector)
+        position, lanes = op.attrs["index"], self.lanes(vector)
         if self.emitter.shape(result) is SCALAR:
             (element,) = chunks
             self.emitter.define(
-                result, [self.w.emit(f"extractelement {self.kind(vector)} {element}, i64 {place}")]
+                result, [self.w.emit(f"extractelement {self.kind(vector)} {element}, i64 {position}")]
             )
             return
-        order = range(place, lanes * count, count)
+        order = range(position, lanes * count, count)
         self.define_elsewhere(result, lambda n: self._shuffled(kind, lanes * count, chunks[n], order))
 
 

@@ -53,14 +53,14 @@ class TooManyLive(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ValueInMemory:
-    """A value that is kept in memory, at the place of a number, with so many bytes.
+    """A value that is kept in memory, in the slot of a number, with so many bytes.
 
-    Of the values that share a place one at most is live.
+    Of the values that share a slot one at most is live.
     """
 
     value: Value
-    place: int
-    place_bytes: int
+    slot: int
+    slot_bytes: int
 
 
 def values_in_memory(program: Program, is_wide: Callable[[Value], bool]) -> list[ValueInMemory]:
@@ -85,7 +85,7 @@ def values_in_memory(program: Program, is_wide: Callable[[Value], bool]) -> list
     peak = ranges.peak({value: sizes[value] for value in sizes.keys() - set(in_memory)})
     if peak.size > BUDGET:
         raise TooManyLive(peak)
-    return ranges.placed(in_memory, sizes)
+    return ranges.in_slots(in_memory, sizes)
 
 
 def _size(value: Value) -> int:
@@ -123,22 +123,22 @@ class _LiveRanges:
                 most, at = live, op
         return Peak(at, most)
 
-    def placed(self, values: Iterable[Value], sizes: Mapping[Value, int]) -> list[ValueInMemory]:
-        """The values with places, each as large as its values, and taken again once its last value is dead."""
+    def in_slots(self, values: Iterable[Value], sizes: Mapping[Value, int]) -> list[ValueInMemory]:
+        """The values with slots, each as large as its values, and taken again once its last value is dead."""
         free: dict[int, list[int]] = {}
-        taken: list[tuple[int, int, int]] = []  # end of the value, bytes, place
-        placed: list[ValueInMemory] = []
-        places = 0
+        taken: list[tuple[int, int, int]] = []  # end of the value, bytes, slot
+        in_slots: list[ValueInMemory] = []
+        slots = 0
         for value in sorted(values, key=self.starts.__getitem__):
             while taken and taken[0][0] < self.starts[value]:
-                _, size, place = heappop(taken)
-                free.setdefault(size, []).append(place)
+                _, size, slot = heappop(taken)
+                free.setdefault(size, []).append(slot)
             of_size = free.get(sizes[value])
-            place = of_size.pop() if of_size else places
-            places += place == places
-            placed.append(ValueInMemory(value, place, sizes[value]))
-            heappush(taken, (self.ends[value], sizes[value], place))
-        return placed
+            slot = of_size.pop() if of_size else slots
+            slots += slot == slots
+            in_slots.append(ValueInMemory(value, slot, sizes[value]))
+            heappush(taken, (self.ends[value], sizes[value], slot))
+        return in_slots
 
     def _visit(self, block: Block, loops: list[int]) -> None:
         """`loops`: the numbers of the loops around."""

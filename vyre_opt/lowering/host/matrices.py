@@ -34,8 +34,8 @@ def load(emitter: SubgroupEmitter, op: Op) -> None:
 
     def read() -> list[str]:
         parts: list[list[str]] = [[] for _ in range(result.type.lanes)]
-        for slot, width, place in _rows(emitter, op, memory):
-            loaded = f"load <{width} x {memory}>, ptr {place}, align {(element.bits or 8) // 8}"
+        for slot, width, address in _rows(emitter, op, memory):
+            loaded = f"load <{width} x {memory}>, ptr {address}, align {(element.bits or 8) // 8}"
             parts[slot].append(w.emit(loaded))
         whole = (builder.concatenate(memory, SUBGROUP_SIZE // len(part), part) for part in parts)
         return [conversions.load_value(w, WIDE, element, raw) for raw in whole]
@@ -51,11 +51,11 @@ def store(emitter: SubgroupEmitter, op: Op) -> None:
     def write() -> list[str]:
         raw = [conversions.store_value(w, WIDE, element, part) for part in parts]
         done = [0] * len(raw)
-        for slot, width, place in _rows(emitter, op, memory):
+        for slot, width, address in _rows(emitter, op, memory):
             lanes = range(done[slot], done[slot] + width)
             done[slot] += width
             piece = builder.shuffle(memory, SUBGROUP_SIZE, (raw[slot],), lanes)
-            w.line(f"store <{width} x {memory}> {piece}, ptr {place}, align {(element.bits or 8) // 8}")
+            w.line(f"store <{width} x {memory}> {piece}, ptr {address}, align {(element.bits or 8) // 8}")
         return []
 
     _if_active(emitter, write, "")
@@ -73,8 +73,8 @@ def _rows(emitter: SubgroupEmitter, op: Op, memory: str) -> Iterator[tuple[int, 
             start = w.emit(f"add i64 {first}, {w.emit(f'mul i64 {stride}, {row}')}")
         at = w.emit(f"getelementptr {memory}, ptr {builder.pointers[op.attrs['buffer']]}, i64 {start}")
         for column in range(0, columns, width):
-            place = w.emit(f"getelementptr {memory}, ptr {at}, i64 {column}") if column else at
-            yield (row * columns + column) // SUBGROUP_SIZE, width, place
+            address = w.emit(f"getelementptr {memory}, ptr {at}, i64 {column}") if column else at
+            yield (row * columns + column) // SUBGROUP_SIZE, width, address
 
 
 def _same_for_all(emitter: SubgroupEmitter, value: Value) -> str:
@@ -113,8 +113,8 @@ def mul_add(emitter: SubgroupEmitter, op: Op) -> None:
     name = _function(builder, rows, depth, columns, kind)
     builder.w.line(f"call void @{name}(ptr {c}, ptr {a}, ptr {b})")
     wide, result = WIDE.of(kind), op.results[0]
-    places = (_place(builder, c, kind, slot) for slot in range(result.type.lanes))
-    emitter.define(result, [builder.w.emit(f"load {wide}, ptr {place}, align 4") for place in places])
+    addresses = (_slot_address(builder, c, kind, slot) for slot in range(result.type.lanes))
+    emitter.define(result, [builder.w.emit(f"load {wide}, ptr {address}, align 4") for address in addresses])
 
 
 def _in_memory(emitter: SubgroupEmitter, value: Value, kind: str) -> str:
@@ -125,11 +125,11 @@ def _in_memory(emitter: SubgroupEmitter, value: Value, kind: str) -> str:
     for slot, part in enumerate(emitter.lanes(value)):
         if own != kind:
             part = builder.w.emit(f"sext {WIDE.of(own)} {part} to {wide}")
-        builder.w.line(f"store {wide} {part}, ptr {_place(builder, pointer, kind, slot)}, align 4")
+        builder.w.line(f"store {wide} {part}, ptr {_slot_address(builder, pointer, kind, slot)}, align 4")
     return pointer
 
 
-def _place(builder: FunctionBuilder, pointer: str, kind: str, slot: int) -> str:
+def _slot_address(builder: FunctionBuilder, pointer: str, kind: str, slot: int) -> str:
     return builder.w.emit(f"getelementptr {kind}, ptr {pointer}, i64 {slot * SUBGROUP_SIZE}")
 
 

@@ -89,11 +89,11 @@ class SegmentEmitter:
         # A uniform target is assigned behind the loop over subgroups, where its source must be loaded
         for segment in all_segments(plan.items):
             self.stored.update(s for target, s in segment.assigns if self._is_workgroup_uniform(target))
-        # in the order of places: of those of one place, only one is live at a time, and in one segment
-        places: dict[int, int] = {}
+        # in the order of slots: of those of one slot, only one is live at a time, and in one segment
+        offsets: dict[int, int] = {}
         for item in in_memory:
             if item.value not in self.stored:
-                self.storages[item.value] = self._shared_storage(item, places)
+                self.storages[item.value] = self._shared_storage(item, offsets)
 
     def write(self) -> None:
         if self.plan.has_grid_barrier:
@@ -134,13 +134,13 @@ class SegmentEmitter:
         offset = self._allocate(step * len(lanes))
         return _ValueStorage(shape, kind, offset=offset, step=step, per_subgroup=not is_uniform, size=size)
 
-    def _shared_storage(self, item: ValueInMemory, places: dict[int, int]) -> _ValueStorage:
-        """Storage at the item's place; `places` has the offset of each in the context."""
-        if item.place not in places:
-            places[item.place] = self._allocate(item.place_bytes)
+    def _shared_storage(self, item: ValueInMemory, offsets: dict[int, int]) -> _ValueStorage:
+        """Storage in the item's slot; `offsets` has the offset of each in the context."""
+        if item.slot not in offsets:
+            offsets[item.slot] = self._allocate(item.slot_bytes)
         kind = carrier(item.value.type.element)
         size = CARRIER_BYTES[kind] * SUBGROUP_SIZE
-        return _ValueStorage(WIDE, kind, offset=places[item.place], step=size, size=size)
+        return _ValueStorage(WIDE, kind, offset=offsets[item.slot], step=size, size=size)
 
     def _address(self, storage: _ValueStorage, part: str) -> str:
         """Where a part is stored, given by a literal, or by an LLVM name if the value is in memory."""

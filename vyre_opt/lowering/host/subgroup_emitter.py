@@ -91,8 +91,8 @@ class SubgroupEmitter:
             with self.builder.each_part(len(operands[0])) as number:
                 write([_part(parts, number) for parts in operands], number)
             return
-        for place, column in enumerate(zip(*operands, strict=True)):
-            write(column, str(place))
+        for position, column in enumerate(zip(*operands, strict=True)):
+            write(column, str(position))
 
     def get(self, value: Value, shape: LaneShape) -> Parts:
         """`value` as scalars or as vectors; the scalar of a progression is its value in lane 0, or in a row's first."""

@@ -57,8 +57,8 @@ def copy_run(emitter: FunctionEmitter, op: Op, run: Run) -> None:
     if run.counter is not None:
         number, kind = emitter.scalar(run.counter), SCALAR.type(run.counter.type)
     first, after = w.label("run"), w.label("begun")
-    place = w.emit(f"urem {kind} {number}, {run.pieces}")
-    w.branch_if(w.emit(f"icmp eq {kind} {place}, 0"), first, after)
+    position = w.emit(f"urem {kind} {number}, {run.pieces}")
+    w.branch_if(w.emit(f"icmp eq {kind} {position}, 0"), first, after)
     w.start(first)
     moved = op.operands[0].type
     accesses = (locate(emitter, each, each.index, moved) for each in (op, load))

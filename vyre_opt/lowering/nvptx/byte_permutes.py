@@ -25,7 +25,7 @@ SIGNS = 0xBA98
 
 
 def permute_bytes(w: Writer, table: Sequence[str], index: Sequence[str], is_inside: bool) -> list[str]:
-    """The bytes (i8) of the table at the places in the index, 0 where there is none.
+    """The bytes (i8) of the table at the indices, 0 where there is none.
 
     `is_inside`: no byte of the index is as large as the table's length.
     """
@@ -74,12 +74,12 @@ def _words(w: Writer, elements: Sequence[str]) -> list[str]:
     words = []
     for start in range(0, len(elements), 4):
         four = "zeroinitializer"
-        for place, element in enumerate(elements[start : start + 4]):
-            four = w.emit(f"insertelement <4 x i8> {four}, i8 {element}, i32 {place}")
+        for position, element in enumerate(elements[start : start + 4]):
+            four = w.emit(f"insertelement <4 x i8> {four}, i8 {element}, i32 {position}")
         words.append(w.emit(f"bitcast <4 x i8> {four} to i32"))
     return words
 
 
 def _bytes(w: Writer, word: str) -> list[str]:
     four = w.emit(f"bitcast i32 {word} to <4 x i8>")
-    return [w.emit(f"extractelement <4 x i8> {four}, i32 {place}") for place in range(4)]
+    return [w.emit(f"extractelement <4 x i8> {four}, i32 {position}") for position in range(4)]

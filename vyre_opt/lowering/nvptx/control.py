@@ -183,8 +183,8 @@ def _check_bounds(emitter: FunctionEmitter, op: Op, run: RunBlock) -> None:
     w, index = emitter.w, op.operands[0]
     kind, words = SCALAR.type(index.type), [emitter.scalar(value) for value in op.operands]
     outside = w.emit(f"icmp uge {kind} {words[0]}, {words[1]}")
-    place, end = (conversions.to_word(w, index.type, word) for word in words)
-    emitter.fault_if(outside, op, "bounds", place, end)
+    element, end = (conversions.to_word(w, index.type, word) for word in words)
+    emitter.fault_if(outside, op, "bounds", element, end)
 
 
 CONTROL_OPS: dict[str, Callable[[FunctionEmitter, Op, RunBlock], None]] = {

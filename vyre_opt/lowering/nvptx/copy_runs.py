@@ -165,14 +165,16 @@ class _RunSearch:
             return None
         size, width = value.type.element.size_bytes or 1, value.type.lanes
         unit = ALIGNMENT // math.gcd(ALIGNMENT, size)
-        places = [numbers.places(self._index(access)) for access in (load, op)]
+        positions = [numbers.positions(self._index(access)) for access in (load, op)]
         pieces = numbers.count
-        for place in places:
-            if place is None or not self._divides(unit, place.uniform):
+        for position in positions:
+            if position is None or not self._divides(unit, position.uniform):
                 return None
-            parted = (n for n in range(1, numbers.count) if place.at[n] - place.at[n - 1] != width)
+            parted = (n for n in range(1, numbers.count) if position.at[n] - position.at[n - 1] != width)
             pieces = math.gcd(pieces, *parted)
-        firsts = [place.at[n] for place in places if place for n in range(0, numbers.count, pieces)]
+        firsts = [
+            position.at[n] for position in positions if position for n in range(0, numbers.count, pieces)
+        ]
         run_bytes = pieces * width * size
         if run_bytes < LEAST_BYTES or run_bytes % ALIGNMENT or any(first % unit for first in firsts):
             return None
@@ -220,7 +222,7 @@ UNIFORM: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
-class _Places:
+class _Positions:
     """An index by number: `at` for each, and `uniform`, terms that are equal for all of them, on top."""
 
     at: Sequence[int]
@@ -247,7 +249,7 @@ class _Numbers:
     def counter(self) -> Value | None:
         return self.loop.regions[0].args[0] if self.loop is not None else None
 
-    def places(self, expr: AffineExpr, depth: int = MAX_DEPTH) -> _Places | None:
+    def positions(self, expr: AffineExpr, depth: int = MAX_DEPTH) -> _Positions | None:
         """None if it is not known how the expression moves with the number."""
         at: Sequence[int] = [expr.const] * self.count
         uniform: dict[Symbol, int] = {}
@@ -261,7 +263,7 @@ class _Numbers:
                 uniform[symbol] = factor
             else:
                 at = [a + factor * b for a, b in zip(at, own, strict=True)]
-        return _Places(at, uniform)
+        return _Positions(at, uniform)
 
     def _by_number(self, symbol: Symbol, depth: int) -> Sequence[int] | None:
         """The values of a symbol, or UNIFORM; None if that is not known."""
@@ -284,12 +286,14 @@ class _Numbers:
 
     def _of_operands(self, op: Op, fold: Callable[..., map[int]], depth: int) -> Sequence[int] | None:
         forms = self.proofs.forms
-        places = [self.places(forms.congruent(operand), depth) for operand in op.operands]
-        if all(place is not None and place.at.count(place.at[0]) == self.count for place in places):
+        positions = [self.positions(forms.congruent(operand), depth) for operand in op.operands]
+        if all(
+            position is not None and position.at.count(position.at[0]) == self.count for position in positions
+        ):
             return UNIFORM
-        places = [self.places(forms.expr(operand), depth) for operand in op.operands]
-        known = [place.at for place in places if place is not None and not place.uniform]
-        return wrapped(tuple(fold(*known)), op.result.type) if len(known) == len(places) else None
+        positions = [self.positions(forms.expr(operand), depth) for operand in op.operands]
+        known = [position.at for position in positions if position is not None and not position.uniform]
+        return wrapped(tuple(fold(*known)), op.result.type) if len(known) == len(positions) else None
 
 
 # --- order

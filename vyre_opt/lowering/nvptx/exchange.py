@@ -59,12 +59,12 @@ def _zero(emitter: FunctionEmitter, pointer: str, words: int, lane: str) -> None
     before, head, body, done = w.block, w.label("zero"), w.label("zeroing"), w.label("zeroed")
     following = w.fresh()
     w.fall_into(head)
-    place = w.phi("i32", [(lane, before), (following, body)])
-    w.branch_if(w.emit(f"icmp ult i32 {place}, {words}"), body, done)
+    index = w.phi("i32", [(lane, before), (following, body)])
+    w.branch_if(w.emit(f"icmp ult i32 {index}, {words}"), body, done)
     w.start(body)
-    target = w.emit(f"getelementptr i32, {SHARED} {pointer}, i32 {place}")
+    target = w.emit(f"getelementptr i32, {SHARED} {pointer}, i32 {index}")
     w.line(f"store i32 0, {SHARED} {target}, align {WORD}")
-    w.line(f"{following} = add i32 {place}, {emitter.context.program.lanes}")
+    w.line(f"{following} = add i32 {index}, {emitter.context.program.lanes}")
     w.branch(head)
     w.start(done)
 
@@ -76,8 +76,8 @@ def send(emitter: FunctionEmitter, pointer: str, words: list[str], owner: str = 
     assert context.replicas is not None
     count = len(words)
     shape = ".b32" if count == 1 else f".v{count}.b32"
-    places = [f"${k}" for k in range(1, count + 1)]
-    value = places[0] if count == 1 else f"{{{', '.join(places)}}}"
+    operands = [f"${k}" for k in range(1, count + 1)]
+    value = operands[0] if count == 1 else f"{{{', '.join(operands)}}}"
     text = f"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes{shape} [$0], {value}, [${count + 1}];"
     own = _object(emitter, w.emit(f"load i32, ptr {PASSED}"))
     for workgroup in [owner] if owner else map(str, range(context.replicas.workgroups)):

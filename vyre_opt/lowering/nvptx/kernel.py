@@ -384,7 +384,7 @@ def _run_block(emitter: FunctionEmitter, block: Block) -> list[Elements]:
         (_OPS.get(op.name) or _OPS[op.definition.format])(emitter, op)
 
     written: set[Op] = set()
-    for place, op in enumerate(block.ops):
+    for index, op in enumerate(block.ops):
         row = op.definition
         if row.is_terminator:
             return [emitter.get(value) for value in op.operands]
@@ -392,6 +392,6 @@ def _run_block(emitter: FunctionEmitter, block: Block) -> list[Elements]:
             CONTROL_OPS[row.name](emitter, op, _run_block)
         elif op not in written:
             if op.name == "load":
-                written |= check_ahead(emitter, block, place, write)
+                written |= check_ahead(emitter, block, index, write)
             write(op)
     return []

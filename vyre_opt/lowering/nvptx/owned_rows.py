@@ -17,7 +17,7 @@ from ...ir.program import Buffer, Op, Program, Value
 from ...ir.rewrite import constant_value
 from .abi import ALIGNMENT
 
-__all__ = ["owned_row", "place_in_row"]
+__all__ = ["owned_row", "column_in_row"]
 
 WORKGROUP_ID = "workgroup_id.x"  # the name of its symbol
 
@@ -41,24 +41,24 @@ def owned_row(
         low, high = index.range()
         if not proof and (low < 0 or high + width > row * workgroups):
             return 0
-        place = place_in_row(index, row, width)
+        column = column_in_row(index, row, width)
         # an access is `ahead` of a base that it shares with others
         _, ahead = proofs.bases.get(op, (None, 0))
-        if place is None or place.range()[0] < ahead:
+        if column is None or column.range()[0] < ahead:
             return 0
-        if op.name == "load" and not _is_own(program, index - place, row, workgroups):
+        if op.name == "load" and not _is_own(program, index - column, row, workgroups):
             return 0
     return row
 
 
-def place_in_row(index: AffineExpr, row: int, width: int) -> AffineExpr | None:
+def column_in_row(index: AffineExpr, row: int, width: int) -> AffineExpr | None:
     """Where in its row of so many elements an access of `width` begins; None unless all of it surely is in one row.
 
     `index` less this is `row` times the number of the row.
     """
-    place = AffineExpr(index.const % row, {symbol: factor % row for symbol, factor in index.terms.items()})
-    low, high = place.range()
-    return place if low >= 0 and high + width <= row else None
+    column = AffineExpr(index.const % row, {symbol: factor % row for symbol, factor in index.terms.items()})
+    low, high = column.range()
+    return column if low >= 0 and high + width <= row else None
 
 
 def _is_own(program: Program, start: AffineExpr, row: int, workgroups: int) -> bool:

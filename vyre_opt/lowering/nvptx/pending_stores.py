@@ -10,7 +10,7 @@ from ...analysis.affine import AffineExpr, SymbolKind
 from ...analysis.dependence import DependenceTest
 from ...analysis.footprint import Footprints, MemoryAccess
 from ...ir.program import Op, Program
-from .owned_rows import place_in_row
+from .owned_rows import column_in_row
 
 __all__ = ["PendingStore", "StoreOverlaps"]
 
@@ -30,7 +30,7 @@ class PendingStore:
 class StoreOverlaps:
     """Proves that no element is stored to twice.  What a proof needs is analysed when the first is asked for.
 
-    `rows`: buffers in whose rows each access is (see owned_rows.py), and the elements of one.  Elements at different places of their
+    `rows`: buffers in whose rows each access is (see owned_rows.py), and the elements of one.  Elements in different columns of their
     rows are not the same, whichever the rows are.
     """
 
@@ -63,17 +63,17 @@ class StoreOverlaps:
             return True
         if before.in_order:
             return False
-        places = self._place(p), self._place(q)
+        columns = self._column(p), self._column(q)
         return any(
             _are_apart(first, p.width, second, q.width, before.loop)
-            for first, second in ((p.expr, q.expr), places)
+            for first, second in ((p.expr, q.expr), columns)
             if first is not None and second is not None
         )
 
-    def _place(self, access: MemoryAccess) -> AffineExpr | None:
+    def _column(self, access: MemoryAccess) -> AffineExpr | None:
         """Where in its row an access begins; None if that is not known, or there are no rows."""
         row = self.rows.get(access.op.attrs["buffer"])
-        return place_in_row(access.expr, row, access.width) if row else None
+        return column_in_row(access.expr, row, access.width) if row else None
 
 
 def _are_apart(first: AffineExpr, width: int, second: AffineExpr, other: int, loop: Op | None) -> bool:

@@ -248,10 +248,10 @@ def _insert(emitter: FunctionEmitter, op: Op) -> None:
 
 def _permute(emitter: FunctionEmitter, op: Op) -> None:
     table, index = op.operands
-    places = constant_value(index)
-    if places is not None:
+    known = constant_value(index)
+    if known is not None:
         entries = emitter.get(table)
-        lanes = lanes_of(places, index.type)
+        lanes = lanes_of(known, index.type)
         emitter.set(op, *(entries[at] if at < len(entries) else "0" for at in lanes))
         return
     is_inside = largest_lane(index) < table.type.lanes
@@ -264,8 +264,8 @@ def _movemask(emitter: FunctionEmitter, op: Op) -> None:
     words = []
     for start in range(0, len(flags), 32):
         word = "0"
-        for place, flag in enumerate(flags[start : start + 32]):
-            bit = w.emit(f"select i1 {flag}, i32 {1 << place}, i32 0")
+        for position, flag in enumerate(flags[start : start + 32]):
+            bit = w.emit(f"select i1 {flag}, i32 {1 << position}, i32 0")
             word = w.emit(f"or i32 {word}, {bit}")
         words.append(word)
     bits = op.results[0].type.bits or 32

@@ -68,7 +68,7 @@ MOST_COLUMNS = 256
 _U32 = DataType.U32
 
 MUL_ADD = OpDef("warpgroup_mul_add", "target", "a * b + c, begun", effects=frozenset({"read", "subgroup"}))
-"""%a, %place, %c: `tile`, the buffer of the right factor, that begins at element `place`; `shape`, `element`: as of the
+"""%a, %offset, %c: `tile`, the buffer of the right factor, that begins at element `offset`; `shape`, `element`: as of the
 product that it was; `is_deep_by_rows`: the depth goes along the buffer's rows, not its columns; `fence`: factors or sums
 were made since the product before."""
 WAIT = OpDef("warpgroup_wait", "target", "Wait for products", effects=frozenset({"subgroup"}))
@@ -273,8 +273,8 @@ class _Rewrite:
             "rows": self.tiles[factor.attrs["buffer"]].shape[-2],
             "fence": not is_fenced,
         }
-        place = self.place(factor, out)
-        out.append(Op(MUL_ADD, (left, place, total), op.results, attrs, (), op.loc))
+        offset = self.element_offset(factor, out)
+        out.append(Op(MUL_ADD, (left, offset, total), op.results, attrs, (), op.loc))
         if is_next:
             pending.sums.remove(total)
         pending.sums.append(op.result)
@@ -304,16 +304,16 @@ class _Rewrite:
             self.replaced.update(zip(pending.sums, results, strict=True))
         return _Pending()
 
-    # --- places
+    # --- offsets of elements
 
     def move(self, op: Op, out: list[Op]) -> None:
-        """The same access, of the place where its elements are."""
-        place = self.place(op, out)
-        op.operands = (*op.operands[: len(op.operands) - len(op.indices)], place)
+        """The same access, at the offset where its elements are."""
+        offset = self.element_offset(op, out)
+        op.operands = (*op.operands[: len(op.operands) - len(op.indices)], offset)
         op.attrs = {**op.attrs, "in_bounds": True}
         out.append(op)
 
-    def place(self, op: Op, out: list[Op]) -> Value:
+    def element_offset(self, op: Op, out: list[Op]) -> Value:
         """The element where an access begins."""
         b, shape = self.b, self.tiles[op.attrs["buffer"]].shape
         b.loc = op.loc
@@ -323,14 +323,14 @@ class _Rewrite:
             piece = b.shr(column, _log2(PIECE))
             if op.name != "matrix_load":  # which begins where rows and pieces are in order
                 piece = b.xor(piece, row)
-            place = b.add(b.mul(line, PANEL), b.mul(b.and_(piece, PANEL // PIECE - 1), PIECE))
+            offset = b.add(b.mul(line, PANEL), b.mul(b.and_(piece, PANEL // PIECE - 1), PIECE))
             if self.facts.alignment.of(op.indices[-1]) < _log2(PIECE):
-                place = b.add(place, b.and_(column, PIECE - 1))
+                offset = b.add(offset, b.and_(column, PIECE - 1))
             for number, index in enumerate(outer):
                 size = prod(extent or 0 for extent in shape[number + 1 :])
-                place = b.add(place, b.mul(index, size))
+                offset = b.add(offset, b.mul(index, size))
         out += block.ops
-        return place
+        return offset
 
 
 def _log2(number: int) -> int:

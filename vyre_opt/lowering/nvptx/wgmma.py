@@ -55,8 +55,8 @@ def _descriptors(emitter: FunctionEmitter, op: Op, steps: int) -> list[str]:
     """Of the right factors of all steps along the depth."""
     w, by_rows = emitter.w, op.attrs["is_deep_by_rows"]
     kind, pointer = "ptr addrspace(3)", emitter.context.buffers[op.attrs["tile"]].pointer
-    place = emitter.scalar(op.operands[1])
-    start = w.emit(f"getelementptr i16, {kind} {pointer}, i32 {place}")
+    offset = emitter.scalar(op.operands[1])
+    start = w.emit(f"getelementptr i16, {kind} {pointer}, i32 {offset}")
     address = w.emit(f"zext i32 {w.emit(f'ptrtoint {kind} {start} to i32')} to i64")
     fixed = (
         SWIZZLED
