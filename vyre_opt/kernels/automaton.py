@@ -76,10 +76,10 @@ def build_automaton(patterns: Sequence[bytes], longest: int | None = None) -> De
 
 def matches_of(values: np.ndarray, automaton: DenseAutomaton) -> list[Match]:
     """The matches in the buffer @matches of the program `dfa`, sorted."""
-    places = np.flatnonzero(values)
+    positions = np.flatnonzero(values)
     return [
-        (int(place), number)
-        for place, value in zip(places, values[places], strict=True)
+        (int(position), number)
+        for position, value in zip(positions, values[positions], strict=True)
         for number in sorted(automaton.sets[value - 1])
     ]
 
@@ -87,8 +87,12 @@ def matches_of(values: np.ndarray, automaton: DenseAutomaton) -> list[Match]:
 def matches_of_hits(hits: np.ndarray, automaton: DenseAutomaton) -> list[Match]:
     """The matches in the buffer @hits of the program `decode_scan`, sorted, each once."""
     unique = np.unique(hits)
-    places, values = (unique >> 32).tolist(), (unique & 0xFFFFFFFF).tolist()
+    positions, values = (unique >> 32).tolist(), (unique & 0xFFFFFFFF).tolist()
     sets = automaton.sets
     return sorted(
-        {(place, number) for place, value in zip(places, values, strict=True) for number in sets[value - 1]}
+        {
+            (position, number)
+            for position, value in zip(positions, values, strict=True)
+            for number in sets[value - 1]
+        }
     )

@@ -1,4 +1,4 @@
-"""A function on arrays as data: the launches that a call comes to, with their arguments by their places in the call.
+"""A function on arrays as data: the launches that a call comes to, with their arguments by their positions in the call.
 
 What is in them depends on the shapes and types of the arrays only, so they serve all calls with like arrays.
 """

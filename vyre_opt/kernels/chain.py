@@ -320,7 +320,7 @@ class _ChainStep:
 
     # --- the core in registers --------------------------------------------------------------
 
-    def place(self) -> tuple[Value, Value]:
+    def slice_and_block(self) -> tuple[Value, Value]:
         """This lane's slice and block of columns."""
         b, lane = self.b, self.chain.lane
         return b.div(lane, self.blocks), b.rem(lane, self.blocks)
@@ -328,7 +328,7 @@ class _ChainStep:
     def load(self, start: Value) -> list[Value]:
         """This lane's vectors of the core at `start`."""
         b = self.b
-        piece, block = self.place()
+        piece, block = self.slice_and_block()
         first = b.add(b.add(start, b.mul(piece, self.columns)), b.mul(block, self.vector))
         ahead = self.slices * self.columns
         return [b.load(self.cores, offset(b, first, k * ahead), lanes=self.vector) for k in range(self.each)]
@@ -336,7 +336,7 @@ class _ChainStep:
     def multiply(self, cells: Sequence[Value]) -> int:
         """Store the partial sum of this lane's slice to @partials; returns the number of slices."""
         b = self.b
-        piece, block = self.place()
+        piece, block = self.slice_and_block()
         total = zero(b, self.chain.dtype, self.vector)
         for k, cell in enumerate(cells):
             element = b.load("vector", offset(b, piece, k * self.slices))
@@ -356,7 +356,7 @@ class _ChainStep:
             with b.for_(self.chain.lane, self.blocks, lanes) as loop:
                 self.slice_sum(start, b.const(0), loop.index)
             return 1
-        piece, block = self.place()
+        piece, block = self.slice_and_block()
         with b.if_(b.lt(piece, self.slices)):
             self.slice_sum(start, piece, block)
         return self.slices
@@ -375,8 +375,8 @@ class _ChainStep:
 
     def put(self, total: Value, piece: Value, block: Value) -> None:
         b = self.b
-        place = b.add(b.mul(piece, self.columns), b.mul(block, self.vector))
-        b.store(total, "partials", place)
+        index = b.add(b.mul(piece, self.columns), b.mul(block, self.vector))
+        b.store(total, "partials", index)
 
     def add_up(self, slices: int) -> None:
         """Add up the partial sums of `slices` slices into @vector, with a barrier before and after."""

@@ -213,17 +213,17 @@ class _Scattered:
     def begin(self, acc: Buffer) -> None:
         """Load the own elements of the vectors from @acc."""
         b = self.b
-        with self.each_own(self.ranks[0]) as (spot, place, exists):
-            b.store(guarded(b, exists, lambda: signed(b, b.load(acc, place))), self.own, spot)
+        with self.each_own(self.ranks[0]) as (spot, index, exists):
+            b.store(guarded(b, exists, lambda: signed(b, b.load(acc, index))), self.own, spot)
         b.barrier("workgroup")
 
     def put(self, out: Buffer) -> None:
         """Store the own elements of the vectors to @out."""
         b = self.b
-        with self.each_own(self.ranks[-1]) as (spot, place, exists):
+        with self.each_own(self.ranks[-1]) as (spot, index, exists):
             total = b.load(self.own, spot)
             with b.if_(exists):
-                b.store(stored(b, total, self.dtype), out, place)
+                b.store(stored(b, total, self.dtype), out, index)
 
     @contextmanager
     def each_own(self, rank: int) -> Iterator[tuple[Value, Value, Value]]:
@@ -233,8 +233,8 @@ class _Scattered:
             number, at = self.vector_of(loop.index, own), b.rem(loop.index, own)
             vector, element = b.add(self.first_vector, number), b.add(b.mul(self.number, own), at)
             exists = b.and_(b.lt(vector, self.count), b.lt(element, rank))
-            place = b.add(b.mul(vector, rank), b.min(element, rank - 1))
-            yield b.add(b.mul(number, self.widest), at), place, exists
+            index = b.add(b.mul(vector, rank), b.min(element, rank - 1))
+            yield b.add(b.mul(number, self.widest), at), index, exists
 
     def vector_of(self, index: Value, own: int) -> Value:
         """The number of the vector that an element is of, when there are so many of each."""
@@ -286,14 +286,18 @@ class _ScatteredStep:
         if self.has_columns is not None:  # the last ones by a lane that has none
             column = b.min(column, layout.columns - layout.vector)
         first = b.add(b.add(start, column), b.mul(self.first_row, layout.columns))
-        places = [offset(b, first, k * layout.columns) for k in range(layout.own_rows)]
+        indices = [offset(b, first, k * layout.columns) for k in range(layout.own_rows)]
         # rows that the last workgroup, and so each one, has; of the others so many exist together, or none
         everywhere = max(0, layout.rows - layout.own_rows * (layout.workgroups - 1))
         together = gcd(layout.rows, UNIT)
-        cells: list[Value] = [b.load(self.cores, place, lanes=layout.vector) for place in places[:everywhere]]
+        cells: list[Value] = [
+            b.load(self.cores, index, lanes=layout.vector) for index in indices[:everywhere]
+        ]
         for k in range(everywhere, layout.own_rows, together):
             with b.if_(b.lt(offset(b, self.first_row, k + together - 1), layout.rows)) as branch:
-                found = [b.load(self.cores, place, lanes=layout.vector) for place in places[k : k + together]]
+                found = [
+                    b.load(self.cores, index, lanes=layout.vector) for index in indices[k : k + together]
+                ]
                 branch.yield_(*found)
             with branch.else_():
                 branch.yield_(*(b.const(0, cell.type) for cell in found))
@@ -321,8 +325,8 @@ class _ScatteredStep:
         totals = [zero(b, scattered.dtype, self.layout.vector)] * len(numbers)
         for row in range(0, self.layout.own_rows, UNIT):
             for at, number in enumerate(numbers):
-                place = b.const(number * scattered.widest + row)
-                for k, x in enumerate(elements(b, b.load(scattered.own, place, lanes=UNIT))):
+                index = b.const(number * scattered.widest + row)
+                for k, x in enumerate(elements(b, b.load(scattered.own, index, lanes=UNIT))):
                     totals[at] = multiply_add(b, x, factors[row + k], totals[at])
         return totals
 
@@ -351,17 +355,17 @@ class _ScatteredStep:
         with b.for_(scattered.lane, scattered.vectors * pieces, scattered.lanes) as loop:
             number = scattered.vector_of(loop.index, pieces)
             element = b.mul(b.rem(loop.index, pieces), width)
-            place = b.add(b.mul(number, scattered.widest), element)
+            index = b.add(b.mul(number, scattered.widest), element)
             column = b.add(b.mul(scattered.number, layout.own_columns), element)
             exists = None if is_even else b.lt(column, layout.columns)
-            total = guarded(b, exists, lambda: self.total(b.add(start, place), width))
-            b.store(total, scattered.own, place)
+            total = guarded(b, exists, lambda: self.total(b.add(start, index), width))
+            b.store(total, scattered.own, index)
 
     def total(self, first: Value, width: int) -> Value:
         """The sum of what each workgroup has sent, of so many elements; that of the first is at `first`."""
         b, scattered = self.b, self.scattered
-        places = [offset(b, first, sender * scattered.block) for sender in range(scattered.workgroups)]
-        total, *others = [b.load(scattered.inbox, place, lanes=width) for place in places]
+        indices = [offset(b, first, sender * scattered.block) for sender in range(scattered.workgroups)]
+        total, *others = [b.load(scattered.inbox, index, lanes=width) for index in indices]
         for sent in others:
             total = b.add(total, sent)
         return total

@@ -223,12 +223,12 @@ class _Spread:
         b = self.b
         start = b.add(b.mul(self.number, self.lanes), self.lane)
         with b.for_(start, columns * self.vectors, self.workgroups * self.lanes) as loop:
-            place = loop.index
+            index = loop.index
             if self.first_vector is None:
-                b.store(stored(b, b.load("line", b.add(place, half)), self.dtype), out, place)
+                b.store(stored(b, b.load("line", b.add(index, half)), self.dtype), out, index)
             else:
                 # the minimum says what the loop's end does, for the proof that no load is out of bounds
-                column, own = b.rem(place, columns), b.min(b.div(place, columns), self.vectors - 1)
+                column, own = b.rem(index, columns), b.min(b.div(index, columns), self.vectors - 1)
                 vector = b.add(self.first_vector, own)
                 total = b.load("line", b.add(b.add(b.mul(column, self.stride), own), half))
                 with b.if_(self.exists(vector)):
@@ -258,11 +258,11 @@ class _SpreadStep:
         b, split = self.b, self.split
         if split.is_even:
             first = b.add(b.add(start, b.mul(self.row, split.columns)), self.column)
-            places = [offset(b, first, k * self.apart * split.columns) for k in range(split.each)]
-            return [b.load(self.cores, place, lanes=split.vector) for place in places]
+            indices = [offset(b, first, k * self.apart * split.columns) for k in range(split.each)]
+            return [b.load(self.cores, index, lanes=split.vector) for index in indices]
         first, cells = b.add(start, self.column), list[Value]()
-        for place, exists in self.rows():
-            cell = b.load(self.cores, b.add(first, b.mul(place, split.columns)), lanes=split.vector)
+        for index, exists in self.rows():
+            cell = b.load(self.cores, b.add(first, b.mul(index, split.columns)), lanes=split.vector)
             cells.append(b.select(exists, cell, b.const(0, cell.type)))
         return cells
 
@@ -284,8 +284,8 @@ class _SpreadStep:
             start, exists = b.mul(vector, self.split.rows), self.spread.exists(vector)
             column = []
             for row, is_row in self.rows():
-                place, both = b.add(start, row), b.and_(exists, is_row)
-                column.append(signed(b, guarded(b, both, lambda place=place: b.load(acc, place))))  # type: ignore[misc]
+                index, both = b.add(start, row), b.and_(exists, is_row)
+                column.append(signed(b, guarded(b, both, lambda index=index: b.load(acc, index))))  # type: ignore[misc]
             columns.append(column)
         return (list(row) for row in zip(*columns, strict=True))
 
@@ -297,23 +297,23 @@ class _SpreadStep:
                 found = self.run(line, b.add(half, self.scaled(row)), vectors)
                 yield [b.select(exists, element, b.const(0, element.type)) for element in found]
             return
-        place = b.add(half, self.scaled(self.row))
+        index = b.add(half, self.scaled(self.row))
         together = gcd(split.each, 4) if vectors == 1 else 1  # rows that are loaded at a time
         for k in range(0, split.each, together):
-            found = self.run(line, offset(b, place, k * self.apart * self.stride), together * vectors)
+            found = self.run(line, offset(b, index, k * self.apart * self.stride), together * vectors)
             yield from ([element] for element in found) if vectors == 1 else [found]
 
     def scaled(self, row: Value) -> Value:
         """Where a row of @line begins."""
         return self.b.mul(row, self.stride) if self.stride > 1 else row
 
-    def run(self, line: Buffer | str, place: Value, count: int) -> list[Value]:
-        """So many elements from `place` on, by loads as wide as can be."""
+    def run(self, line: Buffer | str, index: Value, count: int) -> list[Value]:
+        """So many elements from `index` on, by loads as wide as can be."""
         b, found = self.b, list[Value]()
         while len(found) < count:
             left = count - len(found)
             lanes = next(lanes for lanes in (4, 2, 1) if lanes <= left)
-            found += elements(b, signed(b, b.load(line, offset(b, place, len(found)), lanes=lanes)))
+            found += elements(b, signed(b, b.load(line, offset(b, index, len(found)), lanes=lanes)))
         return found
 
     def multiply(self, cells: Sequence[Value], rows: Iterator[list[Value]]) -> list[Value]:
@@ -338,11 +338,11 @@ class _SpreadStep:
         shared = shared_sums(b, sums, b.div(b.lane_id(), split.across), together, split.across)
         mine = b.add(b.mul(b.rem(b.lane_id(), split.across), split.vector * stride), shared.first)
         with b.if_(shared.writes):
-            place = b.add(b.mul(b.subgroup_id(), width), mine)
+            index = b.add(b.mul(b.subgroup_id(), width), mine)
             lanes = gcd(len(shared.values), split.vector * stride, 4)
             for k in range(0, len(shared.values), lanes):
                 run = shared.values[k : k + lanes]
-                b.store(b.vector(*run) if lanes > 1 else run[0], "partials", offset(b, place, k))
+                b.store(b.vector(*run) if lanes > 1 else run[0], "partials", offset(b, index, k))
         b.barrier("workgroup")
         lanes = gcd(stride, 4)  # sums of a column that a lane adds up at a time
 

@@ -3,7 +3,7 @@
 
     @text       u8[?]
     @bytes      u8[?]   what whole blocks of BLOCK characters encode
-    @first_bad  u32[1]  the place of the first character of these blocks that is none of the alphabet, if that is below
+    @first_bad  u32[1]  the position of the first character of these blocks that is none of the alphabet, if that is below
                         what is there
 
 The rest of a text, of less than a block, and padding are the caller's.

@@ -25,7 +25,7 @@ __all__ = ["ChunkWalk"]
 WIDE = 8  # cells of the table that a lane copies at once
 
 Report = Callable[[Value, Sequence[Value], Value], None]
-"""Gets the place of the first of four bytes, the states after each, and whether the lane reports one of them; called for all
+"""Gets the position of the first of four bytes, the states after each, and whether the lane reports one of them; called for all
 lanes of a subgroup at once."""
 
 
@@ -35,7 +35,7 @@ class ChunkWalk:
 
     `first`: the lowest accepting state, to be set before a walk.
     `lanes`, `chunk`: of a workgroup, and the bytes of a lane.  `rows_in_shared`: rows of the table that are copied to workgroup
-    memory.  `warmup`: bytes before a place that tell the state there.  `lane`: the number of this one.
+    memory.  `warmup`: bytes before a position that tell the state there.  `lane`: the number of this one.
     """
 
     b: Builder
@@ -81,11 +81,11 @@ class ChunkWalk:
         """
         b, size = self.b, self.chunk // 4
         chunk = b.mul(self.lane, size, name="chunk")
-        place = b.add(b.mul(tile, self.lanes * self.chunk), b.mul(chunk, 4), name="place")
+        position = b.add(b.mul(tile, self.lanes * self.chunk), b.mul(chunk, 4), name="position")
         spot = b.add(slab, chunk, name="spot")
         with b.for_(0, size, carry=[b.const(0)]) as loop:
             word = b.load(self.slab, b.add(spot, loop.index))
-            loop.yield_(self.step(loop.args[0], word, b.add(place, b.mul(loop.index, 4)), None))
+            loop.yield_(self.step(loop.args[0], word, b.add(position, b.mul(loop.index, 4)), None))
         if not self.warmup:
             return
         state: Value = loop.result
@@ -96,7 +96,7 @@ class ChunkWalk:
             state, at, goes_on = on.args
             # clamped for lanes that are done, which would run out of the slab
             word = b.load(self.slab, b.add(slab, b.min(at, words - 1)))
-            word_index = b.add(place, b.mul(b.sub(at, chunk), 4))
+            word_index = b.add(position, b.mul(b.sub(at, chunk), 4))
             state, at = self.step(state, word, word_index, goes_on), b.add(at, 1)
             overrun = b.mul(b.sub(at, end), 4)
             on.yield_(state, at, b.and_(goes_on, self.goes_on(state, overrun)))
@@ -107,8 +107,8 @@ class ChunkWalk:
         deeper = b.gt(b.cast(b.load(self.depth, state), DataType.U32), overrun)
         return b.and_(deeper, b.lt(overrun, self.warmup))
 
-    def step(self, state: Value, word: Value, place: Value, counts: Value | None) -> Value:
-        """The state after the four bytes of `word`, the first at index `place`.
+    def step(self, state: Value, word: Value, position: Value, counts: Value | None) -> Value:
+        """The state after the four bytes of `word`, the first at index `position`.
 
         Hits are reported by lanes where `counts` holds (None: by all).
         """
@@ -123,5 +123,5 @@ class ChunkWalk:
             hit = b.and_(hit, counts)
         # Hits are rare: one uniform branch for four bytes of 32 lanes.
         with b.if_(b.ne(b.subgroup_ballot(hit), 0)):
-            self.report(place, states, hit)
+            self.report(position, states, hit)
         return state

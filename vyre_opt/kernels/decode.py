@@ -154,10 +154,10 @@ def from_base64(b: Builder, words: Value, values: Values = sextets) -> list[Valu
     result = []
     for k in range(0, len(groups), 4):  # 24 bits each, the first byte highest
         fours = groups[k : k + 4]
-        for place, group in enumerate(fours[:3]):
-            word = b.shl(group, 8 * (place + 1))
-            if place + 1 < len(fours):
-                word = b.or_(word, b.shr(fours[place + 1], 16 - 8 * place))
+        for index, group in enumerate(fours[:3]):
+            word = b.shl(group, 8 * (index + 1))
+            if index + 1 < len(fours):
+                word = b.or_(word, b.shr(fours[index + 1], 16 - 8 * index))
             result.append(_swapped(b, word))
     return result
 

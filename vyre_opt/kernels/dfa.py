@@ -186,22 +186,22 @@ class _DfaEmitter:
 
         return guarded(b, b.lt(unit, whole), lambda: b.load(self.bytes, b.mul(unit, UNIT), lanes=UNIT), edge)
 
-    def byte(self, place: Value, count: Value) -> Value:
+    def byte(self, position: Value, count: Value) -> Value:
         b = self.b
-        return guarded(b, b.lt(place, count), lambda: b.load(self.bytes, place))
+        return guarded(b, b.lt(position, count), lambda: b.load(self.bytes, position))
 
     def walk(self, start: Value, count: Value) -> None:
         """Walk over the lane's warm-up and chunk; the text has `count` bytes."""
         b, chunk, states = self.b, self.schedule.chunk, self.states
         ahead = b.mul(self.lane, chunk)
-        place = b.add(start, ahead, name="chunk")
+        position = b.add(start, ahead, name="chunk")
         spot = b.add(ahead, self.halo, name="spot")
         is_warm = b.lt(self.lane, SUBGROUP) if _mends(self.warmup, self.schedule) else None
-        begun = guarded(b, is_warm, lambda: self.warmed_up(place, spot, count))
+        begun = guarded(b, is_warm, lambda: self.warmed_up(position, spot, count))
         with b.for_(0, chunk, self.together, carry=[begun]) as loop:
             walked = self.walk_from(loop.args[0], b.add(spot, loop.index))
             if states is None:
-                self.put(walked[0], b.add(place, loop.index), count)
+                self.put(walked[0], b.add(position, loop.index), count)
             else:
                 self.keep(walked, states, b.add(ahead, loop.index))
             loop.yield_(walked[-1])
@@ -248,17 +248,17 @@ class _DfaEmitter:
         with b.for_(0, rounds, carry=[begun, end]) as loop:
             loop.yield_(*mended(loop.index, *loop.args))
 
-    def keep(self, walked: Sequence[Value], states: Buffer, place: Value) -> None:
+    def keep(self, walked: Sequence[Value], states: Buffer, position: Value) -> None:
         b = self.b
-        b.store(b.vector(*(as_type(b, each, states.dtype) for each in walked)), states, place)
+        b.store(b.vector(*(as_type(b, each, states.dtype) for each in walked)), states, position)
 
-    def warmed_up(self, place: Value, spot: Value, count: Value) -> Value:
-        """The state before the byte at `place` of the text, which is at `spot` of the slab."""
+    def warmed_up(self, position: Value, spot: Value, count: Value) -> Value:
+        """The state before the byte at `position` of the text, which is at `spot` of the slab."""
         b, together = self.b, self.together
         if not self.warmup:
             return b.const(0)
         before = -(-self.warmup // together) * together
-        first, first_spot = b.sub(place, before), b.sub(spot, before)  # wraps where the text begins
+        first, first_spot = b.sub(position, before), b.sub(spot, before)  # wraps where the text begins
         with b.for_(0, before, together, carry=[b.const(0)]) as loop:
             *_, last = self.walk_from(loop.args[0], b.add(first_spot, loop.index))
             exists = b.lt(b.add(first, loop.index), count)
@@ -274,10 +274,10 @@ class _DfaEmitter:
             states.append(state)
         return states
 
-    def put(self, state: Value, place: Value, count: Value) -> None:
+    def put(self, state: Value, position: Value, count: Value) -> None:
         b = self.b
-        with b.if_(b.lt(place, count)):
-            b.store(b.load(self.accept, state), self.matches, place)
+        with b.if_(b.lt(position, count)):
+            b.store(b.load(self.accept, state), self.matches, position)
 
     def write(self, start: Value, count: Value) -> None:
         """Write the numbers of the tile's states, of a unit by each lane in a round."""
@@ -286,13 +286,13 @@ class _DfaEmitter:
         states = self.states
         with b.for_(0, self.schedule.chunk // UNIT) as loop:
             spot = b.mul(b.add(b.mul(loop.index, lanes), self.lane), UNIT)
-            place = b.add(start, spot)
+            position = b.add(start, spot)
             walked = [
                 as_type(b, each, DataType.U32) for each in elements(b, b.load(states, spot, lanes=UNIT))
             ]
-            with b.if_(b.le(b.add(place, UNIT), count)) as branch:
+            with b.if_(b.le(b.add(position, UNIT), count)) as branch:
                 numbers = b.vector(*(b.load(self.accept, state) for state in walked))
-                b.store(numbers, self.matches, place)
+                b.store(numbers, self.matches, position)
             with branch.else_():
                 for k, state in enumerate(walked):
-                    self.put(state, offset(b, place, k), count)
+                    self.put(state, offset(b, position, k), count)

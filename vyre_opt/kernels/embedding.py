@@ -337,17 +337,17 @@ class _Embedding:
         wide = prod(shape.q[: k + 1])
         a, s = b.div(column, rank), b.rem(column, rank)
         start = b.add(b.mul(lookup, shape.table(k)), b.mul(s, wide))
-        place = b.add(start, b.add(b.mul(row, q), a))
+        index = b.add(start, b.add(b.mul(row, q), a))
         for i, value in enumerate(sums):
-            b.store(value, "odd" if k % 2 else "even", offset(b, place, i * q))
+            b.store(value, "odd" if k % 2 else "even", offset(b, index, i * q))
 
     def write(self, first: Value, lookup: Value, row: Value, column: Value, sums: list[Value]) -> None:
         b, q = self.b, self.shape.q[-1]
         start = b.mul(b.add(first, lookup), self.shape.columns)
-        place = b.add(start, b.add(b.mul(row, q), column))
+        element = b.add(start, b.add(b.mul(row, q), column))
         out = self.b.program.buffers["out"]
         if self.indices.checked is not None:
             index = b.load("found", lookup)
             sums = [self.indices.or_zero(value, index) for value in sums]
         for i, value in enumerate(sums):
-            b.store(as_type(b, value, out.dtype), out, offset(b, place, i * q))
+            b.store(as_type(b, value, out.dtype), out, offset(b, element, i * q))

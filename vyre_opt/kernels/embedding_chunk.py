@@ -53,20 +53,20 @@ class ChunkLookups:
         rounds = b.div(exist, 4 * lanes)
         with b.for_(0, rounds) as loop:  # four at once, so that their loads overlap
             start = b.add(b.mul(loop.index, 4 * lanes), self.lane)
-            places = [b.add(start, k * lanes) if k else start for k in range(4)]
-            indices = [self.indices.load(b.add(self.first, place)) for place in places]
-            for place, index in zip(places, indices, strict=True):
-                self._keep(place, index)
+            positions = [b.add(start, k * lanes) if k else start for k in range(4)]
+            indices = [self.indices.load(b.add(self.first, position)) for position in positions]
+            for position, index in zip(positions, indices, strict=True):
+                self._keep(position, index)
         with b.for_(b.add(b.mul(rounds, 4 * lanes), self.lane), exist, lanes) as loop:
             self._keep(loop.index, self.indices.load(b.add(self.first, loop.index)))
         b.barrier("workgroup")
         return b.load("found", 0, name="n")
 
-    def _keep(self, place: Value, index: Value) -> None:
+    def _keep(self, position: Value, index: Value) -> None:
         b = self.b
         with b.if_(b.eq(self.cores.digit(self.indices.row(index), 1), self.digit)):
             slot = b.atomic_add("found", 0, 1)
-            b.store(b.cast(place, ORDER), "order", slot)
+            b.store(b.cast(position, ORDER), "order", slot)
             if self.indices.checked is not None:
                 with b.if_(self.indices.is_outside(index)):
                     b.atomic_or("outside", 0, 1)

@@ -178,12 +178,12 @@ class _Grouped:
             b.barrier("workgroup")
         self.found.trap_if_outside()
 
-    def lookup(self, place: Value) -> Value:
-        """The number of lookup `place` of the tile, or of the last lookup if the tile has fewer.
+    def lookup(self, position: Value) -> Value:
+        """The number of lookup `position` of the tile, or of the last lookup if the tile has fewer.
 
         So all lanes compute something valid; `write` leaves out what lies beyond the last.
         """
-        return self.found.lookup(self.b.min(self.b.add(self.start, place), self.last))
+        return self.found.lookup(self.b.min(self.b.add(self.start, position), self.last))
 
     # --- core 0 times core 1 ------------------------------------------------------------------
 
@@ -199,8 +199,8 @@ class _Grouped:
                 cells = self.cores.load(0, b.add(start, loop.index), vector)
                 for k in range(vector):
                     cell = b.extract(cells, k) if vector > 1 else cells
-                    place = b.add(b.mul(offset(b, loop.index, k), self.tile), row)
-                    b.store(cell, "rows", place)
+                    position = b.add(b.mul(offset(b, loop.index, k), self.tile), row)
+                    b.store(cell, "rows", position)
 
     def place_lane(self) -> None:
         """lane = (a_1 * blocks of rows + block) * lanes of an a_1 + number among these."""
@@ -259,10 +259,10 @@ class _Grouped:
     def write(self, row: Value, total: Value) -> None:
         """Store the q_2 values of a row of the tile for this lane's a_1."""
         b, (q0, q1, q2) = self.b, self.shape.q
-        place, a0 = b.div(row, q0), b.rem(row, q0)
-        with b.if_(b.le(b.add(self.start, place), self.last)):
+        position, a0 = b.div(row, q0), b.rem(row, q0)
+        with b.if_(b.le(b.add(self.start, position), self.last)):
             column = b.mul(b.add(b.mul(a0, q1), self.a1), q2)
-            lookup = self.lookup(place)
+            lookup = self.lookup(position)
             start = b.mul(lookup, self.shape.columns)
             out = b.program.buffers["out"]
             if self.indices.checked is not None:

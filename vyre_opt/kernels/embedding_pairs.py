@@ -150,9 +150,9 @@ class _Pairs:
         with b.if_(shared.writes):
             for k in range(0, len(values), together):
                 at = b.add(shared.first, k)
-                place = b.add(b.mul(b.div(at, VECTOR), columns), b.rem(at, VECTOR))
+                target = b.add(b.mul(b.div(at, VECTOR), columns), b.rem(at, VECTOR))
                 whole = b.vector(*values[k : k + together]) if together > 1 else values[k]
-                b.store(as_type(b, whole, whole.type.with_element(out.dtype)), out, b.add(start, place))
+                b.store(as_type(b, whole, whole.type.with_element(out.dtype)), out, b.add(start, target))
 
     def products(self, left: Value, right: Value) -> list[Value]:
         """This lane's terms of the sums of its columns: a vector for each row."""
@@ -178,8 +178,8 @@ class _Pairs:
         """The sums with the terms from `s` on, if they `exist`."""
         b, rank, columns, vector = self.b, self.shape.r[0], self.shape.q[1], self.schedule.vector
 
-        def load(core: int, place: Value, lanes: int) -> Value:
-            loaded = self.cores.load(core, place, lanes)
+        def load(core: int, index: Value, lanes: int) -> Value:
+            loaded = self.cores.load(core, index, lanes)
             return loaded if exist is None else b.select(exist, loaded, 0.0)
 
         cells = b.add(b.add(right, self.column), b.mul(s, columns))

@@ -220,8 +220,8 @@ class _Units:
         nothing = b.const(0, DataType.vec(self.dtype, PAD))
         with b.for_(self.found.lane, lines * columns // PAD, self.schedule.lanes) as loop:
             line, column = b.div(loop.index, columns // PAD), b.mul(b.rem(loop.index, columns // PAD), PAD)
-            place = [line] if len(above) == 1 else [b.div(line, above[1]), b.rem(line, above[1])]
-            b.store(nothing, name, (*place, column))
+            index = [line] if len(above) == 1 else [b.div(line, above[1]), b.rem(line, above[1])]
+            b.store(nothing, name, (*index, column))
 
     def copy_middle(self) -> None:
         """The slice of the middle core to @middle."""
@@ -264,8 +264,8 @@ class _Units:
             own, inner = b.div(number, each_of_last), b.rem(number, each_of_last)
             across = q2 // piece_of_last
             column = b.add(b.mul(own, q2), b.mul(b.rem(inner, across), piece_of_last))
-            place = self.subgroup, b.div(inner, across), column
-            self.copy(2, b.add(start(own, 2), b.mul(inner, piece_of_last)), piece_of_last, "last", place)
+            index = self.subgroup, b.div(inner, across), column
+            self.copy(2, b.add(start(own, 2), b.mul(inner, piece_of_last)), piece_of_last, "last", index)
 
         self.each_piece(lookups * each_of_last, of_last)
 
@@ -284,10 +284,10 @@ class _Units:
         begin = 0 if self.cores.separate else self.shape.start(k)
         return power_of(extent | begin, PAD)
 
-    def copy(self, k: int, index: Value, piece: int, name: str, place: tuple[Value, ...]) -> None:
+    def copy(self, k: int, index: Value, piece: int, name: str, indices: tuple[Value, ...]) -> None:
         b = self.b
         value = b.load(f"core{k}" if self.cores.separate else "cores", index, lanes=piece)
-        b.copy_async(value, name, place)
+        b.copy_async(value, name, indices)
 
     # --- products
 
@@ -355,8 +355,8 @@ class _Units:
                 lookup = self.found.lookup(slot)
                 if self.indices.checked is not None:
                     value = self.indices.or_zero(value, self.indices.load(lookup))
-                place = b.add(b.mul(lookup, self.shape.columns), b.mul(inner, piece))
-                b.store(value, "out", place)
+                index = b.add(b.mul(lookup, self.shape.columns), b.mul(inner, piece))
+                b.store(value, "out", index)
 
         self.each_piece(self.size.lookups * each, put)
 

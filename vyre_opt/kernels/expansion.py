@@ -65,11 +65,11 @@ class ExpansionRequest:
         fixed = {name: kinds[name](value) for name, value in self.schedule.items()}
         return replace(default, **fixed)  # type: ignore[type-var]
 
-    def count(self, place: int) -> int | None:
-        return self.buffers[place].count
+    def count(self, index: int) -> int | None:
+        return self.buffers[index].count
 
-    def dtype(self, place: int = 0) -> DataType:
-        return self.buffers[place].dtype
+    def dtype(self, index: int = 0) -> DataType:
+        return self.buffers[index].dtype
 
     def one_type(self) -> DataType:
         """The element type that all buffers share.  Raises ValueError."""

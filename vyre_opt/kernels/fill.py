@@ -86,18 +86,18 @@ def fill_program(name: str, like: Buffer, value: Any, schedule: FillSchedule) ->
     `like`."""
     b = Builder(name, workgroup=schedule.workgroup)
     filled = b.buffer("x", like.dtype, like.shape, "write", 0, live_out=True)
-    places: list[Value] = []
+    indices: list[Value] = []
     lengths: list[Value] = []
     for axis in range(like.dimensions):
         dimension = None if like.dimensions == 1 else like.dimensions - 1 - axis
-        places.append(b.global_id(AXES[axis]))
+        indices.append(b.global_id(AXES[axis]))
         lengths.append(b.len(filled, dimension=dimension))
     plain = [axis for axis in range(like.dimensions) if axis not in schedule.strided]
     with ExitStack() as nest:
-        nest.enter_context(b.if_(reduce(b.and_, [b.lt(places[axis], lengths[axis]) for axis in plain])))
+        nest.enter_context(b.if_(reduce(b.and_, [b.lt(indices[axis], lengths[axis]) for axis in plain])))
         for axis in sorted(schedule.strided):
-            loop = b.for_(places[axis], lengths[axis], b.global_size(AXES[axis]))
-            places[axis] = nest.enter_context(loop).index
+            loop = b.for_(indices[axis], lengths[axis], b.global_size(AXES[axis]))
+            indices[axis] = nest.enter_context(loop).index
         stored = b.emit(OPS["const"], (), (like.dtype,), {"value": value}).result
-        b.store(stored, filled, places[::-1])
+        b.store(stored, filled, indices[::-1])
     return b.finish()

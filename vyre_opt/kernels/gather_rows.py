@@ -1,7 +1,7 @@
-"""Rows of bytes from places of an array, or of what text encodes: the program `gather_rows`.
+"""Rows of bytes from positions of an array, or of what text encodes: the program `gather_rows`.
 
     @data    u8[?]           bytes, or whole groups of characters
-    @begins  u32[n]          the place of the first byte of each row
+    @begins  u32[n]          the position of the first byte of each row
     @rows    u8[n * width]   row after row; any bytes for what is not in @data, and for characters that hold no bits
     @values  u8[256]         the value of each character; not for bytes
 
@@ -36,27 +36,27 @@ def gather_rows(encoding: str) -> Program:
     width, skipped = b.param("width", U32), b.param("skipped", U32)
     count = b.len(data)
 
-    def character(place: Value) -> Value:
+    def character(position: Value) -> Value:
         """A byte of @data, or the bits of a character, as a u32."""
-        place = b.add(place, skipped)
-        octet = guarded(b, b.lt(place, count), lambda: b.cast(b.load(data, place), U32))
+        position = b.add(position, skipped)
+        octet = guarded(b, b.lt(position, count), lambda: b.cast(b.load(data, position), U32))
         return octet if values is None else b.cast(b.load(values, octet), U32)
 
-    def decoded(place: Value) -> Value:
+    def decoded(position: Value) -> Value:
         if encoding == "raw":
-            return character(place)
+            return character(position)
         if encoding == "hex":
-            first = b.mul(place, 2)
+            first = b.mul(position, 2)
             return b.or_(b.shl(character(first), 4), character(b.add(first, 1)))
         # byte r of three has bits of characters r and r + 1 of four: 6 and 2, 4 and 4, 2 and 6
-        group, twice = b.div(place, 3), b.mul(b.rem(place, 3), 2)
-        first = b.add(b.mul(group, 4), b.rem(place, 3))
+        group, twice = b.div(position, 3), b.mul(b.rem(position, 3), 2)
+        first = b.add(b.mul(group, 4), b.rem(position, 3))
         low = b.shr(character(b.add(first, 1)), b.sub(4, twice))
         return b.or_(b.shl(character(first), b.add(twice, 2)), low)
 
     own = b.global_id("x")
     with b.if_(b.lt(own, b.len(rows))):
         row = b.div(own, width)
-        place = b.add(b.load(begins, row), b.sub(own, b.mul(row, width)))
-        b.store(b.cast(decoded(place), U8), rows, own)
+        position = b.add(b.load(begins, row), b.sub(own, b.mul(row, width)))
+        b.store(b.cast(decoded(position), U8), rows, own)
     return b.finish()

@@ -39,5 +39,5 @@ class Direct(MatmulForm):
             depth.yield_(*totals)
         results = iter(depth.results)
         for each in rows:
-            for place, exists in zip(columns, exist, strict=True):
-                self.put(next(results), each, place, exists)
+            for own_column, exists in zip(columns, exist, strict=True):
+                self.put(next(results), each, own_column, exists)

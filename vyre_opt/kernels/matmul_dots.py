@@ -1,4 +1,4 @@
-"""math.matmul for a vector in the place of B: lanes along the depth, whose sums are added up at the end.
+"""math.matmul for a vector instead of B: lanes along the depth, whose sums are added up at the end.
 
 One subgroup has `rows` rows of C at a time, and `vectors` columns.  Of both factors of a product with a single column,
 lanes side by side read neighbours.
@@ -35,8 +35,8 @@ class Dots(MatmulForm):
         sums = self.products(rows, columns, rest, b.lt(rest, self.depth), exist, depth.results)
         totals = iter([subgroup_total(b, total, "add") for total in sums])
         for each in rows:
-            for place, exists in zip(columns, exist, strict=True):
-                self.put(next(totals), each, place, b.and_(exists, b.eq(lane, 0)))
+            for column, exists in zip(columns, exist, strict=True):
+                self.put(next(totals), each, column, b.and_(exists, b.eq(lane, 0)))
 
     def products(
         self,
@@ -47,7 +47,7 @@ class Dots(MatmulForm):
         exist: Sequence[Value],
         sums: Sequence[Value],
     ) -> list[Value]:
-        """`sums` and the products of a lane's place along the depth, if it is `in_depth`."""
+        """`sums` and the products of a lane's position along the depth, if it is `in_depth`."""
         b = self.b
         cells = [
             self.element("b", at, self.columns, column, b.and_(in_depth, exists))

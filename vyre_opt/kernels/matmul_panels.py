@@ -45,23 +45,27 @@ class Panels(MatmulForm):
         """Rows `start` to `start + length` of B, from `column` on, to @panel."""
         b = self.b
         with b.for_(0, length, dtype=DataType.U32) as rows:
-            for own in self.places():
-                place = b.add(column, own)
-                exists = b.lt(place, self.columns)
-                value = self.element("b", b.add(start, rows.index), self.columns, place, exists)
+            for own in self.own_columns():
+                index = b.add(column, own)
+                exists = b.lt(index, self.columns)
+                value = self.element("b", b.add(start, rows.index), self.columns, index, exists)
                 b.store(value, "panel", b.add(b.mul(rows.index, self.width), own))
 
     def add_rows(self, rows: Sequence[Value], row: Value, column: Value, start: Value, length: Value) -> None:
         """Add the products of a step to the sums of some rows of the block, and store them in C after the last step."""
         b = self.b
-        places = [b.add(b.mul(b.sub(each, row), self.width), own) for each in rows for own in self.places()]
+        indices = [
+            b.add(b.mul(b.sub(each, row), self.width), own) for each in rows for own in self.own_columns()
+        ]
         with b.if_(b.eq(start, 0)) as first:
-            first.yield_(*[b.const(0.0, self.sums)] * len(places))
+            first.yield_(*[b.const(0.0, self.sums)] * len(indices))
         with first.else_():
-            first.yield_(*[b.load("sums", place) for place in places])
+            first.yield_(*[b.load("sums", index) for index in indices])
         starts = [self.index("a", each, self.depth, start) for each in rows]
         with b.for_(0, length, carry=first.results, dtype=DataType.U32) as depth:
-            cells = [b.load("panel", b.add(b.mul(depth.index, self.width), own)) for own in self.places()]
+            cells = [
+                b.load("panel", b.add(b.mul(depth.index, self.width), own)) for own in self.own_columns()
+            ]
             sums = iter(depth.args)
             totals: list[Value] = []
             for first_cell in starts:
@@ -71,14 +75,14 @@ class Panels(MatmulForm):
         with b.if_(b.eq(b.add(start, length), self.depth)) as last:
             totals_of = iter(depth.results)
             for each in rows:
-                for own in self.places():
+                for own in self.own_columns():
                     target = b.add(column, own)
                     self.put(next(totals_of), each, target, b.lt(target, self.columns))
         with last.else_():
-            for total, place in zip(depth.results, places, strict=True):
-                b.store(total, "sums", place)
+            for total, index in zip(depth.results, indices, strict=True):
+                b.store(total, "sums", index)
 
-    def places(self) -> list[Value]:
+    def own_columns(self) -> list[Value]:
         """The columns of the panel that are this lane's."""
         return [
             offset(self.b, self.b.lane_id(), k * SUBGROUP) for k in range(self.schedule.columns_per_thread)

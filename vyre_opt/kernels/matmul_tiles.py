@@ -46,11 +46,13 @@ class Tiles(MatmulForm):
             steps.yield_(*depth.results)
         totals = iter(steps.results)
         for each in rows:
-            place = b.add(row, each)
-            in_rows = b.lt(place, self.rows)
+            row_here = b.add(row, each)
+            in_rows = b.lt(row_here, self.rows)
             for other in columns:
                 column_here = b.add(column, other)
-                self.put(next(totals), place, column_here, b.and_(in_rows, b.lt(column_here, self.columns)))
+                self.put(
+                    next(totals), row_here, column_here, b.and_(in_rows, b.lt(column_here, self.columns))
+                )
 
     def copy(self, row: Value, column: Value, start: Value) -> None:
         """A step of A and B, from `start` on along the depth, to workgroup memory, all lanes together."""
@@ -58,12 +60,12 @@ class Tiles(MatmulForm):
         lane = b.local_id("x")
         with b.for_(lane, schedule.block_m * schedule.block_k, schedule.lanes) as cells:
             down, along = b.div(cells.index, schedule.block_k), b.rem(cells.index, schedule.block_k)
-            place, depth = b.add(row, down), b.add(start, along)
-            exists = b.and_(b.lt(place, self.rows), b.lt(depth, self.depth))
-            value = self.element("a", place, self.depth, depth, exists)
+            row_here, depth = b.add(row, down), b.add(start, along)
+            exists = b.and_(b.lt(row_here, self.rows), b.lt(depth, self.depth))
+            value = self.element("a", row_here, self.depth, depth, exists)
             b.store(value, "tile_a", b.add(b.mul(down, self.pitch), along))
         with b.for_(lane, schedule.block_k * schedule.block_n, schedule.lanes) as cells:
             along, side = b.div(cells.index, schedule.block_n), b.rem(cells.index, schedule.block_n)
-            place, depth = b.add(column, side), b.add(start, along)
-            exists = b.and_(b.lt(place, self.columns), b.lt(depth, self.depth))
-            b.store(self.element("b", depth, self.columns, place, exists), "tile_b", cells.index)
+            column_here, depth = b.add(column, side), b.add(start, along)
+            exists = b.and_(b.lt(column_here, self.columns), b.lt(depth, self.depth))
+            b.store(self.element("b", depth, self.columns, column_here, exists), "tile_b", cells.index)

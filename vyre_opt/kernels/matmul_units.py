@@ -143,7 +143,7 @@ class Units:
     def build(self) -> None:
         """Nothing is done for sizes that do not fit each other, which is also the proof that all accesses are in bounds."""
         b = self.b
-        self.place()
+        self.locate_tile()
 
         def wide(value: Value) -> Value:
             return b.cast(value, DataType.U64)
@@ -161,7 +161,7 @@ class Units:
             self.lines()
             self.store(self.sums_of_warpgroups() if self.schedule.is_of_warpgroups else self.sums())
 
-    def place(self) -> None:
+    def locate_tile(self) -> None:
         """Which tile of C the workgroup has, and which part of it the subgroup; rows are those of the buffers."""
         b, s, axes = self.b, self.schedule, self.problem.axes
         tiles_n = -(-self.columns // s.block_n)
@@ -295,17 +295,17 @@ class Units:
                 self.copy_piece(pieces.name, pieces.piece, index, (stage, row, column), inside)
 
     def copy_piece(
-        self, name: str, piece: int, index: Value, place: tuple[Value, ...], inside: Value | None
+        self, name: str, piece: int, index: Value, indices: tuple[Value, ...], inside: Value | None
     ) -> None:
         b, tile = self.b, f"tile_{name}"
         if inside is None:
-            b.copy_async(b.load(name, index, piece), tile, place)
+            b.copy_async(b.load(name, index, piece), tile, indices)
             return
         with b.if_(inside) as branch:
-            b.copy_async(b.load(name, index, piece), tile, place)
+            b.copy_async(b.load(name, index, piece), tile, indices)
         with branch.else_():
             nothing = self.element if piece == 1 else DataType.vec(self.element, piece)
-            b.store(b.const(0, nothing), tile, place)
+            b.store(b.const(0, nothing), tile, indices)
 
     # --- products
 
@@ -334,8 +334,8 @@ class Units:
         piece = _piece(self.columns, self.problem.out.size_bytes or 1)
         across = width // piece
         zero = b.const(0)
-        places = product(self.strips, self.parts)
-        for (strip, part), total in zip(places, sums, strict=True):
+        corners = product(self.strips, self.parts)
+        for (strip, part), total in zip(corners, sums, strict=True):
             b.barrier("subgroup")
             b.matrix_store(total, "strip", (self.subgroup, zero, zero))
             b.barrier("subgroup")

@@ -270,10 +270,10 @@ class _Predicated(_Matvec):
         with b.for_(start, self.columns, stride, carry=nothing, dtype=DataType.U32) as loop:
             begin = b.add(loop.index, own)
             columns = [offset(b, begin, k * schedule.lanes * schedule.vector) for k in range(schedule.unroll)]
-            places = [b.min(column, last) for column in columns]
+            indices = [b.min(column, last) for column in columns]
             # all loads before the first sum, so that they are checked and wait together
-            factors = [self.load("x", place) for place in places]
-            cells = [[self.load("m", b.add(start, place)) for place in places] for start in starts]
+            factors = [self.load("x", index) for index in indices]
+            cells = [[self.load("m", b.add(start, index)) for index in indices] for start in starts]
             for k, column in enumerate(columns):
                 factors[k] = b.select(b.lt(column, self.columns), factors[k], b.const(0, factors[k].type))
             totals = list(loop.args)
@@ -283,8 +283,8 @@ class _Predicated(_Matvec):
             loop.yield_(*totals)
         return [fold_lanes(b, [total], "add") for total in loop.results]
 
-    def load(self, buffer: str, place: Value) -> Value:
-        return signed(self.b, self.b.load(buffer, place, lanes=self.schedule.vector))
+    def load(self, buffer: str, index: Value) -> Value:
+        return signed(self.b, self.b.load(buffer, index, lanes=self.schedule.vector))
 
     def put(self, totals: Sequence[Value], first: Value) -> None:
         """Add up what the lanes of each row have, and hand it over."""

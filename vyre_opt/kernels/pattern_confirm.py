@@ -1,9 +1,9 @@
-"""All ends of matches that begin at known places: the program `pattern_confirm`.
+"""All ends of matches that begin at known positions: the program `pattern_confirm`.
 
-An invocation walks from one place on, until nothing is under way, or to the end of what it reports.  Buffers are those of
-pattern_walk, a place for a piece:
+An invocation walks from one position on, until nothing is under way, or to the end of what it reports.  Buffers are those of
+pattern_walk, a position for a piece:
 
-    @begins  u32[n]  the place of the first byte
+    @begins  u32[n]  the position of the first byte
     @exits   u32[n]  the state in which the walk came to the end of what it reports, as a cell; 0 if it did not
 """
 
@@ -38,10 +38,10 @@ def pattern_confirm() -> Program:
         end = b.load(report.reports, b.add(b.mul(own, 4), 1))
         with b.while_([b.load(begins, own), b.load(entries, own)]) as loop:
             loop.condition(b.and_(b.lt(loop.args[0], end), b.ne(loop.args[1], 0)))
-            place, cell = loop.args
-            cell = table.after_byte_at(cell, place)
+            position, cell = loop.args
+            cell = table.after_byte_at(cell, position)
             with b.if_(b.ge(cell, report.first_accepting)):
-                report.add(own, place, cell)
-            loop.yield_(b.add(place, 1), cell)
+                report.add(own, position, cell)
+            loop.yield_(b.add(position, 1), cell)
         b.store(loop.results[1], exits, own)
     return b.finish()

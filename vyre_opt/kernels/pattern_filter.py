@@ -35,7 +35,7 @@ __all__ = ["ENTRIES", "POSITIONS", "CandidateWalk", "pattern_filter"]
 
 POSITIONS, ENTRIES = 8, 64
 REACH = 64 + POSITIONS - 1
-"""Bytes that a look at 64 places needs."""
+"""Bytes that a look at 64 positions needs."""
 
 U8, U32 = DataType.U8, DataType.U32
 
@@ -46,7 +46,7 @@ def pattern_filter() -> Program:
     b = Builder("pattern_filter", workgroup=1)
     walk = CandidateWalk(b)
     table = b.buffer("filter", U8, POSITIONS * ENTRIES, "read", walk.binding)
-    tables = [b.load(table, place * ENTRIES, ENTRIES) for place in range(POSITIONS)]
+    tables = [b.load(table, position * ENTRIES, ENTRIES) for position in range(POSITIONS)]
     with b.while_([walk.begin, b.const(0)]) as loop:
         loop.condition(b.le(b.add(loop.args[0], REACH), walk.end))
         at, walks = loop.args
@@ -62,10 +62,10 @@ def pattern_filter() -> Program:
 
 
 def _candidates(b: Builder, at: Value, tables: Sequence[Value]) -> Value:
-    """For each of 64 places from `at` on the groups that are left."""
+    """For each of 64 positions from `at` on the groups that are left."""
     left: Value | None = None
-    for place, table in enumerate(tables):
-        data = b.load("data", b.add(at, place), ENTRIES)
+    for position, table in enumerate(tables):
+        data = b.load("data", b.add(at, position), ENTRIES)
         groups = b.permute(table, b.and_(data, ENTRIES - 1))
         left = groups if left is None else b.and_(left, groups)
     assert left is not None
@@ -87,7 +87,7 @@ class CandidateWalk:
         self.end = b.load(self.report.reports, b.add(b.mul(self.piece, 4), 1))
 
     def until_idle(self, start: Value, through: Value) -> Value:
-        """From state 0, until it is there again behind `through`; the place behind the last byte."""
+        """From state 0, until it is there again behind `through`; the position behind the last byte."""
         b = self.b
         with b.while_([start, b.const(0), b.const(True, DataType.BOOL)]) as loop:
             loop.condition(b.and_(b.lt(loop.args[0], self.end), loop.args[2]))

@@ -1,8 +1,8 @@
 """A search for many literals that looks at every few bytes, four at a time: the program `pattern_grams`.
 
-Four bytes are a gram.  Where the shortest literal has m bytes, each literal that begins in `stride` = m - 3 places in a row
-has one of its first `stride` grams at the last of these places, so one look in `stride` bytes is enough.  A bitmap has two bits
-for each such gram; where both are set, the automaton walks from the first place at which a literal with that gram may begin
+Four bytes are a gram.  Where the shortest literal has m bytes, each literal that begins in `stride` = m - 3 positions in a row
+has one of its first `stride` grams at the last of these positions, so one look in `stride` bytes is enough.  A bitmap has two bits
+for each such gram; where both are set, the automaton walks from the first position at which a literal with that gram may begin
 until no match is under way:
 
     literals of 6 bytes or more     needle: need, eedl, edle        stride 3
@@ -49,8 +49,8 @@ def pattern_grams() -> Program:
     stride, shift, fold = b.param("stride", U32), b.param("shift", U32), b.param("fold", U32)
     back = b.sub(stride, 1)
 
-    def is_set(place: Value) -> Value:
-        gram = b.or_(b.bitcast(b.load(walk.table.data, place, GRAM), U32), fold)
+    def is_set(position: Value) -> Value:
+        gram = b.or_(b.bitcast(b.load(walk.table.data, position, GRAM), U32), fold)
         product = b.mul(gram, MULTIPLIER)
         word = b.load(bitmap, b.shr(product, shift))
         one, other = (b.and_(b.shr(product, b.sub(shift, back)), 31) for back in (5, 10))
@@ -64,9 +64,9 @@ def pattern_grams() -> Program:
         for look in range(1, LOOKS):
             found = b.or_(found, b.shl(is_set(b.add(at, b.mul(stride, look))), look))
         with b.if_(b.ne(found, 0)) as some:
-            place = b.add(at, b.mul(stride, b.ctz(found)))
-            start = b.max(lowest, b.sub(place, b.min(place, back)))
-            behind = walk.until_idle(start, place)
+            position = b.add(at, b.mul(stride, b.ctz(found)))
+            start = b.max(lowest, b.sub(position, b.min(position, back)))
+            behind = walk.until_idle(start, position)
             some.yield_(b.add(behind, back), behind, b.add(walks, 1))
         with some.else_():
             some.yield_(b.add(at, b.mul(stride, LOOKS)), lowest, walks)

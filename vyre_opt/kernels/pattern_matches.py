@@ -7,7 +7,7 @@
     @ends      u64[m]
     @numbers   u32[m]  of the patterns
 
-`base`: what is added to the place of a hit's last byte for the end of its matches.  Each state shows one pattern, unless the
+`base`: what is added to the position of a hit's last byte for the end of its matches.  Each state shows one pattern, unless the
 program has two buffers more:
 
     @offsets   u32[?]  where the patterns of each state begin, and where the last end

@@ -5,10 +5,10 @@ An invocation walks one match, until nothing that could begin further left is un
     @data         u8[?]
     @columns      u32[256]  the column of each byte in a row of the table
     @transitions  u32[?]    the cell where the row of the next state begins, at that of this one + column
-    @lags         u32[?]    of each accepting state how many bytes before the walk's place the match starts later
-    @ends         u32[n]    the place behind each match
+    @lags         u32[?]    of each accepting state how many bytes before the walk's position the match starts later
+    @ends         u32[n]    the position behind each match
     @entries      u32[n]    the state to begin in, as the cell of its row
-    @starts       u32[n]    the lowest place at which the automaton shows a start; that of the end if there is none
+    @starts       u32[n]    the lowest position at which the automaton shows a start; that of the end if there is none
     @exits        u32[n]    the state in which the walk came to the first byte of the data, as a cell; 0 if it did not
 
 `first_accepting`: the lowest cell of the row of an accepting state.  `classes`: cells of a row.
@@ -37,7 +37,8 @@ def pattern_starts() -> Program:
     b = Builder("pattern_starts", workgroup=INVOCATIONS)
     table = TransitionTable(b)
     lags, ends, entries = (
-        b.buffer(name, U32, None, "read", 3 + place) for place, name in enumerate(("lags", "ends", "entries"))
+        b.buffer(name, U32, None, "read", 3 + position)
+        for position, name in enumerate(("lags", "ends", "entries"))
     )
     starts = b.buffer("starts", U32, None, "write", 6, live_out=True)
     exits = b.buffer("exits", U32, None, "write", 7, live_out=True)
@@ -46,17 +47,17 @@ def pattern_starts() -> Program:
     with b.if_(b.lt(own, b.len(ends))):
         end = b.load(ends, own)
         with b.while_([end, b.load(entries, own), end]) as loop:
-            place, cell, _ = loop.args
-            loop.condition(b.and_(b.ne(place, 0), b.ne(cell, 0)))
-            place, cell, start = loop.args
-            place = b.sub(place, 1)
-            cell = table.after_byte_at(cell, place)
+            position, cell, _ = loop.args
+            loop.condition(b.and_(b.ne(position, 0), b.ne(cell, 0)))
+            position, cell, start = loop.args
+            position = b.sub(position, 1)
+            cell = table.after_byte_at(cell, position)
             with b.if_(b.ge(cell, first_accepting)) as shown:
                 number = b.div(b.sub(cell, first_accepting), classes)
-                shown.yield_(b.add(place, b.load(lags, number)))
+                shown.yield_(b.add(position, b.load(lags, number)))
             with shown.else_():
                 shown.yield_(start)
-            loop.yield_(place, cell, shown.result)
+            loop.yield_(position, cell, shown.result)
         _, cell, start = loop.results
         b.store(start, starts, own)
         b.store(cell, exits, own)

@@ -6,11 +6,11 @@ others' steps are made.  All pieces of a launch have the same length.
     @data         u8[?]
     @columns      u32[256]  the column of each byte in a row of the table
     @transitions  u32[?]    the cell where the row of the next state begins, at that of this one + column
-    @begins       u32[n]    the place of the first byte of each piece
-    @reports      u32[4n]   of each piece the places of the first byte whose hits are reported and behind the last one, and
+    @begins       u32[n]    the position of the first byte of each piece
+    @reports      u32[4n]   of each piece the positions of the first byte whose hits are reported and behind the last one, and
                             the slots of @hits for the first of its hits and behind the last; others are only counted
     @counts       u32[n]    the hits of each piece, added to what is there
-    @hits         u64[?]    place << 32 | number of the accepting state, from 0; of a piece in the order of places
+    @hits         u64[?]    position << 32 | number of the accepting state, from 0; of a piece in the order of positions
     @entries      u32[n]    the state to begin in, as the cell of its row
     @exits        u32[n]    the state after each piece, as the cell of its row
 
@@ -55,8 +55,8 @@ def pattern_walk() -> Program:
     with b.for_(0, words, carry=[b.load(entries, piece) for piece in pieces]) as loop:
         states: list[Value] = list(loop.args)
         for chain, piece in enumerate(pieces):
-            place = b.add(begin[chain], b.mul(loop.index, 4))
-            word = b.bitcast(b.load(table.data, place, 4), U32)
+            position = b.add(begin[chain], b.mul(loop.index, 4))
+            word = b.bitcast(b.load(table.data, position, 4), U32)
             before = state = highest = states[chain]
             for byte in range(4):
                 state = step(state, word, byte)
@@ -66,7 +66,7 @@ def pattern_walk() -> Program:
             with b.if_(b.ge(highest, first_accepting)), b.for_(0, 4, carry=[before]) as again:
                 state = step(again.args[0], word, again.index)
                 with b.if_(b.ge(state, first_accepting)):
-                    report.add(piece, b.add(place, again.index), state)
+                    report.add(piece, b.add(position, again.index), state)
                 again.yield_(state)
         loop.yield_(*states)
     for piece, state in zip(pieces, loop.results, strict=True):
@@ -88,9 +88,9 @@ class TransitionTable:
         b = self.b
         return b.load(self.transitions, b.add(state, b.load(self.columns, byte)))
 
-    def after_byte_at(self, state: Value, place: Value) -> Value:
-        """The state after the byte at a place."""
-        return self.after(state, self.b.cast(self.b.load(self.data, place), U32))
+    def after_byte_at(self, state: Value, position: Value) -> Value:
+        """The state after the byte at a position."""
+        return self.after(state, self.b.cast(self.b.load(self.data, position), U32))
 
 
 class HitReport:
@@ -106,15 +106,15 @@ class HitReport:
         self.hits = b.buffer("hits", U64, None, "write", binding + 2, live_out=True)
         self.first_accepting, self.classes = b.param("first_accepting", U32), b.param("classes", U32)
 
-    def add(self, piece: Value, place: Value, state: Value) -> None:
-        """Report that the automaton is in an accepting state after the byte at `place`."""
+    def add(self, piece: Value, position: Value, state: Value) -> None:
+        """Report that the automaton is in an accepting state after the byte at `position`."""
         b = self.b
         own = b.load(self.reports, b.mul(piece, 4), 4)
         begin, end, first, behind = (b.extract(own, k) for k in range(4))
-        with b.if_(b.and_(b.ge(place, begin), b.lt(place, end))):
+        with b.if_(b.and_(b.ge(position, begin), b.lt(position, end))):
             count = b.load(self.counts, piece)
             slot = b.add(first, count)
             with b.if_(b.lt(slot, behind)):
                 number = b.div(b.sub(state, self.first_accepting), self.classes)
-                b.store(b.or_(b.shl(b.cast(place, U64), 32), b.cast(number, U64)), self.hits, slot)
+                b.store(b.or_(b.shl(b.cast(position, U64), 32), b.cast(number, U64)), self.hits, slot)
             b.store(b.add(count, 1), self.counts, piece)

@@ -45,8 +45,8 @@ class RowStream:
     factor: Callable[[Value], Value]
 
     def clear(self) -> None:
-        with self._turn() as (place, _, _):
-            self.b.store(zero(self.b, self.dtype), self.sums, place)
+        with self._turn() as (index, _, _):
+            self.b.store(zero(self.b, self.dtype), self.sums, index)
 
     def add(self, start: Value | int, stop: Value | int, unroll: int) -> None:
         """Add rows `start` to `stop`."""
@@ -62,23 +62,23 @@ class RowStream:
 
     def each(self, body: Callable[[Value, Value], None]) -> None:
         """`body(sum, column)` once for each column, 32 neighbouring ones at a time."""
-        with self._turn() as (place, column, unshifted), self.b.if_(self.b.ge(column, unshifted)):
-            body(self.b.load(self.sums, place), column)
+        with self._turn() as (index, column, unshifted), self.b.if_(self.b.ge(column, unshifted)):
+            body(self.b.load(self.sums, index), column)
 
     def _add_rows(self, rows: Sequence[Value]) -> None:
         b = self.b
         factors = [self.factor(row) for row in rows]
         starts = [self.row_start(row) for row in rows]
-        with self._turn() as (place, column, _):
-            total: Value = b.load(self.sums, place)
+        with self._turn() as (index, column, _):
+            total: Value = b.load(self.sums, index)
             for factor, start in zip(factors, starts, strict=True):
                 cell = b.load(self.matrix, b.add(start, column))
                 total = multiply_add(b, factor, signed(b, cell), total)
-            b.store(total, self.sums, place)
+            b.store(total, self.sums, index)
 
     @contextmanager
     def _turn(self) -> Iterator[tuple[Value, Value, Value]]:
-        """A loop over turns: the place of this lane's sum, its column, and that of the first lane if it is not shifted."""
+        """A loop over turns: the index of this lane's sum, its column, and that of the first lane if it is not shifted."""
         b, last = self.b, self._last_turn
         with b.for_(0, self._turns, dtype=DataType.U32) as loop:
             ahead = b.mul(loop.index, SUBGROUP)

@@ -289,9 +289,9 @@ class _Scan:
         with branch.else_():
             for first, sums in zip(self.offsets, final, strict=True):
                 for k, one in enumerate(sums):
-                    place = b.add(first, k)
-                    with b.if_(b.lt(place, self.exist)):
-                        b.store(one, self.y, b.add(self.start, place))
+                    index = b.add(first, k)
+                    with b.if_(b.lt(index, self.exist)):
+                        b.store(one, self.y, b.add(self.start, index))
 
 
 class _ScanTwice(_Scan):
@@ -317,7 +317,7 @@ class _ScanTwice(_Scan):
         self.begin(start, b.min(b.sub(self.count, start), self.schedule.tile))
         nothing = b.const(0, self.dtype)
         with b.for_(0, self.whole, SUBGROUP, carry=[nothing]) as rounds:
-            rounds.yield_(b.add(rounds.args[0], b.load(self.x, self.place(rounds.index))))
+            rounds.yield_(b.add(rounds.args[0], b.load(self.x, self.element_index(rounds.index))))
         return [], subgroup_total(b, b.add(rounds.result, self.load_rest()), "add")
 
     def across(self, own: Value) -> tuple[Value, Value]:
@@ -327,15 +327,15 @@ class _ScanTwice(_Scan):
     def write(self, runs: list[list[Value]], before: Value) -> None:
         b = self.b
         with b.for_(0, self.whole, SUBGROUP, carry=[before]) as rounds:
-            place = self.place(rounds.index)
-            up_to = self.lanes_scan(b.load(self.x, place))
-            b.store(b.add(rounds.args[0], up_to), self.y, place)
+            index = self.element_index(rounds.index)
+            up_to = self.lanes_scan(b.load(self.x, index))
+            b.store(b.add(rounds.args[0], up_to), self.y, index)
             rounds.yield_(b.add(rounds.args[0], b.subgroup_shuffle(up_to, SUBGROUP - 1, "idx")))
         up_to = self.lanes_scan(self.load_rest())
         with b.if_(b.lt(b.add(self.whole, self.lane), self.exist)):
             b.store(b.add(rounds.result, up_to), self.y, self.rest)
 
-    def place(self, index: Value) -> Value:
+    def element_index(self, index: Value) -> Value:
         return self.b.add(self.b.add(self.start, index), self.lane)
 
     def load_rest(self) -> Value:
@@ -378,7 +378,7 @@ class _LookBack:
 
     # --- words -----------------------------------------------------------------------------
 
-    def place(self, tile: Value, half: int) -> Value:
+    def word_index(self, tile: Value, half: int) -> Value:
         """Where the word of a tile is that has the lower or the upper half of its sum."""
         return self.b.add(tile, self.tiles) if half else tile
 
@@ -401,7 +401,7 @@ class _LookBack:
                 bits = as_bits(b, value, DataType.U64)
                 halves = [b.and_(bits, 0xFFFFFFFF), b.shr(bits, 32)]
             for number, half in enumerate(halves):
-                b.atomic_exchange(self.state, self.place(tile, number), b.or_(half, flag))
+                b.atomic_exchange(self.state, self.word_index(tile, number), b.or_(half, flag))
 
     # --- by the first subgroup ---------------------------------------------------------------
 
@@ -452,7 +452,7 @@ class _LookBack:
 
         def read_one(half: int) -> Value:
             return guarded(
-                b, exists, lambda: b.atomic_or(self.state, self.place(index, half), 0), WHOLE << 32
+                b, exists, lambda: b.atomic_or(self.state, self.word_index(index, half), 0), WHOLE << 32
             )
 
         def is_missing(first: Value, *others: Value) -> Value:

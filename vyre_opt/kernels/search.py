@@ -208,19 +208,19 @@ class _Search:
             return codec.decode(b, text, codec.values or sextets)
         return codec.join(b, [b.cast(value, DataType.U32) for value in looked_up(b, text, self.values)])
 
-    def report(self, place: Value, states: Sequence[Value], hit: Value) -> None:
+    def report(self, position: Value, states: Sequence[Value], hit: Value) -> None:
         """Append the subgroup's hits to the list, with one atomic addition to @found."""
         b = self.b
         count = self.encoding.count(b, self.text)
         room = b.len(self.hits, DataType.U64)
-        places = [offset(b, place, k) for k in range(len(states))]
+        positions = [offset(b, position, k) for k in range(len(states))]
         # bytes past the end of the text are zeros, which a pattern may contain
         hits = [
             b.and_(b.and_(hit, b.ge(state, self.walk.first)), b.lt(spot, count))
-            for state, spot in zip(states, places, strict=True)
+            for state, spot in zip(states, positions, strict=True)
         ]
         slots = claimed_slots(b, hits, self.hit_count)
-        for state, spot, is_hit, slot in zip(states, places, hits, slots, strict=True):
+        for state, spot, is_hit, slot in zip(states, positions, hits, slots, strict=True):
             with b.if_(b.and_(is_hit, b.lt(slot, room))):
                 number = b.load(self.accept, b.sub(state, self.walk.first))
                 hit = b.or_(b.shl(b.cast(spot, DataType.U64), 32), b.cast(number, DataType.U64))

@@ -213,7 +213,7 @@ class _Softmax:
 
     # --- loads and stores ---------------------------------------------------------------
 
-    def places(self, first: Value | int, count: int) -> list[Value]:
+    def vector_indices(self, first: Value | int, count: int) -> list[Value]:
         """The indices in @x of this lane's vectors in rounds `first` to `first` + `count` - 1."""
         b, step = self.b, self.row_lanes * self.vector
         if isinstance(first, int):
@@ -293,7 +293,7 @@ class _Softmax:
 
     def spots(self) -> list[tuple[Value, Value | None]]:
         """Of this lane's vectors of the row, and behind them of its element at the edge of a peeled one."""
-        spots = [(index, self.inside(k)) for k, index in enumerate(self.places(0, self.rounds))]
+        spots = [(index, self.inside(k)) for k, index in enumerate(self.vector_indices(0, self.rounds))]
         return [*spots, self.edge()] if self.schedule.peeled else spots
 
     def indices_within(self, spots: Spots) -> list[Value]:
@@ -376,9 +376,9 @@ class _Softmax:
         indices = self.indices_within(spots)
         loaded = [b.load(self.x, index, lanes=self.vector) for index in indices[: self.rounds]]
         own = b.mul(b.local_id("x"), self.vector)
-        places = [offset(b, own, k * self.lanes * self.vector) for k in range(self.rounds)]
-        for vector, place in zip(loaded, places, strict=True):
-            b.store(vector, tile, place)
+        slots = [offset(b, own, k * self.lanes * self.vector) for k in range(self.rounds)]
+        for vector, slot in zip(loaded, slots, strict=True):
+            b.store(vector, tile, slot)
         carried: Carried = [b.const(float("-inf"), DataType.F32), b.const(0.0, DataType.F32)]
         groups = range(0, self.rounds, schedule.unroll)
         for start in groups:
@@ -389,8 +389,8 @@ class _Softmax:
             carried = self.gathered(carried, [rest], spots[-1:])
         maximum, factor = self.row_total(*carried)
         wide_maximum, wide_factor = self.spread(maximum), self.spread(factor)
-        for (index, guard), place in zip(vectors, places, strict=True):
-            value = self.as_f32(b.load(tile, place, lanes=self.vector))
+        for (index, guard), slot in zip(vectors, slots, strict=True):
+            value = self.as_f32(b.load(tile, slot, lanes=self.vector))
             self.store(b.mul(self.exp(value, wide_maximum), wide_factor), index, guard)
         if schedule.peeled:
             self.store(b.mul(self.exp(rest, maximum), factor), *spots[-1])
@@ -414,7 +414,7 @@ class _Softmax:
         exist = b.min(b.sub(rows, first), schedule.rows, name="exist")
         count = b.mul(exist, self.columns)
         local = b.local_id("x")
-        spots: list[tuple[Value, Value, int]] = []  # place in the stage, whether it is used, elements
+        spots: list[tuple[Value, Value, int]] = []  # index in the stage, whether it is used, elements
         whole = b.div(count, self.vector)
         own = b.mul(local, self.vector)
         for k in range(-(-self.columns // self.vector)):
@@ -423,22 +423,22 @@ class _Softmax:
         if self.vector > 1:
             last = b.add(b.mul(whole, self.vector), local)
             spots.append((last, b.lt(last, count), 1))
-        loaded = [self.load(b.add(start, place), used, lanes) for place, used, lanes in spots]
-        for value, (place, used, _) in zip(loaded, spots, strict=True):
-            self.put(value, stage, place, used)
+        loaded = [self.load(b.add(start, slot), used, lanes) for slot, used, lanes in spots]
+        for value, (slot, used, _) in zip(loaded, spots, strict=True):
+            self.put(value, stage, slot, used)
         b.barrier("workgroup")
         with b.if_(b.lt(local, exist)):
-            places = [offset(b, b.mul(local, self.columns), k) for k in range(self.columns)]
-            values = [b.load(stage, place) for place in places]
+            slots = [offset(b, b.mul(local, self.columns), k) for k in range(self.columns)]
+            values = [b.load(stage, slot) for slot in slots]
             maximum = self.largest(values)
             powers = [self.exp(value, maximum) for value in values]
             factor = self.reciprocal(fold_lanes(b, powers, "add"))
-            for power, place in zip(powers, places, strict=True):
-                b.store(b.mul(power, factor), stage, place)
+            for power, slot in zip(powers, slots, strict=True):
+                b.store(b.mul(power, factor), stage, slot)
         b.barrier("workgroup")
-        for place, used, lanes in spots:
+        for slot, used, lanes in spots:
             with b.if_(used):
-                self.store(b.load(stage, place, lanes=lanes), b.add(start, place), None)
+                self.store(b.load(stage, slot, lanes=lanes), b.add(start, slot), None)
 
     # --- a row read twice -----------------------------------------------------------------
 
@@ -494,8 +494,8 @@ class _Softmax:
 
         def write(_: Carried, spots: Spots) -> list[Value]:
             for index, guard in spots:
-                place = b.sub(index, self.start)
-                power = guarded(b, guard, partial(b.load, tile, place, lanes=self.vector))
+                slot = b.sub(index, self.start)
+                power = guarded(b, guard, partial(b.load, tile, slot, lanes=self.vector))
                 self.store(b.mul(power, wide_factor), index, guard)
             return []
 
@@ -516,8 +516,8 @@ class _Softmax:
         whole = self.vectors // self.lanes // unroll * unroll if self.exists is None else 0
         if whole:
             carried = self.whole_rounds(whole, carried, body)
-        places = self.places(whole, self.rounds - whole)
-        rest = [(index, self.inside(number)) for number, index in enumerate(places, whole)]
+        slots = self.vector_indices(whole, self.rounds - whole)
+        rest = [(index, self.inside(number)) for number, index in enumerate(slots, whole)]
         for start in range(0, len(rest), unroll):
             carried = body(carried, rest[start : start + unroll])
         return carried
@@ -528,7 +528,7 @@ class _Softmax:
         """Emit `body` for `count` rounds, a multiple of `unroll`, in which every lane has a vector."""
         b, unroll = self.b, self.schedule.unroll
         with b.for_(0, count, unroll, carry=carried, dtype=DataType.U32) as loop:
-            updated = body(loop.args, [(index, None) for index in self.places(loop.index, unroll)])
+            updated = body(loop.args, [(index, None) for index in self.vector_indices(loop.index, unroll)])
             if updated:
                 loop.yield_(*updated)
         return list(loop.results)
@@ -543,7 +543,7 @@ class _Softmax:
             whole = b.mul(b.div(columns, lanes * unroll), unroll)
             carried = self.whole_rounds(whole, carried, body)
         with b.for_(whole, tiles_of(b, columns, lanes), carry=carried, dtype=DataType.U32) as rest:
-            (index,) = self.places(rest.index, 1)
+            (index,) = self.vector_indices(rest.index, 1)
             is_inside = b.lt(b.add(self.lane, b.mul(rest.index, lanes)), columns)
             updated = body(rest.args, [(index, all_of(b, self.exists, is_inside))])
             if updated:

@@ -244,8 +244,8 @@ class _Step:
         """Store a sum: the result, or this workgroup's part of it."""
         b = self.b
         if is_part:
-            place = b.add(b.mul(self.split, self.outer), column)
-            b.atomic_exchange("partials", place, as_bits(b, total, DataType.U32))
+            index = b.add(b.mul(self.split, self.outer), column)
+            b.atomic_exchange("partials", index, as_bits(b, total, DataType.U32))
         else:
             b.store(stored(b, total, self.dtype), "out", column)
 
@@ -268,10 +268,10 @@ class _Step:
             width = b.min(b.sub(self.outer, first), schedule.columns)
             with b.for_(0, -(-schedule.columns // side) * side, side, dtype=DataType.U32) as turn:
                 own = b.add(turn.index, column)
-                place = b.add(first, own)
+                index = b.add(first, own)
                 # nothing for a lane without a column: the others wait for it below
                 count = b.select(b.lt(own, width), b.const(schedule.splits), 0)
-                total = self.parts(place, slot, count, slots)
+                total = self.parts(index, slot, count, slots)
                 if slots > 1:
                     b.store(total, "parts", b.local_id("x"))
                     b.barrier("workgroup")
@@ -279,16 +279,16 @@ class _Step:
                     for other in range(1, slots):
                         total = b.add(total, b.load("parts", offset(b, column, other * side)))
                 with b.if_(b.and_(b.eq(slot, 0), b.lt(own, width))):
-                    self.put(total, place, is_part=False)
+                    self.put(total, index, is_part=False)
 
-    def parts(self, place: Value, slot: Value, count: Value, slots: int) -> Value:
+    def parts(self, column: Value, slot: Value, count: Value, slots: int) -> Value:
         """The sum of the parts slot, slot + slots, ... below `count` of a column."""
         b = self.b
         nothing = zero(b, self.dtype)
 
         def part(number: Value) -> Value:
             # an atomic load, since other workgroups stored it
-            word = b.atomic_or("partials", b.add(b.mul(number, self.outer), place), 0)
+            word = b.atomic_or("partials", b.add(b.mul(number, self.outer), column), 0)
             return as_bits(b, word, nothing.type)
 
         together = min(PARTS_TOGETHER, -(-self.schedule.splits // slots))

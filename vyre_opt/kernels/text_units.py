@@ -113,11 +113,11 @@ def fill_slab(
 
     def put(number: Value, decoded: Sequence[Value]) -> None:
         """Store the words of the unit with a number in the tile."""
-        place = b.mul(number, size)
+        index = b.mul(number, size)
         if start is not None:
-            place = b.add(start, place)
+            index = b.add(start, index)
         for k, word in enumerate(decoded):
-            b.store(word, slab, offset(b, place, k))
+            b.store(word, slab, offset(b, index, k))
 
     def fill(before: Value, count: int) -> None:
         numbers = [offset(b, before, k * lanes) for k in range(count)]
@@ -169,9 +169,9 @@ def last_unit(b: Builder, text: Buffer, whole: Value, filler: int = 0) -> Value:
     start, characters = b.mul(whole, CHARACTERS), b.len(text)
     none = b.const(_repeated(filler), DataType.U64)
     with b.for_(0, CHARACTERS, carry=[none, none]) as loop:
-        place = b.add(start, loop.index)
-        inside = b.lt(place, characters)
-        character = guarded(b, inside, lambda: b.cast(b.load(text, place), DataType.U64), filler)
+        index = b.add(start, loop.index)
+        inside = b.lt(index, characters)
+        character = guarded(b, inside, lambda: b.cast(b.load(text, index), DataType.U64), filler)
         low, high = loop.args
         low = b.or_(b.shr(low, 8), b.shl(high, 56))
         loop.yield_(low, b.or_(b.shr(high, 8), b.shl(character, 56)))

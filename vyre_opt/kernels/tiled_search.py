@@ -3,7 +3,7 @@ and `tiled_grams`.
 
 A workgroup does tile after tile: it decodes the tile, and a halo of bytes after it, into a slab, and finds what begins in the
 tile.  `tiled_walk` walks the automaton through all of it (see chunk_walk).  `tiled_grams` is for literals of four bytes and
-more: like pattern_grams it looks up four bytes at every `stride`-th place in a bitmap, which is in workgroup memory, and walks
+more: like pattern_grams it looks up four bytes at every `stride`-th position in a bitmap, which is in workgroup memory, and walks
 only from where a literal may begin, for as long as such a literal may still be completed.
 
     stride     1        2        4           8
@@ -12,13 +12,13 @@ only from where a literal may begin, for as long as such a literal may still be 
 Buffers of both:
 
     @text      u8[?]    whole groups of characters that all hold bits, or bytes
-    @hits      u64[?]   place << 32 | number of the accepting state, from 0; in no order
-    @counters  u32[2]   hits, those too for which @hits has no room; 0xFFFFFFFF less the place of the first wrong character.
+    @hits      u64[?]   position << 32 | number of the accepting state, from 0; in no order
+    @counters  u32[2]   hits, those too for which @hits has no room; 0xFFFFFFFF less the position of the first wrong character.
                         Both are 0 before
     @values    u8[256]  the value of each character, more than 127 for one that holds no bits; not for bytes
 
-`start`, `count`: hits are reported from a place on, and below another, which is the number of decoded bytes.  One place may
-be reported several times, by walks from different places: of its states the one that shows the most counts.
+`start`, `count`: hits are reported from a position on, and below another, which is the number of decoded bytes.  One position may
+be reported several times, by walks from different positions: of its states the one that shows the most counts.
 
     tiled_walk   @table        u16 or u32, the next state at state * 256 + byte
                  @depth        u16, of each state
@@ -95,9 +95,9 @@ def tiled_walk(
     depth = b.buffer("depth", U16, None, "read", tiles.bindings + 1)
     first = b.param("first_accepting", U32)
 
-    def report(place: Value, states: Sequence[Value], reports: Value) -> None:
+    def report(position: Value, states: Sequence[Value], reports: Value) -> None:
         hits = [b.and_(reports, b.ge(state, first)) for state in states]
-        tiles.report_all(place, [b.sub(state, first) for state in states], hits)
+        tiles.report_all(position, [b.sub(state, first) for state in states], hits)
 
     walk = ChunkWalk(
         b, table, depth, tiles.slab, schedule.lanes, schedule.chunk, 0, warmup, tiles.lane, report
@@ -179,45 +179,47 @@ class _Tiles:
         return self.codec.decode(self.b, text, lambda b, words: values)
 
     def _check(self, unit: Value, values: Value) -> None:
-        """Keep the place of the first character of a unit that holds no bits."""
+        """Keep the position of the first character of a unit that holds no bits."""
         b = self.b
         words = elements(b, values)
         any_set = b.or_(b.or_(words[0], words[1]), b.or_(words[2], words[3]))
         with b.if_(b.ne(b.and_(any_set, NO_BITS), 0)):
-            place = b.const(CHARACTERS)
+            position = b.const(CHARACTERS)
             for k in reversed(range(len(words))):
                 wrong = b.and_(words[k], NO_BITS)
                 first = b.add(b.div(b.ctz(wrong), 8), 4 * k)
-                place = b.select(b.ne(wrong, 0), first, place)
-            b.atomic_max(self.counters, 1, b.sub(0xFFFFFFFF, b.add(b.mul(unit, CHARACTERS), place)))
+                position = b.select(b.ne(wrong, 0), first, position)
+            b.atomic_max(self.counters, 1, b.sub(0xFFFFFFFF, b.add(b.mul(unit, CHARACTERS), position)))
 
     # --- hits
 
-    def is_reported(self, place: Value) -> Value:
-        """Whether a place is one whose hits are reported."""
+    def is_reported(self, position: Value) -> Value:
+        """Whether a position is one whose hits are reported."""
         b = self.b
-        return b.and_(b.ge(place, self.start), b.lt(place, self.count))
+        return b.and_(b.ge(position, self.start), b.lt(position, self.count))
 
-    def report_all(self, place: Value, numbers: Sequence[Value], hits: Sequence[Value]) -> None:
-        """Append the hits of a subgroup, at places in a row from each lane's `place` on, by one atomic addition."""
+    def report_all(self, position: Value, numbers: Sequence[Value], hits: Sequence[Value]) -> None:
+        """Append the hits of a subgroup, at positions in a row from each lane's `position` on, by one atomic addition."""
         b = self.b
-        places = [offset(b, place, k) for k in range(len(numbers))]
-        hits = [b.and_(hit, self.is_reported(place)) for hit, place in zip(hits, places, strict=True)]
+        positions = [offset(b, position, k) for k in range(len(numbers))]
+        hits = [
+            b.and_(hit, self.is_reported(position)) for hit, position in zip(hits, positions, strict=True)
+        ]
         slots = claimed_slots(b, hits, self.counters)
-        for number, spot, hit, slot in zip(numbers, places, hits, slots, strict=True):
+        for number, spot, hit, slot in zip(numbers, positions, hits, slots, strict=True):
             self._store(slot, spot, number, hit)
 
-    def report(self, place: Value, number: Value) -> None:
+    def report(self, position: Value, number: Value) -> None:
         """Append one hit, by this lane alone."""
         b = self.b
-        with b.if_(self.is_reported(place)):
-            self._store(b.atomic_add(self.counters, 0, 1), place, number, None)
+        with b.if_(self.is_reported(position)):
+            self._store(b.atomic_add(self.counters, 0, 1), position, number, None)
 
-    def _store(self, slot: Value, place: Value, number: Value, hit: Value | None) -> None:
+    def _store(self, slot: Value, position: Value, number: Value, hit: Value | None) -> None:
         b = self.b
         has_room = b.lt(slot, b.len(self.hits))
         with b.if_(has_room if hit is None else b.and_(hit, has_room)):
-            b.store(b.or_(b.shl(b.cast(place, U64), 32), b.cast(number, U64)), self.hits, slot)
+            b.store(b.or_(b.shl(b.cast(position, U64), 32), b.cast(number, U64)), self.hits, slot)
 
 
 class _Grams:
@@ -263,7 +265,7 @@ class _Grams:
                 rest.yield_(b.and_(left, b.sub(left, 1)))
 
     def _looks(self, word: Value) -> Iterator[tuple[int, Value]]:
-        """The places within a word where there is a look, and 1 where a literal may have begun."""
+        """The positions within a word where there is a look, and 1 where a literal may have begun."""
         b, slab = self.b, self.tiles.slab
         if self.stride == 8:
             word = b.add(word, 1)
@@ -281,22 +283,22 @@ class _Grams:
         return b.and_(b.and_(b.shr(word, one), b.shr(word, other)), 1)
 
     def _walk(self, begin: Value, at: Value) -> None:
-        """Walk from the first place at which a literal with the gram at `at` begins, while one that begins up to there may be
-        completed.  `begin`: the place of the tile; `at`: in the tile."""
+        """Walk from the first position at which a literal with the gram at `at` begins, while one that begins up to there may be
+        completed.  `begin`: the position of the tile; `at`: in the tile."""
         b = self.b
         start = b.sub(at, self.stride - 1)
         end = b.const(4 * self.tiles.words)
         with b.while_([start, b.const(0), b.const(True, DataType.BOOL)]) as loop:
             loop.condition(b.and_(loop.args[2], b.lt(loop.args[0], end)))
-            place, cell, _ = loop.args
-            word = b.load(self.tiles.slab, b.div(place, 4))
-            byte = b.and_(b.shr(word, b.mul(b.rem(place, 4), 8)), 0xFF)
+            position, cell, _ = loop.args
+            word = b.load(self.tiles.slab, b.div(position, 4))
+            byte = b.and_(b.shr(word, b.mul(b.rem(position, 4), 8)), 0xFF)
             cell = b.load(self.rows, b.add(cell, b.load(self.columns, byte)))
             with b.if_(b.ge(cell, self.first)):
                 number = b.div(b.sub(cell, self.first), b.add(self.classes, 1))
-                self.tiles.report(b.add(begin, place), number)
+                self.tiles.report(b.add(begin, position), number)
             depth = b.load(self.rows, b.add(cell, self.classes))
             # bytes read from the one at `at` on; a literal that began up to there has more
-            read = b.sub(b.add(place, 1), at)
-            goes_on = b.or_(b.lt(place, at), b.gt(depth, b.sub(read, 1)))
-            loop.yield_(b.add(place, 1), cell, goes_on)
+            read = b.sub(b.add(position, 1), at)
+            goes_on = b.or_(b.lt(position, at), b.gt(depth, b.sub(read, 1)))
+            loop.yield_(b.add(position, 1), cell, goes_on)

@@ -157,7 +157,7 @@ MISTAKES = [
     mistake("a param is its default", "fusion/bound_program.py", "param.default if value is None else encode(value, param.dtype)", "param.default", JOIN, shifted("params(@k = 0)", "")),
     mistake("all literals of a launch are one", "fusion/bound_program.py", "param.default if value is None else encode(value, param.dtype)", "0", JOIN, shifted("params(@k = 0)", "params(@j = 4)")),
     mistake("all params of a pipeline are the first one", "fusion/bound_program.py", 'op.attrs = {"param": value}', 'op.attrs = {"param": "p"}', JOIN, shifted("params(@k = @p)", "params(@j = @q)", "@p : u32, @q : u32")),
-    mistake("all lengths that are open are equal", "analysis/equal_lengths.py", "numbers.setdefault((name, place), len(numbers)) if extent is None", "0 if extent is None", "default", LENGTHS),
+    mistake("all lengths that are open are equal", "analysis/equal_lengths.py", "numbers.setdefault((name, axis), len(numbers)) if extent is None", "0 if extent is None", "default", LENGTHS),
     mistake("a halo lacks its last invocation", HALO, '"upper": tile.count,', '"upper": tile.count - 1,', JOIN, HALVES),
     mistake("a halo begins one invocation early", HALO, "outer.const(tile.first)", "outer.const(tile.first - 1)", JOIN, HALVES),
     mistake("a halo is of the ids before its first", HALO, 'inner.op("add", "id", start, counter)', 'inner.op("sub", "id", start, counter)', JOIN, HALVES),

@@ -160,7 +160,7 @@ MISTAKES = [
     mistake("each workgroup is one lane", BARRIER, "has_one_lane = program.lanes == 1", "has_one_lane = program.lanes <= 64", "barrier_elim", MIRROR),
     mistake("ifs of all conditions are one", FLOW, "earlier = open_ifs.pop(op.operands[0], None)", "earlier = open_ifs.popitem()[1] if open_ifs else None", "simplify_cf", TWO_IFS),
     mistake("an if moves past all that is between", FLOW, "if (reason := self.conflict(own, effects)) is not None:", "if (reason := None) is not None:", "simplify_cf", THREE_STEPS),
-    mistake("the parts of an if are in the order of their ends", FLOW, "later.regions[place].ops = block.ops\n", "later.regions[place].ops += block.ops[: -len(later.regions[place].ops)]\n", "simplify_cf", IN_ORDER),
+    mistake("the parts of an if are in the order of their ends", FLOW, "later.regions[index].ops = block.ops\n", "later.regions[index].ops += block.ops[: -len(later.regions[index].ops)]\n", "simplify_cf", IN_ORDER),
     mistake("the first side of an if always runs", FLOW, "side = op.regions[0] if condition else", "side = op.regions[0] if True else", "simplify_cf", FALSE),
     mistake("a loop of two rounds runs once", FLOW, "upper - lower > step:", "upper - lower > 2 * step:", "simplify_cf", TWO_ROUNDS),
     mistake("a loop that runs once never runs", FLOW, "lower >= upper):", "lower + 1 >= upper):", "simplify_cf", EMPTY),

@@ -41,10 +41,10 @@ class Chain(NamedKernel):
             raise ValueError(
                 "a chain over several workgroups needs a grid of its own: only for a pipeline's stage"
             )
-        for place, size in enumerate((ranks[0], sum(x * y for x, y in pairwise(ranks)))):
-            if r.count(place) not in (None, size):
-                name = r.buffers[place].name
-                raise ValueError(f"@{name} has {r.count(place)} elements, its ranks take {size}")
+        for index, size in enumerate((ranks[0], sum(x * y for x, y in pairwise(ranks)))):
+            if r.count(index) not in (None, size):
+                name = r.buffers[index].name
+                raise ValueError(f"@{name} has {r.count(index)} elements, its ranks take {size}")
         return Expansion(r.build(k.chain, ranks, r.one_type(), schedule), schedule, schedule.workgroups)
 
     def reference(

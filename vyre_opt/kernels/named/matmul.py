@@ -142,12 +142,12 @@ class Matmul(NamedKernel):
         # on matrix units all rows begin aligned: otherwise of copies of the matrices whose rows do
         steps: list[tuple[KernelCall, tuple[int | Part, ...]]] = []
         inputs = list(range(len(arrays)))
-        for place, size, pitch in ((0, depth, pitches[0]), (1, columns, pitches[1])):
+        for index, size, pitch in ((0, depth, pitches[0]), (1, columns, pitches[1])):
             if pitch != size:
-                copied = arrays[place].count // size
+                copied = arrays[index].count // size
                 grid = pitched_rows_grid(size, copied, element)
-                inputs[place] = len(arrays) + len(steps)
-                steps.append((launch(pitched_rows(size, element), grid, (copied, pitch)), (place,)))
+                inputs[index] = len(arrays) + len(steps)
+                steps.append((launch(pitched_rows(size, element), grid, (copied, pitch)), (index,)))
         return Steps((*steps, (product, tuple(inputs)))) if steps else product
 
 
