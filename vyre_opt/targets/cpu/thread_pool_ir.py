@@ -9,7 +9,7 @@ chunk at a time until none is left.  A *slot* is where a worker thread waits for
       slot.JOB: FREE -> CLAIMED  (each slot)
       job.RUNNING = 1 + slots claimed
       slot.JOB: CLAIMED -> job -------------------> slot.JOB: job -> job | BEGUN
-      post slot.WAKE of 2 that sleep -------------> post slot.WAKE of 2 more that sleep
+      post slot.WAKE of those that sleep ---------> (one that spins needs no post)
     vyre_work: run chunks                           vyre_work: run chunks
     vyre_finish:                                    slot.JOB: job | BEGUN -> FREE
       slot.JOB: job -> FREE of each worker          job.RUNNING -= 1
@@ -19,8 +19,7 @@ chunk at a time until none is left.  A *slot* is where a worker thread waits for
       spin on job.RUNNING, then wait for job.DONE <-------+
 
 So the caller never waits for a thread that is still asleep: it takes the job back, and the thread wakes
-up for nothing.  Waking a sleeping thread is slow (50 us and more), so the caller wakes WAKE_FANOUT of
-them and each of those wakes as many; one that is spinning sees its slot change, and needs no post.
+up for nothing.
 
 A caller that does no part itself lets go of nothing before a worker has come to the end: it waits for
 job.FIRST, which each worker posts when it leaves, and then for the others as above.
@@ -94,8 +93,6 @@ SLOT_BYTES = 1024
 GROUP_BYTES = 1 << 16
 """Bytes that `vyre_copy` and `vyre_clear` take as one workgroup."""
 
-WAKE_FANOUT = 2
-
 SA_SIGINFO, SA_ONSTACK, SA_RESTART, SA_NODEFER = 0x4, 0x08000000, 0x10000000, 0x40000000
 SIGACTION_BYTES, SIGACTION_FLAGS = 160, 136
 """Of glibc's struct sigaction: more than its size, and where its flags are, behind a handler and a mask of 128 bytes."""
@@ -146,7 +143,7 @@ def linux_ir(triple: str) -> str:
         where they have.
     vyre_install(signal): the signal that breaks code off; 0, or -1 if it has no handler now.
     """
-    waiting = _libc() + _spin(triple) + _init_and_quit() + _wake_members() + _guarded() + _worker() + _sleep()
+    waiting = _libc() + _spin(triple) + _init_and_quit() + _guarded() + _worker() + _sleep()
     return waiting + _start() + _reclaim() + _timed_wait() + _finish() + _first() + _abandon() + _install()
 
 
@@ -400,51 +397,6 @@ define void @vyre_quit_slot(ptr %slot) nounwind {{
 """
 
 
-def _wake_members() -> str:
-    """vyre.wake_members(job, thread): post WAKE of those that sleep of the WAKE_FANOUT members that
-    this thread is to wake.
-
-    The fence comes between the store to a slot's JOB and the load of its ASLEEP; in vyre.sleep one
-    comes between the store to ASLEEP and the load of JOB.  So one of the two sees the other's store.
-    """
-    return f"""
-define internal void @vyre.wake_members(ptr %job, i64 %thread) nounwind {{
-entry:
-  fence seq_cst
-{_load("count", "i64", COUNT)}
-  %begin = mul i64 %thread, {WAKE_FANOUT}
-  %full = add i64 %begin, {WAKE_FANOUT}
-  %end = call i64 @llvm.umin.i64(i64 %full, i64 %count)
-{_address("members", MEMBERS)}
-  br label %head
-head:
-  %k = phi i64 [ %begin, %entry ], [ %k.next, %step ]
-  %more = icmp ult i64 %k, %end
-  br i1 %more, label %look, label %done
-look:
-  %member.at = getelementptr i64, ptr %members.at, i64 %k
-  %slot = load ptr, ptr %member.at
-{_address("asleep", ASLEEP, "slot")}
-  %asleep = load atomic i64, ptr %asleep.at monotonic, align 8
-  %sleeps = icmp ne i64 %asleep, 0
-  br i1 %sleeps, label %claim, label %step
-claim:
-  %was = atomicrmw xchg ptr %asleep.at, i64 0 acq_rel
-  %ours = icmp ne i64 %was, 0
-  br i1 %ours, label %post, label %step
-post:
-{_address("wake", WAKE, "slot")}
-  %failed = call i32 @sem_post(ptr %wake.at)
-  br label %step
-step:
-  %k.next = add i64 %k, 1
-  br label %head
-done:
-  ret void
-}}
-"""
-
-
 def _guarded() -> str:
     """vyre.guarded(slot, job, thread): vyre_work, out of which a signal may jump; vyre_break: its handler."""
     return f"""
@@ -532,7 +484,6 @@ begin:
 run:
   %job = inttoptr i64 %word to ptr
   %thread = load i64, ptr %number.at
-  call void @vyre.wake_members(ptr %job, i64 %thread)
   %came = call i64 @vyre.now()
   call void @vyre.guarded(ptr %slot, ptr %job, i64 %thread)
   %left = call i64 @vyre.now()
@@ -609,6 +560,9 @@ def _start() -> str:
 
     All slots are claimed before the first one gets the job: a worker that has it reads MEMBERS and
     decrements RUNNING, so both must be complete by then.
+
+    The fence comes between the stores to JOB and the loads of ASLEEP; in vyre.sleep one comes between the store to
+    ASLEEP and the load of JOB.  So one of the two sees the other's store.
     """
     return f"""
 define i64 @vyre_start(ptr %job, ptr %slots, i64 %count, i64 %wanted) nounwind {{
@@ -656,15 +610,39 @@ claimed:
 next:
   %m = phi i64 [ 0, %claimed ], [ %m.next, %publish ]
   %left = icmp ult i64 %m, %n
-  br i1 %left, label %publish, label %wake
+  br i1 %left, label %publish, label %published
 publish:
   %one.at = getelementptr i64, ptr %members.at, i64 %m
   %one = load ptr, ptr %one.at
   store atomic i64 %job.word, ptr %one release, align 8
   %m.next = add i64 %m, 1
   br label %next
-wake:
-  call void @vyre.wake_members(ptr %job, i64 0)
+published:
+  fence seq_cst
+  br label %look
+look:
+  %w = phi i64 [ 0, %published ], [ %w.next, %looked ]
+  %looks = icmp ult i64 %w, %n
+  br i1 %looks, label %member, label %end
+member:
+  %sleeper.at = getelementptr i64, ptr %members.at, i64 %w
+  %sleeper = load ptr, ptr %sleeper.at
+{_address("asleep", ASLEEP, "sleeper")}
+  %asleep = load atomic i64, ptr %asleep.at monotonic, align 8
+  %sleeps = icmp ne i64 %asleep, 0
+  br i1 %sleeps, label %rouse, label %looked
+rouse:
+  %was = atomicrmw xchg ptr %asleep.at, i64 0 acq_rel
+  %mine = icmp ne i64 %was, 0
+  br i1 %mine, label %post, label %looked
+post:
+{_address("wake", WAKE, "sleeper")}
+  %unposted = call i32 @sem_post(ptr %wake.at)
+  br label %looked
+looked:
+  %w.next = add i64 %w, 1
+  br label %look
+end:
   ret i64 %n
 }}
 """
