@@ -90,7 +90,7 @@ def are_apart(one: Access, at: Indices, other: Access, to: Indices) -> z3.BoolRe
 def touches(access: Access, indices: Indices, element: Indices) -> z3.BoolRef:
     """Whether an access at `indices` is of an element."""
     along = zip(indices, access.extents(), element, strict=True)
-    return z3.And(*(z3.And(index <= place, place < index + moved) for index, moved, place in along))
+    return z3.And(*(z3.And(index <= start, start < index + moved) for index, moved, start in along))
 
 
 def are_equal(one: Indices, other: Indices) -> z3.BoolRef:

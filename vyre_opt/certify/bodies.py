@@ -80,7 +80,7 @@ class _TileAccess:
 
 Special = Callable[["BodyMatch", Op, Sequence[Op], int], int]
 """What stands for an op in the program after, if that is not the next op: `special(match, op, ops, at)` finds it at
-`ops[at]`, and returns the place of the next.  Raises Mismatch."""
+`ops[at]`, and returns the index of the next.  Raises Mismatch."""
 
 
 @dataclass
@@ -286,7 +286,7 @@ class BodyMatch:
             yield "len", (), (op.result.type,), _shown(attrs), self.buffers.get(name)
 
     def _same(self, op: Op, after: Sequence[Op], at: int) -> int:
-        """An op that is the next one of the joined program.  Returns the place behind it."""
+        """An op that is the next one of the joined program.  Returns the index behind it."""
         if at == len(after):
             raise Mismatch(f"the joined program ends before this {op.name}", op)
         other = after[at]
@@ -540,7 +540,7 @@ class BodyMatch:
         yield from self.identities
         for op, access in self.tiles.items():
             point = Point.any(self.nesting, self._group(), "lane")
-            halo, place = access.halo, point.integer(op.index).term
+            halo, index = access.halo, point.integer(op.index).term
             element = point.integer(access.was).term
             size = self.joined.buffers[op.attrs["buffer"]].count or 0
             first = halo.stride * point.group.workgroup_id(0).term + halo.low
@@ -549,8 +549,8 @@ class BodyMatch:
                 [op],
                 [point],
                 [point.reaches(op), *self.inside(point, op)],
-                z3.And(place == element - first, is_inside(self.accesses[op], [place], [size])),
-                shown_at(point, element=element, place=place),
+                z3.And(index == element - first, is_inside(self.accesses[op], [index], [size])),
+                shown_at(point, element=element, place=index),
             )
 
     def inside(self, point: Point, op: Op) -> list[z3.BoolRef]:

@@ -384,14 +384,14 @@ def _join(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) 
     old, new = map(_launches, (pipeline, now))
     groups = _groups(others, pipeline)
     gone = {number for group in groups for number in group[1:]}
-    place = facts["at"][0] - sum(number < facts["at"][0] for number in gone)
+    index = facts["at"][0] - sum(number < facts["at"][0] for number in gone)
     return joined(
         Join(
             before,
             pipeline,
             [old[number] for number in facts["at"]],
             after.programs[facts["program"]],
-            new[place] if place < len(new) else None,
+            new[index] if index < len(new) else None,
             frozenset(pipeline.buffers.keys() - now.buffers.keys()),
             facts["barriers"],
             facts["buffers"],

@@ -69,9 +69,9 @@ def _agree(
     """Whether two expressions of lengths of a program's buffers are equal in each launch of it."""
     for terms, launch in launches:
         lengths = {
-            length_key(formal.name, *place): GridCall("len", (name, *place))
+            length_key(formal.name, *dimensions): GridCall("len", (name, *dimensions))
             for formal, name in zip(program.bound_buffers, launch.buffers, strict=True)
-            for place in ((), *((dimension,) for dimension in range(formal.dimensions)))
+            for dimensions in ((), *((dimension,) for dimension in range(formal.dimensions)))
         }
         if not terms.agree(fold(one, lengths), fold(other, lengths)):
             return False

@@ -45,7 +45,7 @@ __all__ = ["Join", "joined", "meet_in_one"]
 class Join:
     """`launches` of a pipeline became one of `program`, `after`.
 
-    `barriers`: the launches that get a barrier before them, by their place.  `buffers`: the program's name for each of
+    `barriers`: the launches that get a barrier before them, by their index.  `buffers`: the program's name for each of
     their buffers.  `fused`: all launches of the pipeline that became part of another one at the same time.  `regrids`:
     if the grid is another one, for each launch how many of its workgroups one of that runs, and whether its loop over
     the grid has a single round.
@@ -173,7 +173,7 @@ def _meetings(
 ) -> Iterator[Obligation]:
     """`tiles`: buffers of which each workgroup has its own."""
     for i, j in combinations(range(len(members)), 2):
-        has_barrier = any(i < place <= j for place in barriers)
+        has_barrier = any(i < index <= j for index in barriers)
         for a, b in product(members[i].accesses, members[j].accesses):
             buffer = members[i].names.get(a.buffer)
             if (
@@ -228,7 +228,7 @@ def _match_pipeline(join: Join) -> None:
     stage that is not a part of a launch now."""
     lists = [join.pipeline.stages, *(s.stages for s in join.pipeline.walk() if isinstance(s, Repeat))]
     (stages,) = (stages for stages in lists if any(stage is join.launches[0] for stage in stages))
-    first = next(place for place, stage in enumerate(stages) if stage is join.launches[0])
+    first = next(index for index, stage in enumerate(stages) if stage is join.launches[0])
     following = stages[first : first + len(join.launches)]
     if [id(stage) for stage in following] != [id(launch) for launch in join.launches]:
         raise Mismatch("the launches do not follow each other")

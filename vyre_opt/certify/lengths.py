@@ -27,8 +27,8 @@ class LengthTerms:
     def __init__(self, buffers: Mapping[str, Buffer]) -> None:
         self._lengths: dict[str, z3.ArithRef] = {}
         for name, buffer in buffers.items():
-            for place, extent in enumerate(buffer.extents):
-                key = length_key(name, place if buffer.dimensions > 1 else None)
+            for dimension, extent in enumerate(buffer.extents):
+                key = length_key(name, dimension if buffer.dimensions > 1 else None)
                 self._lengths[key] = z3.Int(f"len {key}") if extent is None else self.of(extent)
 
     def of(self, extent: Extent) -> z3.ArithRef:

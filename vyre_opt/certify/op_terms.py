@@ -241,20 +241,20 @@ def _rotr(t: DataType, a: Term, b: Term) -> Term:
     return _rotl(t, a, -b)
 
 
-def _bit(a: Term, place: int) -> z3.BoolRef:
-    return z3.Extract(place, place, a) == 1
+def _bit(a: Term, bit: int) -> z3.BoolRef:
+    return z3.Extract(bit, bit, a) == 1
 
 
 def _popcount(t: DataType, a: Term) -> Term:
-    ones = [z3.ZeroExt(_bits(t) - 1, z3.Extract(place, place, a)) for place in range(_bits(t))]
+    ones = [z3.ZeroExt(_bits(t) - 1, z3.Extract(bit, bit, a)) for bit in range(_bits(t))]
     return sum(ones[1:], ones[0])
 
 
-def _first_bit(t: DataType, a: Term, places: Sequence[int]) -> Term:
-    """How many of `places` come before the first bit that is set; all of them for 0."""
-    count = _number(len(places), t)
-    for before, place in reversed([*enumerate(places)]):
-        count = z3.If(_bit(a, place), _number(before, t), count)
+def _first_bit(t: DataType, a: Term, bits: Sequence[int]) -> Term:
+    """How many of `bits` come before the first bit that is set; all of them for 0."""
+    count = _number(len(bits), t)
+    for before, bit in reversed([*enumerate(bits)]):
+        count = z3.If(_bit(a, bit), _number(before, t), count)
     return count
 
 
@@ -267,7 +267,7 @@ def _ctz(t: DataType, a: Term) -> Term:
 
 
 def _reverse_bits(t: DataType, a: Term) -> Term:
-    return z3.Concat(*(z3.Extract(place, place, a) for place in range(_bits(t))))
+    return z3.Concat(*(z3.Extract(bit, bit, a) for bit in range(_bits(t))))
 
 
 _COMPARISONS: dict[str, Callable[..., Term]] = {
@@ -380,8 +380,8 @@ def _as_multiple(t: DataType, a: Term) -> Term:
     fraction = a & _number(hidden - 1, t)
     is_normal = exponent != 0
     significand = z3.If(is_normal, fraction | _number(hidden, t), fraction)
-    places = z3.If(is_normal, exponent - 1, exponent)
-    return z3.ZeroExt(width - _bits(t), significand) << z3.ZeroExt(width - _bits(t), places)
+    shift = z3.If(is_normal, exponent - 1, exponent)
+    return z3.ZeroExt(width - _bits(t), significand) << z3.ZeroExt(width - _bits(t), shift)
 
 
 def _from_multiple(t: DataType, units: Term) -> Term:

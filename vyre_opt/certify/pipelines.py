@@ -19,7 +19,7 @@ __all__ = ["Changes", "difference", "lost_demands", "who_sees", "who_sees_argume
 @dataclass(frozen=True)
 class Changes:
     """What a pass says of a pipeline: the launches, by their ids, that are `joined` with others, and those `absorbed` by
-    them; and the `dropped` arguments of launches, by program and place."""
+    them; and the `dropped` arguments of launches, by program and index."""
 
     joined: Container[int]
     absorbed: Container[int]
@@ -45,14 +45,14 @@ def _is_same_buffer(was: Buffer, now: Buffer, lengths: LengthTerms) -> bool:
     """Lengths of buffers that left became what they are in sizes."""
     if was.dimensions != now.dimensions or replace(now, shape=was.shape, sizes=was.sizes) != was:
         return False
-    own = [GridCall("len", (was.name, *place)) for place in _places(was)]
+    own = [GridCall("len", (was.name, *dimension)) for dimension in _dimensions(was)]
     extents = (length if extent is None else extent for length, extent in zip(own, now.extents, strict=True))
     return all(map(lengths.agree, own, extents))
 
 
-def _places(buffer: Buffer) -> list[tuple[int, ...]]:
+def _dimensions(buffer: Buffer) -> list[tuple[int, ...]]:
     """What `len` of a buffer has for each dimension."""
-    return [(place,) for place in range(buffer.dimensions)] if buffer.dimensions > 1 else [()]
+    return [(dimension,) for dimension in range(buffer.dimensions)] if buffer.dimensions > 1 else [()]
 
 
 def lost_demands(before: Module, after: Module) -> Iterator[tuple[Pipeline, str]]:
@@ -63,9 +63,9 @@ def lost_demands(before: Module, after: Module) -> Iterator[tuple[Pipeline, str]
         now = declared.pipelines[name].buffers
         terms = LengthTerms({**now, **{key: b for key, b in was.buffers.items() if key not in now}})
         still = set(demands(after.pipelines[name], after))
-        for buffer, place, number in demands(was, before):
-            length = GridCall("len", (buffer, *_places(was.buffers[buffer])[place]))
-            if (buffer, place, number) not in still and not terms.agree(length, number):
+        for buffer, dimension, number in demands(was, before):
+            length = GridCall("len", (buffer, *_dimensions(was.buffers[buffer])[dimension]))
+            if (buffer, dimension, number) not in still and not terms.agree(length, number):
                 yield was, f"nothing demands {number} elements of @{buffer} any more"
                 break
 
@@ -91,7 +91,7 @@ def _stages_differ(
 
 def _is_same_launch(was: Launch, now: Launch, lengths: LengthTerms, changes: Changes) -> bool:
     gone = changes.dropped.get(was.program, ())
-    arguments = tuple(name for place, name in enumerate(was.buffers) if place not in gone)
+    arguments = tuple(name for index, name in enumerate(was.buffers) if index not in gone)
     has_grid = all(map(lengths.agree, was.grid, now.grid))
     return (was.program, arguments, was.params) == (now.program, now.buffers, now.params) and has_grid
 
@@ -114,12 +114,12 @@ def who_sees_argument(module: Module, program: Program, buffer: str) -> str | No
         return f"@{buffer} is the host's"
     if own.binding is None:
         return None
-    place = program.bound_buffers.index(own)
+    index = program.bound_buffers.index(own)
     for pipeline in module.pipelines.values():
         for stage in pipeline.walk():
             if isinstance(stage, Launch) and stage.program == program.name:
-                seen = who_sees(pipeline, stage.buffers[place], {id(stage)})
-                if seen is None and stage.buffers.count(stage.buffers[place]) > 1:
+                seen = who_sees(pipeline, stage.buffers[index], {id(stage)})
+                if seen is None and stage.buffers.count(stage.buffers[index]) > 1:
                     seen = f"@{buffer} is another argument too"
                 if seen is not None:
                     return seen

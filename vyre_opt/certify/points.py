@@ -373,10 +373,10 @@ class Point:
         # it is below the upper bound where the loop runs, so it does not wrap there
         return Integer(term, lower.low, max(lower.low, upper.high - 1))
 
-    def _chosen(self, op: Op, place: int) -> Integer:
-        yielded = [block.terminator.operands[place] for block in op.regions if block.terminator is not None]
+    def _chosen(self, op: Op, index: int) -> Integer:
+        yielded = [block.terminator.operands[index] for block in op.regions if block.terminator is not None]
         if len(yielded) != 2:
-            return self.variable(op.results[place])
+            return self.variable(op.results[index])
         a, b = (self.integer(value) for value in yielded)
         return Integer(
             z3.If(self.boolean(op.operands[0]), a.term, b.term), min(a.low, b.low), max(a.high, b.high)
@@ -589,8 +589,8 @@ def _and(point: Point, op: Op) -> Integer | None:
         return Integer(value.term - point.group.remainder(value.term, unit, unit), 0, value.high)
     if min(value.low, mask.low) < 0 or mask.low.bit_count() > MOST_FLIPPED:
         return None
-    places = [1 << k for k in range(mask.low.bit_length()) if mask.low >> k & 1]
-    return Integer(z3.Sum([value.term / place % 2 * place for place in places]), 0, mask.low)
+    powers = [1 << k for k in range(mask.low.bit_length()) if mask.low >> k & 1]
+    return Integer(z3.Sum([value.term / power % 2 * power for power in powers]), 0, mask.low)
 
 
 def _flipped(sets_only: bool) -> Callable[[Point, Op], Integer | None]:
@@ -609,9 +609,9 @@ def _flipped(sets_only: bool) -> Callable[[Point, Op], Integer | None]:
             low_bits = point.group.remainder(value.term, mask.low + 1, mask.low + 1)
             return Integer(value.term + mask.low - (low_bits if sets_only else 2 * low_bits), 0, top)
         term = value.term
-        for place in (1 << k for k in range(mask.low.bit_length()) if mask.low >> k & 1):
-            is_set = (value.term / place) % 2 == 1
-            term += z3.If(is_set, 0 if sets_only else -place, place)
+        for power in (1 << k for k in range(mask.low.bit_length()) if mask.low >> k & 1):
+            is_set = (value.term / power) % 2 == 1
+            term += z3.If(is_set, 0 if sets_only else -power, power)
         return Integer(term, 0, top)
 
     return rule

@@ -185,8 +185,8 @@ def _writers(
     if _has_own_lane(write, read):
         yield _solved(nesting, reader, write, element, shared, f"same{number}", reader.local)
     if barrier_between(nesting, write.op, read.op):
-        for place, lane in enumerate(_lanes_named(nesting, write.op)):
-            yield _solved(nesting, reader, write, element, shared, f"writer{number}.{place}", None, lane)
+        for position, lane in enumerate(_lanes_named(nesting, write.op)):
+            yield _solved(nesting, reader, write, element, shared, f"writer{number}.{position}", None, lane)
         listed = _listed(nesting, reader, write, element, shared, f"writer{number}.listed")
         if listed is not None:
             yield listed
@@ -259,7 +259,9 @@ def _listed(
     ):
         return None
     zero = [(term, z3.IntVal(0)) for term in unknowns.ids]
-    rest = [place - z3.substitute(index, *zero) for place, index in zip(element, indices, strict=True)]
+    rest = [
+        component - z3.substitute(index, *zero) for component, index in zip(element, indices, strict=True)
+    ]
     number: z3.ArithRef = z3.IntVal(0)
     for lane, step in steps.items():
         number = z3.If(z3.And([x == y for x, y in zip(rest, step, strict=True)]), lane, number)
@@ -305,14 +307,14 @@ class _Unknowns:
             else:
                 solution[unknown.term] = z3.IntVal(value)
         zero = [(part.term, z3.IntVal(0)) for part in parts]
-        for index, place in zip(indices, element, strict=True):
+        for index, component in zip(indices, element, strict=True):
             index = z3.substitute(index, *bits)
             factors = {part: factor for part in parts if (factor := _step(index, parts, part, 1))}
-            along.append((index, place, factors))
+            along.append((index, component, factors))
         solved: dict[z3.ArithRef, z3.ArithRef] = {}
-        for index, place, factors in sorted(along, key=lambda each: len(each[2])):
+        for index, component, factors in sorted(along, key=lambda each: len(each[2])):
             open_factors = {part: factor for part, factor in factors.items() if part.term not in solved}
-            rest = place - z3.substitute(index, *{**dict(zero), **solved}.items())
+            rest = component - z3.substitute(index, *{**dict(zero), **solved}.items())
             solved.update(_divided(rest, open_factors))
         solution.update(solved)
         whole = [(term, z3.substitute(sum_of_bits, *solution.items())) for term, sum_of_bits in bits]
@@ -443,8 +445,8 @@ def _parted_loops(nesting: Nesting, ops: Sequence[Op]) -> list[Op]:
 
 def _parts_iterations(loop: Op, ops: Sequence[Op]) -> bool:
     body = loop.regions[0].ops
-    places = [place for place, top in enumerate(body) if any(op in ops for op in top.walk())]
-    outside = (*body[: min(places)], *body[max(places) + 1 :])
+    positions = [position for position, top in enumerate(body) if any(op in ops for op in top.walk())]
+    outside = (*body[: min(positions)], *body[max(positions) + 1 :])
     return any(map(parts_workgroup, outside))
 
 

@@ -54,13 +54,17 @@ def _is_multiple(program: Program, op: Op, start: z3.ArithRef, lanes: int) -> z3
 def _moves(nesting: Nesting, point: Point, members: Sequence[Op]) -> Iterator[Obligation]:
     """Loads move up to the first of them, stores down to the last: over nothing that they may not pass."""
     ops = nesting.block[members[0]].ops
-    places = {op: ops.index(op) for op in members}
+    positions = {op: ops.index(op) for op in members}
     is_store = members[0].name == "store"
     buffer = members[0].attrs["buffer"]
     every = {access.op: access for access in accesses_of(nesting)}
-    for op, place in places.items():
-        passed = ops[place + 1 : max(places.values())] if is_store else ops[min(places.values()) + 1 : place]
-        for other in (inner for top in passed for inner in top.walk() if inner not in places):
+    for op, position in positions.items():
+        passed = (
+            ops[position + 1 : max(positions.values())]
+            if is_store
+            else ops[min(positions.values()) + 1 : position]
+        )
+        for other in (inner for top in passed for inner in top.walk() if inner not in positions):
             access = every.get(other)
             if access is None:
                 if other.definition.effects & {"write", "trap", "wait"} or other.name in ("barrier", "call"):

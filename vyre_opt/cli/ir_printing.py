@@ -105,8 +105,8 @@ class PrintTree:
             return
         for item in module.order:
             if isinstance(item, Program | Func):
-                place = os.path.join(root, f"{type(item).__name__.lower()}_{item.name}", file)
-                write_in_folder(_text(item, self.options), self.folder, place)
+                path = os.path.join(root, f"{type(item).__name__.lower()}_{item.name}", file)
+                write_in_folder(_text(item, self.options), self.folder, path)
 
 
 class PrintChange:

@@ -150,8 +150,8 @@ class Comparison:
         if different.size and not self.first:
             at = int(different[0])
             element, lane = divmod(int(unequal[at]), self.buffer.dtype.lanes)
-            place = f"[{element}]" + (f"[{lane}]" if self.buffer.dtype.is_vec else "")
-            self.first = f"{place}: {_text(a[at], dtype)} {sides[0]}, {_text(b[at], dtype)} {sides[1]}"
+            element_text = f"[{element}]" + (f"[{lane}]" if self.buffer.dtype.is_vec else "")
+            self.first = f"{element_text}: {_text(a[at], dtype)} {sides[0]}, {_text(b[at], dtype)} {sides[1]}"
 
     def _measure(self, output: np.ndarray, reference: np.ndarray) -> None:
         """Note the largest differences of numbers; what is no number, or infinite, has none."""

@@ -120,9 +120,9 @@ def write_text(text: str, path: str | None) -> None:
         write_file(text.encode("utf-8", "surrogateescape"), path)
 
 
-def write_in_folder(text: str, folder: str, place: str) -> None:
+def write_in_folder(text: str, folder: str, name: str) -> None:
     """Write a file at a place in a folder; makes what folders there are not.  Raises ToolError."""
-    path = os.path.join(folder, place)
+    path = os.path.join(folder, name)
     content = text.encode("utf-8", "surrogateescape")
     if output_channel.deliver(path, content):
         return

@@ -92,7 +92,7 @@ class BodyChecker:
         last = len(block.ops) - 1
         is_whole, is_broken = self.holes is NO_HOLES, self.holes.is_invalid(block)
         right_types = self.right_types
-        for place, op in enumerate(block.ops):
+        for index, op in enumerate(block.ops):
             operands, results = op.operands, op.results
             if (
                 len(operands) == 2
@@ -111,7 +111,7 @@ class BodyChecker:
                 # the parser has reported the undefined names of a text with errors already
                 if operand not in visible and is_whole:
                     self.undefined(op, operand)
-            if op.definition.is_terminator and place != last and not (is_broken or lacks_else(owner)):
+            if op.definition.is_terminator and index != last and not (is_broken or lacks_else(owner)):
                 self.error(op, f"{op.name} ends a block, but ops follow it")
             self.op(op)
             for result in results:

@@ -80,7 +80,7 @@ class Builder(OpMethods):
             loc=self._location(),
         )
         self._block = self.program.body
-        self._place: int | None = None
+        self._insertion_index: int | None = None
         self._count = 0
 
     @classmethod
@@ -255,11 +255,11 @@ class Builder(OpMethods):
         elif row.format == "const":
             results[0].name = Unnamed(results[0].name)
         op = Op(row, operands, results, attrs, regions, self._location())
-        if self._place is None:
+        if self._insertion_index is None:
             self._block.ops.append(op)
         else:
-            self._block.ops.insert(self._place, op)
-            self._place += 1
+            self._block.ops.insert(self._insertion_index, op)
+            self._insertion_index += 1
         return op
 
     def as_value(self, operand: Operand, dtype: DataType) -> Value:
@@ -290,14 +290,14 @@ class Builder(OpMethods):
     # --- the insertion point, and ops with blocks -----------------------------------------
 
     @contextmanager
-    def at(self, block: Block, place: int | None = None) -> Iterator[Block]:
-        """Set the insertion point inside the with block: the end of `block`, or before its op number `place`."""
-        before = self._block, self._place
-        self._block, self._place = block, place
+    def at(self, block: Block, index: int | None = None) -> Iterator[Block]:
+        """Set the insertion point inside the with block: the end of `block`, or before its op number `index`."""
+        before = self._block, self._insertion_index
+        self._block, self._insertion_index = block, index
         try:
             yield block
         finally:
-            self._block, self._place = before
+            self._block, self._insertion_index = before
 
     @contextmanager
     def for_(

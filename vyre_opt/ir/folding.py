@@ -116,9 +116,9 @@ def _bitcast(lanes: tuple[int, ...], source: DataType, target: DataType) -> Any:
     width, target_width = source.element.bits, target.element.bits
     assert width is not None
     assert target_width is not None
-    bits = sum(arith.to_bits(lane, source.element) << (width * place) for place, lane in enumerate(lanes))
+    bits = sum(arith.to_bits(lane, source.element) << (width * index) for index, lane in enumerate(lanes))
     mask = (1 << target_width) - 1
-    pieces = [(bits >> (target_width * place)) & mask for place in range(target.lanes)]
+    pieces = [(bits >> (target_width * index)) & mask for index in range(target.lanes)]
     return _joined([arith.from_bits(piece, target.element) for piece in pieces])
 
 

@@ -121,11 +121,11 @@ class Uniformity:
             self._results(op, self._join(op.operands), [b.terminator for b in op.regions])
 
     def _results(self, op: Op, base: Level, ends: list[Op | None]) -> None:
-        for place, result in enumerate(op.results):
+        for index, result in enumerate(op.results):
             level = base
             for end in ends:
-                if end is not None and place < len(end.operands):
-                    level = max(level, self.level(end.operands[place]))
+                if end is not None and index < len(end.operands):
+                    level = max(level, self.level(end.operands[index]))
             if level:
                 self.levels[result] = level
 

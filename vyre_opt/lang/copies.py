@@ -49,8 +49,8 @@ def _copy_async(t: Expressions, node: ast.Call) -> Binding:
         raise Unsupported(given.get("elements", node), str(error)) from None
     start = t.indices(given["start"], source)
     value = t.emitter.value("load", start, moved, {"buffer": source.buffer.name})
-    place = t.indices(given["at"], tile)
-    t.emitter.op("copy_async", (value, *place), attrs={"buffer": tile.buffer.name})
+    indices = t.indices(given["at"], tile)
+    t.emitter.op("copy_async", (value, *indices), attrs={"buffer": tile.buffer.name})
     return Static(None)
 
 

@@ -267,16 +267,16 @@ class Expressions:
         for number, operand in enumerate(bindings):
             if not isinstance(operand, (Static, Value)):
                 self.as_value(operand, nodes[number])  # raises
-        place = _leader(bindings)
-        leader = self.as_value(bindings[place], nodes[place])
+        index = _leader(bindings)
+        leader = self.as_value(bindings[index], nodes[index])
         values = []
         for number, (operand, at) in enumerate(zip(bindings, nodes, strict=True)):
             try:
-                values.append(leader if number == place else self._like(leader, operand, at))
+                values.append(leader if number == index else self._like(leader, operand, at))
             except Mismatch as mismatch:
                 own = known(type_of(leader))
                 other = next((m for m in mismatch.types if known(m) is not own), own)
-                one, two = sorted([(place, own), (number, other)], key=itemgetter(0))
+                one, two = sorted([(index, own), (number, other)], key=itemgetter(0))
                 raise self.mixed(node, nodes[one[0]], nodes[two[0]], one[1], two[1]) from None
         return values
 
@@ -416,10 +416,10 @@ class Expressions:
         nodes = [node.left, *node.comparators]
         last = self.expression(node.left)
 
-        def compare(place: int) -> Binding:
+        def compare(index: int) -> Binding:
             nonlocal last
-            left, last = last, self.expression(nodes[place + 1])
-            return self._compare(node, node.ops[place], left, last, nodes[place], nodes[place + 1])
+            left, last = last, self.expression(nodes[index + 1])
+            return self._compare(node, node.ops[index], left, last, nodes[index], nodes[index + 1])
 
         return self._in_turn("and", compare, [node] * len(node.ops))
 
@@ -448,27 +448,27 @@ class Expressions:
 
     def visit_boolop(self, node: ast.BoolOp) -> Binding:
         op = "and" if isinstance(node.op, ast.And) else "or"
-        return self._in_turn(op, lambda place: self.condition(node.values[place]), node.values)
+        return self._in_turn(op, lambda index: self.condition(node.values[index]), node.values)
 
     def _in_turn(self, op: str, condition: Callable[[int], Binding], nodes: Sequence[ast.expr]) -> Binding:
         """Conditions from left to right, each computed only where those before it do not decide."""
         undecided: list[tuple[Value, int]] = []
         blocks = [self.emitter.block]
         result: Binding = Static(op == "and")
-        for place in range(len(nodes)):
+        for index in range(len(nodes)):
             with self.emitter.at(blocks[-1]):
-                result = condition(place)
+                result = condition(index)
             if isinstance(result, Static):
                 if bool(result.value) is (op == "or"):
                     break
-            elif place + 1 < len(nodes):
+            elif index + 1 < len(nodes):
                 assert isinstance(result, Value)
-                undecided.append((result, place))
+                undecided.append((result, index))
                 blocks.append(Block())
         while undecided:
-            (first, place), inner = undecided.pop(), blocks.pop()
+            (first, index), inner = undecided.pop(), blocks.pop()
             with self.emitter.at(blocks[-1]):
-                result = self._where_needed(op, first, result, inner, nodes[place], nodes[place + 1])
+                result = self._where_needed(op, first, result, inner, nodes[index], nodes[index + 1])
         return result
 
     def _where_needed(
@@ -502,8 +502,8 @@ class Expressions:
         a, b = (leaves(binding) for binding in bindings)
         if len(a) != len(b):
             raise Unsupported(node, "the two values are tuples of different lengths")
-        places = (self.emitter.block, self.emitter.block) if is_free else blocks
-        pairs = [self._branch_values(node, x, y, places) for x, y in zip(a, b, strict=True)]
+        ends = (self.emitter.block, self.emitter.block) if is_free else blocks
+        pairs = [self._branch_values(node, x, y, ends) for x, y in zip(a, b, strict=True)]
         if is_free:
             chosen = [self.emitter.value("select", (condition, x, y), type_of(x)) for x, y in pairs]
             return rebuild(bindings[0], chosen)  # type: ignore[no-any-return]
@@ -514,10 +514,10 @@ class Expressions:
         return rebuild(bindings[0], list(op.results))  # type: ignore[no-any-return]
 
     def _branch_values(
-        self, node: ast.IfExp, a: Binding, b: Binding, places: tuple[Block, Block]
+        self, node: ast.IfExp, a: Binding, b: Binding, ends: tuple[Block, Block]
     ) -> tuple[Value, Value]:
         """The values of both branches, of one type; a literal's constant stands in its branch."""
-        first, second = places
+        first, second = ends
         if isinstance(a, Static) and not isinstance(b, Static):
             y = self.as_value(b, node.orelse)
             with self.emitter.at(first):
@@ -567,37 +567,37 @@ class Expressions:
             return _static_of(node, self._item(node, base.value, "this index"))
         if isinstance(base, tuple):
             return self._item(node, base, "the index of a tuple or a vector")  # type: ignore[no-any-return]
-        place = self.static(node.slice, "the index of a tuple or a vector")
+        index = self.static(node.slice, "the index of a tuple or a vector")
         dtype = type_of(base) if isinstance(base, Value) else None
         if not isinstance(base, Value) or not isinstance(dtype, DataType) or not dtype.is_vec:
             raise Unsupported(node, f"{self.source.text(node.value)} is a single value and has no elements")
-        return self.emitter.value("extract", (base,), dtype.element, {"index": self.lane(node, place, dtype)})
+        return self.emitter.value("extract", (base,), dtype.element, {"index": self.lane(node, index, dtype)})
 
     def is_length(self, node: ast.expr) -> bool:
         """Whether this is `len(x)` or `x.shape`, of an array."""
         return isinstance(self.env.get(measured_name(node)), BufferView)
 
     def _item(self, node: ast.Subscript, items: Any, what: str) -> Any:
-        place = self._place(node.slice, what)
+        index = self._subscript(node.slice, what)
         try:
-            return items[place]
+            return items[index]
         except (TypeError, LookupError) as error:
             raise Unsupported(node, f"{self.source.text(node)}: {error}") from None
 
-    def _place(self, node: ast.expr, what: str) -> Any:
+    def _subscript(self, node: ast.expr, what: str) -> Any:
         """What stands in the brackets of a constant: `SIZES[1:]`, `f32[:, 64]`."""
         if isinstance(node, ast.Slice):
             bounds = (node.lower, node.upper, node.step)
             return slice(*[None if bound is None else self.static(bound, what) for bound in bounds])
         if isinstance(node, ast.Tuple):
-            return tuple(self._place(part, what) for part in node.elts)
+            return tuple(self._subscript(part, what) for part in node.elts)
         return self.static(node, what)
 
-    def lane(self, node: ast.AST, place: Any, dtype: DataType) -> int:
+    def lane(self, node: ast.AST, index: Any, dtype: DataType) -> int:
         """The number of a lane of a vector."""
-        if not isinstance(place, int) or isinstance(place, bool) or not 0 <= place < dtype.lanes:
-            raise Unsupported(node, f"{dtype} has lanes 0 to {dtype.lanes - 1}, not {place!r}")
-        return place
+        if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < dtype.lanes:
+            raise Unsupported(node, f"{dtype} has lanes 0 to {dtype.lanes - 1}, not {index!r}")
+        return index
 
     def check_access(self, node: ast.AST, view: BufferView, verb: str) -> None:
         """Raises Unsupported for a read of a `Write`, or a write of a `Read`."""
@@ -657,25 +657,25 @@ class Expressions:
         return self.emitter.value("mul", (value, factor), dtype)
 
     def _static_index(
-        self, node: ast.expr, place: Any, view: BufferView, dimension: int, lanes: int
+        self, node: ast.expr, index: Any, view: BufferView, dimension: int, lanes: int
     ) -> Value:
         buffer = view.buffer
         name, extent = buffer.name, buffer.shape[dimension]
         length, along = f"len({name})", ""
         if buffer.dimensions > 1:
             length, along = f"{name}.shape[{dimension}]", f" along dimension {dimension}"
-        if not isinstance(place, int) or isinstance(place, bool):
-            raise Unsupported(node, f"an index is an integer, not {place!r}")
-        if place < 0:
-            element = f"{length} - {-place}"
+        if not isinstance(index, int) or isinstance(index, bool):
+            raise Unsupported(node, f"an index is an integer, not {index!r}")
+        if index < 0:
+            element = f"{length} - {-index}"
             help = f"write {element if along else f'{name}[{element}]'}"
-            message = f"{place} is before the first element{along}; a kernel does not count from the end"
+            message = f"{index} is before the first element{along}; a kernel does not count from the end"
             raise Unsupported(node, message, help)
-        if extent is not None and place >= extent // lanes:
+        if extent is not None and index >= extent // lanes:
             count = extent // lanes
             last = f"the last index{along} is {count - 1}" if count else None
-            raise Unsupported(node, f"{place} is beyond the {count} elements of {name}{along}", last)
-        first = place * lanes
+            raise Unsupported(node, f"{index} is beyond the {count} elements of {name}{along}", last)
+        first = index * lanes
         return self.emitter.number(first, DataType.U32 if first < 1 << 32 else DataType.U64)
 
     def load(self, view: BufferView, indices: Sequence[Value]) -> Value:
@@ -715,12 +715,12 @@ def _matrix_shape(value: Value) -> tuple[int, ...] | None:
 def _leader(bindings: Sequence[Binding]) -> int:
     """The operand whose type the others take: the first vector, else the first value, else the first."""
     leader = None
-    for place, binding in enumerate(bindings):
+    for index, binding in enumerate(bindings):
         if isinstance(binding, Value):
             dtype = type_of(binding)
             if isinstance(dtype, DataType) and dtype.is_vec:
-                return place
-            leader = place if leader is None else leader
+                return index
+            leader = index if leader is None else leader
     return leader or 0
 
 

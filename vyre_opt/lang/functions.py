@@ -209,7 +209,7 @@ class Kernel:
         """What runs the kernel on arguments in the order of the function's."""
         from ..driver.in_place import InPlace  # with NumPy and LLVM, which only a run needs
 
-        return InPlace(self._executable, self._target, self._array_places, self._scalars)
+        return InPlace(self._executable, self._target, self._array_positions, self._scalars)
 
     def _executable(self, target: str | Dispatcher) -> ProgramExecutable:
         from ..driver.compile import compile_module
@@ -225,13 +225,13 @@ class Kernel:
         return list(inspect.signature(self.function).parameters)
 
     @functools.cached_property
-    def _array_places(self) -> list[int]:
+    def _array_positions(self) -> list[int]:
         buffers = self._program.bound_buffers
         return [self.parameters.index(buffer.name) for buffer in buffers]
 
     @functools.cached_property
     def _scalars(self) -> list[tuple[str, int, Encoder]]:
-        """The numbers among the arguments, in the order of their names: name, place, and what makes words of them."""
+        """The numbers among the arguments, in the order of their names: name, position, and what makes words of them."""
         own = sorted(self._program.params.items())
         return [(n, self.parameters.index(n), encoder_of(self.function.__name__, p)) for n, p in own]
 
@@ -260,10 +260,10 @@ class Kernel:
         """Raises BadInputs for an argument that a call would not take."""
         from ..driver.in_place_arrays import check_arrays
 
-        for _, place, encode in self._scalars:
-            if self.parameters[place] in arguments:
-                encode(arguments[self.parameters[place]])
-        names = [self.parameters[place] for place in self._array_places]
+        for _, position, encode in self._scalars:
+            if self.parameters[position] in arguments:
+                encode(arguments[self.parameters[position]])
+        names = [self.parameters[position] for position in self._array_positions]
         arrays = {name: arguments[name] for name in names if name in arguments}
         if arrays:
             executable = self.in_place.executable(list(arrays.values()))

@@ -581,22 +581,22 @@ class _Translator:
             raise Unsupported(node, str(error), suggest(node.attr, dir(base.value))) from None
 
     def _item(self, node: ast.Subscript) -> _Binding:
-        base, place = self.expression(node.value), self._place(node.slice)
+        base, index = self.expression(node.value), self._subscript(node.slice)
         items = base if isinstance(base, tuple) else base.value if isinstance(base, _Constant) else None
         if items is None:
             raise Unsupported(node, "a pipeline reads no elements", "read them in a program")
         try:
-            return items[place] if isinstance(base, tuple) else _Constant(checked(node, items[place]))
+            return items[index] if isinstance(base, tuple) else _Constant(checked(node, items[index]))
         except (TypeError, LookupError) as error:
             raise Unsupported(node, f"{self.source.text(node)}: {error}") from None
 
-    def _place(self, node: ast.expr) -> Any:
+    def _subscript(self, node: ast.expr) -> Any:
         """What stands in the brackets of a constant: `SIZES[1:]`, `f32[:, 64]`."""
         if isinstance(node, ast.Slice):
             bounds = (node.lower, node.upper, node.step)
             return slice(*[None if bound is None else self.constant(bound, "this index") for bound in bounds])
         if isinstance(node, ast.Tuple):
-            return tuple(map(self._place, node.elts))
+            return tuple(map(self._subscript, node.elts))
         return self.constant(node, "this index")
 
     def _operation(self, node: ast.expr, name: str, operands: Sequence[ast.expr]) -> _Binding:

@@ -73,7 +73,7 @@ class PipelineFunction:
     def _in_place(self) -> InPlace:
         from ..driver.in_place import InPlace  # with NumPy and LLVM, which only a run needs
 
-        return InPlace(self.executable, self._target, self._array_places, self._scalars)
+        return InPlace(self.executable, self._target, self._array_positions, self._scalars)
 
     def executable(self, target: str | Dispatcher = "cpu") -> PipelineExecutable:
         """The pipeline compiled for a target, as `vyre_opt.compile` gives it."""
@@ -95,7 +95,7 @@ class PipelineFunction:
         return list(inspect.signature(self.function).parameters)
 
     @functools.cached_property
-    def _array_places(self) -> list[int]:
+    def _array_positions(self) -> list[int]:
         own = self.module.pipelines[self.function.__name__]
         return [self.parameters.index(name) for name in own.buffers if name in self.parameters]
 

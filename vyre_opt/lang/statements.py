@@ -61,9 +61,9 @@ class Statements(Expressions):
 
     def block(self, statements: Sequence[ast.stmt]) -> None:
         """Statements in order; an error in one is reported, and the others are looked at all the same."""
-        for place, statement in enumerate(statements):
+        for index, statement in enumerate(statements):
             try:
-                if self.statement(statement, statements[place + 1 :]):
+                if self.statement(statement, statements[index + 1 :]):
                     return
             except (Unsupported, RecursionError) as error:
                 self.report(error if isinstance(error, Unsupported) else Unsupported(statement, *TOO_DEEP))
@@ -196,10 +196,10 @@ class Statements(Expressions):
         dtype = type_of(base) if isinstance(base, Value) else None
         if not isinstance(target.value, ast.Name) or not isinstance(dtype, DataType) or not dtype.is_vec:
             raise Unsupported(target, "an element of this cannot be assigned", "assign the whole to a name")
-        place = self.lane(target.slice, self.static(target.slice, "the lane of a vector"), dtype)
+        index = self.lane(target.slice, self.static(target.slice, "the lane of a vector"), dtype)
         value = self.as_value(binding, node, dtype.element)
         assert isinstance(base, Value)
-        self.env[target.value.id] = self.emitter.value("insert", (value, base), dtype, {"index": place})
+        self.env[target.value.id] = self.emitter.value("insert", (value, base), dtype, {"index": index})
 
     def _store(self, view: BufferView, indices: Sequence[Value], binding: Binding, node: ast.expr) -> None:
         element = view.buffer.dtype

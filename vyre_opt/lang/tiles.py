@@ -129,7 +129,7 @@ def copy_tile(tile: Any, at: Any, array: Any, start: Any, rows: Any, columns: An
     lanes = ops.workgroup_size(0) * ops.workgroup_size(1) * ops.workgroup_size(2)
     for number in range(first, rows * across, lanes):
         row, column = number // across, number % across * piece
-        place = [
+        indices = [
             at[d] + (column if d == tile.ndim - 1 else row if d == tile.ndim - 2 else 0)
             for d in range(tile.ndim)
         ]
@@ -137,7 +137,7 @@ def copy_tile(tile: Any, at: Any, array: Any, start: Any, rows: Any, columns: An
             start[d] + (column if d == array.ndim - 1 else row if d == array.ndim - 2 else 0)
             for d in range(array.ndim)
         ]
-        ops.copy_async(tile, place, array, origin, piece)
+        ops.copy_async(tile, indices, array, origin, piece)
 
 
 @_checked_by(_check_dot)

@@ -44,8 +44,8 @@ def reduced_large(x: Real) -> Reduced:
     fraction_bits = format.fraction_bits
     significand = (magnitude & ((1 << fraction_bits) - 1)) | (1 << fraction_bits)
     # x = significand * 2^E; one word of zeros stands before 2/pi, so that E - 2 + width is not negative
-    place = (magnitude >> fraction_bits) - (format.bias + fraction_bits + 2 - format.bits)
-    turns = _product_modulo_1(significand, _window(place))
+    bit = (magnitude >> fraction_bits) - (format.bias + fraction_bits + 2 - format.bits)
+    turns = _product_modulo_1(significand, _window(bit))
     quadrant, r = _quadrant_and_rest(*turns)
     zero = x.graph.integer(0)
     sign = x.bits() & (1 << format.bits - 1)
@@ -57,10 +57,10 @@ def _signed(value: Words, sign: Bits) -> Words:
     return (value[0].bits() ^ sign).real(), (value[1].bits() ^ sign).real()
 
 
-def _window(place: Bits) -> tuple[Bits, Bits, Bits]:
-    """Three words of 2/pi, from the bit number `place` on, counted from the word of zeros."""
-    graph, width = place.graph, place.graph.format.bits
-    shift, index = place & (width - 1), place >> (width.bit_length() - 1)
+def _window(bit: Bits) -> tuple[Bits, Bits, Bits]:
+    """Three words of 2/pi, from the bit number `bit` on, counted from the word of zeros."""
+    graph, width = bit.graph, bit.graph.format.bits
+    shift, index = bit & (width - 1), bit >> (width.bit_length() - 1)
     largest = graph.format.bias + 1 - graph.format.fraction_bits - 2 + width
     count = largest // width + 4
     candidates = [graph.integer(word) for word in (0, *constants.two_over_pi(width, count - 1))]

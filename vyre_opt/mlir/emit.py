@@ -209,9 +209,9 @@ def _descriptor(code: Code, pointer: str, sizes: list[str], kind: str) -> str:
     whole = code.emit(f'"llvm.mlir.undef"() : () -> {struct}')
     for position, value in fields:
         part = f"!llvm.{ptr}" if position[0] < 2 else "i64"
-        places = ", ".join(map(str, position))
+        indices = ", ".join(map(str, position))
         whole = code.emit(
-            f'"llvm.insertvalue"({whole}, {value}) {{position = array<i64: {places}>}} : ({struct}, {part}) -> {struct}'
+            f'"llvm.insertvalue"({whole}, {value}) {{position = array<i64: {indices}>}} : ({struct}, {part}) -> {struct}'
         )
     return code.emit(f"builtin.unrealized_conversion_cast {whole} : {struct} to {kind}")
 

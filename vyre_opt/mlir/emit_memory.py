@@ -18,7 +18,7 @@ from .spelling import attributes, memory_element, mlir_type
 __all__ = ["MEMORY_OPS"]
 
 
-def _place(f: FunctionCode, op: Op) -> tuple[str, str]:
+def _element(f: FunctionCode, op: Op) -> tuple[str, str]:
     """`%x[%i]`, and the memref's type."""
     memory = f.buffers[op.attrs["buffer"]]
     indices = f.indices(op)
@@ -35,11 +35,11 @@ def _moved(dtype: DataType) -> str:
 
 def _load(f: FunctionCode, op: Op) -> None:
     dtype = op.result.type
-    place, memref = _place(f, op)
+    element, memref = _element(f, op)
     text = (
-        f"vector.load {place} : {memref}, {_moved(dtype)}"
+        f"vector.load {element} : {memref}, {_moved(dtype)}"
         if dtype.is_vec
-        else f"memref.load {place} : {memref}"
+        else f"memref.load {element} : {memref}"
     )
     if not dtype.element.is_bool:
         f.set(op, text)
@@ -51,12 +51,14 @@ def _load(f: FunctionCode, op: Op) -> None:
 def _store(f: FunctionCode, op: Op) -> None:
     value = op.operands[0]
     dtype, stored = value.type, f.get(value)
-    place, memref = _place(f, op)
+    element, memref = _element(f, op)
     if dtype.element.is_bool:
         stored = f.code.convert("arith.extui", mlir_type(dtype), _moved(dtype), stored)
     verb = "vector.store" if dtype.is_vec else "memref.store"
     mark = attributes([("vyre.op", '"copy_async"')]) if op.name == "copy_async" else ""
-    f.code.line(f"{verb} {stored}, {place}{mark} : {memref}" + (f", {_moved(dtype)}" if dtype.is_vec else ""))
+    f.code.line(
+        f"{verb} {stored}, {element}{mark} : {memref}" + (f", {_moved(dtype)}" if dtype.is_vec else "")
+    )
 
 
 def _copy_wait(f: FunctionCode, op: Op) -> None:
@@ -72,9 +74,9 @@ def _atomic(f: FunctionCode, op: Op) -> None:
     element = mlir_type(dtype)
     values = op.operands[-op.definition.atomic_values :]
     if kind is not None:
-        place, memref = _place(f, op)
+        target, memref = _element(f, op)
         f.set(
-            op, f"memref.atomic_rmw {kind} {f.get(values[0])}, {place} : ({element}, {memref}) -> {element}"
+            op, f"memref.atomic_rmw {kind} {f.get(values[0])}, {target} : ({element}, {memref}) -> {element}"
         )
         return
     operands = [(memory.name, memory.type)]

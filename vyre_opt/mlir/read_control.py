@@ -76,7 +76,7 @@ def _if(r: Reader, op: Any, run: RunBlock) -> None:
     regions = [region for region in op.regions if list(region.blocks)]
     blocks = [_only_block(region) for region in regions]
     ours = [Block() for _ in blocks]
-    place = r.loc
+    loc = r.loc
     for theirs, block in zip(blocks, ours, strict=True):
         run(r, theirs, block)
     yields = [list(end.operands) if (end := _terminator(b)) is not None else [] for b in blocks]
@@ -84,7 +84,7 @@ def _if(r: Reader, op: Any, run: RunBlock) -> None:
     for values, block in zip(yields, ours, strict=True):
         if values:
             _inside(r, block, lambda v=values: _yield_op(r, "yield", _all(r, v, types)))  # type: ignore[misc]
-    r.loc = place
+    r.loc = loc
     results = [Value("r", dtype) for dtype in types]
     r.add("if", (condition,), results, regions=ours)
     _bind(r, op.results, results)

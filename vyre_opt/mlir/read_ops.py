@@ -424,26 +424,26 @@ def _splat(r: Reader, op: Any) -> None:
 
 def _extract(r: Reader, op: Any) -> None:
     vector = r.value(op.operands[0])
-    index = _place(r, op, op.operands[1:], vector.type.lanes)
+    index = _constant_index(r, op, op.operands[1:], vector.type.lanes)
     r.set(op.results[0], r.emit("extract", (vector,), vector.type.element, {"index": index}))
 
 
 def _insert(r: Reader, op: Any) -> None:
-    scalar, whole, *place = op.operands
+    scalar, whole, *dynamic = op.operands
     vector = r.value(whole)
-    index = _place(r, op, place, vector.type.lanes)
+    index = _constant_index(r, op, dynamic, vector.type.lanes)
     value = r.value(scalar, vector.type.element)
     r.set(op.results[0], r.emit("insert", (value, vector), vector.type, {"index": index}))
 
 
-def _place(r: Reader, op: Any, dynamic: Any, lanes: int) -> int:
+def _constant_index(r: Reader, op: Any, dynamic: Any, lanes: int) -> int:
     """The lane that an op names, by an operand or by the attribute `static_position`."""
     static = attribute(op, "static_position")
     if dynamic:
         index = r.number(dynamic[0])
     else:
-        places = list(static.get_values()) if static is not None else []
-        index = int(places[0]) if len(places) == 1 else None
+        indices = list(static.get_values()) if static is not None else []
+        index = int(indices[0]) if len(indices) == 1 else None
     if index is None or not 0 <= index < lanes:
         raise Refusal(f"{op.name} is read where its lane is a constant, of those that there are")
     return index

@@ -429,11 +429,11 @@ def _lane(cls: Any, parser: Any) -> Any:
 
     values = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
     parser.parse_punctuation("[")
-    place = parser.parse_optional_unresolved_operand()
-    place_type = IndexType()
-    if place is not None:
+    index = parser.parse_optional_unresolved_operand()
+    index_type = IndexType()
+    if index is not None:
         parser.parse_punctuation(":")
-        place_type = parser.parse_type()
+        index_type = parser.parse_type()
     parser.parse_punctuation("]")
     attributes = _attributes(parser)
     parser.parse_punctuation(":")
@@ -441,8 +441,8 @@ def _lane(cls: Any, parser: Any) -> Any:
     element = getattr(kind, "element_type", kind)
     types = [*[element] * (len(values) - 1), kind]
     operands = parser.resolve_operands(values, types, parser.pos)
-    if place is not None:
-        operands = [*operands, parser.resolve_operand(place, place_type)]
+    if index is not None:
+        operands = [*operands, parser.resolve_operand(index, index_type)]
     return _create(
         cls, operands=operands, result_types=[kind if len(values) > 1 else element], attributes=attributes
     )

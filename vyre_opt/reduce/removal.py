@@ -92,11 +92,11 @@ def remove_argument(module: Module, program: Program, buffer: Buffer) -> None:
     """Remove what launches pass for a bound buffer of a program."""
     if buffer.binding is None:
         return
-    place = program.bound_buffers.index(buffer)
+    index = program.bound_buffers.index(buffer)
     for pipeline in module.pipelines.values():
         for stage in pipeline.walk():
             if isinstance(stage, Launch) and stage.program == program.name:
-                stage.buffers = stage.buffers[:place] + stage.buffers[place + 1 :]
+                stage.buffers = stage.buffers[:index] + stage.buffers[index + 1 :]
 
 
 def remove_stages(pipeline: Pipeline, removed: Collection[int]) -> None:

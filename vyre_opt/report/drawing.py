@@ -82,7 +82,7 @@ class Drawing:
             picture,
             [len(lines) for lines in self.lines],
             {row: len(h) for row, h in self.headings.items()},
-            {place: (len(above), len(below)) for place, (above, below) in self.labels.items()},
+            {position: (len(above), len(below)) for position, (above, below) in self.labels.items()},
         )
         depth = max((repeat.depth + 1 for repeat in picture.repeats), default=0)
         longest = max((len(text) for lines in self.lines for _, text in lines), default=0)
@@ -150,8 +150,8 @@ class Drawing:
     def _marks(self) -> Iterator[Mark]:
         yield from self._cuts()
         for stage, box in zip(self.picture.stages, self.layout.boxes, strict=True):
-            for place, index in enumerate(self.fusions.kept_in(stage)):
-                x = self.left + self.box - 14 - 20 * place
+            for position, index in enumerate(self.fusions.kept_in(stage)):
+                x = self.left + self.box - 14 - 20 * position
                 if x > self.left + 40:  # the list below the drawing has all
                     kept = self.fusions.kept[index]
                     text = f"stays in memory: {sentence(kept.message)}"
@@ -191,12 +191,12 @@ class Drawing:
 
         These are the size at the first port, and the host at the first or the last.
         """
-        places: dict[str, list[int]] = defaultdict(list)
+        rows_by_name: dict[str, list[int]] = defaultdict(list)
         for row, stage in enumerate(self.picture.stages):
             for name in dict.fromkeys((*stage.reads, *stage.writes)):
-                places[name].append(row)
+                rows_by_name[name].append(row)
         labels = {}
-        for name, rows in places.items():
+        for name, rows in rows_by_name.items():
             buffer = self.picture.buffers[name]
             for row in rows:
                 more = []

@@ -42,21 +42,21 @@ def pipeline_graph(
 ) -> Iterator[str]:
     """Statements for the inside of a graph; the names of its nodes begin with `key`."""
     nodes = [node for row in range(len(after.stages)) for node in _nodes(key, row, before, after, fusions)]
-    places: dict[int, list[int]] = defaultdict(list)
-    for place, node in enumerate(nodes):
-        places[node.row].append(place)
+    indices: dict[int, list[int]] = defaultdict(list)
+    for position, node in enumerate(nodes):
+        indices[node.row].append(position)
     yield f"subgraph {quote(f'cluster_{key}')} {{"
     yield f"label={quote(f'pipeline @{after.name}')}"
     yield from _boxes(key, nodes, after)
     yield "}"
-    repeats = [(places[r.first][0], places[r.last][-1]) for r in after.repeats]
+    repeats = [(indices[r.first][0], indices[r.last][-1]) for r in after.repeats]
     yield from _Edges(key, nodes, {**before.buffers, **after.buffers}, repeats).all()
     for row, index in fusions.cuts(after):
         if row > 0:
             cut = fusions.missed[index]
             message = cut.message.partition("\n")[0]
             label = quote(f"not joined: {cut.reason or 'refused'}")
-            ends = f"{quote(nodes[places[row - 1][-1]].name)} -> {quote(nodes[places[row][0]].name)}"
+            ends = f"{quote(nodes[indices[row - 1][-1]].name)} -> {quote(nodes[indices[row][0]].name)}"
             yield (
                 f"{ends} [style=dashed, color=red, fontcolor=red, arrowhead=none, constraint=false, "
                 f"label={label}, tooltip={quote(message)}, labeltooltip={quote(message)}]"
@@ -85,9 +85,9 @@ def _boxes(key: str, nodes: Sequence[_Node], picture: PipelinePicture) -> Iterat
             f"label={quote(f'repeat {repeat.times} times')}",
         ]
         closes[repeat.last] += 1
-    for place, node in enumerate(nodes):
-        is_first = place == 0 or nodes[place - 1].row != node.row
-        is_last = place + 1 == len(nodes) or nodes[place + 1].row != node.row
+    for index, node in enumerate(nodes):
+        is_first = index == 0 or nodes[index - 1].row != node.row
+        is_last = index + 1 == len(nodes) or nodes[index + 1].row != node.row
         stage = picture.stages[node.row]
         if is_first:
             yield from opens[node.row]
@@ -127,11 +127,11 @@ class _Edges:
         self.key, self.nodes, self.buffers, self.repeats = key, nodes, buffers, repeats
         self.reads: dict[str, list[int]] = defaultdict(list)
         self.writes: dict[str, list[int]] = defaultdict(list)
-        for place, node in enumerate(nodes):
+        for index, node in enumerate(nodes):
             for name in node.stage.reads:
-                self.reads[name].append(place)
+                self.reads[name].append(index)
             for name in node.stage.writes:
-                self.writes[name].append(place)
+                self.writes[name].append(index)
         self.ends: dict[str, str] = {}
 
     def all(self) -> list[str]:
@@ -146,34 +146,34 @@ class _Edges:
     def buffer(self, name: str) -> Iterator[str]:
         reads, writes, buffer = self.reads[name], self.writes[name], self.buffers[name]
         unread = set(writes)  # less those whose value some read sees, here or in the next iteration
-        for place in reads:
-            at = bisect_left(writes, place)
-            carried = self.carried(name, place, writes[at - 1] if at else -1)
+        for index in reads:
+            at = bisect_left(writes, index)
+            carried = self.carried(name, index, writes[at - 1] if at else -1)
             unread -= {carried, writes[at - 1] if at else None}
             if at:
-                yield self.edge(self.nodes[writes[at - 1]].name, self.nodes[place], buffer)
+                yield self.edge(self.nodes[writes[at - 1]].name, self.nodes[index], buffer)
             elif buffer.from_host:
-                yield self.edge(self.end(f"{name}:in", "host"), self.nodes[place], buffer)
+                yield self.edge(self.end(f"{name}:in", "host"), self.nodes[index], buffer)
             elif carried is None:
-                yield self.edge(self.end(f"{name}:in", "never written"), self.nodes[place], buffer)
+                yield self.edge(self.end(f"{name}:in", "never written"), self.nodes[index], buffer)
             if carried is not None:
                 attributes = ", constraint=false, style=bold"
-                yield self.edge(self.nodes[carried].name, self.nodes[place], buffer, attributes, "next round")
+                yield self.edge(self.nodes[carried].name, self.nodes[index], buffer, attributes, "next round")
         if buffer.to_host and writes:
             unread.discard(writes[-1])
             yield self.out(writes[-1], "host", buffer)
-        for place in sorted(unread):
-            yield self.out(place, "never read", buffer)
+        for index in sorted(unread):
+            yield self.out(index, "never read", buffer)
 
-    def carried(self, name: str, place: int, source: int) -> int | None:
-        """The node whose write in the previous iteration the read at `place` may see, if a repeat is around both.
+    def carried(self, name: str, index: int, source: int) -> int | None:
+        """The node whose write in the previous iteration the read at `index` may see, if a repeat is around both.
 
-        `source`: the node that wrote the buffer before `place`, -1 for none.
+        `source`: the node that wrote the buffer before `index`, -1 for none.
         """
         writes = self.writes[name]
         for first, last in self.repeats:
             # a write earlier in the same iteration would hide what the previous one left
-            if first <= place <= last and source < first:
+            if first <= index <= last and source < first:
                 at = bisect_left(writes, last + 1)
                 if at and writes[at - 1] >= first:
                     return writes[at - 1]
@@ -184,9 +184,9 @@ class _Edges:
         self.ends[full] = text
         return full
 
-    def out(self, place: int, text: str, buffer: BufferPicture) -> str:
+    def out(self, index: int, text: str, buffer: BufferPicture) -> str:
         end = self.end(f"{buffer.name}:out", text)
-        return f"{quote(self.nodes[place].name)} -> {quote(end)} [label={quote(*self.words(buffer))}]"
+        return f"{quote(self.nodes[index].name)} -> {quote(end)} [label={quote(*self.words(buffer))}]"
 
     def words(self, buffer: BufferPicture, *more: str) -> list[str]:
         return [f"@{buffer.name}", "? bytes" if buffer.size is None else show_bytes(buffer.size), *more]

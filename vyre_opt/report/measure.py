@@ -102,8 +102,8 @@ class _Run:
         self.stages.append(stages)
 
     def of_stages(self) -> Each:
-        places = self.stages[0]
-        return {place: median(stages.get(place, 0.0) for stages in self.stages) for place in places}
+        measured = self.stages[0]
+        return {stage: median(stages.get(stage, 0.0) for stages in self.stages) for stage in measured}
 
 
 def _zeros(buffer: Buffer, number: int) -> Any:

@@ -17,7 +17,7 @@ from ..ir.program import Module
 
 __all__ = ["declare_demands", "demands", "undeclared_demands"]
 
-_Place = tuple[str, int]
+_Axis = tuple[str, int]
 """A buffer and a dimension."""
 
 
@@ -25,16 +25,16 @@ def declare_demands(module: Module) -> bool:
     """Declare what launches demand, where that can be.  Returns whether a declaration changed."""
     changed = False
     for pipeline in module.pipelines.values():
-        chains: dict[_Place, set[_Place]] = defaultdict(set)
-        numbers: dict[_Place, set[int]] = defaultdict(set)
-        for name, place, number in demands(pipeline, module):
-            *chain, root = _chain(pipeline, (name, place))
+        chains: dict[_Axis, set[_Axis]] = defaultdict(set)
+        numbers: dict[_Axis, set[int]] = defaultdict(set)
+        for name, dimension, number in demands(pipeline, module):
+            *chain, root = _chain(pipeline, (name, dimension))
             chains[root] |= {*chain, root}
             numbers[root].add(number)
-        for root, places in chains.items():
+        for root, axes in chains.items():
             extent = pipeline.buffers[root[0]].extents[root[1]]
             if len(numbers[root]) == 1 and not isinstance(extent, GridCall):
-                changed |= _declare(pipeline, places, *numbers[root])
+                changed |= _declare(pipeline, axes, *numbers[root])
     return changed
 
 
@@ -43,8 +43,8 @@ def undeclared_demands(pipeline: Pipeline, module: Module) -> set[str]:
     lengths = pipeline.static_lengths
     return {
         name
-        for name, place, number in demands(pipeline, module)
-        if lengths[length_key(name, place)] != number
+        for name, dimension, number in demands(pipeline, module)
+        if lengths[length_key(name, dimension)] != number
     }
 
 
@@ -54,14 +54,14 @@ def demands(pipeline: Pipeline, module: Module) -> Iterator[tuple[str, int, int]
         if isinstance(stage, Launch):
             formals = module.programs[stage.program].bound_buffers
             for formal, name in zip(formals, stage.buffers, strict=True):
-                for place, extent in enumerate(formal.shape):
+                for dimension, extent in enumerate(formal.shape):
                     if extent is not None:
-                        yield name, place, extent
+                        yield name, dimension, extent
 
 
-def _chain(pipeline: Pipeline, place: _Place) -> list[_Place]:
+def _chain(pipeline: Pipeline, axis: _Axis) -> list[_Axis]:
     """The extent, that which it is the length of, and so on, to one that is no length of another."""
-    chain = [place]
+    chain = [axis]
     while True:
         name, dimension = chain[-1]
         extent = pipeline.buffers[name].extents[dimension]
@@ -73,9 +73,9 @@ def _chain(pipeline: Pipeline, place: _Place) -> list[_Place]:
         chain.append((str(other), int(str(dimensions[0])) if dimensions else 0))
 
 
-def _declare(pipeline: Pipeline, places: Iterable[_Place], number: int) -> bool:
+def _declare(pipeline: Pipeline, axes: Iterable[_Axis], number: int) -> bool:
     changed = False
-    for name, at in places:
+    for name, at in axes:
         buffer = pipeline.buffers[name]
         if isinstance(buffer.extents[at], int):
             continue  # the launches say whether it is this one

@@ -45,9 +45,9 @@ class Operator:
         self.kernel = kernel
         self.name, _, parameters = kernel.operator.rstrip(")").partition("(")
         self.parameters = parameters.split(", ")
-        lists = [place for place, name in enumerate(self.parameters) if name.endswith("[]")]
+        lists = [index for index, name in enumerate(self.parameters) if name.endswith("[]")]
         self.first = lists[0] if lists else None
-        """The place of the parameter that is a list, if there is one."""
+        """The index of the parameter that is a list, if there is one."""
         self.behind = len(self.parameters) - 1 - (self.first or 0)
         """Parameters behind the list."""
         typed = (f"Tensor[] {n[:-2]}" if n.endswith("[]") else f"Tensor {n}" for n in self.parameters)

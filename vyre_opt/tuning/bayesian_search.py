@@ -53,13 +53,13 @@ class _BayesianProposer:
         return _candidates(self.neighbours, self.rng, budget, self.options)
 
     def choices(self, prediction: Prediction, candidates: Array) -> Iterator[tuple[int, float]]:
-        places: list[int] = []
-        while len(places) < len(candidates):
+        picks: list[int] = []
+        while len(picks) < len(candidates):
             gains = prediction.gains(0.0)
-            gains[places] = -1.0
-            places.append(int(gains.argmax()))
-            yield places[-1], float(gains[places[-1]])
-            prediction.believe(places[-1])
+            gains[picks] = -1.0
+            picks.append(int(gains.argmax()))
+            yield picks[-1], float(gains[picks[-1]])
+            prediction.believe(picks[-1])
 
 
 class _Neighbours:

@@ -53,12 +53,12 @@ class FactorPolicy:
         rows = np.where(space.rows == ABSENT, sizes, space.rows)
         is_choice = (rows != rows[0]).any(axis=0)
         firsts = np.append(0, np.cumsum(sizes[is_choice] + 1))
-        self.places = rows[:, is_choice] + firsts[:-1]
+        self.columns = rows[:, is_choice] + firsts[:-1]
         self.x = np.zeros(firsts[-1])
 
     def energy(self, configs: Array) -> Array:
         """X of configurations that are given by index."""
-        return np.asarray(self.x[self.places[configs]].sum(axis=1))
+        return np.asarray(self.x[self.columns[configs]].sum(axis=1))
 
     def keys(self, configs: Array, temperature: float, rng: np.random.Generator) -> Array:
         """A number for each configuration; those of the largest are drawn by the policy, none twice (Gumbel's trick)."""
@@ -67,7 +67,7 @@ class FactorPolicy:
     def descend(self, configs: Array, costs: Array, temperature: float, steps: int) -> None:
         """Some steps down the expected cost of `configs`, which are given by index."""
         has_value = np.zeros((len(configs), len(self.x)))
-        np.put_along_axis(has_value, self.places[configs], 1.0, axis=1)
+        np.put_along_axis(has_value, self.columns[configs], 1.0, axis=1)
         for _ in range(steps):
             energy = self.energy(configs)
             weights = -config_gradient(energy, temperature, self.dispatcher)

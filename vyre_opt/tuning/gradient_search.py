@@ -78,5 +78,5 @@ class _GradientProposer:
         self.policy.descend(candidates, prediction.means.mean(axis=0), self.temperature, self.options.steps)
         gain = float(prediction.gains(0.0).max())
         keys = self.policy.keys(candidates, self.temperature, self.rng)
-        for place in np.argsort(-keys, kind="stable"):
-            yield int(place), gain
+        for pick in np.argsort(-keys, kind="stable"):
+            yield int(pick), gain

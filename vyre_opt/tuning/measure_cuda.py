@@ -45,8 +45,8 @@ class CudaArrays:
         size = sum(array.nbytes for array in arrays)
         count = max(1, min(MAX_SETS, -(-2 * self.l2_bytes // max(1, size))))
         columns = [
-            self._copies(place, array, isinstance(argument, OutputAlloc) or place in trial.cleared, count)
-            for place, (array, argument) in enumerate(zip(arrays, trial.arguments, strict=True))
+            self._copies(index, array, isinstance(argument, OutputAlloc) or index in trial.cleared, count)
+            for index, (array, argument) in enumerate(zip(arrays, trial.arguments, strict=True))
         ]
         return [list(row) for row in zip(*columns, strict=True)]
 
@@ -57,12 +57,12 @@ class CudaArrays:
         lanes = buffer.dtype.lanes
         return np.zeros((argument.count, lanes) if lanes > 1 else argument.count, dtype)
 
-    def _copies(self, place: int, array: np.ndarray, is_written: bool, count: int) -> list[Any]:
+    def _copies(self, argument: int, array: np.ndarray, is_written: bool, count: int) -> list[Any]:
         from pycuda import gpuarray
 
         # an input is identified by its host array, which stays here so that no other gets its id
         identity = (array.shape, array.dtype.str) if is_written else id(array)
-        _, copies = self._arrays.setdefault((place, is_written, identity), (array, []))
+        _, copies = self._arrays.setdefault((argument, is_written, identity), (array, []))
         with self.device:
             while len(copies) < count:
                 copies.append(gpuarray.to_gpu(array))
@@ -87,8 +87,8 @@ class CudaRunner:
         trial, arrays = self.trial, self.sets[0]
         written = [k for k, b in enumerate(trial.program.bound_buffers) if b.is_output]
         with self.device:
-            for place in set(written) - set(trial.cleared):  # `_launch` clears those itself
-                self._fill(arrays[place], UNWRITTEN)
+            for argument in set(written) - set(trial.cleared):  # `_launch` clears those itself
+                self._fill(arrays[argument], UNWRITTEN)
         self._launch(0)
         # a fault is reported late on a GPU: asked for here, it counts against this configuration
         self.dispatcher.synchronize()
@@ -124,8 +124,8 @@ class CudaRunner:
     def _launch(self, number: int, stream: Any = None) -> None:
         if self.trial.cleared:
             with self.device:
-                for place in self.trial.cleared:
-                    self._fill(self.sets[number][place], 0, stream)
+                for argument in self.trial.cleared:
+                    self._fill(self.sets[number][argument], 0, stream)
         self.bound[number].run(stream)
 
     def _fill(self, array: Any, octet: int, stream: Any = None) -> None:

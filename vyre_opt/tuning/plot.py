@@ -98,9 +98,9 @@ def _draw_costs(axes: Axes, tuning: Tuning) -> None:
         _label_costs(axes, [m.cost for _, m in finite])
         _mark_unconfirmed(axes, tuning, finite)
     if failed:  # on the upper edge, whatever the scale
-        place = axes.get_xaxis_transform()
+        transform = axes.get_xaxis_transform()
         axes.scatter(
-            failed, [1.0] * len(failed), transform=place, clip_on=False, label="failed", **MARKS["failed"]
+            failed, [1.0] * len(failed), transform=transform, clip_on=False, label="failed", **MARKS["failed"]
         )
     axes.set_xlim(0, len(tuning.measured) + 1)
     axes.grid(visible=True, axis="y", color="0.92")

@@ -77,7 +77,7 @@ def add_result(store: Any, result: Tuning) -> None:
 
     One whose numbers JSON does not have, as an infinite value of a factor, is not kept.
     """
-    others = [each for each in results_of(store, result.family) if _place(each) != _place(result)]
+    others = [each for each in results_of(store, result.family) if _identity(each) != _identity(result)]
     with suppress(ValueError):
         _write(store, result.family, [*others, result])
 
@@ -85,7 +85,7 @@ def add_result(store: Any, result: Tuning) -> None:
 def result_for(results: Sequence[Tuning], shape: str, device: str) -> Tuning | None:
     """The result for a shape class on a device, of this version; None if there is none."""
     wanted = (shape, device, __version__)
-    return next((replace(each, kept=True) for each in reversed(results) if _place(each) == wanted), None)
+    return next((replace(each, kept=True) for each in reversed(results) if _identity(each) == wanted), None)
 
 
 def learnt_starts(results: Sequence[Tuning], shape: str, device: str, space: Space) -> list[Config]:
@@ -144,13 +144,13 @@ def import_tuning(path: str | Path, store: Any = None) -> int:
     new = 0
     for family in dict.fromkeys(each.family for each in given):
         here = results_of(own, family)
-        known = set(map(_place, here))
-        added = [each for each in given if each.family == family and _place(each) not in known]
+        known = set(map(_identity, here))
+        added = [each for each in given if each.family == family and _identity(each) not in known]
         if added:
             # those that are here stay, and of the others the latest for which there is room
             added = added[-max(0, MAX_RESULTS - len(here)) :] if len(here) < MAX_RESULTS else []
             _write(own, family, [*added, *here])
-            new += sum(_place(each) not in known for each in results_of(own, family))
+            new += sum(_identity(each) not in known for each in results_of(own, family))
     return new
 
 
@@ -205,5 +205,5 @@ def _key(family: str) -> bytes:
     return digest_of([("kernel", "text", family.encode())])
 
 
-def _place(result: Tuning) -> tuple[str, str, str]:
+def _identity(result: Tuning) -> tuple[str, str, str]:
     return result.shape, result.device, result.version

@@ -111,7 +111,7 @@ class Space:
     def _legal(self, product: Factors, constraints: Sequence[Constraint]) -> Iterator[Array]:
         """The rows of a product that fulfil the constraints, chunk by chunk."""
         shape = [len(values) for values in product.values()]
-        places = [np.array([self.factors[name].index(v) for v in own]) for name, own in product.items()]
+        levels = [np.array([self.factors[name].index(v) for v in own]) for name, own in product.items()]
         columns = [_column(own) for own in product.values()]
         where = [list(self.factors).index(name) for name in product]
         total = prod(shape)
@@ -123,7 +123,7 @@ class Space:
             for constraint in constraints:
                 is_legal &= _holds(constraint, at, len(flat))
             rows = np.full((int(is_legal.sum()), len(self.factors)), ABSENT, np.int32)
-            for column, own, k in zip(where, places, picked, strict=True):
+            for column, own, k in zip(where, levels, picked, strict=True):
                 rows[:, column] = own[k[is_legal]]
             yield rows
 

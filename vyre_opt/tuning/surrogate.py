@@ -70,10 +70,10 @@ class Prediction:
         gains: Array = np.mean(self.deviations * (z * _normal(z, density) + density), axis=0)
         return np.maximum(gains, 0.0)
 
-    def believe(self, place: int) -> None:
+    def believe(self, index: int) -> None:
         """Go on as if one was measured, and cost what is expected: what is like it is known better then."""
         for process, deviations in zip(self._processes, self.deviations, strict=True):
-            change = process.change(place)
+            change = process.change(index)
             np.sqrt(np.maximum(deviations**2 - change**2, 1e-8), out=deviations)
 
 
@@ -179,14 +179,14 @@ class _Process:
         self.changes: list[Array] = []
         return self.mean + self.residual.astype(np.float32) @ self.half, np.sqrt(spread)
 
-    def change(self, place: int) -> Array:
-        """By what the cost at `place`, when it is known, moves each of the costs that were asked for: its square is what their
+    def change(self, index: int) -> Array:
+        """By what the cost at `index`, when it is known, moves each of the costs that were asked for: its square is what their
         variances lose."""
-        along = _kernel(self.particle, self.asked[place : place + 1], self.asked)[0]
-        along = along - self.half[:, place] @ self.half
+        along = _kernel(self.particle, self.asked[index : index + 1], self.asked)[0]
+        along = along - self.half[:, index] @ self.half
         for change in self.changes:
-            along = along - change[place] * change
-        change = along / sqrt(max(float(along[place]), 0.0) + self.noise)
+            along = along - change[index] * change
+        change = along / sqrt(max(float(along[index]), 0.0) + self.noise)
         self.changes.append(change)
         return np.asarray(change * sqrt(self.variance))
 

@@ -134,19 +134,19 @@ def surrogate_search(
             logs, failed = _log_costs(budget, budget.costs[best], options.limit)
             prediction = surrogate.predict(budget.order, logs - expected[budget.order], candidates, failed)
             prediction.means += expected[candidates]
-            places: list[int] = []
+            chosen: list[int] = []
             most = min(options.batch, max_configs - len(budget.order), len(candidates))
-            for place, gain in islice(proposer.choices(prediction, candidates), most):
-                if on_progress and not places:
-                    cost = exp(min(float(prediction.means[:, place].mean()), MOST_LOG))
+            for choice, gain in islice(proposer.choices(prediction, candidates), most):
+                if on_progress and not chosen:
+                    cost = exp(min(float(prediction.means[:, choice].mean()), MOST_LOG))
                     on_progress(PathPoint(len(budget.order), cost, budget.costs[best], gain))
                 if gain < options.patience and is_all:
                     break
-                places.append(place)
-        if not places:
+                chosen.append(choice)
+        if not chosen:
             budget.is_settled = True
             break
-        budget.measure(candidates[places].tolist(), glance)
+        budget.measure(candidates[chosen].tolist(), glance)
     _measure_contenders(budget, budget.rounds - glance, options.contenders)
 
 

@@ -80,16 +80,16 @@ def _change(
     code: Code, name: str, dtype: DataType, memref: str, memory: str, indices: list[str], operands: list[str]
 ) -> str:
     element = mlir_type(dtype)
-    place = f"{memory}[{', '.join(indices)}]"
+    target = f"{memory}[{', '.join(indices)}]"
     if name == "atomic_add" and dtype is DataType.F32 and WORKGROUP not in memref:
         return _add_f32(code, memref, memory, indices, operands[0])
     kind = _kind(name, dtype)
     if kind is not None:
         return code.emit(
-            f"memref.atomic_rmw {kind} {operands[0]}, {place} : ({element}, {memref}) -> {element}"
+            f"memref.atomic_rmw {kind} {operands[0]}, {target} : ({element}, {memref}) -> {element}"
         )
     old, current = code.fresh(), code.fresh()
-    code.open(f"{old} = memref.generic_atomic_rmw {place} : {memref}", f"^bb0({current}: {element})")
+    code.open(f"{old} = memref.generic_atomic_rmw {target} : {memref}", f"^bb0({current}: {element})")
     if name == "atomic_xor":
         new = code.op("arith.xori", element, current, operands[0])
     else:
