@@ -29,15 +29,15 @@ def usage_error(command: click.Command, option: str) -> str:
     return caught.value.format_message()
 
 
-@pytest.mark.parametrize("place", KNOWN)
-def test_each_answer_exists(place: str) -> None:
+@pytest.mark.parametrize("context", KNOWN)
+def test_each_answer_exists(context: str) -> None:
     """So that the table cannot name what has been renamed."""
-    assert [row for row in ROWS if row.place == place and row.here not in KNOWN[place]] == []
+    assert [row for row in ROWS if row.context == context and row.here not in KNOWN[context]] == []
 
 
 def test_each_target_is_answered() -> None:
     """By vyre-opt, and where a GPU is named in Python."""
-    for row in (row for row in ROWS if row.place == "target"):
+    for row in (row for row in ROWS if row.context == "target"):
         with pytest.raises(ValueError, match="unknown target") as caught:
             check_target(row.word)
         assert str(caught.value).endswith(row.help)
@@ -48,7 +48,7 @@ def test_each_target_is_answered() -> None:
 
 def test_each_target_to_run_on_is_answered() -> None:
     """By vyre-run, and where a dispatcher is named in Python."""
-    for row in (row for row in ROWS if row.place == "run_target"):
+    for row in (row for row in ROWS if row.context == "run_target"):
         assert usage_error(run, f"--target={row.word}").endswith(f"{row.help}.")
         with pytest.raises(BadInputs) as caught:
             dispatcher(row.word)
@@ -56,14 +56,14 @@ def test_each_target_to_run_on_is_answered() -> None:
 
 
 def test_each_pass_is_answered() -> None:
-    for row in (row for row in ROWS if row.place == "pass"):
+    for row in (row for row in ROWS if row.context == "pass"):
         with pytest.raises(PassError) as caught:
             find_pass(row.word)
         assert str(caught.value) == f"unknown pass {row.word}; {row.help}"
 
 
 def test_each_form_of_output_is_answered() -> None:
-    for row in (row for row in ROWS if row.place == "emit"):
+    for row in (row for row in ROWS if row.context == "emit"):
         assert usage_error(opt, f"--emit={row.word}").endswith(f"{row.help}.")
 
 

@@ -95,7 +95,7 @@ def test_each_word_is_answered_where_it_is_typed(step: int) -> None:
 
     A `step` of 5, which is prime to the numbers of forms, leaves each form some words.
     """
-    cases = [(row, form) for row in ROWS if row.place in TYPED for form in TYPED[row.place]]
+    cases = [(row, form) for row in ROWS if row.context in TYPED for form in TYPED[row.context]]
     wrong = [message for row, form in cases[::step] for message in unanswered(row, form)]
     assert not wrong, "\n".join(wrong)
 
@@ -125,14 +125,14 @@ SHAPES = {
                "  launch @p grid({}) (@x, @n)\n}",),
 }  # fmt: skip
 WORDS = {*OPS, *tables.load().keywords}
-TEXT_ROWS = sorted({(row.place, row.here) for row in ROWS if row.place in TYPED})
+TEXT_ROWS = sorted({(row.context, row.here) for row in ROWS if row.context in TYPED})
 
 
-@pytest.mark.parametrize("place", TYPED)
-def test_each_answer_is_right_text(place: str) -> None:
+@pytest.mark.parametrize("context", TYPED)
+def test_each_answer_is_right_text(context: str) -> None:
     """What a row says to write can be typed in its place; a word alone may be one that needs more."""
-    for _, here in (row for row in TEXT_ROWS if row[0] == place):
-        texts = [shape.replace("{}", here) for shape in SHAPES[place]]
+    for _, here in (row for row in TEXT_ROWS if row[0] == context):
+        texts = [shape.replace("{}", here) for shape in SHAPES[context]]
         is_word = here in WORDS
         assert is_word or any(not errors(text) for text in texts), f"{here}: {errors(texts[0])[0].message}"
 
@@ -140,8 +140,8 @@ def test_each_answer_is_right_text(place: str) -> None:
 def test_words_are_no_words_of_ours() -> None:
     """A row for what exists here would never be asked; its word has become an op or a type, and the row can go."""
     ours = {"op": set(OPS), "type": set(DataType.all_names()), "extent": {"len", *FUNCTIONS}}
-    assert [row.word for row in ROWS if row.word in ours.get(row.place, ())] == []
-    keys = [(row.place, row.word.lower()) for row in ROWS]
+    assert [row.word for row in ROWS if row.word in ours.get(row.context, ())] == []
+    keys = [(row.context, row.word.lower()) for row in ROWS]
     assert sorted(key for key in set(keys) if keys.count(key) > 1) == []
 
 

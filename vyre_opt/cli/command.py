@@ -41,11 +41,11 @@ FC = TypeVar("FC", bound=Callable[..., Any] | click.Command)
 
 
 class Choice(_Words):
-    """One of some words.  `place`: where `syntax/synonyms.py` lists what other tools call them."""
+    """One of some words.  `context`: where `syntax/synonyms.py` lists what other tools call them."""
 
-    def __init__(self, choices: Sequence[str], place: str) -> None:
+    def __init__(self, choices: Sequence[str], context: str) -> None:
         super().__init__(choices)
-        self.place = place
+        self.context = context
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         try:
@@ -53,7 +53,7 @@ class Choice(_Words):
         except click.BadParameter as error:
             from ..syntax.synonyms import lookup
 
-            synonym = lookup(str(value), (self.place,))
+            synonym = lookup(str(value), (self.context,))
             if synonym is None:
                 raise
             raise click.BadParameter(f"{error.message} {synonym.help}.", ctx, param) from None

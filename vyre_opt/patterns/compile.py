@@ -208,8 +208,8 @@ def _matches_nothing(content: bytes, name: str) -> PatternError:
 
 def _check_last_line(content: bytes, positions: PositionAutomaton, number: int) -> None:
     if positions.continues_after_last_line():
-        place = max(content.rfind(b"$"), 0)
+        offset = max(content.rfind(b"$"), 0)
         message = "`$` before a newline of the pattern is outside of what an automaton matches"
-        loc = location_in(content, f"patterns[{number}]", place, place + 1)
+        loc = location_in(content, f"patterns[{number}]", offset, offset + 1)
         advice = r"write \n\Z for a newline that is the last byte, (?m:$) for the end of any line"
         raise PatternError([Diagnostic("error", message, loc, help=advice)])

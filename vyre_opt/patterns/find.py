@@ -28,25 +28,25 @@ def find(compiled: CompiledPatterns, data: bytes) -> list[Match]:
     search = compiled.search
     classes = search.classes[np.frombuffer(data, np.uint8)].tolist()
     state = int(search.entries[0, DATA_EDGE])
-    places, states = [], []
-    for place, column in enumerate(classes):
+    positions, states = [], []
+    for position, column in enumerate(classes):
         state = int(search.transitions[state, column])
         if state >= search.first_accepting:
-            places.append(place)
+            positions.append(position)
             states.append(state)
-    return matches_of(compiled, data, np.array(places, np.int64), np.array(states, np.int64), state)
+    return matches_of(compiled, data, np.array(positions, np.int64), np.array(states, np.int64), state)
 
 
 def matches_of(
-    compiled: CompiledPatterns, data: bytes, places: Array, states: Array, final_state: int
+    compiled: CompiledPatterns, data: bytes, positions: Array, states: Array, final_state: int
 ) -> list[Match]:
     """The matches, sorted, that a walk shows.
 
-    `places`: indices of the bytes after which it was in accepting `states`.  `final_state`: after the last byte.
+    `positions`: indices of the bytes after which it was in accepting `states`.  `final_state`: after the last byte.
     """
     index, patterns, lags = compiled.search.accepted(states)
     end_patterns, end_lags = compiled.search.accepted_at_end(final_state)
-    ends = np.concatenate([places[index] + 1 - lags, len(data) - end_lags.astype(np.int64)])
+    ends = np.concatenate([positions[index] + 1 - lags, len(data) - end_lags.astype(np.int64)])
     ends = np.maximum(ends, 0)  # of tables that are valid and wrong
     numbers = np.concatenate([patterns, end_patterns])
     is_prefix = compiled.prefixes[numbers] > 0
@@ -78,14 +78,14 @@ def _ends_from(compiled: CompiledPatterns, data: bytes, start: int, row: int) ->
     confirm = compiled.confirm
     assert confirm is not None
     before = int(CONTEXT_OF[data[start - 1]]) if start else DATA_EDGE
-    state, place, ends = int(confirm.entries[row, before]), start, []
-    while place < len(data) and state:
-        state = int(confirm.transitions[state, confirm.classes[data[place]]])
-        place += 1
+    state, position, ends = int(confirm.entries[row, before]), start, []
+    while position < len(data) and state:
+        state = int(confirm.transitions[state, confirm.classes[data[position]]])
+        position += 1
         if state >= confirm.first_accepting:
-            ends += [place - int(lag) for lag in confirm.accepted(np.array([state]))[2]]
-    if place == len(data):
-        ends += [max(place - int(lag), 0) for lag in confirm.accepted_at_end(state)[1]]
+            ends += [position - int(lag) for lag in confirm.accepted(np.array([state]))[2]]
+    if position == len(data):
+        ends += [max(position - int(lag), 0) for lag in confirm.accepted_at_end(state)[1]]
     return ends
 
 
@@ -96,14 +96,14 @@ def leftmost_start(compiled: CompiledPatterns, data: bytes, end: int, row: int) 
     """
     reverse = compiled.reverse
     assert reverse is not None
-    state, start, place = int(reverse.entries[row, _context_at(data, end)]), end, end
-    while place > 0 and state:
-        place -= 1
-        state = int(reverse.transitions[state, reverse.classes[data[place]]])
+    state, start, position = int(reverse.entries[row, _context_at(data, end)]), end, end
+    while position > 0 and state:
+        position -= 1
+        state = int(reverse.transitions[state, reverse.classes[data[position]]])
         if state >= reverse.first_accepting:
             _, _, lags = reverse.accepted(np.array([state]))
-            start = place + int(lags.min())
-    if place == 0:
+            start = position + int(lags.min())
+    if position == 0:
         _, lags = reverse.accepted_at_end(state)
         if len(lags):
             start = 0

@@ -63,9 +63,9 @@ def _content(pattern: Any, name: str, is_regex: bool) -> bytes:
     if not is_regex and not 1 <= len(content) <= MAX_LITERAL_BYTES:
         raise _wrong(f"{name} has {len(content)} bytes; a literal has 1 to {MAX_LITERAL_BYTES}")
     if is_regex and isinstance(pattern, str) and not pattern.isascii():
-        place = next(at for at, byte in enumerate(content) if byte > 127)
+        offset = next(at for at, byte in enumerate(content) if byte > 127)
         message = "a regular expression matches bytes, of which this character is several"
-        loc = location_in(content, name, place, place + 2)
+        loc = location_in(content, name, offset, offset + 2)
         advice = r"pass bytes, and write the bytes of a character in a group: (?:\xc3\xa9)"
         raise PatternError([Diagnostic("error", message, loc, help=advice)])
     return content

@@ -199,10 +199,10 @@ class CpuSearch:
         """Few bytes, from `begin` on; the hits from `start` on."""
         packed, automaton = [], self.walked.automaton
         follow, first = automaton.transitions.item, automaton.first_accepting
-        for place, column in enumerate(automaton.classes[data[begin:]].tolist(), begin):
+        for position, column in enumerate(automaton.classes[data[begin:]].tolist(), begin):
             state = follow(state, column)
-            if state >= first and place >= start:
-                packed.append(place << 32 | state - first)
+            if state >= first and position >= start:
+                packed.append(position << 32 | state - first)
         return Hits(np.array(packed, np.uint64), state)
 
     # --- launches

@@ -49,8 +49,8 @@ class Disjoint:
             chosen = _matches([column[:sure] for column in columns])
             self._end = int(ends[sure - 1])
         elif self._matches_within is None:
-            places = self._chosen(starts[:sure], ends[:sure])
-            chosen = _matches([column[places] for column in columns])
+            indices = self._chosen(starts[:sure], ends[:sure])
+            chosen = _matches([column[indices] for column in columns])
         else:
             last_start = None if known is None else known - self._longest
             chosen = self._chosen_with_hidden(columns, last_start, self._matches_within)
@@ -107,8 +107,8 @@ def _furthest(ends: Array) -> list[int]:
     """For each place that of the largest of all ends up to it."""
     largest = np.maximum.accumulate(ends)
     is_new = np.concatenate([[True], largest[1:] > largest[:-1]])
-    places: list[int] = np.maximum.accumulate(np.where(is_new, np.arange(len(ends)), 0)).tolist()
-    return places
+    indices: list[int] = np.maximum.accumulate(np.where(is_new, np.arange(len(ends)), 0)).tolist()
+    return indices
 
 
 def _matches(columns: list[Array]) -> Matches:

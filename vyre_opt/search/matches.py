@@ -84,17 +84,17 @@ class Matches(Sequence[Match]):
             )
 
     @overload
-    def __getitem__(self, place: int) -> Match: ...
+    def __getitem__(self, key: int) -> Match: ...
     @overload
-    def __getitem__(self, place: slice | Sequence[int] | NDArray[Any]) -> Matches: ...
-    def __getitem__(self, place: int | slice | Sequence[int] | NDArray[Any]) -> Match | Matches:
-        if place is None or isinstance(place, tuple):
-            raise TypeError(f"matches are chosen by a number, a slice, a list or a mask, not {place!r}")
-        if not isinstance(place, (int, np.integer)):
-            spans = None if self._spans is None else (self._spans[0][place], self._spans[1][place])
-            columns = self.starts[place], self.ends[place], self.patterns[place]
+    def __getitem__(self, key: slice | Sequence[int] | NDArray[Any]) -> Matches: ...
+    def __getitem__(self, key: int | slice | Sequence[int] | NDArray[Any]) -> Match | Matches:
+        if key is None or isinstance(key, tuple):
+            raise TypeError(f"matches are chosen by a number, a slice, a list or a mask, not {key!r}")
+        if not isinstance(key, (int, np.integer)):
+            spans = None if self._spans is None else (self._spans[0][key], self._spans[1][key])
+            columns = self.starts[key], self.ends[key], self.patterns[key]
             return Matches(*columns, spans, self._encoding)
-        return Match(int(self.starts[place]), int(self.ends[place]), int(self.patterns[place]))
+        return Match(int(self.starts[key]), int(self.ends[key]), int(self.patterns[key]))
 
     def __eq__(self, other: object) -> bool:
         """Whether the matches are the same; the texts may be others."""

@@ -55,11 +55,11 @@ def constants_in_place(body: Block, is_candidate: Callable[[Value], bool] = _is_
     """
     uses: Counter[Value] = Counter()
     refused: set[Value] = set()
-    for op, place, value in _uses(body):
+    for op, index, value in _uses(body):
         if is_candidate(value):
             uses[value] += 1
             is_list = isinstance(constant_value(value), tuple)
-            if (is_list and uses[value] > 1) or not _may_stand(op, place, value):
+            if (is_list and uses[value] > 1) or not _may_stand(op, index, value):
                 refused.add(value)
     return [value for value in uses if value not in refused]
 
@@ -72,21 +72,21 @@ def used_constants(body: Block) -> set[Value]:
 def _uses(body: Block) -> Iterator[tuple[Op, int, Value]]:
     """Each constant operand with its op and its place among the op's operands."""
     for op in every_op(body):
-        for place, operand in enumerate(op.operands):
+        for index, operand in enumerate(op.operands):
             owner = operand.owner
             if isinstance(owner, Op) and owner.definition.format == "const":
-                yield op, place, operand
+                yield op, index, operand
 
 
-def role_in(op: Op, place: int) -> str:
+def role_in(op: Op, index: int) -> str:
     """The role of an operand; see `constant_roles`."""
     roles = constant_roles(op.definition, len(op.operands))
     if op.name == "for":  # numbers among the bounds are attributes, and no constants
         roles = ("-",) * (len(op.operands) - len(op.results)) + roles
-    return roles[place] if place < len(roles) else "-"
+    return roles[index] if index < len(roles) else "-"
 
 
-def _may_stand(op: Op, place: int, value: Value) -> bool:
+def _may_stand(op: Op, index: int, value: Value) -> bool:
     """Whether the text of `op`, as it is printed, says that a literal in this place has the type of `value`."""
-    role = role_in(op, place)
+    role = role_in(op, index)
     return role != "-" and fixed_type(role) in (None, value.type)

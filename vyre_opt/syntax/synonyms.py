@@ -2,7 +2,7 @@
 
 Who writes GPU code elsewhere brings words along: `blockIdx.x`, `float`, `arith.addf`, `h100`.  A message about a name
 that does not exist asks this table before it looks for a name that is spelled alike.  A row says where the words
-stand, whose they are, and what to write here: a word of the language, or text that can be typed in that place.
+stand, whose they are, and what to write here: a word of the language, or text that can be typed there.
 In such text %a, %b and %c are of f32, %i and %j of u32, %s of i32, %v of vec<4 x f32> and %p of bool, %table and %index of vec<16 x u8>,
 %words of vec<16 x i16> and %flags of vec<32 x bool>; @x is a buffer
 of f32, @n one of u32, @f a function.
@@ -24,11 +24,11 @@ __all__ = ["NEIGHBOURS", "ROWS", "Synonym", "advice", "lookup"]
 class Synonym(NamedTuple):
     """`word` of `source`, or ("") of several languages, is `here`.  `note`: what else must be known.
 
-    `place`: op, type, flag (of a buffer), item (program, func or pipeline), axis, scope, mode, combine, order (the
+    `context`: op, type, flag (of a buffer), item (program, func or pipeline), axis, scope, mode, combine, order (the
     words of an op), extent (a grid's functions), stage (of a pipeline), target, run_target, pass, emit.
     """
 
-    place: str
+    context: str
     source: str
     word: str
     here: str
@@ -54,7 +54,7 @@ _MOVEMASK = "movemask %flags : vec<32 x bool>"
 _PACK = "cast %words : vec<16 x i16> -> vec<16 x u8>"
 _CLAMPED = "behind a `max` with 0 and a `min` with 255, the ends of the narrower type"
 
-# place: [(source, words, what they are here[, note]), ...]
+# context: [(source, words, what they are here[, note]), ...]
 _TABLE: dict[str, list[tuple[str, ...]]] = {
     "op": [
         # --- ids and sizes
@@ -800,8 +800,8 @@ _TABLE: dict[str, list[tuple[str, ...]]] = {
 }  # fmt: skip
 
 ROWS: tuple[Synonym, ...] = tuple(
-    Synonym(place, row[0], word, row[2], *row[3:])
-    for place, rows in _TABLE.items()
+    Synonym(context, row[0], word, row[2], *row[3:])
+    for context, rows in _TABLE.items()
     for row in rows
     for word in row[1].split()
 )
@@ -818,29 +818,29 @@ NEIGHBOURS = {
     "item": ("item", "op"),
     "stage": ("stage", "op", "item"),
 }
-"""Whose words may stand in a place by mistake: a line of another language has other neighbours there."""
+"""Whose words may stand in a context by mistake: a line of another language has other neighbours there."""
 
 
 @cache
 def _by_word() -> dict[tuple[str, str], Synonym]:
-    """(place, word in lower case) -> row, the first one of a word."""
+    """(context, word in lower case) -> row, the first one of a word."""
     index: dict[tuple[str, str], Synonym] = {}
     for row in ROWS:
-        index.setdefault((row.place, row.word.lower()), row)
+        index.setdefault((row.context, row.word.lower()), row)
     return index
 
 
-def lookup(word: str, places: Iterable[str]) -> Synonym | None:
-    """The row of a word in the first of `places` that has it, whatever its case."""
+def lookup(word: str, contexts: Iterable[str]) -> Synonym | None:
+    """The row of a word in the first of `contexts` that has it, whatever its case."""
     index, lower = _by_word(), word.lower()
-    for place in places:
-        if place in ("target", "run_target") and (place, lower) not in index:
+    for context in contexts:
+        if context in ("target", "run_target") and (context, lower) not in index:
             lower = _GPU_FILLERS.sub("", lower)
-        if row := index.get((place, lower)):
+        if row := index.get((context, lower)):
             return row._replace(word=word)
-        if lower[-2:] in _AXES and (row := index.get((place, f"{lower[:-2]}.x"))):
+        if lower[-2:] in _AXES and (row := index.get((context, f"{lower[:-2]}.x"))):
             return row._replace(word=word, here=f"{row.here.removesuffix(' x')} {lower[-1]}")
-        if place == "op" and "." in word and (dotted := _dotted_op(word)):
+        if context == "op" and "." in word and (dotted := _dotted_op(word)):
             return dotted
     return None
 
@@ -862,7 +862,7 @@ def _dotted_op(word: str) -> Synonym | None:
     return row._replace(word=word, source="") if row and first in OPS else None
 
 
-def advice(word: str, place: str, known: Iterable[str]) -> str | None:
-    """What to do about a name that does not exist in a place: its row, else the nearest of `known`, else None."""
-    row = lookup(word, NEIGHBOURS.get(place, (place,)))
+def advice(word: str, context: str, known: Iterable[str]) -> str | None:
+    """What to do about a name that does not exist in a context: its row, else the nearest of `known`, else None."""
+    row = lookup(word, NEIGHBOURS.get(context, (context,)))
     return row.help if row else suggest(word, known)

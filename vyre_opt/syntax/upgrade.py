@@ -96,8 +96,8 @@ def _untyped(op: Op) -> list[Value]:
     assert op.loc is not None
     text = op.loc.source.text[op.loc.start : op.loc.end]
     is_typed = '"' in text.partition("(")[0] or any(token == ":" for _, _, token in _tokens(op.loc))
-    places = range(0 if is_typed else len(op.operands))
-    return [op.operands[place] for place in places if fixed_type(role_in(op, place)) is None]
+    indices = range(0 if is_typed else len(op.operands))
+    return [op.operands[index] for index in indices if fixed_type(role_in(op, index)) is None]
 
 
 def _tokens(loc: Location) -> Iterator[tuple[int, int, str]]:

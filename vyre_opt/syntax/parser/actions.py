@@ -61,16 +61,16 @@ class ModuleActions(StageActions):
 
     # --- the module ---------------------------------------------------------------
 
-    def start(self, place: int, end: int, version: Any, items: list[Any] | None = None) -> Module:
+    def start(self, start: int, end: int, version: Any, items: list[Any] | None = None) -> Module:
         self.located(items or [])
         return self.module
 
-    def version(self, place: int, end: int, number: str) -> None:
+    def version(self, start: int, end: int, number: str) -> None:
         if number in FORMAT_VERSIONS:
             self.module.version = int(number)
         else:
             help = f"this vyre-opt reads {' and '.join(f'`vyre {v}`' for v in FORMAT_VERSIONS)}"
-            self.error(f"this text is in format version {number[:20]}", place, end, help)
+            self.error(f"this text is in format version {number[:20]}", start, end, help)
 
     def add(self, item: Item, kind: str) -> None:
         first = self.module.of_kind(item).get(item.name)
@@ -83,7 +83,7 @@ class ModuleActions(StageActions):
     # --- programs and functions -----------------------------------------------------
 
     def program_head(
-        self, place: int, end: int, symbol: Symbol, flags: list[tuple[str, Any, int]] | None = None
+        self, start: int, end: int, symbol: Symbol, flags: list[tuple[str, Any, int]] | None = None
     ) -> Program:
         name, loc = symbol
         program = Program(name, (1, 1, 1), loc=loc)
@@ -102,37 +102,37 @@ class ModuleActions(StageActions):
                 program.cluster = value
             else:
                 program.prefer_shared = value
-        is_broken = place in self.broken_heads
+        is_broken = start in self.broken_heads
         if "workgroup" not in seen and not is_broken:
             help = f"write program @{program.name} workgroup(256) {{"
             error = self.error(f"program @{program.name} has no workgroup size", loc.start, loc.end, help)
             error.add_fix(with_head_flag(loc, "workgroup(256)"))
-        if is_broken or self.has_error(place, end):
+        if is_broken or self.has_error(start, end):
             program.workgroup, program.grid = (1, 1, 1), None
             program.prefer_shared = program.cluster = None
             self.holes.mark_invalid(program)
         return program
 
-    def _dims(self, flag: str, place: int, end: int, ints: list[int]) -> tuple[str, Any, int]:
+    def _dims(self, flag: str, start: int, end: int, ints: list[int]) -> tuple[str, Any, int]:
         if len(ints) > 3:
-            self.error(f"{flag} has 1 to 3 dimensions, not {len(ints)}", place, end)
-        return flag, (*ints, 1, 1)[:3], place
+            self.error(f"{flag} has 1 to 3 dimensions, not {len(ints)}", start, end)
+        return flag, (*ints, 1, 1)[:3], start
 
-    def flag_workgroup(self, place: int, end: int, ints: list[int]) -> tuple[str, Any, int]:
-        return self._dims("workgroup", place, end, ints)
+    def flag_workgroup(self, start: int, end: int, ints: list[int]) -> tuple[str, Any, int]:
+        return self._dims("workgroup", start, end, ints)
 
-    def flag_cluster(self, place: int, end: int, text: str) -> tuple[str, Any, int]:
-        return "cluster", self.integer(place, end, text), place
+    def flag_cluster(self, start: int, end: int, text: str) -> tuple[str, Any, int]:
+        return "cluster", self.integer(start, end, text), start
 
-    def flag_grid(self, place: int, end: int, ints: list[int]) -> tuple[str, Any, int]:
-        return self._dims("grid", place, end, ints)
+    def flag_grid(self, start: int, end: int, ints: list[int]) -> tuple[str, Any, int]:
+        return self._dims("grid", start, end, ints)
 
-    def flag_prefer(self, place: int, end: int, name: str, text: str) -> tuple[str, Any, int]:
+    def flag_prefer(self, start: int, end: int, name: str, text: str) -> tuple[str, Any, int]:
         if name != "shared":
-            self.name_error(f"no preference is called {name}", place, end, "write prefer(shared = 50)")
-        return "prefer", self.integer(place, end, text), place
+            self.name_error(f"no preference is called {name}", start, end, "write prefer(shared = 50)")
+        return "prefer", self.integer(start, end, text), start
 
-    def program(self, place: int, end: int, head: Item, *parts: list[Any] | None) -> Item:
+    def program(self, start: int, end: int, head: Item, *parts: list[Any] | None) -> Item:
         """Close the scope of a program, function or pipeline, and add it to the module."""
         self.close_scope()
         self.complete(head, [statement for part in parts for statement in part or ()])
@@ -183,7 +183,7 @@ class ModuleActions(StageActions):
 
     def func_head(
         self,
-        place: int,
+        start: int,
         end: int,
         symbol: Symbol,
         params: list[tuple[str, int, DataType]] | None,
@@ -191,7 +191,7 @@ class ModuleActions(StageActions):
     ) -> Func:
         args = tuple(Value(name[1:], dtype) for name, _, dtype in params or ())
         func = Func(symbol[0], tuple(results or ()), Block(args), symbol[1])
-        if place in self.broken_heads:
+        if start in self.broken_heads:
             self.holes.mark_invalid(func)
             self.holes.mark_invalid(func.body)
         self.open_scope(func)
@@ -200,7 +200,7 @@ class ModuleActions(StageActions):
         return func
 
     def block_arg(
-        self, place: int, end: int, name: tuple[str, int], dtype: DataType
+        self, start: int, end: int, name: tuple[str, int], dtype: DataType
     ) -> tuple[str, int, DataType]:
         return (*name, dtype)
 
@@ -208,18 +208,18 @@ class ModuleActions(StageActions):
 
     def buffer(
         self,
-        place: int,
+        start: int,
         end: int,
         symbol: Symbol,
         dtype: DataType,
         counts: list[Extent | None],
         flags: list[tuple[str, Any, int, int]] | None = None,
     ) -> Buffer:
-        loc = Location(self.source, place, end)
+        loc = Location(self.source, start, end)
         shape = [None if isinstance(count, GridCall) else count for count in counts]
         sizes = tuple(count if isinstance(count, GridCall) else None for count in counts)
         if len(counts) > MAX_DIMENSIONS:
-            self.error(f"a buffer has 1 to {MAX_DIMENSIONS} dimensions, not {len(counts)}", place, end)
+            self.error(f"a buffer has 1 to {MAX_DIMENSIONS} dimensions, not {len(counts)}", start, end)
         buffer = Buffer(symbol[0], dtype, shape, None, loc=loc, sizes=sizes if any(sizes) else ())
         seen: set[str] = set()
         for flag, argument, at, stop in flags or ():
@@ -231,42 +231,42 @@ class ModuleActions(StageActions):
                 self.placed.append((buffer, argument))
             else:
                 setattr(buffer, flag, argument)
-        if self.has_error(place, end) or dtype is UNKNOWN:
+        if self.has_error(start, end) or dtype is UNKNOWN:
             self.holes.mark_invalid(buffer)
         self.last_buffer = self.declared[symbol[0]] = buffer
         return buffer
 
     def counts(
-        self, place: int, end: int, first: Extent | None, rest: list[Extent | None] | None = None
+        self, start: int, end: int, first: Extent | None, rest: list[Extent | None] | None = None
     ) -> list[Extent | None]:
         return [first, *(rest or ())]
 
-    def count(self, place: int, end: int, text: str) -> int:
-        number = self.integer(place, end, text)
+    def count(self, start: int, end: int, text: str) -> int:
+        number = self.integer(start, end, text)
         if not 0 <= number < 1 << 63:
-            self.error("a buffer has 0 to 2^63-1 elements", place, end)
+            self.error("a buffer has 0 to 2^63-1 elements", start, end)
             return 1
         return number
 
-    def flag_access(self, place: int, end: int, word: str) -> tuple[str, Any, int, int]:
-        return "access", AccessMode(word), place, end
+    def flag_access(self, start: int, end: int, word: str) -> tuple[str, Any, int, int]:
+        return "access", AccessMode(word), start, end
 
-    def flag_live_in(self, place: int, end: int) -> tuple[str, Any, int, int]:
-        return "live_in", True, place, end
+    def flag_live_in(self, start: int, end: int) -> tuple[str, Any, int, int]:
+        return "live_in", True, start, end
 
-    def flag_live_out(self, place: int, end: int) -> tuple[str, Any, int, int]:
-        return "live_out", True, place, end
+    def flag_live_out(self, start: int, end: int) -> tuple[str, Any, int, int]:
+        return "live_out", True, start, end
 
-    def flag_binding(self, place: int, end: int, text: str) -> tuple[str, Any, int, int]:
-        number = self.integer(place, end, text)
+    def flag_binding(self, start: int, end: int, text: str) -> tuple[str, Any, int, int]:
+        number = self.integer(start, end, text)
         if not 0 <= number < 1 << 16:
-            self.error("a binding is 0 to 65535", place, end)
-        return "binding", number, place, end
+            self.error("a binding is 0 to 65535", start, end)
+        return "binding", number, start, end
 
     def flag_location(
-        self, place: int, end: int, written: WrittenLocation
+        self, start: int, end: int, written: WrittenLocation
     ) -> tuple[str, WrittenLocation, int, int]:
-        return "loc", written, place, end
+        return "loc", written, start, end
 
     def declaration(self, item: D, is_valid: bool, written: WrittenLocation | None) -> D:
         """`item`, located where its text says."""
@@ -278,61 +278,61 @@ class ModuleActions(StageActions):
         return item
 
     def spec_unset(
-        self, place: int, end: int, symbol: Symbol, dtype: DataType, written: WrittenLocation | None
+        self, start: int, end: int, symbol: Symbol, dtype: DataType, written: WrittenLocation | None
     ) -> Spec:
         return self.declaration(Spec(symbol[0], dtype, None, symbol[1]), dtype is not UNKNOWN, written)
 
     def spec(
         self,
-        place: int,
+        start: int,
         end: int,
         symbol: Symbol,
         dtype: DataType,
         value: Literal,
         written: WrittenLocation | None,
     ) -> Spec:
-        spec = Spec(symbol[0], dtype, self.encoded(value, dtype, place, end), symbol[1])
-        return self.declaration(spec, not self.has_error(place, end) and dtype is not UNKNOWN, written)
+        spec = Spec(symbol[0], dtype, self.encoded(value, dtype, start, end), symbol[1])
+        return self.declaration(spec, not self.has_error(start, end) and dtype is not UNKNOWN, written)
 
     def param_unset(
-        self, place: int, end: int, symbol: Symbol, dtype: DataType, written: WrittenLocation | None
+        self, start: int, end: int, symbol: Symbol, dtype: DataType, written: WrittenLocation | None
     ) -> Param:
         return self.declaration(Param(symbol[0], dtype, None, symbol[1]), dtype is not UNKNOWN, written)
 
     def param(
         self,
-        place: int,
+        start: int,
         end: int,
         symbol: Symbol,
         dtype: DataType,
         value: Literal,
         written: WrittenLocation | None,
     ) -> Param:
-        param = Param(symbol[0], dtype, self.encoded(value, dtype, place, end), symbol[1])
-        return self.declaration(param, not self.has_error(place, end) and dtype is not UNKNOWN, written)
+        param = Param(symbol[0], dtype, self.encoded(value, dtype, start, end), symbol[1])
+        return self.declaration(param, not self.has_error(start, end) and dtype is not UNKNOWN, written)
 
-    def parameter_unset(self, place: int, end: int, symbol: Symbol, written: WrittenLocation | None) -> Spec:
+    def parameter_unset(self, start: int, end: int, symbol: Symbol, written: WrittenLocation | None) -> Spec:
         name, loc = symbol
         help = f"write spec @{name} : dtype = f32; the program is checked with that, and --spec changes it"
         self.error(f"the type parameter @{name} stands for no type", loc.start, loc.end, help)
-        return self.parameter(place, end, symbol, UNKNOWN, written)
+        return self.parameter(start, end, symbol, UNKNOWN, written)
 
     def parameter(
-        self, place: int, end: int, symbol: Symbol, dtype: DataType, written: WrittenLocation | None
+        self, start: int, end: int, symbol: Symbol, dtype: DataType, written: WrittenLocation | None
     ) -> Spec:
         parameter = UNKNOWN
         if dtype is not UNKNOWN:
             try:
                 parameter = DataType.parameter(symbol[0], dtype)
             except TypeNameError as error:
-                self.error(str(error), place, end)
+                self.error(str(error), start, end)
         self.parameters[symbol[0]] = parameter
         spec = Spec(symbol[0], DTYPE, parameter.bound, symbol[1])
         return self.declaration(spec, parameter is not UNKNOWN, written)
 
     # --- pipelines ------------------------------------------------------------------
 
-    def pipeline_head(self, place: int, end: int, symbol: Symbol) -> Pipeline:
+    def pipeline_head(self, start: int, end: int, symbol: Symbol) -> Pipeline:
         pipeline = Pipeline(symbol[0], loc=symbol[1])
         self.parameters = {}
         self.open_scope(pipeline)
@@ -340,11 +340,11 @@ class ModuleActions(StageActions):
 
     # --- types ----------------------------------------------------------------------
 
-    def type_name(self, place: int, end: int, name: str) -> DataType:
+    def type_name(self, start: int, end: int, name: str) -> DataType:
         interned = DataType._interned.get(name)
-        return interned if interned is not None else self._type(place, end, name)
+        return interned if interned is not None else self._type(start, end, name)
 
-    def _type(self, place: int, end: int, name: str, *params: Any) -> DataType:
+    def _type(self, start: int, end: int, name: str, *params: Any) -> DataType:
         if UNKNOWN in params:
             return UNKNOWN
         try:
@@ -355,61 +355,61 @@ class ModuleActions(StageActions):
         except TypeNameError as error:
             known = DataType.all_names()
             help = None if name in known else self.advice(name, "type", known)
-            self.name_error(str(error), place, end, help)
+            self.name_error(str(error), start, end, help)
             return UNKNOWN
 
-    def type_parameter(self, place: int, end: int, token: str) -> DataType:
+    def type_parameter(self, start: int, end: int, token: str) -> DataType:
         if not self.owners or isinstance(self.owners[0], Func):
-            self.error(f"{token} is no type here: a function has no type parameters", place, end)
+            self.error(f"{token} is no type here: a function has no type parameters", start, end)
             return UNKNOWN
         dtype = self.parameters.get(token[1:])
         if dtype is None:
             help = suggest(token[1:], self.parameters, "@") or f"declare spec {token} : dtype = f32 above"
-            error = self.error(f"{token} is no type", place, end, help=help)
+            error = self.error(f"{token} is no type", start, end, help=help)
             if not error.fixes:
                 error.add_fix(with_declaration(self.owners[0].loc, f"spec {token} : dtype = f32"))
             self.parameters[token[1:]] = UNKNOWN
         return dtype or UNKNOWN
 
-    def type_params(self, place: int, end: int, name: str, args: list[Any]) -> DataType:
+    def type_params(self, start: int, end: int, name: str, args: list[Any]) -> DataType:
         flat = [part for arg in args for part in (arg if isinstance(arg, tuple) else (arg,))]
-        return self._type(place, end, name, *flat)
+        return self._type(start, end, name, *flat)
 
-    def type_matrix(self, place: int, end: int, name: str, shape: str, *use: str) -> DataType:
+    def type_matrix(self, start: int, end: int, name: str, shape: str, *use: str) -> DataType:
         *extents, element = shape.split("x", 2)
         try:
             rows, columns = map(read_int, extents)
         except LiteralError as error:
-            self.error(str(error), place, end)
+            self.error(str(error), start, end)
             return UNKNOWN
-        dtype = DataType.TF32 if element == "tf32" else self.type_name(place, end, element)
-        return self._type(place, end, name, rows, columns, dtype, *use)
+        dtype = DataType.TF32 if element == "tf32" else self.type_name(start, end, element)
+        return self._type(start, end, name, rows, columns, dtype, *use)
 
-    def type_lanes(self, place: int, end: int, text: str, element: DataType) -> tuple[Any, ...]:
-        return self.integer(place, end, text), element
+    def type_lanes(self, start: int, end: int, text: str, element: DataType) -> tuple[Any, ...]:
+        return self.integer(start, end, text), element
 
-    def types_many(self, place: int, end: int, types: list[DataType] | None) -> list[DataType]:
+    def types_many(self, start: int, end: int, types: list[DataType] | None) -> list[DataType]:
         return types or []
 
     # --- names and literals -----------------------------------------------------------
 
-    def symbol(self, place: int, end: int, token: str) -> Symbol:
-        return token[1:], Location(self.source, place, place + len(token))
+    def symbol(self, start: int, end: int, token: str) -> Symbol:
+        return token[1:], Location(self.source, start, start + len(token))
 
-    def value(self, place: int, end: int, token: str) -> tuple[str, int]:
-        return token, place
+    def value(self, start: int, end: int, token: str) -> tuple[str, int]:
+        return token, start
 
-    def symbols(self, place: int, end: int, first: Symbol, rest: list[Symbol] | None = None) -> list[str]:
+    def symbols(self, start: int, end: int, first: Symbol, rest: list[Symbol] | None = None) -> list[str]:
         return [name for name, _ in [first, *(rest or ())]]
 
-    def ints(self, place: int, end: int, first: str, rest: list[str] | None = None) -> list[int]:
-        return [self.integer(place, end, text) for text in [first, *(rest or ())]]
+    def ints(self, start: int, end: int, first: str, rest: list[str] | None = None) -> list[int]:
+        return [self.integer(start, end, text) for text in [first, *(rest or ())]]
 
-    def encoded(self, literal: Literal, dtype: DataType, place: int, end: int) -> Any:
+    def encoded(self, literal: Literal, dtype: DataType, start: int, end: int) -> Any:
         if dtype is UNKNOWN:
             return 0
         try:
             return encode(literal, dtype.element)
         except LiteralError as error:
-            self.error(str(error), place, end)
+            self.error(str(error), start, end)
             return 0

@@ -63,27 +63,27 @@ class ConstantActions(Scopes):
 
     # --- called by the parse loop ---------------------------------------------------------
 
-    def constant(self, place: int, end: int, literal: Literal) -> PendingConstant:
+    def constant(self, start: int, end: int, literal: Literal) -> PendingConstant:
         self.has_pending = True
-        return PendingConstant(literal, Location(self.source, place, end))
+        return PendingConstant(literal, Location(self.source, start, end))
 
     def constant_lanes(
-        self, place: int, end: int, first: Literal, rest: list[Literal] | None = None
+        self, start: int, end: int, first: Literal, rest: list[Literal] | None = None
     ) -> PendingConstant:
         self.has_pending = True
-        return PendingConstant([first, *(rest or ())], Location(self.source, place, end))
+        return PendingConstant([first, *(rest or ())], Location(self.source, start, end))
 
-    def operands_first_constant(self, place: int, end: int, constant: PendingConstant) -> list[Value]:
+    def operands_first_constant(self, start: int, end: int, constant: PendingConstant) -> list[Value]:
         return [constant]
 
     def operands_next_constant(
-        self, place: int, end: int, values: list[Value], constant: PendingConstant
+        self, start: int, end: int, values: list[Value], constant: PendingConstant
     ) -> list[Value]:
         values.append(constant)
         return values
 
-    def operand_value(self, place: int, end: int, token: str) -> Value:
-        return self.use(token, place)
+    def operand_value(self, start: int, end: int, token: str) -> Value:
+        return self.use(token, start)
 
     # --- types ----------------------------------------------------------------------------
 
@@ -134,7 +134,7 @@ class ConstantActions(Scopes):
             diagnostic.add_fix(with_constant(loc, self.scope, show(encoded, dtype), str(dtype)))
         return encoded
 
-    def typed_tail(self, row: OpDef, tail: Tail, place: int, end: int) -> Tail:
+    def typed_tail(self, row: OpDef, tail: Tail, start: int, end: int) -> Tail:
         """The parts of an op, which stands between two offsets, with the types of constants in place and of a load."""
         self.has_pending = False
         operands, first = tail.operands, tail.operands[0] if tail.operands else None
@@ -144,7 +144,7 @@ class ConstantActions(Scopes):
         elif row.name == "yield" and tail.dtype is None:
             self.has_open_yields = True
             return tail
-        written = self._written_type(row, tail, Location(self.source, place, end))
+        written = self._written_type(row, tail, Location(self.source, start, end))
         if row.format == "load" and tail.dtype is None and self.module.version > 1:
             tail = tail._replace(dtype=written)
         roles = constant_roles(row, len(operands))

@@ -99,7 +99,7 @@ class FastPath:
         new, last_elementwise = object.__new__, elementwise.type
         has_constants = self.actions.module.version > 1
         groups = RESULT, NAME, elementwise.operands, elementwise.fastmath, elementwise.type
-        place = start
+        offset = start
         for match, after in pairwise(self._forms.pattern.finditer(source.text, start)):
             last = match.lastindex
             if last is None or (after.lastindex is None and self._terminal(after.start()) not in following):
@@ -109,7 +109,7 @@ class FastPath:
                 entry = _ELEMENTWISE.get(name) if last == last_elementwise else None
                 if entry is None:
                     ops.append(self._op(match, forms[last]))
-                    place = match.end()
+                    offset = match.end()
                     continue
                 # What `parse` of these formats does with a Tail, and then `op_results`, written out for speed
                 row, count, compares = entry
@@ -134,15 +134,15 @@ class FastPath:
                 break
             # the constructors would take a third of the time of all this
             value, op, loc = new(Value), new(Op), new(Location)
-            loc.source, loc.start, loc.end = source, place, match.end(last)
+            loc.source, loc.start, loc.end = source, offset, match.end(last)
             value.name, value.type, value.owner = result[1:], dtype, op
             op.definition, op.operands, op.results, op.attrs = row, operands, (value,), attrs
             op.regions, op.loc = (), loc
             scope[result] = value
             names.append(result)
             ops.append(op)
-            place = match.end()
-        return place
+            offset = match.end()
+        return offset
 
     def _terminal(self, start: int) -> int:
         """The terminal of the token at an offset, which the parse loop reads next."""
@@ -223,15 +223,15 @@ class FastPath:
             return [scope[name] for name in names]
         if self.actions.module.version < 2:
             raise _Unsupported
-        place = self.actions.source.text.index(text, match.start(group))
+        offset = self.actions.source.text.index(text, match.start(group))
         operands = []
         for name in names:
             is_value = name.startswith("%")
-            operands.append(scope[name] if is_value else self._constant(name, place))
-            place += len(name) + len(", ")
+            operands.append(scope[name] if is_value else self._constant(name, offset))
+            offset += len(name) + len(", ")
         return operands
 
-    def _with_constants(self, row: OpDef, text: str, place: int, dtype: DataType) -> tuple[Value, ...]:
+    def _with_constants(self, row: OpDef, text: str, offset: int, dtype: DataType) -> tuple[Value, ...]:
         """The operands of an op whose T is `dtype`.  Raises KeyError or _Unsupported."""
         actions, operands = self.actions, list[Value]()
         names = text.split(", ")
@@ -243,16 +243,16 @@ class FastPath:
             operands.append(
                 actions.scope[name]
                 if is_value
-                else actions.typed_as(role, self._constant(name, place), dtype)
+                else actions.typed_as(role, self._constant(name, offset), dtype)
             )
-            place += len(name) + len(", ")
+            offset += len(name) + len(", ")
         actions.has_pending = False
         if actions.error_count:
             raise _Unsupported
         return tuple(operands)
 
-    def _constant(self, text: str, place: int) -> Value:
-        return self.actions.constant(place, place + len(text), self._literal(text))
+    def _constant(self, text: str, offset: int) -> Value:
+        return self.actions.constant(offset, offset + len(text), self._literal(text))
 
     def _forget_errors(self) -> None:
         """After an op that the tables read: what is wrong with it, they say.  There were no errors before it."""

@@ -34,7 +34,7 @@ class Advice(NamedTuple):
 class Statement:
     """The line with an error, from the statement it belongs to on: `line` begins at `offset` of the text.
 
-    `error`, `error_end`: where the token is that does not fit, in the line.  `place`: item, op, stage, flag of a
+    `error`, `error_end`: where the token is that does not fit, in the line.  `context`: item, op, stage, flag of a
     buffer that is declared before it on the line, or the first line of the text.
     `scope`, `buffers`: what is declared before it.  `version`: of the text's format.
     """
@@ -43,7 +43,7 @@ class Statement:
     offset: int
     error: int
     error_end: int
-    place: str
+    context: str
     scope: Mapping[str, Value] = field(default_factory=dict)
     buffers: Mapping[str, Buffer] = field(default_factory=dict)
     version: int = 1
@@ -68,12 +68,12 @@ _FLAG_WORD = re.compile(r"buffer\s+@[\w.$]+\s*:[^\]]*\]\s*(?P<flags>.*)", re.ASC
 
 def foreign_word(statement: Statement) -> tuple[str, int, Synonym] | None:
     """The word of another language that a statement begins with, or has as a type or a flag, and its place in the line."""
-    pattern = _ITEM_WORD if statement.place in ("item", "first line") else _FIRST_WORD
-    if statement.place == "flag":
+    pattern = _ITEM_WORD if statement.context in ("item", "first line") else _FIRST_WORD
+    if statement.context == "flag":
         return _flag(statement.line, 0)
     first = pattern.match(statement.line)
     if first is not None and not _is_ours(first, statement):
-        row = lookup(first["word"], NEIGHBOURS.get(statement.place, ("item",)))
+        row = lookup(first["word"], NEIGHBOURS.get(statement.context, ("item",)))
         if row is not None:
             return first["word"], first.start("word"), row
     for match in _words_behind(statement):
@@ -103,12 +103,12 @@ def _words_behind(statement: Statement) -> Iterator[re.Match[str]]:
 def _is_ours(first: re.Match[str], statement: Statement) -> bool:
     """Whether the first word of a statement is a word of ours, a name that is assigned to, or a type that is called."""
     word, behind = first["word"], statement.line[first.end("word") :].lstrip()
-    if statement.place == "op":
+    if statement.context == "op":
         is_type = word in DataType.all_names() or lookup(word, ("type",)) is not None
         is_cast = is_type and re.match(r"\(\s*%?\w+\s*\)", behind) is not None
         is_assigned = not first[0].startswith("%") and re.match(r"=(?!=)", behind) is not None
         return word in OPS or word in ("buffer", "else", "do") or is_cast or is_assigned
-    return statement.place == "stage" and word in ("launch", "fill", "host_read", "repeat", "buffer")
+    return statement.context == "stage" and word in ("launch", "fill", "host_read", "repeat", "buffer")
 
 
 # --- constructs -------------------------------------------------------------------------------

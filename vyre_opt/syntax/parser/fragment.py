@@ -37,9 +37,9 @@ class Excerpt(Source):
         self.length = len(part)
         self.last = len(part) + following
 
-    def offset_in_part(self, place: int) -> int:
+    def offset_in_part(self, start: int) -> int:
         """The offset in the part that a place in the whole stands for; its nearest end for a place outside."""
-        return min(max(place - self.lead, 0), self.last)
+        return min(max(start - self.lead, 0), self.last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +97,11 @@ class _ExcerptActions(RecoveringActions):
         self.scalars.update(self.outer.scalars)
         self.module.funcs = {**self.outer.funcs, **self.own_funcs}
 
-    def program(self, place: int, end: int, head: Any, *parts: Any) -> Any:
+    def program(self, start: int, end: int, head: Any, *parts: Any) -> Any:
         names = set(_VALUE.findall(self.source.text))
         visible = {name: self.scope[name] for name in names if name in self.scope}
         self.added = {name: v for name, v in visible.items() if self.outer.values.get(name) is not v}
-        return super().program(place, end, head, *parts)
+        return super().program(start, end, head, *parts)
 
     func = program
 

@@ -20,24 +20,24 @@ class GenericActions(ControlActions):
     # --- the generic form ---------------------------------------------------------------
 
     def generic_head(
-        self, place: int, end: int, results: str | None, name: str, operands: list[Value] | None
+        self, start: int, end: int, results: str | None, name: str, operands: list[Value] | None
     ) -> tuple[Any, ...]:
-        return results, unquote(name), operands or [], Location(self.source, place, end)
+        return results, unquote(name), operands or [], Location(self.source, start, end)
 
     def generic_regions(
-        self, place: int, end: int, first: Block | None = None, rest: list[Block] | None = None
+        self, start: int, end: int, first: Block | None = None, rest: list[Block] | None = None
     ) -> tuple[Block, ...]:
         return () if first is None else (first, *(rest or ()))
 
-    def generic_open(self, place: int, end: int, args: list[tuple[str, int, DataType]] | None) -> Block:
+    def generic_open(self, start: int, end: int, args: list[tuple[str, int, DataType]] | None) -> Block:
         self.pending = tuple(Value(name[1:], t) for name, _, t in args or ())
-        return self.open(place, end)
+        return self.open(start, end)
 
     generic_block = ControlActions.block
 
     def generic(
         self,
-        place: int,
+        start: int,
         end: int,
         head: tuple[Any, ...],
         regions: tuple[Block, ...] | None,
@@ -56,7 +56,7 @@ class GenericActions(ControlActions):
         op_attrs = self._generic_attrs(row, attrs or {}, types[0] if types else None, loc)
         op = self.finish(row, tuple(operands), types or [], op_attrs, regions or (), results, loc)
         if not op.regions:  # as in the short form, an op is all of its text up to its blocks
-            op.loc = Location(self.source, place, end)
+            op.loc = Location(self.source, start, end)
         if self.error_count > errors:
             self.holes.mark_invalid(op)
         return op
@@ -90,26 +90,26 @@ class GenericActions(ControlActions):
         return built or NO_ATTRS
 
     def attrs(
-        self, place: int, end: int, first: tuple[str, Any] | None, rest: list[Any] | None = None
+        self, start: int, end: int, first: tuple[str, Any] | None, rest: list[Any] | None = None
     ) -> dict[str, Any]:
         pairs = [first, *(rest or ())] if first else []
         by_key = dict(pairs)
         if len(by_key) != len(pairs):
             keys = [key for key, _ in pairs]
             repeated = next(key for key in keys if keys.count(key) > 1)
-            self.error(f"attribute {repeated} is given twice", place, end)
+            self.error(f"attribute {repeated} is given twice", start, end)
         return by_key
 
-    def attr(self, place: int, end: int, key: str, value: Any) -> tuple[str, Any]:
+    def attr(self, start: int, end: int, key: str, value: Any) -> tuple[str, Any]:
         return key, ("word", value) if isinstance(value, str) else value
 
-    def attr_symbol(self, place: int, end: int, symbol: Symbol) -> tuple[str, str]:
+    def attr_symbol(self, start: int, end: int, symbol: Symbol) -> tuple[str, str]:
         return "symbol", symbol[0]
 
-    def attr_string(self, place: int, end: int, text: str) -> tuple[str, str]:
+    def attr_string(self, start: int, end: int, text: str) -> tuple[str, str]:
         return "string", unquote(text)
 
-    def attr_list(self, place: int, end: int, first: Any, rest: list[Any] | None = None) -> list[Any]:
+    def attr_list(self, start: int, end: int, first: Any, rest: list[Any] | None = None) -> list[Any]:
         return [("word", item) if isinstance(item, str) else item for item in [first, *(rest or ())]]
 
 

@@ -47,23 +47,23 @@ def _call(tree: Any, actions: RecoveringActions) -> None:
             values.append(None if child is None else str(child))
         else:
             frames.pop()
-            place, end = (end, end) if node.meta.empty else (node.meta.start_pos, node.meta.end_pos)
+            start, end = (end, end) if node.meta.empty else (node.meta.start_pos, node.meta.end_pos)
             is_list = hasattr(node, "items")
-            value = values if is_list else getattr(actions, node.data)(place, end, *values)
+            value = values if is_list else getattr(actions, node.data)(start, end, *values)
             if frames:
                 frames[-1][2].append(value)
 
 
 def _report(actions: RecoveringActions, error: Any) -> Diagnostic:
     size = len(actions.source.text)
-    place = size if error.pos_in_stream is None or error.pos_in_stream < 0 else error.pos_in_stream
-    token = str(getattr(error, "token", "") or actions.source.text[place : place + 1])
+    start = size if error.pos_in_stream is None or error.pos_in_stream < 0 else error.pos_in_stream
+    token = str(getattr(error, "token", "") or actions.source.text[start : start + 1])
     expected = sorted(
         getattr(error, "accepts", None) or getattr(error, "expected", None) or error.allowed or ()
     )
     shown = f"unexpected {token[:40]}" if token else "unexpected end of the text"
     return actions.error(
-        shown, place, max(place + len(token), place + 1), f"Lark expects {', '.join(expected)}"
+        shown, start, max(start + len(token), start + 1), f"Lark expects {', '.join(expected)}"
     )
 
 

@@ -28,89 +28,89 @@ class OpActions(ConstantActions):
 
     # --- the parts of a simple op -----------------------------------------------------
 
-    def tail_empty(self, place: int, end: int) -> Tail:
+    def tail_empty(self, start: int, end: int) -> Tail:
         return _EMPTY_TAIL
 
-    def tail_operands(self, place: int, end: int, operands: list[Value]) -> Tail:
+    def tail_operands(self, start: int, end: int, operands: list[Value]) -> Tail:
         return Tail((), operands)
 
-    def tail_values(self, place: int, end: int, operands: list[Value], dtype: DataType) -> Tail:
+    def tail_values(self, start: int, end: int, operands: list[Value], dtype: DataType) -> Tail:
         return Tail((), operands, None, None, dtype)
 
-    def tail_convert(self, place: int, end: int, operands: list[Value], a: DataType, b: DataType) -> Tail:
+    def tail_convert(self, start: int, end: int, operands: list[Value], a: DataType, b: DataType) -> Tail:
         return Tail((), operands, None, None, a, b)
 
     def tail_fast(
-        self, place: int, end: int, operands: list[Value], words: list[str], dtype: DataType | None
+        self, start: int, end: int, operands: list[Value], words: list[str], dtype: DataType | None
     ) -> Tail:
         return Tail((), operands, None, words, dtype)
 
     def tail_modified(
-        self, place: int, end: int, words: list[str], operands: list[Value] | None, dtype: DataType | None
+        self, start: int, end: int, words: list[str], operands: list[Value] | None, dtype: DataType | None
     ) -> Tail:
         return Tail(words, operands or (), None, None, dtype)
 
     def tail_access(
-        self, place: int, end: int, words: list[str] | None, access: tuple[Any, ...], dtype: DataType | None
+        self, start: int, end: int, words: list[str] | None, access: tuple[Any, ...], dtype: DataType | None
     ) -> Tail:
         return Tail(words or (), access[1], access, None, dtype)
 
-    def modifiers(self, place: int, end: int, words: list[str]) -> list[str]:
+    def modifiers(self, start: int, end: int, words: list[str]) -> list[str]:
         return words
 
-    def access_symbol(self, place: int, end: int, symbol: Symbol) -> tuple[Any, ...]:
+    def access_symbol(self, start: int, end: int, symbol: Symbol) -> tuple[Any, ...]:
         return "symbol", (), symbol[0]
 
-    def access_dimension(self, place: int, end: int, symbol: Symbol, number: str) -> tuple[Any, ...]:
-        return "dimension", (), symbol[0], self.integer(place, end, number)
+    def access_dimension(self, start: int, end: int, symbol: Symbol, number: str) -> tuple[Any, ...]:
+        return "dimension", (), symbol[0], self.integer(start, end, number)
 
-    def access_load(self, place: int, end: int, symbol: Symbol, indices: list[Value]) -> tuple[Any, ...]:
+    def access_load(self, start: int, end: int, symbol: Symbol, indices: list[Value]) -> tuple[Any, ...]:
         return "load", indices, symbol[0]
 
     def access_atomic(
-        self, place: int, end: int, symbol: Symbol, indices: list[Value], values: list[Value]
+        self, start: int, end: int, symbol: Symbol, indices: list[Value], values: list[Value]
     ) -> tuple[Any, ...]:
         return "atomic", [*indices, *values], symbol[0], len(indices)
 
     def access_store(
-        self, place: int, end: int, values: list[Value], symbol: Symbol, indices: list[Value]
+        self, start: int, end: int, values: list[Value], symbol: Symbol, indices: list[Value]
     ) -> tuple[Any, ...]:
         return "store", [*values, *indices], symbol[0], len(indices)
 
-    def access_lane(self, place: int, end: int, values: list[Value], index: str) -> tuple[Any, ...]:
-        return "lane", values, self.integer(place, end, index)
+    def access_lane(self, start: int, end: int, values: list[Value], index: str) -> tuple[Any, ...]:
+        return "lane", values, self.integer(start, end, index)
 
-    def literal_int(self, place: int, end: int, text: str) -> Literal:
+    def literal_int(self, start: int, end: int, text: str) -> Literal:
         return "int", text
 
-    def literal_float(self, place: int, end: int, text: str) -> Literal:
+    def literal_float(self, start: int, end: int, text: str) -> Literal:
         return "float", text
 
-    def literal_true(self, place: int, end: int) -> Literal:
+    def literal_true(self, start: int, end: int) -> Literal:
         return "bool", "true"
 
-    def literal_false(self, place: int, end: int) -> Literal:
+    def literal_false(self, start: int, end: int) -> Literal:
         return "bool", "false"
 
     # --- simple ops -------------------------------------------------------------------
 
-    def op_results(self, place: int, end: int, results: str, name: str, tail: Tail) -> Op | None:
-        row = OPS.get(name) or self.plugin_op(name, self.source.text.find(name, place + len(results)))
-        loc = Location(self.source, place, end)
+    def op_results(self, start: int, end: int, results: str, name: str, tail: Tail) -> Op | None:
+        row = OPS.get(name) or self.plugin_op(name, self.source.text.find(name, start + len(results)))
+        loc = Location(self.source, start, end)
         if row is not None:
             if self.has_pending or (tail.dtype is None and name == "load"):
-                tail = self.typed_tail(row, tail, place, end)
+                tail = self.typed_tail(row, tail, start, end)
             try:
                 operands, types, attrs = SYNTAX[row.format].parse(row, tail)
             except (Malformed, LiteralError) as error:
-                at = self.source.text.find(name, place + len(results))
-                self.malformed(row, tail, str(error), place, at, end)
+                at = self.source.text.find(name, start + len(results))
+                self.malformed(row, tail, str(error), start, at, end)
             else:
                 if "," not in results and len(types) == 1:  # the common case, in line for speed
                     token = results[:-1].rstrip()
                     value = Value(token[1:], types[0])
                     if token in self.scope:
-                        self.define(token, value, place)
+                        self.define(token, value, start)
                     else:
                         self.scope[token] = value
                         self.scopes[-1].append(token)
@@ -119,50 +119,50 @@ class OpActions(ConstantActions):
         self.poison(results)
         return None
 
-    def op_bare(self, place: int, end: int, name: str, tail: Tail) -> Op | None:
+    def op_bare(self, start: int, end: int, name: str, tail: Tail) -> Op | None:
         row = OPS.get(name)
-        loc = Location(self.source, place, end)
+        loc = Location(self.source, start, end)
         if row is None:
-            self.unknown_word(name, place, is_bare=True)
+            self.unknown_word(name, start, is_bare=True)
             if tail.access is not None and tail.access[0] == "symbol":  # perhaps a misspelt declaration
                 self.holes.add_lost_names(self.owners[0], (tail.access[2],))
                 self.holes.mark_invalid(self.owners[0])
             return None
         if self.has_pending:
-            tail = self.typed_tail(row, tail, place, end)
+            tail = self.typed_tail(row, tail, start, end)
         try:
             operands, types, attrs = SYNTAX[row.format].parse(row, tail)
         except (Malformed, LiteralError) as error:
-            if self._follows_buffer(place):  # a flag of another language that is an op here
-                self.unknown_word(name, place, is_bare=True)
+            if self._follows_buffer(start):  # a flag of another language that is an op here
+                self.unknown_word(name, start, is_bare=True)
             else:
-                self.malformed(row, tail, str(error), place, place, end)
+                self.malformed(row, tail, str(error), start, start, end)
             return None
         return self.finish(row, operands, types, attrs, (), None, loc)
 
-    def plugin_op(self, name: str, place: int) -> OpDef | None:
+    def plugin_op(self, name: str, start: int) -> OpDef | None:
         """The row of an op or kernel that another package declares; None, after an error, if none does."""
         try:
             row = find_op(name)
         except PluginError as error:
-            self.error(str(error), place, place + len(name))
+            self.error(str(error), start, start + len(name))
             return None
         if row is None:
-            self.unknown_word(name, place)
+            self.unknown_word(name, start)
         return row
 
-    def malformed(self, row: OpDef, tail: Tail, message: str, start: int, place: int, end: int) -> None:
+    def malformed(self, row: OpDef, tail: Tail, message: str, start: int, name_start: int, end: int) -> None:
         """Report that the parts of an op do not fit its format: at the number or word that is to blame, if one is.
 
-        `start`: of the statement; `place`: of the op's name.
+        `start`: of the statement; `name_start`: of the op's name.
         """
         from ..synonyms import lookup
 
-        text, behind = self.source.text, place + len(row.name)
+        text, behind = self.source.text, name_start + len(row.name)
         if (
             tail is _EMPTY_TAIL
         ):  # what follows the name is none of its parts, and would only be wrong once more
-            line_end = text.find("\n", place)
+            line_end = text.find("\n", name_start)
             self.reported_until = len(text) if line_end < 0 else line_end
         following = _PARTS_BEHIND.match(text, behind)
         parts = list(_WORD.finditer(text, *following.span())) if following is not None else []
@@ -174,20 +174,20 @@ class OpActions(ConstantActions):
         word = parts[0].group() if parts else ""
         is_type = word in DataType.all_names() and SYNTAX[row.format].has_type
         help = f"the type stands behind the operands: {row.name} ... : {word}" if is_type else None
-        self.error(f"{row.name}: {message}", place, end, help)
+        self.error(f"{row.name}: {message}", name_start, end, help)
 
-    def op_spec(self, place: int, end: int, results: str, symbol: Symbol, dtype: DataType | None) -> Op:
-        loc = Location(self.source, place, end)
+    def op_spec(self, start: int, end: int, results: str, symbol: Symbol, dtype: DataType | None) -> Op:
+        loc = Location(self.source, start, end)
         dtype = dtype or self._declared_type("spec constant", symbol[0], loc)
         if dtype is None:
-            self.error("spec: needs its type: spec @name : u32", place, end)
+            self.error("spec: needs its type: spec @name : u32", start, end)
         return self.finish(OPS["spec"], (), (dtype or UNKNOWN,), {"spec": symbol[0]}, (), results, loc)
 
-    def op_param(self, place: int, end: int, results: str, symbol: Symbol, dtype: DataType | None) -> Op:
-        loc = Location(self.source, place, end)
+    def op_param(self, start: int, end: int, results: str, symbol: Symbol, dtype: DataType | None) -> Op:
+        loc = Location(self.source, start, end)
         dtype = dtype or self._declared_type("param", symbol[0], loc)
         if dtype is None:
-            self.error("param: needs its type: param @name : u32", place, end)
+            self.error("param: needs its type: param @name : u32", start, end)
         return self.finish(OPS["param"], (), (dtype or UNKNOWN,), {"param": symbol[0]}, (), results, loc)
 
     def _declared_type(self, kind: str, name: str, loc: Location) -> DataType | None:
@@ -199,32 +199,32 @@ class OpActions(ConstantActions):
             self.undeclared(kind, name, self.scalars, program, loc)
         return self.scalars.get(name, UNKNOWN)
 
-    def unknown_word(self, name: str, place: int, is_bare: bool = False) -> None:
+    def unknown_word(self, name: str, start: int, is_bare: bool = False) -> None:
         """Report a word in the place of an op's name, and suppress syntax errors in the rest of its line.
 
         Without a result (`is_bare`) the word may belong to an error earlier on its line, which is enough.
         """
         text, last = self.source.text, self.last_buffer
-        if is_bare and (place < self.reported_until or self.has_error(text.rfind("\n", 0, place) + 1, place)):
+        if is_bare and (start < self.reported_until or self.has_error(text.rfind("\n", 0, start) + 1, start)):
             return
-        line_end = text.find("\n", place)
+        line_end = text.find("\n", start)
         self.reported_until = len(text) if line_end < 0 else line_end
-        if last is not None and self._follows_buffer(place):
+        if last is not None and self._follows_buffer(start):
             if not self.holes.is_invalid(last):
                 help = self.advice(name, "flag", BUFFER_FLAGS) or f"the flags are {', '.join(BUFFER_FLAGS)}"
-                self.error("not a buffer flag", place, place + len(name), help=help)
+                self.error("not a buffer flag", start, start + len(name), help=help)
                 self.holes.mark_invalid(last)
         else:
             known = known_names() if "." in name else [*OPS]
             known += ["buffer", "spec", "param"] if len(self.owners) <= 1 else []
             self.name_error(
-                f"unknown op {name[:40]}", place, place + len(name), self.advice(name, "op", known)
+                f"unknown op {name[:40]}", start, start + len(name), self.advice(name, "op", known)
             )
 
-    def _follows_buffer(self, place: int) -> bool:
-        """Whether `place` lies behind the declaration of a buffer, on its line."""
+    def _follows_buffer(self, start: int) -> bool:
+        """Whether `start` lies behind the declaration of a buffer, on its line."""
         loc = self.last_buffer.loc if self.last_buffer is not None else None
-        return loc is not None and "\n" not in self.source.text[loc.end : place]
+        return loc is not None and "\n" not in self.source.text[loc.end : start]
 
     def finish(
         self,

@@ -146,9 +146,9 @@ class RecoveringActions(ModuleActions):
 
         other = text_language(self.source.text)
         if other is not None:
-            language, place, end = other
+            language, start, end = other
             help = "a kernel is a program here: vyre 1, then program @name workgroup(256) { ... }"
-            self.error(f"this is {language}, not a .vyre text", place, end, help)
+            self.error(f"this is {language}, not a .vyre text", start, end, help)
             raise OtherLanguage
 
     def _foreign(self, values: list[Any], state: int, token: Token, start: int) -> bool:
@@ -163,21 +163,21 @@ class RecoveringActions(ModuleActions):
 
         start, line_end = span
         owner = self.owners[0] if self.owners else None
-        place = "stage" if isinstance(owner, Pipeline) else "op"
+        context = "stage" if isinstance(owner, Pipeline) else "op"
         if owner is None:
-            place = "first line" if state == tables.load().start else "item"
+            context = "first line" if state == tables.load().start else "item"
         if self._follows_buffer(start) and self.source.text[start] != "%":
-            place = "flag"
+            context = "flag"
         line = self.source.text[start:line_end].partition("//")[0]
         at, end = (min(max(offset - start, 0), len(line)) for offset in (token.start, token.end))
-        statement = Statement(line, start, at, end, place, self.scope, self.declared, self.module.version)
+        statement = Statement(line, start, at, end, context, self.scope, self.declared, self.module.version)
         if (word := foreign_word(statement)) is not None:
             name, offset, row = word
-            message = _UNKNOWN[row.place if row.place in ("type", "flag") else place]
+            message = _UNKNOWN[row.context if row.context in ("type", "flag") else context]
             self.name_error(message.format(name), start + offset, start + offset + len(name), row.help)
-            if row.place == "flag" and self.last_buffer is not None:
+            if row.context == "flag" and self.last_buffer is not None:
                 self.holes.mark_invalid(self.last_buffer)
-        elif place != "flag" and (advice := foreign_construct(statement)) is not None:
+        elif context != "flag" and (advice := foreign_construct(statement)) is not None:
             self._withdraw(advice.start)
             self.name_error(advice.message, advice.start, advice.end, advice.help)
         else:
@@ -186,11 +186,11 @@ class RecoveringActions(ModuleActions):
         self.poisoned.update(f"%{name}" for name in _NAME.findall(line))
         return True
 
-    def _withdraw(self, place: int) -> None:
-        """Forget the last error if it is about an undefined name at `place`, for which there is a better message."""
+    def _withdraw(self, start: int) -> None:
+        """Forget the last error if it is about an undefined name at `start`, for which there is a better message."""
         error = self.diagnostics[-1] if self.diagnostics else None
-        if error is not None and error.loc is not None and error.loc.start == place:
-            name = self.source.text[place : error.loc.end]
+        if error is not None and error.loc is not None and error.loc.start == start:
+            name = self.source.text[start : error.loc.end]
             if self.undefined.get(name) is error:
                 self.diagnostics.pop()
                 del self.undefined[name]
@@ -243,8 +243,8 @@ class RecoveringActions(ModuleActions):
             del words[0]
         if not words or not _NAME.fullmatch(words[0]) or _is_word(words[0]):
             return False
-        place = self.source.text.rfind(words[0], 0, end)
-        self.unknown_word(words[0], place, is_bare=words[0] is values[0])
+        offset = self.source.text.rfind(words[0], 0, end)
+        self.unknown_word(words[0], offset, is_bare=words[0] is values[0])
         return True
 
     def _discarded_items(

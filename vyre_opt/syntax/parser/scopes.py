@@ -72,26 +72,26 @@ class Scopes:
         """The errors without those that are a mistake made again, which are notes of the first."""
         return [error for error in self.diagnostics if id(error) not in self.repeated]
 
-    def error(self, message: str, place: int, end: int, help: str | None = None) -> Diagnostic:
-        diagnostic = Diagnostic("error", message, Location(self.source, place, end), help=help)
+    def error(self, message: str, start: int, end: int, help: str | None = None) -> Diagnostic:
+        diagnostic = Diagnostic("error", message, Location(self.source, start, end), help=help)
         self.diagnostics.append(diagnostic)
         return diagnostic
 
-    def advice(self, word: str, place: str, known: Iterable[str]) -> str | None:
-        """What to do about a `word` that does not exist in a `place` (see syntax/synonyms.py) where `known` ones do."""
+    def advice(self, word: str, context: str, known: Iterable[str]) -> str | None:
+        """What to do about a `word` that does not exist in a `context` (see syntax/synonyms.py) where `known` ones do."""
         from ..synonyms import advice
 
-        return advice(word, place, known)
+        return advice(word, context, known)
 
     def name_error(
-        self, message: str, place: int, end: int, help: str | None, what: str | None = None
+        self, message: str, start: int, end: int, help: str | None, what: str | None = None
     ) -> Diagnostic:
         """Report a mistake that a text may make many times, such as a wrong name: as one error with its places.
 
         `what`: the same for all of them, if their text is not.
         """
-        error = self.error(message, place, end, help)
-        first = self.first_errors.setdefault((message, what or self.source.text[place:end]), error)
+        error = self.error(message, start, end, help)
+        first = self.first_errors.setdefault((message, what or self.source.text[start:end]), error)
         if first is not error:
             first.add_place(error.loc)
             self.repeated.add(id(error))
@@ -122,11 +122,11 @@ class Scopes:
         """Report no use of the names in a RESULTS token: an error is why they are not defined."""
         self.poisoned.update(result_names(results))
 
-    def define(self, name: str, value: Value, place: int) -> None:
+    def define(self, name: str, value: Value, start: int) -> None:
         """Make `%name` visible to the end of the current scope."""
         first = self.scope.get(name)
         if first is not None:
-            error = self.error(f"{name} is defined twice", place, place + len(name))
+            error = self.error(f"{name} is defined twice", start, start + len(name))
             if isinstance(first.owner, Op):
                 error.note("first defined here", first.owner.loc)
             error.help = "an SSA value is assigned once; give this one another name"
@@ -137,7 +137,7 @@ class Scopes:
         if first is None:
             self.scopes[-1].append(name)
 
-    def use(self, name: str, place: int) -> Value:
+    def use(self, name: str, start: int) -> Value:
         """The visible value `%name`, or a poison value of that name after an error."""
         value = self.scope.get(name)
         if value is not None:
@@ -145,10 +145,10 @@ class Scopes:
         if name in self.poisoned:
             pass
         elif name in self.undefined:
-            self.undefined[name].add_place(Location(self.source, place, place + len(name)))
+            self.undefined[name].add_place(Location(self.source, start, start + len(name)))
         else:
             help = self._lane_of(name) or self.advice(name, "op", self.scope)
-            self.undefined[name] = self.error(f"{name} is not defined", place, place + len(name), help)
+            self.undefined[name] = self.error(f"{name} is not defined", start, start + len(name), help)
         return Value(name[1:], UNKNOWN)
 
     def _lane_of(self, name: str) -> str | None:
@@ -159,16 +159,16 @@ class Scopes:
             return None
         return f"a lane is extracted: extract {vector}[{_LANES[lane]}] : {value.type}"
 
-    def integer(self, place: int, end: int, text: str) -> int:
+    def integer(self, start: int, end: int, text: str) -> int:
         try:
             return read_int(text)
         except LiteralError as error:
-            self.error(str(error), place, end)
+            self.error(str(error), start, end)
             return 1
 
     bound_int = extent_number = type_int = integer
 
-    def listed(self, place: int, end: int, first: Any, rest: list[Any] | None = None) -> list[Any]:
+    def listed(self, start: int, end: int, first: Any, rest: list[Any] | None = None) -> list[Any]:
         """A list of one or more; `rest` is what follows the first comma."""
         return [first, *(rest or ())]
 
@@ -179,20 +179,20 @@ class Scopes:
 
     # --- locations --------------------------------------------------------------------
 
-    def location(self, place: int, end: int, name: str, line: str, column: str) -> WrittenLocation:
-        numbers = [self.integer(place, end, text) for text in (line, column)]
+    def location(self, start: int, end: int, name: str, line: str, column: str) -> WrittenLocation:
+        numbers = [self.integer(start, end, text) for text in (line, column)]
         if not all(1 <= number <= MAX_NUMBER for number in numbers):
-            self.error(f"a line and a column are 1 to {MAX_NUMBER}", place, end)
+            self.error(f"a line and a column are 1 to {MAX_NUMBER}", start, end)
         self.has_locations = True
-        return WrittenLocation(place, end, unquote(name), *numbers)
+        return WrittenLocation(start, end, unquote(name), *numbers)
 
-    def location_unknown(self, place: int, end: int, word: str) -> WrittenLocation:
+    def location_unknown(self, start: int, end: int, word: str) -> WrittenLocation:
         if word != "unknown":
             self.error(
-                f"no location is called {word}", place, end, 'write loc("file":line:column), or loc(unknown)'
+                f"no location is called {word}", start, end, 'write loc("file":line:column), or loc(unknown)'
             )
         self.has_locations = True
-        return WrittenLocation(place, end)
+        return WrittenLocation(start, end)
 
     def located(self, statements: list[Any]) -> list[Any]:
         """`statements` without the locations among them, which are noted for what stands before each."""
@@ -212,14 +212,14 @@ class Scopes:
                 previous = WrittenLocation
         return result
 
-    def absent(self, place: int, end: int) -> None:
+    def absent(self, start: int, end: int) -> None:
         return None
 
     count_open = absent
 
-    def operands_first(self, place: int, end: int, token: str) -> list[Value]:
-        return [self.scope.get(token) or self.use(token, place)]
+    def operands_first(self, start: int, end: int, token: str) -> list[Value]:
+        return [self.scope.get(token) or self.use(token, start)]
 
-    def operands_next(self, place: int, end: int, values: list[Value], token: str) -> list[Value]:
+    def operands_next(self, start: int, end: int, values: list[Value], token: str) -> list[Value]:
         values.append(self.scope.get(token) or self.use(token, end - len(token)))
         return values

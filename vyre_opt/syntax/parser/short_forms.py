@@ -138,9 +138,9 @@ def _trie() -> _Node:
         parts = None if format.has_own_rule else _parts(format)
         if parts is not None:
             node = root
-            for place, part in enumerate(parts):
+            for index, part in enumerate(parts):
                 # a type may be left out
-                node.is_end |= part == ":" and parts[place - 1] in _LAST
+                node.is_end |= part == ":" and parts[index - 1] in _LAST
                 node = node.next.setdefault(part, _Node())
             node.is_end = True
     return root
