@@ -307,7 +307,7 @@ def test_targets_that_disagree_on_what_the_host_reads():
     here, there = (HostReads(buffers, show=lines.append, compares=True) for _ in range(2))
     for reads, value in ((here, 1), (there, 2)):
         reads.see(HostReadStep(HostRead("t")), np.full(8, value, np.uint8))
-        reads.see(HostReadStep(HostRead("y"), settled=True), np.zeros(8, np.uint8))
+        reads.see(HostReadStep(HostRead("y"), is_final=True), np.zeros(8, np.uint8))
     assert [line.partition(" = ")[0] for line in lines] == ["host_read @t : u8[8]"] * 2
     with pytest.raises(ToolError, match="@t: 8 of 8 values differ"):
         compare(here.seen, here.arrays, there.arrays, 0.0)

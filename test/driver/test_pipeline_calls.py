@@ -165,7 +165,7 @@ def test_small_launches_wake_nobody_and_a_second_like_call_plans_nothing(
     clock = iter(range(1_000_000))
     for module in (threads, launch_sequence):
         monkeypatch.setattr(module, "perf_counter", lambda: next(clock) * 1e-7)
-    for name in ("share", "share_apart"):
+    for name in ("share", "share_among_workers"):
         monkeypatch.setattr(threads, name, None)
     pipeline = vyre_opt.compile(SUM, target=CpuDispatcher(workers=2))
     for seed in range(6):

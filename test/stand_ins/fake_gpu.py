@@ -139,7 +139,7 @@ class FakeFunction:
     @cached_property
     def compiled(self) -> Any:
         cpu: Any = shared_dispatcher("cpu")
-        return cpu.prepared(self.entry.program, self.module, settled=True)
+        return cpu.prepared(self.entry.program, self.module, is_unchanged=True)
 
 
 class FakeDriver:

@@ -83,7 +83,7 @@ class HostReads:
     _bytes: int = 0
 
     def see(self, read: HostReadStep, array: np.ndarray) -> None:
-        if read.settled:
+        if read.is_final:
             return
         buffer = self.buffers[read.buffer]
         if self.show is not None and buffer.name not in self.files:

@@ -224,7 +224,7 @@ class Executable(ABC):
             backend.on_gpu,
             workgroups,
             tuple(sizes.items()),
-            self.settled_words(words),
+            self.shape_words(words),
             passed,
             has_storage,
             in_place,
@@ -287,13 +287,13 @@ class Executable(ABC):
         return lengths
 
     @property
-    def settled_names(self) -> Sequence[str]:
+    def shape_params(self) -> Sequence[str]:
         """The params that grids and sizes depend on."""
         return ()
 
-    def settled_words(self, words: Mapping[str, int]) -> tuple[int, ...]:
-        """The words of `settled_names`, which a plan is for."""
-        return tuple([words[name] for name in self.settled_names]) if words else ()
+    def shape_words(self, words: Mapping[str, int]) -> tuple[int, ...]:
+        """The words of `shape_params`, which a plan is for."""
+        return tuple([words[name] for name in self.shape_params]) if words else ()
 
     def _where(self, buffer: Buffer) -> str:
         """How messages about the argument for a buffer begin."""

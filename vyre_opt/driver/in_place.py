@@ -46,7 +46,7 @@ class InPlace:
         self._executables: dict[str, Executable] = {}
         """By the name of a target; "" for the dispatcher `target`, which need have no hash."""
         self._bound: OrderedDict[Any, BoundCall] = OrderedDict()
-        self._settled: tuple[int, ...] = ()
+        self._shape_params: tuple[int, ...] = ()
         """The scalars that grids and sizes depend on, by their numbers: calls with others of these are no like calls."""
 
     def __call__(self, args: Sequence[Any], grid: Grid) -> None:
@@ -59,8 +59,8 @@ class InPlace:
         key: Any
         try:
             key = (grid, *[SIGNATURES[type(array)](array) for array in arrays])
-            if self._settled:
-                key = (*key, *[words[number] for number in self._settled])
+            if self._shape_params:
+                key = (*key, *[words[number] for number in self._shape_params])
             bound = self._bound.get(key)
         except (
             KeyError,
@@ -89,9 +89,9 @@ class InPlace:
         executable = self.executable(arrays)
         names = [name for name, _, _ in self._scalars]
         bound, owners = executable.bind_in_place(arrays, grid, dict(zip(names, words, strict=True)))
-        settled = tuple(number for number, name in enumerate(names) if name in executable.settled_names)
+        shape_params = tuple(number for number, name in enumerate(names) if name in executable.shape_params)
         if key is not None and bound.is_lasting:
-            if settled != self._settled:  # the key is that of calls before the first
-                self._settled, key = settled, (*key, *[words[number] for number in settled])
+            if shape_params != self._shape_params:  # the key is that of calls before the first
+                self._shape_params, key = shape_params, (*key, *[words[number] for number in shape_params])
             remember(self._bound, key, bound)
         bound.run(owners, words)

@@ -47,7 +47,7 @@ class LimitedExecutable:
     `program`, `llvm()` and `ptx()`, which the child alone has.
 
     The process stays from call to call.  One that has broken a limit, or ended, is replaced at the next call,
-    which then compiles anew.  Calls of several threads run one after the other.  `close` ends the process; so do
+    which then compiles again.  Calls of several threads run one after the other.  `close` ends the process; so do
     the end of a `with` and of this object.
     """
 

@@ -76,7 +76,7 @@ class PipelineExecutable(Executable):
         words = self.param_words(params) if params or self.signature.params else NO_PARAMS
         bound, key, arrays = None, None, ()
         if scratch is None and on_host_read is None and grid is None:
-            bound, key, arrays = self._planned(inputs, grid, lengths, self.settled_words(words))
+            bound, key, arrays = self._planned(inputs, grid, lengths, self.shape_words(words))
         if bound is not None:
             return self.outputs(bound.run(arrays, tuple(words.values())))
         if on_host_read is not None and not callable(on_host_read):
@@ -91,7 +91,7 @@ class PipelineExecutable(Executable):
         return self.outputs(self.run(arguments, grid, scratch, watch, params, key, inputs))
 
     @cached_property
-    def settled_names(self) -> list[str]:
+    def shape_params(self) -> list[str]:
         """The params that grids and sizes use, those of the text as it was before passes too: values are refused by them."""
         sizes = [size for buffer in self.signature.buffers for size in buffer.sizes if size is not None]
         return sorted({name for extent in (*sizes, *self.pipeline.extents) for name in params_of(extent)})

@@ -300,7 +300,7 @@ def _steps(module: Module, counts: Mapping[str, int | None], stages: list[Stage]
 
 
 def _mark_final_reads(steps: list[AnyStep]) -> None:
-    """Set `settled` of the host reads after which nothing writes the buffer.
+    """Set `is_final` of the host reads after which nothing writes the buffer.
 
     A read in a loop runs again after all writes of that loop, so the last write must be before the outermost
     loop around it.
@@ -317,4 +317,4 @@ def _mark_final_reads(steps: list[AnyStep]) -> None:
                 last_write.update(dict.fromkeys(step.written, index))
             index += 1
     for read, start in starts:
-        read.settled = last_write.get(read.buffer, -1) < start
+        read.is_final = last_write.get(read.buffer, -1) < start

@@ -5,7 +5,7 @@
 
 A plan holds no array of a caller.
 
-Where code is made for one length, and so for each anew, a function has code for its first length only and code for
+Where code is made for one length, and so for each again, a function has code for its first length only and code for
 all of them; any other length gets its own when it comes often (`CodeChoice`).
 """
 
@@ -121,10 +121,10 @@ class PlannedFunction:
                 if call is not planned:
                     assert isinstance(planned, KernelCall)
 
-                    def anew(arrays: Sequence[Any], out: Any) -> list[Any]:
+                    def replan(arrays: Sequence[Any], out: Any) -> list[Any]:
                         return [self._first(arrays, names, dispatcher, out, options, key)]
 
-                    lasting = _GeneralCall(bound, partial(self._choice.is_due, planned), anew)
+                    lasting = _GeneralCall(bound, partial(self._choice.is_due, planned), replan)
                 remember(self._bound, key, lasting)
         return result if out is None else backend.copy_to(out, result)
 
@@ -198,23 +198,23 @@ class CodeChoice:
 
 
 class _GeneralCall:
-    """A plan by general code, see `BoundCall`.  `anew(arrays, out)`: a call without a plan, which makes another."""
+    """A plan by general code, see `BoundCall`.  `replan(arrays, out)`: a call without a plan, which makes another."""
 
     def __init__(
-        self, plan: BoundCall, is_due: Callable[[], bool], anew: Callable[[Sequence[Any], Any], list[Any]]
+        self, plan: BoundCall, is_due: Callable[[], bool], replan: Callable[[Sequence[Any], Any], list[Any]]
     ) -> None:
-        self._plan, self._is_due, self._anew = plan, is_due, anew
+        self._plan, self._is_due, self._replan = plan, is_due, replan
 
     def may_plan(self) -> bool:
         return self._plan.may_plan()
 
     def run(self, arrays: Sequence[Any], words: Words = ()) -> list[Any]:
         changes = self._is_due() and self.may_plan()
-        return self._anew(arrays, None) if changes else self._plan.run(arrays, words)
+        return self._replan(arrays, None) if changes else self._plan.run(arrays, words)
 
     def into(self, arrays: Sequence[Any], out: Any) -> list[Any] | None:
         changes = self._is_due() and self.may_plan()
-        return self._anew(arrays, out) if changes else self._plan.into(arrays, out)
+        return self._replan(arrays, out) if changes else self._plan.into(arrays, out)
 
 
 def _prepared(function: PlannedFunction, call: Steps, count: int) -> _Prepared:

@@ -161,7 +161,7 @@ class BoundCall:
         return fill
 
     def may_plan(self) -> bool:
-        """Whether the next call may take the time that it takes to plan anew: not while a graph is recorded."""
+        """Whether the next call may take the time that it takes to plan again: not while a graph is recorded."""
         return not self._access.is_recording()
 
     def into(self, arrays: Sequence[Any], out: Any) -> list[Any] | None:

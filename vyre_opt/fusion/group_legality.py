@@ -121,10 +121,10 @@ class PairProofs:
         """
         grids = a.grid, a.grid if a.sized_grid == b.sized_grid else b.grid
         if not a.touched & b.touched and not (a.is_aliased or b.is_aliased):
-            apart = a.member.program, b.member.program, grids
-            if apart not in self.verdicts:
-                self.verdicts[apart] = Verdict(incompatible(*apart))
-            return self.verdicts[apart], [], apart
+            key = a.member.program, b.member.program, grids
+            if key not in self.verdicts:
+                self.verdicts[key] = Verdict(incompatible(*key))
+            return self.verdicts[key], [], key
         members, names = with_placeholders((a.member, b.member))
         known = renamed_lengths(lengths, {name: placeholder(number) for number, name in enumerate(names)})
         changed = frozenset(placeholder(names.index(name)) for name in rewritten)

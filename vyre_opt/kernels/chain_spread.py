@@ -243,7 +243,7 @@ class _SpreadStep:
         self.cores, self.start, self.size = steps.buffer, steps.start, steps.size
         self.split = split = _split(steps.rows, steps.columns, spread.workgroups, spread.lanes)
         b, lane = self.b, spread.lane
-        self.apart = 1 if spread.vectors == 1 else split.slices  # rows of a lane
+        self.row_step = 1 if spread.vectors == 1 else split.slices  # rows of a lane
         self.row = b.div(lane, split.across)
         if spread.vectors == 1:
             self.row = b.mul(self.row, split.each)
@@ -258,7 +258,7 @@ class _SpreadStep:
         b, split = self.b, self.split
         if split.is_even:
             first = b.add(b.add(start, b.mul(self.row, split.columns)), self.column)
-            indices = [offset(b, first, k * self.apart * split.columns) for k in range(split.each)]
+            indices = [offset(b, first, k * self.row_step * split.columns) for k in range(split.each)]
             return [b.load(self.cores, index, lanes=split.vector) for index in indices]
         first, cells = b.add(start, self.column), list[Value]()
         for index, exists in self.rows():
@@ -270,7 +270,7 @@ class _SpreadStep:
         """This lane's rows, each with whether it exists; one that does not is the last one."""
         b, last = self.b, self.split.rows - 1
         for k in range(self.split.each):
-            row = offset(b, self.row, k * self.apart)
+            row = offset(b, self.row, k * self.row_step)
             yield b.min(row, last), b.le(row, last)
 
     def given(self, acc: Buffer) -> Iterator[list[Value]]:
@@ -300,7 +300,7 @@ class _SpreadStep:
         index = b.add(half, self.scaled(self.row))
         together = gcd(split.each, 4) if vectors == 1 else 1  # rows that are loaded at a time
         for k in range(0, split.each, together):
-            found = self.run(line, offset(b, index, k * self.apart * self.stride), together * vectors)
+            found = self.run(line, offset(b, index, k * self.row_step * self.stride), together * vectors)
             yield from ([element] for element in found) if vectors == 1 else [found]
 
     def scaled(self, row: Value) -> Value:

@@ -367,7 +367,7 @@ class _LookBack:
             before, total = scan.across(own)
             # One subgroup looks back; the barrier makes its result visible to the others.
             with b.if_(b.eq(scan.subgroup, 0)):
-                self.settle(tile, total)
+                self.publish_sums(tile, total)
             b.barrier("workgroup")
             scan.write(runs, b.add(b.load(self.shared_before, 0), before))
             loop.yield_(self.draw())
@@ -405,7 +405,7 @@ class _LookBack:
 
     # --- by the first subgroup ---------------------------------------------------------------
 
-    def settle(self, tile: Value, total: Value) -> None:
+    def publish_sums(self, tile: Value, total: Value) -> None:
         """Publish the tile's sum, find the sum of everything before it, and publish the sum of both."""
         b = self.b
         # Later tiles can go on with the tile's sum while it looks back.  For tile 0 it is already the whole sum.

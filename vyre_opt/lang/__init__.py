@@ -20,7 +20,7 @@ arguments, pickling   the order of arguments, and numbers as words; copies and o
 python_source         the syntax tree of a function, and places in its file
 inference, bindings   types of literals; what names stand for
 constants             objects of Python that are known, and how they are computed with
-emitter               ops, with types that are settled at the end
+emitter               ops, with types that are resolved at the end
 tiles                 copies and products of tiles, written in kernels' own language
 expressions, calls, call_arguments, copies, matrices, statements, inlining, printing, integer_division, unsupported
                       the translation, from the syntax tree to ops

@@ -19,7 +19,7 @@ from .bindings import Binding, BufferView, Static
 from .call_arguments import array_of, positional, word_of
 from .constants import evaluate
 from .emitter import type_of
-from .inference import OpenType, flags_of, settled
+from .inference import OpenType, flags_of, resolved
 from .intrinsics import Intrinsic, NamedKernel, ceil_div, static
 from .printing import debug_print, python_print
 from .python_source import Unsupported
@@ -100,7 +100,7 @@ def _bitcast(t: Expressions, node: ast.Call) -> Value:
     value, dtype = t.value(argument), scalar_type(t.static(to, "a type"))
     if dtype is None:
         raise Unsupported(to, "bitcast takes a type: bitcast(x, u32)")
-    source = settled(type_of(value))
+    source = resolved(type_of(value))
     if source.element.is_bool or dtype.is_bool:
         raise Unsupported(node, "a bool has no bits of its own", "write u32(flag), or bool(x)")
     assert source.bits is not None and dtype.bits is not None
@@ -164,7 +164,7 @@ def _select(t: Expressions, node: ast.Call, row: OpDef) -> Value:
         flag = t.as_condition(flag, condition)
     x, y = _alike(t, node, [a, b])
     if is_mask and isinstance(shape, DataType):
-        vector = shape.with_element(settled(type_of(x)).element)
+        vector = shape.with_element(resolved(type_of(x)).element)
         x, y = t.emitter.broadcast(x, vector), t.emitter.broadcast(y, vector)
     if is_mask and flags_of(type_of(x)) is not shape:
         text, found = t.source.text(condition), type_of(x)
@@ -226,7 +226,7 @@ def _trap(t: Expressions, node: ast.Call, row: OpDef) -> Binding:
 def _splat(t: Expressions, node: ast.Call, row: OpDef) -> Value:
     argument, lanes = positional(t, node, "x", "lanes")
     value = t.value(argument)
-    return t.emitter.value("splat", (value,), DataType.vec(settled(type_of(value)), _lanes(t, lanes)))
+    return t.emitter.value("splat", (value,), DataType.vec(resolved(type_of(value)), _lanes(t, lanes)))
 
 
 def _lanes(t: Expressions, node: ast.expr) -> int:
@@ -240,7 +240,7 @@ def _vector(t: Expressions, node: ast.Call, row: OpDef) -> Value:
     if len(node.args) < MIN_VECTOR_LANES or node.keywords:
         raise Unsupported(node, f"a vector has {MIN_VECTOR_LANES} or more lanes: vector(a, b)")
     values = _alike(t, node, positional(t, node, *map(str, range(len(node.args)))))
-    dtype = settled(type_of(values[0]))
+    dtype = resolved(type_of(values[0]))
     return t.emitter.value("vector", values, DataType.vec(dtype, len(values)))
 
 
@@ -447,7 +447,7 @@ def _ceil_div(t: Expressions, node: ast.Call) -> Binding:
     if isinstance(a, Static) and isinstance(b, Static):
         return t.computed(node, ceil_div, a, b)
     x, y = t.alike(node, (a, b), (a_node, b_node))
-    dtype = settled(t.accepted(node, "rem", type_of(x), "ceil_div"))
+    dtype = resolved(t.accepted(node, "rem", type_of(x), "ceil_div"))
     if not dtype.element.kind == "uint":
         raise Unsupported(
             node,

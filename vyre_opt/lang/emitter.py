@@ -1,7 +1,7 @@
-"""Emits the ops of a kernel, with types that may be open, and settles them at the end.
+"""Emits the ops of a kernel, with types that may be open, and resolves them at the end.
 
 An op whose form depends on a type that is open when it is written (`//` of integers that have met only literals) is put
-down as one op, and expanded once the types are settled.
+down as one op, and expanded once the types are resolved.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..ir.ops import OPS
 from ..ir.program import NO_ATTRS, Block, Op, Unnamed, Value
 from ..ir.types import DataType, with_article
 from .bindings import Static
-from .inference import AnyType, OpenType, bind, known, settled, unify
+from .inference import AnyType, OpenType, bind, known, resolved, unify
 from .python_source import Unsupported
 
 __all__ = ["Emitter", "check_constant", "element_of", "type_of"]
@@ -46,7 +46,7 @@ class Emitter:
         self.loc: Location | None = None
         self.pinned: Location | None = None
         self.checks: list[Callable[[], None]] = []
-        """Called once types are settled; each raises Unsupported for what they do not fit."""
+        """Called once types are resolved; each raises Unsupported for what they do not fit."""
         self._count = 0
         self._constants: list[tuple[Op, Static, ast.AST]] = []
         self._deferred: dict[Op, Expansion] = {}
@@ -69,7 +69,7 @@ class Emitter:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Compute what is thrown away: with it go constants and checks whose types nothing settles."""
+        """Compute what is thrown away: with it go constants and checks whose types nothing resolves."""
         constants, checks, deferred = len(self._constants), len(self.checks), dict(self._deferred)
         with self.at(Block()):
             yield
@@ -99,7 +99,7 @@ class Emitter:
         return self.op(name, operands, (dtype,), attrs).results[0]
 
     def deferred(self, name: str, operands: Sequence[Value], dtype: AnyType, expansion: Expansion) -> Value:
-        """The result of an op that `expansion` replaces once all types are settled."""
+        """The result of an op that `expansion` replaces once all types are resolved."""
         op = self.op(name, operands, (dtype,))
         self._deferred[op] = expansion
         return op.results[0]
@@ -120,7 +120,7 @@ class Emitter:
         elif not isinstance(value, bool):
             bind(open_type, known(dtype), self.loc)
         if isinstance(known(dtype), DataType):
-            check_constant(value, settled(dtype), node)
+            check_constant(value, resolved(dtype), node)
         op = self.op("const", (), (dtype,), {"value": value})
         self._constants.append((op, static, node))
         return op.results[0]
@@ -152,7 +152,7 @@ class Emitter:
     def finish(self) -> None:
         """Settle all types, run the checks, encode constants, expand what waits for that.  Raises Unsupported."""
         by_default = {op for op, _, _ in self._constants if isinstance(type_of(op.results[0]), OpenType)}
-        self._settle(self.body)
+        self._resolve_types(self.body)
         for check in self.checks:
             check()
         for op, static, node in self._constants:
@@ -167,14 +167,14 @@ class Emitter:
         if self._deferred:
             self._expand(self.body)
 
-    def _settle(self, block: Block) -> None:
+    def _resolve_types(self, block: Block) -> None:
         for arg in block.args:
-            arg.type = settled(arg.type)
+            arg.type = resolved(arg.type)
         for op in block.ops:
             for result in op.results:
-                result.type = settled(result.type)
+                result.type = resolved(result.type)
             for region in op.regions:
-                self._settle(region)
+                self._resolve_types(region)
 
     def _expand(self, block: Block) -> None:
         ops, block.ops = block.ops, []
@@ -192,10 +192,10 @@ class Emitter:
             assert last.results == (value,), "the last op of an expansion gives its value"
             last.results = op.results
             op.results[0].owner = last
-            self._settle(Block((), [last]))
+            self._resolve_types(Block((), [last]))
 
     def number(self, value: int | float, dtype: DataType) -> Value:
-        """A constant of a settled type."""
+        """A constant of a resolved type."""
         bits = arith.encode_float(value, dtype.element) if dtype.element.is_float else int(value)
         return self.value("const", (), dtype, {"value": bits})
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..ir.diagnostics import Location
 from ..ir.types import DataType
 
-__all__ = ["AnyType", "Mismatch", "OpenType", "bind", "flags_of", "known", "settled", "unify"]
+__all__ = ["AnyType", "Mismatch", "OpenType", "bind", "flags_of", "known", "resolved", "unify"]
 
 
 class OpenType:
@@ -49,7 +49,7 @@ def known(dtype: AnyType) -> AnyType:
     return dtype
 
 
-def settled(dtype: AnyType) -> DataType:
+def resolved(dtype: AnyType) -> DataType:
     """The type, which is decided here if nothing has decided it."""
     dtype = known(dtype)
     if isinstance(dtype, OpenType):

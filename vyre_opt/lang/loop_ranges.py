@@ -16,7 +16,7 @@ from ..ir.program import Value
 from ..ir.types import DataType
 from .bindings import Static
 from .emitter import check_constant, type_of
-from .inference import AnyType, Mismatch, OpenType, known, settled, unify
+from .inference import AnyType, Mismatch, OpenType, known, resolved, unify
 from .python_source import Unsupported
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _downwards(
     if isinstance(start, Static) and isinstance(stop, Static):
         return LoopRange(zero, Static(len(range(start.value, stop.value, -down))), one, start, down)
     assert dtype is not None
-    counter, emit = settled(dtype), t.emitter.value
+    counter, emit = resolved(dtype), t.emitter.value
     number = t.emitter.number
     first = t.as_value(start, call, counter)
     if isinstance(stop, Static) and stop.value < 0:

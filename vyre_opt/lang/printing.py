@@ -4,7 +4,7 @@
     print(f"i={i} v={v:8.3f}")     debug_print "i=%v v=%8.3f" %i, %v
 
 What is known when the kernel is translated is text of the format.  Directives are compared with the types of their
-values once all types are settled.
+values once all types are resolved.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _directives(format: str, node: ast.expr) -> list[Directive]:
 def _write(
     t: Expressions, node: ast.Call, format: str, operands: Sequence[tuple[Directive, Value, ast.expr]]
 ) -> None:
-    """The op, and a check of its directives for when types are settled."""
+    """The op, and a check of its directives for when types are resolved."""
     if len(operands) > MAX_OPERANDS:
         raise Unsupported(
             node, f"a print has {MAX_OPERANDS} values at most, not {len(operands)}", "print in several lines"

@@ -81,8 +81,8 @@ def rename(text: str, name: Name, new: str) -> list[tuple[Span, str]]:
     if name.binding is not None:
         visible = name.binding.visible
         for other in bindings(own, renamed):
-            is_apart = other.visible.end <= visible.start or visible.end <= other.visible.start
-            if not other.definitions or not is_apart:
+            is_disjoint = other.visible.end <= visible.start or visible.end <= other.visible.start
+            if not other.definitions or not is_disjoint:
                 raise RenameError(f"{renamed} is the name of another value here")
     elif name.symbol is not None:
         symbols = _bound_together(text, name.symbol)

@@ -1,7 +1,7 @@
 """The driver that applies patterns wherever they match, until none does.
 
-The worklist is the body itself, in order: an op's operands are settled before the op is reached, so what a rewrite
-changes lies ahead, and nothing settled is visited again.  What a pattern builds is put in front of the worklist, and
+The worklist is the body itself, in order: an op's operands are final before the op is reached, so what a rewrite
+changes lies ahead, and nothing final is visited again.  What a pattern builds is put in front of the worklist, and
 so is an op that was changed in place.  The work is that of the ops and of the rewrites, and there are no use lists.
 """
 
@@ -99,7 +99,7 @@ class GreedyDriver(Walker):
         if replacement is None:
             out.append(op)
         else:
-            self.settle(op, before, replacement, out)
+            self.finish_op(op, before, replacement, out)
 
     def rewrite(self, op: Op) -> Replacement:
         """Fold an op, or apply the first pattern that matches; None if none does."""
@@ -130,7 +130,7 @@ class GreedyDriver(Walker):
             rewriter.built.clear()
         return None
 
-    def settle(self, op: Op, before: Sequence[Value], replacement: Replacement, out: list[Op]) -> None:
+    def finish_op(self, op: Op, before: Sequence[Value], replacement: Replacement, out: list[Op]) -> None:
         """Append to `out` what an op becomes that has just been rewritten, once no pattern applies to any of it.
 
         `before`: its operands until then.
@@ -147,7 +147,7 @@ class GreedyDriver(Walker):
         self._push(work, op, before, replacement, depth)
         while work:
             op, values, self.depth = work.pop()
-            if values is not None:  # and the ops of these values are settled
+            if values is not None:  # and the ops of these values are final
                 self.replace(op.results, values)
                 continue
             substitute(op, self.replaced)

@@ -1,4 +1,4 @@
-"""The walk that rewriting passes share: forward through a body, each block built anew.
+"""The walk that rewriting passes share: forward through a body, each block built again.
 
     class _Doubler(Walker):
         def visit(self, op, out):

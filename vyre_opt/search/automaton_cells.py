@@ -72,5 +72,5 @@ def launch(
     is_bounded: bool = False,
 ) -> None:
     """Run a program on an array for each buffer.  `params`: in the order of their names.  `is_bounded`: see `prepared`."""
-    prepared = dispatcher.prepared(program, settled=True, is_bounded=is_bounded)
+    prepared = dispatcher.prepared(program, is_unchanged=True, is_bounded=is_bounded)
     prepared.in_place(arrays, (groups, 1, 1), None, params)

@@ -316,4 +316,4 @@ class _Run:
                 hits = np.empty(count, np.uint64)
                 self.gpu.cuda.memcpy_dtoh_async(hits, int(slot.results) + HEADER, slot.queue.stream)
                 slot.queue.wait()
-        return window(search.tables.settled(hits), False)
+        return window(search.tables.sorted_unique(hits), False)

@@ -117,7 +117,7 @@ class GpuTables:
         """Decoded bytes of a tile of the program."""
         return self.grams.tile if self.stride else WALK.tile
 
-    def settled(self, hits: Array) -> Array:
+    def sorted_unique(self, hits: Array) -> Array:
         """Hits in the order of their places, each place once, with the state that shows most there."""
         hits = np.sort(hits)
         places = (hits >> np.uint64(32)).astype(np.uint32)

@@ -45,7 +45,7 @@ class TTEmbedding(torch.nn.Module):
         return prod(core.shape[2] for core in self.cores)
 
     def reset_parameters(self) -> None:
-        """Draw the cores anew.  An element of the table is a sum of prod(ranks) products of a value of each core."""
+        """Draw the cores again.  An element of the table is a sum of prod(ranks) products of a value of each core."""
         deviation = prod(core.shape[3] for core in self.cores) ** (-0.5 / len(self.cores))
         for core in self.cores:
             torch.nn.init.normal_(core, std=deviation)

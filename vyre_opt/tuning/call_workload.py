@@ -150,12 +150,12 @@ class CallWorkload(Call):
         moved, launches = np.full(len(space), float(max(1, self._own_bytes))), np.ones(len(space))
         threshold = at.get("threshold", np.array(DEFAULTS["threshold"], object))
         for number, second in self._joined.items():
-            is_apart: Array = at.get(f"cut_{number}", np.array(0)) == 1
+            is_cut: Array = at.get(f"cut_{number}", np.array(0)) == 1
             for value, parted in self.thresholds.items():
                 if number in parted:
-                    is_apart = is_apart | (threshold == value)
-            moved += np.where(is_apart, _bytes_of(second), 0)
-            launches += is_apart
+                    is_cut = is_cut | (threshold == value)
+            moved += np.where(is_cut, _bytes_of(second), 0)
+            launches += is_cut
         if "tile" in at:
             moved += (at["tile"] == 0) * float(sum(map(_bytes_of, self._joined.values())))
         bandwidth, launch = SPEEDS[target if target in SPEEDS else "cpu"]

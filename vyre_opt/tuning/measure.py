@@ -46,7 +46,7 @@ class Bench(Protocol):
         """For each of `picks`, its seconds in each round; [] if it fails.  A round measures every pick once."""
 
     def renew(self, picks: Sequence[int]) -> None:
-        """Prepare these anew.  The luck of a preparation, which all rounds after it share, is not that of the next one."""
+        """Prepare these again.  The luck of a preparation, which all rounds after it share, is not that of the next one."""
         return
 
 

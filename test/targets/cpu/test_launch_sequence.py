@@ -45,10 +45,10 @@ program @double workgroup(32) {
 def shared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The threads of each job that is given to several, or to others."""
     counts: list[int] = []
-    share, apart = threads.share, threads.share_apart
+    share, apart = threads.share, threads.share_among_workers
     monkeypatch.setattr(threads, "share", lambda job: (counts.append(job.threads), share(job)))
     monkeypatch.setattr(
-        threads, "share_apart", lambda job, workers: (counts.append(workers), apart(job, workers))[1]
+        threads, "share_among_workers", lambda job, workers: (counts.append(workers), apart(job, workers))[1]
     )
     return counts
 

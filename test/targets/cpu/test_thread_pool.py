@@ -263,14 +263,14 @@ def test_many_threads_dispatch_at_once(kind: str) -> None:
 def thread_counts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many threads were called for each job: the caller among them, or besides."""
     counts: list[int] = []
-    share, apart = threads.share, threads.share_apart
+    share, apart = threads.share, threads.share_among_workers
 
-    def share_apart(job: threads.Job, workers: int) -> bool:
+    def share_among_workers(job: threads.Job, workers: int) -> bool:
         counts.append(workers)
         return apart(job, workers)
 
     monkeypatch.setattr(threads, "share", lambda job: (counts.append(job.threads), share(job)))
-    monkeypatch.setattr(threads, "share_apart", share_apart)
+    monkeypatch.setattr(threads, "share_among_workers", share_among_workers)
     return counts
 
 

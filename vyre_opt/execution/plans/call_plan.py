@@ -123,7 +123,7 @@ def pipeline_call(
 
 def _overwritten(plan: PipelinePlan) -> set[str]:
     """The buffers that the host reads, and that are written again after, though nobody gets what they hold at the end."""
-    reads = (step for step in steps_of(plan.steps) if isinstance(step, HostReadStep) and not step.settled)
+    reads = (step for step in steps_of(plan.steps) if isinstance(step, HostReadStep) and not step.is_final)
     return {step.buffer for step in reads if not is_returned(plan.buffers[step.buffer])}
 
 

@@ -49,10 +49,10 @@ class LaunchStep:
 
 @dataclass(slots=True, eq=False)
 class HostReadStep:
-    """The host reads a buffer.  `settled`: nothing writes it afterwards."""
+    """The host reads a buffer.  `is_final`: nothing writes it afterwards."""
 
     stage: HostRead
-    settled: bool = False
+    is_final: bool = False
 
     @property
     def buffer(self) -> str:

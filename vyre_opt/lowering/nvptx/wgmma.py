@@ -7,7 +7,7 @@ The right factor is named by a descriptor of 64 bits (PTX ISA, "Matrix Descripto
     bits 32 .. 45    bytes / 16 to the next 8 rows
     bits 62 .. 63    1: pieces of 16 bytes are exchanged in panels of 128
 
-LLVM has no intrinsic for it.  What is computed with sums stays behind the wait, since that gives them anew.
+LLVM has no intrinsic for it.  What is computed with sums stays behind the wait, since that gives them again.
 """
 
 from __future__ import annotations

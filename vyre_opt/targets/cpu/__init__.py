@@ -105,19 +105,19 @@ class CpuDispatcher(Target):
         module: Module | None = None,
         specs: Mapping[str, Any] | None = None,
         *,
-        settled: bool = False,
+        is_unchanged: bool = False,
         is_bounded: bool = False,
     ) -> CompiledLaunch:
         """What runs a program, from an earlier call if possible.
 
-        `settled`: the caller knows that nobody has changed the program since; otherwise it is
+        `is_unchanged`: the caller knows that nobody has changed the program since; otherwise it is
         compared op by op.  `is_bounded`: and that none of its workgroups runs for long.  Raises what `dispatch` does,
         but for its inputs and grid.
         """
         values = check_declarations(program, module, specs) if specs else None
         key = (program, module, None if values is None else tuple(sorted(values.items())), is_bounded)
         cached = self._launches.get(key)
-        if cached is not None and (settled or cached.is_current()):
+        if cached is not None and (is_unchanged or cached.is_current()):
             return cached
         constants = check_declarations(program, module, None) if values is None else values
         form = LegalForm.of(program, module)

@@ -75,7 +75,7 @@ class LaunchSequence:
         return None if record is None else (index, record)
 
     def _grouped(self) -> list[_Batch | int]:
-        """Parts with neighbours that are short in batches, but for those of a late batch, to be measured anew."""
+        """Parts with neighbours that are short in batches, but for those of a late batch, to be measured again."""
         late = {
             index
             for part in self._parts

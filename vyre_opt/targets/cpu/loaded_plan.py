@@ -122,7 +122,7 @@ class CpuPlan:
         self._launches: dict[LaunchStep, CompiledLaunch] = {}
         for step in steps_of(plan.steps):
             if isinstance(step, LaunchStep):
-                launch = dispatcher.prepared(step.program, plan.module, settled=True)
+                launch = dispatcher.prepared(step.program, plan.module, is_unchanged=True)
                 launch.prepare(step.grid)
                 self._launches[step] = launch
         self._idle: list[_Run] = []

@@ -28,7 +28,6 @@ from ...execution.processors import MAX_THREADS, available
 from ...lowering.host.abi import FAULT_WORDS, STOP_WORD, YIELD_WORD
 from . import jit, object_cache
 from .thread_pool_ir import (
-    APART,
     ARGS,
     CODE,
     END,
@@ -44,6 +43,7 @@ from .thread_pool_ir import (
     SPREAD,
     STOP,
     STRIDE,
+    WORKERS_ONLY,
     YIELD,
     linux_ir,
     worker_ir,
@@ -124,18 +124,18 @@ class Job:
             start = output_memory.address(self.scratch)
             words[SCRATCH], words[STRIDE] = start + -start % SCRATCH_ALIGN, stride
 
-    def begin(self, first: int, max_chunk: int, is_apart: bool = False) -> None:
+    def begin(self, first: int, max_chunk: int, workers_only: bool = False) -> None:
         """Prepare a run from workgroup `first` on, in chunks of up to `max_chunk`; no thread is in the job now.
 
-        `is_apart`: the caller takes no chunk.
+        `workers_only`: the caller takes no chunk.
         """
         words = self.words
         words[NEXT], words[MAX_CHUNK], words[STOP] = first, max_chunk, 0
-        words[LEAST], words[END], words[APART] = 1, self.workgroups, is_apart
+        words[LEAST], words[END], words[WORKERS_ONLY] = 1, self.workgroups, workers_only
 
     def begin_chunk(self, first: int, last: int) -> None:
         """Prepare a run of the workgroups from `first` to `last` - 1 as one chunk, of which the caller does no part."""
-        self.begin(first, last - first, is_apart=True)
+        self.begin(first, last - first, workers_only=True)
         self.words[LEAST], self.words[END] = last - first, last
 
     def run(self, loaded: jit.Loaded, first: int, last: int) -> None:

@@ -49,9 +49,9 @@ cache lines of their own):
     YIELD            the address of a function that lets other threads run
     STATE            ALONE, SHARED (between start and finish) or LEFT (the caller's own part is done);
                      only the caller reads or writes it
-    APART            not 0 if the caller does no part, and waits for FIRST
+    WORKERS_ONLY     not 0 if the caller does no part, and waits for FIRST
     SPENT            nanoseconds that a worker was in the job, the last to leave
-    FIRST            a semaphore, posted by each worker that leaves a job that is APART
+    FIRST            a semaphore, posted by each worker that leaves a job that is WORKERS_ONLY
     COUNT, MEMBERS   the slots of the workers that share the job: member k is its thread k + 1
 
 A slot:
@@ -77,7 +77,7 @@ __all__ = ["GROUP_BYTES", "linux_ir", "worker_ir"]
 END, MAX_CHUNK, SPREAD, CODE, ARGS, SCRATCH, STRIDE, RECORDS = range(8)
 # 8 words apart is 64 bytes: a cache line each.  A sem_t takes 32 bytes, so it fits behind DONE and WAKE.
 NEXT, STOP, RUNNING, DONE = 8, 16, 24, 32
-YIELD, STATE, COUNT, APART, SPENT, LEAST = range(40, 46)
+YIELD, STATE, COUNT, WORKERS_ONLY, SPENT, LEAST = range(40, 46)
 FIRST, MEMBERS = 48, 52
 RECORD_WORDS = 16
 ALONE, SHARED, LEFT = range(3)
@@ -138,7 +138,7 @@ def linux_ir(triple: str) -> str:
     vyre_start(job, slots, count, wanted): give the job to up to `wanted` of the first `count` slots.
     vyre_finish(job, ns): to be called after the caller's part: 1 when all workers have left the job,
         0 after so many ns, or a signal.  ns < 1e9; 0 waits for as long as it takes.
-    vyre_first(job, ns): 1 once a worker has come to the end of a job that is APART, 0 after so many ns, or a signal.
+    vyre_first(job, ns): 1 once a worker has come to the end of a job that is WORKERS_ONLY, 0 after so many ns, or a signal.
     vyre_abandon(job): stop all workers, break off the code that they are in, and wait until they have left; nothing
         where they have.
     vyre_install(signal): the signal that breaks code off; 0, or -1 if it has no handler now.
@@ -490,10 +490,10 @@ run:
   %spent = sub i64 %left, %came
 {_address("spent", SPENT)}
   store atomic i64 %spent, ptr %spent.at monotonic, align 8
-{_load("apart", "i64", APART)}
-  %is.apart = icmp ne i64 %apart, 0
+{_load("workers.only", "i64", WORKERS_ONLY)}
+  %caller.waits = icmp ne i64 %workers.only, 0
   store atomic i64 {FREE}, ptr %job.at release, align 8
-  br i1 %is.apart, label %tell, label %go
+  br i1 %caller.waits, label %tell, label %go
 tell:
 {_address("first", FIRST)}
   %told = call i32 @sem_post(ptr %first.at)

@@ -137,7 +137,7 @@ class GridRunner:
         """The seconds of a run in one thread, where all runs take about as long."""
         self.trusted_runs, self.runs_left = 1, 0
         """Runs until `expected` is measured again, from when it is measured and from now on."""
-        self.is_apart = not code.is_bounded and thread_pool().breaks_off
+        self.workers_only = not code.is_bounded and thread_pool().breaks_off
         """Whether the caller runs no code itself, but waits for others: code may run for long, and while the caller
         runs it, Python handles no signals."""
 
@@ -162,7 +162,7 @@ class GridRunner:
     @property
     def is_short(self) -> bool:
         """Whether a run is expected to be worth no other thread, whenever it comes."""
-        return not self.is_apart and self.expected is not None and self.expected <= ALONE_SECONDS_AWAKE
+        return not self.workers_only and self.expected is not None and self.expected <= ALONE_SECONDS_AWAKE
 
     @property
     def job_alone(self) -> Job:
@@ -196,7 +196,7 @@ class GridRunner:
     def _remember(self, seconds: float) -> None:
         """Expect the next runs to take `seconds`, at most twice what was expected: this one may have been preempted."""
         if self.code.has_fixed_trip_counts:
-            self.is_apart = self.is_apart and seconds > LONG_SECONDS
+            self.workers_only = self.workers_only and seconds > LONG_SECONDS
             self.expected = seconds if self.expected is None else min(seconds, 2 * self.expected)
             self.runs_left = self.trusted_runs
 
@@ -206,7 +206,7 @@ class GridRunner:
         Returns the job, how many workgroups are done (all after a fault), and the seconds that the
         rest is expected to take.
         """
-        job, workgroups = self._job(2 if self.is_apart else 1), self.workgroups
+        job, workgroups = self._job(2 if self.workers_only else 1), self.workgroups
         done, part = 0, max(1, min(workgroups // 64, FIRST_INVOCATIONS // self.code.lanes))
         if self.code.whole_grid:
             part = workgroups
@@ -224,9 +224,9 @@ class GridRunner:
 
     def _run_part(self, job: Job, first: int, last: int) -> bool:
         """Run some workgroups in one thread; whether `job.seconds` says how long that took."""
-        if self.is_apart:
+        if self.workers_only:
             job.begin_chunk(first, last)
-            if share_apart(job, 1):
+            if share_among_workers(job, 1):
                 return True
         job.run(self.code.loaded, first, last)
         return False
@@ -235,23 +235,23 @@ class GridRunner:
         """Run the workgroups from `first` on, in chunks."""
         workgroups = self.workgroups
         if workgroups == 1 or self.code.whole_grid:
-            job = self._job(2 if self.is_apart else 1)
+            job = self._job(2 if self.workers_only else 1)
             if self._run_part(job, first, workgroups) and self.code.has_fixed_trip_counts:
-                self.is_apart = job.seconds > LONG_SECONDS
+                self.workers_only = job.seconds > LONG_SECONDS
             return job
-        job = self._job(threads + self.is_apart)
+        job = self._job(threads + self.workers_only)
         # about CHUNKS_PER_THREAD chunks for each thread, smaller ones where those would hold up a signal
         group_bytes = self.touched // workgroups
         largest = min(
             CHUNK_INVOCATIONS // self.code.lanes, CHUNK_BYTES // group_bytes if group_bytes else workgroups
         )
         chunk = max(1, min((workgroups - first) // (threads * CHUNKS_PER_THREAD), largest))
-        job.begin(first, chunk, is_apart=self.is_apart)
+        job.begin(first, chunk, workers_only=self.workers_only)
         begun = perf_counter()
-        if self.is_apart and share_apart(job, threads):
+        if self.workers_only and share_among_workers(job, threads):
             # the next time the caller takes its part, if that is not too long
             if self.code.has_fixed_trip_counts:
-                self.is_apart = (perf_counter() - begun) * threads > LONG_SECONDS * (workgroups - first)
+                self.workers_only = (perf_counter() - begun) * threads > LONG_SECONDS * (workgroups - first)
             return job
         job.begin(first, chunk)
         share(job)
@@ -296,7 +296,7 @@ def share(job: Job) -> None:
             abandon(address)  # one call of machine code, so that no second signal comes between
 
 
-def share_apart(job: Job, workers: int) -> bool:
+def share_among_workers(job: Job, workers: int) -> bool:
     """Have others run a job, and wait for them; False, and nothing has run, if no other thread is free.
 
     A signal is handled while they run.  When it returns or raises, no thread may touch the job any more.

@@ -65,7 +65,7 @@ class Device:
         self.undisturbed = RLock()
         """Held by who records launches or waits for the whole context: the driver breaks off what is recorded then.
 
-        A finalizer may wait at any point, also amid a recording of its own thread, which then fails and is begun anew.
+        A finalizer may wait at any point, also amid a recording of its own thread, which then fails and is begun again.
         """
         with self:
             from pycuda import tools

@@ -28,7 +28,7 @@ def copy_bytes(source: Array, target: Array) -> None:
     runs = len(source) // RUN
     if runs:
         dispatcher = cast("CpuDispatcher", shared_dispatcher("cpu"))
-        prepared = dispatcher.prepared(_program(), settled=True, is_bounded=True)
+        prepared = dispatcher.prepared(_program(), is_unchanged=True, is_bounded=True)
         prepared.in_place([source[: runs * RUN], target[: runs * RUN]], (runs, 1, 1), None, ())
     target[runs * RUN :] = source[runs * RUN :]
 

@@ -101,7 +101,7 @@ class LoadedKernel:
         """PyCUDA keeps it to itself, so it is read from a launch that is recorded and not run.
 
         At once, since later the caller may be recording a graph.  Another library that waits for the whole context,
-        in another thread, breaks a recording off, which is then begun anew.
+        in another thread, breaks a recording off, which is then begun again.
         """
         for attempt in reversed(range(ATTEMPTS)):
             queue = PyCudaQueue(self.device, self.device.cuda.Stream(NON_BLOCKING))
