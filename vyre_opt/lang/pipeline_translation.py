@@ -111,7 +111,7 @@ class _Builder:
         self.diagnostics: list[Diagnostic] = []
         self.calls: list[Any] = []
         self._programs: dict[Any, Program] = {}
-        """By the kernels themselves: one that an expression makes again would be gone, and its id that of another."""
+        """By the kernels themselves: one that an expression makes each time would be gone, and its id that of another."""
 
     def program(self, kernel: Any) -> Program:
         """The program of a kernel in the module; two kernels of one name get two names."""

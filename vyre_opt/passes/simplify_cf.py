@@ -9,7 +9,7 @@ its own block, where store_forward sees both:
     if %inside { %u = load @mid[%i] }          %u = load @mid[%i]
                                              }
 
-Then one forward walk builds each block again.  A block that always runs once is spliced
+Then one forward walk rebuilds each block.  A block that always runs once is spliced
 into the block around it, its arguments replaced by the values that they have.
 """
 

@@ -1,4 +1,4 @@
-"""The walk that rewriting passes share: forward through a body, each block built again.
+"""The walk that rewriting passes share: forward through a body, each block rebuilt.
 
     class _Doubler(Walker):
         def visit(self, op, out):
