@@ -105,7 +105,7 @@ def _check_independence(program: Program) -> None:
             raise Mismatch(f"workgroups of @{program.name} wait for each other", op)
 
 
-class _Ops:
+class _OpSequence:
     """Ops that stand one behind the other."""
 
     def __init__(self, program: Program) -> None:
@@ -123,10 +123,10 @@ class _Ops:
 
 def _in_turn(of: Regridded, program: Program, extent: Extent, groups: Extent) -> Program:
     lanes, u32 = program.workgroup[0], DataType.U32
-    top = _Ops(program)
+    top = _OpSequence(program)
     count = top.number(extent) if isinstance(extent, int) else _count(of, top, extent)
     own, local = top.op("workgroup_id", u32, axis="x"), top.op("local_id", u32, axis="x")
-    turn, inner = Value("turn", u32), _Ops(program) if of.factor > 1 else top
+    turn, inner = Value("turn", u32), _OpSequence(program) if of.factor > 1 else top
     group = own
     if of.factor > 1:
         group = inner.op("add", u32, top.op("mul", u32, own, top.number(of.factor)), turn)
@@ -168,7 +168,7 @@ def _without_ids(ops: Sequence[Op], ids: Mapping[str, Value]) -> list[Op]:
     return visit(ops)
 
 
-def _count(of: Regridded, top: _Ops, extent: Extent) -> Value:
+def _count(of: Regridded, top: _OpSequence, extent: Extent) -> Value:
     """The number of workgroups, computed as a u64, in which it does not wrap."""
     formals = {actual: formal for formal, actual in of.names.items()}
     u64 = DataType.U64
@@ -265,7 +265,7 @@ def _one_round(program: Program) -> tuple[Program, Value | int]:
             raise Mismatch(f"lanes meet at this {op.name}", op)
     lower, limit, _ = bounds(loop)
     assert isinstance(lower, Value)
-    ops = _Ops(program)
+    ops = _OpSequence(program)
     copies: dict[Value, Value] = {}
     for op in program.body.ops:
         if op is not loop:

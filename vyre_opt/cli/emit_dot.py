@@ -25,7 +25,7 @@ __all__ = ["graph"]
 
 def graph(module: Module, before: Mapping[str, PipelinePicture], remarks: Sequence[Remark]) -> str:
     """The DOT text of a module; `before` has its pipelines as they were before the passes."""
-    writer = _Writer()
+    writer = _DotWriter()
     after = pictures(module)
     for number, item in enumerate(module.order):
         key = f"{type(item).__name__.lower()}{number}"
@@ -38,7 +38,7 @@ def graph(module: Module, before: Mapping[str, PipelinePicture], remarks: Sequen
     return head + "".join(f"  {line}\n" for line in writer.lines) + "}\n"
 
 
-class _Writer:
+class _DotWriter:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.nodes: dict[Value, str] = {}

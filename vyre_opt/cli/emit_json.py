@@ -96,13 +96,13 @@ def _program(program: Program) -> Json:
         "buffers": [_buffer(b) for b in program.buffers.values()],
         "specs": [_scalar(s) for s in program.specs.values()],
         "params": [_scalar(p) for p in program.params.values()],
-        "ops": _Ops().block(program.body)["ops"],
+        "ops": _OpWriter().block(program.body)["ops"],
         "location": _location(program.loc),
     }
 
 
 def _func(func: Func) -> Json:
-    body = _Ops().block(func.body)
+    body = _OpWriter().block(func.body)
     results = [t.name for t in func.results]
     return {
         "name": func.name,
@@ -160,7 +160,7 @@ def _scalar(item: Spec | Param) -> Json:
     return {"name": item.name, "dtype": item.dtype.name, "default": default, "location": _location(item.loc)}
 
 
-class _Ops:
+class _OpWriter:
     """Writes the ops of one body, numbering values in the order of their definition."""
 
     def __init__(self) -> None:

@@ -155,7 +155,7 @@ def command(ctx: click.Context, /, arguments: tuple[str, ...], **values: Any) ->
             "threads": options.threads,
         }
         scanner = scanner_of(patterns, regex=options.extended_regexp, options=settings)
-    return _Scan(options, scanner, patterns, paths).run()
+    return _FileScan(options, scanner, patterns, paths).run()
 
 
 def _check(options: ScanOptions, ctx: click.Context) -> None:
@@ -190,7 +190,7 @@ def _patterns(
     return patterns, arguments
 
 
-class _Scan:
+class _FileScan:
     """A search through files, one after the other."""
 
     def __init__(

@@ -25,7 +25,7 @@ Promotion = tuple[Buffer, TileProof | None, DataType, int]
 
 def promote_to_tile(program: Program, promotions: Sequence[Promotion], footprints: Footprints) -> None:
     """Make each buffer a workgroup buffer with its tile's element count and type, and rewrite its accesses."""
-    rewrite = _Rewrite(program, footprints)
+    rewrite = _TileRewrite(program, footprints)
     for buffer, local, dtype, count in promotions:
         if local is not None:
             for access in local.accesses:
@@ -37,7 +37,7 @@ def promote_to_tile(program: Program, promotions: Sequence[Promotion], footprint
     rewrite.run()
 
 
-class _Rewrite:
+class _TileRewrite:
     def __init__(self, program: Program, footprints: Footprints) -> None:
         self.program = program
         self.counters = footprints.affine.counters

@@ -44,12 +44,12 @@ def check_structure(module: Module) -> list[Diagnostic]:
     checker = _Checker()
     try:
         checker.module(module)
-    except _Stop:
+    except _StopChecking:
         pass
     return checker.errors
 
 
-class _Stop(Exception):
+class _StopChecking(Exception):
     """Enough errors, or blocks that never end."""
 
 
@@ -64,7 +64,7 @@ class _Checker:
     def error(self, message: str) -> None:
         self.errors.append(Diagnostic("error", f"{self.where}: {message}", self.loc))
         if len(self.errors) == MAX_ERRORS:
-            raise _Stop
+            raise _StopChecking
 
     def expect(self, ok: bool, part: str, wanted: str, value: object) -> bool:
         """`ok`, with an error if it is false: `part` is `wanted`, and not `value`."""
@@ -247,7 +247,7 @@ class _Checker:
     def block(self, block: object, depth: int) -> None:
         if depth > MAX_NESTING:
             self.error(f"blocks nest deeper than {MAX_NESTING}, or stand in themselves")
-            raise _Stop
+            raise _StopChecking
         if not isinstance(block, Block):
             self.error(f"a block is a Block, not {_show(block)}")
             return

@@ -276,8 +276,8 @@ class Units:
             return b.add(self.b_start, b.add(b.mul(row, self.b_pitch), inside))
 
         self.pieces = [
-            _Pieces(b, "a", s.lanes, (s.block_m, s.block_k), self.a_piece, of_a),
-            _Pieces(b, "b", s.lanes, (s.block_k, s.block_n), self.b_piece, of_b),
+            _CopiedPieces(b, "a", s.lanes, (s.block_m, s.block_k), self.a_piece, of_a),
+            _CopiedPieces(b, "b", s.lanes, (s.block_k, s.block_n), self.b_piece, of_b),
         ]
 
     def copy(self, stage: Value, tile: Value, is_last: bool, part: int | None = None) -> None:
@@ -382,7 +382,7 @@ WARPGROUP_CHOICES = (
 """The same where warpgroups multiply; the first one's speed is 546 TFLOP/s."""
 
 
-class _Pieces:
+class _CopiedPieces:
     """The pieces of a tile that a lane copies: neighbouring lanes have neighbouring ones.
 
     `origin` gives where a piece begins in the buffer, for the first tile of the depth: computed once where a lane has few.

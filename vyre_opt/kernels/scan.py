@@ -167,7 +167,7 @@ def prefix(dtype: DataType = DataType.U32, schedule: ScanSchedule = ScanSchedule
     b = Builder("prefix", workgroup=schedule.lanes)
     x = b.buffer("x", dtype, None, "read", 0)
     y = b.buffer("y", dtype, None, "write", 1, live_out=True)
-    scan = (_ScanTwice if schedule.two_pass else _Scan)(b, x, y, schedule)
+    scan = (_ScanTwice if schedule.two_pass else _TileScan)(b, x, y, schedule)
     if schedule.look_back:
         state = b.buffer("state", DataType.U64, None, "read_write", 2, live_in=True)
         ticket = b.buffer("ticket", DataType.U32, 1, "read_write", 3, live_in=True)
@@ -177,7 +177,7 @@ def prefix(dtype: DataType = DataType.U32, schedule: ScanSchedule = ScanSchedule
     return b.finish(verify=False)
 
 
-class _Scan:
+class _TileScan:
     """Emits the scan of a tile; the sum `before` it comes from `chunked` or from `_LookBack`."""
 
     def __init__(self, b: Builder, x: Buffer, y: Buffer, schedule: ScanSchedule) -> None:
@@ -294,7 +294,7 @@ class _Scan:
                         b.store(one, self.y, b.add(self.start, index))
 
 
-class _ScanTwice(_Scan):
+class _ScanTwice(_TileScan):
     """Emits the scan of a tile of one subgroup, which is read twice."""
 
     def chunked(self) -> None:
@@ -348,7 +348,7 @@ class _ScanTwice(_Scan):
 class _LookBack:
     """Emits the look-back form: tile numbers from @ticket, the sums before a tile from @state."""
 
-    def __init__(self, scan: _Scan, state: Buffer, ticket: Buffer) -> None:
+    def __init__(self, scan: _TileScan, state: Buffer, ticket: Buffer) -> None:
         self.scan, self.b = scan, scan.b
         self.state, self.ticket = state, ticket
         self.shared_tile = self.b.buffer("shared_tile", DataType.U32, 1, "workgroup")

@@ -87,7 +87,7 @@ def evaluate(
 
     `value_of`: of a name, and of what `is_known`, such as the length of an array; it raises Unsupported.
     """
-    names = _Names(node, value_of, is_known)
+    names = _NameSubstitution(node, value_of, is_known)
     named = ast.fix_missing_locations(ast.Expression(names.visit(deepcopy(node))))
     try:
         # as globals, which the functions of comprehensions see, too
@@ -97,7 +97,7 @@ def evaluate(
     return checked(node, value)
 
 
-class _Names(ast.NodeTransformer):
+class _NameSubstitution(ast.NodeTransformer):
     """Puts names of values in the place of names, but of those that the expression itself binds."""
 
     def __init__(

@@ -77,7 +77,7 @@ def translate_pipeline(function: Callable[..., Any]) -> Module:
     source = FunctionSource(function)
     pipeline = Pipeline(source.name, loc=source.location(source.tree))
     module = Module(source=source.source)
-    builder = _Builder(module, pipeline)
+    builder = _PipelineState(module, pipeline)
     t = _Translator(source, builder, pipeline.stages)
     t.declare_arguments()
     t.block(source.tree.body)
@@ -103,7 +103,7 @@ def _unwritten(read: UnwrittenRead) -> Diagnostic:
     return error.note(f"{buffer.name} is declared here", buffer.loc)
 
 
-class _Builder:
+class _PipelineState:
     """The pipeline that is built, and its programs.  `calls`: the functions of pipelines that are being called."""
 
     def __init__(self, module: Module, pipeline: Pipeline) -> None:
@@ -143,7 +143,9 @@ class _Builder:
 class _Translator:
     """Translates the statements of one function.  `stages`: where its launches go."""
 
-    def __init__(self, source: FunctionSource, builder: _Builder, stages: list[Stage]) -> None:
+    def __init__(
+        self, source: FunctionSource, builder: _PipelineState, stages: list[Stage]
+    ) -> None:
         self.source, self.builder, self.stages = source, builder, stages
         self.env: dict[str, _Binding] = {}
 

@@ -81,7 +81,7 @@ def symbols_of(
     return symbols
 
 
-class _Names:
+class _Meanings:
     """What names mean behind some statements.  `signature` is another where others are visible, or declared."""
 
     def __init__(
@@ -92,8 +92,8 @@ class _Names:
         self.poisoned: set[str] = set()
         self.signature = signature
 
-    def copy(self) -> _Names:
-        names = _Names(self.values, self.symbols, self.signature)
+    def copy(self) -> _Meanings:
+        names = _Meanings(self.values, self.symbols, self.signature)
         names.poisoned = set(self.poisoned)
         return names
 
@@ -161,7 +161,7 @@ class BodyParser:
         before, after = _common(texts, [statement.text for statement in old])
         arguments = self.item.params if isinstance(self.item, Func) else ()
         values = {f"%{argument.name}": argument for argument in arguments}
-        names = _Names(values, self.symbols, hash(tuple(self.symbols)))
+        names = _Meanings(values, self.symbols, hash(tuple(self.symbols)))
         statements: list[Statement] = []
         for number, statement in enumerate(old[:before]):
             # the last one may have an error because of what follows
@@ -185,7 +185,7 @@ class BodyParser:
         texts: Sequence[str],
         candidates: list[Statement | None],
         statements: list[Statement],
-        names: _Names,
+        names: _Meanings,
         end: int,
         replaced: Sequence[Statement],
     ) -> None:
@@ -214,7 +214,7 @@ class BodyParser:
                 names.add(statement)
             statements += new
 
-    def _run(self, texts: Sequence[str], start: int, stop: int, names: _Names) -> list[Statement]:
+    def _run(self, texts: Sequence[str], start: int, stop: int, names: _Meanings) -> list[Statement]:
         """Statements from `start` on, up to `stop` or to an error; one at least."""
         if stop - start > 1:
             excerpt = Excerpt(self.lead, "".join(texts[start:stop]), "}", self.name)
@@ -225,7 +225,7 @@ class BodyParser:
         return [self._single(texts[start], following_token(texts, start), names)]
 
     def _before_errors(
-        self, texts: Sequence[str], excerpt: Excerpt, parsed: Parsed, names: _Names
+        self, texts: Sequence[str], excerpt: Excerpt, parsed: Parsed, names: _Meanings
     ) -> list[Statement]:
         """Of statements that were parsed together those that no error concerns, from the first on."""
         errors = [excerpt.offset_in_part(d.loc.start) for d in parsed.diagnostics if d.loc is not None]
@@ -252,7 +252,7 @@ class BodyParser:
             start = end
         return statements
 
-    def _moved(self, text: str, ops: list[Op], excerpt: Excerpt, start: int, names: _Names) -> Statement:
+    def _moved(self, text: str, ops: list[Op], excerpt: Excerpt, start: int, names: _Meanings) -> Statement:
         """A statement of its own of some `ops` of an excerpt, where its text starts at `start`."""
         own = Excerpt(self.lead, text, "}", self.name)
         shift = own.lead - start
@@ -269,7 +269,7 @@ class BodyParser:
             text, own, ops, _meanings(mentioned, names), poison, values, _symbols_in(text, names)
         )
 
-    def _single(self, text: str, following: str, names: _Names) -> Statement:
+    def _single(self, text: str, following: str, names: _Meanings) -> Statement:
         """A statement that is parsed alone."""
         part = parse_part(self.parse, self.name, self.lead, text, "}", following, self._scope(names))
         excerpt, parsed, seen = part
@@ -297,7 +297,7 @@ class BodyParser:
             names.signature,
         )
 
-    def _scope(self, names: _Names) -> Scope:
+    def _scope(self, names: _Meanings) -> Scope:
         buffers: Mapping[str, Buffer] = {}
         scalars: dict[str, DataType] = {}
         if isinstance(self.item, Program):
@@ -308,14 +308,14 @@ class BodyParser:
         return Scope(names.values, poisoned, self.parameters, buffers, scalars, self.funcs)
 
 
-def _symbols_in(text: str, names: _Names) -> Symbols:
+def _symbols_in(text: str, names: _Meanings) -> Symbols:
     if "@" not in text:
         return _NO_SYMBOLS
     get = names.symbols.get
     return {name: get(name) for name in _SYMBOL.findall(text)}
 
 
-def _meanings(mentioned: set[str], names: _Names) -> dict[str, Value | None]:
+def _meanings(mentioned: set[str], names: _Meanings) -> dict[str, Value | None]:
     get = names.values.get
     return {name: get(name) for name in mentioned}
 

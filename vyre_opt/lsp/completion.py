@@ -44,7 +44,7 @@ class Completion(NamedTuple):
     rank: int = 1
 
 
-class _Place(NamedTuple):
+class _CursorContext(NamedTuple):
     """`before`: the line up to the word that is being typed; `rest`: the line behind the cursor."""
 
     word: Span
@@ -68,7 +68,7 @@ def completions(text: str, analysis: Analysis | None, offset: int) -> tuple[Span
     kind, name = head_of(text[item.start : item.end]) if item else ("", "")
     if item is not None and text.count("{", item.start, offset) and _is_closed(text[item.start : offset]):
         item, kind, name = None, "", ""
-    place = _Place(word, before, rest, item, kind, name)
+    place = _CursorContext(word, before, rest, item, kind, name)
     typed = text[word.start : offset]
     return word, list(_choices(text, analysis, place, typed[:1]))
 
@@ -77,7 +77,7 @@ def _is_closed(text: str) -> bool:
     return text.count("{") <= text.count("}")
 
 
-def _choices(text: str, analysis: Analysis | None, place: _Place, sign: str) -> Iterator[Completion]:
+def _choices(text: str, analysis: Analysis | None, place: _CursorContext, sign: str) -> Iterator[Completion]:
     before = place.before
     if place.item is None or (not before.strip() and "{" not in text[place.item.start : place.word.start]):
         if not sign and not before.strip():
@@ -119,7 +119,7 @@ def _wants_type(before: str) -> bool:
 # --- words --------------------------------------------------------------------------------
 
 
-def _ops(text: str, place: _Place, has_result: bool) -> Iterator[Completion]:
+def _ops(text: str, place: _CursorContext, has_result: bool) -> Iterator[Completion]:
     for row in OPS.values():
         if row.kernel is not None:
             if not has_result:
@@ -166,7 +166,7 @@ def _attribute_words(before: str) -> Iterator[Completion]:
         yield Completion("fastmath", "keyword")
 
 
-def _types(text: str, analysis: Analysis | None, place: _Place) -> Iterator[Completion]:
+def _types(text: str, analysis: Analysis | None, place: _CursorContext) -> Iterator[Completion]:
     """All types, those of the operands on the line first."""
     names = re.findall(r"%[\w.$]+", place.before.partition("=")[2] or place.before)
     likely = {str(dtype) for dtype in types_of_values(analysis, text, place.word.start, names).values()}
@@ -183,7 +183,7 @@ def _types(text: str, analysis: Analysis | None, place: _Place) -> Iterator[Comp
 # --- names --------------------------------------------------------------------------------
 
 
-def _values(text: str, analysis: Analysis | None, place: _Place) -> Iterator[Completion]:
+def _values(text: str, analysis: Analysis | None, place: _CursorContext) -> Iterator[Completion]:
     """The visible values: of fitting types, if some are; all where nothing says which would fit."""
     assert place.item is not None
     names = visible_names(text[place.item.start : place.word.start])
@@ -194,7 +194,7 @@ def _values(text: str, analysis: Analysis | None, place: _Place) -> Iterator[Com
         yield Completion(name, "value", str(types.get(name, "")), rank=min(age, 999))
 
 
-def _wanted_types(place: _Place, types: dict[str, DataType]) -> Callable[[DataType], bool] | None:
+def _wanted_types(place: _CursorContext, types: dict[str, DataType]) -> Callable[[DataType], bool] | None:
     """Tells for a type whether a value of it fits; None where nothing is known."""
     before = place.before
     statement = _STATEMENT.match(before)
@@ -219,7 +219,7 @@ def _wanted_types(place: _Place, types: dict[str, DataType]) -> Callable[[DataTy
     return None
 
 
-def _symbols(text: str, place: _Place) -> Iterator[Completion]:
+def _symbols(text: str, place: _CursorContext) -> Iterator[Completion]:
     """The symbols that may stand behind what is on the line."""
     kinds, owner = _wanted_symbols(place)
     for span in items_of(text)[1]:
@@ -237,7 +237,7 @@ def _symbols(text: str, place: _Place) -> Iterator[Completion]:
                     yield Completion(f"@{symbol.name}", "symbol", detail)
 
 
-def _wanted_symbols(place: _Place) -> tuple[tuple[str, ...], tuple[str, str]]:
+def _wanted_symbols(place: _CursorContext) -> tuple[tuple[str, ...], tuple[str, str]]:
     before, own = place.before, (place.kind, place.name)
     if re.search(r"\blaunch\s*$", before):
         return ("program",), MODULE

@@ -66,7 +66,7 @@ def formatted(text: str, broken: Sequence[Span] = ()) -> str:
 def _formatted(text: str) -> str:
     """A text that parses, in the form.  Raises ValueError if that would change anything else."""
     tokens = list(_tokens(text))
-    result = _Writer(tokens).text()
+    result = _Formatter(tokens).text()
     if [token[:2] for token in _tokens(result)] != [token[:2] for token in tokens] or _comments(
         result
     ) != _comments(text):
@@ -99,7 +99,7 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 @dataclass(slots=True)
-class _Writer:
+class _Formatter:
     """`brackets`: what is open within the statement; a brace there is one of attributes.  `blocks`: of a generic op or not."""
 
     tokens: list[_Token]

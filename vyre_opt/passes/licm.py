@@ -46,7 +46,7 @@ class Licm(Pass):
 
 
 @dataclass(slots=True)
-class _Loop:
+class _LoopLevel:
     """A loop being visited.  Loads stay at level `load_floor` or deeper; `moved` goes in front of the loop."""
 
     load_floor: int
@@ -64,7 +64,7 @@ class _Hoister(Walker):
         self.constant_buffers = {b.name for b in buffers if b.access is AccessMode.READ}
         self.levels: dict[Value, int] = {}
         """The level of each value that is computed in a loop; all others are of level 0."""
-        self.loops: list[_Loop] = []
+        self.loops: list[_LoopLevel] = []
         self.floor = 0
 
     def visit(self, op: Op, out: list[Op]) -> None:
@@ -117,7 +117,7 @@ class _Hoister(Walker):
             # a load may leave this loop only if the loop runs at least once: else it would fault where nothing did
             outer = min(self.loops[-1].load_floor, here) if self.loops else 0
             sure = op.name == "for" and (trip_count(op) or 0) > 0
-            self.loops.append(_Loop(max(outer, floor) if sure else here + 1))
+            self.loops.append(_LoopLevel(max(outer, floor) if sure else here + 1))
         elif op.name == "if":
             self.floor = here
         for block in op.regions:

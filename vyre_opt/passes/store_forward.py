@@ -58,7 +58,7 @@ class StoreForward(Pass):
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _ElementRange:
     """`lanes` elements from `base + offset` on, the sum modulo `modulus`; a base of None is 0.
 
     In a buffer of several dimensions, that is along the last one, and `base` also has the indices of the row.
@@ -87,16 +87,16 @@ class _Elements(Generic[T]):
     by_base: dict[Base, dict[int, tuple[int, T]]] = field(default_factory=dict)
     widest: int = 1
 
-    def get(self, place: _Place) -> T | None:
+    def get(self, place: _ElementRange) -> T | None:
         """The note on exactly these elements."""
         entry = self.by_base.get(place.base, {}).get(place.offset)
         return entry[1] if entry is not None and entry[0] == place.lanes else None
 
-    def put(self, place: _Place, note: T) -> None:
+    def put(self, place: _ElementRange, note: T) -> None:
         self.by_base.setdefault(place.base, {})[place.offset] = (place.lanes, note)
         self.widest = max(self.widest, place.lanes)
 
-    def touch(self, place: _Place) -> None:
+    def touch(self, place: _ElementRange) -> None:
         """Forget all that may share an element with `place`."""
         notes = self.by_base.get(place.base)
         if not notes:
@@ -112,7 +112,7 @@ class _Elements(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownValue:
     """What an element holds, and the load or store that says so."""
 
     value: Value
@@ -132,7 +132,7 @@ class _Forwarder(Walker):
         self.numbers: dict[Op, int] = {}
         """Of the ops so far, in program order before the pass."""
         self.program_name = program.name
-        self.known: dict[str, _Elements[_Known]] = {}
+        self.known: dict[str, _Elements[_KnownValue]] = {}
         """Buffer -> the elements whose values are known at this place of the block."""
         self.unread: dict[str, _Elements[Op]] = {}
         """Buffer -> the elements stored in this block that nothing has read since."""
@@ -196,7 +196,7 @@ class _Forwarder(Walker):
         if buffer in self.unread:
             self.unread[buffer].touch(place)
         if known is None:
-            elements.put(place, _Known(op.result, op))
+            elements.put(place, _KnownValue(op.result, op))
         return False
 
     def store(self, op: Op) -> None:
@@ -221,7 +221,7 @@ class _Forwarder(Walker):
         pending.touch(place)
         pending.put(place, op)
         elements.touch(place)
-        elements.put(place, _Known(value, op))
+        elements.put(place, _KnownValue(value, op))
 
     def remark(self, message: str, op: Op, claim: str, **others: Op) -> None:
         """Remark that an access goes, with the numbers of the ops that are the reason."""
@@ -245,14 +245,16 @@ class _Forwarder(Walker):
 
     # --- indexes ------------------------------------------------------------------------
 
-    def place(self, indices: Sequence[Value], value: Value) -> _Place:
+    def place(self, indices: Sequence[Value], value: Value) -> _ElementRange:
         """The elements that a load or a store of `value` at `indices` accesses."""
         *outer, index = indices
         modulus = 1 << (index.type.bits or 1)
         base, offset = self.sum_of(index)
         # rows whose indices are written in two ways count as different, of which nothing is known
         row = tuple([self.sum_of(each) for each in outer])
-        return _Place((*row, base) if row else base, offset, value.type.lanes, modulus, base is not None)
+        return _ElementRange(
+            (*row, base) if row else base, offset, value.type.lanes, modulus, base is not None
+        )
 
     def sum_of(self, index: Value) -> tuple[Value | None, int]:
         """An index as a value, or None for 0, and a constant."""

@@ -81,7 +81,7 @@ def _compiled(
     searches, reverses, confirms = [], [], []
     for number, node in nodes.items():
         automata = _automata(contents[number], node, number, len(contents), max_states, few_states)
-        searches.append(_Part(number, automata.search))
+        searches.append(_PatternGroup(number, automata.search))
         lengths[number] = node.shortest if automata.finds_starts else 0
         prefixes[number] = automata.prefix
         longest[number] = automata.prefix or node.longest
@@ -92,7 +92,7 @@ def _compiled(
         automaton = literal_automaton([contents[number] for number in literals], caseless)
         shown = literals[automaton.accept_patterns]
         automaton = replace(automaton, accept_patterns=shown, num_patterns=len(contents))
-        searches.append(_Part(int(literals[0]), automaton))
+        searches.append(_PatternGroup(int(literals[0]), automaton))
     return CompiledPatterns(
         _united(searches, contents, max_states),
         lengths,
@@ -104,7 +104,7 @@ def _compiled(
 
 
 @dataclass(slots=True)
-class _Part:
+class _PatternGroup:
     """An automaton of some patterns.  `largest`: that whose own automaton has the most states."""
 
     largest: int
@@ -156,7 +156,7 @@ def _automata(
         raise PatternError([Diagnostic("error", "groups are nested too deeply", loc)]) from None
 
 
-def _united(parts: list[_Part], contents: Sequence[bytes], max_states: int) -> Automaton:
+def _united(parts: list[_PatternGroup], contents: Sequence[bytes], max_states: int) -> Automaton:
     """The automaton of all parts, the smallest put together first."""
     queue = [(part.automaton.num_states, order, part) for order, part in enumerate(parts)]
     heapify(queue)
@@ -172,7 +172,7 @@ def _united(parts: list[_Part], contents: Sequence[bytes], max_states: int) -> A
                 f"{' and '.join(names)} and what is with them; search for fewer patterns at a time, bound "
                 "repetitions, or raise max_states"
             ) from None
-        heappush(queue, (together.num_states, order, _Part(large.largest, together)))
+        heappush(queue, (together.num_states, order, _PatternGroup(large.largest, together)))
         order += 1
     return queue[0][2].automaton
 

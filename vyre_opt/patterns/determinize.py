@@ -41,7 +41,7 @@ MAX_MEMBERS = 1 << 23
 """Positions in all sets together; they take some 300 MB."""
 
 
-class _State(NamedTuple):
+class _DfaState(NamedTuple):
     positions: frozenset[int]
     context: int
     shown: bool = False
@@ -75,14 +75,14 @@ class _Subsets:
         if self.has_anchors:
             self.class_context[self.classes] = CONTEXT_OF
         self.contexts = sorted(set(self.class_context.tolist()))
-        self.numbers: dict[_State, int] = {}
-        self.states: list[_State] = []
+        self.numbers: dict[_DfaState, int] = {}
+        self.states: list[_DfaState] = []
         self.depths: list[int] = []
         self.num_members = 0
         self.cells, self.begins = cache(self._cells), cache(self._begins)
 
     def automaton(self) -> Automaton:
-        self.number(_State(frozenset(), OTHER), 0)
+        self.number(_DfaState(frozenset(), OTHER), 0)
         entries = np.array([[self.entry_state(context) for context in range(NUM_CONTEXTS)]], np.uint32)
         table = np.empty((64, len(self.class_context)), np.uint32)
         for state, key in enumerate(self.states):  # which grows
@@ -98,9 +98,9 @@ class _Subsets:
             context = OTHER
         elif context == FINAL_NEWLINE and not self.backwards:
             context = NEWLINE  # no byte comes after it
-        return self.number(_State(frozenset([self.entry] * self.anchored), context), 0)
+        return self.number(_DfaState(frozenset([self.entry] * self.anchored), context), 0)
 
-    def number(self, key: _State, depth: int) -> int:
+    def number(self, key: _DfaState, depth: int) -> int:
         number = self.numbers.get(key)
         if number is None:
             number = self.numbers[key] = len(self.states)
@@ -117,7 +117,7 @@ class _Subsets:
 
     # --- the moves of a state --------------------------------------------------------------
 
-    def row(self, key: _State) -> Iterator[tuple[Array, int]]:
+    def row(self, key: _DfaState) -> Iterator[tuple[Array, int]]:
         """Classes of bytes, and the state that they lead to; each class once."""
         for context in self.contexts:
             by_label: dict[int, list[int]] = {}
@@ -126,13 +126,13 @@ class _Subsets:
             shown, pending, depth = self.late(key, context) if self.has_anchors else (False, False, 0)
             for classes, labels, begin in self.cells(frozenset(by_label), key.context, context):
                 targets = begin.union(*(by_label[label] for label in labels))
-                yield classes, self.number(_State(targets, context, shown, pending), depth)
+                yield classes, self.number(_DfaState(targets, context, shown, pending), depth)
 
-    def matches_at_once(self, key: _State) -> bool:
+    def matches_at_once(self, key: _DfaState) -> bool:
         """Whether the last byte completes a match, whatever comes next."""
         return any(0 in self.ending[position] for position in key.positions)
 
-    def following(self, key: _State, context: int) -> set[int]:
+    def following(self, key: _DfaState, context: int) -> set[int]:
         following: set[int] = set()
         for position in key.positions:
             for conditions, targets in self.follow[position]:
@@ -144,7 +144,7 @@ class _Subsets:
         """Whether conditions hold between what was read last and what is read next."""
         return holds(conditions, next_, read) if self.backwards else holds(conditions, read, next_)
 
-    def late(self, key: _State, context: int) -> tuple[bool, bool, int]:
+    def late(self, key: _DfaState, context: int) -> tuple[bool, bool, int]:
         """Whether a byte of this context shows a match before it, whether it does as the last one, and its depth."""
         if self.matches_at_once(key):
             return False, False, 0
@@ -158,7 +158,7 @@ class _Subsets:
         depth = max(self.depth_of[position] for position in key.positions if self.ending[position])
         return shown, pending, min(depth + 1, Automaton.UNBOUNDED)
 
-    def ends_before(self, key: _State, context: int) -> bool:
+    def ends_before(self, key: _DfaState, context: int) -> bool:
         """Whether a match ends before what has this context."""
         return any(
             self.between(conditions, key.context, context)

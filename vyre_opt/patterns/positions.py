@@ -82,13 +82,13 @@ class PositionAutomaton:
 
 def positions_of(node: Node) -> PositionAutomaton:
     """The positions of a pattern that does not match the empty string.  Raises LimitExceeded."""
-    builder = _Builder()
+    builder = _PositionBuilder()
     part = builder.part(node)
     return PositionAutomaton(builder.members, part.first, builder.follow, part.last)
 
 
 @dataclass(slots=True)
-class _Part:
+class _PositionSets:
     """A part of a pattern.  `empty`: under which conditions it matches no bytes.  Belongs to who asked for it."""
 
     empty: set[int] = field(default_factory=set)
@@ -96,25 +96,25 @@ class _Part:
     last: Moves = field(default_factory=dict)
 
 
-class _Builder:
+class _PositionBuilder:
     def __init__(self) -> None:
         self.members: list[int] = []
         self.follow: list[Moves] = []
         self.num_moves = 0
 
-    def part(self, node: Node) -> _Part:
+    def part(self, node: Node) -> _PositionSets:
         match node:
             case ByteSet(members):
                 position = len(self.members)
                 self.members.append(members)
                 self.follow.append({})
-                return _Part(set(), {0: {position}}, {0: {position}})
+                return _PositionSets(set(), {0: {position}}, {0: {position}})
             case Anchor(kind):
-                return _Part({BIT_OF[kind]})
+                return _PositionSets({BIT_OF[kind]})
             case Concatenation(items):
                 return self.concatenated(self.part(item) for item in items)
             case Alternation(options):
-                whole = _Part()
+                whole = _PositionSets()
                 for option in map(self.part, options):
                     whole.empty = weakest(whole.empty | option.empty)
                     _add(whole.first, option.first, {0})
@@ -122,23 +122,23 @@ class _Builder:
                 return whole
         return self.repeated(node.item, node.low, node.high)
 
-    def concatenated(self, parts: Iterable[_Part]) -> _Part:
-        whole = _Part({0})
+    def concatenated(self, parts: Iterable[_PositionSets]) -> _PositionSets:
+        whole = _PositionSets({0})
         for part in parts:
             whole = self.pair(whole, part)
         return whole
 
-    def pair(self, left: _Part, right: _Part) -> _Part:
+    def pair(self, left: _PositionSets, right: _PositionSets) -> _PositionSets:
         self.connect(left.last, right.first)
         _add(left.first, right.first, left.empty)
         _add(right.last, left.last, right.empty)
         empty = {one | other for one in left.empty for other in right.empty}
-        return _Part(weakest(empty), left.first, right.last)
+        return _PositionSets(weakest(empty), left.first, right.last)
 
-    def repeated(self, item: Node, low: int, high: int | None) -> _Part:
+    def repeated(self, item: Node, low: int, high: int | None) -> _PositionSets:
         """x{2,4} as xx(x(x)?)?, whose moves are as many as its positions."""
         if high == 0 or (low == 0 and item.num_positions == 0):
-            return _Part({0})
+            return _PositionSets({0})
         if item.num_positions == 0:
             return self.part(item)  # matches no bytes once and as well many times
         if high is None:
@@ -147,7 +147,7 @@ class _Builder:
             if low == 0:
                 last.empty = {0}
         else:
-            last = _Part({0})
+            last = _PositionSets({0})
             for _ in range(high - low):
                 last = self.pair(self.part(item), last)
                 last.empty = {0}

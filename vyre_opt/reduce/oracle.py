@@ -46,11 +46,11 @@ class Predicate:
     jobs: int = 1
 
     def start(self, text: str) -> Trial:
-        return _Known(self.is_interesting(text))
+        return _CachedAnswer(self.is_interesting(text))
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _CachedAnswer:
     answer: bool
 
     def result(self) -> bool:

@@ -28,7 +28,7 @@ def quote(*lines: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Node:
+class _StageNode:
     """A stage, or one of the launches fused into it by `fusion`; `row` is the index of the stage."""
 
     name: str
@@ -65,17 +65,19 @@ def pipeline_graph(
 
 def _nodes(
     key: str, row: int, before: PipelinePicture, after: PipelinePicture, fusions: Decisions
-) -> list[_Node]:
+) -> list[_StageNode]:
     """The launches fused into a stage if the picture before has them, else the stage."""
     stage = after.stages[row]
     fusion = fusions.fusion_of(stage)
     if fusion is None or len(fusion.rows) < 2:
-        return [_Node(f"{key}:{row}", row, stage, None)]
+        return [_StageNode(f"{key}:{row}", row, stage, None)]
     parts = [before.stages[part] for part in fusion.rows]
-    return [_Node(f"{key}:{row}.{i}", row, replace(part, tiles=()), fusion) for i, part in enumerate(parts)]
+    return [
+        _StageNode(f"{key}:{row}.{i}", row, replace(part, tiles=()), fusion) for i, part in enumerate(parts)
+    ]
 
 
-def _boxes(key: str, nodes: Sequence[_Node], picture: PipelinePicture) -> Iterator[str]:
+def _boxes(key: str, nodes: Sequence[_StageNode], picture: PipelinePicture) -> Iterator[str]:
     """The nodes, within the clusters of repeats and of fused launches."""
     opens: dict[int, list[str]] = defaultdict(list)
     closes: dict[int, int] = defaultdict(int)
@@ -102,7 +104,7 @@ def _boxes(key: str, nodes: Sequence[_Node], picture: PipelinePicture) -> Iterat
             yield from "}" * closes[node.row]  # each brace is a statement
 
 
-def _label(node: _Node) -> list[str]:
+def _label(node: _StageNode) -> list[str]:
     stage = node.stage
     if stage.kind == "host_read":
         return [f"host reads @{stage.name}"]
@@ -120,7 +122,7 @@ class _Edges:
     def __init__(
         self,
         key: str,
-        nodes: Sequence[_Node],
+        nodes: Sequence[_StageNode],
         buffers: dict[str, BufferPicture],
         repeats: Sequence[tuple[int, int]],
     ) -> None:
@@ -191,7 +193,7 @@ class _Edges:
     def words(self, buffer: BufferPicture, *more: str) -> list[str]:
         return [f"@{buffer.name}", "? bytes" if buffer.size is None else show_bytes(buffer.size), *more]
 
-    def edge(self, source: str, node: _Node, buffer: BufferPicture, style: str = "", *more: str) -> str:
+    def edge(self, source: str, node: _StageNode, buffer: BufferPicture, style: str = "", *more: str) -> str:
         where = node.fusion.handoffs.get(buffer.name) if node.fusion is not None else None
         words = [f"@{buffer.name}", f"in {where}"] if where else self.words(buffer, *more)
         tip = quote(f"@{buffer.name} : {buffer.type}")

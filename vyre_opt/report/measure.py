@@ -52,7 +52,7 @@ def measure(before: Module, after: Module) -> dict[str, Measured]:
 def _measure(name: str, before: Module, after: Module) -> Measured:
     for inputs, kind in ((_random, "random inputs"), (_zeros, "inputs of zeros")):
         try:
-            return _in_turns(_Run(before, name, inputs), _Run(after, name, inputs), kind)
+            return _in_turns(_TimedRun(before, name, inputs), _TimedRun(after, name, inputs), kind)
         except ProgramError as fault:
             refusal = f"with {kind} the program faults: {_first_line(fault)}"
         except (DispatchError, DiagnosticError) as error:
@@ -62,7 +62,7 @@ def _measure(name: str, before: Module, after: Module) -> Measured:
     return Measured(refusal=refusal)
 
 
-def _in_turns(before: _Run, after: _Run, inputs: str) -> Measured:
+def _in_turns(before: _TimedRun, after: _TimedRun, inputs: str) -> Measured:
     runs = (before, after)
     for run in runs:
         run()  # compiles
@@ -75,7 +75,7 @@ def _in_turns(before: _Run, after: _Run, inputs: str) -> Measured:
     return Measured(old, new, len(before.seconds), inputs, before.of_stages(), after.of_stages())
 
 
-class _Run:
+class _TimedRun:
     """A pipeline with its inputs.  `seconds`: of each run; `stages`: of each run, those of its stages."""
 
     def __init__(self, module: Module, name: str, inputs: Callable[[Buffer, int], Any]) -> None:

@@ -54,7 +54,7 @@ class Hits:
     state: int
 
 
-class _Pieces:
+class _LaunchPieces:
     """Pieces of a launch: `begins` and `shown`, `until` of pattern_walk, and in a search by walks `entries`.
 
     For walks the arrays have CHAINS times some rows; the last are of no piece, and show nothing.
@@ -71,8 +71,8 @@ class _Pieces:
     def __len__(self) -> int:
         return self.count
 
-    def chosen(self, which: Array, entries: Array | None) -> _Pieces:
-        return _Pieces(self.begins[which], self.reports[which, 0], self.reports[which, 1], entries)
+    def chosen(self, which: Array, entries: Array | None) -> _LaunchPieces:
+        return _LaunchPieces(self.begins[which], self.reports[which, 0], self.reports[which, 1], entries)
 
     def make_room(self, room: int) -> None:
         """Have slots for so many hits of each piece."""
@@ -100,7 +100,7 @@ class CpuSearch:
     dispatcher: CpuDispatcher
     room: int = FIRST_ROOM
     _windows_without_filter: int = field(default=0, init=False)
-    _latest: tuple[tuple[int, int], _Pieces] | None = field(default=None, init=False)
+    _latest: tuple[tuple[int, int], _LaunchPieces] | None = field(default=None, init=False)
 
     def search(self, data: Array, start: int, state: int) -> Hits:
         """The hits at `start` and after it.
@@ -136,11 +136,11 @@ class CpuSearch:
             self._windows_without_filter = TRY_AGAIN
         return Hits(hits, 0)
 
-    def _pieces_to_filter(self, start: int, end: int) -> _Pieces:
+    def _pieces_to_filter(self, start: int, end: int) -> _LaunchPieces:
         assert self.warmup is not None
         size = max(FILTERED_PIECE, 8 * self.warmup)
         shown = np.arange(start, end, size, dtype=np.int64)
-        return _Pieces(np.maximum(shown - self.warmup, 0), shown, np.minimum(shown + size, end))
+        return _LaunchPieces(np.maximum(shown - self.warmup, 0), shown, np.minimum(shown + size, end))
 
     # --- by walks
 
@@ -161,7 +161,7 @@ class CpuSearch:
         begins[-1] = len(data) - 4 * words
         entries = self.walked.entries[0, CONTEXT_OF[data[begins - 1]]]
         entries[begins == 0] = state * self.walked.classes
-        hits, _, exits = self._launch(data, _Pieces(begins, shown, until, entries), words)
+        hits, _, exits = self._launch(data, _LaunchPieces(begins, shown, until, entries), words)
         return Hits(hits, int(exits[-1]) // self.walked.classes)
 
     def _walked_in_turn(self, data: Array, start: int, state: int) -> Hits:
@@ -180,7 +180,7 @@ class CpuSearch:
         return Hits(np.concatenate([part.packed for part in found]), found[-1].state)
 
     def _repaired(self, data: Array, begins: Array, words: int, state: int) -> Hits:
-        pieces = _Pieces(begins, begins, begins + 4 * words)
+        pieces = _LaunchPieces(begins, begins, begins + 4 * words)
         supposed = np.full(len(begins), state * self.walked.classes, np.uint32)
         exits = np.zeros(len(begins), np.uint32)
         found: list[Array] = [np.zeros(0, np.uint64)] * len(begins)
@@ -207,7 +207,7 @@ class CpuSearch:
 
     # --- launches
 
-    def _launch(self, data: Array, pieces: _Pieces, words: int = 0) -> tuple[Array, Array, Array]:
+    def _launch(self, data: Array, pieces: _LaunchPieces, words: int = 0) -> tuple[Array, Array, Array]:
         """Search pieces by pattern_walk if they have entries, else by the prefilter.
 
         Gives the hits of all pieces, one after the other, how many each has, and what is in @exits or @walks.
@@ -235,7 +235,7 @@ class CpuSearch:
         all_hits[concatenated_ranges(firsts[full], counts[full])] = more
         return all_hits, counts, others
 
-    def _run(self, data: Array, pieces: _Pieces, words: int) -> tuple[Array, Array, Array]:
+    def _run(self, data: Array, pieces: _LaunchPieces, words: int) -> tuple[Array, Array, Array]:
         """One launch: @hits, @counts as i64, and @exits or @walks."""
         hits = output_memory.empty(max(int(pieces.slots[-1]), 1), np.dtype(np.uint64))
         counts, others = np.zeros((2, len(pieces.begins)), np.uint32)

@@ -72,7 +72,7 @@ class SearchedWindow:
     is_wrong: bool
 
 
-class _Slot:
+class _WindowMemory:
     """Memory of one window under way: `text` and `results` on the GPU, `answer` in pinned memory."""
 
     def __init__(self, gpu: Device) -> None:
@@ -107,21 +107,21 @@ class _Slot:
         return count, wrong
 
 
-_idle_slots: dict[int, list[_Slot]] = {}
+_idle_slots: dict[int, list[_WindowMemory]] = {}
 """Slots that no search uses, by the number of their GPU: to make streams and pinned memory takes longer than a short search."""
 
 
 @contextmanager
-def _slots(gpu: Device, count: int) -> Iterator[list[_Slot]]:
+def _slots(gpu: Device, count: int) -> Iterator[list[_WindowMemory]]:
     """So many slots, which are idle again at the end.  Nothing may be read any more then that the caller can free."""
     idle = _idle_slots.setdefault(gpu.number, [])
-    slots: list[_Slot] = []
+    slots: list[_WindowMemory] = []
     with gpu:
         while len(slots) < count:
             try:
                 slots.append(idle.pop())
             except IndexError:
-                slots.append(_Slot(gpu))
+                slots.append(_WindowMemory(gpu))
     try:
         yield slots
     finally:
@@ -226,8 +226,8 @@ class GpuSearch:
         """
         size = RESIDENT_WINDOW if isinstance(text, DeviceOctets) else WINDOW
         starts = range(first, end, size)
-        run = _Run(self, text)
-        pending: deque[tuple[_Slot, int, int]] = deque()
+        run = _GpuSearchRun(self, text)
+        pending: deque[tuple[_WindowMemory, int, int]] = deque()
         with _slots(self.gpu, min(SLOTS, len(starts))) as slots:
             for number, start in enumerate(starts):
                 if len(pending) == SLOTS:
@@ -245,7 +245,7 @@ class GpuSearch:
                     return
 
 
-class _Run:
+class _GpuSearchRun:
     """One search of a text: copies, launches, and what comes back."""
 
     def __init__(self, search: GpuSearch, text: Array | DeviceOctets) -> None:
@@ -258,7 +258,7 @@ class _Run:
             if not (libcuda.is_pinned(begin) and libcuda.is_pinned(begin + len(text) - 1)):
                 self.staging = Staging(gpu)
 
-    def submit(self, slot: _Slot, start: int, stop: int) -> None:
+    def submit(self, slot: _WindowMemory, start: int, stop: int) -> None:
         """Enqueue the copy and the search of a window, and the copy of its first hits."""
         with self.gpu, translated_errors(f"searching {stop - start} characters"):
             first = max(0, start - self.search.before)
@@ -266,7 +266,7 @@ class _Run:
             self._launch(slot, first, start, stop)
             slot.fetch()
 
-    def _bring(self, slot: _Slot, first: int, stop: int) -> int:
+    def _bring(self, slot: _WindowMemory, first: int, stop: int) -> int:
         """The address on the GPU of the characters from `first` up to `stop`."""
         if isinstance(self.text, DeviceOctets):
             source = self.text.pointer + first
@@ -282,7 +282,7 @@ class _Run:
             self.staging.copy(pointer, part, slot.queue.stream)
         return pointer
 
-    def _launch(self, slot: _Slot, first: int, start: int, stop: int) -> None:
+    def _launch(self, slot: _WindowMemory, first: int, start: int, stop: int) -> None:
         search, tables = self.search, self.search.tables
         bytes_before, count = (
             characters // search.unit * search.octets for characters in (start - first, stop - first)
@@ -297,7 +297,7 @@ class _Run:
         params = {**tables.params, "start": bytes_before, "count": count}
         search.kernel.launch(slot.queue, (grid, 1, 1), pointers, counts, params)
 
-    def collect(self, slot: _Slot, start: int, stop: int) -> SearchedWindow:
+    def collect(self, slot: _WindowMemory, start: int, stop: int) -> SearchedWindow:
         """Wait for a window, and take its hits."""
         search = self.search
         first = max(0, start - search.before)

@@ -35,7 +35,7 @@ def normalize(module: Module) -> bool:
             in_place = constants_in_place(item.body) if module.version > 1 else []
             if in_place:
                 moved |= _gather(item.body, in_place)
-            _Names(set(in_place)).block(item.body)
+            _ValueNamer(set(in_place)).block(item.body)
     if module.version == 1:
         module.version = max(map(least_version, module.order), default=1)
     return moved
@@ -70,7 +70,7 @@ def _gather(body: Block, in_place: list[Value]) -> bool:
     return True
 
 
-class _Names:
+class _ValueNamer:
     """Gives values the names that the printer gives them."""
 
     def __init__(self, in_place: Collection[Value]) -> None:

@@ -67,7 +67,7 @@ class HostPlan:
         return self.watched(Watch(), stream, words)
 
     def watched(self, watch: Watch, stream: int, words: Sequence[int]) -> int:
-        _Run(self, watch, words).walk(self.plan.steps, ())
+        _HostRun(self, watch, words).walk(self.plan.steps, ())
         return 0
 
     def explain(self, status: int) -> bool:
@@ -105,7 +105,7 @@ def array_at(address: int, buffer: Buffer) -> np.ndarray:
     return array
 
 
-class _Run:
+class _HostRun:
     """One run of a plan."""
 
     def __init__(self, owner: HostPlan, watch: Watch, words: Sequence[int]) -> None:

@@ -32,7 +32,7 @@ class StorageLayout:
 
 
 @dataclass(slots=True)
-class _Slot:
+class _SharedBlock:
     """Memory of buffers that take turns.  `last`: the step after which it is free."""
 
     bytes: int
@@ -46,7 +46,7 @@ def storage_layout(plan: PipelinePlan, names: Sequence[str], filled: Collection[
     The first launch that takes one of the others must write it whole.
     """
     spans = _spans(plan)
-    slots: list[_Slot] = []
+    slots: list[_SharedBlock] = []
     for name in sorted(names, key=lambda name: spans.get(name, (0, 0))):
         first, last = (0, len(plan.steps)) if name in filled else spans.get(name, (0, 0))
         size = -(-plan.size(name) // ALIGNMENT) * ALIGNMENT
@@ -57,7 +57,7 @@ def storage_layout(plan: PipelinePlan, names: Sequence[str], filled: Collection[
             slot.bytes, slot.last = max(slot.bytes, size), last
             slot.buffers.append(name)
         else:
-            slots.append(_Slot(size, last, [name]))
+            slots.append(_SharedBlock(size, last, [name]))
     offsets: dict[str, int] = {}
     start = 0
     for slot in slots:

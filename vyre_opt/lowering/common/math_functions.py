@@ -47,7 +47,7 @@ def apply(
     if target == "nvptx" and flushes and element == "float" and name in _HARDWARE:
         return w.call(_HARDWARE[name], element, [(element, operands[0])])
     if target == "nvptx" or name in _IN_PLACE:
-        return _Body(w, shape, element, target).write(graph(name, _FORMATS[element]), operands)
+        return _GraphWriter(w, shape, element, target).write(graph(name, _FORMATS[element]), operands)
     lanes = (1024 if target == "avx512" else 512) // _FORMATS[element].bits
     if shape.lanes <= lanes or shape.lanes % lanes:
         return _call(w, shape, element, target, name, operands)
@@ -62,7 +62,7 @@ def _call(w: Writer, shape: LaneShape, element: str, target: str, name: str, ope
     if not w.module.defines(symbol):
         body, code = Writer(w.module), graph(name, _FORMATS[element])
         params = [f"%p{number}" for number in range(len(code.params))]
-        result = _Body(body, shape, element, target).write(code, params)
+        result = _GraphWriter(body, shape, element, target).write(code, params)
         head = f"define internal {kind} @{symbol}({', '.join(f'{kind} {param}' for param in params)})"
         lines = [f"{head} noinline nounwind {{", "entry:", *body.lines, f"  ret {kind} {result}", "}"]
         w.module.define(symbol, "\n".join(lines))
@@ -92,7 +92,7 @@ def _join(w: Writer, piece: LaneShape, element: str, pieces: Sequence[str]) -> s
 
 
 @dataclass(slots=True)
-class _Body:
+class _GraphWriter:
     """Writes the nodes of graphs in one shape."""
 
     w: Writer
@@ -217,7 +217,7 @@ _TEMPLATES = {
 """Nodes that are one instruction: {f} is the type of floats, {i} of integers, {b} of flags."""
 
 _RULES: dict[str, Callable[..., str]] = {
-    "const": _Body.const,
+    "const": _GraphWriter.const,
     "iconst": lambda body, node: body.integer(int(node.payload)),
     "abs": lambda body, node, a: body.intrinsic("fabs", a),
     "sqrt": lambda body, node, a: body.intrinsic("sqrt", a),
@@ -227,5 +227,5 @@ _RULES: dict[str, Callable[..., str]] = {
     "mul_hi": lambda body, node, a, b: body.multiply_high(a, b),
     "fnot": lambda body, node, a: body.w.emit(f"xor {body.flags} {a}, {body.shape.splat('i1', 'true')}"),
     "scale": lambda body, node, a, exponent: body.scale(a, exponent),
-    "rarely": _Body.rarely,
+    "rarely": _GraphWriter.rarely,
 }

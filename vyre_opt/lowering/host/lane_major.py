@@ -46,7 +46,7 @@ class Emitter(Protocol):
 
 
 @dataclass(slots=True)
-class _Pending:
+class _PendingWrite:
     """What is still to be written: `write` a chunk, of all lanes, and then `finish`, of values that are none here."""
 
     write: Callable[[int], str]
@@ -65,7 +65,7 @@ class LaneMajorVectors:
         self.layout = emitter.builder.layout
         self.count = SUBGROUP_SIZE // self.layout.lanes
         self.chunks: dict[Value, list[str]] = {}
-        self.pending: list[_Pending] = []
+        self.pending: list[_PendingWrite] = []
         self._unwritten: dict[Value, None] = {}
         self._has_store = False
 
@@ -131,7 +131,7 @@ class LaneMajorVectors:
             self.chunks[value] = [write(0)]
             self._defined(value)
             return
-        item = _Pending(write, None)
+        item = _PendingWrite(write, None)
         self.chunks[value] = item.chunks
         self._put_off(item, value)
 
@@ -144,18 +144,18 @@ class LaneMajorVectors:
         def finish(chunks: list[str]) -> None:
             self.emitter.define(value, [self._joined(carrier(value.type.element), self.layout.lanes, chunks)])
 
-        self._put_off(_Pending(write, finish), value)
+        self._put_off(_PendingWrite(write, finish), value)
 
     def store(self, write: Callable[[int], str]) -> None:
         """Put a store of each chunk off."""
         self._has_store = True
-        self._put_off(_Pending(write, None))
+        self._put_off(_PendingWrite(write, None))
 
     def after(self, finish: Callable[[], None]) -> None:
         """Do something behind the chunks of what is put off."""
-        self._put_off(_Pending(lambda number: "", lambda chunks: finish()))
+        self._put_off(_PendingWrite(lambda number: "", lambda chunks: finish()))
 
-    def _put_off(self, item: _Pending, *values: Value) -> None:
+    def _put_off(self, item: _PendingWrite, *values: Value) -> None:
         self.pending.append(item)
         self._unwritten.update(dict.fromkeys(values))
         # values that share a slot in memory are stored there in the order of their ops

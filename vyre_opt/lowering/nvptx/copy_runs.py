@@ -300,7 +300,7 @@ class _Numbers:
 
 
 @dataclass
-class _State:
+class _TileAccesses:
     """The tiles that were accessed, and those that were written, since a barrier of the workgroup, by other ops than runs;
     and those with copies that may be under way."""
 
@@ -308,10 +308,10 @@ class _State:
     written: set[str] = field(default_factory=set)
     copied: set[str] = field(default_factory=set)
 
-    def copy(self) -> _State:
-        return _State(set(self.accessed), set(self.written), set(self.copied))
+    def copy(self) -> _TileAccesses:
+        return _TileAccesses(set(self.accessed), set(self.written), set(self.copied))
 
-    def include(self, other: _State) -> None:
+    def include(self, other: _TileAccesses) -> None:
         self.accessed |= other.accessed
         self.written |= other.written
         self.copied |= other.copied
@@ -325,7 +325,7 @@ class _OrderWalk:
         self.tiles = tiles
         self.refused: set[str] = set()
         self.fenced: dict[Op, set[str]] = {}
-        self.state = _State()
+        self.state = _TileAccesses()
 
     def block(self, block: Block) -> None:
         for op in block.ops:
@@ -346,7 +346,7 @@ class _OrderWalk:
                 return
 
     def _branches(self, op: Op) -> None:
-        before, after = self.state, _State()
+        before, after = self.state, _TileAccesses()
         for region in op.regions:
             self.state = before.copy()
             self.block(region)

@@ -109,7 +109,7 @@ def replicas(
         message = f"its workgroup and cluster buffers take {used} bytes; {target.name} has {target.shared_bytes} for a workgroup"
         raise NeedsFence(message, max(buffers, key=lambda b: own_bytes(b, rows)))
     walk = _Walk(program, frozenset(b.name for b in buffers), rows, program.lanes * workgroups)
-    pending = walk.block(program.body, _Pending()).buffers
+    pending = walk.block(program.body, _PendingRemoteStores()).buffers
     if pending:
         raise NeedsFence(
             f"no barrier follows the last stores to @{min(pending)}", program.buffers[min(pending)]
@@ -145,7 +145,7 @@ def _is_barrier(op: Op) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pending:
+class _PendingRemoteStores:
     """What a lane has stored since the last barrier of the cluster by `stores`: so many words at most to all workgroups.
 
     Words for one owner are counted as they are sent.  A workgroup can wait for as many as its rows have, and no element comes
@@ -159,8 +159,8 @@ class _Pending:
     def buffers(self) -> set[str]:
         return {store.op.attrs["buffer"] for store in self.stores}
 
-    def joined(self, other: _Pending) -> _Pending:
-        return _Pending(max(self.words, other.words), self.stores | other.stores)
+    def joined(self, other: _PendingRemoteStores) -> _PendingRemoteStores:
+        return _PendingRemoteStores(max(self.words, other.words), self.stores | other.stores)
 
 
 class _Walk:
@@ -186,17 +186,19 @@ class _Walk:
         self.read: set[str] = set()
         self.written: set[str] = set()
 
-    def block(self, block: Block, pending: _Pending) -> _Pending:
+    def block(self, block: Block, pending: _PendingRemoteStores) -> _PendingRemoteStores:
         """What is pending after a block, of `pending` before it."""
         for op in block.ops:
             pending = self._op(op, pending)
         return pending
 
-    def _op(self, op: Op, pending: _Pending) -> _Pending:
+    def _op(self, op: Op, pending: _PendingRemoteStores) -> _PendingRemoteStores:
         if op.name in ("for", "while"):
             return self._loop(op, pending)
         if op.regions:
-            return reduce(_Pending.joined, (self.block(region, pending) for region in op.regions), pending)
+            return reduce(
+                _PendingRemoteStores.joined, (self.block(region, pending) for region in op.regions), pending
+            )
         if op.name == "call":
             raise NeedsFence("a function is called in a program that hands on cluster memory", op)
         if _is_barrier(op):
@@ -212,15 +214,15 @@ class _Walk:
         self.written |= effects.writes & self.storage
         return pending
 
-    def _barrier(self, op: Op, pending: _Pending) -> _Pending:
+    def _barrier(self, op: Op, pending: _PendingRemoteStores) -> _PendingRemoteStores:
         if self.written:
             name = min(self.written)
             message = f"@{name} in storage is written before: a barrier that hands on cluster memory does not order that"
             raise NeedsFence(message, op)
         self.most = max(self.most, pending.words)
-        return _Pending()
+        return _PendingRemoteStores()
 
-    def _access(self, op: Op, pending: _Pending) -> _Pending:
+    def _access(self, op: Op, pending: _PendingRemoteStores) -> _PendingRemoteStores:
         name = op.attrs["buffer"]
         if op.name == "load" and name not in pending.buffers:
             return pending
@@ -236,20 +238,22 @@ class _Walk:
                 raise NeedsFence(message, op)
         words = 0 if name in self.rows else (op.operands[0].type.element_bytes or 0) // WORD
         self.unit = gcd(self.unit, words)
-        return self._counted(_Pending(pending.words + words, pending.stores | {PendingStore(op)}), op)
+        return self._counted(
+            _PendingRemoteStores(pending.words + words, pending.stores | {PendingStore(op)}), op
+        )
 
-    def _counted(self, pending: _Pending, op: Op) -> _Pending:
+    def _counted(self, pending: _PendingRemoteStores, op: Op) -> _PendingRemoteStores:
         if pending.words * WORD * self.senders > MOST_BYTES:
             raise NeedsFence(f"more than {MOST_BYTES} bytes may be stored between two barriers", op)
         return pending
 
-    def _loop(self, op: Op, pending: _Pending) -> _Pending:
+    def _loop(self, op: Op, pending: _PendingRemoteStores) -> _PendingRemoteStores:
         self.loops.append(op)
         after = self._turns(op, pending)
         self.loops.pop()
         return self.block(op.regions[0], after) if op.name == "while" else after
 
-    def _turns(self, op: Op, pending: _Pending) -> _Pending:
+    def _turns(self, op: Op, pending: _PendingRemoteStores) -> _PendingRemoteStores:
         once = self._turn(op, pending)
         if once.words > pending.words and not any(inner.name == "barrier" for inner in op.walk()):
             trips = _most_trips(op)
@@ -265,7 +269,7 @@ class _Walk:
             raise NeedsFence("each turn of the loop leaves more stores to cluster memory behind", op)
         return most
 
-    def _later_turn(self, op: Op, pending: _Pending) -> _Pending:
+    def _later_turn(self, op: Op, pending: _PendingRemoteStores) -> _PendingRemoteStores:
         """The words after one more turn, after some of which `pending` is left."""
         inside = set(op.walk())
         stores = (
@@ -274,7 +278,7 @@ class _Walk:
         )
         return self._turn(op, replace(pending, stores=frozenset(stores)))
 
-    def _turn(self, op: Op, pending: _Pending) -> _Pending:
+    def _turn(self, op: Op, pending: _PendingRemoteStores) -> _PendingRemoteStores:
         for region in op.regions:
             pending = self.block(region, pending)
         return pending

@@ -106,7 +106,7 @@ def _source(emitter: FunctionEmitter, mode: str, amount: str, lanes: str) -> str
 # --- reduce and scan
 
 
-class _Combine:
+class _ShuffleReduction:
     """Combines the values of one type across a subgroup."""
 
     def __init__(self, emitter: FunctionEmitter, op: Op) -> None:
@@ -202,12 +202,12 @@ class _Combine:
 
 
 def _reduce(emitter: FunctionEmitter, op: Op) -> None:
-    emitter.set(op, _Combine(emitter, op).reduce(emitter.scalar(op.operands[0])))
+    emitter.set(op, _ShuffleReduction(emitter, op).reduce(emitter.scalar(op.operands[0])))
 
 
 def _scan(emitter: FunctionEmitter, op: Op) -> None:
     value = emitter.scalar(op.operands[0])
-    emitter.set(op, _Combine(emitter, op).scan(value, op.attrs["mode"] == "exclusive"))
+    emitter.set(op, _ShuffleReduction(emitter, op).scan(value, op.attrs["mode"] == "exclusive"))
 
 
 def _ballot(emitter: FunctionEmitter, op: Op) -> None:

@@ -88,7 +88,7 @@ def with_warpgroups(program: Program, bounds: str) -> Program:
     tiles = {name: buffer for name, buffer in copy.buffers.items() if facts.can_be_panelled(buffer)}
     if not tiles:
         return program
-    _Rewrite(copy, facts, tiles).block(copy.body)
+    _WarpgroupRewrite(copy, facts, tiles).block(copy.body)
     copy.buffers = {
         name: replace(buffer, shape=(buffer.count,)) if name in tiles else buffer
         for name, buffer in copy.buffers.items()
@@ -200,7 +200,7 @@ class _Facts:
 
 
 @dataclass(slots=True)
-class _Pending:
+class _PendingProducts:
     """The products of a block that may not be done yet.
 
     `sums`: their results, but for those that another one adds to; `factors`: what they read; `fresh`: the values that
@@ -212,7 +212,7 @@ class _Pending:
     fresh: set[Value] = field(default_factory=set)
 
 
-class _Rewrite:
+class _WarpgroupRewrite:
     """Rewrites a program in place; `facts` are of the ops as they were."""
 
     def __init__(self, program: Program, facts: _Facts, tiles: dict[str, Buffer]) -> None:
@@ -223,7 +223,7 @@ class _Rewrite:
 
     def block(self, block: Block) -> None:
         out: list[Op] = []
-        pending = _Pending()
+        pending = _PendingProducts()
         for op in block.ops:
             substitute(op, self.replaced)
             factor = self.right_factor(op)
@@ -259,7 +259,7 @@ class _Rewrite:
         is_load = isinstance(factor, Op) and factor.name == "matrix_load"
         return factor if is_load and factor.attrs["buffer"] in self.tiles else None  # type: ignore[union-attr, return-value]
 
-    def multiply(self, op: Op, factor: Op, pending: _Pending, out: list[Op]) -> None:
+    def multiply(self, op: Op, factor: Op, pending: _PendingProducts, out: list[Op]) -> None:
         left, right, total = op.operands
         is_next = total in pending.sums
         is_fenced = bool(pending.sums) and pending.fresh.isdisjoint((left,) if is_next else (left, total))
@@ -280,11 +280,11 @@ class _Rewrite:
         pending.sums.append(op.result)
         pending.factors.append(factor)
 
-    def ends(self, pending: _Pending, op: Op) -> bool:
+    def ends(self, pending: _PendingProducts, op: Op) -> bool:
         """Whether products have to be done before an op."""
         return op.definition.is_terminator or any(self._ends(pending, each) for each in op.walk())
 
-    def _ends(self, pending: _Pending, op: Op) -> bool:
+    def _ends(self, pending: _PendingProducts, op: Op) -> bool:
         if (
             op.name in ("barrier", "call")
             or self.right_factor(op)
@@ -296,13 +296,13 @@ class _Rewrite:
             for load in pending.factors
         )
 
-    def wait(self, pending: _Pending, out: list[Op]) -> _Pending:
+    def wait(self, pending: _PendingProducts, out: list[Op]) -> _PendingProducts:
         """Wait for what is not done; returns that nothing is."""
         if pending.sums:
             results = tuple(Value(value.name, value.type) for value in pending.sums)
             out.append(Op(WAIT, tuple(pending.sums), results, {}, (), pending.factors[-1].loc))
             self.replaced.update(zip(pending.sums, results, strict=True))
-        return _Pending()
+        return _PendingProducts()
 
     # --- offsets of elements
 

@@ -30,17 +30,19 @@ def function(code: Code, name: str, dtype: DataType, args: list[str], flushes: b
     """The function of f32 or f64 operands.  `flushes`: it may take subnormals for zero."""
     if flushes and dtype.name == "f32" and name in _HARDWARE:
         return code.emit(f'llvm.call_intrinsic "{_HARDWARE[name]}"({args[0]}) : (f32) -> f32')
-    return _Body(code, dtype).write(graph(name, _FORMATS[dtype.name]), args)
+    return _MlirGraphWriter(code, dtype).write(graph(name, _FORMATS[dtype.name]), args)
 
 
 def part(code: Code, key: HelperKey, args: list[str]) -> str:
     """The body of the helper of a part."""
     (dtype,) = key.types
-    return _Body(code, dtype).write(graph(key.words[0].replace("_", "."), _FORMATS[dtype.name]), args)
+    return _MlirGraphWriter(code, dtype).write(
+        graph(key.words[0].replace("_", "."), _FORMATS[dtype.name]), args
+    )
 
 
 @dataclass(slots=True)
-class _Body:
+class _MlirGraphWriter:
     """Writes the nodes of graphs."""
 
     code: Code
@@ -150,5 +152,5 @@ _RULES: dict[str, Callable[..., str]] = {
     "mul_hi": lambda body, node, a, b: body.multiply_high(a, b),
     "fnot": lambda body, node, a: body.code.op("arith.xori", "i1", a, body.code.literal("true", "i1")),
     "scale": lambda body, node, a, exponent: body.scale(a, exponent),
-    "rarely": _Body.rarely,
+    "rarely": _MlirGraphWriter.rarely,
 }

@@ -107,7 +107,7 @@ _SPELLINGS = {
 }  # fmt: skip
 
 
-class _Stop(Exception):
+class _StopParsing(Exception):
     pass
 
 
@@ -122,7 +122,7 @@ class _FirstError:
 
     def syntax_error(self, values: list[Any], preceding: Any, state: int, token: Token, start: int) -> None:
         self.at = (state, token.terminal)
-        raise _Stop
+        raise _StopParsing
 
 
 @cache
@@ -139,7 +139,7 @@ def _rows_by_error(loaded: Tables) -> tuple[dict[tuple[int, int], int], dict[int
             first = _FirstError()
             try:
                 run(text, loaded, first, frozenset())
-            except _Stop:
+            except _StopParsing:
                 exact.setdefault(first.at, row)
                 by_state.setdefault(first.at[0], set()).add(row)
     return exact, {state: min(rows) for state, rows in by_state.items() if len(rows) == 1}

@@ -100,10 +100,10 @@ class ShortForms:
 
 
 @dataclass(slots=True)
-class _Node:
+class _TrieNode:
     """A place in an op: the parts that may come next; `is_end`: there may be none."""
 
-    next: dict[str, _Node] = field(default_factory=dict)
+    next: dict[str, _TrieNode] = field(default_factory=dict)
     is_end: bool = False
 
 
@@ -132,8 +132,8 @@ def _may_be_unnamed(row: OpDef) -> bool:
     return FORMATS[row.format].results == 0 or not SYNTAX[row.format].needs_names
 
 
-def _trie() -> _Node:
-    root = _Node()
+def _trie() -> _TrieNode:
+    root = _TrieNode()
     for format in SYNTAX.values():
         parts = None if format.has_own_rule else _parts(format)
         if parts is not None:
@@ -141,7 +141,7 @@ def _trie() -> _Node:
             for index, part in enumerate(parts):
                 # a type may be left out
                 node.is_end |= part == ":" and parts[index - 1] in _LAST
-                node = node.next.setdefault(part, _Node())
+                node = node.next.setdefault(part, _TrieNode())
             node.is_end = True
     return root
 
@@ -160,7 +160,9 @@ def _parts(format: OpSyntax) -> list[str] | None:
     return None if parts and parts[-1] not in _LAST else parts
 
 
-def _tail(node: _Node, groups: dict[str, int], numbers: Iterator[int], forms: dict[int, ShortForm]) -> str:
+def _tail(
+    node: _TrieNode, groups: dict[str, int], numbers: Iterator[int], forms: dict[int, ShortForm]
+) -> str:
     """The regular expression of what follows the parts that `groups` has.  Enters the forms that end in it in `forms`."""
     alternatives = []
     for part, following in sorted(node.next.items(), key=lambda item: item[0] not in _FIRST):

@@ -62,18 +62,18 @@ class _Launches:
 
 
 @dataclass(slots=True)
-class _Loop:
+class _RepeatedParts:
     """A repeat that is not unrolled."""
 
     times: int
     body: list[_Part]
 
 
-_Part = _Launches | _Loop | HostReadStep
+_Part = _Launches | _RepeatedParts | HostReadStep
 
 
 @dataclass(slots=True)
-class _Run:
+class _CallState:
     """What one call at a time uses: its launches, and their memory.
 
     `arguments`, `own_arguments`: the arguments of a runner, an index of one of them, and the number of the word of the call
@@ -125,8 +125,8 @@ class CpuPlan:
                 launch = dispatcher.prepared(step.program, plan.module, is_unchanged=True)
                 launch.prepare(step.grid)
                 self._launches[step] = launch
-        self._idle: list[_Run] = []
-        self._plain: list[tuple[_Run, _Launches]] = []
+        self._idle: list[_CallState] = []
+        self._plain: list[tuple[_CallState, _Launches]] = []
         """Idle runs of which a call needs nothing but the launches: half a microsecond faster."""
 
     def run(self, stream: int, *words: int) -> int:
@@ -173,27 +173,27 @@ class CpuPlan:
     def explain(self, status: int) -> bool:
         raise AssertionError("a run in main memory has no status")
 
-    def _prepare(self, run: _Run, words: Sequence[int]) -> None:
+    def _prepare(self, run: _CallState, words: Sequence[int]) -> None:
         """Give buffers the contents that they begin with."""
         for name, source, size in self._copies:
             threads.copy_bytes(self._address(run, name, words), words[source], size, self._workers)
         for name in self._zeroed:
             threads.clear_bytes(self._address(run, name, words), self._plan.size(name), self._workers)
 
-    def _allocate_block(self, run: _Run) -> None:
+    def _allocate_block(self, run: _CallState) -> None:
         run.block = output_memory.empty(self._layout.bytes + ALIGNMENT, np.dtype(np.uint8))
         address = output_memory.address(run.block)
         run.start = address + -address % ALIGNMENT
         for args, at, name in run.own_arguments:
             args[at] = run.start + self._layout.offsets[name]
 
-    def _address(self, run: _Run, name: str, words: Sequence[int]) -> int:
+    def _address(self, run: _CallState, name: str, words: Sequence[int]) -> int:
         """Of a buffer."""
         slot = self._slots.get(name)
         return run.start + self._layout.offsets[name] if slot is None else words[slot]
 
     def _walk(
-        self, run: _Run, parts: Sequence[_Part], rounds: Rounds, words: Sequence[int], watch: Watch
+        self, run: _CallState, parts: Sequence[_Part], rounds: Rounds, words: Sequence[int], watch: Watch
     ) -> None:
         for part in parts:
             if isinstance(part, _Launches):
@@ -202,7 +202,7 @@ class CpuPlan:
                     read_records(self._launches[part.sources[-1][0]].source, part.records).deliver()
                 if fault is not None:
                     raise self._error(part, fault, rounds, words)
-            elif isinstance(part, _Loop):
+            elif isinstance(part, _RepeatedParts):
                 for number in range(part.times):
                     self._walk(run, part.body, (*rounds, (number + 1, part.times)), words, watch)
             else:
@@ -217,7 +217,7 @@ class CpuPlan:
         error = launch.error(record, step.grid, self._counts(step, launch), params)
         return located(error, self._plan, step, (*rounds, *inner))
 
-    def _read(self, run: _Run, read: HostReadStep, words: Sequence[int], watch: Watch) -> None:
+    def _read(self, run: _CallState, read: HostReadStep, words: Sequence[int], watch: Watch) -> None:
         name, number = read.buffer, self._reads.get(read.buffer)
         source, size = self._address(run, name, words), self._plan.size(name)
         if number is not None:
@@ -232,13 +232,13 @@ class CpuPlan:
         bound = [self._plan.buffers[name].count or 0 for name in step.buffers]
         return [bound[item] if isinstance(item, int) else item.count or 0 for item in launch.code_arguments]
 
-    def _new_run(self) -> _Run:
-        run = _Run([], [], [])
+    def _new_run(self) -> _CallState:
+        run = _CallState([], [], [])
         steps = {step: self._steps_of(step, launch, run) for step, launch in self._launches.items()}
         run.parts = _parts(self._plan.steps, steps, run.records, self._workers)
         return run
 
-    def _steps_of(self, step: LaunchStep, launch: CompiledLaunch, run: _Run) -> list[Step]:
+    def _steps_of(self, step: LaunchStep, launch: CompiledLaunch, run: _CallState) -> list[Step]:
         """Its program's unbound buffers, which are zeroed before each launch, and its runner."""
         touched = max((self._plan.size(name) for name in step.buffers), default=0)
         runner = launch.new_runner(self._counts(step, launch), step.grid, touched)
@@ -295,7 +295,7 @@ def _parts(
     for top in steps:
         if isinstance(top, RepeatStep) and _length(top) > MAX_UNROLLED:
             end_sequence()
-            parts.append(_Loop(top.times, _parts(top.steps, launches, records, workers)))
+            parts.append(_RepeatedParts(top.times, _parts(top.steps, launches, records, workers)))
             continue
         for step, rounds in _unrolled([top], ()):
             if isinstance(step, HostReadStep):

@@ -83,7 +83,7 @@ class CompiledLauncher:
             number = pointers + values if argument == "call" else slot(argument, pointers)
             return base + 8 * (HEADER + number)
 
-        nodes: list[_Node] = []
+        nodes: list[_GraphKernel] = []
         number = 0
         for step in steps:
             if isinstance(step, Clear):
@@ -98,7 +98,7 @@ class CompiledLauncher:
                 sizes = (*step.grid, *entry.program.workgroup, entry.dynamic_shared)
                 if is_graph:
                     params = libcuda.KernelParams(step.kernel.handle, sizes, addresses_at)
-                    nodes.append(_Node(params, _changes(step.arguments, pointers)))
+                    nodes.append(_GraphKernel(params, _changes(step.arguments, pointers)))
                     continue
                 row = [step.kernel.handle, *sizes, addresses_at]
             at = first_step + STEP * number
@@ -128,7 +128,7 @@ def _changes(arguments: Sequence[Argument], pointers: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Node:
+class _GraphKernel:
     """A kernel of a graph.  `changes`: a bit for each pointer and value among its arguments."""
 
     params: libcuda.KernelParams
@@ -141,7 +141,7 @@ class _KernelGraph:
     `handle`: of what is launched.  `table`: for each node its handle, the address of its parameters, its bits.
     """
 
-    def __init__(self, device: Device, nodes: Sequence[_Node]) -> None:
+    def __init__(self, device: Device, nodes: Sequence[_GraphKernel]) -> None:
         library, graph = libcuda.library(), ctypes.c_void_p()
         libcuda.check(library.cuGraphCreate(byref(graph), 0), "making a graph")
         self._nodes = nodes

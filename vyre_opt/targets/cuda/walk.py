@@ -160,7 +160,7 @@ class GpuWalk:
             self.dispatcher.raise_fault()
             queue = queue_of(self.device, stream)
             self.owned.wait(queue)
-            _Run(self, watch, queue, words).run()
+            _PlanRun(self, watch, queue, words).run()
         return 0
 
     def explain(self, status: int) -> bool:
@@ -235,7 +235,7 @@ class GpuWalk:
             self.kernels[step.program].enqueue(queue, step.grid, recording.arguments[step])
 
 
-class _Run:
+class _PlanRun:
     """One run of a plan; the context is current."""
 
     def __init__(self, walk: GpuWalk, watch: Watch, queue: Queue, words: Sequence[int]) -> None:
