@@ -108,5 +108,5 @@ def _zeros(number: int) -> int:
 
 _RULES: dict[str, Callable[[list[int]], int]] = {
     "add": min, "sub": min, "or": min, "xor": min, "min": min, "max": min, "select": min, "neg": min,
-    "mul": sum, "and": max,
+    "rem": min, "mul": sum, "and": max,
 }  # fmt: skip

@@ -143,9 +143,7 @@ class _PipelineState:
 class _Translator:
     """Translates the statements of one function.  `stages`: where its launches go."""
 
-    def __init__(
-        self, source: FunctionSource, builder: _PipelineState, stages: list[Stage]
-    ) -> None:
+    def __init__(self, source: FunctionSource, builder: _PipelineState, stages: list[Stage]) -> None:
         self.source, self.builder, self.stages = source, builder, stages
         self.env: dict[str, _Binding] = {}
 

@@ -23,6 +23,7 @@ class LaunchStep:
 
     `buffers`: names of the pipeline's buffers, in the order of the program's bindings.  `params`: for each runtime
     scalar of the program, in the order of their names, its word, or the pipeline's param that has it.
+    `neighbours`: how many invocations along x of the program as it was written one of this program does the work of.
     """
 
     launch: Launch | None
@@ -30,6 +31,7 @@ class LaunchStep:
     grid: Dim3
     buffers: tuple[str, ...]
     params: tuple[int | str, ...] = ()
+    neighbours: int = 1
 
     @property
     def loc(self) -> Location | None:

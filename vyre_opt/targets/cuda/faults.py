@@ -183,10 +183,10 @@ class FaultRecords:
             cuda.memcpy_htod(int(memory), contents)
 
 
-def program_error(kernel: EntryPoint, fault: Fault) -> ProgramError:
-    """The error, located at the op."""
+def program_error(kernel: EntryPoint, fault: Fault, neighbours: int = 1) -> ProgramError:
+    """The error, located at the op.  `neighbours`: see `LaunchStep`."""
     site, program = kernel.sites[fault.site - 1], kernel.program
-    op, invocation = site.op, f"workgroup {_triple(fault.workgroup)} local id {_triple(fault.local)}"
+    op, invocation = site.op, _invocation(fault, program.workgroup[0], neighbours)
     if site.kind == "trap" and "access" in op.attrs:
         opened = [extent for extent in op.attrs["shape"] if isinstance(extent, str)]
         extents = dict(zip(opened, fault.extents, strict=False))
@@ -202,6 +202,16 @@ def program_error(kernel: EntryPoint, fault: Fault) -> ProgramError:
     # indices of signed types were sign-extended to 64 bits
     index = signed(fault.index) if op.index.type.is_signed else fault.index
     return out_of_bounds(program, op, (index,), site.width, (fault.length,), invocation)
+
+
+def _invocation(fault: Fault, lanes: int, neighbours: int) -> str:
+    """Which invocation of the program as it was written a fault is of, or which neighbours.  `lanes`: along x."""
+    local, workgroup = fault.local, fault.workgroup
+    if neighbours > 1:
+        turn, lane = divmod(local[0] * neighbours, lanes)
+        workgroup = (workgroup[0] * neighbours + turn, *workgroup[1:])
+        return f"workgroup {_triple(workgroup)} local id ({lane} to {lane + neighbours - 1},{local[1]},{local[2]})"
+    return f"workgroup {_triple(workgroup)} local id {_triple(local)}"
 
 
 def _triple(ids: tuple[int, int, int]) -> str:

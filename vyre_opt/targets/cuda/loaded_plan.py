@@ -195,10 +195,11 @@ class GpuPlan:
                 name: self._words[value] if isinstance(value, str) else value for name, value in scalars
             },
         }
-        if kernel.may_fault and step.launch is not None and step not in self._records:
+        has_record = step.launch is not None or step.neighbours > 1
+        if kernel.may_fault and has_record and step not in self._records:
             # one for each launch, to tell its fault from those of the kernel's other launches
             self._records[step] = self._dispatcher.device.faults.new(
-                lambda fault: located(program_error(kernel.kernel, fault), plan, step)
+                lambda fault: located(program_error(kernel.kernel, fault, step.neighbours), plan, step)
             )
         steps: list[Step] = []
         if self._clears_all:

@@ -1,0 +1,114 @@
+"""Programs whose invocations do the work of several neighbours compute the same, and others are refused in words."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.neighbour_programs import FACTORS, neighbour_program
+from support.quick import quick
+
+from vyre_opt import parse
+from vyre_opt.analysis.refusal import Refusal
+from vyre_opt.execution.dispatcher import dispatcher
+from vyre_opt.fusion.coarsening import coarsen, groups_param
+from vyre_opt.ir.program import Module, Program
+from vyre_opt.ir.verifier import check
+from vyre_opt.passes.manager import PassManager
+
+SCALE = """vyre 2
+program @scale workgroup(32) {
+  buffer @x : f32[?] read binding(0)
+  buffer @y : f32[?] write binding(1)
+  %i = global_id x
+  %n = len @x
+  %inside = lt %i, %n
+  if %inside {
+    %v = load @x[%i]
+    %w = mul %v, 2.0
+    store %w, @y[%i]
+  }
+}
+"""
+
+
+def program_of(text: str) -> Program:
+    (program,) = parse(text).programs.values()
+    return program
+
+
+def module_with(program: Program) -> Module:
+    module = Module(version=2)
+    module.add(program)
+    return module
+
+
+def run_coarse(program: Program, by: int, inputs: list[np.ndarray], grid: tuple[int, int, int], target: str):
+    coarse = coarsen(program, by)
+    assert isinstance(coarse, Program), coarse
+    check(module_with(coarse))
+    few = (-(-grid[0] // by), *grid[1:])
+    return dispatcher(target).dispatch(coarse, inputs, few, params={groups_param(program): grid[0]})
+
+
+@pytest.mark.parametrize("seeds", quick([range(k, k + 10) for k in range(0, 2000, 10)], keep=2), ids=str)
+def test_random_programs_compute_the_same(seeds: range) -> None:
+    """On the interpreter, which looks for races, and on the cpu; grids that the factor divides and others."""
+    for seed in seeds:
+        sample = neighbour_program(seed)
+        program = program_of(sample.text)
+        inputs = sample.arrays
+        expected = dispatcher("ref").dispatch(program, inputs, sample.grid)
+        for by in FACTORS:
+            if program.workgroup[0] % by:
+                continue
+            for target in ("ref", "cpu"):
+                found = run_coarse(program, by, inputs, sample.grid, target)
+                for mine, theirs in zip(found, expected, strict=True):
+                    np.testing.assert_array_equal(
+                        mine, theirs, f"seed {seed} by {by} on {target}\n{sample.text}"
+                    )
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3, 4, 7])
+def test_elements_behind_the_last_workgroup_stay(groups: int) -> None:
+    """A grid that leaves elements out leaves the same ones out."""
+    x = np.arange(256, dtype=np.float32)
+    y = np.full(256, -1, np.float32)
+    (found,) = run_coarse(program_of(SCALE), 4, [x, y], (groups, 1, 1), "ref")
+    assert list(found) == [2 * v for v in x[: 32 * groups]] + [-1] * (256 - 32 * groups)
+
+
+def test_neighbours_become_vectors() -> None:
+    coarse = coarsen(program_of(SCALE), 4)
+    assert isinstance(coarse, Program)
+    module = module_with(coarse)
+    PassManager("vectorize_access").run(module)
+    text = str(module)
+    assert text.count("load @x[%id] : vec<4 x f32>") == text.count("@y[%id] : vec<4 x f32>") == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("workgroup(32)", "workgroup(33)", "33 invocations along x, no multiple of 4"),
+        ("%v = load", "barrier workgroup\n    %v = load", "has an op at which invocations meet: barrier"),
+        ("  %n = len @x", '  %n = len @x\n  debug_print "%u" %i', "prints, in the order of its invocations"),
+        ("  %n = len @x", "  %n = len @x\n  %lane = lane_id", "asks for its lane_id"),
+        (
+            "  %n = len @x",
+            "  %n = len @x\n  %a = subgroup_reduce<add> %i",
+            "invocations meet: subgroup_reduce",
+        ),
+        ("binding(1)\n", "binding(1)\n  buffer @t : f32[8] workgroup\n", "has workgroup memory"),
+    ],
+)
+def test_what_would_be_noticed_is_refused(old: str, new: str, message: str) -> None:
+    assert old in SCALE
+    text = SCALE.replace(old, new)
+    if "barrier" in new:  # where all meet
+        text = text.replace("  if %inside {\n    barrier", "  barrier").replace(
+            "    %v = load", "  if %inside {\n    %v = load"
+        )
+    refusal = coarsen(program_of(text), 4)
+    assert isinstance(refusal, Refusal)
+    assert message in refusal.message

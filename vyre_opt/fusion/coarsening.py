@@ -1,0 +1,285 @@
+"""Programs whose invocations do the work of several neighbours, so that a lane moves more bytes at a time.
+
+    program @p, over n workgroups             over ceil_div(n, 4), with n as the param @groups
+
+      %i = global_id x                          %i0 = 4 * global_id x      %i1 = %i0 + 1 ...
+      if %i < %n {                              if %i0 < %n and ... and %i3 < %n {
+        %v = load @x[%i]                          %v0 = load @x[%i0]  ...  %v3 = load @x[%i3]
+        store %v, @y[%i]                          store %v0, @y[%i0]  ...  store %v3, @y[%i3]
+      }                                         } else {
+                                                  if %i0 < %n { ... }  ...  if %i3 < %n { ... }
+                                                }
+
+Each op stands there once for each of the neighbours, side by side (`vectorize_access` joins such loads), or once for
+all of them where it is the same for all.  Invocations are in no order as long as nothing makes them meet, so steps of
+neighbours may take turns in any way; each neighbour's own steps keep their order.  Where they part, at a branch that
+some take, at a loop of other lengths, they go on one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from ..analysis.effects import effects_of
+from ..analysis.refusal import Refusal
+from ..ir.loops import inits
+from ..ir.ops import OPS
+from ..ir.program import Block, Op, Param, Program, Value
+from ..ir.rewrite import clone, splittable
+from ..ir.types import DataType
+from .halo_recompute import Emitter
+
+__all__ = ["coarsen", "coarsen_refusal", "groups_param"]
+
+MAX_OPS = 2048
+"""Of a coarsened program: what LLVM takes to compile grows with it."""
+
+_IDS = ("global_id", "local_id")
+
+
+def coarsen_refusal(program: Program, by: int) -> Refusal | None:
+    """Why an invocation may not do the work of `by` neighbours; None if it may."""
+
+    def refuse(message: str, op: Op | None = None) -> Refusal:
+        return Refusal("coarsen", f"@{program.name} {message}", loc=program.loc if op is None else op.loc)
+
+    if program.workgroup[0] % by:
+        return refuse(f"has {program.workgroup[0]} invocations along x, no multiple of {by}")
+    if program.cluster is not None:
+        return refuse("has clusters")
+    if any(buffer.is_workgroup for buffer in program.buffers.values()):
+        return refuse("has workgroup memory, which its invocations share")
+    has_while = any(op.name == "while" for op in program.walk())
+    for op in program.walk():
+        effects = effects_of(op)
+        if effects.orders or effects.waits or "subgroup" in op.definition.effects or op.definition.kernel:
+            return refuse(f"has an op at which invocations meet: {op.name}", op)
+        if effects.atomics and has_while:
+            return refuse("has an atomic and a while, so that its invocations may wait for each other", op)
+        if effects.prints:
+            return refuse("prints, in the order of its invocations", op)
+        if op.definition.format == "size" and op.name not in _IDS:
+            return refuse(f"asks for its {op.name}", op)
+    return None
+
+
+def groups_param(program: Program) -> str:
+    """The name of the param that a coarsened program takes: how many workgroups `program` has along x."""
+    names = ("groups", *(f"groups{k}" for k in range(len(program.params))))
+    return next(name for name in names if name not in program.params)
+
+
+def coarsen(program: Program, by: int) -> Program | Refusal:
+    """The program over ceil_div(n, by) workgroups along x that does what `program` does over n of them.
+
+    It has one more param, `groups_param`, u32: n.  `by`: a power of two.
+    """
+    refusal = coarsen_refusal(program, by)
+    if refusal is not None:
+        return refusal
+    name, lanes, loc = groups_param(program), program.workgroup[0], program.loc
+    emit = Emitter([], loc)
+    groups = Value(name, DataType.U32)
+    emit.ops.append(Op(OPS["param"], (), (groups,), {"param": name}, loc=loc))
+    # workgroup w of the new ones has the invocations of `by` old ones from by * w on
+    local = emit.op("mul", "local", emit.identity("local_id", "lane"), emit.const(by))
+    turn, lane = (emit.op(kind, kind, local, emit.const(lanes)) for kind in ("div", "rem"))
+    first = emit.op("mul", "first", emit.identity("workgroup_id", "coarse"), emit.const(by))
+    group = emit.op("add", "group", first, turn)
+    exists = emit.op("lt", "exists", group, groups, dtype=DataType.BOOL)
+    inner = Emitter([], loc)
+    start = inner.op("mul", "start", group, inner.const(lanes))
+    jam = _Jam(program, by, inner)
+    jam.neighbours = {
+        "local_id": jam.counted(lane, "local"),
+        "global_id": jam.counted(inner.op("add", "id", start, lane), "id"),
+    }
+    jam.common = {
+        "workgroup_id": group,
+        "num_workgroups": groups,
+        "global_size": inner.op("mul", "size", groups, inner.const(lanes)),
+    }
+    inner.ops += jam.ops(program.body.ops)
+    if jam.size > MAX_OPS:
+        return Refusal("coarsen", f"@{program.name} would have {jam.size} ops, more than {MAX_OPS}", loc=loc)
+    emit.ops.append(Op(OPS["if"], (exists,), (), regions=(Block((), inner.ops),), loc=loc))
+    buffers = {name: replace(buffer) for name, buffer in program.buffers.items()}
+    params = {**program.params, name: Param(name, DataType.U32, None, loc)}
+    grid = None if program.grid is None else (-(-program.grid[0] // by), *program.grid[1:])
+    return replace(program, grid=grid, buffers=buffers, params=params, body=Block((), emit.ops))
+
+
+class _Jam:
+    """Writes ops for all neighbours at once.
+
+    `neighbours`: ids of which each neighbour has its own; `common`: those that are the same for all.  `maps`: for each
+    neighbour, the values that stand for those of the program.
+    """
+
+    def __init__(self, program: Program, by: int, outer: Emitter) -> None:
+        self.by, self.outer = by, outer
+        self.neighbours: Mapping[str, Sequence[Value]] = {}
+        self.common: Mapping[str, Value] = {}
+        self.maps: list[dict[Value, Value]] = [{} for _ in range(by)]
+        self.varying = _varying(program)
+        self.size = 0
+
+    def counted(self, first: Value, name: str) -> Sequence[Value]:
+        """`first`, `first` + 1 and so on."""
+        rest = [self.outer.op("add", name, first, self.outer.const(k)) for k in range(1, self.by)]
+        return (first, *rest)
+
+    def of(self, value: Value, neighbour: int) -> Value:
+        return self.maps[neighbour].get(value, value)
+
+    def copies(self, pattern: Sequence[Value], values: Sequence[Value]) -> tuple[Value, ...]:
+        """The values, each for every neighbour where the one of `pattern` varies, else once."""
+        pairs = zip(pattern, values, strict=True)
+        return tuple([self.of(v, k) for p, v in pairs for k in range(self.by if p in self.varying else 1)])
+
+    def new(self, values: Sequence[Value]) -> tuple[Value, ...]:
+        """New values in their places, one for every neighbour where one varies."""
+        made: list[Value] = []
+        for value in values:
+            own = [Value(value.name, value.type) for _ in range(self.by if value in self.varying else 1)]
+            for k, mapping in enumerate(self.maps):
+                mapping[value] = own[k if len(own) > 1 else 0]
+            made += own
+        return tuple(made)
+
+    def ops(self, ops: Iterable[Op]) -> list[Op]:
+        out: list[Op] = []
+        for op in ops:
+            self.op(op, out)
+        return out
+
+    def op(self, op: Op, out: list[Op]) -> None:
+        is_along_x = op.attrs.get("axis") == "x"
+        if is_along_x and op.name in self.neighbours:
+            for mapping, value in zip(self.maps, self.neighbours[op.name], strict=True):
+                mapping[op.result] = value
+        elif is_along_x and op.name in self.common:
+            for mapping in self.maps:
+                mapping[op.result] = self.common[op.name]
+        elif not op.regions:
+            self.single(op, out)
+        elif op.name == "while" or (op.name == "for" and any(v in self.varying for v in _control(op))):
+            self.in_turn(op, out)
+        elif op.name == "if" and op.operands[0] in self.varying:
+            self.branch(op, out)
+        else:
+            self.together(op, out)
+
+    def single(self, op: Op, out: list[Op]) -> None:
+        effects = effects_of(op)
+        is_common = not any(v in self.varying for v in (*op.operands, *op.results))
+        if not is_common or effects.writes or effects.stops:
+            self.in_turn(op, out)
+            return
+        out += self.cloned(op, 0)
+        for mapping in self.maps[1:]:
+            mapping.update((result, self.of(result, 0)) for result in op.results)
+
+    def in_turn(self, op: Op, out: list[Op]) -> None:
+        """The op for one neighbour after the other."""
+        for k in range(self.by):
+            out += self.cloned(op, k)
+
+    def cloned(self, op: Op, neighbour: int) -> list[Op]:
+        """The op as one neighbour runs it, with all that is in its regions."""
+        (made,) = clone([op], self.maps[neighbour])
+        ids = {name: values[neighbour] for name, values in self.neighbours.items()} | dict(self.common)
+        for block in made.regions:
+            _replace_ids(block, ids, {})
+        self.size += sum(1 for _ in made.walk())
+        return [made]
+
+    def together(self, op: Op, out: list[Op]) -> None:
+        """An op with blocks that all neighbours enter and leave together."""
+        control = tuple(self.of(v, 0) for v in _control(op))
+        operands = (*control, *self.copies(op.results, _carried(op))) if _carried(op) else control
+        regions = tuple(self.block(block, op.results, self.new(block.args)) for block in op.regions)
+        out.append(Op(op.definition, operands, self.new(op.results), op.attrs, regions, op.loc))
+
+    def block(self, block: Block, results: Sequence[Value], args: tuple[Value, ...] = ()) -> Block:
+        """The block for all neighbours, which yields values for so many results."""
+        ops, yielded = splittable(block)
+        made = self.ops(ops)
+        if yielded:
+            made.append(Op(OPS["yield"], self.copies(results, yielded), loc=block.ops[-1].loc))
+        return Block(args, made)
+
+    def branch(self, op: Op, out: list[Op]) -> None:
+        """A branch that neighbours may take differently: one block for where all take the longer side, else one by one."""
+        emit = Emitter(out, op.loc)
+        sides = [sum(1 for _ in block.walk()) for block in op.regions]
+        longer = sides.index(max(sides))
+        agreed = self.of(op.operands[0], 0)
+        for k in range(1, self.by):
+            agreed = emit.op("or" if longer else "and", "agreed", agreed, self.of(op.operands[0], k))
+        together = self.block(op.regions[longer], op.results)
+        apart = Block()
+        self.in_turn(op, apart.ops)
+        if op.results:
+            apart.ops.append(Op(OPS["yield"], self.copies(op.results, op.results), loc=op.loc))
+        regions = (apart, together) if longer else (together, apart)
+        out.append(Op(op.definition, (agreed,), self.new(op.results), op.attrs, regions, op.loc))
+
+
+def _carried(op: Op) -> tuple[Value, ...]:
+    return inits(op) if op.name in ("for", "while") else ()
+
+
+def _control(op: Op) -> tuple[Value, ...]:
+    """The operands that say which blocks run, and how often."""
+    return op.operands[: len(op.operands) - len(_carried(op))]
+
+
+def _replace_ids(block: Block, ids: Mapping[str, Value], replaced: dict[Value, Value]) -> None:
+    """Replace ids along x by the values that they are."""
+    kept = []
+    for op in block.ops:
+        op.operands = tuple([replaced.get(v, v) for v in op.operands])
+        if op.attrs.get("axis") == "x" and op.name in ids:
+            replaced[op.result] = ids[op.name]
+            continue
+        for inner in op.regions:
+            _replace_ids(inner, ids, replaced)
+        kept.append(op)
+    block.ops = kept
+
+
+def _varying(program: Program) -> set[Value]:
+    """The values that may differ between neighbours where all of them have one: a fixed point, since loops carry values."""
+    varying: set[Value] = set()
+    known = -1
+    while known != len(varying):
+        known = len(varying)
+        _spread(program.body, varying)
+    return varying
+
+
+def _spread(block: Block, varying: set[Value]) -> None:
+    for op in block.ops:
+        for inner in op.regions:
+            _spread(inner, varying)
+        differs = op.name == "while" or any(v in varying for v in _control(op))
+        if not op.regions:
+            is_own = op.name in _IDS and op.attrs["axis"] == "x"
+            if is_own or differs or "atomic" in op.definition.effects:
+                varying.update(op.results)
+            continue
+        carried = _carried(op)
+        for number, result in enumerate(op.results):
+            ends = [
+                yielded[number]
+                for _, yielded in map(splittable, op.regions)
+                if op.name != "while" and yielded
+            ]
+            same = {result}
+            if carried:
+                ends.append(carried[number])
+                same |= {block.args[len(block.args) - len(carried) + number] for block in op.regions}
+            if differs or any(v in varying for v in (*same, *ends)):
+                varying |= same
