@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.quick import quick
 
 from vyre_opt import LaunchFusionError, LaunchFusionStage, plan_launch_fusion
-from vyre_opt.fusion.partition import Span, group_starts
+from vyre_opt.fusion.partition import SharedSpan, group_starts
 
 Stages = Sequence[LaunchFusionStage]
 
@@ -183,7 +183,9 @@ def check_long_spans(count: int, rng: random.Random) -> None:
     spans = []
     for _ in range(rng.randint(0, 12) if count > 1 else 0):
         first = rng.randint(0, count - 2)
-        spans.append(Span(first, rng.randint(first + 1, count - 1), rng.choice([0, 1, 1, 5, 1 << 63]), 0))
+        spans.append(
+            SharedSpan(first, rng.randint(first + 1, count - 1), rng.choice([0, 1, 1, 5, 1 << 63]), 0)
+        )
 
     def cost(starts: list[int]) -> int:
         return sum(s.moved for s in spans if any(s.first < cut <= s.last for cut in starts))
@@ -205,7 +207,9 @@ def test_time_grows_with_the_line_and_not_its_square(reach: int) -> None:
         window = count // 3
         earliest = [max(0, j - window) for j in range(count)]
         firsts = [rng.randrange(count - 1) for _ in range(count)]
-        spans = [Span(f, min(count - 1, f + rng.randint(1, reach)), rng.randint(1, 99), 0) for f in firsts]
+        spans = [
+            SharedSpan(f, min(count - 1, f + rng.randint(1, reach)), rng.randint(1, 99), 0) for f in firsts
+        ]
         least = float("inf")
         for _ in range(3):
             start = time.process_time()

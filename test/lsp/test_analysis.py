@@ -10,11 +10,11 @@ from support.half_typed import edits
 
 from vyre_opt import parse
 from vyre_opt.ir.diagnostics import Diagnostic, DiagnosticError
-from vyre_opt.lsp.analysis import Analysis, Analyzer, Stale
+from vyre_opt.lsp.analysis import Analyzer, DocumentAnalysis, Stale
 from vyre_opt.syntax.printer import print_program
 
 
-def shown(analysis: Analysis) -> list[tuple[object, ...]]:
+def shown(analysis: DocumentAnalysis) -> list[tuple[object, ...]]:
     """All that is wrong with a text: where, and in which words."""
     return sorted(
         (*(analysis.span(d.loc) if d.loc else (0, 0)), d.severity, d.message, len(d.notes), len(d.fixes))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vyre_opt.ir.diagnostics import Fix
-from vyre_opt.lsp.analysis import Analysis, Analyzer
+from vyre_opt.lsp.analysis import Analyzer, DocumentAnalysis
 
 HEAD = "vyre 2\n\nprogram @p workgroup(32) {\n"
 BODY = (
@@ -46,7 +46,7 @@ CASES = [
 ]  # fmt: skip
 
 
-def apply(analysis: Analysis, fix: Fix) -> str:
+def apply(analysis: DocumentAnalysis, fix: Fix) -> str:
     text = analysis.text
     edits = sorted(((analysis.span(edit.loc), edit.text) for edit in fix.edits), reverse=True)
     for (start, end), new in edits:

@@ -9,7 +9,7 @@ from support.quick import quick
 
 from vyre_opt import parse, print_program
 from vyre_opt.ir.rewrite import bodies
-from vyre_opt.reduce import DELTA_PASSES, Oracle, Predicate, module_of, reduce_text
+from vyre_opt.reduce import DELTA_PASSES, FunctionTest, Oracle, module_of, reduce_text
 from vyre_opt.reduce.variants import ModuleVariant
 
 SMALL = Settings(statements=5)
@@ -258,7 +258,7 @@ def test_no_feature_is_left_that_could_be_dropped() -> None:
         for seed in range(40)
         if is_interesting(text := print_program(random_program(seed, SMALL).module))
     )
-    module = module_of(reduce_text(text, Oracle(Predicate(is_interesting))))
+    module = module_of(reduce_text(text, Oracle(FunctionTest(is_interesting))))
     assert module is not None
     for delta_pass in DELTA_PASSES.values():
         variant = ModuleVariant.of(module, delta_pass)

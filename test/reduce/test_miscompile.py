@@ -10,7 +10,7 @@ from support.sample import random_inputs
 from vyre_opt import parse, print_program, verify
 from vyre_opt.execution.dispatcher import DispatchError, dispatcher
 from vyre_opt.ir.program import Module
-from vyre_opt.reduce import Oracle, Predicate, reduce_text
+from vyre_opt.reduce import FunctionTest, Oracle, reduce_text
 
 GRID = (1, 1, 1)
 
@@ -50,7 +50,7 @@ def test_a_miscompile_becomes_small(seed: int, statements: int) -> None:
     text = print_program(random_program(seed, Settings(statements=statements, grid=GRID)).module)
     assert ops(text) > 500
     assert is_miscompiled(text)
-    oracle = Oracle(Predicate(is_miscompiled))
+    oracle = Oracle(FunctionTest(is_miscompiled))
     small = reduce_text(text, oracle)
     assert is_miscompiled(small)
     assert ops(small) <= 6
@@ -66,5 +66,5 @@ def test_several_trials_at_a_time_reach_the_same() -> None:
         return any(op.name == "mul" for program in parse(text).programs.values() for op in program.walk())
 
     assert has_a_product(text)
-    alone = reduce_text(text, Oracle(Predicate(has_a_product)))
-    assert reduce_text(text, Oracle(Predicate(has_a_product, jobs=4))) == alone
+    alone = reduce_text(text, Oracle(FunctionTest(has_a_product)))
+    assert reduce_text(text, Oracle(FunctionTest(has_a_product, jobs=4))) == alone

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vyre_opt import parse
 from vyre_opt.ir.diagnostics import DiagnosticError
-from vyre_opt.reduce import Oracle, Predicate, reduce_text
+from vyre_opt.reduce import FunctionTest, Oracle, reduce_text
 
 BROKEN = """vyre 1
 
@@ -25,7 +25,7 @@ def test_of_a_text_with_errors_lines_and_words_are_dropped() -> None:
             return any("%missing is not defined" in d.message for d in error.diagnostics)
         return False
 
-    small = reduce_text(BROKEN, Oracle(Predicate(says_that_it_is_missing)))
+    small = reduce_text(BROKEN, Oracle(FunctionTest(says_that_it_is_missing)))
     assert says_that_it_is_missing(small)
     assert len(small) < 0.7 * len(BROKEN)
     assert "load" not in small
@@ -36,13 +36,13 @@ def test_a_comment_that_matters_stays() -> None:
     text = (
         "vyre 1\n\n// RUN: this\nprogram @p workgroup(1) {\n  %a = const 1 : u32\n  %b = const 2 : u32\n}\n"
     )
-    small = reduce_text(text, Oracle(Predicate(lambda text: "RUN" in text and "program" in text)))
+    small = reduce_text(text, Oracle(FunctionTest(lambda text: "RUN" in text and "program" in text)))
     assert small.split() == ["RUN", "program"] or ("RUN" in small and len(small) < 12)
 
 
 def test_the_best_is_there_when_tests_run_out() -> None:
     text = "vyre 1\n\nprogram @p workgroup(64) {\n  %a = const 1 : u32\n  %b = const 2 : u32\n}\n"
-    oracle = Oracle(Predicate(lambda text: "program" in text), max_tests=2)
+    oracle = Oracle(FunctionTest(lambda text: "program" in text), max_tests=2)
     small = reduce_text(text, oracle)
     assert oracle.tests == 2
     assert small == oracle.best
@@ -56,5 +56,5 @@ def test_no_text_is_tested_twice() -> None:
         asked.append(text)
         return "add" in text
 
-    reduce_text(BROKEN.replace("%missing", "%v"), Oracle(Predicate(is_interesting)))
+    reduce_text(BROKEN.replace("%missing", "%v"), Oracle(FunctionTest(is_interesting)))
     assert len(asked) == len(set(asked))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from vyre_opt.execution.dispatcher import ProgramError
-from vyre_opt.reduce import Oracle, Predicate, reduce_text
+from vyre_opt.reduce import FunctionTest, Oracle, reduce_text
 from vyre_opt.syntax.parser import parse
 
 from .differential import REDUCTION_TESTS
@@ -124,4 +124,4 @@ def reduced(seed: int, broken: Broken, handoff: bool = False, settings: Settings
 
     if not fails(broken.text):
         return broken.text
-    return reduce_text(broken.text, Oracle(Predicate(fails), REDUCTION_TESTS))
+    return reduce_text(broken.text, Oracle(FunctionTest(fails), REDUCTION_TESTS))

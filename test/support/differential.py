@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from vyre_opt.execution.debug_prints import on_debug_print
 from vyre_opt.execution.dispatcher import Dispatcher, DispatchError, ProgramError, dispatcher
 from vyre_opt.execution.processors import available
-from vyre_opt.reduce import Oracle, Predicate, reduce_text
+from vyre_opt.reduce import FunctionTest, Oracle, reduce_text
 from vyre_opt.syntax.parser import parse
 from vyre_opt.syntax.printer import print_program
 
@@ -154,7 +154,7 @@ def smallest(target: str, seed: int, options: dict[str, Any], settings: Settings
             return False
         return bool(_mismatch(dispatcher(target, **options), reduced_case, arrays, expected, lines))
 
-    return reduce_text(print_program(case.module), Oracle(Predicate(differs), REDUCTION_TESTS))
+    return reduce_text(print_program(case.module), Oracle(FunctionTest(differs), REDUCTION_TESTS))
 
 
 # --- one target, one program after the other

@@ -19,7 +19,7 @@ from ..ir.program import AccessMode, Buffer, Module, Program
 
 __all__ = [
     "Separator",
-    "BufferUses",
+    "BufferStages",
     "StageEffects",
     "LaunchDataflow",
     "RunDataflow",
@@ -70,7 +70,7 @@ def launch_runs(stages: Sequence[Stage], repeats: bool = False) -> Iterator[Laun
         yield LaunchRun(tuple(run), repeats, separator)
 
 
-class BufferUses:
+class BufferStages:
     """The stages of a pipeline that use each buffer, its element count, and how the host uses it."""
 
     def __init__(self, pipeline: Pipeline) -> None:
@@ -139,12 +139,12 @@ class LaunchDataflow:
     def __init__(self, module: Module) -> None:
         self.module = module
         self._used: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
-        self._uses: dict[Pipeline, BufferUses] = {}
+        self._uses: dict[Pipeline, BufferStages] = {}
 
-    def uses(self, pipeline: Pipeline) -> BufferUses:
+    def uses(self, pipeline: Pipeline) -> BufferStages:
         """Who uses the buffers of a pipeline."""
         if pipeline not in self._uses:
-            self._uses[pipeline] = BufferUses(pipeline)
+            self._uses[pipeline] = BufferStages(pipeline)
         return self._uses[pipeline]
 
     def of(self, stage: Launch | KernelStage | Fill) -> StageEffects:

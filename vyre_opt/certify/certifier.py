@@ -57,7 +57,7 @@ class Named(Protocol):
     def name(self) -> str: ...
 
 
-class Remark(Protocol):
+class CertifiedRemark(Protocol):
     """What a pass says that it did, with its certificate."""
 
     @property
@@ -152,7 +152,9 @@ class Certifier:
     def before(self, running: Named, module: Module) -> None:
         self._before = copy_module(module)
 
-    def after(self, running: Named, module: Module, changed: bool, remarks: Sequence[Remark]) -> None:
+    def after(
+        self, running: Named, module: Module, changed: bool, remarks: Sequence[CertifiedRemark]
+    ) -> None:
         """Add a decision for each remark of the pass that something was applied."""
         assert self._before is not None
         applied = [r for r in remarks if r.kind == "applied" and "claim" in r.certificate]
@@ -219,7 +221,9 @@ def _ops(program: Program) -> Sequence[Op]:
     return list(program.walk())
 
 
-def _claimed(before: Module, after: Module, running: Named, applied: Sequence[Remark]) -> Iterator[Decision]:
+def _claimed(
+    before: Module, after: Module, running: Named, applied: Sequence[CertifiedRemark]
+) -> Iterator[Decision]:
     """A decision for each remark that something was applied."""
     certificates = [remark.certificate for remark in applied]
     for remark in applied:

@@ -12,8 +12,8 @@ from .text_files import MARKER
 
 if TYPE_CHECKING:
     from ..passes.manager import PassManager, Remark
-    from ..report.measure import Measured
-    from ..report.snapshot import Snapshot
+    from ..report.measure import RunTimes
+    from ..report.snapshot import ModuleSnapshot
     from .compile_options import CompileOptions
 
 __all__ = ["EMIT_FORMATS", "LOWERED", "check_emit_format", "emit", "join", "snapshot_before"]
@@ -44,7 +44,7 @@ def check_emit_format(
         check_lowered(emit_format, target, version)
 
 
-def snapshot_before(module: Module, options: CompileOptions) -> Snapshot | None:
+def snapshot_before(module: Module, options: CompileOptions) -> ModuleSnapshot | None:
     """The module before any pass, for the formats that compare it with that after them."""
     if options.emit not in REPORTS:
         return None
@@ -59,7 +59,7 @@ def emit(
     manager: PassManager | None,
     remarks: Sequence[Remark],
     statistics: Mapping[tuple[str, str], int],
-    before: Snapshot | None,
+    before: ModuleSnapshot | None,
     legalize: Callable[[], object],
 ) -> str:
     """The text of a module in the format `options.emit`; `before` is from `snapshot_before`.
@@ -91,7 +91,7 @@ def emit(
     return print_program(module, options.print_generic, options.print_locations)
 
 
-def _measured(before: Snapshot, module: Module) -> Mapping[str, Measured] | None:
+def _measured(before: ModuleSnapshot, module: Module) -> Mapping[str, RunTimes] | None:
     """The times of --measure; None without it."""
     if before.module is None:
         return None

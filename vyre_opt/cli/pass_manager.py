@@ -8,7 +8,7 @@ import click
 
 from ..passes.manager import DebugOutput, PassManager
 from ..passes.pipeline_text import format_pipeline
-from ..passes.registry import BrokenPlugin, PassError, PluginRefused, find_pass, make_pass
+from ..passes.registry import BrokenPlugin, PassError, PassRefused, find_pass, make_pass
 from .compile_options import ALL, CompileOptions
 from .emit import LOWERED
 from .emit_lowered import target_of
@@ -29,7 +29,7 @@ def make_manager(options: CompileOptions) -> PassManager:
         manager = PassManager(options.passes, verify_each=options.verify_each, target=options.target or "")
         for option in NAMING:
             setattr(options, option, tuple(_names(getattr(options, option))))
-    except PluginRefused as error:
+    except PassRefused as error:
         raise ToolError(f"plugins=false: {error}") from None
     except BrokenPlugin as error:
         raise ToolError(str(error)) from None

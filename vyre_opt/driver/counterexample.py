@@ -33,7 +33,7 @@ from ..targets.ref.machine import Machine
 from .binding import Signature
 from .compile import compile_module
 
-__all__ = ["Call", "Counterexample", "counterexample"]
+__all__ = ["CallValues", "Counterexample", "counterexample"]
 
 Array = np.ndarray[Any, Any]
 
@@ -55,7 +55,7 @@ SHOWN = 8
 
 
 @dataclass(frozen=True)
-class Call:
+class CallValues:
     """Values for a program or pipeline: `arrays` of its inputs and outputs, `lengths` of buffers of its own, `params`, and
     the `grid` of a program that leaves it open."""
 
@@ -70,7 +70,7 @@ class Call:
 class Counterexample:
     """`what`: how the modules differ, where, and who has stored it.  `witness`: the values of the call, by name."""
 
-    call: Call
+    call: CallValues
     what: str
     witness: Mapping[str, int | float | str]
 
@@ -167,7 +167,7 @@ class _Runner:
         ref = RefDispatcher(max_steps=MOST_STEPS, on_run=self.machines.append)
         return compile_module(self.module, self.name, ref, {})
 
-    def __call__(self, call: Call) -> Outcome:
+    def __call__(self, call: CallValues) -> Outcome:
         self.machines.clear()
         signature = self._compiled.signature
         types = {buffer.name: buffer.dtype for buffer in signature.buffers}
@@ -203,7 +203,7 @@ class _Entry:
         programs = copy_for(before, item).programs.values()
         self.lanes = max((program.lanes for program in programs), default=1)
 
-    def try_call(self, call: Call) -> Counterexample | None:
+    def try_call(self, call: CallValues) -> Counterexample | None:
         try:
             expected = self.before(call)
         except (DispatchError, DiagnosticError, MemoryError):
@@ -225,12 +225,12 @@ class _Entry:
             return None
         return self._written(call, expected, actual)
 
-    def _written(self, call: Call, expected: Outcome, actual: Outcome) -> Counterexample | None:
+    def _written(self, call: CallValues, expected: Outcome, actual: Outcome) -> Counterexample | None:
         """The first difference in an element that the module as it was writes, or has from its caller to keep: one that
         does not depend on what its outputs hold at the start."""
         read = {buffer.name for buffer in self.signature.read}
         others = {name: array if name in read else _other(array) for name, array in call.arrays.items()}
-        again = self.before(Call(call.entry, others, call.lengths, call.params, call.grid))
+        again = self.before(CallValues(call.entry, others, call.lengths, call.params, call.grid))
         for was, now, second in zip(expected, actual, again, strict=True):
             differs = _differ(was, now) & ~_differ(was, second)
             if differs.any():
@@ -241,7 +241,7 @@ class _Entry:
                 return self._found(call, f"{name} is {numbers}, not {wanted}")
         return None
 
-    def _found(self, call: Call, what: str) -> Counterexample:
+    def _found(self, call: CallValues, what: str) -> Counterexample:
         witness: dict[str, int | float | str] = {}
         if call.grid is not None and call.grid != getattr(self.item, "grid", None):
             witness["grid"] = " x ".join(map(str, call.grid))
@@ -258,7 +258,7 @@ class _Entry:
 
     # --- calls --------------------------------------------------------------------------------
 
-    def calls(self) -> Iterator[Call]:
+    def calls(self) -> Iterator[CallValues]:
         """Values to call it with, small and plain ones first."""
         rng = random.Random(0)
         has_sizes = any(None in buffer.shape for buffer in self.signature.buffers)
@@ -277,7 +277,7 @@ class _Entry:
         every = [*near, lanes, 1, 0, 3, 2 * lanes * groups, lanes * groups // 2]
         return [rng.choice(every if number >= 8 else near)] if number % 3 < 2 else every
 
-    def _call(self, number: int, lengths: Sequence[int], rng: random.Random) -> Call | None:
+    def _call(self, number: int, lengths: Sequence[int], rng: random.Random) -> CallValues | None:
         """None where the buffers cannot have these lengths, or are too large."""
         params = {name: self._param(param, number, rng) for name, param in self.signature.params.items()}
         known: dict[str, int | None] = {
@@ -304,7 +304,7 @@ class _Entry:
             for buffer in self.signature.buffers
             if buffer.name not in given and None in buffer.shape and not any(buffer.sizes)
         }
-        return Call(self.name, arrays, own, params, self._grid(shapes, number, rng))
+        return CallValues(self.name, arrays, own, params, self._grid(shapes, number, rng))
 
     def _param(self, param: Param, number: int, rng: random.Random) -> Any:
         if param.dtype.is_bool:

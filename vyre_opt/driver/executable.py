@@ -367,12 +367,12 @@ class Executable(ABC):
         from ..ir.verifier import check
         from ..kernels.expansion import is_of_plugin
         from ..passes.manager import PassManager
-        from ..passes.registry import BUILTIN, PassError, PluginRefused
+        from ..passes.registry import BUILTIN, PassError, PassRefused
 
         if passes:
             try:
                 manager = PassManager(passes, target=self.schedules_for, bisect=bisect)
-            except PluginRefused as error:
+            except PassRefused as error:
                 raise LimitError("plugins", False, str(error)) from None
             except PassError as error:
                 raise BadInputs(str(error)) from None

@@ -27,7 +27,7 @@ from ..ir.program import Module, Program
 from ..syntax.parser import tables
 from ..syntax.printer import print_program
 from .executable import Grid, Inputs, Passes
-from .limited_answers import MAX_ANSWER, Malformed, nbytes_of, read_array, read_error, text
+from .limited_answers import MAX_ANSWER, MalformedAnswer, nbytes_of, read_array, read_error, text
 
 if TYPE_CHECKING:
     from ..execution.child_process import ChildProcess
@@ -147,7 +147,7 @@ class LimitedExecutable:
             if isinstance(error, LimitError) and error.limit == "memory":
                 self._drop_child()  # it has what was in its way
             raise error from None
-        except Malformed as malformed:
+        except MalformedAnswer as malformed:
             assert self._child is not None
             error = self._child.nonsense(str(malformed))
             self._child = None
@@ -197,14 +197,14 @@ class LimitedExecutable:
             is_read = "read" in answer
             descriptions = answer.get("read" if is_read else "outputs")
             if not isinstance(descriptions, list):
-                raise Malformed("neither an error nor outputs")
+                raise MalformedAnswer("neither an error nor outputs")
             total += sum(map(nbytes_of, descriptions))
             self._check_output(total)
             arrays = dict([read_array(d, child.receive(b"d", nbytes_of(d))) for d in descriptions])
             if not is_read:
                 return arrays
             if on_host_read is None:
-                raise Malformed("a host read that nobody asked for")
+                raise MalformedAnswer("a host read that nobody asked for")
             for name, array in arrays.items():
                 on_host_read(name, array)
 
@@ -225,15 +225,15 @@ class LimitedExecutable:
             raise _Answered(refusal) from None
 
     def _answer(self) -> dict[str, Any]:
-        """The next answer.  Raises _Answered for an error, Malformed for what is none."""
+        """The next answer.  Raises _Answered for an error, MalformedAnswer for what is none."""
         assert self._child is not None
         raw = self._child.receive(b"j", MAX_ANSWER)
         try:
             answer = json.loads(bytes(raw))
         except (ValueError, RecursionError):
-            raise Malformed("no JSON") from None
+            raise MalformedAnswer("no JSON") from None
         if not isinstance(answer, dict):
-            raise Malformed("JSON of another type")
+            raise MalformedAnswer("JSON of another type")
         if "error" in answer:
             raise _Answered(read_error(answer, self._source, self.limits))
         return answer

@@ -1,6 +1,6 @@
 """What a child process that has limits answers, as JSON and raw bytes: arrays and errors.
 
-The parent checks all that it reads: `read_array` and `read_error` raise Malformed, and nothing else, for what is
+The parent checks all that it reads: `read_array` and `read_error` raise MalformedAnswer, and nothing else, for what is
 no answer.
 """
 
@@ -25,7 +25,7 @@ from ..ir.diagnostics import Diagnostic, DiagnosticError, Location, Source
 
 __all__ = [
     "MAX_ANSWER",
-    "Malformed",
+    "MalformedAnswer",
     "contents",
     "nbytes_of",
     "read_array",
@@ -53,7 +53,7 @@ _LOCATED: dict[str, Callable[[Sequence[Diagnostic]], Exception]] = {
 _PLAIN: dict[str, Callable[[str], Exception]] = {"BadInputs": BadInputs, "BackendError": BackendError}
 
 
-class Malformed(Exception):
+class MalformedAnswer(Exception):
     """An answer that is none."""
 
 
@@ -81,25 +81,25 @@ def read_array(description: Any, content: memoryview) -> tuple[str, np.ndarray]:
     name, dtype, shape = _described(description)
     raw = np.asarray(content)
     if raw.size != prod(shape) * dtype.itemsize:
-        raise Malformed("an array of another size than it says")
+        raise MalformedAnswer("an array of another size than it says")
     # a bool array that holds other bytes than 0 and 1 is undefined in NumPy
     flat = raw != 0 if dtype == np.bool_ else raw.view(dtype)
     try:
         return name, flat.reshape(shape)
     except ValueError:  # no elements, but extents beyond what NumPy counts
-        raise Malformed("no shape") from None
+        raise MalformedAnswer("no shape") from None
 
 
 def _described(description: Any) -> tuple[str, np.dtype[Any], tuple[int, ...]]:
     name, type_name, shape = _items(description, 3)
     if type_name not in ARRAY_TYPES:
-        raise Malformed("an array of another type")
+        raise MalformedAnswer("an array of another type")
     try:
         dtype = np.dtype(type_name)
     except TypeError:  # bfloat16, where the caller has no library that knows it
-        raise Malformed("an array of another type") from None
+        raise MalformedAnswer("an array of another type") from None
     if not isinstance(shape, list) or len(shape) > 32:
-        raise Malformed("no shape")
+        raise MalformedAnswer("no shape")
     return text(name), dtype, tuple([_number(extent) for extent in shape])
 
 
@@ -150,7 +150,7 @@ def read_error(answer: Mapping[str, Any], source: Source, limits: Limits) -> Exc
     if name == "LimitError":
         limit = answer.get("limit")
         if limit not in ("memory", "grid", "plugins") or getattr(limits, limit) in (None, True):
-            raise Malformed("a limit that there is not")
+            raise MalformedAnswer("a limit that there is not")
         return limits.error(limit, message)
     if name in _PLAIN:
         return _PLAIN[name](message)
@@ -160,7 +160,7 @@ def read_error(answer: Mapping[str, Any], source: Source, limits: Limits) -> Exc
         return ProgramError(text(answer.get("kind")), diagnostics[0])
     if name in _LOCATED:
         return _LOCATED[name](diagnostics)
-    raise Malformed("an error of another type")
+    raise MalformedAnswer("an error of another type")
 
 
 def _read_source(item: Any) -> Source:
@@ -170,7 +170,7 @@ def _read_source(item: Any) -> Source:
 
 def _read_diagnostic(item: Any, sources: list[Source]) -> Diagnostic:
     if not isinstance(item, dict) or item.get("severity") not in SEVERITIES:
-        raise Malformed("no diagnostic")
+        raise MalformedAnswer("no diagnostic")
     notes = [_items(note, 2) for note in _list(item.get("notes"))]
     return Diagnostic(
         item["severity"],
@@ -187,7 +187,7 @@ def _read_location(item: Any, sources: list[Source]) -> Location | None:
         return None
     number, start, end = map(_number, _items(item, 3))
     if number >= len(sources) or not start <= end <= len(sources[number].text):
-        raise Malformed("a place outside of the text")
+        raise MalformedAnswer("a place outside of the text")
     return Location(sources[number], start, end)
 
 
@@ -197,23 +197,23 @@ def _read_location(item: Any, sources: list[Source]) -> Location | None:
 def text(value: Any) -> str:
     """The value, if it is text."""
     if not isinstance(value, str):
-        raise Malformed("a value of another type")
+        raise MalformedAnswer("a value of another type")
     return value
 
 
 def _number(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 62:
-        raise Malformed("a value of another type")
+        raise MalformedAnswer("a value of another type")
     return value
 
 
 def _list(value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise Malformed("a value of another type")
+        raise MalformedAnswer("a value of another type")
     return value
 
 
 def _items(value: Any, count: int) -> list[Any]:
     if not isinstance(value, list) or len(value) != count:
-        raise Malformed("a value of another type")
+        raise MalformedAnswer("a value of another type")
     return value

@@ -26,9 +26,9 @@ from ..execution.signatures import SIGNATURES
 from ..execution.target import as_target
 from ..ir.program import Program
 from ..ir.types import DataType
-from ..kernels.call import Call, KernelCall, Part, Steps
+from ..kernels.call import Call, InputSlice, KernelCall, Steps
 from ..kernels.named import named_kernel
-from ..kernels.named.kernel import Device
+from ..kernels.named.kernel import TargetDevice
 from .placement import array_backend_of
 from .plans import remember
 from .torch_calls import is_recorded, record
@@ -158,7 +158,7 @@ class PlannedFunction:
         return known[0]
 
 
-_Prepared = list[tuple[PlannedFunction, tuple[int | Part, ...], list[str]]]
+_Prepared = list[tuple[PlannedFunction, tuple[int | InputSlice, ...], list[str]]]
 """The launches of a call that is several: a function for each, its inputs as `Steps` has them, and their names."""
 
 
@@ -259,10 +259,10 @@ def planned(name: str, take: Take = _take) -> Callable[[Plan], PlannedFunction]:
     return lambda plan: PlannedFunction(name, plan, take)
 
 
-def device_of(backend: ArrayBackend) -> Device:
+def device_of(backend: ArrayBackend) -> TargetDevice:
     """Where a backend runs calls, for the declaration of a kernel."""
     architecture = as_target(backend.dispatcher).architecture
-    return Device(backend.target, backend.workers, architecture, backend.on_gpu)
+    return TargetDevice(backend.target, backend.workers, architecture, backend.on_gpu)
 
 
 def kernel_function(name: str, kernel: str, take: Take = _take) -> PlannedFunction:

@@ -10,12 +10,12 @@ from ..execution.array_backend import ArrayBackend, Operand
 from ..execution.dispatcher import BadInputs, DispatcherLike
 from ..execution.kernel_call import run_call
 from ..ir.types import DataType
-from ..kernels.call import Call, Empty, KernelCall, Part, Steps, launch
+from ..kernels.call import Call, Empty, InputSlice, KernelCall, Steps, launch
 from ..kernels.chain import MAX_RANK, batch_schedule, chain, chain_schedule, goes_by_steps
 from ..kernels.chain_scattered import ScatterSchedule
 from ..kernels.concatenate import concatenate, concatenate_grid
 from ..kernels.named.chain import contraction
-from ..kernels.named.kernel import MAX_ELEMENTS, Device
+from ..kernels.named.kernel import MAX_ELEMENTS, TargetDevice
 from .operands import element_type, listed
 from .placement import array_backend_of
 from .planned_function import device_of, planned
@@ -114,15 +114,15 @@ def _run(backend: ArrayBackend, operands: Sequence[Operand], ranks: tuple[int, .
     return launch(program, grid, shape)
 
 
-def _by_steps(device: Device, element: DataType, ranks: tuple[int, ...]) -> Steps:
+def _by_steps(device: TargetDevice, element: DataType, ranks: tuple[int, ...]) -> Steps:
     """A launch for each core."""
-    steps: list[tuple[KernelCall, tuple[int | Part, ...]]] = []
+    steps: list[tuple[KernelCall, tuple[int | InputSlice, ...]]] = []
     start = 0
     for number, (rows, columns) in enumerate(pairwise(ranks)):
         stop = start + rows * columns
         before = (
             number + 1 if number else 0
         )  # the result of the step before, behind the two arrays of the call
-        steps.append((contraction(device, element, (rows, columns)), (before, Part(1, start, stop))))
+        steps.append((contraction(device, element, (rows, columns)), (before, InputSlice(1, start, stop))))
         start = stop
     return Steps(tuple(steps))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..kernels.call import Call, Copied, Empty, KernelCall, OutputAlloc, Same, Storage
+from ..kernels.call import Call, Copied, Empty, KernelCall, OutputAlloc, Same, ScratchArgument
 from .array_backend import ArrayBackend, Operand
 from .arrays import kind_of
 from .bound_call import bind
@@ -46,7 +46,7 @@ def plan_of(call: KernelCall, inputs: Sequence[Operand]) -> CallPlan:
     zeroed = {
         buffer.name
         for buffer, argument in zip(program.bound_buffers, call.arguments, strict=True)
-        if isinstance(argument, Storage) and argument.is_zeroed
+        if isinstance(argument, ScratchArgument) and argument.is_zeroed
     }
     unwritten = zeroed_buffers(plan) if call.clears else frozenset[str]()
     return CallPlan(plan, len(inputs), tuple(results), slots, copies, written, frozenset(zeroed), unwritten)

@@ -16,7 +16,7 @@ from ..ir.grids import Extent
 from ..ir.ops import OPS
 from ..ir.program import Block, Buffer, Op, Program, Value
 from ..ir.types import DataType
-from .halo_recompute import Emitter
+from .halo_recompute import OpEmitter
 
 __all__ = ["LengthOf", "add_checks"]
 
@@ -82,7 +82,7 @@ class _Checks:
 
     def check(self, op: Op, buffer: Buffer, dimension: int, width: int, ops: list[Op]) -> None:
         own: list[Op] = []
-        emit = Emitter(own, op.loc)
+        emit = OpEmitter(own, op.loc)
         index, extent = op.indices[dimension], buffer.shape[dimension]
         source = self.length_of(buffer, dimension) if extent is None else extent
         is_narrow = source < 1 << 32 if isinstance(source, int) else source in self.narrow
@@ -100,7 +100,7 @@ class _Checks:
         self.ops[own[-1]] = own
 
 
-def _emitted(extent: Extent, dtype: DataType, emit: Emitter) -> Value:
+def _emitted(extent: Extent, dtype: DataType, emit: OpEmitter) -> Value:
     """A length as a value; an expression, whose parts may be negative, is computed in 64 bits."""
     is_simple = isinstance(extent, int) or extent.name == "len"
     wide = DataType.U32 if is_simple and dtype is DataType.U32 else DataType.U64

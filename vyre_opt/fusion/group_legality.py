@@ -13,7 +13,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..analysis.launch_flow import BufferUses
+from ..analysis.launch_flow import BufferStages
 from ..analysis.refusal import Refusal
 from ..ir.grids import Extent, Grid, fold, renamed_lengths
 from ..ir.pipeline import Launch
@@ -26,7 +26,15 @@ from .pair_legality import LaunchPair, Verdict, incompatible, placeholder, prove
 from .regrid import Regrid
 from .veto import veto_of
 
-__all__ = ["HALOS", "Halo", "PairProofs", "LaunchNode", "GroupLegality", "with_placeholders", "launch_node"]
+__all__ = [
+    "HALOS",
+    "HaloHandoff",
+    "PairProofs",
+    "LaunchNode",
+    "GroupLegality",
+    "with_placeholders",
+    "launch_node",
+]
 
 HALOS = ("never", "cheap", "always")
 """When a launch computes again what it reads of its neighbours."""
@@ -79,7 +87,7 @@ def launch_node(
 
 
 @dataclass(frozen=True, slots=True)
-class Halo:
+class HaloHandoff:
     """A hand-off that the consumer's workgroups compute again; `producer`, `consumer`: positions in the run."""
 
     producer: int
@@ -168,7 +176,7 @@ class GroupLegality:
         self,
         run: Sequence[LaunchNode],
         proofs: PairProofs,
-        uses: BufferUses,
+        uses: BufferStages,
         budget: int,
         max_group: int,
         max_group_bytes: int = 0,
@@ -184,7 +192,7 @@ class GroupLegality:
         self.halo = halo
         self.cuts = cuts
         self.lengths = uses.lengths
-        self.halos: dict[int, list[Halo]] = {}
+        self.halos: dict[int, list[HaloHandoff]] = {}
         """Consumer -> its halos so far.  A halo matters only to groups that hold its producer too."""
         self.refusals: dict[int, tuple[int, Refusal]] = {}
         """Launch -> (the nearest earlier launch that it may not share a group with, why)."""
@@ -323,7 +331,7 @@ class GroupLegality:
                 f"the budget is {self.budget}"
             )
             return Refusal("budget", message, buffer, facts={"required_bytes": needed + own})
-        return self._admit_halo(Halo(i, j, tile, cost, needed))
+        return self._admit_halo(HaloHandoff(i, j, tile, cost, needed))
 
     def _other_users(self, i: int, j: int, buffer: str) -> str | None:
         """Who else uses the buffer: the tiles of a halo exist only within the two launches."""
@@ -335,7 +343,7 @@ class GroupLegality:
             return f"another stage uses @{buffer} too"
         return None
 
-    def _admit_halo(self, halo: Halo) -> Refusal | None:
+    def _admit_halo(self, halo: HaloHandoff) -> Refusal | None:
         """Record a halo, unless a launch from its producer to its consumer writes what the producer reads."""
         i, j = halo.producer, halo.consumer
         reads, producer = self.run[i].reads, self.run[i].launch.program

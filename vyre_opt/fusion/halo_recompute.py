@@ -29,7 +29,7 @@ from ..ir.program import Block, Op, Program, Value
 from ..ir.rewrite import become, constant_name, substitute
 from ..ir.types import DataType
 
-__all__ = ["Emitter", "HaloTile", "rebase", "recompute"]
+__all__ = ["OpEmitter", "HaloTile", "rebase", "recompute"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class HaloTile:
     length: int
 
 
-class Emitter:
+class OpEmitter:
     """Appends ops with a location to a list."""
 
     def __init__(self, ops: list[Op], loc: Location | None) -> None:
@@ -126,7 +126,7 @@ def rebase(ops: list[Op], tile: HaloTile) -> list[Op]:
 
 def _rebased_index(index: Value, tile: HaloTile, ops: list[Op], loc: Location | None) -> Value:
     """`index - (stride * workgroup id + low)`, which is right modulo 2^bits and lies in the tile."""
-    emit = Emitter(ops, loc)
+    emit = OpEmitter(ops, loc)
     dtype = index.type
     workgroup = emit.identity("workgroup_id", "workgroup")
     if dtype is not DataType.U32:
@@ -139,7 +139,7 @@ def _rebased_index(index: Value, tile: HaloTile, ops: list[Op], loc: Location | 
 def recompute(ops: list[Op], tile: HaloTile, producer: Program) -> list[Op]:
     """The producer's `ops`, run under each id of the tile that is an id of the dispatch."""
     lanes = producer.workgroup[0]
-    outer = Emitter([], producer.loc)
+    outer = OpEmitter([], producer.loc)
     local = outer.identity("local_id", "local")
     workgroup = outer.identity("workgroup_id", "workgroup")
     own = outer.op("mul", "own", workgroup, outer.const(lanes))
@@ -147,13 +147,13 @@ def recompute(ops: list[Op], tile: HaloTile, producer: Program) -> list[Op]:
     ids = outer.const(tile.invocations)
 
     counter = Value("t", DataType.U32)
-    inner = Emitter([], producer.loc)
+    inner = OpEmitter([], producer.loc)
     global_id = inner.op("add", "id", start, counter)
     # at the ends of the dispatch the halo has ids that no invocation has; below zero they wrap to large ones
     exists = inner.op("lt", "exists", global_id, ids, dtype=DataType.BOOL)
     # The ids of the one invocation stand before its body, not where the body first uses one: that may be in
     # a branch, and a later use outside of it would not be dominated
-    identities = Emitter([], producer.loc)
+    identities = OpEmitter([], producer.loc)
     _rename_ids(ops, _Identities(identities, global_id, lanes), {})
     ops = [*identities.ops, *ops]
     inner.ops.append(Op(OPS["if"], (exists,), (), regions=(Block((), ops),), loc=producer.loc))
@@ -165,7 +165,7 @@ def recompute(ops: list[Op], tile: HaloTile, producer: Program) -> list[Op]:
 class _Identities:
     """The values of all ids in the invocation with a given global id, in a dispatch of one dimension."""
 
-    def __init__(self, emit: Emitter, global_id: Value, lanes: int) -> None:
+    def __init__(self, emit: OpEmitter, global_id: Value, lanes: int) -> None:
         self.emit = emit
         self.global_id = global_id
         self.lanes = lanes

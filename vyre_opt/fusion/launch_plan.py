@@ -39,7 +39,7 @@ from .launch_groups import (
     check_unique,
     plan_of,
 )
-from .partition import Span, group_starts, group_totals
+from .partition import SharedSpan, group_starts, group_totals
 
 __all__ = ["make_groups", "plan_launch_fusion"]
 
@@ -134,7 +134,7 @@ def _plan_optimal(stages: Sequence[LaunchFusionStage], budget: int) -> LaunchFus
     return make_groups(starts, ids, [stage.layout_hash for stage in stages], memory, sizes, spans)
 
 
-def _chain(stages: Sequence[LaunchFusionStage]) -> tuple[list[StageMemory], list[int], list[Span]]:
+def _chain(stages: Sequence[LaunchFusionStage]) -> tuple[list[StageMemory], list[int], list[SharedSpan]]:
     """The stages' memory as buffers: 2k is what stage k alone holds, 2k + 1 what it hands to the next."""
     handoffs = [min(a.output_bytes, b.input_bytes) for a, b in pairwise(stages)]
     sizes: list[int] = []
@@ -146,7 +146,9 @@ def _chain(stages: Sequence[LaunchFusionStage]) -> tuple[list[StageMemory], list
         memory.append(StageMemory(buffers, stage.scratch_bytes))
         received = sent
     spans = [
-        Span(k, k + 1, size, 0) if stages[k].requires_host_materialization else Span(k, k + 1, 2 * size, size)
+        SharedSpan(k, k + 1, size, 0)
+        if stages[k].requires_host_materialization
+        else SharedSpan(k, k + 1, 2 * size, size)
         for k, size in enumerate(handoffs)
         if size
     ]
@@ -159,7 +161,7 @@ def make_groups(
     layouts: Sequence[int],
     memory: Sequence[StageMemory],
     sizes: Sequence[int],
-    spans: Sequence[Span],
+    spans: Sequence[SharedSpan],
 ) -> LaunchFusionPlan:
     """The plan with groups that begin at `starts`.  Raises ByteCountOverflow."""
     groups = []

@@ -23,7 +23,7 @@ from ..ir.diagnostics import suggest
 from .group_budget import StageMemory, check_each_fits, earliest_starts
 from .launch_groups import LaunchFusionError, LaunchFusionPlan, ZeroBudget, byte_count, check_unique
 from .launch_plan import make_groups
-from .partition import Span, group_starts, group_totals
+from .partition import SharedSpan, group_starts, group_totals
 
 __all__ = ["PipelineStage", "bytes_at_cuts", "bytes_moved", "plan_pipeline_fusion"]
 
@@ -156,21 +156,21 @@ def _numbered(
 
 def _spans(
     stages: Sequence[PipelineStage], buffer_bytes: Mapping[str, int], host_visible: Collection[str]
-) -> Iterator[Span]:
+) -> Iterator[SharedSpan]:
     """The spans over which data is reused: from one use of contents to the next read, and lifetimes of versions."""
     visible = frozenset(host_visible)
     last_use: dict[str, int] = {}  # buffer -> the last stage that read or wrote it
     version: dict[str, tuple[int, int]] = {}  # buffer -> (the stage that wrote it, its last reader)
 
-    def end_version(name: str) -> Iterator[Span]:
+    def end_version(name: str) -> Iterator[SharedSpan]:
         written, read = version.pop(name, (0, 0))
         if read > written and name not in visible:
-            yield Span(written, read, buffer_bytes[name], buffer_bytes[name])
+            yield SharedSpan(written, read, buffer_bytes[name], buffer_bytes[name])
 
     for number, stage in enumerate(stages):
         for name in set(stage.reads):
             if name in last_use:
-                yield Span(last_use[name], number, buffer_bytes[name], 0)
+                yield SharedSpan(last_use[name], number, buffer_bytes[name], 0)
             if name in version:
                 version[name] = (version[name][0], number)
             last_use[name] = number

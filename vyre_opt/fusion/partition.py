@@ -19,10 +19,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-__all__ = ["Span", "group_starts", "group_totals"]
+__all__ = ["SharedSpan", "group_starts", "group_totals"]
 
 
-class Span(NamedTuple):
+class SharedSpan(NamedTuple):
     """Data that stages `first` to `last` > `first` share.
 
     `moved`: bytes of memory traffic that a group with both ends saves.  `elided`: bytes of the
@@ -35,7 +35,7 @@ class Span(NamedTuple):
     elided: int
 
 
-def group_starts(earliest: Sequence[int], spans: Sequence[Span]) -> list[int]:
+def group_starts(earliest: Sequence[int], spans: Sequence[SharedSpan]) -> list[int]:
     """The first stage of each group; of equally good plans, that with the longest leading groups.
 
     `earliest` never decreases, and earliest[j] <= j.  O((n + spans) log n): see `_Plans`.
@@ -61,7 +61,7 @@ def group_starts(earliest: Sequence[int], spans: Sequence[Span]) -> list[int]:
     return plans.starts()
 
 
-def group_totals(starts: Sequence[int], spans: Sequence[Span], stages: int) -> list[tuple[int, int]]:
+def group_totals(starts: Sequence[int], spans: Sequence[SharedSpan], stages: int) -> list[tuple[int, int]]:
     """The moved and the elided bytes of the spans within each group."""
     group: list[int] = []  # stage -> number of its group
     for number, (start, end) in enumerate(pairwise([*starts, stages])):

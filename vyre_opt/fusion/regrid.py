@@ -24,7 +24,7 @@ from ..ir.program import Block, Buffer, Op, Program, Value
 from ..ir.rewrite import clone
 from ..ir.types import DataType
 from ..rewriting.walker import Walker
-from .halo_recompute import Emitter
+from .halo_recompute import OpEmitter
 
 __all__ = ["Regrid", "regrid", "regrid_refusal"]
 
@@ -84,7 +84,7 @@ def regrid(program: Program, plan: Regrid, groups: Extent, lengths: Mapping[str,
     dimension, and no more than 2^32 invocations; `plan.factor` is 1, or at most half of the lanes of a workgroup, so
     that no number of a workgroup wraps.
     """
-    outer = Emitter([], program.loc)
+    outer = OpEmitter([], program.loc)
     count = _Count(outer, lengths).of(plan.extent)
     if isinstance(count, Refusal):
         return count
@@ -94,7 +94,7 @@ def regrid(program: Program, plan: Regrid, groups: Extent, lengths: Mapping[str,
     inner, number, counter = outer, workgroup, None
     if plan.factor > 1:
         first = outer.op("mul", "first", workgroup, outer.const(plan.factor))
-        inner, counter = Emitter([], program.loc), Value("turn", DataType.U32)
+        inner, counter = OpEmitter([], program.loc), Value("turn", DataType.U32)
         number = inner.op("add", "workgroup", first, counter)
     exists = inner.op("lt", "exists", number, count, dtype=DataType.BOOL)
     start = inner.op("mul", "start", number, inner.const(lanes))
@@ -144,7 +144,7 @@ class _Renamer(Walker):
 class _Count:
     """Emits a number of workgroups as a u32; on the way there as u64, in which nothing wraps."""
 
-    def __init__(self, emit: Emitter, lengths: Mapping[str, str]) -> None:
+    def __init__(self, emit: OpEmitter, lengths: Mapping[str, str]) -> None:
         self.emit = emit
         self.lengths = lengths
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ..analysis.launch_flow import BufferUses, Separator
+from ..analysis.launch_flow import BufferStages, Separator
 from ..analysis.locality import TileProof
 from ..analysis.refusal import Refusal
 from ..ir.diagnostics import Location
@@ -14,7 +14,7 @@ from ..ir.grids import show_extent
 from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, Pipeline
 from ..ir.program import Program
 from .bound_program import BoundProgram
-from .group_legality import GroupLegality, Halo, LaunchNode
+from .group_legality import GroupLegality, HaloHandoff, LaunchNode
 from .halo_recompute import HaloTile
 from .regrid import Regrid
 
@@ -37,7 +37,7 @@ class FusionGroup:
     """
 
     nodes: Sequence[LaunchNode]
-    halos: Sequence[Halo]
+    halos: Sequence[HaloHandoff]
     tiles: list[HaloTile]
     barriers: frozenset[int]
     handoffs: dict[str, TileProof | Refusal] = field(default_factory=dict)
@@ -105,7 +105,7 @@ def remark_joined(
     )
 
 
-def remark_kept(sink: RemarkSink, pipeline: Pipeline, uses: BufferUses, group: FusionGroup) -> None:
+def remark_kept(sink: RemarkSink, pipeline: Pipeline, uses: BufferStages, group: FusionGroup) -> None:
     """Remark on why hand-offs of a group stay in the pipeline."""
     for name, verdict in group.handoffs.items():
         if name in group.internal or name in group.private:
@@ -146,7 +146,7 @@ def refuse(sink: RemarkSink, pipeline: Pipeline, first: Launch, second: Launch, 
 
 
 def _why_kept(
-    uses: BufferUses, group: FusionGroup, name: str, verdict: TileProof | Refusal
+    uses: BufferStages, group: FusionGroup, name: str, verdict: TileProof | Refusal
 ) -> tuple[str, str]:
     """The code of the reason, and its message."""
     visibility = uses.visibility(name)
@@ -195,7 +195,7 @@ def _regrid_facts(plan: Regrid) -> dict[str, Any]:
     return {"factor": plan.factor, "workgroups": show_extent(plan.extent), "single": plan.single}
 
 
-def _halo_facts(halo: Halo, tile: HaloTile) -> dict[str, Any]:
+def _halo_facts(halo: HaloHandoff, tile: HaloTile) -> dict[str, Any]:
     return {
         "buffer": tile.buffer,
         "producer": tile.producer,

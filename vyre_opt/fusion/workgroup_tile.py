@@ -15,7 +15,7 @@ from ..ir.ops import AXES, OPS, SUBGROUP_SIZE
 from ..ir.program import AccessMode, Block, Buffer, Op, Program, Value
 from ..ir.rewrite import become
 from ..ir.types import DataType
-from .halo_recompute import Emitter
+from .halo_recompute import OpEmitter
 
 __all__ = ["promote_to_tile"]
 
@@ -72,7 +72,7 @@ class _TileRewrite:
 
     def access(self, op: Op, ops: list[Op]) -> None:
         access, local, wide, narrow = self.accesses[op]
-        emit = Emitter(ops, op.loc)
+        emit = OpEmitter(ops, op.loc)
         expr = access.expr - local.base - AffineExpr(local.extent.low)
         index = op.index
         if expr != access.expr:
@@ -88,7 +88,7 @@ class _TileRewrite:
             op.operands = (_narrowed(value, narrow, emit) if narrow is not wide else value, index)
         ops.append(op)
 
-    def index_value(self, expr: AffineExpr, name: str, emit: Emitter, by_subgroup: bool) -> Value:
+    def index_value(self, expr: AffineExpr, name: str, emit: OpEmitter, by_subgroup: bool) -> Value:
         """The value of an expression in local ids, loop counters and lane values, as a u32 of this name.  `by_subgroup`:
         of the subgroup's number in place of local ids, so that its lanes are seen to agree on it."""
         terms: list[tuple[Value, int]] = []
@@ -111,7 +111,7 @@ class _TileRewrite:
                 terms.append((emit.op(kind, kind, dtype=DataType.U32), coefficient))
         return _sum(terms, local.const, name, emit)
 
-    def digit(self, digit: Digit, emit: Emitter) -> Value:
+    def digit(self, digit: Digit, emit: OpEmitter) -> Value:
         """local id / stride % radix."""
         value = self.local_id(digit.axis, emit)
         if digit.stride > 1:
@@ -120,7 +120,7 @@ class _TileRewrite:
             value = emit.op("rem", "digit", value, emit.const(digit.radix))
         return value
 
-    def digit_of_subgroup(self, digit: Digit, emit: Emitter) -> Value:
+    def digit_of_subgroup(self, digit: Digit, emit: OpEmitter) -> Value:
         """The digit in the first lane of the subgroup."""
         inner = math.prod(self.program.workgroup[: AXES.index(digit.axis)])
         times, by = Fraction(SUBGROUP_SIZE, inner * digit.stride).as_integer_ratio()
@@ -133,14 +133,14 @@ class _TileRewrite:
             value = emit.op("rem", "digit", value, emit.const(digit.radix))
         return value
 
-    def local_id(self, axis: str, emit: Emitter) -> Value:
+    def local_id(self, axis: str, emit: OpEmitter) -> Value:
         """The local id of an axis; a new op at the top of the body if none before the first access is it."""
         if axis not in self.ids:
-            self.ids[axis] = Emitter(self.header, emit.loc).identity("local_id", f"local_{axis}", axis)
+            self.ids[axis] = OpEmitter(self.header, emit.loc).identity("local_id", f"local_{axis}", axis)
         return self.ids[axis]
 
 
-def _narrowed(value: Value, narrow: DataType, emit: Emitter) -> Value:
+def _narrowed(value: Value, narrow: DataType, emit: OpEmitter) -> Value:
     owner = value.owner
     if isinstance(owner, Op) and owner.name == "cast" and owner.operands[0].type is narrow:
         return owner.operands[0]
@@ -148,7 +148,7 @@ def _narrowed(value: Value, narrow: DataType, emit: Emitter) -> Value:
 
 
 def _add_iterations(
-    counter: LoopCounter, coefficient: int, terms: list[tuple[Value, int]], emit: Emitter
+    counter: LoopCounter, coefficient: int, terms: list[tuple[Value, int]], emit: OpEmitter
 ) -> AffineExpr:
     """Add `coefficient * iteration number` to `terms`; returns what is left of it as an expression.
 
@@ -172,7 +172,7 @@ def _add_iterations(
     return AffineExpr()
 
 
-def _sum(terms: list[tuple[Value, int]], constant: int, name: str, emit: Emitter) -> Value:
+def _sum(terms: list[tuple[Value, int]], constant: int, name: str, emit: OpEmitter) -> Value:
     total: Value | None = None
     # positive terms first, so that the sum need not begin at 0 with a subtraction
     for value, coefficient in sorted(terms, key=lambda term: term[1] < 0):

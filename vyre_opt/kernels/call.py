@@ -21,10 +21,10 @@ __all__ = [
     "Empty",
     "KernelCall",
     "OutputAlloc",
-    "Part",
+    "InputSlice",
     "Same",
     "Steps",
-    "Storage",
+    "ScratchArgument",
     "launch",
 ]
 
@@ -44,7 +44,7 @@ class OutputAlloc:
 
 
 @dataclass(frozen=True, slots=True)
-class Storage:
+class ScratchArgument:
     """An argument that is neither input nor result; what is in it at first is not known unless it `is_zeroed`."""
 
     count: int
@@ -73,7 +73,7 @@ class KernelCall:
 
     program: Program
     grid: int | Sequence[int]
-    arguments: tuple[int | OutputAlloc | Storage | Copied, ...]
+    arguments: tuple[int | OutputAlloc | ScratchArgument | Copied, ...]
     shape: tuple[int, ...] | None = None
     like: int = 0
     module: Module | None = None
@@ -99,7 +99,7 @@ class Same:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class InputSlice:
     """The elements of a flat input from `start` up to and excluding `stop`."""
 
     input: int
@@ -114,7 +114,7 @@ class Steps:
     An input is the number of one of the call, or behind these of an earlier step's result.
     """
 
-    steps: tuple[tuple[KernelCall, tuple[int | Part, ...]], ...]
+    steps: tuple[tuple[KernelCall, tuple[int | InputSlice, ...]], ...]
 
 
 Call = KernelCall | Empty | Same
@@ -136,10 +136,10 @@ def launch(
     from ..ir.program import AccessMode
 
     sizes, numbers = scratch or {}, count()
-    arguments: list[int | OutputAlloc | Storage] = []
+    arguments: list[int | OutputAlloc | ScratchArgument] = []
     for buffer in program.bound_buffers:
         if buffer.name in sizes:
-            arguments.append(Storage(sizes[buffer.name], buffer.dtype, buffer.name not in fresh))
+            arguments.append(ScratchArgument(sizes[buffer.name], buffer.dtype, buffer.name not in fresh))
         elif buffer.access is AccessMode.READ:
             arguments.append(next(numbers))
         else:

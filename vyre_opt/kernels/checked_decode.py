@@ -22,7 +22,7 @@ from ..ir.builder import Builder
 from ..ir.program import Program, Value
 from ..ir.types import DataType
 
-__all__ = ["BLOCK", "INVOCATIONS", "Base64Block", "Block", "HexBlock", "checked_base64", "checked_hex"]
+__all__ = ["BLOCK", "INVOCATIONS", "Base64Block", "BlockDecoder", "HexBlock", "checked_base64", "checked_hex"]
 
 BLOCK = 32
 """Characters of an invocation."""
@@ -47,7 +47,7 @@ def checked_hex() -> Program:
     return _program("checked_hex", HexBlock())
 
 
-def _program(name: str, block: Block) -> Program:
+def _program(name: str, block: BlockDecoder) -> Program:
     b = Builder(name, workgroup=INVOCATIONS)
     text = b.buffer("text", U8, None, "read", 0)
     out = b.buffer("bytes", U8, None, "write", 1, live_out=True)
@@ -64,7 +64,7 @@ def _program(name: str, block: Block) -> Program:
     return b.finish()
 
 
-class Block(ABC):
+class BlockDecoder(ABC):
     """Emits the decoding of a vector of characters of the `alphabet`, a multiple of 8 of them."""
 
     def __init__(self, alphabet: bytes) -> None:
@@ -84,7 +84,7 @@ class Block(ABC):
         """The bytes that these bits make."""
 
 
-class Base64Block(Block):
+class Base64Block(BlockDecoder):
     """`last`: the characters of values 62 and 63."""
 
     def __init__(self, last: bytes = b"+/") -> None:
@@ -111,7 +111,7 @@ class Base64Block(Block):
         return b.permute(b.bitcast(quads, values.type), b.const(order, DataType.vec(U8, len(order))))
 
 
-class HexBlock(Block):
+class HexBlock(BlockDecoder):
     def __init__(self) -> None:
         super().__init__(b"0123456789abcdefABCDEF")
 

@@ -18,7 +18,7 @@ from functools import lru_cache
 from ..ir.builder import Builder
 from ..ir.program import Buffer, Program, Value
 from ..ir.types import DataType
-from .checked_decode import Base64Block, Block, HexBlock
+from .checked_decode import Base64Block, BlockDecoder, HexBlock
 from .collective import elements, guarded, offset
 
 __all__ = [
@@ -236,7 +236,7 @@ def _runs(
     schedule: DecodeSchedule,
     run_bytes: int,
     decode: Callable[[Builder, Value], list[Value]],
-    block: Block,
+    block: BlockDecoder,
 ) -> None:
     """Decode runs of characters, neighbouring ones by neighbouring lanes, each to `run_bytes` bytes: whole runs
     by vector loads and stores, the last one element by element."""

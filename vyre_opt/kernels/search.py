@@ -27,7 +27,7 @@ from .chunk_walk import ChunkWalk
 from .collective import SUBGROUP, claimed_slots, offset
 from .decode import Values, sextets
 from .targets import MULTIPROCESSORS, is_gpu
-from .text_units import ENCODINGS, Encoding, fill_slab, looked_up
+from .text_units import ENCODINGS, UnitEncoding, fill_slab, looked_up
 
 __all__ = [
     "MAX_SLAB",
@@ -76,7 +76,7 @@ class SearchSchedule:
         """Bytes of a tile."""
         return self.lanes * self.chunk
 
-    def slab(self, encoding: Encoding, warmup: int) -> int:
+    def slab(self, encoding: UnitEncoding, warmup: int) -> int:
         """Bytes of a tile and a halo of at least `warmup` bytes, in whole units for all lanes of a subgroup."""
         share = SUBGROUP * encoding.bytes
         return -(-(self.tile + warmup) // share) * share
@@ -159,7 +159,7 @@ class _Search:
     def __init__(
         self,
         b: Builder,
-        encoding: Encoding,
+        encoding: UnitEncoding,
         warmup: int,
         schedule: SearchSchedule,
         table_dtype: DataType,

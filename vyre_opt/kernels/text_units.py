@@ -13,14 +13,22 @@ from ..ir.types import DataType
 from .collective import elements, guarded, offset
 from .decode import Values, base64_bytes, base64_characters, digits, from_base64, from_hex, sextets
 
-__all__ = ["CHARACTERS", "ENCODINGS", "Encoding", "fill_slab", "load_unit", "looked_up", "values_by_table"]
+__all__ = [
+    "CHARACTERS",
+    "ENCODINGS",
+    "UnitEncoding",
+    "fill_slab",
+    "load_unit",
+    "looked_up",
+    "values_by_table",
+]
 
 CHARACTERS = 16
 OCTETS = DataType.vec(DataType.U8, 4)
 
 
 @dataclass(frozen=True)
-class Encoding:
+class UnitEncoding:
     """An encoding: `decode` turns a unit of 16 characters into `bytes` bytes, in u32 words.
 
     `values`: the value of each of four characters in a u32; None for raw text, which is bytes already.  `join`: the words of a
@@ -68,9 +76,11 @@ def _base64_count(b: Builder, text: Buffer) -> Value:
 
 
 ENCODINGS = {
-    "raw": Encoding("raw", 16, _raw_words, None, _raw_join, lambda b, text: b.len(text), 0),
-    "hex": Encoding("hex", 8, from_hex, digits, _hex_join, lambda b, text: b.div(b.len(text), 2), ord("0")),
-    "base64": Encoding("base64", 12, from_base64, sextets, _base64_join, _base64_count, ord("A")),
+    "raw": UnitEncoding("raw", 16, _raw_words, None, _raw_join, lambda b, text: b.len(text), 0),
+    "hex": UnitEncoding(
+        "hex", 8, from_hex, digits, _hex_join, lambda b, text: b.div(b.len(text), 2), ord("0")
+    ),
+    "base64": UnitEncoding("base64", 12, from_base64, sextets, _base64_join, _base64_count, ord("A")),
 }
 
 
@@ -88,7 +98,7 @@ def looked_up(b: Builder, words: Value, table: Buffer) -> list[Value]:
 
 def fill_slab(
     b: Builder,
-    encoding: Encoding,
+    encoding: UnitEncoding,
     text: Buffer,
     slab: Buffer,
     lane: Value,

@@ -20,7 +20,7 @@ from .call_arguments import array_of, positional, word_of
 from .constants import evaluate
 from .emitter import type_of
 from .inference import OpenType, flags_of, resolved
-from .intrinsics import Intrinsic, NamedKernel, ceil_div, static
+from .intrinsics import Intrinsic, KernelIntrinsic, ceil_div, static
 from .printing import debug_print, python_print
 from .python_source import Unsupported
 from .types import scalar_type
@@ -47,7 +47,7 @@ def call(t: Expressions, node: ast.Call) -> Binding:
     dtype = scalar_type(function)
     if dtype is not None and function is not bool:
         return _convert(t, node, dtype)
-    if isinstance(function, NamedKernel):
+    if isinstance(function, KernelIntrinsic):
         raise Unsupported(
             node, f"{name} is a kernel of its own", "launch it in a function with @vyre.pipeline"
         )

@@ -16,7 +16,7 @@ from .array_types import declaration_text, element_text, show_array_type
 from .bindings import Binding, BufferView, Static, Unbound, leaves, parts_of, rebuild
 from .constants import checked, compute, measured_name
 from .emitter import Emitter, type_of
-from .inference import AnyType, Mismatch, OpenType, flags_of, known, unify
+from .inference import AnyType, OpenType, TypeMismatch, flags_of, known, unify
 from .integer_division import float_floor_div, float_remainder, floor_div, floor_rem, is_settled_unsigned
 from .python_source import FunctionSource, Unsupported
 from .types import python_type
@@ -110,7 +110,7 @@ class Expressions:
                     if dtype is None
                     else self.emitter.adapted(binding, dtype, node)
                 )
-            except Mismatch as mismatch:
+            except TypeMismatch as mismatch:
                 raise self.wrong_type(node, mismatch, dtype) from None
             finally:
                 self.emitter.loc = loc
@@ -118,7 +118,7 @@ class Expressions:
             if dtype is not None:
                 try:
                     unify(type_of(binding), dtype, self.source.location(node))
-                except Mismatch as mismatch:
+                except TypeMismatch as mismatch:
                     raise self.wrong_type(node, mismatch, dtype) from None
             return binding
         if isinstance(binding, BufferView):
@@ -146,7 +146,7 @@ class Expressions:
 
     # --- errors
 
-    def wrong_type(self, node: ast.expr, mismatch: Mismatch, wanted: AnyType | None) -> Unsupported:
+    def wrong_type(self, node: ast.expr, mismatch: TypeMismatch, wanted: AnyType | None) -> Unsupported:
         has, want = (known(t) for t in mismatch.types)
         text = self.source.text(node)
         if isinstance(has, OpenType):
@@ -273,7 +273,7 @@ class Expressions:
         for number, (operand, at) in enumerate(zip(bindings, nodes, strict=True)):
             try:
                 values.append(leader if number == index else self._like(leader, operand, at))
-            except Mismatch as mismatch:
+            except TypeMismatch as mismatch:
                 own = known(type_of(leader))
                 other = next((m for m in mismatch.types if known(m) is not own), own)
                 one, two = sorted([(index, own), (number, other)], key=itemgetter(0))
@@ -281,7 +281,7 @@ class Expressions:
         return values
 
     def _like(self, leader: Value, operand: Binding, node: ast.expr) -> Value:
-        """An operand as a value of another one's type.  Raises Mismatch."""
+        """An operand as a value of another one's type.  Raises TypeMismatch."""
         dtype = type_of(leader)
         if isinstance(operand, Static):
             return self.emitter.adapted(operand, dtype, node)
@@ -528,7 +528,7 @@ class Expressions:
             y = self.as_value(b, node.orelse, type_of(x) if isinstance(b, Static) else None)
         try:
             unify(type_of(x), type_of(y))
-        except Mismatch:
+        except TypeMismatch:
             raise self.mixed(node, node.body, node.orelse, type_of(x), type_of(y)) from None
         return x, y
 

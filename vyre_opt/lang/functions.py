@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..driver.program import ProgramExecutable
     from ..execution.dispatcher import Dispatcher
 
-__all__ = ["Func", "Kernel", "Launch", "func", "program"]
+__all__ = ["Func", "Kernel", "ConfiguredKernel", "func", "program"]
 
 MAX_GRIDS = 64
 
@@ -159,7 +159,7 @@ class Kernel:
         self._original: Kernel | None = None
         self._variants: dict[Any, Kernel] = {}
         """Those of `options`, by a target's name and passes, so that one that is asked for at each call is made once."""
-        self._launches: dict[Any, Launch] = {}
+        self._launches: dict[Any, ConfiguredKernel] = {}
 
     def __repr__(self) -> str:
         return f"<program {self.function.__qualname__}>"
@@ -178,14 +178,14 @@ class Kernel:
             lambda: Kernel(self.function, self.workgroup, self.grid, self.prefer_shared, self.cluster),
         )
 
-    def __getitem__(self, grid: Any) -> Launch:
+    def __getitem__(self, grid: Any) -> ConfiguredKernel:
         # True and 1.0 are the same key as 1, here and in plans, and no grids
         is_whole = type(grid) is int or (type(grid) is tuple and {*map(type, grid)} == {int})
         launch = self._launches.get(grid) if is_whole else None
         if launch is None:
             if isinstance(grid, slice):
                 raise TypeError("a grid is one to three whole numbers, not a slice")
-            launch = Launch(self, grid if is_whole else self._checked(grid))
+            launch = ConfiguredKernel(self, grid if is_whole else self._checked(grid))
             if is_whole and len(self._launches) < MAX_GRIDS:
                 self._launches[grid] = launch
         return launch
@@ -291,7 +291,7 @@ class Kernel:
         )
 
 
-class Launch:
+class ConfiguredKernel:
     """A kernel and its grid: `launch(arguments)` runs it."""
 
     __slots__ = ("_count", "grid", "kernel")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..ir.diagnostics import Location
 from ..ir.types import DataType
 
-__all__ = ["AnyType", "Mismatch", "OpenType", "bind", "flags_of", "known", "resolved", "unify"]
+__all__ = ["AnyType", "TypeMismatch", "OpenType", "bind", "flags_of", "known", "resolved", "unify"]
 
 
 class OpenType:
@@ -34,7 +34,7 @@ class OpenType:
 AnyType = DataType | OpenType
 
 
-class Mismatch(Exception):
+class TypeMismatch(Exception):
     """Two types that are not the same."""
 
     def __init__(self, a: AnyType, b: AnyType) -> None:
@@ -68,7 +68,7 @@ def flags_of(dtype: AnyType) -> DataType:
 
 
 def unify(a: AnyType, b: AnyType, reason: Location | None = None) -> AnyType:
-    """The one type that both are.  Raises Mismatch.  `reason`: the place where they met."""
+    """The one type that both are.  Raises TypeMismatch.  `reason`: the place where they met."""
     a, b = known(a), known(b)
     if a is b:
         return a
@@ -76,17 +76,17 @@ def unify(a: AnyType, b: AnyType, reason: Location | None = None) -> AnyType:
         return bind(a, b, reason)
     if isinstance(b, OpenType):
         return bind(b, a, reason)
-    raise Mismatch(a, b)
+    raise TypeMismatch(a, b)
 
 
 def bind(open_type: OpenType, dtype: AnyType, reason: Location | None) -> AnyType:
-    """Let an open type be another one.  Raises Mismatch where that is no type of its literals."""
+    """Let an open type be another one.  Raises TypeMismatch where that is no type of its literals."""
     if isinstance(dtype, OpenType):
         dtype.is_float |= open_type.is_float
         dtype.is_any &= open_type.is_any
         dtype.is_scalar |= open_type.is_scalar
     elif not _may_be(open_type, dtype):
-        raise Mismatch(open_type, dtype)
+        raise TypeMismatch(open_type, dtype)
     open_type.same_as, open_type.reason = dtype, reason
     return dtype
 

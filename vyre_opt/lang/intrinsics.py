@@ -16,7 +16,7 @@ __all__ = [
     "INTRINSICS",
     "Intrinsic",
     "KernelNamespace",
-    "NamedKernel",
+    "KernelIntrinsic",
     "ceil_div",
     "kernel_arguments",
     "namespaces",
@@ -75,7 +75,7 @@ class Intrinsic:
         )
 
 
-class NamedKernel(Intrinsic):
+class KernelIntrinsic(Intrinsic):
     """A named kernel, which pipelines launch: `vyre_opt.decode.hex(text, decoded)`."""
 
 
@@ -101,12 +101,12 @@ class KernelNamespace:
     def __repr__(self) -> str:
         return f"vyre_opt.{self.__name__}"
 
-    def __getattr__(self, name: str) -> NamedKernel:
+    def __getattr__(self, name: str) -> KernelIntrinsic:
         full = f"{self.__name__}.{name}"
         if full not in NAMED_KERNELS:
             known = ", ".join(sorted(k for k in NAMED_KERNELS if k.startswith(f"{self.__name__}.")))
             raise AttributeError(f"there is no kernel {full}; there are {known}")
-        kernel = NamedKernel(full, kernel_arguments(OPS[full]), OPS[full].doc)
+        kernel = KernelIntrinsic(full, kernel_arguments(OPS[full]), OPS[full].doc)
         setattr(self, name, kernel)
         return kernel
 

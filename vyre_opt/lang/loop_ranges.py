@@ -16,7 +16,7 @@ from ..ir.program import Value
 from ..ir.types import DataType
 from .bindings import Static
 from .emitter import check_constant, type_of
-from .inference import AnyType, Mismatch, OpenType, known, resolved, unify
+from .inference import AnyType, OpenType, TypeMismatch, known, resolved, unify
 from .python_source import Unsupported
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _counter_type(call: ast.Call, values: Sequence[Value]) -> AnyType | None:
     for value in values:
         try:
             dtype = type_of(value) if dtype is None else unify(dtype, type_of(value))
-        except Mismatch as mismatch:
+        except TypeMismatch as mismatch:
             a, b = (known(t) for t in mismatch.types)
             message = f"the bounds of a range are of one type, not {a} and {b}"
             raise Unsupported(call, message, f"convert one: {b}(...)") from None

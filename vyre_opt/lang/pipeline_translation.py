@@ -26,7 +26,7 @@ from ..ir.types import DataType
 from ..ir.verifier import verify
 from .array_types import declared_array, refuse_arguments, show_array_type
 from .constants import checked, constant_of, evaluate, measured_name
-from .intrinsics import INTRINSICS, NamedKernel, ceil_div, static
+from .intrinsics import INTRINSICS, KernelIntrinsic, ceil_div, static
 from .program_warnings import give_warnings
 from .python_source import FunctionSource, Unsupported, text_name
 from .types import scalar_type
@@ -352,7 +352,7 @@ class _Translator:
             self._launch(node, node.func)
             return
         callee = self.constant(node.func, "what a pipeline calls")
-        if isinstance(callee, NamedKernel):
+        if isinstance(callee, KernelIntrinsic):
             self._named_kernel(node, callee.__name__)
         elif callee is INTRINSICS["host_read"]:
             if len(node.args) != 1 or node.keywords:

@@ -37,7 +37,7 @@ from .flow import (
     returns,
     updated,
 )
-from .inference import AnyType, Mismatch, known, unify
+from .inference import AnyType, TypeMismatch, known, unify
 from .intrinsics import INTRINSICS
 from .loop_ranges import LoopRange, loop_range
 from .python_source import Unsupported, text_name
@@ -421,7 +421,7 @@ class Statements(Expressions):
             with self.emitter.at(blocks[1]):
                 second = y if isinstance(y, Value) else self.emitter.adapted(y, type_of(first), node)
             unify(type_of(first), type_of(second))
-        except (Mismatch, Unsupported):
+        except (TypeMismatch, Unsupported):
             return None
         return first, second
 
@@ -707,7 +707,7 @@ class Statements(Expressions):
             if isinstance(part, Value):
                 unify(type_of(arg), type_of(part))
                 return part
-        except Mismatch as mismatch:
+        except TypeMismatch as mismatch:
             before, after = (
                 known(type_of(arg)),
                 known(type_of(part)) if isinstance(part, Value) else mismatch.types[0],

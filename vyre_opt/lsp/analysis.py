@@ -19,11 +19,11 @@ from ..ir.program import Block, Func, Module, Program
 from ..ir.verifier import verify
 from ..syntax.parser.actions import ModuleActions
 from ..syntax.parser.fragment import Excerpt, Parsed, Scope, parse_excerpt
-from .body_parser import BodyParser, Indivisible, Statement, following_token, symbols_of
+from .body_parser import BodyParser, Indivisible, ParsedStatement, following_token, symbols_of
 from .part_parser import ParsedPart, parse_part
-from .text_parts import Body, Span, body_of, items_of
+from .text_parts import ItemParts, Span, body_of, items_of
 
-__all__ = ["Analysis", "Analyzer", "Item", "Stale"]
+__all__ = ["DocumentAnalysis", "Analyzer", "Item", "Stale"]
 
 _VERSION = re.compile(r"(?:\s|//[^\n]*\n)*+vyre\s++(\d+)(?:\s|//[^\n]*(?:\n|$))*+", re.ASCII)
 
@@ -66,7 +66,7 @@ class _Unit:
     excerpts: list[tuple[Excerpt, int]]
     following: str | None = None
     head: ParsedPart | None = None
-    statements: list[Statement] = field(default_factory=list)
+    statements: list[ParsedStatement] = field(default_factory=list)
 
     @property
     def first_line(self) -> str:
@@ -77,7 +77,7 @@ _NO_CONTEXT = _Context("", {})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Analysis:
+class DocumentAnalysis:
     """The module of a text, and what is wrong with it in the order of the text.
 
     `items`: the parts of the text, each with what it holds.
@@ -124,7 +124,7 @@ class Analyzer:
         self._parsed = 0
         self._is_stale: Callable[[], bool] = bool
 
-    def analyze(self, text: str, is_stale: Callable[[], bool] = bool) -> Analysis:
+    def analyze(self, text: str, is_stale: Callable[[], bool] = bool) -> DocumentAnalysis:
         """The analysis of a text, quick if the last one was much alike.
 
         Raises Stale when `is_stale` says that the result is of no use any more.
@@ -195,7 +195,9 @@ class Analyzer:
         items: list[Item] = list(parsed.module.order)
         return _Unit(text, context, items, parsed.diagnostics, parsed.holes, [(excerpt, 0)], seen)
 
-    def _by_statements(self, text: str, body: Body, context: _Context, old: _Unit | None) -> _Unit | None:
+    def _by_statements(
+        self, text: str, body: ItemParts, context: _Context, old: _Unit | None
+    ) -> _Unit | None:
         """The unit of a program or a func, parsed by statements; None if its head leaves it open what it is."""
         lead, texts = f"vyre {context.version}\n", [text[a:b] for a, b in body.statements]
         head_text, following = text[: body.head.end], following_token(["", *texts], 0)
@@ -208,7 +210,7 @@ class Analyzer:
             return None
         (item,) = head.parsed.module.order
         assert not isinstance(item, Pipeline)
-        earlier: Sequence[Statement] = ()
+        earlier: Sequence[ParsedStatement] = ()
         if old is not None and old.head is not None and _same_names(old.head.parsed, head.parsed):
             earlier = old.statements
         is_same_head = old is not None and old.head is head and old.context.is_like(context)
@@ -227,7 +229,9 @@ class Analyzer:
         self._parsed += excerpt.length
         return parse_excerpt(excerpt, scope)
 
-    def _analysis(self, text: str, version: int, spans: Sequence[Span], units: Sequence[_Unit]) -> Analysis:
+    def _analysis(
+        self, text: str, version: int, spans: Sequence[Span], units: Sequence[_Unit]
+    ) -> DocumentAnalysis:
         starts = {
             id(excerpt): (span.start + offset, excerpt)
             for span, unit in zip(spans, units, strict=True)
@@ -249,7 +253,7 @@ class Analyzer:
         problems = verify(actions.module, actions.holes if errors else NO_HOLES)
         parts = [(span, unit.items) for span, unit in zip(spans, units, strict=True)]
         broken = [span for span, unit in zip(spans, units, strict=True) if unit.diagnostics]
-        analysis = Analysis(text, actions.module, errors, parts, broken, self._parsed, starts)
+        analysis = DocumentAnalysis(text, actions.module, errors, parts, broken, self._parsed, starts)
         for problem in problems:
             # a warning may only follow from what an error left out
             if problem.severity == "error" or not (broken and analysis.is_in(problem, broken)):
@@ -271,7 +275,9 @@ def _same_names(old: Parsed, new: Parsed) -> bool:
     return old.parameters == new.parameters and all(isinstance(item, Program) for item in items)
 
 
-def _with_body(item: Program | Func, statements: Sequence[Statement]) -> tuple[Program | Func, ParseHoles]:
+def _with_body(
+    item: Program | Func, statements: Sequence[ParsedStatement]
+) -> tuple[Program | Func, ParseHoles]:
     """The item with its statements, and what is missing in it."""
     ops = [op for statement in statements for op in statement.ops]
     if isinstance(item, Func) and ops and ops[-1].name == "yield" and not ops[-1].operands:

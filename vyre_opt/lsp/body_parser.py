@@ -19,7 +19,7 @@ from ..ir.types import DataType
 from ..syntax.parser.fragment import Excerpt, Parsed, Scope
 from .part_parser import Parse, parse_part
 
-__all__ = ["MOST_ERRORS", "BodyParser", "Statement", "Indivisible", "following_token", "symbols_of"]
+__all__ = ["MOST_ERRORS", "BodyParser", "ParsedStatement", "Indivisible", "following_token", "symbols_of"]
 
 _VALUE = re.compile(r"%[\w.$]+", re.ASCII)
 _FIRST_TOKEN = re.compile(r"\s*+(?://[^\n]*+\s*+)*+(?:%[\w.$]++[^=\n]*+=|[\w.]++|\S)", re.ASCII)
@@ -39,7 +39,7 @@ class Indivisible(Exception):
 
 
 @dataclass(slots=True, eq=False)
-class Statement:
+class ParsedStatement:
     """What came of the text of a statement; never changed once it is a part of a result.
 
     `meanings`: what each name in the text meant before it; None: nothing, or (`poison`) what an error left undefined.
@@ -97,7 +97,7 @@ class _Meanings:
         names.poisoned = set(self.poisoned)
         return names
 
-    def add(self, statement: Statement) -> None:
+    def add(self, statement: ParsedStatement) -> None:
         values = self.values
         for name, value in statement.values.items():
             if name not in values:
@@ -107,7 +107,7 @@ class _Meanings:
             self.signature += sum(hash((name,)) for name in statement.poisoned - self.poisoned)
             self.poisoned |= statement.poisoned
 
-    def agree(self, statement: Statement, following: str) -> bool:
+    def agree(self, statement: ParsedStatement, following: str) -> bool:
         """Whether a statement would become the same if it were parsed here again."""
         get = self.values.get
         for name, value in statement.meanings.items():
@@ -153,7 +153,9 @@ class BodyParser:
         self.parse = parse
         self.errors = 0
 
-    def update(self, texts: Sequence[str], old: Sequence[Statement], is_same_head: bool) -> list[Statement]:
+    def update(
+        self, texts: Sequence[str], old: Sequence[ParsedStatement], is_same_head: bool
+    ) -> list[ParsedStatement]:
         """What comes of the statements, after `old` came of those of the text before.
 
         `is_same_head`: all that is declared is the same as it was.  Raises Indivisible.
@@ -162,7 +164,7 @@ class BodyParser:
         arguments = self.item.params if isinstance(self.item, Func) else ()
         values = {f"%{argument.name}": argument for argument in arguments}
         names = _Meanings(values, self.symbols, hash(tuple(self.symbols)))
-        statements: list[Statement] = []
+        statements: list[ParsedStatement] = []
         for number, statement in enumerate(old[:before]):
             # the last one may have an error because of what follows
             is_sure = is_same_head and number + 1 < before
@@ -172,7 +174,9 @@ class BodyParser:
             names.add(statement)
             statements.append(statement)
         replaced = old[before : len(old) - after]
-        candidates: list[Statement | None] = [None] * (len(texts) - after) + list(old[len(old) - after :])
+        candidates: list[ParsedStatement | None] = [None] * (len(texts) - after) + list(
+            old[len(old) - after :]
+        )
         self._parse_from(texts, candidates, statements, names, len(texts) - after, replaced)
         if after and not (is_same_head and _effect(replaced) == _effect(statements[before:])):
             self._parse_from(texts, candidates, statements, names, len(texts), [])
@@ -183,11 +187,11 @@ class BodyParser:
     def _parse_from(
         self,
         texts: Sequence[str],
-        candidates: list[Statement | None],
-        statements: list[Statement],
+        candidates: list[ParsedStatement | None],
+        statements: list[ParsedStatement],
         names: _Meanings,
         end: int,
-        replaced: Sequence[Statement],
+        replaced: Sequence[ParsedStatement],
     ) -> None:
         """Append to `statements` those up to `end`, in the place of those that are `replaced`."""
         values = {name: value for statement in replaced for name, value in statement.values.items()}
@@ -214,7 +218,7 @@ class BodyParser:
                 names.add(statement)
             statements += new
 
-    def _run(self, texts: Sequence[str], start: int, stop: int, names: _Meanings) -> list[Statement]:
+    def _run(self, texts: Sequence[str], start: int, stop: int, names: _Meanings) -> list[ParsedStatement]:
         """Statements from `start` on, up to `stop` or to an error; one at least."""
         if stop - start > 1:
             excerpt = Excerpt(self.lead, "".join(texts[start:stop]), "}", self.name)
@@ -226,7 +230,7 @@ class BodyParser:
 
     def _before_errors(
         self, texts: Sequence[str], excerpt: Excerpt, parsed: Parsed, names: _Meanings
-    ) -> list[Statement]:
+    ) -> list[ParsedStatement]:
         """Of statements that were parsed together those that no error concerns, from the first on."""
         errors = [excerpt.offset_in_part(d.loc.start) for d in parsed.diagnostics if d.loc is not None]
         first = min(errors, default=excerpt.length + 1)
@@ -252,7 +256,9 @@ class BodyParser:
             start = end
         return statements
 
-    def _moved(self, text: str, ops: list[Op], excerpt: Excerpt, start: int, names: _Meanings) -> Statement:
+    def _moved(
+        self, text: str, ops: list[Op], excerpt: Excerpt, start: int, names: _Meanings
+    ) -> ParsedStatement:
         """A statement of its own of some `ops` of an excerpt, where its text starts at `start`."""
         own = Excerpt(self.lead, text, "}", self.name)
         shift = own.lead - start
@@ -265,11 +271,11 @@ class BodyParser:
         results = [result for op in ops for result in op.results if not isinstance(result.name, Unnamed)]
         values = {name: result for result in results if (name := f"%{result.name}") in mentioned}
         poison = names.poisoned & mentioned
-        return Statement(
+        return ParsedStatement(
             text, own, ops, _meanings(mentioned, names), poison, values, _symbols_in(text, names)
         )
 
-    def _single(self, text: str, following: str, names: _Meanings) -> Statement:
+    def _single(self, text: str, following: str, names: _Meanings) -> ParsedStatement:
         """A statement that is parsed alone."""
         part = parse_part(self.parse, self.name, self.lead, text, "}", following, self._scope(names))
         excerpt, parsed, seen = part
@@ -281,7 +287,7 @@ class BodyParser:
         assert owner is None or isinstance(owner, Program | Func)
         end = excerpt.lead + excerpt.length
         ops = owner.body.ops[self.added_ops :] if owner is not None else []
-        return Statement(
+        return ParsedStatement(
             text,
             excerpt,
             [op for op in ops if op.loc is None or op.loc.start < end],
@@ -344,14 +350,14 @@ def _common(new: Sequence[str], old: Sequence[str]) -> tuple[int, int]:
     return before, after
 
 
-def _effect(statements: Sequence[Statement]) -> tuple[dict[str, int], frozenset[str]]:
+def _effect(statements: Sequence[ParsedStatement]) -> tuple[dict[str, int], frozenset[str]]:
     """What statements do to the meanings of names, one after another."""
     values = {name: id(value) for statement in statements for name, value in statement.values.items()}
     poisoned: frozenset[str] = frozenset().union(*(statement.poisoned for statement in statements))
     return values, poisoned
 
 
-def _adopt(statements: Sequence[Statement], old: dict[str, Value]) -> None:
+def _adopt(statements: Sequence[ParsedStatement], old: dict[str, Value]) -> None:
     """Let values that statements define be the `old` objects of the same name and type; each is taken once."""
     new: dict[Value, Value] = {}
     for statement in statements:

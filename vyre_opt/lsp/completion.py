@@ -16,7 +16,7 @@ from ..ir.ops import FASTMATH, NAMED_KERNELS, OPS, SCHEDULE
 from ..ir.program import AccessMode
 from ..ir.types import DataType
 from ..syntax.op_syntax import SYNTAX
-from .analysis import Analysis
+from .analysis import DocumentAnalysis
 from .op_docs import op_documentation
 from .symbol_names import MODULE, head_of, occurrences
 from .text_parts import Span, items_of
@@ -55,7 +55,7 @@ class _CursorContext(NamedTuple):
     name: str
 
 
-def completions(text: str, analysis: Analysis | None, offset: int) -> tuple[Span, list[Completion]]:
+def completions(text: str, analysis: DocumentAnalysis | None, offset: int) -> tuple[Span, list[Completion]]:
     """What may be written in the place of the word before the cursor, and that place."""
     start = text.rfind("\n", 0, offset) + 1
     match = _WORD.search(text, start, offset)
@@ -77,7 +77,9 @@ def _is_closed(text: str) -> bool:
     return text.count("{") <= text.count("}")
 
 
-def _choices(text: str, analysis: Analysis | None, place: _CursorContext, sign: str) -> Iterator[Completion]:
+def _choices(
+    text: str, analysis: DocumentAnalysis | None, place: _CursorContext, sign: str
+) -> Iterator[Completion]:
     before = place.before
     if place.item is None or (not before.strip() and "{" not in text[place.item.start : place.word.start]):
         if not sign and not before.strip():
@@ -166,7 +168,7 @@ def _attribute_words(before: str) -> Iterator[Completion]:
         yield Completion("fastmath", "keyword")
 
 
-def _types(text: str, analysis: Analysis | None, place: _CursorContext) -> Iterator[Completion]:
+def _types(text: str, analysis: DocumentAnalysis | None, place: _CursorContext) -> Iterator[Completion]:
     """All types, those of the operands on the line first."""
     names = re.findall(r"%[\w.$]+", place.before.partition("=")[2] or place.before)
     likely = {str(dtype) for dtype in types_of_values(analysis, text, place.word.start, names).values()}
@@ -183,7 +185,7 @@ def _types(text: str, analysis: Analysis | None, place: _CursorContext) -> Itera
 # --- names --------------------------------------------------------------------------------
 
 
-def _values(text: str, analysis: Analysis | None, place: _CursorContext) -> Iterator[Completion]:
+def _values(text: str, analysis: DocumentAnalysis | None, place: _CursorContext) -> Iterator[Completion]:
     """The visible values: of fitting types, if some are; all where nothing says which would fit."""
     assert place.item is not None
     names = visible_names(text[place.item.start : place.word.start])

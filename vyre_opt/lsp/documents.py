@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlparse
 
 from lsprotocol import types
 
-from .analysis import Analysis, Analyzer, Stale
+from .analysis import Analyzer, DocumentAnalysis, Stale
 from .positions import LineIndex
 
 __all__ = ["Document"]
@@ -26,7 +26,7 @@ class Document:
         self.uri = uri
         self.version = version
         self.lines = LineIndex(text, encoding)
-        self.analysis: Analysis | None = None
+        self.analysis: DocumentAnalysis | None = None
         self.is_open = True
         self._analyzer = Analyzer(unquote(urlparse(uri).path) or uri)
         self._task: asyncio.Task[None] | None = None
@@ -65,13 +65,13 @@ class Document:
         if self.is_open:
             publish(self)
 
-    async def analyzed(self) -> Analysis | None:
+    async def analyzed(self) -> DocumentAnalysis | None:
         """The last analysis; the first one is waited for."""
         if self.analysis is None and self._task is not None:
             await asyncio.wait([self._task])
         return self.analysis
 
-    async def current(self) -> Analysis | None:
+    async def current(self) -> DocumentAnalysis | None:
         """The analysis of the newest text; None if that changes while it is waited for."""
         text = self.text
         if self._task is not None and not self._task.done():

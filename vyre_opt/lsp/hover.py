@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from ..ir.ops import OPS
 from ..ir.program import Buffer, Func, Op, Program, Value
 from ..ir.types import DataType
-from .analysis import Analysis, Item
+from .analysis import DocumentAnalysis, Item
 from .fusion_facts import buffer_decisions, launch_decisions
 from .navigation import Name, name_at
 from .op_docs import op_documentation
@@ -22,7 +22,7 @@ _WORD = re.compile(r'[A-Za-z_][\w.]*|//.*|"(?:[^"\\\n]|\\.)*"|[%@][\w.$]+', re.A
 _MOST_ACCESSES = 8
 
 
-def hover(analysis: Analysis, offset: int) -> tuple[str, Span] | None:
+def hover(analysis: DocumentAnalysis, offset: int) -> tuple[str, Span] | None:
     """The text about what is at an offset, and the place of that; None where there is nothing to say."""
     name = name_at(analysis.text, offset)
     if name is None:
@@ -32,7 +32,7 @@ def hover(analysis: Analysis, offset: int) -> tuple[str, Span] | None:
     return (text, name.span) if text else None
 
 
-def _word(analysis: Analysis, offset: int) -> tuple[str, Span] | None:
+def _word(analysis: DocumentAnalysis, offset: int) -> tuple[str, Span] | None:
     """The documentation of an op or a type; of a launch also why it is fused or is not."""
     text = analysis.text
     start = text.rfind("\n", 0, offset) + 1
@@ -58,7 +58,7 @@ def _type(dtype: DataType | None, word: str) -> str:
 # --- values -------------------------------------------------------------------------------
 
 
-def values_named(analysis: Analysis, item: Item, name: str) -> Iterator[tuple[Value, Op | None, int]]:
+def values_named(analysis: DocumentAnalysis, item: Item, name: str) -> Iterator[tuple[Value, Op | None, int]]:
     """The values of a program or a func called `name`, each with its op and the offset of that, in the order of the text."""
     if not isinstance(item, Program | Func):
         return
@@ -72,7 +72,7 @@ def values_named(analysis: Analysis, item: Item, name: str) -> Iterator[tuple[Va
                 yield value, op, analysis.span(op.loc).start if op.loc is not None else 0
 
 
-def _value(analysis: Analysis, name: Name) -> Iterator[str]:
+def _value(analysis: DocumentAnalysis, name: Name) -> Iterator[str]:
     item = _item(analysis, name.item)
     if item is None or not name.definitions:
         return
@@ -93,7 +93,7 @@ def _value(analysis: Analysis, name: Name) -> Iterator[str]:
         yield _list(facts)
 
 
-def _access_around(analysis: Analysis, program: Program, span: Span) -> Op | None:
+def _access_around(analysis: DocumentAnalysis, program: Program, span: Span) -> Op | None:
     """The load, store or atomic in whose text a place is."""
     for op in program.walk():
         if op.loc is not None and isinstance(op.attrs.get("buffer"), str) and op.operands:
@@ -106,7 +106,7 @@ def _access_around(analysis: Analysis, program: Program, span: Span) -> Op | Non
 # --- symbols ------------------------------------------------------------------------------
 
 
-def _symbol(analysis: Analysis, name: Name) -> Iterator[str]:
+def _symbol(analysis: DocumentAnalysis, name: Name) -> Iterator[str]:
     assert name.symbol is not None
     text, symbol = analysis.text, name.symbol
     if name.definitions:
@@ -120,7 +120,7 @@ def _symbol(analysis: Analysis, name: Name) -> Iterator[str]:
         yield from _launch(analysis, Span(start, len(text) if end < 0 else end))
 
 
-def _buffer(analysis: Analysis, owner: tuple[str, str], name: str) -> Iterator[str]:
+def _buffer(analysis: DocumentAnalysis, owner: tuple[str, str], name: str) -> Iterator[str]:
     kind, item_name = owner
     items = analysis.module.programs if kind == "program" else analysis.module.pipelines
     item = items.get(item_name)
@@ -138,7 +138,7 @@ def _buffer(analysis: Analysis, owner: tuple[str, str], name: str) -> Iterator[s
     yield _list(buffer_decisions(analysis.text, owner, name))
 
 
-def _launch(analysis: Analysis, line: Span) -> Iterator[str]:
+def _launch(analysis: DocumentAnalysis, line: Span) -> Iterator[str]:
     span, _ = analysis.item_at(line.start)
     kind, name = head_of(analysis.text[span.start : span.end])
     if kind == "pipeline" and not analysis.has_errors:
@@ -165,12 +165,12 @@ def _comment_above(text: str, place: int) -> Iterator[str]:
         yield "\n".join(comment)
 
 
-def _item(analysis: Analysis, span: Span) -> Item | None:
+def _item(analysis: DocumentAnalysis, span: Span) -> Item | None:
     _, items = analysis.item_at(span.start)
     return items[0] if items else None
 
 
-def _verifies(analysis: Analysis, span: Span) -> bool:
+def _verifies(analysis: DocumentAnalysis, span: Span) -> bool:
     """Whether nothing is wrong in an item, so that analyses may walk it."""
     return not any(
         d.severity == "error" and d.loc is not None and span.start <= analysis.span(d.loc).start < span.end

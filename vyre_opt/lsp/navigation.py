@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .symbol_names import MODULE, Occurrence, Symbol, head_of, occurrences, symbol_at
+from .symbol_names import MODULE, ItemSymbol, Occurrence, head_of, occurrences, symbol_at
 from .text_parts import Span, items_of
 from .value_names import Binding, bindings, value_at
 
@@ -31,7 +31,7 @@ class Name(NamedTuple):
     uses: list[Span]
     item: Span
     binding: Binding | None = None
-    symbol: Symbol | None = None
+    symbol: ItemSymbol | None = None
 
 
 def name_at(text: str, offset: int) -> Name | None:
@@ -92,17 +92,17 @@ def rename(text: str, name: Name, new: str) -> list[tuple[Span, str]]:
     return [(span, renamed) for span in places(name)]
 
 
-def _bound_together(text: str, symbol: Symbol) -> list[Symbol]:
+def _bound_together(text: str, symbol: ItemSymbol) -> list[ItemSymbol]:
     """The type parameters of all items that have the name of one, since a launch passes what is of one for what is of the
     other; of anything else itself alone."""
     declaration = re.compile(rf"\bspec\s+@{re.escape(symbol.name)}\s*:\s*dtype\b", re.ASCII)
     owners = [head_of(item) for _, item in _items(text) if declaration.search(item)]
     if symbol.kind != "spec" or symbol.owner not in owners:
         return [symbol]
-    return [Symbol("spec", owner, symbol.name) for owner in owners]
+    return [ItemSymbol("spec", owner, symbol.name) for owner in owners]
 
 
-def _check_symbol(text: str, symbol: Symbol, word: str) -> None:
+def _check_symbol(text: str, symbol: ItemSymbol, word: str) -> None:
     """Raises RenameError if another symbol that may stand in the same places has the name."""
     kinds = ("buffer", "spec", "param") if symbol.owner != MODULE else (symbol.kind,)
     for start, item in _items(text):
@@ -112,7 +112,7 @@ def _check_symbol(text: str, symbol: Symbol, word: str) -> None:
                 raise RenameError(f"@{word} is the name of another {other.kind} here")
 
 
-def _same(text: str, symbol: Symbol) -> list[Occurrence]:
+def _same(text: str, symbol: ItemSymbol) -> list[Occurrence]:
     """All places of a symbol.  Programs are named in pipelines, and so are their params."""
     found: list[Occurrence] = []
     for start, item in _items(text):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from lsprotocol import types
 
 from ..ir.diagnostics import Diagnostic, Fix, Location
-from .analysis import Analysis
+from .analysis import DocumentAnalysis
 from .positions import LineIndex
 from .text_parts import Span
 
@@ -22,12 +22,14 @@ _SEVERITIES = {
 SOURCE = "vyre"
 
 
-def diagnostics(analysis: Analysis, lines: LineIndex, uri: str) -> list[types.Diagnostic]:
+def diagnostics(analysis: DocumentAnalysis, lines: LineIndex, uri: str) -> list[types.Diagnostic]:
     """All that is wrong with a text."""
     return [_diagnostic(d, analysis, lines, uri) for d in analysis.diagnostics]
 
 
-def _diagnostic(diagnostic: Diagnostic, analysis: Analysis, lines: LineIndex, uri: str) -> types.Diagnostic:
+def _diagnostic(
+    diagnostic: Diagnostic, analysis: DocumentAnalysis, lines: LineIndex, uri: str
+) -> types.Diagnostic:
     message = diagnostic.message
     related = []
     for note, loc in diagnostic.notes:
@@ -47,7 +49,7 @@ def _diagnostic(diagnostic: Diagnostic, analysis: Analysis, lines: LineIndex, ur
     )
 
 
-def _range(loc: Location | None, analysis: Analysis) -> Span:
+def _range(loc: Location | None, analysis: DocumentAnalysis) -> Span:
     """Where a message is shown: of an op with blocks the first line alone."""
     return Span(0, 0) if loc is None else _visible(analysis.span(loc), analysis.text)
 
@@ -60,7 +62,7 @@ def _visible(span: Span, text: str) -> Span:
 
 
 def code_actions(
-    analysis: Analysis, lines: LineIndex, uri: str, wanted: types.Range
+    analysis: DocumentAnalysis, lines: LineIndex, uri: str, wanted: types.Range
 ) -> Iterator[types.CodeAction]:
     """The fixes of what is wrong in a range of the text, the first of each problem preferred."""
     span = lines.span(wanted)
@@ -77,6 +79,6 @@ def code_actions(
                 )
 
 
-def _workspace_edit(fix: Fix, analysis: Analysis, lines: LineIndex, uri: str) -> types.WorkspaceEdit:
+def _workspace_edit(fix: Fix, analysis: DocumentAnalysis, lines: LineIndex, uri: str) -> types.WorkspaceEdit:
     edits = [types.TextEdit(lines.range(analysis.span(edit.loc)), edit.text) for edit in fix.edits]
     return types.WorkspaceEdit({uri: edits})

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ..ir.grids import FUNCTIONS
 from .text_parts import Span
 
-__all__ = ["Occurrence", "Symbol", "head_of", "occurrences", "symbol_at"]
+__all__ = ["Occurrence", "ItemSymbol", "head_of", "occurrences", "symbol_at"]
 
 _HEAD = re.compile(r"\s*(program|func|pipeline)\s+@([\w.$]+)", re.ASCII)
 _SIGN = re.compile(
@@ -22,7 +22,7 @@ _SIGN = re.compile(
 )
 
 
-class Symbol(NamedTuple):
+class ItemSymbol(NamedTuple):
     """`kind`: program, func, pipeline, buffer, spec, param or label; `owner`: kind and name of the item that has it."""
 
     kind: str
@@ -31,7 +31,7 @@ class Symbol(NamedTuple):
 
 
 class Occurrence(NamedTuple):
-    symbol: Symbol
+    symbol: ItemSymbol
     span: Span
     is_definition: bool
 
@@ -79,19 +79,19 @@ class _BodyReader:
     def read(self, text: str, kind: str) -> None:
         self.second_last, self.last = self.last, text
 
-    def symbol(self, name: str) -> tuple[Symbol, bool]:
+    def symbol(self, name: str) -> tuple[ItemSymbol, bool]:
         last = self.last
         if last in ("program", "func", "pipeline"):
-            return Symbol(last, MODULE, name), True
+            return ItemSymbol(last, MODULE, name), True
         if last == "call":
-            return Symbol("func", MODULE, name), False
+            return ItemSymbol("func", MODULE, name), False
         if last == "region":
-            return Symbol("label", self.owner, name), False
+            return ItemSymbol("label", self.owner, name), False
         if last in ("spec", "param"):
-            return Symbol(last, self.owner, name), self.second_last != "="
+            return ItemSymbol(last, self.owner, name), self.second_last != "="
         if last in (":", "->", "x", "<"):
-            return Symbol("spec", self.owner, name), False
-        return Symbol("buffer", self.owner, name), last == "buffer"
+            return ItemSymbol("spec", self.owner, name), False
+        return ItemSymbol("buffer", self.owner, name), last == "buffer"
 
 
 class _PipelineReader(_BodyReader):
@@ -109,20 +109,20 @@ class _PipelineReader(_BodyReader):
             self.calls.pop()
         super().read(text, kind)
 
-    def symbol(self, name: str) -> tuple[Symbol, bool]:
+    def symbol(self, name: str) -> tuple[ItemSymbol, bool]:
         last, call = self.last, self.calls[-1] if self.calls else ""
         if last == "launch":
             self.program = name
-            return Symbol("program", MODULE, name), False
+            return ItemSymbol("program", MODULE, name), False
         if last in ("pipeline", "buffer", "spec", ":", "x", "<"):
             return super().symbol(name)
         if last == "param":
-            return Symbol("param", self.owner, name), True
+            return ItemSymbol("param", self.owner, name), True
         if call == "params" and last != "=":
-            return Symbol("param", ("program", self.program), name), False
+            return ItemSymbol("param", ("program", self.program), name), False
         if call == "params" or (call and call != "len" and self._is_extent):
-            return Symbol("param", self.owner, name), False
-        return Symbol("buffer", self.owner, name), False
+            return ItemSymbol("param", self.owner, name), False
+        return ItemSymbol("buffer", self.owner, name), False
 
     @property
     def _is_extent(self) -> bool:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ..ir.ops import OPS
 
-__all__ = ["Body", "Span", "body_of", "items_of"]
+__all__ = ["ItemParts", "Span", "body_of", "items_of"]
 
 _ITEM = re.compile(r"^[ \t]*(program|func|pipeline)\b", re.ASCII | re.MULTILINE)
 _RESULTS = r"%[\w.$]++(?:[ \t]*+,[ \t]*+%[\w.$]++){0,63}+\s*+="
@@ -33,7 +33,7 @@ class Span(NamedTuple):
     end: int
 
 
-class Body(NamedTuple):
+class ItemParts(NamedTuple):
     """The parts of an item: its head and declarations, its statements, and from its closing brace on the rest.
 
     Offsets are in the text of the item.
@@ -54,7 +54,7 @@ def items_of(text: str) -> tuple[Span, list[Span]]:
     return Span(0, bounds[0]), [Span(*pair) for pair in pairwise(bounds)]
 
 
-def body_of(item: str) -> Body | None:
+def body_of(item: str) -> ItemParts | None:
     """The parts of a program or a func; None where they cannot be told apart.
 
     A statement begins at the start of a line, outside of inner braces, by what it defines or by the name of an op.  Where
@@ -63,7 +63,7 @@ def body_of(item: str) -> Body | None:
     return _by_braces(item) or _by_indentation(item)
 
 
-def _by_braces(item: str) -> Body | None:
+def _by_braces(item: str) -> ItemParts | None:
     """None where braces do not match, something follows the item, or declarations are among the statements."""
     depth, opened, closed = 0, 0, -1
     starts: list[int] = []
@@ -91,12 +91,12 @@ def _by_braces(item: str) -> Body | None:
     return _body(item, starts, closed)
 
 
-def _body(item: str, starts: list[int], closed: int) -> Body:
+def _body(item: str, starts: list[int], closed: int) -> ItemParts:
     bounds = [*starts, closed]
-    return Body(Span(0, bounds[0]), [Span(*pair) for pair in pairwise(bounds)], Span(closed, len(item)))
+    return ItemParts(Span(0, bounds[0]), [Span(*pair) for pair in pairwise(bounds)], Span(closed, len(item)))
 
 
-def _by_indentation(item: str) -> Body | None:
+def _by_indentation(item: str) -> ItemParts | None:
     """None where no brace is missing, or the last line does not close the item."""
     last = _LAST_BRACE.search(item)
     signs = [match["brace"] for match in _SIGN.finditer(item) if match["brace"]]

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from ..ir.program import Func, Program
 from ..ir.types import DataType
-from .analysis import Analysis
+from .analysis import DocumentAnalysis
 
 __all__ = ["offset_before", "types_of_values"]
 
@@ -21,7 +21,7 @@ def offset_before(old: str, new: str, offset: int) -> int:
 
 
 def types_of_values(
-    analysis: Analysis | None, text: str, offset: int, names: Collection[str]
+    analysis: DocumentAnalysis | None, text: str, offset: int, names: Collection[str]
 ) -> dict[str, DataType]:
     """The type of each of the `%names` that has one: of values that a name means in turn, the last before `offset`."""
     if analysis is None or not names:

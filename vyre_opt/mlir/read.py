@@ -27,7 +27,7 @@ from .reader import Callee, Reader, attribute, dictionary, text_attribute
 from .same_body import is_same_function
 from .spelling import WORKGROUP, memref_type
 from .syntax import HINTS, WRONG, ParsedModule, parse_mlir
-from .typed_values import Index, Memory, Missing, Plain, Refusal
+from .typed_values import Index, Memory, Missing, NotReadable, Plain
 
 __all__ = ["read_mlir"]
 
@@ -151,7 +151,7 @@ class _GpuModule:
         symbol = text_attribute(op, "sym_name") or ""
         if symbol not in self.callees:
             if symbol in self.active:
-                raise Refusal(f"@{symbol} calls itself, and functions here do not")
+                raise NotReadable(f"@{symbol} calls itself, and functions here do not")
             self.active.append(symbol)
             key = self.helper(op, symbol, program)
             self.callees[symbol] = Callee(key) if key is not None else self.function(op, symbol, program)
@@ -198,7 +198,7 @@ class _GpuModule:
         kind = attribute(op, "function_type")
         blocks = list(op.regions[0].blocks)
         if len(blocks) != 1:
-            raise Refusal(
+            raise NotReadable(
                 f"@{symbol} has no body of one block", "make it structured: mlir-opt --lift-cf-to-scf"
             )
         (theirs,) = blocks
@@ -218,11 +218,11 @@ class _GpuModule:
             for number, (operand, theirs_type) in enumerate(zip(returned, kind.outputs.data, strict=True)):
                 declared = _hinted(r, theirs_type, attribute(op, "res_attrs"), number)
                 values.append(r.value(operand, declared))
-        except Refusal as refusal:
+        except NotReadable as refusal:
             r.refuse(refusal)
         self.reading.errors += r.errors
         if r.errors:
-            raise Refusal
+            raise NotReadable
         if values:
             r.add("yield", values)
         _drop_unused(r)
@@ -264,9 +264,9 @@ class _GpuModule:
             blocks = list(op.regions[0].blocks)
             if len(blocks) != 1:
                 help = "make it structured: mlir-opt --lift-cf-to-scf"
-                raise Refusal("a kernel of several blocks is not structured", help)
+                raise NotReadable("a kernel of several blocks is not structured", help)
             _run(r, blocks[0], program.body)
-        except Refusal as refusal:
+        except NotReadable as refusal:
             r.loc = program.loc
             r.refuse(refusal)
         self.reading.errors += r.errors
@@ -312,7 +312,7 @@ class _GpuModule:
         shared = attribute(op, "workgroup_attributions")
         shared_count = int(shared.value.data) if shared is not None else 0
         if len(attributions) > shared_count:
-            raise Refusal(
+            raise NotReadable(
                 "memory that is private to an invocation is not read", "keep it in values: mlir-opt --mem2reg"
             )
         for number, argument in enumerate(attributions):
@@ -321,12 +321,12 @@ class _GpuModule:
             self.add_buffer(r, argument, replace(buffer, access=AccessMode.WORKGROUP))
 
     def declared(self, op: Any, word: str, text: str) -> Program:
-        """What a declaration of ours declares.  Raises Refusal for a text that is none."""
+        """What a declaration of ours declares.  Raises NotReadable for a text that is none."""
         whole = f"vyre 2\nprogram @p workgroup(1) {{\n{word} {text}\n}}\n"
         try:
             (program,) = parse_source(Source(whole, "<declaration>")).programs.values()
         except (DiagnosticError, ValueError):
-            raise Refusal(f"{text!r} does not declare a {word}") from None
+            raise NotReadable(f"{text!r} does not declare a {word}") from None
         return program
 
     def buffer(
@@ -337,7 +337,7 @@ class _GpuModule:
             return _buffer_of(r, kind, argument.name_hint or f"arg{number}", binding)
         (buffer,) = self.declared(op, "buffer", text).buffers.values()
         if _flat(memref_type(buffer)) != _flat(str(kind)):
-            raise Refusal(f"`{text}` declares a {memref_type(buffer)}, and the memref is {kind}")
+            raise NotReadable(f"`{text}` declares a {memref_type(buffer)}, and the memref is {kind}")
         return replace(buffer, loc=r.loc)
 
     def add_buffer(self, r: Reader, argument: Any, buffer: Buffer) -> None:
@@ -355,7 +355,7 @@ class _GpuModule:
         else:
             param = Param(argument.name_hint or f"arg{number}", r.type_of(argument))
             if param.dtype.is_vec:
-                raise Refusal(f"an argument of {argument.type} is not read")
+                raise NotReadable(f"an argument of {argument.type} is not read")
         if param.name in r.program.params:
             param = replace(param, name=f"{param.name}_{number}")
         r.program.params[param.name] = replace(param, loc=r.loc)
@@ -399,20 +399,20 @@ def _flat(memref: str) -> str:
 def _buffer_of(r: Reader, kind: Any, name: str, binding: int | None) -> Buffer:
     """The buffer that a memref is; what the program may do with it is not known yet."""
     if not hasattr(kind, "shape"):
-        raise Refusal(f"{kind} is not read; a buffer has 1 to {MAX_DIMENSIONS} dimensions")
+        raise NotReadable(f"{kind} is not read; a buffer has 1 to {MAX_DIMENSIONS} dimensions")
     extents = [None if extent.data < 0 else extent.data for extent in kind.shape]
     if not 1 <= len(extents) <= MAX_DIMENSIONS:
-        raise Refusal(f"{kind} is not read; a buffer has 1 to {MAX_DIMENSIONS} dimensions")
+        raise NotReadable(f"{kind} is not read; a buffer has 1 to {MAX_DIMENSIONS} dimensions")
     if "strided" in str(kind) or "affine_map" in str(kind):
-        raise Refusal(f"{kind} is not read; buffers are row-major, without a layout")
+        raise NotReadable(f"{kind} is not read; buffers are row-major, without a layout")
     is_workgroup = _flat(str(kind)).endswith(",workgroup>")
     if is_workgroup and None in extents:
-        raise Refusal("workgroup memory has constant extents")
+        raise NotReadable("workgroup memory has constant extents")
     element = str(kind.element_type)
     if element == "index":
-        raise Refusal("memory for values of the type index is not read", "use i64")
+        raise NotReadable("memory for values of the type index is not read", "use i64")
     if element in ("f8E4M3FN", "f8E5M2"):
-        raise Refusal(f"no arithmetic exists on {element}", "load it as an i8")
+        raise NotReadable(f"no arithmetic exists on {element}", "load it as an i8")
     access = AccessMode.WORKGROUP if is_workgroup else AccessMode.READ_WRITE
     return Buffer(
         name, r.dtype(kind.element_type), extents, access, None if is_workgroup else binding, loc=r.loc
@@ -444,13 +444,13 @@ def _run(r: Reader, theirs: Any, block: Block) -> None:
         r.loc = r.parsed.location(op)
         try:
             _op(r, op)
-        except Refusal as refusal:
+        except NotReadable as refusal:
             r.loc = r.parsed.location(op)
             r.refuse(refusal)
             _miss(r, op)
         except WRONG:
             r.loc = r.parsed.location(op)
-            r.refuse(Refusal(_malformed(op)))
+            r.refuse(NotReadable(_malformed(op)))
             _miss(r, op)
     r.block = outer
 
@@ -471,7 +471,7 @@ def _op(r: Reader, op: Any) -> None:
         return
     read = READ_OPS.get(name) or READ_MEMORY.get(name)
     if read is None:
-        raise Refusal(f"{name} is not an op that this reads", _hint(name))
+        raise NotReadable(f"{name} is not an op that this reads", _hint(name))
     read(r, op)
 
 

@@ -13,7 +13,7 @@ from .helpers.table import signature
 from .read_memory import read_atomic_helper
 from .read_ops import named_type
 from .reader import Callee, Reader, fastmath, text_attribute
-from .typed_values import Index, Number, Plain, Refusal, Rounds, Turn
+from .typed_values import Index, NotReadable, Number, Plain, Rounds, Turn
 
 __all__ = ["READ_CONTROL"]
 
@@ -25,7 +25,7 @@ RunBlock = Callable[[Reader, Any, Block], None]
 def _only_block(region: Any) -> Any:
     blocks = list(region.blocks)
     if len(blocks) != 1:
-        raise Refusal(
+        raise NotReadable(
             "a region of several blocks is not structured",
             "make it structured first: mlir-opt --lift-cf-to-scf",
         )
@@ -124,7 +124,7 @@ def _for(r: Reader, op: Any, run: RunBlock) -> None:
     rounds = r.get(upper)
     if isinstance(rounds, Rounds):
         if r.number(lower) != 0 or r.number(step) != 1:
-            raise Refusal("a loop over vyre.trip_count counts from 0 in steps of 1")
+            raise NotReadable("a loop over vyre.trip_count counts from 0 in steps of 1")
         dtype = rounds.dtype
         limits = [_limit(r, bound, dtype) for bound in rounds.bounds]
     else:
@@ -259,7 +259,7 @@ def _callee(r: Reader, op: Any) -> Callee:
     reference = op.properties.get("callee") or op.attributes.get("callee")
     name = reference.root_reference.data
     if name not in r.callees:
-        raise Refusal(f"@{name} is called, and is no function of this gpu.module")
+        raise NotReadable(f"@{name} is called, and is no function of this gpu.module")
     return r.callees[name]()
 
 
@@ -283,7 +283,7 @@ def _helper(r: Reader, op: Any, callee: Callee) -> None:
     if key.name == "counter":
         turn = r.get(op.operands[1])
         if not isinstance(turn, Turn) or [turn.lower, turn.step] != [op.operands[0], op.operands[2]]:
-            raise Refusal("vyre.counter is of the bounds and the index of its loop")
+            raise NotReadable("vyre.counter is of the bounds and the index of its loop")
         r.set(op.results[0], turn.counter)
         return
     row = OPS[key.name]

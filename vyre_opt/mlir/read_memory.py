@@ -11,7 +11,7 @@ from .helpers.atomics import ATOMIC_KINDS
 from .read_ops import hint
 from .reader import Reader, attribute, text_attribute
 from .syntax import ATOMIC_NUMBERS
-from .typed_values import Byte, Index, Refusal, signless
+from .typed_values import Byte, Index, NotReadable, signless
 
 __all__ = ["READ_MEMORY", "read_atomic_helper"]
 
@@ -22,7 +22,7 @@ def _indices(r: Reader, buffer: Buffer, operands: Sequence[Any]) -> tuple[Value,
     """The indices of an access; the last one of a buffer of vectors is that of a lane, and 0."""
     if buffer.dtype.is_vec:
         if r.number(operands[-1]) != 0:
-            raise Refusal(f"an access of @{buffer.name}, whose elements are vectors, is of whole ones")
+            raise NotReadable(f"an access of @{buffer.name}, whose elements are vectors, is of whole ones")
         operands = operands[:-1]
     return tuple(r.element_index(operand) for operand in operands)
 
@@ -34,7 +34,7 @@ def _moved(r: Reader, buffer: Buffer, kind: Any) -> DataType:
     moved = DataType.vec(element, dtype.lanes) if dtype.is_vec else element
     is_byte = element.is_bool and dtype.element.bits == 8
     if not is_byte and signless(moved) is not signless(dtype):
-        raise Refusal(f"@{buffer.name} has elements of {buffer.dtype}, and this is {kind}")
+        raise NotReadable(f"@{buffer.name} has elements of {buffer.dtype}, and this is {kind}")
     return moved
 
 
@@ -67,7 +67,7 @@ def _dim(r: Reader, op: Any) -> None:
     memory, dimension = op.operands
     buffer, (result,), number = r.memory(memory), op.results, r.number(dimension)
     if number is None or not 0 <= number < buffer.dimensions:
-        raise Refusal("memref.dim is read of a constant dimension, of those that the buffer has")
+        raise NotReadable("memref.dim is read of a constant dimension, of those that the buffer has")
     attrs: dict[str, Any] = {"buffer": buffer.name}
     if buffer.dimensions > 1:
         attrs["dimension"] = number
@@ -97,7 +97,9 @@ def _atomic(r: Reader, op: Any) -> None:
     classes = ("f",) if dtype.is_float else ("i", "s" if dtype.is_signed else "u")
     named = [name for name, c in rows if c in classes]
     if not named:
-        raise Refusal(f"memref.atomic_rmw {kind} of @{buffer.name}, whose elements are {dtype}, is not read")
+        raise NotReadable(
+            f"memref.atomic_rmw {kind} of @{buffer.name}, whose elements are {dtype}, is not read"
+        )
     operands = (*_indices(r, buffer, indices), r.value(value, dtype))
     attrs = {"order": "relaxed", "buffer": buffer.name}
     r.set(op.results[0], r.emit(f"atomic_{named[0]}", operands, dtype, attrs))

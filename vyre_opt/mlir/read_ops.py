@@ -13,7 +13,7 @@ from ..ir.types import DataType, TypeNameError
 from .op_map import COMPARISONS, EMITTED, READ
 from .reader import Reader, attribute, fastmath, text_attribute
 from .syntax import PREDICATES
-from .typed_values import Byte, Index, Number, Plain, Refusal, Rounds, Turn
+from .typed_values import Byte, Index, NotReadable, Number, Plain, Rounds, Turn
 
 __all__ = ["READ_OPS", "hint"]
 
@@ -90,7 +90,7 @@ def _encoded(attr: Any, dtype: DataType) -> Any:
         number = int(attr.value.data)
         return int(number != 0) if element.is_bool else arith.wrap(number, element)
     if not hasattr(attr, "get_values"):
-        raise Refusal("a constant vector is read if it is dense")
+        raise NotReadable("a constant vector is read if it is dense")
     raw = list(attr.get_values())
     if element.is_float:
         lanes = [arith.encode_float(float(value), element) for value in raw]
@@ -149,7 +149,7 @@ def _read_only(r: Reader, op: Any) -> None:
 def _elementwise(r: Reader, op: Any, name: str, dtype: DataType) -> None:
     operands = [r.value(operand, dtype) for operand in op.operands]
     if not OPS[name].accepts(dtype):
-        raise Refusal(f"{op.name} of {op.results[0].type} is not read")
+        raise NotReadable(f"{op.name} of {op.results[0].type} is not read")
     r.set(op.results[0], r.emit(name, operands, dtype, fastmath(op)))
 
 
@@ -158,7 +158,7 @@ def _intrinsic(r: Reader, op: Any) -> None:
     name = text_attribute(op, "intrin") or ""
     stem, _, _ = name.rpartition(".")
     if stem not in _DIRECT or len(op.results) != 1:
-        raise Refusal(f"a call of the intrinsic {name} is not read")
+        raise NotReadable(f"a call of the intrinsic {name} is not read")
     _elementwise(r, op, _DIRECT[stem][0][0], r.type_of(op.results[0]))
 
 
@@ -263,7 +263,7 @@ def _cmpi(r: Reader, op: Any) -> None:
         dtype = U32 if _are_narrow(r, op) else r.type_of(a, is_signed)
     operands = [r.element_index(v) if _are_narrow(r, op) else r.value(v, dtype) for v in (a, b)]
     if not OPS[name].accepts(dtype):
-        raise Refusal(f"arith.cmpi {predicate} of {a.type} is not read; eq and ne are")
+        raise NotReadable(f"arith.cmpi {predicate} of {a.type} is not read; eq and ne are")
     r.set(op.results[0], r.emit(name, operands, dtype.with_element(BOOL), fastmath(op)))
 
 
@@ -380,7 +380,7 @@ def _index_cast(r: Reader, op: Any) -> None:
     elif isinstance(typed, Number):
         r.set(result, Number(typed.number, target.bits))
     else:
-        raise Refusal
+        raise NotReadable
 
 
 def _bitcast(r: Reader, op: Any) -> None:
@@ -416,7 +416,7 @@ def _bitcast(r: Reader, op: Any) -> None:
 def _splat(r: Reader, op: Any) -> None:
     (operand,), (result,) = op.operands, op.results
     if str(operand.type).startswith("vector<"):
-        raise Refusal("vector.broadcast is read of a scalar")
+        raise NotReadable("vector.broadcast is read of a scalar")
     element = r.likely_type(operand)
     dtype = r.type_of(result).with_element(element)
     r.set(result, r.emit("splat", (r.value(operand, element),), dtype))
@@ -445,7 +445,7 @@ def _constant_index(r: Reader, op: Any, dynamic: Any, lanes: int) -> int:
         indices = list(static.get_values()) if static is not None else []
         index = int(indices[0]) if len(indices) == 1 else None
     if index is None or not 0 <= index < lanes:
-        raise Refusal(f"{op.name} is read where its lane is a constant, of those that there are")
+        raise NotReadable(f"{op.name} is read where its lane is a constant, of those that there are")
     return index
 
 
@@ -494,7 +494,7 @@ def _shuffle(r: Reader, op: Any) -> None:
     value, offset, width = op.operands
     valid = op.results[1]
     if r.number(width) != 32 or list(valid.uses):
-        raise Refusal(
+        raise NotReadable(
             "gpu.shuffle is read with a width of 32, if nothing asks whether its lane exists",
             "a lane without one keeps its own value",
         )
@@ -516,7 +516,7 @@ def _reduce(r: Reader, op: Any) -> None:
     combine = attribute(op, "op")
     word = str(getattr(combine.data, "value", combine.data))
     if word not in _COMBINERS:
-        raise Refusal(f"gpu.subgroup_reduce {word} is not read; those of {', '.join(_COMBINERS)} are")
+        raise NotReadable(f"gpu.subgroup_reduce {word} is not read; those of {', '.join(_COMBINERS)} are")
     name, is_signed = _COMBINERS[word]
     dtype = r.type_of(op.results[0], is_signed)
     r.set(

@@ -18,9 +18,9 @@ from .typed_values import (
     Index,
     Memory,
     Missing,
+    NotReadable,
     Number,
     Plain,
-    Refusal,
     Rounds,
     Turn,
     TypedValue,
@@ -66,10 +66,10 @@ class Reader:
     # --- values of MLIR
 
     def get(self, value: Any) -> TypedValue:
-        """Raises Refusal, without a message, for the result of an op that was refused."""
+        """Raises NotReadable, without a message, for the result of an op that was refused."""
         typed = self.values.get(value)
         if typed is None or isinstance(typed, Missing):
-            raise Refusal
+            raise NotReadable
         return typed
 
     def set(self, result: Any, typed: TypedValue | Value) -> None:
@@ -84,9 +84,11 @@ class Reader:
         """An operand as a value of ours, of the type `dtype` if that is given; the bits stay."""
         typed = self.get(operand)
         if isinstance(typed, Memory):
-            raise Refusal("a memref is loaded from and stored to, not computed with")
+            raise NotReadable("a memref is loaded from and stored to, not computed with")
         if isinstance(typed, Rounds | Turn):
-            raise Refusal("the rounds of a loop that counts them are for its scf.for and vyre.counter only")
+            raise NotReadable(
+                "the rounds of a loop that counts them are for its scf.for and vyre.counter only"
+            )
         if isinstance(typed, Number):
             return self.constant(typed.number, dtype or scalar_of(str(operand.type)))
         if isinstance(typed, Index):
@@ -104,7 +106,7 @@ class Reader:
         if value.type is dtype:
             return value
         if signless(value.type) is not signless(dtype):
-            raise Refusal(f"a value of {value.type} is used as {dtype}")
+            raise NotReadable(f"a value of {value.type} is used as {dtype}")
         return self.emit("bitcast", (value,), dtype)
 
     def signed(self, operand: Any, is_signed: bool) -> Value:
@@ -116,13 +118,13 @@ class Reader:
         return self.dtype(value.type, is_signed)
 
     def dtype(self, kind: Any, is_signed: bool = True) -> DataType:
-        """Our type for a type of MLIR.  Raises Refusal where there is none."""
+        """Our type for a type of MLIR.  Raises NotReadable where there is none."""
         shape = getattr(kind, "shape", None)
         if shape is None or not str(kind).startswith("vector<"):
             return scalar_of(str(kind), is_signed)
         lanes = [extent.data for extent in shape]
         if len(lanes) != 1 or not 2 <= lanes[0] <= 64 or "[" in str(kind):
-            raise Refusal(f"a {kind} is not read; a vector has one dimension, of 2 to 64 lanes")
+            raise NotReadable(f"a {kind} is not read; a vector has one dimension, of 2 to 64 lanes")
         return DataType.vec(scalar_of(str(kind.element_type), is_signed), lanes[0])
 
     def likely_type(self, *operands: Any) -> DataType:
@@ -200,7 +202,7 @@ class Reader:
         value = int(bool(number)) if element.is_bool else arith.wrap(number, element)
         return self.emit("const", (), dtype, {"value": value}, speculative=speculative)
 
-    def refuse(self, refusal: Refusal) -> None:
+    def refuse(self, refusal: NotReadable) -> None:
         """Keep an error; one without a message follows from another."""
         if refusal.message:
             self.errors.append(Diagnostic("error", refusal.message, self.loc, help=refusal.help))
@@ -208,7 +210,7 @@ class Reader:
     def memory(self, operand: Any) -> Buffer:
         typed = self.get(operand)
         if not isinstance(typed, Memory):
-            raise Refusal("this is no memref")
+            raise NotReadable("this is no memref")
         return typed.buffer
 
 

@@ -28,7 +28,7 @@ __all__ = [
     "Missing",
     "Number",
     "Plain",
-    "Refusal",
+    "NotReadable",
     "Rounds",
     "Turn",
     "TypedValue",
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-class Refusal(Exception):
+class NotReadable(Exception):
     """What of a kernel is not read; `message` is "" for what follows from another error.  `help`: what to do."""
 
     def __init__(self, message: str = "", help: str | None = None) -> None:
@@ -109,7 +109,7 @@ _FLOATS = {"f16": DataType.F16, "bf16": DataType.BF16, "f32": DataType.F32, "f64
 
 
 def scalar_of(text: str, is_signed: bool = True) -> DataType:
-    """Our type for a scalar type of MLIR.  Raises Refusal where there is none."""
+    """Our type for a scalar type of MLIR.  Raises NotReadable where there is none."""
     if text in _FLOATS:
         return _FLOATS[text]
     if text == "i1":
@@ -118,7 +118,9 @@ def scalar_of(text: str, is_signed: bool = True) -> DataType:
         return DataType.I64
     if text in ("i8", "i16", "i32", "i64"):
         return DataType.of(text if is_signed else f"u{text[1:]}")
-    raise Refusal(f"values of the type {text} are not read", "of integers there are i1, i8, i16, i32 and i64")
+    raise NotReadable(
+        f"values of the type {text} are not read", "of integers there are i1, i8, i16, i32 and i64"
+    )
 
 
 def signless(dtype: DataType) -> DataType:

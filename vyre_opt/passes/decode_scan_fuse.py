@@ -38,7 +38,7 @@ from .registry import Pass, register
 
 __all__ = [
     "DecodeScanFuse",
-    "Decision",
+    "HandoffDecision",
     "analyze",
     "candidate_handoffs",
     "count_opportunities",
@@ -63,7 +63,7 @@ class FuseOptions:
 
 
 @dataclass(slots=True)
-class Decision:
+class HandoffDecision:
     """The outcome for one buffer: a tile (`local` is None if no op uses the buffer), or a refusal."""
 
     buffer: Buffer
@@ -118,7 +118,7 @@ def decide(
     budget: int = DEFAULT_BUDGET,
     narrow: bool = True,
     analyses: Analyses | None = None,
-) -> list[Decision]:
+) -> list[HandoffDecision]:
     """A decision for every buffer that may be a hand-off, in the order of declaration.
 
     Those are the `read_write` ones, but for a buffer that the host or another launch sees and that the program does not
@@ -127,7 +127,9 @@ def decide(
     `budget`: the most bytes that the program's workgroup buffers may take in all; buffers
     declared first get theirs first.  `uses`: the pipelines that use the program.
     """
-    decisions = [Decision(b, refusal=_declaration_refusal(b, program, uses)) for b in _both_ways(program)]
+    decisions = [
+        HandoffDecision(b, refusal=_declaration_refusal(b, program, uses)) for b in _both_ways(program)
+    ]
     if not all(d.promoted for d in decisions):
         effects, _ = summarize(program.body)
         handed_over = effects.reads & effects.writes
@@ -209,7 +211,7 @@ def _pipeline_refusal(buffer: Buffer, program: Program, uses: PipelineUses) -> R
 
 
 def _decide_buffer(
-    decision: Decision,
+    decision: HandoffDecision,
     program: Program,
     footprints: Footprints,
     verdict: TileProof | Refusal | None,
@@ -283,7 +285,7 @@ class DecodeScanFuse(Pass):
 def _promote(
     ctx: PassContext,
     program: Program,
-    promoted: Sequence[Decision],
+    promoted: Sequence[HandoffDecision],
     uses: PipelineUses,
 ) -> bool:
     """Make tiles of buffers, and drop them from the launches; False if the result is not kept."""
@@ -306,7 +308,7 @@ def _promote(
 
 
 def _add_checks(
-    program: Program, promoted: Sequence[Decision], uses: PipelineUses
+    program: Program, promoted: Sequence[HandoffDecision], uses: PipelineUses
 ) -> tuple[int, dict[str, Buffer]]:
     """Keep the faults of accesses that are out of bounds of the storage.  Returns the number of checks.
 
@@ -340,7 +342,7 @@ def _add_checks(
     return checks, stays
 
 
-def _remark(ctx: PassContext, program: Program, decision: Decision) -> None:
+def _remark(ctx: PassContext, program: Program, decision: HandoffDecision) -> None:
     buffer, refusal = decision.buffer, decision.refusal
     facts: dict[str, Any] = {"program": program.name, "buffer": buffer.name}
     if refusal is not None:

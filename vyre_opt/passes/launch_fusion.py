@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from ..analysis.equal_lengths import equal_lengths, length_numbers, lengths_by_size, numbers_by_length
 from ..analysis.footprint import Footprints
-from ..analysis.launch_flow import BufferUses, LaunchDataflow, launch_runs
+from ..analysis.launch_flow import BufferStages, LaunchDataflow, launch_runs
 from ..analysis.locality import TileProof, prove_local
 from ..analysis.refusal import Refusal
 from ..fusion.bound_program import BoundPrograms
@@ -31,7 +31,7 @@ from ..fusion.grid_agreement import GridAgreement, Stretch, form_of, over_grid
 from ..fusion.group_legality import (
     HALOS,
     GroupLegality,
-    Halo,
+    HaloHandoff,
     LaunchNode,
     PairProofs,
     launch_node,
@@ -168,7 +168,7 @@ class _Fuser:
 
     # --- planning ---------------------------------------------------------------------------
 
-    def groups(self, pipeline: Pipeline, uses: BufferUses, run: Sequence[LaunchNode]) -> list[FusionGroup]:
+    def groups(self, pipeline: Pipeline, uses: BufferStages, run: Sequence[LaunchNode]) -> list[FusionGroup]:
         """The groups of two and more launches, drafted and verified, with remarks on all cuts."""
         options = self.options
         separated = {id(node.launch) for node in run if self.numbers[id(node.launch)] in options.cuts}
@@ -210,7 +210,7 @@ class _Fuser:
                 remark_cut(self.ctx, pipeline, windows, start, run.index(stretch.nodes[0]))
         return groups
 
-    def plan(self, uses: BufferUses, run: Sequence[LaunchNode], windows: GroupLegality) -> list[int]:
+    def plan(self, uses: BufferStages, run: Sequence[LaunchNode], windows: GroupLegality) -> list[int]:
         """The indices in the run at which groups begin."""
         if self.options.strategy == "greedy":
             starts = [0]
@@ -260,7 +260,7 @@ class _Fuser:
         return group
 
     def barriers(
-        self, windows: GroupLegality, nodes: Sequence[LaunchNode], halos: Sequence[Halo], start: int
+        self, windows: GroupLegality, nodes: Sequence[LaunchNode], halos: Sequence[HaloHandoff], start: int
     ) -> Iterator[int]:
         """The members that need a barrier before them: they access what an earlier member writes."""
         since = 0  # the first member after the last barrier
@@ -304,7 +304,7 @@ class _Fuser:
     # --- fusing -----------------------------------------------------------------------------
 
     def sound(
-        self, pipeline: Pipeline, uses: BufferUses, groups: list[FusionGroup]
+        self, pipeline: Pipeline, uses: BufferStages, groups: list[FusionGroup]
     ) -> dict[FusionGroup, _Joined]:
         """The programs of the groups, without those whose check fails, which leave `groups`."""
         if not groups:
@@ -327,7 +327,7 @@ class _Fuser:
 
     def check(
         self,
-        uses: BufferUses,
+        uses: BufferStages,
         group: FusionGroup,
         made: _Joined,
         sizes: Mapping[str, Extent | None],
@@ -361,7 +361,7 @@ class _Fuser:
         result = JoinedResult(made.program, made.owners, parts, grid, names, numbers, local, halos)
         return check_joined(result)
 
-    def join(self, pipeline: Pipeline, uses: BufferUses, group: FusionGroup) -> _Joined:
+    def join(self, pipeline: Pipeline, uses: BufferStages, group: FusionGroup) -> _Joined:
         """The program of a group, which equal groups share."""
         names = group.buffers
         shared = self.join_plan(pipeline, uses.lengths, group, _placeholders(names))
@@ -371,7 +371,7 @@ class _Fuser:
             self.joined[shared] = _Joined(join("joined", plan, owners), owners, names)
         return self.joined[shared]
 
-    def fuse(self, pipeline: Pipeline, uses: BufferUses, group: FusionGroup, joined: _Joined) -> None:
+    def fuse(self, pipeline: Pipeline, uses: BufferStages, group: FusionGroup, joined: _Joined) -> None:
         """Make the first launch of the group one of its program."""
         program, names = joined.program, group.buffers
         if self.module.programs.get(program.name) is not program:
@@ -427,7 +427,7 @@ def _passed_on(nodes: Sequence[LaunchNode]) -> set[str]:
     return result
 
 
-def _choose_internal(uses: BufferUses, groups: Sequence[FusionGroup], demanded: Container[str]) -> None:
+def _choose_internal(uses: BufferStages, groups: Sequence[FusionGroup], demanded: Container[str]) -> None:
     """Set which buffers become internal to a group: local hand-offs that only groups use, each by itself, but for those of
     which a launch demands an extent that is not declared.
 
@@ -457,7 +457,7 @@ def _choose_internal(uses: BufferUses, groups: Sequence[FusionGroup], demanded: 
 
 def _seen_elsewhere(pipeline: Pipeline, groups: Sequence[FusionGroup]) -> dict[FusionGroup, Refusal]:
     """The groups that took a buffer for their own which others see: the host, or a stage that has none of its own."""
-    uses = BufferUses(pipeline)
+    uses = BufferStages(pipeline)
     seen: dict[FusionGroup, Refusal] = {}
     sharing: dict[str, set[int]] = {}
     for group in groups:

@@ -28,7 +28,7 @@ __all__ = [
     "PassError",
     "ANALYSES",
     "check_declarations",
-    "PluginRefused",
+    "PassRefused",
     "pass_names",
     "find_pass",
     "make_pass",
@@ -93,7 +93,7 @@ class BrokenPlugin(PassError):
     """A pass of another package that does not load."""
 
 
-class PluginRefused(PassError):
+class PassRefused(PassError):
     """A pass of another package, after `plugins.refuse`."""
 
 
@@ -200,7 +200,7 @@ def find_pass(name: str) -> type[Pass]:
             try:
                 plugins.load(plugins.PASSES, name, lambda loaded: _is_registered(name, loaded))
             except plugins.PluginRefused as error:
-                raise PluginRefused(str(error)) from None
+                raise PassRefused(str(error)) from None
             except plugins.PluginError as error:
                 raise BrokenPlugin(str(error)) from error
     if name not in _registered:

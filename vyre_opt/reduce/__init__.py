@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from .delta import minimise
 from .delta_passes import DELTA_PASSES
-from .oracle import InterestingnessTest, Oracle, Predicate, Trial
+from .oracle import FunctionTest, InterestingnessTest, Oracle, RunningTest
 from .reducer import module_of, reduce_text
 from .variants import PartsVariant
 
@@ -22,8 +22,8 @@ __all__ = [
     "InterestingnessTest",
     "Oracle",
     "PartsVariant",
-    "Predicate",
-    "Trial",
+    "FunctionTest",
+    "RunningTest",
     "minimise",
     "module_of",
     "reduce_text",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol, TypeVar
 
-__all__ = ["HasText", "InterestingnessTest", "Oracle", "OutOfTests", "Predicate", "Trial"]
+__all__ = ["HasText", "InterestingnessTest", "Oracle", "OutOfTests", "FunctionTest", "RunningTest"]
 
 
 class HasText(Protocol):
@@ -16,7 +16,7 @@ class HasText(Protocol):
     def text(self) -> str: ...
 
 
-class Trial(Protocol):
+class RunningTest(Protocol):
     """A test of one text that has begun."""
 
     def result(self) -> bool:
@@ -31,7 +31,7 @@ class InterestingnessTest(Protocol):
     def jobs(self) -> int:
         """How many trials may run at a time."""
 
-    def start(self, text: str) -> Trial: ...
+    def start(self, text: str) -> RunningTest: ...
 
 
 class OutOfTests(Exception):
@@ -39,13 +39,13 @@ class OutOfTests(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Predicate:
+class FunctionTest:
     """A function on texts as a test; it runs in this process."""
 
     is_interesting: Callable[[str], bool]
     jobs: int = 1
 
-    def start(self, text: str) -> Trial:
+    def start(self, text: str) -> RunningTest:
         return _CachedAnswer(self.is_interesting(text))
 
 
@@ -86,7 +86,7 @@ class Oracle:
         Raises OutOfTests.
         """
         fresh = filter(self._is_new, variants)
-        running: deque[tuple[V, Trial]] = deque()
+        running: deque[tuple[V, RunningTest]] = deque()
         try:
             while True:
                 for variant in islice(fresh, self.test.jobs - len(running)):

@@ -22,7 +22,7 @@ from ..execution.plans.watch import Times, Watch
 from ..ir.diagnostics import DiagnosticError
 from ..ir.program import Buffer, Module
 
-__all__ = ["Measured", "measure"]
+__all__ = ["RunTimes", "measure"]
 
 ROUNDS, SECONDS = 21, 1.0
 """Rounds that are measured of a pipeline, or as many as begin within so many seconds."""
@@ -32,7 +32,7 @@ Each = Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class RunTimes:
     """Median seconds of a run before and after; `refusal`: why there are none.  `stages_before`, `stages_after`: of each stage."""
 
     before: float = 0.0
@@ -44,25 +44,25 @@ class Measured:
     refusal: str = ""
 
 
-def measure(before: Module, after: Module) -> dict[str, Measured]:
+def measure(before: Module, after: Module) -> dict[str, RunTimes]:
     """Each pipeline that both modules have, by name."""
     return {name: _measure(name, before, after) for name in before.pipelines if name in after.pipelines}
 
 
-def _measure(name: str, before: Module, after: Module) -> Measured:
+def _measure(name: str, before: Module, after: Module) -> RunTimes:
     for inputs, kind in ((_random, "random inputs"), (_zeros, "inputs of zeros")):
         try:
             return _in_turns(_TimedRun(before, name, inputs), _TimedRun(after, name, inputs), kind)
         except ProgramError as fault:
             refusal = f"with {kind} the program faults: {_first_line(fault)}"
         except (DispatchError, DiagnosticError) as error:
-            return Measured(refusal=_first_line(error))
+            return RunTimes(refusal=_first_line(error))
         except MemoryError:
-            return Measured(refusal="its buffers do not fit the memory of this machine")
-    return Measured(refusal=refusal)
+            return RunTimes(refusal="its buffers do not fit the memory of this machine")
+    return RunTimes(refusal=refusal)
 
 
-def _in_turns(before: _TimedRun, after: _TimedRun, inputs: str) -> Measured:
+def _in_turns(before: _TimedRun, after: _TimedRun, inputs: str) -> RunTimes:
     runs = (before, after)
     for run in runs:
         run()  # compiles
@@ -72,7 +72,7 @@ def _in_turns(before: _TimedRun, after: _TimedRun, inputs: str) -> Measured:
         for run in runs:
             run()
     old, new = (median(run.seconds) for run in runs)
-    return Measured(old, new, len(before.seconds), inputs, before.of_stages(), after.of_stages())
+    return RunTimes(old, new, len(before.seconds), inputs, before.of_stages(), after.of_stages())
 
 
 class _TimedRun:

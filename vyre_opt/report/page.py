@@ -19,12 +19,12 @@ from .drawing import Drawing
 from .environment import render, show_us
 from .listings import listings
 from .pictures import PipelinePicture, StagePicture, pictures
-from .snapshot import Snapshot, item_texts
+from .snapshot import ModuleSnapshot, item_texts
 from .traffic import Traffic, show_bytes
 
 if TYPE_CHECKING:
     from ..passes.manager import PassManager, Remark
-    from .measure import Measured
+    from .measure import RunTimes
 
 __all__ = ["fragment", "page"]
 
@@ -33,10 +33,10 @@ ARROW = "\N{RIGHTWARDS ARROW}"
 
 def page(
     module: Module,
-    before: Snapshot,
+    before: ModuleSnapshot,
     manager: PassManager | None,
     remarks: Sequence[Remark],
-    measured: Mapping[str, Measured] | None = None,
+    measured: Mapping[str, RunTimes] | None = None,
 ) -> str:
     """The page of a module after its passes; `before`: as it was before them; `measured`: by pipeline."""
     passes = [str(p) for p in manager.passes] if manager is not None else []
@@ -50,7 +50,7 @@ def page(
     )
 
 
-def fragment(module: Module, before: Snapshot, remarks: Sequence[Remark], prefix: str) -> str:
+def fragment(module: Module, before: ModuleSnapshot, remarks: Sequence[Remark], prefix: str) -> str:
     """The drawings of the pipelines and what the passes say, for a place within another page, with the style.
 
     `prefix`: what ids begin with, so that they differ from those of other fragments on the page.
@@ -60,10 +60,10 @@ def fragment(module: Module, before: Snapshot, remarks: Sequence[Remark], prefix
 
 def _content(
     module: Module,
-    before: Snapshot,
+    before: ModuleSnapshot,
     remarks: Sequence[Remark],
     prefix: str,
-    measured: Mapping[str, Measured],
+    measured: Mapping[str, RunTimes],
 ) -> dict[str, Any]:
     """What both kinds of page show."""
     after = pictures(module)
@@ -95,7 +95,7 @@ def _program_row(program: Program) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class KeyFigure:
     """A figure at the head of a pipeline, before the passes ("" if it has no such) and after them."""
 
     was: str
@@ -112,7 +112,7 @@ class _Pipeline:
         before: PipelinePicture,
         after: PipelinePicture | None,
         remarks: Sequence[Remark],
-        measured: Measured | None,
+        measured: RunTimes | None,
     ) -> None:
         self.key, self.name, self.place = key, before.name, location_text(before.loc)
         self.fusions: Decisions = decisions(before, after, remarks)
@@ -202,16 +202,16 @@ def _without_locations(picture: PipelinePicture) -> list[tuple[object, ...]]:
     return [(s.kind, s.name, s.shape, s.reads, s.writes, s.times, s.tiles) for s in picture.stages]
 
 
-def _numbers(before: PipelinePicture, after: PipelinePicture) -> Iterator[Number]:
+def _numbers(before: PipelinePicture, after: PipelinePicture) -> Iterator[KeyFigure]:
     old, new = before.traffic, after.traffic
-    yield Number(str(before.launches), str(after.launches), "launches")
+    yield KeyFigure(str(before.launches), str(after.launches), "launches")
     moved = f"through memory, each buffer as a whole{_open_traffic(old, new)}"
-    yield Number(show_bytes(old.known), show_bytes(new.known), moved)
+    yield KeyFigure(show_bytes(old.known), show_bytes(new.known), moved)
     if old.known > new.known:
-        yield Number("", show_bytes(old.known - new.known), "less through memory")
+        yield KeyFigure("", show_bytes(old.known - new.known), "less through memory")
     tiles = {(s.name, name): size for s in after.stages for name, size in s.tiles}
     if tiles:
-        yield Number("", show_bytes(sum(tiles.values())), "in workgroup tiles, all programs' added up")
+        yield KeyFigure("", show_bytes(sum(tiles.values())), "in workgroup tiles, all programs' added up")
 
 
 def _open_traffic(old: Traffic, new: Traffic) -> str:
@@ -223,15 +223,15 @@ def _open_traffic(old: Traffic, new: Traffic) -> str:
     return f"; beside them, of open size, {was or 'none'}{change}"
 
 
-def _times(before: PipelinePicture, after: PipelinePicture, measured: Measured | None) -> Iterator[Number]:
+def _times(before: PipelinePicture, after: PipelinePicture, measured: RunTimes | None) -> Iterator[KeyFigure]:
     if before.estimated_us is not None and after.estimated_us is not None:
         label = (
             f"estimated, on a GPU of {BYTES_PER_US / 1e6:g} TB/s and {OPS_PER_US / 1e6:g} T ops/s "
             f"that takes {LAUNCH_US:g} us for a launch"
         )
-        yield Number(show_us(before.estimated_us), show_us(after.estimated_us), label)
+        yield KeyFigure(show_us(before.estimated_us), show_us(after.estimated_us), label)
     if measured is not None and measured.refusal:
-        yield Number("", "not measured", measured.refusal)
+        yield KeyFigure("", "not measured", measured.refusal)
     elif measured is not None:
         label = f"measured on this CPU: medians of {measured.rounds} rounds in turns, {measured.inputs}"
-        yield Number(show_us(1e6 * measured.before), show_us(1e6 * measured.after), label)
+        yield KeyFigure(show_us(1e6 * measured.before), show_us(1e6 * measured.after), label)

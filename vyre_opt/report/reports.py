@@ -13,7 +13,7 @@ from ..rewriting.cloning import copy_module
 from .decisions import decisions
 from .page import fragment, page
 from .pictures import pictures
-from .snapshot import Snapshot, snapshot
+from .snapshot import ModuleSnapshot, snapshot
 from .traffic import show_bytes
 
 __all__ = ["Report"]
@@ -29,7 +29,7 @@ class Report:
     def __init__(self, module: Module, passes: str | Sequence[str] = "default") -> None:
         """Runs the passes on a copy of the module.  Raises PassError for a wrong pipeline of passes."""
         self.module = copy_module(module)
-        self.before: Snapshot = snapshot(self.module)
+        self.before: ModuleSnapshot = snapshot(self.module)
         self.manager = PassManager(passes)
         self.remarks: list[Remark] = self.manager.run(self.module).remarks
 

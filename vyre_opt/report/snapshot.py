@@ -10,11 +10,11 @@ from ..rewriting.cloning import copy_module
 from ..syntax.printer import print_program
 from .pictures import PipelinePicture, pictures
 
-__all__ = ["Snapshot", "item_texts", "snapshot"]
+__all__ = ["ModuleSnapshot", "item_texts", "snapshot"]
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class ModuleSnapshot:
     """`pictures`: of its pipelines, by name; `texts`: see `item_texts`; `module`: a copy, if it is to be run."""
 
     pictures: Mapping[str, PipelinePicture]
@@ -22,9 +22,9 @@ class Snapshot:
     module: Module | None
 
 
-def snapshot(module: Module, *, keeps_module: bool = False) -> Snapshot:
+def snapshot(module: Module, *, keeps_module: bool = False) -> ModuleSnapshot:
     """A module as it is now."""
-    return Snapshot(pictures(module), item_texts(module), copy_module(module) if keeps_module else None)
+    return ModuleSnapshot(pictures(module), item_texts(module), copy_module(module) if keeps_module else None)
 
 
 def item_texts(module: Module) -> dict[str, str]:

@@ -40,7 +40,7 @@ from ..ir.types import UNKNOWN, DataType
 
 __all__ = [
     "SYNTAX",
-    "Malformed",
+    "MalformedOp",
     "OpPrinter",
     "OpSyntax",
     "Tail",
@@ -68,12 +68,12 @@ Parsed = tuple[tuple[Value, ...], tuple[DataType, ...], dict[str, Any]]
 """Operands, result types and attributes."""
 
 
-class Malformed(Exception):
+class MalformedOp(Exception):
     """The parts of an op do not fit its format; the text says how it is written."""
 
 
 def _own_rule(row: OpDef, tail: Tail) -> Parsed:
-    raise Malformed("is not written like this; see the grammar")
+    raise MalformedOp("is not written like this; see the grammar")
 
 
 class OpPrinter(Protocol):
@@ -125,26 +125,26 @@ class OpSyntax:
 
 
 def fastmath_flags(words: list[str]) -> tuple[str, ...]:
-    """The flags in the order of the table.  Raises Malformed for an unknown one."""
+    """The flags in the order of the table.  Raises MalformedOp for an unknown one."""
     for word in words:
         if word not in FASTMATH:
-            raise Malformed(f"fastmath takes {', '.join(FASTMATH)}, not {word}")
+            raise MalformedOp(f"fastmath takes {', '.join(FASTMATH)}, not {word}")
     return tuple(word for word in FASTMATH if word in words)
 
 
 def _need_operands(row: OpDef, tail: Tail, count: int) -> None:
     if len(tail.operands) != count:
-        raise Malformed(f"takes {count} operand{'s' * (count != 1)}, {len(tail.operands)} given")
+        raise MalformedOp(f"takes {count} operand{'s' * (count != 1)}, {len(tail.operands)} given")
     if tail.access is not None and tail.access[0] != "lane":
-        raise Malformed("takes values only")
+        raise MalformedOp("takes values only")
     if tail.target is not None and row.format != "convert":
-        raise Malformed("takes one type")
+        raise MalformedOp("takes one type")
 
 
 def _need_type(value: Value, dtype: DataType | None) -> None:
     """A type written for an operand is the operand's; an unknown one follows from another error."""
     if dtype not in (None, UNKNOWN, value.type) and value.type is not UNKNOWN:
-        raise Malformed(f"{value} is {value.type}, not {dtype}")
+        raise MalformedOp(f"{value} is {value.type}, not {dtype}")
 
 
 def _parse_words(row: OpDef, tail: Tail) -> dict[str, Any]:
@@ -157,10 +157,10 @@ def _parse_words(row: OpDef, tail: Tail) -> dict[str, Any]:
         names = " and its ".join(
             f"{a.name}, one of {', '.join(a.choices)}" if a.choices else a.name for a in attrs
         )
-        raise Malformed(f"needs its {names}" if attrs else f"takes no {words[0]}")
+        raise MalformedOp(f"needs its {names}" if attrs else f"takes no {words[0]}")
     for attr, word in zip(attrs, words, strict=True):
         if attr.choices and word not in attr.choices:
-            raise Malformed(f"{attr.name} is {', '.join(attr.choices)}, not {word}")
+            raise MalformedOp(f"{attr.name} is {', '.join(attr.choices)}, not {word}")
     return {attr.name: word for attr, word in zip(attrs, words, strict=True)} or NO_ATTRS
 
 
@@ -189,9 +189,9 @@ def symbol_list(names: tuple[str, ...]) -> str:
 
 def _parse_const(row: OpDef, tail: Tail) -> Parsed:
     if tail.access is None or tail.access[0] != "literal":
-        raise Malformed("is written const 2 : u32")
+        raise MalformedOp("is written const 2 : u32")
     if tail.dtype is None:
-        raise Malformed("needs a type: const 2 : u32")
+        raise MalformedOp("needs a type: const 2 : u32")
     if tail.dtype is UNKNOWN:
         return (), (UNKNOWN,), {"value": 0}
     return (), (tail.dtype,), {"value": encode_constant(tail.access[2], tail.dtype)}
@@ -214,9 +214,9 @@ def _print_param(p: OpPrinter, op: Op) -> str:
 
 def _parse_id(row: OpDef, tail: Tail) -> Parsed:
     if tail.operands or tail.access:
-        raise Malformed(f"is written {row.name} {'|'.join(AXES)}" if row.attrs else "takes no operands")
+        raise MalformedOp(f"is written {row.name} {'|'.join(AXES)}" if row.attrs else "takes no operands")
     if tail.dtype not in (None, _U32):
-        raise Malformed(f"gives u32, not {tail.dtype}")
+        raise MalformedOp(f"gives u32, not {tail.dtype}")
     return (), (_U32,), _parse_words(row, tail)
 
 
@@ -226,7 +226,7 @@ def _print_id(p: OpPrinter, op: Op) -> str:
 
 def _parse_len(row: OpDef, tail: Tail) -> Parsed:
     if tail.access is None or tail.access[0] not in ("symbol", "dimension"):
-        raise Malformed("is written len @buffer, or len @buffer, 1 for dimension 1")
+        raise MalformedOp("is written len @buffer, or len @buffer, 1 for dimension 1")
     _, _, name, *dimension = tail.access
     attrs = {"buffer": name, "dimension": dimension[0]} if dimension else {"buffer": name}
     return (), (tail.dtype or _U32,), attrs
@@ -272,7 +272,7 @@ def _print_elementwise(p: OpPrinter, op: Op) -> str:
 def _parse_convert(row: OpDef, tail: Tail) -> Parsed:
     _need_operands(row, tail, 1)
     if tail.target is None:
-        raise Malformed(f"is written {row.name} %x : u8 -> u32")
+        raise MalformedOp(f"is written {row.name} %x : u8 -> u32")
     _need_type(tail.operands[0], tail.dtype)
     return tuple(tail.operands), (tail.target,), NO_ATTRS
 
@@ -286,7 +286,7 @@ def _print_convert(p: OpPrinter, op: Op) -> str:
 
 def _parse_vector(row: OpDef, tail: Tail) -> Parsed:
     if tail.dtype is None or not tail.operands or tail.access or tail.words or tail.target:
-        raise Malformed(f"is written {row.name} %a, %b : vec<2 x u32>")
+        raise MalformedOp(f"is written {row.name} %a, %b : vec<2 x u32>")
     return tuple(tail.operands), (tail.dtype,), NO_ATTRS
 
 
@@ -294,7 +294,7 @@ def _parse_lane(row: OpDef, tail: Tail) -> Parsed:
     count = 1 if row.format == "extract" else 2
     text = "extract %v[0]" if count == 1 else "insert %x, %v[0]"
     if tail.access is None or tail.access[0] != "lane" or len(tail.operands) != count:
-        raise Malformed(f"is written {text} : vec<4 x u32>")
+        raise MalformedOp(f"is written {text} : vec<4 x u32>")
     _need_type(tail.operands[-1], tail.dtype)
     dtype = tail.dtype or tail.operands[-1].type
     result = dtype.element if count == 1 else dtype
@@ -321,7 +321,7 @@ def _parse_movemask(row: OpDef, tail: Tail) -> Parsed:
     _need_type(flags, tail.dtype)
     result = UNKNOWN if flags.type is UNKNOWN else mask_type(flags.type)
     if result is None:
-        raise Malformed(no_mask(flags.type))
+        raise MalformedOp(no_mask(flags.type))
     return (flags,), (result,), NO_ATTRS
 
 
@@ -334,7 +334,7 @@ def _print_movemask(p: OpPrinter, op: Op) -> str:
 
 def _parse_load(row: OpDef, tail: Tail) -> Parsed:
     if tail.access is None or tail.access[0] != "load" or tail.dtype is None:
-        raise Malformed("is written load @buffer[%i] : u32")
+        raise MalformedOp("is written load @buffer[%i] : u32")
     return tuple(tail.operands), (tail.dtype,), {"buffer": tail.access[2]}
 
 
@@ -344,7 +344,7 @@ def _print_load(p: OpPrinter, op: Op) -> str:
 
 def _parse_store(row: OpDef, tail: Tail) -> Parsed:
     if tail.access is None or tail.access[0] != "store" or len(tail.operands) != 1 + tail.access[3]:
-        raise Malformed(f"is written {row.name} %value, @buffer[%i] : u32")
+        raise MalformedOp(f"is written {row.name} %value, @buffer[%i] : u32")
     _need_type(tail.operands[0], tail.dtype)
     return tuple(tail.operands), (), {"buffer": tail.access[2]}
 
@@ -358,7 +358,7 @@ def _parse_atomic(row: OpDef, tail: Tail) -> Parsed:
     count = row.atomic_values
     if tail.access is None or tail.access[0] != "atomic" or len(tail.operands) != count + tail.access[3]:
         extra = ", %new" if count == 2 else ""
-        raise Malformed(f"is written {row.name}<relaxed> @buffer[%i], %value{extra} : u32")
+        raise MalformedOp(f"is written {row.name}<relaxed> @buffer[%i], %value{extra} : u32")
     dtype = tail.dtype or tail.operands[-1].type
     return tuple(tail.operands), (dtype,), {**_parse_words(row, tail), "buffer": tail.access[2]}
 
@@ -377,7 +377,7 @@ def _parse_copy_wait(row: OpDef, tail: Tail) -> Parsed:
     access = tail.access or ("literal", (), ("int", "0"))
     is_int = access[0] == "literal" and access[2][0] == "int"
     if tail.operands or tail.words or tail.dtype or not is_int:
-        raise Malformed("is written copy_wait, or copy_wait 2 for all but the copies of the last two")
+        raise MalformedOp("is written copy_wait, or copy_wait 2 for all but the copies of the last two")
     return (), (), {"pending": int(access[2][1], 0)}
 
 
@@ -387,7 +387,7 @@ def _print_copy_wait(p: OpPrinter, op: Op) -> str:
 
 def _parse_barrier(row: OpDef, tail: Tail) -> Parsed:
     if tail.operands or tail.access or tail.dtype or len(tail.words) != 1 or tail.words[0] not in SCOPES:
-        raise Malformed(f"is written barrier {'|'.join(SCOPES)}")
+        raise MalformedOp(f"is written barrier {'|'.join(SCOPES)}")
     return (), (), {"scope": tail.words[0]}
 
 
@@ -420,7 +420,7 @@ def _print_layout(op: Op) -> str:
 
 def _parse_matrix_load(row: OpDef, tail: Tail) -> Parsed:
     if tail.access is None or tail.access[0] != "load" or tail.dtype is None:
-        raise Malformed("is written matrix_load @buffer[%r, %c] : matrix<16x16xf16, a>")
+        raise MalformedOp("is written matrix_load @buffer[%r, %c] : matrix<16x16xf16, a>")
     return tuple(tail.operands), (tail.dtype,), {**_layout(row, tail), "buffer": tail.access[2]}
 
 
@@ -430,7 +430,7 @@ def _print_matrix_load(p: OpPrinter, op: Op) -> str:
 
 def _parse_matrix_store(row: OpDef, tail: Tail) -> Parsed:
     if tail.access is None or tail.access[0] != "store" or len(tail.operands) != 1 + tail.access[3]:
-        raise Malformed("is written matrix_store %m, @buffer[%r, %c] : matrix<16x16xf32, acc>")
+        raise MalformedOp("is written matrix_store %m, @buffer[%r, %c] : matrix<16x16xf32, acc>")
     _need_type(tail.operands[0], tail.dtype)
     return tuple(tail.operands), (), {**_layout(row, tail), "buffer": tail.access[2]}
 
@@ -508,7 +508,7 @@ def _print_region(p: OpPrinter, op: Op) -> str:
 
 def _parse_terminator(row: OpDef, tail: Tail) -> Parsed:
     if tail.access or tail.words or tail.target or tail.fastmath:
-        raise Malformed(f"is written {row.name} %a")
+        raise MalformedOp(f"is written {row.name} %a")
     for operand in tail.operands:
         _need_type(operand, tail.dtype)
     return tuple(tail.operands), (), NO_ATTRS
@@ -532,7 +532,7 @@ def _print_assert(p: OpPrinter, op: Op) -> str:
 
 def _parse_check_bounds(row: OpDef, tail: Tail) -> Parsed:
     if tail.access is None or tail.access[0] != "atomic" or (len(tail.operands), tail.access[3]) != (2, 1):
-        raise Malformed("is written check_bounds<load> @buffer[%index], %length : u32")
+        raise MalformedOp("is written check_bounds<load> @buffer[%index], %length : u32")
     _need_type(tail.operands[0], tail.dtype)
     return tuple(tail.operands), (), {**_parse_words(row, tail), "of": tail.access[2]}
 

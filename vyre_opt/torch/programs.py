@@ -18,7 +18,7 @@ from .element_types import torch_type
 __all__ = ["register"]
 
 
-class Signature(Protocol):
+class ProgramSignature(Protocol):
     """The part of a program's or pipeline's signature that an operator needs."""
 
     @property
@@ -34,18 +34,18 @@ class Signature(Protocol):
     def outputs(self) -> Sequence[Buffer]: ...
 
 
-class Callee(Protocol):
+class CompiledProgram(Protocol):
     """What `vyre_opt.compile` returns, as far as an operator needs it."""
 
     @property
-    def signature(self) -> Signature: ...
+    def signature(self) -> ProgramSignature: ...
 
     def __call__(self, inputs: Any, /, **options: Any) -> Mapping[str, Any]: ...
 
 
 def register(
     name: str,
-    executable: Callee,
+    executable: CompiledProgram,
     *,
     grid: int | Sequence[int] | Callable[..., Any] | None = None,
     lengths: Mapping[str, int | Sequence[int] | Callable[..., Any]] | None = None,

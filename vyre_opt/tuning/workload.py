@@ -18,7 +18,7 @@ from ..execution.dispatcher import BadInputs
 from ..ir.ops import NAMED_KERNELS
 from ..ir.program import AccessMode, Buffer, Program
 from ..ir.types import DataType
-from ..kernels.call import Storage, launch
+from ..kernels.call import ScratchArgument, launch
 from ..kernels.expansion import Expansion, ExpansionRequest, is_of_plugin
 from ..kernels.named import expand, named_kernel
 from .shape_class import size_class
@@ -126,11 +126,13 @@ class KernelWorkload:
         call = launch(expansion.program, expansion.grid, (written.count or 0,), expansion.scratch)
         arguments: list[Any] = []
         for argument in call.arguments:
-            if isinstance(argument, Storage):
+            if isinstance(argument, ScratchArgument):
                 arguments.append(np.zeros(argument.count, storage_type(argument.dtype)))
             else:
                 arguments.append(self.inputs[argument] if isinstance(argument, int) else argument)
-        cleared = tuple(n for n, argument in enumerate(call.arguments) if isinstance(argument, Storage))
+        cleared = tuple(
+            n for n, argument in enumerate(call.arguments) if isinstance(argument, ScratchArgument)
+        )
         return Trial(expansion.program, arguments, expansion.grid, cleared)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from vyre_opt.reduce import Oracle, PartsVariant, Predicate, minimise, module_of, reduce_text
+from vyre_opt.reduce import FunctionTest, Oracle, PartsVariant, minimise, module_of, reduce_text
 
 from .header import bytes_of, split_header, text_of, with_header
 from .target import Target
@@ -42,9 +42,9 @@ def _fewer_ops(case: str, fails: Callable[[str], bool]) -> str:
     def whole(smaller: str) -> str:
         return with_header(smaller, passes, opt) if text != case else smaller
 
-    return whole(reduce_text(text, Oracle(Predicate(lambda smaller: fails(whole(smaller))))))
+    return whole(reduce_text(text, Oracle(FunctionTest(lambda smaller: fails(whole(smaller))))))
 
 
 def _fewer(parts: Sequence[str], fails: Callable[[str], bool]) -> str:
     """Without runs of parts, long ones first."""
-    return minimise(PartsVariant(parts), Oracle(Predicate(fails))).text
+    return minimise(PartsVariant(parts), Oracle(FunctionTest(fails))).text

@@ -20,7 +20,7 @@ from vyre_opt.targets.cuda.steps import (
     UNALIGNED,
     Clear,
     Copy,
-    Launch,
+    KernelLaunch,
     PyCudaLauncher,
 )
 
@@ -135,10 +135,10 @@ def faults() -> Faults:
 
 def launch_of(
     function: int, grid: tuple[int, ...], workgroup: tuple[int, ...], shared: int, arguments: Any
-) -> Launch:
+) -> KernelLaunch:
     entry = SimpleNamespace(program=SimpleNamespace(workgroup=workgroup), dynamic_shared=shared)
     kernel: Any = SimpleNamespace(handle=function, kernel=entry)
-    return Launch(kernel, grid, arguments)  # type: ignore[arg-type]
+    return KernelLaunch(kernel, grid, arguments)  # type: ignore[arg-type]
 
 
 KERNEL = launch_of(1234, (5, 6, 7), (32, 2, 1), 1000, ["p0", 1 << 40, "call", "p1"])

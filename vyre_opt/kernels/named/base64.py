@@ -11,7 +11,7 @@ from ...ir.types import DataType
 from .. import decode as k
 from ..call import Call, Empty
 from ..expansion import Expansion, ExpansionRequest
-from .kernel import FINE, Array, Device, NamedKernel, Operand
+from .kernel import FINE, Array, NamedKernel, OperandLike, TargetDevice
 
 
 class Base64(NamedKernel):
@@ -51,7 +51,7 @@ class Base64(NamedKernel):
         """Bytes that so many characters decode to."""
         return k.base64_lengths(characters)
 
-    def call(self, device: Device, arrays: Sequence[Operand], padding: int = 0) -> Call:
+    def call(self, device: TargetDevice, arrays: Sequence[OperandLike], padding: int = 0) -> Call:
         """`padding`: characters at the end that stand for no bits."""
         (text,) = arrays
         size = self.size(text.count - padding)

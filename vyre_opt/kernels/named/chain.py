@@ -12,10 +12,20 @@ from typing import Any
 from ...ir.program import Buffer
 from ...ir.types import DataType
 from .. import chain as k
-from ..call import Call, KernelCall, Part, Same, Steps, launch
+from ..call import Call, InputSlice, KernelCall, Same, Steps, launch
 from ..expansion import Expansion, ExpansionRequest
 from . import named_kernel
-from .kernel import LANES, Array, Device, NamedKernel, Operand, Tensor, element_type, factors, numbers
+from .kernel import (
+    LANES,
+    Array,
+    NamedKernel,
+    OperandLike,
+    TargetDevice,
+    Tensor,
+    element_type,
+    factors,
+    numbers,
+)
 
 _factors = partial(factors, k.ChainSchedule)
 
@@ -79,7 +89,7 @@ class Chain(NamedKernel):
         cores = [numbers(rng, buffer, x * y, 1 / sqrt(x)) for x, y in pairwise(ranks)]
         return [numbers(rng, acc), np.concatenate(cores)]
 
-    def call(self, device: Device, arrays: Sequence[Operand], *options: Any) -> Call | Steps:
+    def call(self, device: TargetDevice, arrays: Sequence[OperandLike], *options: Any) -> Call | Steps:
         """Of a vector and each core in an array of its own, in one launch where that is faster."""
         acc, *cores = arrays
         element, ranks = element_type(acc, "acc", self.row.roles[0].types), [acc.count]
@@ -95,7 +105,7 @@ class Chain(NamedKernel):
         groups = k.chain_groups(ranks, device.target, device.workers)
         if len(groups) == 1:
             return self._together(device, element, ranks)
-        steps: list[tuple[KernelCall, tuple[int | Part, ...]]] = []
+        steps: list[tuple[KernelCall, tuple[int | InputSlice, ...]]] = []
         for first, last in groups:
             make = contraction if last - first == 1 else self._together
             before = len(arrays) + len(steps) - 1 if steps else 0
@@ -103,7 +113,7 @@ class Chain(NamedKernel):
             steps.append((call, (before, *range(first + 1, last + 1))))
         return Steps(tuple(steps))
 
-    def _together(self, device: Device, element: DataType, ranks: Sequence[int]) -> KernelCall:
+    def _together(self, device: TargetDevice, element: DataType, ranks: Sequence[int]) -> KernelCall:
         """All cores in one launch."""
         schedule = k.chain_schedule(ranks, device.target)
         program = k.chain(tuple(ranks), element, schedule, separate=True)
@@ -130,7 +140,7 @@ class Chain(NamedKernel):
         return gradients[::-1]
 
 
-def contraction(device: Device, element: DataType, ranks: Sequence[int]) -> KernelCall:
+def contraction(device: TargetDevice, element: DataType, ranks: Sequence[int]) -> KernelCall:
     """The launch of a chain's step, of one core."""
     rows, columns = ranks
     sizes = rows, rows * columns

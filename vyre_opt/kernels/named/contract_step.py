@@ -11,7 +11,7 @@ from .. import tensor_train as k
 from ..call import Call, Steps
 from ..expansion import Expansion, ExpansionRequest
 from . import named_kernel
-from .kernel import FINE, LANES, Array, Device, NamedKernel, Operand, element_type, factors
+from .kernel import FINE, LANES, Array, NamedKernel, OperandLike, TargetDevice, element_type, factors
 
 _factors = partial(factors, k.StepSchedule)
 
@@ -64,7 +64,7 @@ class ContractStep(NamedKernel):
         products = acc.view("int32").astype("int64")[:, None] * rows.view("int32")
         return (products >> 16).sum(axis=0).astype("uint32").view(core.dtype)
 
-    def call(self, device: Device, arrays: Sequence[Operand], *options: Any) -> Call | Steps:
+    def call(self, device: TargetDevice, arrays: Sequence[OperandLike], *options: Any) -> Call | Steps:
         acc, core = arrays
         if len(acc.shape) <= 1:
             return super().call(device, arrays, *options)

@@ -11,7 +11,17 @@ from ...ir.types import DataType
 from .. import embedding as k
 from ..call import Call, Empty, launch
 from ..expansion import Expansion, ExpansionRequest
-from .kernel import LANES, Array, Device, NamedKernel, Operand, Tensor, element_type, factors, numbers
+from .kernel import (
+    LANES,
+    Array,
+    NamedKernel,
+    OperandLike,
+    TargetDevice,
+    Tensor,
+    element_type,
+    factors,
+    numbers,
+)
 
 
 class Embedding(NamedKernel):
@@ -88,7 +98,9 @@ class Embedding(NamedKernel):
         rows = prod(params[f"p{n}"] for n in range(4) if params.get(f"p{n}"))
         return [numbers(rng, reads[0]), rng.integers(0, rows, reads[1].count or 0, dtype="uint32")]
 
-    def table(self, cores: Sequence[Operand], dtype: str | None = None) -> tuple[k.EmbeddingShape, DataType]:
+    def table(
+        self, cores: Sequence[OperandLike], dtype: str | None = None
+    ) -> tuple[k.EmbeddingShape, DataType]:
         """The shape and the element type of the table of cores [p, r, q, r'].  Raises ValueError for those that do not fit."""
         accepted, rank = self.row.roles[0].types, 1
         for number, core in enumerate(cores):
@@ -102,7 +114,7 @@ class Embedding(NamedKernel):
         p, q, r = (tuple(core.shape[axis] for core in cores) for axis in (0, 2, 3))
         return k.EmbeddingShape(p, q, r[:-1]), accepted[0]
 
-    def call(self, device: Device, arrays: Sequence[Operand], dtype: str | None = None) -> Call:
+    def call(self, device: TargetDevice, arrays: Sequence[OperandLike], dtype: str | None = None) -> Call:
         """Of each core in an array of its own, and indices: of any integer type on a GPU, elsewhere checked and u32."""
         *cores, indices = arrays
         shape, element = self.table(cores, dtype)

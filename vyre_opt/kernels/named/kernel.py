@@ -16,7 +16,7 @@ from ..expansion import Expansion, ExpansionRequest
 from ..targets import is_gpu
 
 __all__ = [
-    "FINE", "KERNELS", "LANES", "MAX_ELEMENTS", "Array", "Device", "NamedKernel", "Operand", "Products", "Tensor",
+    "FINE", "KERNELS", "LANES", "MAX_ELEMENTS", "Array", "TargetDevice", "NamedKernel", "OperandLike", "Products", "Tensor",
     "element_type", "factors", "numbers",
 ]  # fmt: skip
 
@@ -51,7 +51,7 @@ KERNELS: dict[str, NamedKernel] = {}
 """Those whose files are imported; see `named.named_kernel`."""
 
 
-class Operand(Protocol):
+class OperandLike(Protocol):
     """`shape`: of the array; `count`: its elements; `kind`: their type, by NumPy's name."""
 
     @property
@@ -65,7 +65,7 @@ class Operand(Protocol):
 
 
 @dataclass(frozen=True)
-class Device:
+class TargetDevice:
     """`target`: ref, cpu or cuda, by which schedules are chosen; `architecture`: of a GPU, such as sm_90, or "".
 
     `workers`: threads, or the multiprocessors of a GPU.
@@ -143,7 +143,7 @@ class NamedKernel:
 
     # --- the function on arrays
 
-    def call(self, device: Device, arrays: Sequence[Operand], *options: Any) -> Call | Steps:
+    def call(self, device: TargetDevice, arrays: Sequence[OperandLike], *options: Any) -> Call | Steps:
         """What the function on arrays comes to.  Raises ValueError for arrays that do not fit.
 
         `options`: the name of the element type, if anything.
@@ -173,7 +173,7 @@ class NamedKernel:
 
     def one_launch(
         self,
-        device: Device,
+        device: TargetDevice,
         types: Sequence[DataType],
         sizes: Sequence[int],
         shape: tuple[int, ...],
@@ -220,7 +220,7 @@ def _launch(e: Expansion, shape: tuple[int, ...]) -> KernelCall:
 
 
 def element_type(
-    operand: Operand, name: str, accepted: Sequence[DataType], type_name: str | None = None
+    operand: OperandLike, name: str, accepted: Sequence[DataType], type_name: str | None = None
 ) -> DataType:
     """The element type of an array, or the one of `type_name`.  Raises ValueError if it is not `accepted`.
 

@@ -9,10 +9,10 @@ from math import erf, prod, sqrt
 
 from ...ir.types import DataType
 from .. import matmul_program as k
-from ..call import Call, Empty, KernelCall, Part, Steps, launch
+from ..call import Call, Empty, InputSlice, KernelCall, Steps, launch
 from ..expansion import Expansion, ExpansionRequest
 from ..pitched_rows import pitch_of, pitched_rows, pitched_rows_grid
-from .kernel import MAX_ELEMENTS, Array, Device, NamedKernel, Operand, element_type, factors
+from .kernel import MAX_ELEMENTS, Array, NamedKernel, OperandLike, TargetDevice, element_type, factors
 
 _factors = partial(factors, k.MatmulSchedule)
 _BLOCKS = (16, 48, 96, 192)
@@ -96,8 +96,8 @@ class Matmul(NamedKernel):
 
     def call(
         self,
-        device: Device,
-        arrays: Sequence[Operand],
+        device: TargetDevice,
+        arrays: Sequence[OperandLike],
         activation: str = "none",
         dtype: str | None = None,
         result: str | None = None,
@@ -140,7 +140,7 @@ class Matmul(NamedKernel):
             return _product(device, replace(problem, pitches=None), batch, shape)
         product = _product(device, problem, batch, shape)
         # on matrix units all rows begin aligned: otherwise of copies of the matrices whose rows do
-        steps: list[tuple[KernelCall, tuple[int | Part, ...]]] = []
+        steps: list[tuple[KernelCall, tuple[int | InputSlice, ...]]] = []
         inputs = list(range(len(arrays)))
         for index, size, pitch in ((0, depth, pitches[0]), (1, columns, pitches[1])):
             if pitch != size:
@@ -151,7 +151,9 @@ class Matmul(NamedKernel):
         return Steps((*steps, (product, tuple(inputs)))) if steps else product
 
 
-def _product(device: Device, problem: k.MatmulProblem, batch: k.Batch, shape: tuple[int, ...]) -> KernelCall:
+def _product(
+    device: TargetDevice, problem: k.MatmulProblem, batch: k.Batch, shape: tuple[int, ...]
+) -> KernelCall:
     """On matrix units for a problem with pitches.  `shape`: of the result."""
     depth, columns = problem.depth or 0, problem.columns or 0
     sizes = batch.params
@@ -181,7 +183,7 @@ def _broadcast(a_extents: tuple[int, ...], b_extents: tuple[int, ...]) -> tuple[
         ) from None
 
 
-def _bias_type(bias: Operand, element: DataType, columns: int, dtype: str | None) -> DataType:
+def _bias_type(bias: OperandLike, element: DataType, columns: int, dtype: str | None) -> DataType:
     if bias.shape != (columns,):
         raise ValueError(f"the bias has shape {bias.shape}, not ({columns},)")
     if bias.kind == "float32":

@@ -8,7 +8,7 @@ from typing import Any
 from .. import softmax_fixed as k
 from ..call import Call, Steps, launch
 from ..expansion import Expansion, ExpansionRequest
-from .kernel import FINE, Array, Device, NamedKernel, Operand
+from .kernel import FINE, Array, NamedKernel, OperandLike, TargetDevice
 
 
 class SoftmaxStep(NamedKernel):
@@ -29,7 +29,7 @@ class SoftmaxStep(NamedKernel):
         total = max(int(wide.sum()), 1)
         return ((wide << np.uint64(16)) // np.uint64(total)).astype(np.uint32)
 
-    def call(self, device: Device, arrays: Sequence[Operand], *options: Any) -> Call | Steps:
+    def call(self, device: TargetDevice, arrays: Sequence[OperandLike], *options: Any) -> Call | Steps:
         (x,) = arrays
         launches = k.softmax_step_launches(x.count, device.target, device.workers)
         if launches is None:

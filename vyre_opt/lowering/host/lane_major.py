@@ -26,7 +26,7 @@ from .lane_facts import LaneFacts
 __all__ = ["LaneMajorVectors"]
 
 
-class Emitter(Protocol):
+class SubgroupValues(Protocol):
     """What holds the other values of a subgroup; see `SubgroupEmitter`."""
 
     builder: FunctionBuilder
@@ -60,7 +60,7 @@ class LaneMajorVectors:
     `chunks`: the LLVM vectors of each; those of ops that are still to be written have none yet.
     """
 
-    def __init__(self, emitter: Emitter) -> None:
+    def __init__(self, emitter: SubgroupValues) -> None:
         self.emitter, self.builder, self.w = emitter, emitter.builder, emitter.w
         self.layout = emitter.builder.layout
         self.count = SUBGROUP_SIZE // self.layout.lanes

@@ -14,7 +14,7 @@ from ..spelling import mlir_type
 from . import atomics, control, conversions, functions, ids, subgroups, vectors
 from .arithmetic import ARITHMETIC, arithmetic
 
-__all__ = ["Signature", "define", "signature", "word_count"]
+__all__ = ["HelperSignature", "define", "signature", "word_count"]
 
 Body = Callable[[Code, HelperKey, list[str]], str | None]
 
@@ -22,42 +22,44 @@ U32, BOOL = DataType.U32, DataType.BOOL
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class HelperSignature:
     """`operands`: an index of a memory access is None.  `result` is None where there is none."""
 
     operands: tuple[DataType | None, ...]
     result: DataType | None
 
 
-def signature(key: HelperKey) -> Signature:
+def signature(key: HelperKey) -> HelperSignature:
     """The types of ours that a helper takes and gives; an atomic's buffer is not among the operands."""
     row, types = OPS.get(key.name), key.types
     if key.name in ("trip_count", "counter"):
-        return Signature(types * 3, types[0])
+        return HelperSignature(types * 3, types[0])
     if key.name == functions.PART:
-        return Signature(types, types[0])
+        return HelperSignature(types, types[0])
     assert row is not None
     if row.format in ("id", "size"):
-        return Signature((), U32)
+        return HelperSignature((), U32)
     if row.format == "atomic":
         dimensions = len([part for part in key.memory.split("x") if part != "w"])
-        return Signature((*(None,) * dimensions, *types * row.atomic_values), types[0])
-    special: dict[str, Signature] = {
-        "vector": Signature(
+        return HelperSignature((*(None,) * dimensions, *types * row.atomic_values), types[0])
+    special: dict[str, HelperSignature] = {
+        "vector": HelperSignature(
             (types[0].element,) * types[0].lanes if types else (), types[0] if types else None
         ),
-        "shuffle": Signature((*types, U32), types[0] if types else None),
-        "ballot": Signature((BOOL,), U32),
-        "barrier": Signature((), None),
-        "assert": Signature((BOOL,), None),
-        "check_bounds": Signature(types * 2, None),
-        "movemask": Signature(types, mask_type(types[0]) if types else None),
-        "permute": Signature(types, types[-1] if types else None),
-        "convert": Signature(types[:1], types[-1] if types else None),
+        "shuffle": HelperSignature((*types, U32), types[0] if types else None),
+        "ballot": HelperSignature((BOOL,), U32),
+        "barrier": HelperSignature((), None),
+        "assert": HelperSignature((BOOL,), None),
+        "check_bounds": HelperSignature(types * 2, None),
+        "movemask": HelperSignature(types, mask_type(types[0]) if types else None),
+        "permute": HelperSignature(types, types[-1] if types else None),
+        "convert": HelperSignature(types[:1], types[-1] if types else None),
     }
     if row.format in special:
         return special[row.format]
-    return Signature(types * {"unary": 1, "reduce": 1, "scan": 1, "ternary": 3}.get(row.format, 2), types[0])
+    return HelperSignature(
+        types * {"unary": 1, "reduce": 1, "scan": 1, "ternary": 3}.get(row.format, 2), types[0]
+    )
 
 
 def word_count(name: str) -> int:

@@ -23,7 +23,7 @@ from ...ir.ops import OPS, OpDef
 from ...ir.program import NO_ATTRS, Op, Value
 from ...ir.types import MIN_VECTOR_LANES, DataType
 from ..inline_constants import constant_roles
-from ..op_syntax import SYNTAX, Malformed, Tail, fastmath_flags
+from ..op_syntax import SYNTAX, MalformedOp, Tail, fastmath_flags
 from .op_actions import OpActions
 from .parse_loop import ParserStack
 from .short_forms import NAME, RESULT, UNNAMED, ShortForm, is_simple, short_forms
@@ -129,7 +129,7 @@ class FastPath:
                         break
                     dtype = dtype.with_element(_BOOL)
                 attrs = NO_ATTRS if flags is None else {"fastmath": fastmath_flags(_words(flags))}
-            except (KeyError, _Unsupported, Malformed, LiteralError):
+            except (KeyError, _Unsupported, MalformedOp, LiteralError):
                 self._forget_errors()
                 break
             # the constructors would take a third of the time of all this
@@ -151,7 +151,7 @@ class FastPath:
         return self.tables.keywords.get(match[match.lastindex], match.lastindex)
 
     def _op(self, match: re.Match[str], form: ShortForm) -> Op:
-        """The op of a match, by the `parse` of its format.  Raises _Unsupported, KeyError, Malformed or LiteralError."""
+        """The op of a match, by the `parse` of its format.  Raises _Unsupported, KeyError, MalformedOp or LiteralError."""
         actions = self.actions
         result, name, unnamed = match.group(RESULT, NAME, UNNAMED)
         row = _ROWS[name or unnamed]

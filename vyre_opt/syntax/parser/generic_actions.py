@@ -9,7 +9,7 @@ from ...ir.literals import LiteralError, encode, read_int, unquote
 from ...ir.ops import OPS, OpDef
 from ...ir.program import NO_ATTRS, Block, Op, Value
 from ...ir.types import DataType
-from ..op_syntax import Malformed, fastmath_flags
+from ..op_syntax import MalformedOp, fastmath_flags
 from .control_actions import ControlActions
 from .scopes import Symbol
 
@@ -74,14 +74,14 @@ class GenericActions(ControlActions):
         for key, value in attrs.items():
             try:
                 if key == "fastmath" and not isinstance(value, list):
-                    raise Malformed("takes a list of words in brackets")
+                    raise MalformedOp("takes a list of words in brackets")
                 if key == "fastmath":
                     built[key] = fastmath_flags([text for _, text in value])
                 elif key not in expected:
-                    raise Malformed(f"has no attribute {key}")
+                    raise MalformedOp(f"has no attribute {key}")
                 else:
                     built[key] = _generic_attr(expected[key].kind, value, dtype)
-            except (Malformed, LiteralError, TypeError, ValueError) as error:
+            except (MalformedOp, LiteralError, TypeError, ValueError) as error:
                 self.error(f"{row.name}: attribute {key}: {error}", loc.start, loc.end)
         required = [attr.name for attr in row.attrs if not attr.optional]
         missing = [key for key in required if key not in built and key not in attrs]
@@ -116,17 +116,17 @@ class GenericActions(ControlActions):
 def _generic_attr(kind: str, value: Any, dtype: DataType | None) -> Any:
     if kind == "literal":
         if dtype is None:
-            raise Malformed("needs a result type")
+            raise MalformedOp("needs a result type")
         if isinstance(value, list):
             return tuple(encode(lane, dtype.element) for lane in value)
         return encode(value, dtype.element)
     if isinstance(value, list):
-        raise Malformed(f"takes {_a(kind)}, not a list")
+        raise MalformedOp(f"takes {_a(kind)}, not a list")
     value_kind, text = value
     if kind == "int" and value_kind == "word" and text == "dynamic":
         return None
     if value_kind != kind:
-        raise Malformed(f"takes {_a(kind)}, not {_a(value_kind)}")
+        raise MalformedOp(f"takes {_a(kind)}, not {_a(value_kind)}")
     return read_int(text) if kind == "int" else text
 
 

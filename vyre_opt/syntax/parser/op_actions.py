@@ -12,7 +12,7 @@ from ...ir.plugin_ops import find_op, known_names
 from ...ir.plugins import PluginError
 from ...ir.program import Block, Op, Program, Value
 from ...ir.types import UNKNOWN, DataType
-from ..op_syntax import SYNTAX, Malformed, Tail
+from ..op_syntax import SYNTAX, MalformedOp, Tail
 from .constant_actions import ConstantActions
 from .scopes import Symbol, result_names
 
@@ -102,7 +102,7 @@ class OpActions(ConstantActions):
                 tail = self.typed_tail(row, tail, start, end)
             try:
                 operands, types, attrs = SYNTAX[row.format].parse(row, tail)
-            except (Malformed, LiteralError) as error:
+            except (MalformedOp, LiteralError) as error:
                 at = self.source.text.find(name, start + len(results))
                 self.malformed(row, tail, str(error), start, at, end)
             else:
@@ -132,7 +132,7 @@ class OpActions(ConstantActions):
             tail = self.typed_tail(row, tail, start, end)
         try:
             operands, types, attrs = SYNTAX[row.format].parse(row, tail)
-        except (Malformed, LiteralError) as error:
+        except (MalformedOp, LiteralError) as error:
             if self._follows_buffer(start):  # a flag of another language that is an op here
                 self.unknown_word(name, start, is_bare=True)
             else:

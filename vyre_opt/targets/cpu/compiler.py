@@ -27,7 +27,7 @@ from ...lowering.host.segment_emitter import DivergentBarrier
 from ...rewriting.core_form import core_form
 from ...syntax.fingerprint import exact_fingerprint
 from . import object_cache
-from .jit import Host, Loaded, compile_object, load
+from .jit import Host, LoadedFunction, compile_object, load
 
 __all__ = ["LegalForm", "ObjectCode", "compile_program", "host_code"]
 
@@ -52,7 +52,7 @@ if hasattr(os, "register_at_fork"):
 @dataclass(frozen=True, slots=True)
 class ObjectCode:
     host_code: HostCode
-    loaded: Loaded
+    loaded: LoadedFunction
 
 
 @dataclass(frozen=True, slots=True)

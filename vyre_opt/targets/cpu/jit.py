@@ -16,7 +16,7 @@ from ...lowering.common.llvm_passes import run_passes
 from ...lowering.common.native_calls import interruptible
 from ...lowering.host.function_builder import SimdFeatures
 
-__all__ = ["Host", "Loaded", "compile_object", "link", "load"]
+__all__ = ["Host", "LoadedFunction", "compile_object", "link", "load"]
 
 # One thread compiles at a time: neither llvmlite nor LLVM's JIT promises to be thread-safe, and
 # where LLVM aborts, the process ends.
@@ -127,7 +127,7 @@ def _linker(generation: int) -> llvm.LLJIT:
     return llvm.create_lljit_compiler(machine, use_jit_link=True)
 
 
-class Loaded:
+class LoadedFunction:
     """A function in memory, which is unloaded with this object.  For its parameters see lowering.host."""
 
     def __init__(self, tracker: llvm.ResourceTracker, address: int) -> None:
@@ -166,7 +166,7 @@ def link(object_file: bytes, *symbols: str) -> llvm.ResourceTracker:
         return library.link(_linker(number // LINKS_PER_JIT), f"vyre.{number}")
 
 
-def load(object_file: bytes, symbol: str) -> Loaded:
+def load(object_file: bytes, symbol: str) -> LoadedFunction:
     """A function of an object file."""
     tracker = link(object_file, symbol)
-    return Loaded(tracker, tracker[symbol])
+    return LoadedFunction(tracker, tracker[symbol])

@@ -138,7 +138,7 @@ class Job:
         self.begin(first, last - first, workers_only=True)
         self.words[LEAST], self.words[END] = last - first, last
 
-    def run(self, loaded: jit.Loaded, first: int, last: int) -> None:
+    def run(self, loaded: jit.LoadedFunction, first: int, last: int) -> None:
         """Run the workgroups from `first` to `last` - 1 in this thread, as number 0 of the job."""
         words = self.words
         loaded.call(words[ARGS], first, last, words[SCRATCH], words[RECORDS])

@@ -16,7 +16,7 @@ from time import perf_counter
 import numpy as np
 
 from ...execution import output_memory
-from .jit import Loaded
+from .jit import LoadedFunction
 from .thread_pool import SPIN_NS, Job, memory_code, thread_pool, work_function
 from .thread_pool_ir import GROUP_BYTES
 
@@ -100,7 +100,7 @@ class WorkgroupCode:
     the whole grid.  `has_ticket_loop`, `has_fixed_trip_counts`, `is_bounded`: see `loop_analysis`.
     """
 
-    loaded: Loaded
+    loaded: LoadedFunction
     lanes: int
     scratch_bytes: int
     whole_grid: bool

@@ -26,7 +26,7 @@ from . import libcuda, ptx_cache
 from .device import Device
 from .driver import translated, translated_errors
 from .faults import FaultRecord, program_error
-from .print_records import PrintRecords
+from .print_records import PrintBuffer
 from .ptx_options import PtxOptions
 from .queues import PyCudaQueue, Queue
 
@@ -83,7 +83,7 @@ class LoadedKernel:
         if "status" in kinds:
             self.status = device.faults.new(lambda fault: program_error(kernel, fault))
         self.arrivals: Any = device.allocate(16) if "arrivals" in kinds else None
-        self.records = PrintRecords(device, printing) if records_of(printing) else None
+        self.records = PrintBuffer(device, printing) if records_of(printing) else None
 
     def _attributes(self) -> Iterator[tuple[Any, int]]:
         """What the driver is told of the function."""

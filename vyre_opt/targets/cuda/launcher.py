@@ -34,7 +34,7 @@ from typing import Any
 from ..cpu import jit
 from . import libcuda
 from .device import Device
-from .steps import Argument, Clear, Copy, Launch, Step, slot
+from .steps import Argument, Clear, Copy, KernelLaunch, Step, slot
 
 __all__ = ["CompiledLauncher"]
 
@@ -51,7 +51,7 @@ class CompiledLauncher:
     def __init__(
         self, device: Device, steps: Sequence[Step], pointers: int, may_fault: bool, values: int = 0
     ) -> None:
-        launches = [step for step in steps if isinstance(step, Launch)]
+        launches = [step for step in steps if isinstance(step, KernelLaunch)]
         arguments = sum(len(launch.arguments) for launch in launches)
         # the graph comes last, and a word has bits for so many pointers
         is_graph = len(launches) >= MIN_GRAPH and list(steps[-len(launches) :]) == launches

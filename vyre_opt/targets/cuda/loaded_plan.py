@@ -32,7 +32,7 @@ from .steps import (
     Argument,
     Clear,
     Copy,
-    Launch,
+    KernelLaunch,
     Launcher,
     PyCudaLauncher,
     Step,
@@ -68,7 +68,7 @@ def launch_of(
     grid: Dim3,
     argument: Callable[[KernelParam], Argument],
     record: FaultRecord | None = None,
-) -> Launch:
+) -> KernelLaunch:
     """A launch of a kernel.  `argument`: gives what is passed for a buffer or a length.
 
     `record`: where a fault goes, by default the kernel's own record.
@@ -77,7 +77,7 @@ def launch_of(
     entry, record = kernel.kernel, record or kernel.status
     own: dict[str, Argument] = {"call": "call", "status": record.pointer if record else 0}
     arguments = [own[param.kind] if param.kind in own else argument(param) for param in entry.params]
-    return Launch(kernel, grid, arguments)
+    return KernelLaunch(kernel, grid, arguments)
 
 
 class Pieces:

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from .device import Device
     from .queues import Queue
 
-__all__ = ["PrintRecords"]
+__all__ = ["PrintBuffer"]
 
 WORD = 8
 
 
-class PrintRecords:
+class PrintBuffer:
     """Memory for the buffer `name` with the records of a program that prints, at `pointer`.  The context must be current."""
 
     def __init__(self, device: Device, program: Program) -> None:

@@ -25,7 +25,7 @@ __all__ = [
     "Argument",
     "Clear",
     "Copy",
-    "Launch",
+    "KernelLaunch",
     "Launcher",
     "PyCudaLauncher",
     "Step",
@@ -46,7 +46,7 @@ Argument = int | str
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class KernelLaunch:
     """A kernel to launch."""
 
     kernel: LoadedKernel
@@ -71,7 +71,7 @@ class Copy:
     size: int
 
 
-Step = Launch | Clear | Copy
+Step = KernelLaunch | Clear | Copy
 
 
 class Launcher(Protocol):
