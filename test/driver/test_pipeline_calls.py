@@ -156,7 +156,9 @@ def test_repeats_of_any_number_of_rounds(rounds: int) -> None:
         outputs = pipeline([x, total], lengths={"y": 100})
         assert np.array_equal(outputs["total"], total + 4 * rounds * x)
     (call,) = pipeline._bound.values()
-    assert any(type(part).__name__ == "_RepeatedParts" for part in call.loaded._idle[0].parts) is (rounds == 300)
+    assert any(type(part).__name__ == "_RepeatedParts" for part in call.loaded._idle[0].parts) is (
+        rounds == 300
+    )
 
 
 def test_small_launches_wake_nobody_and_a_second_like_call_plans_nothing(

@@ -143,12 +143,12 @@ class AffineAnalysis:
         # a load at equal indices may give two values: only pure ops of known operands are compared
         if not op.definition.is_pure or len(exprs) < len(inputs):
             return self._symbol(result)
-        words = [str(op.attrs[a.name]) for a in op.definition.attrs if a.name in op.attrs]
+        attrs = [str(op.attrs[a.name]) for a in op.definition.attrs if a.name in op.attrs]
         # expressions are modulo the types of the operands, and an op may have more results than one
         types = tuple(value.type for value in (result, *op.operands))
-        key = (op.name, *words, op.results.index(result), types, *exprs)
+        key = (op.name, *attrs, op.results.index(result), types, *exprs)
         if key not in self.symbols:
-            name = f"{op.name}({', '.join([*words, *map(str, exprs)])})"
+            name = f"{op.name}({', '.join([*attrs, *map(str, exprs)])})"
             loops = frozenset().union(*(expr.loops for expr in exprs))
             self.symbols[key] = self._symbol(result, name if len(name) <= MAX_NAME else "", loops)
         return self.symbols[key]

@@ -14,34 +14,34 @@ from pathlib import Path
 
 from .errors import ToolError
 
-__all__ = ["PLACEHOLDER", "CommandTest", "command_words"]
+__all__ = ["PLACEHOLDER", "CommandTest", "argv_of"]
 
 PLACEHOLDER = "{}"
 """The path stands in its place; without one it comes last."""
 _LAST_LINES = 5
 
 
-def command_words(test: str, arguments: Sequence[str]) -> list[str]:
-    """The words of a command, as a shell splits them, then `arguments`.  Raises ValueError."""
-    words = [*shlex.split(test), *arguments]
-    if not words:
+def argv_of(test: str, arguments: Sequence[str]) -> list[str]:
+    """The argument vector of a command, as a shell splits it, then `arguments`.  Raises ValueError."""
+    argv = [*shlex.split(test), *arguments]
+    if not argv:
         raise ValueError("the command is empty")
-    if not any(PLACEHOLDER in word for word in words):
-        words.append(PLACEHOLDER)
-    if os.sep not in words[0] and shutil.which(words[0]) is None and os.path.exists(words[0]):
-        words[0] = os.path.join(os.curdir, words[0])  # as people say it of a script in this folder
-    return words
+    if not any(PLACEHOLDER in word for word in argv):
+        argv.append(PLACEHOLDER)
+    if os.sep not in argv[0] and shutil.which(argv[0]) is None and os.path.exists(argv[0]):
+        argv[0] = os.path.join(os.curdir, argv[0])  # as people say it of a script in this folder
+    return argv
 
 
 class CommandTest:
-    """Runs `words` for each text, which is in a file of the given name in a folder of its own.
+    """Runs `argv` for each text, which is in a file of the given name in a folder of its own.
 
     The command has no stdin, and its output is discarded.  After `timeout` seconds it is ended with all that it
     started, and the text is not interesting.  Close it to remove the folder of the files.
     """
 
-    def __init__(self, words: Sequence[str], name: str, jobs: int, timeout: float) -> None:
-        self.words, self.name, self.jobs, self.timeout = words, name, jobs, timeout
+    def __init__(self, argv: Sequence[str], name: str, jobs: int, timeout: float) -> None:
+        self.argv, self.name, self.jobs, self.timeout = argv, name, jobs, timeout
         self._folder = tempfile.TemporaryDirectory(prefix="vyre-reduce-", ignore_cleanup_errors=True)
         self._count = 0
 
@@ -85,11 +85,11 @@ class CommandTrial:
     def __init__(self, test: CommandTest, text: str, output: int) -> None:
         self.path = test.path()
         self.path.write_bytes(text.encode("utf-8", "surrogateescape"))
-        words = [word.replace(PLACEHOLDER, str(self.path)) for word in test.words]
+        argv = [word.replace(PLACEHOLDER, str(self.path)) for word in test.argv]
         self.until = time.monotonic() + test.timeout
         try:
             self.process = subprocess.Popen(
-                words,
+                argv,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -97,7 +97,7 @@ class CommandTrial:
             )
         except OSError as error:
             hint = "; make it executable by chmod +x" if isinstance(error, PermissionError) else ""
-            raise ToolError(f"cannot run {words[0]}: {error.strerror}{hint}") from None
+            raise ToolError(f"cannot run {argv[0]}: {error.strerror}{hint}") from None
 
     def end(self) -> tuple[int | None, bytes]:
         """Wait for the end; the exit code, None if there was no time left, and what was printed."""

@@ -100,16 +100,16 @@ def command(
     if in_place and (output is not None or file == "-"):
         raise click.UsageError("--in-place is for a FILE, without --output", ctx)
     from ..reduce import Oracle
-    from .interestingness import CommandTest, command_words
+    from .interestingness import CommandTest, argv_of
 
     try:
-        words = command_words(test, test_arg)
+        argv = argv_of(test, test_arg)
     except ValueError as error:
         raise click.UsageError(f"--test: {error}", ctx) from None
     text, name = read_text(file)
     target = file if in_place else output
     command_test = CommandTest(
-        words, STDIN_FILE if name == STDIN_NAME else os.path.basename(file), jobs, test_timeout
+        argv, STDIN_FILE if name == STDIN_NAME else os.path.basename(file), jobs, test_timeout
     )
     try:
         reason = command_test.refusal(text)
@@ -174,14 +174,14 @@ def _chosen_passes(only: str | None, skipped: str | None) -> list[str]:
     from ..reduce import DELTA_PASSES
 
     def names(option: str, text: str) -> list[str]:
-        words = [word.strip() for word in text.split(",")]
-        for word in words:
+        chosen = [word.strip() for word in text.split(",")]
+        for word in chosen:
             if word not in DELTA_PASSES:
                 from ..ir.diagnostics import suggest
 
                 hint = suggest(word, [*DELTA_PASSES]) or f"there are {', '.join(DELTA_PASSES)}"
                 raise click.UsageError(f"{option}: there is no delta pass {word!r}; {hint}")
-        return words
+        return chosen
 
     chosen = [*DELTA_PASSES] if only is None else names("--delta-passes", only)
     left_out = [] if skipped is None else names("--skip-delta-passes", skipped)

@@ -74,10 +74,10 @@ def _quoted(text: str) -> str:
 def _name(remark: Remark) -> str:
     """What kind of remark of its pass it is: its reason or its claim, as `OverBudget`."""
     certificate = remark.certificate
-    words = certificate.get("reason") if remark.kind != "applied" else certificate.get("claim")
-    if not isinstance(words, str) or not re.fullmatch(r"\w+(?:[-_]\w+)*", words):
-        words = remark.kind
-    return "".join(word[:1].upper() + word[1:] for word in re.split(r"[-_]", words))
+    name = certificate.get("reason") if remark.kind != "applied" else certificate.get("claim")
+    if not isinstance(name, str) or not re.fullmatch(r"\w+(?:[-_]\w+)*", name):
+        name = remark.kind
+    return "".join(word[:1].upper() + word[1:] for word in re.split(r"[-_]", name))
 
 
 def _pieces(remark: Remark) -> Iterator[tuple[str, str]]:

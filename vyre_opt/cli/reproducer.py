@@ -66,16 +66,16 @@ def text(options: CompileOptions, manager: PassManager | None, error: InternalEr
     from ..passes.pipeline_text import format_pipeline
 
     pipeline = format_pipeline(manager.passes) if manager is not None else ""
-    words, module = command(options, pipeline), error.source.text
+    argv, module = command(options, pipeline), error.source.text
     if manager is not None and error.failing is not None and options.opt_bisect_limit is None:
         local = _module_before(options, manager, error.source, error.failing)
         failing = manager.passes[error.failing]
         if local is not None and _fails_alike(local, failing, manager, error.bug):
-            words, module = command(options, str(failing), is_local=True), local
+            argv, module = command(options, str(failing), is_local=True), local
     of_pipeline = f", of the pipeline {pipeline}" if pipeline else ""
     notes = f"vyre-opt {__version__}: an internal error while {error.step}{of_pipeline}\n\n{_traceback(error.bug)}"
     comments = "".join(f"// {printable(line)}".rstrip() + "\n" for line in notes.splitlines())
-    return f"// vyre-opt {shlex.join(words)}\n{comments}{module}"
+    return f"// vyre-opt {shlex.join(argv)}\n{comments}{module}"
 
 
 def _traceback(bug: Exception) -> str:

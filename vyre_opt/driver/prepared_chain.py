@@ -10,7 +10,7 @@ from ..execution.array_backend import ArrayBackend, Operand
 from ..execution.dispatcher import BadInputs, DispatcherLike
 from ..execution.kernel_call import run_call
 from ..ir.types import DataType
-from ..kernels.call import Call, Empty, InputSlice, KernelCall, Steps, launch
+from ..kernels.call import Call, EmptyResult, InputSlice, KernelCall, Steps, launch
 from ..kernels.chain import MAX_RANK, batch_schedule, chain, chain_schedule, goes_by_steps
 from ..kernels.chain_scattered import ScatterSchedule
 from ..kernels.concatenate import concatenate, concatenate_grid
@@ -99,7 +99,7 @@ def _run(backend: ArrayBackend, operands: Sequence[Operand], ranks: tuple[int, .
     shape = (*acc.shape[:-1], ranks[-1])
     vectors = acc.count // ranks[0]
     if not vectors:
-        return Empty(shape)
+        return EmptyResult(shape)
     if vectors * max(ranks) > MAX_ELEMENTS:
         raise BadInputs(f"{vectors} vectors of up to {max(ranks)} have more than 2^32 - 1 elements")
     schedule, together = batch_schedule(ranks, backend.target, vectors)

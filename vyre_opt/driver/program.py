@@ -14,7 +14,7 @@ from ..execution.params import NO_PARAMS
 from ..execution.plans.call_plan import CallPlan
 from ..execution.target import as_target
 from ..ir.program import AccessMode, Dim3, Program
-from ..kernels.call import Copied, KernelCall
+from ..kernels.call import CopiedInput, KernelCall
 from .binding import Signature, default_grid
 from .executable import Executable, Grid, Inputs
 
@@ -95,14 +95,14 @@ class ProgramExecutable(Executable):
     ) -> CallPlan:
         operands = [argument for argument in named.values() if isinstance(argument, Operand)]
         numbers = {name: k for k, name in enumerate(n for n, a in named.items() if isinstance(a, Operand))}
-        arguments: list[int | OutputAlloc | Copied] = []
+        arguments: list[int | OutputAlloc | CopiedInput] = []
         for buffer in self.signature.parameters:
             number = numbers.get(buffer.name)
             if number is None:
                 arguments.append(named[buffer.name])
             else:
                 is_used = in_place or buffer.access is AccessMode.READ
-                arguments.append(number if is_used else Copied(number, buffer.is_output))
+                arguments.append(number if is_used else CopiedInput(number, buffer.is_output))
         assert grid is not None
         call = KernelCall(self.program, grid, tuple(arguments), module=self.module, clears=True)
         return plan_of(call, operands)

@@ -18,7 +18,7 @@ from ..execution.dispatcher import BadInputs, OutputAlloc
 from ..execution.kernel_call import run_all
 from ..ir.program import Module, Program
 from ..kernels.automaton import DenseAutomaton, Match, build_automaton, matches_of_hits
-from ..kernels.call import Copied, KernelCall
+from ..kernels.call import CopiedInput, KernelCall
 from .operands import ArrayBackend, DispatcherLike, Operand, array_backend_of, as_octets, listed
 from .planned_function import kernel_function
 from .torch_calls import is_recorded, record, traced_as
@@ -143,7 +143,7 @@ def _search(
     grid, max_hits = search_grid(schedule, size), max(4096, size // 1024)
     while True:
         zero = backend.constant(np.zeros(1, np.uint64))
-        call = KernelCall(program, grid, (0, 1, 2, 3, OutputAlloc(max_hits), Copied(4, is_result=True)))
+        call = KernelCall(program, grid, (0, 1, 2, 3, OutputAlloc(max_hits), CopiedInput(4, is_result=True)))
         hits, total = run_all(backend, call, [octets, *tables, zero])
         count = int(backend.to_host(total)[0])
         if count <= max_hits:

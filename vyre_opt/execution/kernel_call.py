@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..kernels.call import Call, Copied, Empty, KernelCall, OutputAlloc, Same, ScratchArgument
+from ..kernels.call import (
+    Call,
+    CopiedInput,
+    CopyOfInput,
+    EmptyResult,
+    KernelCall,
+    OutputAlloc,
+    ScratchArgument,
+)
 from .array_backend import ArrayBackend, Operand
 from .arrays import kind_of
 from .bound_call import bind
@@ -26,7 +34,7 @@ def plan_of(call: KernelCall, inputs: Sequence[Operand]) -> CallPlan:
     results: list[str] = []
     extents: list[tuple[int, ...]] = []
     for buffer, argument in zip(program.bound_buffers, call.arguments, strict=True):
-        source = argument.input if isinstance(argument, Copied) else argument
+        source = argument.input if isinstance(argument, CopiedInput) else argument
         owner = inputs[source] if isinstance(source, int) else source
         is_flat = buffer.dimensions == 1
         lanes = buffer.dtype.lanes if isinstance(source, int) else 1
@@ -35,10 +43,10 @@ def plan_of(call: KernelCall, inputs: Sequence[Operand]) -> CallPlan:
             slots[buffer.name] = argument
             if is_written(buffer):
                 written[argument] = buffer.name
-        elif isinstance(argument, OutputAlloc) or (isinstance(argument, Copied) and argument.is_result):
+        elif isinstance(argument, OutputAlloc) or (isinstance(argument, CopiedInput) and argument.is_result):
             slots[buffer.name] = len(inputs) + len(results)
             results.append(buffer.name)
-        if isinstance(argument, Copied) and not buffer.is_transient:
+        if isinstance(argument, CopiedInput) and not buffer.is_transient:
             copies[buffer.name] = argument.input
     begun = {*copies, *(name for name, number in slots.items() if number < len(inputs))}
     grid = check_grid(program, call.grid)
@@ -71,7 +79,7 @@ def results_of(backend: ArrayBackend, call: KernelCall, operands: Sequence[Opera
             kind = kind_of(buffer.dtype, like.owner, element, like.kind)
             shape = (argument.count, buffer.dtype.lanes) if buffer.dtype.is_vec else (argument.count,)
             results.append(backend.new_result(shape, kind, like.owner))
-        elif isinstance(argument, Copied) and argument.is_result:
+        elif isinstance(argument, CopiedInput) and argument.is_result:
             source = operands[argument.input]
             results.append(backend.new_result(source.shape, source.kind, source.owner))
     if len(results) == 1 and call.shape is not None:
@@ -82,9 +90,9 @@ def results_of(backend: ArrayBackend, call: KernelCall, operands: Sequence[Opera
 def run_call(backend: ArrayBackend, call: Call, operands: Sequence[Operand]) -> Any:
     """The result of a call that comes once."""
     like = operands[call.like]
-    if isinstance(call, Empty):
+    if isinstance(call, EmptyResult):
         return backend.new_result(call.shape, call.kind or like.kind, like.owner)
-    if isinstance(call, Same):
+    if isinstance(call, CopyOfInput):
         return backend.result(backend.copy(like).array, like.shape, like)
     return run_all(backend, call, operands)[0]
 

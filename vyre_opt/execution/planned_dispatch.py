@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..ir.program import AccessMode, Buffer, Module, Program
-from ..kernels.call import Copied, KernelCall
+from ..kernels.call import CopiedInput, KernelCall
 from .array_backend import ArrayBackend, Operand
 from .arrays import kind_of
 from .bound_call import bind
@@ -36,7 +36,7 @@ def planned_dispatch(
         own = {name: replace(spec, default=values[name]) for name, spec in program.specs.items()}
         program = replace(program, specs=own)
     operands: list[Operand] = []
-    arguments: list[int | OutputAlloc | Copied] = []
+    arguments: list[int | OutputAlloc | CopiedInput] = []
     leader = None
     for buffer, value in zip(program.bound_buffers, inputs, strict=True):
         where = input_name(program, buffer)
@@ -45,17 +45,17 @@ def planned_dispatch(
             continue
         leader = leader or buffer.dtype
         is_read = buffer.access is AccessMode.READ
-        arguments.append(len(operands) if is_read else Copied(len(operands), buffer.is_output))
+        arguments.append(len(operands) if is_read else CopiedInput(len(operands), buffer.is_output))
         operands.append(backend.operand(value, buffer, where))
 
-    def new(buffer: Buffer, argument: Copied | OutputAlloc) -> Any:
-        if isinstance(argument, Copied) and backend.on_gpu:
+    def new(buffer: Buffer, argument: CopiedInput | OutputAlloc) -> Any:
+        if isinstance(argument, CopiedInput) and backend.on_gpu:
             like = operands[argument.input]
             return backend.new_result(like.shape, like.kind, like.owner)
         if buffer.dimensions > 1:
-            passed = operands[argument.input] if isinstance(argument, Copied) else argument
+            passed = operands[argument.input] if isinstance(argument, CopiedInput) else argument
             shape = argument_shape(buffer, passed, input_name(program, buffer))
-        elif isinstance(argument, Copied):
+        elif isinstance(argument, CopiedInput):
             shape = (operands[argument.input].count // buffer.dtype.lanes,)
         else:
             shape = (argument.count,)
@@ -68,7 +68,7 @@ def planned_dispatch(
     made = [
         (buffer, new(buffer, argument))
         for buffer, argument in zip(program.bound_buffers, arguments, strict=True)
-        if isinstance(argument, OutputAlloc) or (isinstance(argument, Copied) and argument.is_result)
+        if isinstance(argument, OutputAlloc) or (isinstance(argument, CopiedInput) and argument.is_result)
     ]
     plan, loaded = load_call(backend, call, operands)
     bound, arrays = bind(backend, plan, loaded, operands, [array for _, array in made])

@@ -310,8 +310,8 @@ def _parametric(name: str, params: tuple[Any, ...]) -> DataType:
     types = [p for p in params if isinstance(p, DataType)]
     ints = [p for p in params if isinstance(p, int) and not isinstance(p, bool)]
     malformed = TypeNameError(f"type {name} is written {name}<{syntax}>")
-    words = [p for p in params if isinstance(p, str) and name == "matrix"]
-    if len(types) + len(ints) + len(words) != len(params) or any(n < 0 for n in ints):
+    uses = [p for p in params if isinstance(p, str) and name == "matrix"]
+    if len(types) + len(ints) + len(uses) != len(params) or any(n < 0 for n in ints):
         raise malformed
     shape = (len(types), len(ints))
     if name == "matrix":

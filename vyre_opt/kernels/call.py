@@ -17,12 +17,12 @@ if TYPE_CHECKING:  # the dispatcher protocol, which every start-up imports, has 
 
 __all__ = [
     "Call",
-    "Copied",
-    "Empty",
+    "CopiedInput",
+    "EmptyResult",
     "KernelCall",
     "OutputAlloc",
     "InputSlice",
-    "Same",
+    "CopyOfInput",
     "Steps",
     "ScratchArgument",
     "launch",
@@ -53,7 +53,7 @@ class ScratchArgument:
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class CopiedInput:
     """An argument that is a copy of an input, since the program writes it; a result if it `is_result`."""
 
     input: int
@@ -73,7 +73,7 @@ class KernelCall:
 
     program: Program
     grid: int | Sequence[int]
-    arguments: tuple[int | OutputAlloc | ScratchArgument | Copied, ...]
+    arguments: tuple[int | OutputAlloc | ScratchArgument | CopiedInput, ...]
     shape: tuple[int, ...] | None = None
     like: int = 0
     module: Module | None = None
@@ -83,7 +83,7 @@ class KernelCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Empty:
+class EmptyResult:
     """A call whose result has no elements, so that nothing runs; of the input's element type, or of `kind`."""
 
     shape: tuple[int, ...]
@@ -92,7 +92,7 @@ class Empty:
 
 
 @dataclass(frozen=True, slots=True)
-class Same:
+class CopyOfInput:
     """A call whose result is a copy of an input."""
 
     like: int = 0
@@ -117,7 +117,7 @@ class Steps:
     steps: tuple[tuple[KernelCall, tuple[int | InputSlice, ...]], ...]
 
 
-Call = KernelCall | Empty | Same
+Call = KernelCall | EmptyResult | CopyOfInput
 
 
 def launch(

@@ -138,8 +138,8 @@ def _fastmath(t: Expressions, node: ast.Call) -> tuple[tuple[str, ...], ast.Call
     if not keywords:
         return (), node
     flags = t.static(keywords[0].value, "fastmath")
-    words = flags.replace(",", " ").split() if isinstance(flags, str) else list(flags)
-    wrong = next((word for word in words if word not in FASTMATH), None)
+    names = flags.replace(",", " ").split() if isinstance(flags, str) else list(flags)
+    wrong = next((word for word in names if word not in FASTMATH), None)
     if wrong is not None:
         raise Unsupported(
             keywords[0].value,
@@ -147,7 +147,7 @@ def _fastmath(t: Expressions, node: ast.Call) -> tuple[tuple[str, ...], ast.Call
             suggest(str(wrong), FASTMATH),
         )
     plain = ast.Call(node.func, node.args, [k for k in node.keywords if k.arg != "fastmath"])
-    return tuple(flag for flag in FASTMATH if flag in words), ast.copy_location(plain, node)
+    return tuple(flag for flag in FASTMATH if flag in names), ast.copy_location(plain, node)
 
 
 def _alike(t: Expressions, node: ast.Call, arguments: Sequence[ast.expr]) -> list[Value]:
@@ -311,11 +311,11 @@ def _scan(t: Expressions, node: ast.Call, row: OpDef) -> Value:
     keywords = [ast.keyword(n, ast.Constant(word)) for n, word in defaults.items() if n not in written]
     complete = ast.copy_location(ast.Call(node.func, node.args, [*node.keywords, *keywords]), node)
     ast.fix_missing_locations(complete)
-    argument, *words = positional(t, complete, "x", "mode", "combine")
+    argument, *modifiers = positional(t, complete, "x", "mode", "combine")
     value = t.value(argument)
     choices = [attr.choices or () for attr in row.attrs]
-    mode = word_of(t, words[0], "the mode of a scan", choices[0])
-    combine = word_of(t, words[1], "what combines lanes", choices[1])
+    mode = word_of(t, modifiers[0], "the mode of a scan", choices[0])
+    combine = word_of(t, modifiers[1], "what combines lanes", choices[1])
     t.accepted(node, "and" if combine in ("and", "or", "xor") else "add", type_of(value))
     return t.emitter.value(row.name, (value,), type_of(value), {"mode": mode, "combine": combine})
 

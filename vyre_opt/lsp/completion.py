@@ -144,8 +144,8 @@ def _stage_words(before: str) -> Iterator[Completion]:
     elif re.search(r"\bgrid\s*\([^)]*$", before):
         yield from (Completion(word, "word") for word in ("len", *FUNCTIONS))
     elif re.match(r"\s*launch\b", before):
-        words = ["grid"] * ("grid" not in before) + ["params"] * (before.count(")") > 1)
-        yield from (Completion(word, "keyword") for word in words)
+        keywords = ["grid"] * ("grid" not in before) + ["params"] * (before.count(")") > 1)
+        yield from (Completion(word, "keyword") for word in keywords)
     else:
         yield from _attribute_words(before)
 
@@ -162,8 +162,8 @@ def _attribute_words(before: str) -> Iterator[Completion]:
     elif row is not None and not re.search(r"[%@]", before.partition(row.name)[2]):
         yield from (Completion(word, "word", attr.name) for attr in row.attrs for word in attr.choices or ())
     elif row is not None and row.name in ("for", "while") and "{" not in before:
-        words = ["to", "step"] if row.name == "for" else []
-        yield from (Completion(word, "keyword") for word in (*words, "iter") if f" {word}" not in before)
+        keywords = ["to", "step"] if row.name == "for" else []
+        yield from (Completion(word, "keyword") for word in (*keywords, "iter") if f" {word}" not in before)
     elif row is not None and row.types in ("float", "num") and ":" not in before:
         yield Completion("fastmath", "keyword")
 

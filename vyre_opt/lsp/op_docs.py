@@ -46,10 +46,10 @@ def _notes(row: OpDef) -> Iterator[str]:
     for attr in row.attrs:
         if attr.choices:
             yield f"{attr.name.capitalize()}: {', '.join(attr.choices)}"
-    words = ["commutative"] * row.commutative + ["folds"] * (
+    notes = ["commutative"] * row.commutative + ["folds"] * (
         row.fold_int is not None or row.fold_float is not None
     )
-    words += [f"{row.ulp:g} ulp"] * bool(row.ulp)
-    words += [f"not pure: {' '.join(sorted(row.effects))}"] * (not row.is_pure)
-    if words:
-        yield f"*{', '.join(words)}*"
+    notes += [f"{row.ulp:g} ulp"] * bool(row.ulp)
+    notes += [f"not pure: {' '.join(sorted(row.effects))}"] * (not row.is_pure)
+    if notes:
+        yield f"*{', '.join(notes)}*"

@@ -221,11 +221,11 @@ def _descriptor(code: Code, pointer: str, sizes: list[str], kind: str) -> str:
 
 def _buffer_text(buffer: Buffer) -> str:
     """A declaration without the word `buffer`, as the language writes it."""
-    words = [f"@{buffer.name} : {buffer.dtype}[{declared_shape(buffer)}] {buffer.access}"]
+    clauses = [f"@{buffer.name} : {buffer.dtype}[{declared_shape(buffer)}] {buffer.access}"]
     if buffer.binding is not None:
-        words.append(f"binding({buffer.binding})")
-    words += ["live_in"] * buffer.live_in + ["live_out"] * buffer.live_out
-    return " ".join(words)
+        clauses.append(f"binding({buffer.binding})")
+    clauses += ["live_in"] * buffer.live_in + ["live_out"] * buffer.live_out
+    return " ".join(clauses)
 
 
 def _scalar_text(declared: Any) -> str:

@@ -31,12 +31,12 @@ def _constant(f: FunctionCode, op: Op, value: Any, more: tuple[tuple[str, str], 
     kind = mlir_type(dtype)
     if not is_finite(value, dtype):
         # to some readers of MLIR a bit pattern in a dense attribute is a number, and a NaN is just any
-        words = dtype.with_element(DataType.of(f"u{dtype.element.bits}"))
+        bits_type = dtype.with_element(DataType.of(f"u{dtype.element.bits}"))
         lanes = tuple(arith.to_bits(lane, dtype.element) for lane in lanes_of(value, dtype))
-        bits = constant(lanes if dtype.is_vec else lanes[0], words)
-        raw = f.code.emit(f"arith.constant {bits} : {mlir_type(words)}")
+        bits = constant(lanes if dtype.is_vec else lanes[0], bits_type)
+        raw = f.code.emit(f"arith.constant {bits} : {mlir_type(bits_type)}")
         hint = type_hint(dtype, *more, ("vyre.op", '"const"'))
-        f.set(op, f"arith.bitcast {raw}{hint} : {mlir_type(words)} to {kind}")
+        f.set(op, f"arith.bitcast {raw}{hint} : {mlir_type(bits_type)} to {kind}")
         return
     hint = "" if dtype.element.is_float and not more else type_hint(dtype, *more)
     literal = constant(value, dtype)
@@ -110,8 +110,8 @@ def _arithmetic(f: FunctionCode, op: Op) -> None:
     direct = direct_op(op.name, dtype)
     if direct is None or (op.name in GUARDED and dtype.element.is_int and _may_be_open(f, op)):
         flags = op.attrs.get("fastmath", ())
-        words = ("afn",) if "afn" in flags and op.name in ("exp2", "rcp") else ()
-        call_helper(f, op, HelperKey(op.name, words, (dtype,)), _flags_hint(op))
+        modifiers = ("afn",) if "afn" in flags and op.name in ("exp2", "rcp") else ()
+        call_helper(f, op, HelperKey(op.name, modifiers, (dtype,)), _flags_hint(op))
     elif direct.form == "intrinsic":
         kinds = ", ".join([kind] * len(op.operands))
         name = f"{direct.name}.{f'v{dtype.lanes}' if dtype.is_vec else ''}{dtype.element.name}"
@@ -218,8 +218,8 @@ def _by_operand(f: FunctionCode, op: Op) -> None:
 
 
 def _subgroup(f: FunctionCode, op: Op) -> None:
-    words = tuple(op.attrs[attr.name] for attr in op.definition.attrs if attr.kind == "word")
-    call_helper(f, op, HelperKey(op.name, words, (op.result.type,)))
+    modifiers = tuple(op.attrs[attr.name] for attr in op.definition.attrs if attr.kind == "word")
+    call_helper(f, op, HelperKey(op.name, modifiers, (op.result.type,)))
 
 
 def _ballot(f: FunctionCode, op: Op) -> None:

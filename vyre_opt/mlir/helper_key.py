@@ -27,13 +27,13 @@ _VECTOR = re.compile(r"(\d+)x([a-z]+\d*)")
 
 @dataclass(frozen=True, slots=True)
 class HelperKey:
-    """`name` of the op; `words`: its attributes that are words; `types`: those that tell it from others of its name.
+    """`name` of the op; `modifiers`: its attributes that are words; `types`: those that tell it from others of its name.
 
     `memory`: of an atomic, the buffer's extents and its memory space, joined by `x`; a memory space is `w` or nothing.
     """
 
     name: str
-    words: tuple[str, ...] = ()
+    modifiers: tuple[str, ...] = ()
     types: tuple[DataType, ...] = ()
     memory: str = ""
 
@@ -42,13 +42,13 @@ class HelperKey:
         types = [_token(dtype) for dtype in self.types]
         if self.memory:
             types = [f"{self.memory}x{types[0]}"]
-        return ("$" if self.memory else ".").join([_PREFIX, self.name, *self.words, *types])
+        return ("$" if self.memory else ".").join([_PREFIX, self.name, *self.modifiers, *types])
 
     @staticmethod
-    def of(symbol: str, words: int, has_memory: bool) -> HelperKey | None:
+    def of(symbol: str, count: int, has_memory: bool) -> HelperKey | None:
         """The key whose symbol it is, for an op with so many words; None if there is none."""
         _, name, *rest = _parts(symbol)
-        modifiers, tokens = tuple(rest[:words]), rest[words:]
+        modifiers, tokens = tuple(rest[:count]), rest[count:]
         memory = ""
         if has_memory and tokens:
             memory, _, tokens[0] = tokens[0].rpartition("x")

@@ -288,11 +288,11 @@ def _helper(r: Reader, op: Any, callee: Callee) -> None:
         return
     row = OPS[key.name]
     if row.format == "atomic":
-        read_atomic_helper(r, op, key.name, key.words[0])
+        read_atomic_helper(r, op, key.name, key.modifiers[0])
         return
     types = signature(key)
     operands = [r.value(o, t) for o, t in zip(op.operands, types.operands, strict=True)]
-    attrs: dict[str, Any] = {a.name: w for a, w in zip(_words(key.name), key.words, strict=False)}
+    attrs: dict[str, Any] = {a.name: w for a, w in zip(_words(key.name), key.modifiers, strict=False)}
     if key.name in ("assert", "trap"):
         attrs["message"] = text_attribute(op, "vyre.message") or "an assert of an MLIR kernel"
     if key.name == "check_bounds":

@@ -237,11 +237,13 @@ def _rounding_division(is_signed: bool, is_up: bool) -> Callable[[Reader, Any], 
 def _copysign(r: Reader, op: Any) -> None:
     dtype = r.type_of(op.results[0])
     bits = dtype.element.bits or 0
-    words = dtype.with_element(DataType.of(f"u{bits}"))
-    a, b = (r.emit("bitcast", (r.value(operand, dtype),), words) for operand in op.operands)
-    sign = r.constant(1 << (bits - 1), words)
-    rest = r.constant((1 << (bits - 1)) - 1, words)
-    merged = r.emit("or", (r.emit("and", (a, rest), words), r.emit("and", (b, sign), words)), words)
+    bits_type = dtype.with_element(DataType.of(f"u{bits}"))
+    a, b = (r.emit("bitcast", (r.value(operand, dtype),), bits_type) for operand in op.operands)
+    sign = r.constant(1 << (bits - 1), bits_type)
+    rest = r.constant((1 << (bits - 1)) - 1, bits_type)
+    merged = r.emit(
+        "or", (r.emit("and", (a, rest), bits_type), r.emit("and", (b, sign), bits_type)), bits_type
+    )
     r.set(op.results[0], r.emit("bitcast", (merged,), dtype))
 
 
@@ -398,8 +400,8 @@ def _bitcast(r: Reader, op: Any) -> None:
         bits = typed.number if isinstance(typed, Number) else constant_value(typed.value)
         if bits is not None:
             lanes = bits if isinstance(bits, tuple) else (bits,) * target.lanes
-            words = tuple(lane % (1 << (target.element.bits or 0)) for lane in lanes)
-            value = words[0] if len(set(words)) == 1 else words
+            values = tuple(lane % (1 << (target.element.bits or 0)) for lane in lanes)
+            value = values[0] if len(set(values)) == 1 else values
             spec = _spec(r, op, target, value)
             r.set(result, r.emit("const", (), target, {"value": value}) if spec is None else spec)
             return

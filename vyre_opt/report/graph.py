@@ -188,13 +188,13 @@ class _Edges:
 
     def out(self, index: int, text: str, buffer: BufferPicture) -> str:
         end = self.end(f"{buffer.name}:out", text)
-        return f"{quote(self.nodes[index].name)} -> {quote(end)} [label={quote(*self.words(buffer))}]"
+        return f"{quote(self.nodes[index].name)} -> {quote(end)} [label={quote(*self.label(buffer))}]"
 
-    def words(self, buffer: BufferPicture, *more: str) -> list[str]:
+    def label(self, buffer: BufferPicture, *more: str) -> list[str]:
         return [f"@{buffer.name}", "? bytes" if buffer.size is None else show_bytes(buffer.size), *more]
 
     def edge(self, source: str, node: _StageNode, buffer: BufferPicture, style: str = "", *more: str) -> str:
         where = node.fusion.handoffs.get(buffer.name) if node.fusion is not None else None
-        words = [f"@{buffer.name}", f"in {where}"] if where else self.words(buffer, *more)
+        label = [f"@{buffer.name}", f"in {where}"] if where else self.label(buffer, *more)
         tip = quote(f"@{buffer.name} : {buffer.type}")
-        return f"{quote(source)} -> {quote(node.name)} [label={quote(*words)}, tooltip={tip}{style}]"
+        return f"{quote(source)} -> {quote(node.name)} [label={quote(*label)}, tooltip={tip}{style}]"

@@ -324,9 +324,9 @@ def _orders(part: Any) -> Iterator[Any]:
 
 def _accepted(types: str | DataType | Sequence[str | DataType]) -> frozenset[str]:
     """The kinds and the names of types that are accepted; empty for any."""
-    words = types.split() if isinstance(types, str) else [types] if isinstance(types, DataType) else types
+    names = types.split() if isinstance(types, str) else [types] if isinstance(types, DataType) else types
     accepted: set[str] = set()
-    for word in words:
+    for word in names:
         if isinstance(word, str) and word in _CLASSES:
             accepted.update(_CLASSES[word])
         else:
@@ -336,18 +336,18 @@ def _accepted(types: str | DataType | Sequence[str | DataType]) -> frozenset[str
 
 def _flags(floats: str | Sequence[str], accepted: frozenset[str]) -> tuple[str, ...] | None:
     """The fastmath flags that ops on floats must have; None where they are left alone."""
-    words = floats.split() if isinstance(floats, str) else [*floats]
-    if words == [EXACT]:
+    names = floats.split() if isinstance(floats, str) else [*floats]
+    if names == [EXACT]:
         return ()
-    for word in words:
+    for word in names:
         if word not in FASTMATH:
             raise ValueError(f"floats: {EXACT}, or flags of {', '.join(FASTMATH)}, not {word!r}")
     names_floats = "float" in accepted or any(DataType.of(name).is_float for name in accepted - _KINDS)
-    if not words and names_floats:
+    if not names and names_floats:
         raise ValueError(
             f'say why it holds for floats: floats="{EXACT}", or the fastmath flags that it needs'
         )
-    return tuple(words) or None
+    return tuple(names) or None
 
 
 _KINDS = frozenset(kind for kinds in _CLASSES.values() for kind in kinds)

@@ -56,7 +56,7 @@ _U32, _BOOL = DataType.U32, DataType.BOOL
 class Tail(NamedTuple):
     """The parts of an op's text after its name."""
 
-    words: tuple[str, ...] | list[str] = ()
+    modifiers: tuple[str, ...] | list[str] = ()
     operands: list[Value] | tuple[Value, ...] = ()
     access: tuple[Any, ...] | None = None  # (kind, operands, detail), from an access_ rule of the grammar
     fastmath: list[str] | None = None
@@ -124,12 +124,12 @@ class OpSyntax:
 # --- what several formats share -----------------------------------------------------------
 
 
-def fastmath_flags(words: list[str]) -> tuple[str, ...]:
+def fastmath_flags(flags: list[str]) -> tuple[str, ...]:
     """The flags in the order of the table.  Raises MalformedOp for an unknown one."""
-    for word in words:
-        if word not in FASTMATH:
-            raise MalformedOp(f"fastmath takes {', '.join(FASTMATH)}, not {word}")
-    return tuple(word for word in FASTMATH if word in words)
+    for flag in flags:
+        if flag not in FASTMATH:
+            raise MalformedOp(f"fastmath takes {', '.join(FASTMATH)}, not {flag}")
+    return tuple(flag for flag in FASTMATH if flag in flags)
 
 
 def _need_operands(row: OpDef, tail: Tail, count: int) -> None:
@@ -150,24 +150,24 @@ def _need_type(value: Value, dtype: DataType | None) -> None:
 def _parse_words(row: OpDef, tail: Tail) -> dict[str, Any]:
     """The word attributes, in the order of the table."""
     attrs = [attr for attr in row.attrs if attr.kind == "word"]
-    words = list(tail.words)
-    if row.format == "atomic" and not words:
-        words = ["relaxed"]
-    if len(words) != len(attrs):
+    modifiers = list(tail.modifiers)
+    if row.format == "atomic" and not modifiers:
+        modifiers = ["relaxed"]
+    if len(modifiers) != len(attrs):
         names = " and its ".join(
             f"{a.name}, one of {', '.join(a.choices)}" if a.choices else a.name for a in attrs
         )
-        raise MalformedOp(f"needs its {names}" if attrs else f"takes no {words[0]}")
-    for attr, word in zip(attrs, words, strict=True):
+        raise MalformedOp(f"needs its {names}" if attrs else f"takes no {modifiers[0]}")
+    for attr, word in zip(attrs, modifiers, strict=True):
         if attr.choices and word not in attr.choices:
             raise MalformedOp(f"{attr.name} is {', '.join(attr.choices)}, not {word}")
-    return {attr.name: word for attr, word in zip(attrs, words, strict=True)} or NO_ATTRS
+    return {attr.name: word for attr, word in zip(attrs, modifiers, strict=True)} or NO_ATTRS
 
 
 def _print_words(op: Op) -> str:
     """The name of an op and its words, if it has any."""
-    words = [op.attrs[attr.name] for attr in op.definition.attrs if attr.kind == "word"]
-    return f"{op.name}<{', '.join(words)}>" if words else op.name
+    modifiers = [op.attrs[attr.name] for attr in op.definition.attrs if attr.kind == "word"]
+    return f"{op.name}<{', '.join(modifiers)}>" if modifiers else op.name
 
 
 def _print_typed(p: OpPrinter, op: Op) -> str:
@@ -242,10 +242,10 @@ def _print_len(p: OpPrinter, op: Op) -> str:
 
 
 def _parse_elementwise(row: OpDef, tail: Tail) -> Parsed:
-    words, operands, access, fastmath, dtype, target = tail
+    modifiers, operands, access, fastmath, dtype, target = tail
     count = FORMATS[row.format].operands or 0
     # the exact message only once something is wrong: this runs for most ops of a text
-    if len(operands) != count or access is not None or words or target is not None:
+    if len(operands) != count or access is not None or modifiers or target is not None:
         _need_operands(row, tail, count)
         _parse_words(row, tail)
     if dtype is None:
@@ -285,7 +285,7 @@ def _print_convert(p: OpPrinter, op: Op) -> str:
 
 
 def _parse_vector(row: OpDef, tail: Tail) -> Parsed:
-    if tail.dtype is None or not tail.operands or tail.access or tail.words or tail.target:
+    if tail.dtype is None or not tail.operands or tail.access or tail.modifiers or tail.target:
         raise MalformedOp(f"is written {row.name} %a, %b : vec<2 x u32>")
     return tuple(tail.operands), (tail.dtype,), NO_ATTRS
 
@@ -376,7 +376,7 @@ def _print_atomic(p: OpPrinter, op: Op) -> str:
 def _parse_copy_wait(row: OpDef, tail: Tail) -> Parsed:
     access = tail.access or ("literal", (), ("int", "0"))
     is_int = access[0] == "literal" and access[2][0] == "int"
-    if tail.operands or tail.words or tail.dtype or not is_int:
+    if tail.operands or tail.modifiers or tail.dtype or not is_int:
         raise MalformedOp("is written copy_wait, or copy_wait 2 for all but the copies of the last two")
     return (), (), {"pending": int(access[2][1], 0)}
 
@@ -386,9 +386,15 @@ def _print_copy_wait(p: OpPrinter, op: Op) -> str:
 
 
 def _parse_barrier(row: OpDef, tail: Tail) -> Parsed:
-    if tail.operands or tail.access or tail.dtype or len(tail.words) != 1 or tail.words[0] not in SCOPES:
+    if (
+        tail.operands
+        or tail.access
+        or tail.dtype
+        or len(tail.modifiers) != 1
+        or tail.modifiers[0] not in SCOPES
+    ):
         raise MalformedOp(f"is written barrier {'|'.join(SCOPES)}")
-    return (), (), {"scope": tail.words[0]}
+    return (), (), {"scope": tail.modifiers[0]}
 
 
 def _print_barrier(p: OpPrinter, op: Op) -> str:
@@ -411,7 +417,7 @@ def _print_operands(p: OpPrinter, op: Op) -> str:
 
 
 def _layout(row: OpDef, tail: Tail) -> dict[str, Any]:
-    return _parse_words(row, tail._replace(words=tail.words or ("row_major",)))
+    return _parse_words(row, tail._replace(modifiers=tail.modifiers or ("row_major",)))
 
 
 def _print_layout(op: Op) -> str:
@@ -507,7 +513,7 @@ def _print_region(p: OpPrinter, op: Op) -> str:
 
 
 def _parse_terminator(row: OpDef, tail: Tail) -> Parsed:
-    if tail.access or tail.words or tail.target or tail.fastmath:
+    if tail.access or tail.modifiers or tail.target or tail.fastmath:
         raise MalformedOp(f"is written {row.name} %a")
     for operand in tail.operands:
         _need_type(operand, tail.dtype)

@@ -123,10 +123,10 @@ def _mark_unconfirmed(axes: Axes, tuning: Tuning, finite: Sequence[tuple[int, Me
         return
     name = "fastest once, not confirmed"
     axes.scatter([number], [fastest.cost], label=name, zorder=4, **MARKS[name])
-    words = [show_config(fastest.config), tuning.verdict(fastest) or "another was faster when both ran again"]
+    notes = [show_config(fastest.config), tuning.verdict(fastest) or "another was faster when both ran again"]
     is_right = number > len(tuning.measured) / 2
     axes.annotate(
-        "\n".join(fill(text, 44) for text in words),
+        "\n".join(fill(text, 44) for text in notes),
         (number, fastest.cost),
         xytext=(-10 if is_right else 10, 10),
         textcoords="offset points",

@@ -9,7 +9,7 @@ from typing import Any
 from ...ir.program import Buffer, Program
 from ...ir.types import DataType
 from .. import decode as k
-from ..call import Call, Empty
+from ..call import Call, EmptyResult
 from ..expansion import Expansion, ExpansionRequest
 from .kernel import FINE, Array, NamedKernel, OperandLike, TargetDevice
 
@@ -55,7 +55,7 @@ class Base64(NamedKernel):
         """`padding`: characters at the end that stand for no bits."""
         (text,) = arrays
         size = self.size(text.count - padding)
-        return self.one_launch(device, [DataType.U8], [text.count], (size,)) if size else Empty((0,))
+        return self.one_launch(device, [DataType.U8], [text.count], (size,)) if size else EmptyResult((0,))
 
     def values(self, text: Array, alphabet: bytes) -> Array:
         """The number of each character in an alphabet, 0 for others, in u32."""

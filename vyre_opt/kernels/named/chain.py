@@ -12,7 +12,7 @@ from typing import Any
 from ...ir.program import Buffer
 from ...ir.types import DataType
 from .. import chain as k
-from ..call import Call, InputSlice, KernelCall, Same, Steps, launch
+from ..call import Call, CopyOfInput, InputSlice, KernelCall, Steps, launch
 from ..expansion import Expansion, ExpansionRequest
 from . import named_kernel
 from .kernel import (
@@ -99,7 +99,7 @@ class Chain(NamedKernel):
                 raise ValueError(f"core {number} has shape {core.shape}; it takes a vector of {ranks[-1]}")
             ranks.append(core.shape[1])
         if not cores:
-            return Same()
+            return CopyOfInput()
         if not all(1 <= rank <= k.MAX_RANK for rank in ranks):
             raise ValueError(f"ranks are 1 to {k.MAX_RANK}: {ranks}")
         groups = k.chain_groups(ranks, device.target, device.workers)

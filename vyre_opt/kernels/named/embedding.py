@@ -9,7 +9,7 @@ from typing import Any
 from ...ir.program import Buffer
 from ...ir.types import DataType
 from .. import embedding as k
-from ..call import Call, Empty, launch
+from ..call import Call, EmptyResult, launch
 from ..expansion import Expansion, ExpansionRequest
 from .kernel import (
     LANES,
@@ -123,7 +123,7 @@ class Embedding(NamedKernel):
             checked = DataType.of(indices.kind.replace("uint", "u").replace("int", "i"))
         rows, count = (*indices.shape, shape.columns), indices.count
         if count == 0:
-            return Empty(rows)
+            return EmptyResult(rows)
         target = device.architecture or device.target
         schedule = k.embedding_schedule(shape, count=count, target=target, dtype=element)
         program = k.embedding(shape, element, schedule, separate=True, checked=checked)

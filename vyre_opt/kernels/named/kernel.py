@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from ...ir.ops import OPS, KernelDef
 from ...ir.program import AccessMode, Buffer
 from ...ir.types import DataType
-from ..call import Call, Empty, KernelCall, Steps, launch
+from ..call import Call, EmptyResult, KernelCall, Steps, launch
 from ..expansion import Expansion, ExpansionRequest
 from ..targets import is_gpu
 
@@ -156,7 +156,7 @@ class NamedKernel:
         shape = self.shape(*arrays)
         assert shape is not None
         if 0 in shape:
-            return Empty(shape)
+            return EmptyResult(shape)
         sizes = [array.count for array in arrays]
         return self.one_launch(device, types, sizes, shape, self.params(*arrays))
 

@@ -9,7 +9,7 @@ from math import erf, prod, sqrt
 
 from ...ir.types import DataType
 from .. import matmul_program as k
-from ..call import Call, Empty, InputSlice, KernelCall, Steps, launch
+from ..call import Call, EmptyResult, InputSlice, KernelCall, Steps, launch
 from ..expansion import Expansion, ExpansionRequest
 from ..pitched_rows import pitch_of, pitched_rows, pitched_rows_grid
 from .kernel import MAX_ELEMENTS, Array, NamedKernel, OperandLike, TargetDevice, element_type, factors
@@ -129,7 +129,7 @@ class Matmul(NamedKernel):
                 f"{stacks}matrices of {rows} x {depth} x {columns} have more than 2^32 - 1 elements"
             )
         if not count:
-            return Empty(shape, kind="float32" if result == "f32" else "")
+            return EmptyResult(shape, kind="float32" if result == "f32" else "")
         wide = DataType.F32 if result == "f32" else element
         pitches = pitch_of(depth, element), pitch_of(columns, element)
         batch = k.batch_of(a_extents, b_extents, rows)

@@ -29,17 +29,19 @@ def arithmetic(code: Code, key: HelperKey, args: list[str]) -> str:
     if dtype.is_float and dtype.bits == 16 and key.name not in _OF_HALVES:
         return _through_f32(code, key, args)
     if key.name in FUNCTION_OPS:
-        return function(code, key.name, dtype, args, flushes="afn" in key.words)
+        return function(code, key.name, dtype, args, flushes="afn" in key.modifiers)
     rules = _FLOATS if dtype.is_float else _INTS
     return rules[key.name](code, dtype, *args)
 
 
-def scalar_op(code: Code, name: str, dtype: DataType, args: list[str], words: tuple[str, ...] = ()) -> str:
+def scalar_op(
+    code: Code, name: str, dtype: DataType, args: list[str], modifiers: tuple[str, ...] = ()
+) -> str:
     """An op on scalars of one type: MLIR's, or a call of its helper."""
     direct = direct_op(name, dtype)
     kind = mlir_type(dtype)
     if direct is None or (dtype.is_int and name in ("div", "rem", "shl", "shr")):
-        return code.call(HelperKey(name, words, (dtype,)), [(a, kind) for a in args], kind)
+        return code.call(HelperKey(name, modifiers, (dtype,)), [(a, kind) for a in args], kind)
     if direct.form == "intrinsic":
         return code.intrinsic(direct.name, kind, *args)
     if direct.form == "generic":
@@ -204,7 +206,7 @@ def _through_f32(code: Code, key: HelperKey, args: list[str]) -> str:
     (dtype,) = key.types
     kind = mlir_type(dtype)
     wide = [code.convert("arith.extf", kind, "f32", a) for a in args]
-    return code.convert("arith.truncf", "f32", kind, scalar_op(code, key.name, F32, wide, key.words))
+    return code.convert("arith.truncf", "f32", kind, scalar_op(code, key.name, F32, wide, key.modifiers))
 
 
 _OF_HALVES = ("min", "max", "abs", "abs_diff")

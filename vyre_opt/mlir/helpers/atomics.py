@@ -61,7 +61,7 @@ def _kind(name: str, dtype: DataType) -> str | None:
 
 
 def atomic(code: Code, key: HelperKey, args: list[str]) -> str:
-    (dtype,), (order,) = key.types, key.words
+    (dtype,), (order,) = key.types, key.modifiers
     memref = memory_type(key.memory, dtype, code.helpers.space)
     is_workgroup = WORKGROUP in memref
     values = 2 if key.name == "atomic_compare_exchange" else 1

@@ -37,7 +37,7 @@ def part(code: Code, key: HelperKey, args: list[str]) -> str:
     """The body of the helper of a part."""
     (dtype,) = key.types
     return _MlirGraphWriter(code, dtype).write(
-        graph(key.words[0].replace("_", "."), _FORMATS[dtype.name]), args
+        graph(key.modifiers[0].replace("_", "."), _FORMATS[dtype.name]), args
     )
 
 

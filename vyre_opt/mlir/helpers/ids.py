@@ -27,7 +27,7 @@ def linear_id(code: Code) -> str:
 
 def id_or_size(code: Code, key: HelperKey, args: list[str]) -> str:
     if key.name in ("global_id", "global_size"):
-        axis = key.words[0]
+        axis = key.modifiers[0]
         groups = _dimension(code, "block_id" if key.name == "global_id" else "grid_dim", axis)
         first = code.op("arith.muli", "i32", groups, _dimension(code, "block_dim", axis))
         if key.name == "global_size":

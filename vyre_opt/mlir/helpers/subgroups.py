@@ -98,7 +98,7 @@ def _move(code: Code, dtype: DataType, value: str, mode: str, operand: str, mask
 
 def shuffle(code: Code, key: HelperKey, args: list[str]) -> str:
     """A lane whose source does not exist keeps its own value."""
-    (dtype,), (mode,), (value, amount) = key.types, key.words, args
+    (dtype,), (mode,), (value, amount) = key.types, key.modifiers, args
     lanes, own = _subgroup_lanes(code), _lane(code)
     source = amount
     if mode != "idx":
@@ -209,11 +209,11 @@ class _Combine:
 
 
 def reduce(code: Code, key: HelperKey, args: list[str]) -> str:
-    return _Combine(code, key.words[0], key.types[0]).reduce(args[0])
+    return _Combine(code, key.modifiers[0], key.types[0]).reduce(args[0])
 
 
 def scan(code: Code, key: HelperKey, args: list[str]) -> str:
-    mode, combine = key.words
+    mode, combine = key.modifiers
     return _Combine(code, combine, key.types[0]).scan(args[0], mode == "exclusive")
 
 

@@ -35,11 +35,11 @@ def lane_by_lane(code: Code, key: HelperKey, args: list[str]) -> str:
     for number in range(source.lanes):
         scalars = [_lane(code, arg, number, source) for arg in args]
         if OPS[key.name].format == "convert":
-            scalar_key = HelperKey(key.name, key.words, (source.element, target.element))
+            scalar_key = HelperKey(key.name, key.modifiers, (source.element, target.element))
             kinds = mlir_type(source.element), mlir_type(target.element)
             lanes.append(code.call(scalar_key, [(scalars[0], kinds[0])], kinds[1]))
         else:
-            lanes.append(scalar_op(code, key.name, source.element, scalars, key.words))
+            lanes.append(scalar_op(code, key.name, source.element, scalars, key.modifiers))
     return _of_lanes(code, lanes, target)
 
 

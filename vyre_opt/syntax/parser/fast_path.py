@@ -174,10 +174,10 @@ class FastPath:
 
     def _tail(self, match: re.Match[str], form: ShortForm) -> Tail:
         """The parts of an op as the actions of the grammar give them."""
-        words = _words(match[form.words]) if form.words else []
+        modifiers = _words(match[form.words]) if form.words else []
         if form.word:
-            words = [match[form.word]]
-            if words[0] not in self.tables.keywords:  # the only words that may stand there
+            modifiers = [match[form.word]]
+            if modifiers[0] not in self.tables.keywords:  # the only words that may stand there
                 raise _Unsupported
         if form.fastmath and match[form.fastmath] is not None:
             raise _Unsupported
@@ -203,7 +203,7 @@ class FastPath:
             access = "load", indices, match[form.symbol]
         dtype = self._type(match[form.type]) if form.type else None
         target = self._type(match[form.target]) if form.target else None
-        return Tail(words, access[1] if access else operands, access, None, dtype, target)
+        return Tail(modifiers, access[1] if access else operands, access, None, dtype, target)
 
     def _type(self, text: str) -> DataType:
         """A type that has been made before.  Raises KeyError."""

@@ -66,8 +66,8 @@ class GenericActions(ControlActions):
     ) -> dict[str, Any]:
         if row.kernel is not None:
             buffers = attrs.pop("buffers", [])
-            words = buffers if isinstance(buffers, list) else [buffers]
-            names = tuple(text for kind, text in words if kind == "symbol")
+            symbols = buffers if isinstance(buffers, list) else [buffers]
+            names = tuple(text for kind, text in symbols if kind == "symbol")
             return {"buffers": names, "params": self.kernel_params(row.name, attrs, loc.start, loc.end)}
         built: dict[str, Any] = {}
         expected = {attr.name: attr for attr in row.attrs}

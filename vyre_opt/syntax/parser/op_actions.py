@@ -41,22 +41,27 @@ class OpActions(ConstantActions):
         return Tail((), operands, None, None, a, b)
 
     def tail_fast(
-        self, start: int, end: int, operands: list[Value], words: list[str], dtype: DataType | None
+        self, start: int, end: int, operands: list[Value], fastmath: list[str], dtype: DataType | None
     ) -> Tail:
-        return Tail((), operands, None, words, dtype)
+        return Tail((), operands, None, fastmath, dtype)
 
     def tail_modified(
-        self, start: int, end: int, words: list[str], operands: list[Value] | None, dtype: DataType | None
+        self, start: int, end: int, modifiers: list[str], operands: list[Value] | None, dtype: DataType | None
     ) -> Tail:
-        return Tail(words, operands or (), None, None, dtype)
+        return Tail(modifiers, operands or (), None, None, dtype)
 
     def tail_access(
-        self, start: int, end: int, words: list[str] | None, access: tuple[Any, ...], dtype: DataType | None
+        self,
+        start: int,
+        end: int,
+        modifiers: list[str] | None,
+        access: tuple[Any, ...],
+        dtype: DataType | None,
     ) -> Tail:
-        return Tail(words or (), access[1], access, None, dtype)
+        return Tail(modifiers or (), access[1], access, None, dtype)
 
-    def modifiers(self, start: int, end: int, words: list[str]) -> list[str]:
-        return words
+    def modifiers(self, start: int, end: int, flags: list[str]) -> list[str]:
+        return flags
 
     def access_symbol(self, start: int, end: int, symbol: Symbol) -> tuple[Any, ...]:
         return "symbol", (), symbol[0]

@@ -238,13 +238,13 @@ class RecoveringActions(ModuleActions):
 
         That explains the error better than the token after it, which does not fit.
         """
-        words = [value for value in values[:2] if isinstance(value, str)]
-        if words and words[0][:1] == "%" and words[0][-1:] == "=":
-            del words[0]
-        if not words or not _NAME.fullmatch(words[0]) or _is_word(words[0]):
+        tokens = [value for value in values[:2] if isinstance(value, str)]
+        if tokens and tokens[0][:1] == "%" and tokens[0][-1:] == "=":
+            del tokens[0]
+        if not tokens or not _NAME.fullmatch(tokens[0]) or _is_word(tokens[0]):
             return False
-        offset = self.source.text.rfind(words[0], 0, end)
-        self.unknown_word(words[0], offset, is_bare=words[0] is values[0])
+        offset = self.source.text.rfind(tokens[0], 0, end)
+        self.unknown_word(tokens[0], offset, is_bare=tokens[0] is values[0])
         return True
 
     def _discarded_items(
