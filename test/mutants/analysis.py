@@ -191,8 +191,8 @@ MUTANTS = (
     Mutant(
         "what is affine in the first lanes is taken for affine in all",
         "vyre_opt/analysis/lane_values.py",
-        "affine + expr.without(own.terms) if is_equal else expr",
-        "affine + expr.without(own.terms)",
+        "affine + expr.without(by_lane.terms) if is_equal else expr",
+        "affine + expr.without(by_lane.terms)",
         f"{LANE_HANDOFFS}::test_a_read_past_the_row",
     ),
     Mutant(
@@ -485,7 +485,7 @@ MUTANTS = (
     Mutant(
         "a buffer that other stages use too stays within its launches",
         "vyre_opt/analysis/launch_flow.py",
-        " or any(id(stage) not in own for stage in self.stages[name])",
+        " or any(id(stage) not in inside for stage in self.stages[name])",
         "",
         f"{FUSION_PRESSURE}::test_a_hand_off_that_others_read_too_is_written_all_the_same",
     ),
@@ -513,7 +513,7 @@ MUTANTS = (
     Mutant(
         "a condition leaves out one index, though it is on an axis that strides, or that no dimension has",
         "vyre_opt/analysis/whole_writes.py",
-        'if bound is None or (op.name == "if" and axis not in own):',
+        'if bound is None or (op.name == "if" and axis not in axes):',
         "if bound is None:",
         f"{WHOLE_WRITES}::test_what_is_claimed_of_several_dimensions_is_written",
     ),

@@ -115,7 +115,7 @@ MUTANTS = (
     Mutant(
         "a run of lanes starts at lane 0's index, though it has wrapped",
         "vyre_opt/lowering/host/memory.py",
-        'return w.emit(f"sub i64 {_widened(builder, own, dtype)}, {ahead}")',
+        'return w.emit(f"sub i64 {_widened(builder, start, dtype)}, {ahead}")',
         "return _base_index(emitter, access)",
         f"{CPU_MEMORY}::test_a_run_whose_first_lane_takes_no_part",
     ),

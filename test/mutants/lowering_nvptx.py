@@ -131,8 +131,8 @@ MUTANTS = (
     Mutant(
         "a scan leaves out the lane at each distance",
         "vyre_opt/lowering/nvptx/subgroup_ops.py",
-        "icmp uge i32 {own}, {distance}",
-        "icmp ugt i32 {own}, {distance}",
+        "icmp uge i32 {this_lane}, {distance}",
+        "icmp ugt i32 {this_lane}, {distance}",
         lit("lowering/ptx_subgroup_lanes"),
     ),
     Mutant(

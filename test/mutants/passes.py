@@ -24,8 +24,8 @@ MUTANTS = (
     Mutant(
         "a barrier is kept only between writes",
         "vyre_opt/passes/barrier_elim.py",
-        "(writes or own[name])",
-        "(writes and own[name])",
+        "(writes or accesses[name])",
+        "(writes and accesses[name])",
         lit("passes/barrier_elim"),
     ),
     Mutant(

@@ -273,9 +273,11 @@ class CoverageWalk:
         is_by_lane = not (access.is_collective or access.is_copy)
         lane_elements = access.first_elements() if is_by_lane else None
         if lane_elements is not None:
-            own = condition._replace(lanes=lanes)
-            self.writers.setdefault((_without_counters(access, LOCAL, VALUE), own), []).append(access)
-            self.own.add((access.buffer, access.expr.key), own, lane_elements)
+            lane_condition = condition._replace(lanes=lanes)
+            self.writers.setdefault((_without_counters(access, LOCAL, VALUE), lane_condition), []).append(
+                access
+            )
+            self.own.add((access.buffer, access.expr.key), lane_condition, lane_elements)
         # for the group, every lane must have written: not so under a lane's own condition, and through
         # an unknown value a lane writes one unknown element of the range
         if not access.expr.has_unknown and all(p.kind != "lane" for p in condition.predicates):

@@ -59,9 +59,9 @@ def lengths_by_size(pipeline: Pipeline) -> dict[str, Extent | None]:
 def numbers_by_length(numbers: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
     """The numbers of lengths, by the names that ir/grids.py has for these."""
     return {
-        length_key(name, dimension if len(own) > 1 else None): number
-        for name, own in numbers.items()
-        for dimension, number in enumerate(own)
+        length_key(name, dimension if len(by_dimension) > 1 else None): number
+        for name, by_dimension in numbers.items()
+        for dimension, number in enumerate(by_dimension)
     }
 
 

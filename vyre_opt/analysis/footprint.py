@@ -208,8 +208,8 @@ class MemoryAccess:
         if any(symbol.kind is SymbolKind.VALUE and symbol.by_lane is not None for symbol in moving.terms):
             # not a sum of ranges: l / 3 and l % 3 move together
             unknown = AffineExpr(0, {s: c for s, c in moving.terms.items() if s.by_lane is None})
-            own = AffineExpr(self.expr.const) + moving - unknown
-            elements, moving = self._elements_by_lane(own), unknown
+            known_part = AffineExpr(self.expr.const) + moving - unknown
+            elements, moving = self._elements_by_lane(known_part), unknown
         for symbol, coefficient in moving.terms.items():
             if elements is not None:
                 lowest, highest = self.lanes.get(symbol, symbol.range)
@@ -229,8 +229,8 @@ class MemoryAccess:
         row = starts.spread(1, self.width)
         return None if row is None else row.spread(RADIX, self.rows)
 
-    def _elements_by_lane(self, own: AffineExpr) -> Elements | None:
-        """The elements of the lanes that get here, where `own`, the index, depends on local ids alone."""
+    def _elements_by_lane(self, expr: AffineExpr) -> Elements | None:
+        """The elements of the lanes that get here, where `expr`, the index, depends on local ids alone."""
         present = [
             all(
                 lowest <= symbol.by_lane[lane] <= highest
@@ -239,7 +239,7 @@ class MemoryAccess:
             )
             for lane in range(self.lane_count)
         ]
-        offsets = compress(sum_by_lane(own, self.lane_count) or (), present)
+        offsets = compress(sum_by_lane(expr, self.lane_count) or (), present)
         starts = Elements.of(offsets, self.dimensions)
         return None if starts is None else self._moved_from(starts)
 

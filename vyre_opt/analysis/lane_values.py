@@ -104,15 +104,17 @@ def put_together(expr: AffineExpr, local_ids: Iterable[AffineExpr], lanes: int) 
     """
     if not any(s.by_lane is not None and s.kind is SymbolKind.VALUE for s in expr.terms):
         return expr
-    own = AffineExpr(0, {s: c for s, c in expr.terms.items() if s.by_lane is not None})
+    by_lane = AffineExpr(0, {s: c for s, c in expr.terms.items() if s.by_lane is not None})
     # lane 0 has all ids 0; the first lane at which a symbol is 1 has all others 0, since ids count up
-    first = _at_lane(own, 0)
+    first = _at_lane(by_lane, 0)
     ids = [symbol for local in local_ids for symbol in local.terms]
-    terms = {s: _at_lane(own, s.by_lane.index(1)) - first for s in ids if s.by_lane is not None}
+    terms = {s: _at_lane(by_lane, s.by_lane.index(1)) - first for s in ids if s.by_lane is not None}
     affine = AffineExpr(first, terms)
-    differs = _at_lane(affine, lanes - 1) != _at_lane(own, lanes - 1)  # as most that are not affine do there
-    is_equal = not differs and sum_by_lane(affine, lanes) == sum_by_lane(own, lanes)
-    return affine + expr.without(own.terms) if is_equal else expr
+    differs = _at_lane(affine, lanes - 1) != _at_lane(
+        by_lane, lanes - 1
+    )  # as most that are not affine do there
+    is_equal = not differs and sum_by_lane(affine, lanes) == sum_by_lane(by_lane, lanes)
+    return affine + expr.without(by_lane.terms) if is_equal else expr
 
 
 def _at_lane(expr: AffineExpr, lane: int) -> int:

@@ -92,11 +92,11 @@ class BufferStages:
 
     def escaping(self, launches: Sequence[Launch]) -> set[str]:
         """The buffers of `launches` that the host or other stages use too."""
-        own = {id(launch) for launch in launches}
+        inside = {id(launch) for launch in launches}
         return {
             name
             for name in {name for launch in launches for name in launch.buffers}
-            if self.visibility(name) or any(id(stage) not in own for stage in self.stages[name])
+            if self.visibility(name) or any(id(stage) not in inside for stage in self.stages[name])
         }
 
 

@@ -30,9 +30,9 @@ class LaunchedLengths:
     def __call__(self, buffer: Buffer, dimension: int) -> Extent:
         """What is as long as a buffer along a dimension: an expression of the lengths of buffers that the host or another
         launch sees, and that so stay; `len` of the buffer itself where there is none."""
-        own = buffer.length(dimension)
+        length = buffer.length(dimension)
         if buffer.binding is None or not self.uses.is_own_scratch(self.program, buffer):
-            return own
+            return length
         argument = self.program.bound_buffers.index(buffer)
         launches = self.uses.launches[self.program.name]
         extents = {
@@ -40,7 +40,7 @@ class LaunchedLengths:
             for pipeline, launch in launches
         }
         extent = extents.pop()
-        return own if extents or extent is None or not _is_computable(extent) else extent
+        return length if extents or extent is None or not _is_computable(extent) else extent
 
     def _in_program(self, pipeline: Pipeline, launch: Launch, name: str, dimension: int) -> Extent | None:
         """The length of a pipeline's buffer by those of buffers of the program; None if they do not say it."""

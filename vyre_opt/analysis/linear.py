@@ -77,8 +77,8 @@ class LinearAnalysis:
         """A lower bound on the trailing zeros of the sum of `terms`: the fewest of any term."""
         zeros = bits
         for leaf, coefficient in terms:
-            own = self.alignment.of(leaf) if isinstance(leaf, Value) else 0
-            zeros = min(zeros, own + (coefficient & -coefficient).bit_length() - 1)
+            value_zeros = self.alignment.of(leaf) if isinstance(leaf, Value) else 0
+            zeros = min(zeros, value_zeros + (coefficient & -coefficient).bit_length() - 1)
         return zeros
 
 

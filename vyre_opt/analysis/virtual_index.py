@@ -79,9 +79,11 @@ def components(expr: AffineExpr, dimensions: int) -> tuple[AffineExpr, ...]:
     consts = component(expr.const, dimensions)
     terms: list[dict[Symbol, int]] = [{} for _ in range(dimensions)]
     for symbol, coefficient in expr.terms.items():
-        for own, part in zip(terms, component(coefficient, dimensions), strict=True):
-            own[symbol] = part
-    return tuple(AffineExpr(const, own) for const, own in zip(consts, terms, strict=True))
+        for component_terms, part in zip(terms, component(coefficient, dimensions), strict=True):
+            component_terms[symbol] = part
+    return tuple(
+        AffineExpr(const, component_terms) for const, component_terms in zip(consts, terms, strict=True)
+    )
 
 
 def along(expr: AffineExpr, dimensions: int) -> str:

@@ -132,11 +132,11 @@ def _whole_write(program: Program, store: Op, around: tuple[Op, ...]) -> WholeWr
 
 
 def _bounds(
-    around: tuple[Op, ...], strides: Mapping[Op, int], own: Sequence[int]
+    around: tuple[Op, ...], strides: Mapping[Op, int], axes: Sequence[int]
 ) -> list[tuple[int, Bound]] | None:
     """The bounds along each axis that the ops around a store set; None if one of them sets another condition.
 
-    `strides`: the loops over the indices along an axis.  `own`: the axes of which each invocation has one index, so
+    `strides`: the loops over the indices along an axis.  `axes`: the axes of which each invocation has one index, so
     that a condition on its number leaves out that index alone.
     """
     result: list[tuple[int, Bound]] = []
@@ -150,7 +150,7 @@ def _bounds(
         else:
             return None  # a loop that may run no round
         for axis, bound in pairs:
-            if bound is None or (op.name == "if" and axis not in own):
+            if bound is None or (op.name == "if" and axis not in axes):
                 return None
             result.append((axis, bound))
     return result

@@ -149,10 +149,10 @@ class BodyMatch:
                 at = self._ops(body.program.body.ops, ops, at)
         if at < len(ops):
             raise Mismatch("no launch has this op", ops[at])
-        for (number, name), own in self.own.items():
+        for (number, name), buffer in self.own.items():
             if self.bodies[number].names.get(name) is None:
-                declared = replace(self.bodies[number].program.buffers[name], name=own)
-                if self.joined.buffers[own] != declared:
+                declared = replace(self.bodies[number].program.buffers[name], name=buffer)
+                if self.joined.buffers[buffer] != declared:
                     raise Mismatch(f"@{name} is declared otherwise")
 
     def _barrier(self, ops: Sequence[Op], at: int) -> int:
@@ -235,12 +235,12 @@ class BodyMatch:
         length = extent_of(limit, self._buffer_of)
         return width >= 1 and length is not None and self.agree(length, extent)
 
-    def _buffer_of(self, own: str) -> str | None:
+    def _buffer_of(self, joined_name: str) -> str | None:
         """The pipeline's buffer whose length one of the joined program has."""
-        if self._is_tile(own):
+        if self._is_tile(joined_name):
             return None
-        names = (name for name, its in self.buffers.items() if its == own)
-        return self.kept.get(own) or next(names, None)
+        names = (name for name, its in self.buffers.items() if its == joined_name)
+        return self.kept.get(joined_name) or next(names, None)
 
     def _is_next(self, load: Op, ops: Sequence[Op], at: int) -> bool:
         """Whether a load of a launch is the next op.  If not it may be one of before, of what nothing writes."""
@@ -351,9 +351,11 @@ class BodyMatch:
             self.known[key] = op.results
             self.learnt.append(key)
 
-    def _is_tile(self, own: str) -> bool:
+    def _is_tile(self, joined_name: str) -> bool:
         """Whether a buffer of the joined program is a tile of one of the pipeline: its length may be another one."""
-        return any(self.buffers[name] == own for name in (*self.moved, *(halo.buffer for halo in self.halos)))
+        return any(
+            self.buffers[name] == joined_name for name in (*self.moved, *(halo.buffer for halo in self.halos))
+        )
 
     def first(self, values: Sequence[Value]) -> tuple[Value, ...]:
         """Of each value of the joined program, the first one that is surely equal."""
@@ -483,14 +485,14 @@ class BodyMatch:
     def _exists(self, program: Program, branch: Op) -> Obligation:
         assert self.run_as is not None and self.grid[0] is not None
         point = Point.any(self.nesting, self._group(), "lane")
-        own = point.integer(self.run_as).term
+        invocation = point.integer(self.run_as).term
         return Obligation(
             f"@{program.name} is run as invocations that it has",
             [branch],
             [point],
             [point.reaches(_inside(branch))],
-            z3.And(own >= 0, own < self.grid[0] * self.joined.workgroup[0]),
-            shown_at(point, id=own),
+            z3.And(invocation >= 0, invocation < self.grid[0] * self.joined.workgroup[0]),
+            shown_at(point, id=invocation),
         )
 
     def _once(self, program: Program, branch: Op) -> Obligation:
@@ -499,27 +501,27 @@ class BodyMatch:
         other = Point.any(self.nesting, one.group, "other")
         same = zip(one.local, other.local, strict=True)
         first = _inside(branch)
-        own = one.integer(self.run_as).term
+        invocation = one.integer(self.run_as).term
         return Obligation(
             f"one lane of a workgroup runs an invocation of @{program.name}",
             [branch],
             [one, other],
-            [one.reaches(first), other.reaches(first), own == other.integer(self.run_as).term],
+            [one.reaches(first), other.reaches(first), invocation == other.integer(self.run_as).term],
             z3.And([a == b for a, b in same]),
-            {**shown_at(one), **shown_at(other), "id": own},
+            {**shown_at(one), **shown_at(other), "id": invocation},
         )
 
     def _id_of_other(self, op: Op) -> Value:
         """The value in the joined program that is an id of the invocation which this one is run as."""
         assert self.run_as is not None
         point = Point.any(self.nesting, self._group(), "lane")
-        own, lanes = point.integer(self.run_as).term, self.joined.workgroup[0]
+        invocation, lanes = point.integer(self.run_as).term, self.joined.workgroup[0]
         expected = {
-            "global_id": own,
-            "local_id": own % lanes,
-            "workgroup_id": own / lanes,
-            "lane_id": own % lanes % SUBGROUP_SIZE,
-            "subgroup_id": own % lanes / SUBGROUP_SIZE,
+            "global_id": invocation,
+            "local_id": invocation % lanes,
+            "workgroup_id": invocation / lanes,
+            "lane_id": invocation % lanes % SUBGROUP_SIZE,
+            "subgroup_id": invocation % lanes / SUBGROUP_SIZE,
         }[op.name]
         if op.attrs.get("axis", AXES[0]) != AXES[0]:
             expected = z3.IntVal(0)

@@ -244,12 +244,14 @@ def _rests(
         ops = _ops(program)
         special: dict[Op, Special] = {}
         moved: list[str] = []
-        own = [facts for facts in in_place if facts["program"] == name]
-        for facts in own:
+        changes = [facts for facts in in_place if facts["program"] == name]
+        for facts in changes:
             special.update(_SPECIAL[facts["claim"]](facts, ops))
             moved += [facts["buffer"]] if facts["claim"] == "tile" else []
         rest = is_rest_unchanged(program, after.programs[name], special, moved, by_program[name])
-        yield Decision(running.name, f"@{name} changes {_counted(len(own), 'place')}", program.loc, [rest])
+        yield Decision(
+            running.name, f"@{name} changes {_counted(len(changes), 'place')}", program.loc, [rest]
+        )
 
 
 CERTIFIED = ("launch_fusion", "decode_scan_fuse", "store_forward", "barrier_elim", "vectorize_access")

@@ -92,8 +92,8 @@ class _Member:
 
     def formals(self, name: str) -> list[Buffer]:
         """The program's buffers for one of the pipeline."""
-        own = self.nesting.program.buffers
-        return [own[formal] for formal, actual in self.names.items() if actual == name]
+        buffers = self.nesting.program.buffers
+        return [buffers[formal] for formal, actual in self.names.items() if actual == name]
 
     def again(self, bodies: BodyMatch, number: int) -> _Member:
         """The launch as the joined program runs it, each workgroup for its neighbours too."""
@@ -197,8 +197,8 @@ def _match_launch(join: Join, members: Sequence[_Member]) -> None:
             raise Mismatch("the grids are not equal")
     if len(set(join.buffers.values())) < len(join.buffers):
         raise Mismatch("two buffers became one")
-    for name, own in join.buffers.items():
-        _match_buffer(join, name, join.program.buffers[own], members)
+    for name, formal in join.buffers.items():
+        _match_buffer(join, name, join.program.buffers[formal], members)
     bound = [buffer.name for buffer in join.program.bound_buffers]
     if [join.buffers.get(name) for name in join.after.buffers] != bound:
         raise Mismatch(f"@{join.program.name} is launched with other buffers")
@@ -206,18 +206,18 @@ def _match_launch(join: Join, members: Sequence[_Member]) -> None:
         raise Mismatch(f"@{join.program.name} is launched with other scalars")
 
 
-def _match_buffer(join: Join, name: str, own: Buffer, members: Sequence[_Member]) -> None:
+def _match_buffer(join: Join, name: str, declared: Buffer, members: Sequence[_Member]) -> None:
     """The joined program's buffer for one of the pipeline."""
     actual = join.pipeline.buffers[name]
     is_tile = any(halo.buffer == name for halo in join.halos)
-    if own.binding is None and name not in join.left:
+    if declared.binding is None and name not in join.left:
         raise Mismatch(f"@{name} stays in the pipeline, which sees nothing of it")
-    is_open = own.binding is not None and shapes_agree(own.shape, actual.shape)
-    if not is_tile and (own.is_workgroup or not (is_open or own.shape == actual.shape)):
+    is_open = declared.binding is not None and shapes_agree(declared.shape, actual.shape)
+    if not is_tile and (declared.is_workgroup or not (is_open or declared.shape == actual.shape)):
         raise Mismatch(f"@{name} is declared otherwise")
     formals = [formal for member in members for formal in member.formals(name)]
     was_output = any(formal.live_out or formal.access is AccessMode.WRITE for formal in formals)
-    if own.binding is not None and was_output and not own.is_output:
+    if declared.binding is not None and was_output and not declared.is_output:
         seen = who_sees(join.pipeline, name, {id(launch) for launch in join.launches})
         if seen is not None:
             raise Mismatch(f"@{name} is not an output any more, and {seen}")
@@ -242,8 +242,8 @@ def _match_pipeline(join: Join) -> None:
 def _covered(join: Join, bodies: BodyMatch) -> Iterator[Obligation]:
     """What is read of buffers that do not have what was there before the launch, the workgroup has written."""
     for name in sorted(join.buffers):
-        own = join.program.buffers[join.buffers[name]]
-        if own.access is AccessMode.READ or own.live_in:
+        formal = join.program.buffers[join.buffers[name]]
+        if formal.access is AccessMode.READ or formal.live_in:
             continue
         accesses = accesses_of(bodies.nesting, join.buffers[name])
         for read in accesses:
@@ -260,9 +260,9 @@ def _regridded(join: Join) -> tuple[list[Program], list[Obligation]]:
     programs, obligations = [], []
     for launch, program, (factor, single) in zip(join.launches, join.programs, join.regrids, strict=True):
         of = Regridded(launch, program, factor, single, join.after.grid[0], join.pipeline.static_lengths)
-        expected, own = expected_program(of)
+        expected, claims = expected_program(of)
         programs.append(expected)
-        obligations += own
+        obligations += claims
     return programs, obligations
 
 
@@ -375,20 +375,20 @@ def _races(
     has_barrier = any(op.name == "barrier" for op in member.nesting.ops)
     group = member.group(there.group.name)
     same = [(group.workgroup_id(axis).term, here.group.workgroup_id(axis).term) for axis in range(3)]
-    for own in member.accesses:
-        stores = (own.is_write and not own.is_atomic) or (access.is_write and not access.is_atomic)
-        if stores and own.buffer == access.buffer:
+    for earlier in member.accesses:
+        stores = (earlier.is_write and not earlier.is_atomic) or (access.is_write and not access.is_atomic)
+        if stores and earlier.buffer == access.buffer:
             twin = Point(member.nesting, group, f"{there.name} twin", local, iterations, member.contents)
-            at, who = twin.indices(own.op), list(same)
+            at, who = twin.indices(earlier.op), list(same)
             if has_barrier:  # which may order lanes of a workgroup
                 pass
             elif (
-                own.is_collective or access.is_collective
+                earlier.is_collective or access.is_collective
             ):  # which may be one access, by all lanes of a subgroup
                 who.append((twin.subgroup(), here.subgroup()))
             else:
                 who += zip(local, here.local, strict=True)
             differs = z3.Or([one != other for one, other in who])
-            race = z3.And(twin.reaches(own.op), differs, z3.Not(are_apart(own, at, access, index)))
+            race = z3.And(twin.reaches(earlier.op), differs, z3.Not(are_apart(earlier, at, access, index)))
             if not twin.free:
                 yield race

@@ -30,9 +30,9 @@ def merged_ifs(
         if not _run_together(nesting, part, into, merged):
             yield not_seen(what, "they do not run together", [part, into])
     start, stop = nesting.number[parts[-1]], nesting.number[into]
-    own = {op for part in parts for op in part.walk()}
+    inside = {op for part in parts for op in part.walk()}
     moved = [op for part in parts for op in part.walk() if not op.definition.is_pure]
-    passed = [op for op in nesting.ops[start:stop] if op not in own and not op.definition.is_pure]
+    passed = [op for op in nesting.ops[start:stop] if op not in inside and not op.definition.is_pure]
     accesses = {access.op: access for access in accesses_of(nesting)}
     written = {access.buffer for access in accesses.values() if access.is_write}
     for other in passed:

@@ -45,9 +45,12 @@ def _is_same_buffer(was: Buffer, now: Buffer, lengths: LengthTerms) -> bool:
     """Lengths of buffers that left became what they are in sizes."""
     if was.dimensions != now.dimensions or replace(now, shape=was.shape, sizes=was.sizes) != was:
         return False
-    own = [GridCall("len", (was.name, *dimension)) for dimension in _dimensions(was)]
-    extents = (length if extent is None else extent for length, extent in zip(own, now.extents, strict=True))
-    return all(map(lengths.agree, own, extents))
+    formal_lengths = [GridCall("len", (was.name, *dimension)) for dimension in _dimensions(was)]
+    extents = (
+        length if extent is None else extent
+        for length, extent in zip(formal_lengths, now.extents, strict=True)
+    )
+    return all(map(lengths.agree, formal_lengths, extents))
 
 
 def _dimensions(buffer: Buffer) -> list[tuple[int, ...]]:
@@ -109,12 +112,12 @@ def who_sees(pipeline: Pipeline, name: str, inside: Container[int]) -> str | Non
 
 def who_sees_argument(module: Module, program: Program, buffer: str) -> str | None:
     """Who needs what a buffer of a program leaves behind; None for nobody."""
-    own = program.buffers[buffer]
-    if _is_the_hosts(own):
+    formal = program.buffers[buffer]
+    if _is_the_hosts(formal):
         return f"@{buffer} is the host's"
-    if own.binding is None:
+    if formal.binding is None:
         return None
-    index = program.bound_buffers.index(own)
+    index = program.bound_buffers.index(formal)
     for pipeline in module.pipelines.values():
         for stage in pipeline.walk():
             if isinstance(stage, Launch) and stage.program == program.name:

@@ -170,10 +170,10 @@ class Group:
         if count.low == count.high == 1:
             return Integer(z3.IntVal(0), 0, 0)
         known = ("workgroup_id", axis) in self.shared
-        own = self.variable(("workgroup_id", axis), f"workgroup_id.{AXES[axis]}", 0, count.high - 1)
+        workgroup = self.variable(("workgroup_id", axis), f"workgroup_id.{AXES[axis]}", 0, count.high - 1)
         if not known:
-            self.facts.append(own.term < count.term)
-        return own
+            self.facts.append(workgroup.term < count.term)
+        return workgroup
 
     def num_workgroups(self, axis: int) -> Integer:
         count = self.program.grid[axis] if self.program.grid is not None else self.grid[axis]
@@ -241,8 +241,10 @@ class Point:
 
         Free values that do not change in the other loops are the same ones.
         """
-        own = {op: self.iterations[op] for op in shared if op in self.iterations}
-        point = Point(self.nesting, self.group, name, self.local, {**iterations, **own}, self.contents)
+        shared_iterations = {op: self.iterations[op] for op in shared if op in self.iterations}
+        point = Point(
+            self.nesting, self.group, name, self.local, {**iterations, **shared_iterations}, self.contents
+        )
         for variable, value in self.free.items():
             if set(self.nesting.loops_of(value)) <= set(shared):
                 point.free[variable] = value

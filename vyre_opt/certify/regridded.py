@@ -125,11 +125,11 @@ def _in_turn(of: Regridded, program: Program, extent: Extent, groups: Extent) ->
     lanes, u32 = program.workgroup[0], DataType.U32
     top = _OpSequence(program)
     count = top.number(extent) if isinstance(extent, int) else _count(of, top, extent)
-    own, local = top.op("workgroup_id", u32, axis="x"), top.op("local_id", u32, axis="x")
+    workgroup, local = top.op("workgroup_id", u32, axis="x"), top.op("local_id", u32, axis="x")
     turn, inner = Value("turn", u32), _OpSequence(program) if of.factor > 1 else top
-    group = own
+    group = workgroup
     if of.factor > 1:
-        group = inner.op("add", u32, top.op("mul", u32, own, top.number(of.factor)), turn)
+        group = inner.op("add", u32, top.op("mul", u32, workgroup, top.number(of.factor)), turn)
     exists = inner.op("lt", DataType.BOOL, group, count)
     first = inner.op("mul", u32, group, inner.number(lanes))
     ids = {"workgroup_id": group, "global_id": inner.op("add", u32, first, local), "num_workgroups": count}
@@ -372,12 +372,12 @@ def _room_for_rounds(of: Regridded, single: Program, limit: Value | int) -> Obli
     for part in _parts(grid):
         if isinstance(part, GridCall) and part.name in ("len", "param"):
             lengths.setdefault(_variable(part), z3.Int(_variable(part)))
-    own = _term(grid, of.lengths, lengths)
+    workgroups = _term(grid, of.lengths, lengths)
     return Obligation(
         f"there is an invocation for each element of the loop of @{single.name}",
         [],
         [point],
         [z3.And(n >= 0, n <= LONGEST) for name, n in lengths.items() if not name.startswith("@")],
-        z3.And(of.factor * groups * single.workgroup[0] >= end, z3.Or(own >= 1, end <= 0)),
+        z3.And(of.factor * groups * single.workgroup[0] >= end, z3.Or(workgroups >= 1, end <= 0)),
         {**lengths, "end": end},
     )

@@ -281,10 +281,10 @@ class _Unknowns:
     """Variables for the ids and iterations at which an access is to be found."""
 
     def __init__(self, nesting: Nesting, op: Op, shared: Sequence[Op], with_ids: bool) -> None:
-        own = [loop for loop in nesting.loops(op) if loop not in shared and loop.name == "for"]
-        self.iterations = {loop: z3.Int(f"?{nesting.number[loop]}") for loop in own}
+        loops = [loop for loop in nesting.loops(op) if loop not in shared and loop.name == "for"]
+        self.iterations = {loop: z3.Int(f"?{nesting.number[loop]}") for loop in loops}
         self.ids = [z3.Int(f"?{axis}") for axis in AXES] if with_ids else []
-        counts = [*nesting.program.workgroup, *map(_trips, own)] if with_ids else list(map(_trips, own))
+        counts = [*nesting.program.workgroup, *map(_trips, loops)] if with_ids else list(map(_trips, loops))
         self.all = [
             _Unknown(*pair) for pair in zip([*self.ids, *self.iterations.values()], counts, strict=True)
         ]

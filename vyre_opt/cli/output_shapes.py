@@ -27,15 +27,15 @@ def output_shape(
     they are of several, or there are none, the output keeps its one dimension.
     """
     buffers = {buffer.name: buffer for buffer in signature.buffers}
-    own = buffers[name]
-    if own.dimensions > 1:
+    declared = buffers[name]
+    if declared.dimensions > 1:
         return output.shape
-    lanes: Shape = (own.dtype.lanes,) if own.dtype.is_vec else ()
+    lanes: Shape = (declared.dtype.lanes,) if declared.dtype.is_vec else ()
     shapes = {
         _shape_of_elements(buffers[other], array)
         for other, array in inputs.items()
         if (other == name or name not in inputs)
-        and buffers[other].shape == own.shape
+        and buffers[other].shape == declared.shape
         and array.size // buffers[other].dtype.lanes == len(output)
     }
     shape = shapes.pop() if len(shapes) == 1 else None

@@ -82,14 +82,14 @@ def counterexample(before: Module, after: Module, seconds: float) -> Counterexam
     calls = [entry.calls() for entry in searches]
     with on_debug_print(lambda line: None):
         while calls and time.perf_counter() < until:
-            for entry, own in zip(list(searches), list(calls), strict=True):
-                call = next(own, None)
+            for entry, calls_of_entry in zip(list(searches), list(calls), strict=True):
+                call = next(calls_of_entry, None)
                 found = None if call is None else entry.try_call(call)
                 if found is not None:
                     return found
                 if call is None:
                     searches.remove(entry)
-                    calls.remove(own)
+                    calls.remove(calls_of_entry)
     return None
 
 
@@ -111,8 +111,8 @@ def _items(before: Module, after: Module) -> Iterator[Program | Pipeline]:
     for item, now in items:
         if now is None:
             continue
-        own, others = copy_for(before, item), copy_for(after, now)
-        if _text(own) != _text(others) and _has_one_result(own):
+        copy, others = copy_for(before, item), copy_for(after, now)
+        if _text(copy) != _text(others) and _has_one_result(copy):
             yield item
 
 
@@ -299,12 +299,12 @@ class _Entry:
         for buffer in self.signature.parameters:
             kind = KINDS[number] if number < len(KINDS) else rng.choice(KINDS)
             arrays[buffer.name] = _array(buffer.dtype, shapes[buffer.name], kind, least, rng)
-        own = {
+        lengths_here = {
             buffer.name: shapes[buffer.name] if buffer.dimensions > 1 else shapes[buffer.name][0]
             for buffer in self.signature.buffers
             if buffer.name not in given and None in buffer.shape and not any(buffer.sizes)
         }
-        return CallValues(self.name, arrays, own, params, self._grid(shapes, number, rng))
+        return CallValues(self.name, arrays, lengths_here, params, self._grid(shapes, number, rng))
 
     def _param(self, param: Param, number: int, rng: random.Random) -> Any:
         if param.dtype.is_bool:

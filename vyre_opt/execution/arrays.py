@@ -65,8 +65,8 @@ def kind_of(dtype: DataType, like: Any, like_dtype: DataType | None = None, like
         return like_kind
     stored = storage_type(dtype)
     assert stored is not None
-    own = _TORCH_TYPES.get(dtype.element.name) if library_of_type(type(like)) == "torch" else None
-    return own or stored.name
+    torch_type = _TORCH_TYPES.get(dtype.element.name) if library_of_type(type(like)) == "torch" else None
+    return torch_type or stored.name
 
 
 _TORCH_TYPES = {"bf16": "bfloat16", "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}

@@ -117,8 +117,8 @@ class BoundCall:
 
             return run
         sizes = [*self._bytes, self._out_bytes] if count else self._bytes
-        own = loaded, access.stream, fill, self._makers, self._addresses
-        return straight_line(*own, count, sizes, [*self._written], loaded.pieces, access.alignment)
+        captured = loaded, access.stream, fill, self._makers, self._addresses
+        return straight_line(*captured, count, sizes, [*self._written], loaded.pieces, access.alignment)
 
     def _filler(self, loaded: Loaded) -> Run:
         """`fill(arrays, words, new)`: a run whose results are the arrays `new`.

@@ -33,8 +33,8 @@ def planned_dispatch(
     words = tuple(check_params(program, params).values())
     check_inputs(program, inputs)
     if specs:
-        own = {name: replace(spec, default=values[name]) for name, spec in program.specs.items()}
-        program = replace(program, specs=own)
+        bound_specs = {name: replace(spec, default=values[name]) for name, spec in program.specs.items()}
+        program = replace(program, specs=bound_specs)
     operands: list[Operand] = []
     arguments: list[int | OutputAlloc | CopiedInput] = []
     leader = None

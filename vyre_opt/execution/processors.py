@@ -26,12 +26,12 @@ def available() -> int:
     return cpus if quota == inf else max(1, min(cpus, ceil(quota)))
 
 
-def _quota(root: Path, own: Path) -> float:
+def _quota(root: Path, cgroup: Path) -> float:
     """CPUs that the process's control group, or one above it, has time for; infinity if none is limited."""
     least = inf
     try:
         # of version 2: one line, 0::/PATH
-        path = next(line[3:] for line in own.read_text().splitlines() if line.startswith("0::"))
+        path = next(line[3:] for line in cgroup.read_text().splitlines() if line.startswith("0::"))
         group = root / path.lstrip("/")
         for folder in (group, *group.parents):
             if not folder.is_relative_to(root):

@@ -105,5 +105,5 @@ class _Callers(Target):
 
 def unusual(options: Any) -> str:
     """The fields of a dataclass that have another value than by default, as a text for `Target.key`."""
-    own = [(field, getattr(options, field.name)) for field in fields(options)]
-    return "".join(f" {f.name}={v}" for f, v in own if f.default is not MISSING and v != f.default)
+    values = [(field, getattr(options, field.name)) for field in fields(options)]
+    return "".join(f" {f.name}={v}" for f, v in values if f.default is not MISSING and v != f.default)

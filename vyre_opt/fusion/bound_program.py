@@ -56,8 +56,8 @@ class BoundPrograms:
         for formal, actual in zip(program.bound_buffers, launch.buffers, strict=True):
             for dimension in (None, *range(formal.dimensions)):
                 passed = lengths.get(length_key(actual, dimension))
-                own = formal.count if dimension is None else formal.shape[dimension]
-                known[length_key(formal.name, dimension)] = own if passed is None else passed
+                extent = formal.count if dimension is None else formal.shape[dimension]
+                known[length_key(formal.name, dimension)] = extent if passed is None else passed
         key = program, tuple(launch.params.items()), tuple(known.items())
         if key not in self._programs:
             self._programs[key] = _bind(program, launch.params, known)

@@ -81,8 +81,8 @@ class _Checks:
                 known[key] = True
 
     def check(self, op: Op, buffer: Buffer, dimension: int, width: int, ops: list[Op]) -> None:
-        own: list[Op] = []
-        emit = OpEmitter(own, op.loc)
+        checks: list[Op] = []
+        emit = OpEmitter(checks, op.loc)
         index, extent = op.indices[dimension], buffer.shape[dimension]
         source = self.length_of(buffer, dimension) if extent is None else extent
         is_narrow = source < 1 << 32 if isinstance(source, int) else source in self.narrow
@@ -93,11 +93,11 @@ class _Checks:
             last = emit.op("add_sat", f"{index.name}_last", last, emit.const(width - 1, dtype))
         length = _emitted(source, dtype, emit)
         access = "store" if op.name == "copy_async" else op.name
-        own.append(
+        checks.append(
             Op(OPS["check_bounds"], (last, length), (), {"access": access, "of": buffer.name}, (), op.loc)
         )
-        ops += own
-        self.ops[own[-1]] = own
+        ops += checks
+        self.ops[checks[-1]] = checks
 
 
 def _emitted(extent: Extent, dtype: DataType, emit: OpEmitter) -> Value:

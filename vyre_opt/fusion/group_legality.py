@@ -324,13 +324,13 @@ class GroupLegality:
             message = f"{raw.message}; computing the halo again costs more than a launch: {cost}"
             return Refusal("halo-cost", message, buffer, facts=cost.facts())
         needed = tile.size * (self.uses.pipeline.buffers[buffer].dtype.size_bytes or 0)
-        own = self.run[i].member.workgroup_bytes + self.run[j].member.workgroup_bytes
-        if needed + own > self.budget:
+        workgroup_bytes = self.run[i].member.workgroup_bytes + self.run[j].member.workgroup_bytes
+        if needed + workgroup_bytes > self.budget:
             message = (
-                f"the tile of @{buffer} with its halo takes {needed} bytes of workgroup memory beside {own}, "
+                f"the tile of @{buffer} with its halo takes {needed} bytes of workgroup memory beside {workgroup_bytes}, "
                 f"the budget is {self.budget}"
             )
-            return Refusal("budget", message, buffer, facts={"required_bytes": needed + own})
+            return Refusal("budget", message, buffer, facts={"required_bytes": needed + workgroup_bytes})
         return self._admit_halo(HaloHandoff(i, j, tile, cost, needed))
 
     def _other_users(self, i: int, j: int, buffer: str) -> str | None:

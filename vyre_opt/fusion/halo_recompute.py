@@ -142,8 +142,8 @@ def recompute(ops: list[Op], tile: HaloTile, producer: Program) -> list[Op]:
     outer = OpEmitter([], producer.loc)
     local = outer.identity("local_id", "local")
     workgroup = outer.identity("workgroup_id", "workgroup")
-    own = outer.op("mul", "own", workgroup, outer.const(lanes))
-    start = outer.op("add", "start", own, outer.const(tile.first))
+    first_of_workgroup = outer.op("mul", "own", workgroup, outer.const(lanes))
+    start = outer.op("add", "start", first_of_workgroup, outer.const(tile.first))
     ids = outer.const(tile.invocations)
 
     counter = Value("t", DataType.U32)

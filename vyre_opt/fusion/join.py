@@ -162,9 +162,9 @@ def _body(
     names = {formal.name: actual for formal, actual in member.bindings}
     for buffer in member.program.buffers.values():
         if buffer.binding is None:
-            own = replace(buffer, name=fresh_name(buffer.name, program.buffers))
-            program.buffers[own.name] = own
-            names[buffer.name] = own.name
+            tile_buffer = replace(buffer, name=fresh_name(buffer.name, program.buffers))
+            program.buffers[tile_buffer.name] = tile_buffer
+            names[buffer.name] = tile_buffer.name
     ops = clone(member.program.body.ops, {})
     for op in Block((), ops).walk():
         if "buffer" in op.attrs:
@@ -184,15 +184,15 @@ def _check_bounds(
     ops: list[Op], member: BoundProgram, program: Program, tiles: Mapping[str, HaloTile]
 ) -> None:
     """Keep the faults of what a member accesses out of bounds of buffers that become tiles."""
-    own = [tile for tile in tiles.values() if tile.buffer in member.buffers]
-    if not own:
+    member_tiles = [tile for tile in tiles.values() if tile.buffer in member.buffers]
+    if not member_tiles:
         return
     body = Block((), ops)
     buffers = program.buffers | {
-        tile.buffer: replace(program.buffers[tile.buffer], shape=(tile.length,)) for tile in own
+        tile.buffer: replace(program.buffers[tile.buffer], shape=(tile.length,)) for tile in member_tiles
     }
     around = replace(member.program, grid=program.grid, buffers=buffers, body=body)
-    moved = {tile.buffer for tile in own}
+    moved = {tile.buffer for tile in member_tiles}
     accesses = {op for op in body.walk() if op.operands and op.attrs.get("buffer") in moved}
     add_checks(around, accesses)
     ops[:] = body.ops

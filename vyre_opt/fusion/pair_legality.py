@@ -138,8 +138,8 @@ class PairAccesses:
 
         def is_covered(access: MemoryAccess) -> bool:
             if not computed:
-                other, own = self.events[1 - part], self.events[part]
-                computed.append(covered_accesses(self.footprints, buffer, other, own, of_writes))
+                other, events = self.events[1 - part], self.events[part]
+                computed.append(covered_accesses(self.footprints, buffer, other, events, of_writes))
             return access.op in computed[0]
 
         return is_covered

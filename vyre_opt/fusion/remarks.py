@@ -154,8 +154,8 @@ def _why_kept(
         return visibility, "the host reads it"
     if visibility is not None:
         return visibility, f"the pipeline declares it {_declared(uses.pipeline, name)}"
-    own = {id(node.launch) for node in group.nodes}
-    other = next((stage for stage in uses.stages[name] if id(stage) not in own), None)
+    launches = {id(node.launch) for node in group.nodes}
+    other = next((stage for stage in uses.stages[name] if id(stage) not in launches), None)
     if other is not None:
         who = f"@{other.program}" if isinstance(other, Launch) else getattr(other, "kernel", "another stage")
         return "third-consumer", f"{who} uses it too, in a launch of its own"

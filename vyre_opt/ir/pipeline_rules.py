@@ -86,8 +86,8 @@ def outside_when_launched(pipeline: Pipeline, module: Module) -> list[Diagnostic
         formals = program.bound_buffers
         shapes = tuple(
             tuple(
-                lengths[length_key(name, dimension)] if own is None else own
-                for dimension, own in enumerate(formal.shape)
+                lengths[length_key(name, dimension)] if extent is None else extent
+                for dimension, extent in enumerate(formal.shape)
             )
             for formal, name in zip(formals, stage.buffers, strict=True)
         )
@@ -95,9 +95,9 @@ def outside_when_launched(pipeline: Pipeline, module: Module) -> list[Diagnostic
             continue
         seen.add((program.name, shapes))
         passed = {f.name: replace(f, shape=shape) for f, shape in zip(formals, shapes, strict=True)}
-        own = accesses_outside(program)
+        outside_anyway = accesses_outside(program)
         for op, warning in accesses_outside(replace(program, buffers={**program.buffers, **passed})).items():
-            if op not in own and op not in warnings:
+            if op not in outside_anyway and op not in warnings:
                 warnings[op] = warning.note("launched here", stage.loc)
     return list(warnings.values())
 

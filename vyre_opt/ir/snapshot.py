@@ -25,8 +25,8 @@ _BESIDE = frozenset({"body", "loc"})
 
 def _getters(kind: Any) -> tuple[Callable[[Any], tuple[Any, ...]], Callable[[Any], tuple[Any, ...]]]:
     """What gets the values of a class beside its body, and what its declarations, which can be changed in place."""
-    own = [field for field in fields(kind) if field.name not in _BESIDE]
-    values, declared = ([f.name for f in own if (f.default_factory is dict) is d] for d in (False, True))
+    compared = [field for field in fields(kind) if field.name not in _BESIDE]
+    values, declared = ([f.name for f in compared if (f.default_factory is dict) is d] for d in (False, True))
     return attrgetter(*values), attrgetter(*declared) if declared else lambda it: ()
 
 
@@ -70,12 +70,12 @@ class Snapshot:
             pending += [func.body for func in self.module.funcs.values()]
         while pending:
             block = pending.pop()
-            own = block.ops
-            ops += own
-            blocks += block, len(own)
+            block_ops = block.ops
+            ops += block_ops
+            blocks += block, len(block_ops)
             if block.args:
                 blocks += block.args, [arg.type for arg in block.args]
-            for op in own:
+            for op in block_ops:
                 pending += op.regions
         return ops, [value.type for op in ops for value in op.results], blocks
 

@@ -173,7 +173,7 @@ class _ModuleChecker:
         """Check that the type parameters of what an item declares are its own; of a text the parser has."""
         if self.holes is not NO_HOLES:
             return
-        own = {(f"@{spec.name}", spec.default) for spec in item.type_parameters}
+        bound = {(f"@{spec.name}", spec.default) for spec in item.type_parameters}
         parts: list[Buffer | Spec | Param] = [
             *item.buffers.values(),
             *item.specs.values(),
@@ -181,7 +181,7 @@ class _ModuleChecker:
         ]
         for part in parts:
             element = part.dtype.element
-            if element.is_open and (element.name, element.bound) not in own:
+            if element.is_open and (element.name, element.bound) not in bound:
                 message = f"@{part.name} is {with_bound(part.dtype)}, a type parameter that @{item.name} does not declare"
                 self.error(message, part.loc, f"declare spec {element} : dtype = {element.bound}")
 

@@ -138,8 +138,8 @@ def _with_cost(layout: _Layout, resident: int, vectors: int, count: int) -> tupl
     clusters, at_once = -(-count // vectors), clusters_at_once(workgroups)
     shared = min(resident, -(-clusters // at_once))  # workgroups that share a multiprocessor
     subgroups = max(SCHEDULERS, shared * lanes // SUBGROUP)
-    own = vectors * layout.own_rows
-    loads = subgroups * (own / UNIT + layout.held / CELLS) + shared * own * workgroups / RECEIVED
+    owned = vectors * layout.own_rows
+    loads = subgroups * (owned / UNIT + layout.held / CELLS) + shared * owned * workgroups / RECEIVED
     cost = -(-clusters // (at_once * resident)) * (STEP + loads)
     # a scheduler that has but one subgroup is kept busy by more sums at a time
     return ScatterSchedule(lanes, workgroups, vectors_per_send=3 if subgroups == SCHEDULERS else 2), cost
@@ -228,18 +228,18 @@ class _Scattered:
     @contextmanager
     def each_own(self, rank: int) -> Iterator[tuple[Value, Value, Value]]:
         """Emits the body for each own element of vectors of `rank`: where it is in @own and in storage, and whether there is one."""
-        b, own = self.b, _own(rank, self.workgroups)
-        with b.for_(self.lane, self.vectors * own, self.lanes) as loop:
-            number, at = self.vector_of(loop.index, own), b.rem(loop.index, own)
-            vector, element = b.add(self.first_vector, number), b.add(b.mul(self.number, own), at)
+        b, owned = self.b, _own(rank, self.workgroups)
+        with b.for_(self.lane, self.vectors * owned, self.lanes) as loop:
+            number, at = self.vector_of(loop.index, owned), b.rem(loop.index, owned)
+            vector, element = b.add(self.first_vector, number), b.add(b.mul(self.number, owned), at)
             exists = b.and_(b.lt(vector, self.count), b.lt(element, rank))
             index = b.add(b.mul(vector, rank), b.min(element, rank - 1))
             yield b.add(b.mul(number, self.widest), at), index, exists
 
-    def vector_of(self, index: Value, own: int) -> Value:
+    def vector_of(self, index: Value, owned: int) -> Value:
         """The number of the vector that an element is of, when there are so many of each."""
         # the minimum says what a loop's end does, for the proof that no access is out of bounds
-        return self.b.min(self.b.div(index, own), self.vectors - 1)
+        return self.b.min(self.b.div(index, owned), self.vectors - 1)
 
     def of_turn(self, owner: Value, turn: Value) -> Value:
         """Where in @inbox a turn of an owner begins."""

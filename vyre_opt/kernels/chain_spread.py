@@ -228,9 +228,9 @@ class _Spread:
                 b.store(stored(b, b.load("line", b.add(index, half)), self.dtype), out, index)
             else:
                 # the minimum says what the loop's end does, for the proof that no load is out of bounds
-                column, own = b.rem(index, columns), b.min(b.div(index, columns), self.vectors - 1)
-                vector = b.add(self.first_vector, own)
-                total = b.load("line", b.add(b.add(b.mul(column, self.stride), own), half))
+                column, vector_here = b.rem(index, columns), b.min(b.div(index, columns), self.vectors - 1)
+                vector = b.add(self.first_vector, vector_here)
+                total = b.load("line", b.add(b.add(b.mul(column, self.stride), vector_here), half))
                 with b.if_(self.exists(vector)):
                     b.store(stored(b, total, self.dtype), out, b.add(b.mul(vector, columns), column))
 
@@ -346,17 +346,17 @@ class _SpreadStep:
         b.barrier("workgroup")
         lanes = gcd(stride, 4)  # sums of a column that a lane adds up at a time
 
-        def whole(own: Value) -> Value:
-            total = b.load("partials", own, lanes=lanes)
+        def whole(element: Value) -> Value:
+            total = b.load("partials", element, lanes=lanes)
             for subgroup in range(1, subgroups):
-                total = b.add(total, b.load("partials", b.add(own, subgroup * width), lanes=lanes))
+                total = b.add(total, b.load("partials", b.add(element, subgroup * width), lanes=lanes))
             return total
 
         start = b.add(self.scaled(self.first), half)
         if self.has_all:
             with b.for_(self.spread.lane, width // lanes, self.spread.lanes) as loop:
-                own = b.mul(loop.index, lanes) if lanes > 1 else loop.index
-                b.store(whole(own), "line", b.add(start, own))
+                element = b.mul(loop.index, lanes) if lanes > 1 else loop.index
+                b.store(whole(element), "line", b.add(start, element))
             return
         with b.for_(self.spread.lane, split.own, self.spread.lanes) as loop:
             column = b.add(self.first, loop.index)

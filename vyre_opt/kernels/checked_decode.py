@@ -52,13 +52,13 @@ def _program(name: str, block: BlockDecoder) -> Program:
     text = b.buffer("text", U8, None, "read", 0)
     out = b.buffer("bytes", U8, None, "write", 1, live_out=True)
     first_bad = b.buffer("first_bad", U32, 1, "read_write", 2, live_in=True, live_out=True)
-    own = b.global_id("x")
-    with b.if_(b.lt(own, b.div(b.len(text), BLOCK))):
-        start = b.mul(own, BLOCK)
+    invocation = b.global_id("x")
+    with b.if_(b.lt(invocation, b.div(b.len(text), BLOCK))):
+        start = b.mul(invocation, BLOCK)
         characters = b.load(text, start, BLOCK)
         bad = b.movemask(block.is_bad(b, characters))
         decoded = block.joined(b, block.values(b, characters))
-        b.store(decoded, out, b.mul(own, decoded.type.lanes))
+        b.store(decoded, out, b.mul(invocation, decoded.type.lanes))
         with b.if_(b.ne(bad, 0)):
             b.atomic_min(first_bad, 0, b.add(start, b.ctz(bad)))
     return b.finish()

@@ -168,8 +168,8 @@ def shared_sums(
             pairs = list(zip(sums[:half], sums[half:], strict=True))
             sent = [b.select(upper, low, high) for low, high in pairs]
             received = [b.subgroup_shuffle(value, distance * stride, "xor") for value in sent]
-            own = [b.select(upper, high, low) for low, high in pairs]
-            sums = [b.add(mine, theirs) for mine, theirs in zip(own, received, strict=True)]
+            retained = [b.select(upper, high, low) for low, high in pairs]
+            sums = [b.add(mine, theirs) for mine, theirs in zip(retained, received, strict=True)]
             first = b.add(first, b.select(upper, b.const(half), 0))
         distance //= 2
     return SharedSums(sums, first, writes)

@@ -276,14 +276,14 @@ def _runs(
                 b.store(value, out, b.add(start, k))
 
     whole = b.div(characters, size, name="whole")
-    own = b.global_id("x")
+    invocation = b.global_id("x")
     if schedule.strided:
-        with b.for_(own, whole, b.global_size("x")) as runs:
+        with b.for_(invocation, whole, b.global_size("x")) as runs:
             run(runs.index)
-        with b.if_(b.eq(own, 0)):
+        with b.if_(b.eq(invocation, 0)):
             rest(whole)
     else:
-        with b.if_(b.lt(own, whole)):
-            run(own)
-        with b.if_(b.eq(own, whole)):  # there is such a lane wherever a run is not whole
-            rest(own)
+        with b.if_(b.lt(invocation, whole)):
+            run(invocation)
+        with b.if_(b.eq(invocation, whole)):  # there is such a lane wherever a run is not whole
+            rest(invocation)

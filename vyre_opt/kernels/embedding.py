@@ -259,8 +259,8 @@ class _Embedding:
             b.barrier("workgroup")
             self.step(k, first, exist, is_last=k == last)
         if self.indices.checked is not None:
-            own = b.for_(self.lane, lookups, self.schedule.lanes)
-            with own as loop, b.if_(self.indices.is_outside(b.load("found", loop.index))):
+            lookups_of_lane = b.for_(self.lane, lookups, self.schedule.lanes)
+            with lookups_of_lane as loop, b.if_(self.indices.is_outside(b.load("found", loop.index))):
                 self.indices.trap()
 
     def slice_start(self, lookup: Value, k: int) -> Value:

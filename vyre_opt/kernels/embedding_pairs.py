@@ -159,16 +159,16 @@ class _Pairs:
         b, rank, vector = self.b, self.shape.r[0], self.schedule.vector
         step = self.groups * vector
         whole = rank // step * step
-        own = b.mul(self.group, vector)
+        first_term = b.mul(self.group, vector)
         sums: list[Value] = [b.const(0.0, _vector(VECTOR))] * self.shape.q[0]
         if whole > step:
             with b.for_(0, whole, step, carry=sums, dtype=DataType.U32) as loop:
-                loop.yield_(*self.add_terms(left, right, b.add(own, loop.index), list(loop.args)))
+                loop.yield_(*self.add_terms(left, right, b.add(first_term, loop.index), list(loop.args)))
             sums = list(loop.results)
         elif whole:
-            sums = self.add_terms(left, right, own, sums)
+            sums = self.add_terms(left, right, first_term, sums)
         if whole < rank:
-            s = b.add(own, whole)
+            s = b.add(first_term, whole)
             sums = self.add_terms(left, right, b.min(s, rank - vector), sums, b.lt(s, rank))
         return sums
 
@@ -188,8 +188,8 @@ class _Pairs:
         factors = [elements(b, load(0, b.add(down, row * rank), vector)) for row in range(self.shape.q[0])]
         for k in range(vector):
             sums = [
-                b.fma(b.splat(own[k], VECTOR), across[k], total)
-                for own, total in zip(factors, sums, strict=True)
+                b.fma(b.splat(row_factors[k], VECTOR), across[k], total)
+                for row_factors, total in zip(factors, sums, strict=True)
             ]
         return sums
 

@@ -249,11 +249,11 @@ class _Units:
         each = q0 * r1 // piece
 
         def of_first(number: Value) -> None:
-            own, inner = b.div(number, each), b.rem(number, each)
-            row = b.add(b.mul(own, q0), b.div(inner, r1 // piece))
+            lookup, inner = b.div(number, each), b.rem(number, each)
+            row = b.add(b.mul(lookup, q0), b.div(inner, r1 // piece))
             column = b.mul(b.rem(inner, r1 // piece), piece)
             self.copy(
-                0, b.add(start(own, 0), b.mul(inner, piece)), piece, "rows", (self.subgroup, row, column)
+                0, b.add(start(lookup, 0), b.mul(inner, piece)), piece, "rows", (self.subgroup, row, column)
             )
 
         self.each_piece(lookups * each, of_first)
@@ -261,11 +261,11 @@ class _Units:
         each_of_last = q2 * r2 // piece_of_last
 
         def of_last(number: Value) -> None:
-            own, inner = b.div(number, each_of_last), b.rem(number, each_of_last)
+            lookup, inner = b.div(number, each_of_last), b.rem(number, each_of_last)
             across = q2 // piece_of_last
-            column = b.add(b.mul(own, q2), b.mul(b.rem(inner, across), piece_of_last))
+            column = b.add(b.mul(lookup, q2), b.mul(b.rem(inner, across), piece_of_last))
             index = self.subgroup, b.div(inner, across), column
-            self.copy(2, b.add(start(own, 2), b.mul(inner, piece_of_last)), piece_of_last, "last", index)
+            self.copy(2, b.add(start(lookup, 2), b.mul(inner, piece_of_last)), piece_of_last, "last", index)
 
         self.each_piece(lookups * each_of_last, of_last)
 
@@ -345,12 +345,12 @@ class _Units:
         each = q0 * q1 * across
 
         def put(number: Value) -> None:
-            own, inner = b.div(number, each), b.rem(number, each)
-            slot = b.add(b.mul(strip, self.size.lookups), own)
+            position, inner = b.div(number, each), b.rem(number, each)
+            slot = b.add(b.mul(strip, self.size.lookups), position)
             with b.if_(b.le(slot, self.last)):
                 part, row = b.rem(inner, across), b.div(inner, across)
-                line = b.add(b.mul(b.rem(row, q1), ROWS), b.add(b.mul(own, q0), b.div(row, q1)))
-                column = b.add(b.mul(own, q2), b.mul(part, piece))
+                line = b.add(b.mul(b.rem(row, q1), ROWS), b.add(b.mul(position, q0), b.div(row, q1)))
+                column = b.add(b.mul(position, q2), b.mul(part, piece))
                 value: Value = b.load("sums", (self.subgroup, line, column), lanes=piece)
                 lookup = self.found.lookup(slot)
                 if self.indices.checked is not None:

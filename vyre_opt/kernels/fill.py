@@ -58,8 +58,8 @@ def fill_schedule(
     for axis in range(buffer.dimensions):
         grid[axis] = ceil_divided(_extent(buffer, axis), workgroup[axis])
     if user is not None and all(
-        fold(own, lengths or {}) == fold(other, lengths or {})
-        for own, other in zip(grid, user.grid, strict=True)
+        fold(extent, lengths or {}) == fold(other, lengths or {})
+        for extent, other in zip(grid, user.grid, strict=True)
     ):
         return FillSchedule(workgroup, user.grid)  # it can be launched where the user can
     strided = frozenset(axis for axis in (1, 2) if not _fits(grid[axis], MAX_GRID[axis]))

@@ -54,9 +54,9 @@ def gather_rows(encoding: str) -> Program:
         low = b.shr(character(b.add(first, 1)), b.sub(4, twice))
         return b.or_(b.shl(character(first), b.add(twice, 2)), low)
 
-    own = b.global_id("x")
-    with b.if_(b.lt(own, b.len(rows))):
-        row = b.div(own, width)
-        position = b.add(b.load(begins, row), b.sub(own, b.mul(row, width)))
-        b.store(b.cast(decoded(position), U8), rows, own)
+    element = b.global_id("x")
+    with b.if_(b.lt(element, b.len(rows))):
+        row = b.div(element, width)
+        position = b.add(b.load(begins, row), b.sub(element, b.mul(row, width)))
+        b.store(b.cast(decoded(position), U8), rows, element)
     return b.finish()

@@ -45,17 +45,19 @@ class Panels(MatmulForm):
         """Rows `start` to `start + length` of B, from `column` on, to @panel."""
         b = self.b
         with b.for_(0, length, dtype=DataType.U32) as rows:
-            for own in self.own_columns():
-                index = b.add(column, own)
+            for lane_column in self.own_columns():
+                index = b.add(column, lane_column)
                 exists = b.lt(index, self.columns)
                 value = self.element("b", b.add(start, rows.index), self.columns, index, exists)
-                b.store(value, "panel", b.add(b.mul(rows.index, self.width), own))
+                b.store(value, "panel", b.add(b.mul(rows.index, self.width), lane_column))
 
     def add_rows(self, rows: Sequence[Value], row: Value, column: Value, start: Value, length: Value) -> None:
         """Add the products of a step to the sums of some rows of the block, and store them in C after the last step."""
         b = self.b
         indices = [
-            b.add(b.mul(b.sub(each, row), self.width), own) for each in rows for own in self.own_columns()
+            b.add(b.mul(b.sub(each, row), self.width), lane_column)
+            for each in rows
+            for lane_column in self.own_columns()
         ]
         with b.if_(b.eq(start, 0)) as first:
             first.yield_(*[b.const(0.0, self.sums)] * len(indices))
@@ -64,7 +66,8 @@ class Panels(MatmulForm):
         starts = [self.index("a", each, self.depth, start) for each in rows]
         with b.for_(0, length, carry=first.results, dtype=DataType.U32) as depth:
             cells = [
-                b.load("panel", b.add(b.mul(depth.index, self.width), own)) for own in self.own_columns()
+                b.load("panel", b.add(b.mul(depth.index, self.width), lane_column))
+                for lane_column in self.own_columns()
             ]
             sums = iter(depth.args)
             totals: list[Value] = []
@@ -75,8 +78,8 @@ class Panels(MatmulForm):
         with b.if_(b.eq(b.add(start, length), self.depth)) as last:
             totals_of = iter(depth.results)
             for each in rows:
-                for own in self.own_columns():
-                    target = b.add(column, own)
+                for lane_column in self.own_columns():
+                    target = b.add(column, lane_column)
                     self.put(next(totals_of), each, target, b.lt(target, self.columns))
         with last.else_():
             for total, index in zip(depth.results, indices, strict=True):

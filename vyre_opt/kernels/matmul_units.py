@@ -341,11 +341,11 @@ class Units:
             b.barrier("subgroup")
             for turn in range(STRIP * across // SUBGROUP):
                 number = b.add(b.lane_id(), turn * SUBGROUP)
-                line, own = b.div(number, across), b.mul(b.rem(number, across), piece)
+                line, piece_column = b.div(number, across), b.mul(b.rem(number, across), piece)
                 row = b.add(self.row, b.add(b.add(self.own_row, strip), line))
-                column = b.add(b.add(self.column, b.add(self.own_column, part)), own)
+                column = b.add(b.add(self.column, b.add(self.own_column, part)), piece_column)
                 with b.if_(b.and_(b.lt(row, self.end), b.le(column, self.columns - piece))):
-                    values = elements(b, b.load("strip", (self.subgroup, line, own), piece))
+                    values = elements(b, b.load("strip", (self.subgroup, line, piece_column), piece))
                     if self.problem.bias is not None:
                         biases = elements(b, b.load("bias", column, piece))
                         values = [

@@ -263,12 +263,12 @@ class _Predicated(_Matvec):
         last_row = b.sub(self.rows, 1)
         starts = [b.mul(b.min(row, last_row), self.columns) for row in rows]
         last = b.sub(self.columns, schedule.vector, name="last")
-        own = b.mul(self.side, schedule.vector) if schedule.vector > 1 else self.side
+        lane_offset = b.mul(self.side, schedule.vector) if schedule.vector > 1 else self.side
         nothing = [zero(b, self.dtype, schedule.vector)] * schedule.rows_per_thread
         start = b.mul(part, schedule.columns_per_turn) if schedule.splits > 1 else b.const(0)
         stride = schedule.columns_per_turn * schedule.splits
         with b.for_(start, self.columns, stride, carry=nothing, dtype=DataType.U32) as loop:
-            begin = b.add(loop.index, own)
+            begin = b.add(loop.index, lane_offset)
             columns = [offset(b, begin, k * schedule.lanes * schedule.vector) for k in range(schedule.unroll)]
             indices = [b.min(column, last) for column in columns]
             # all loads before the first sum, so that they are checked and wait together

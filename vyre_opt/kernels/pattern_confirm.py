@@ -33,15 +33,15 @@ def pattern_confirm() -> Program:
     report = HitReport(b, 4)
     entries = b.buffer("entries", U32, None, "read", 7)
     exits = b.buffer("exits", U32, None, "write", 8, live_out=True)
-    own = b.global_id("x")
-    with b.if_(b.lt(own, b.len(begins))):
-        end = b.load(report.reports, b.add(b.mul(own, 4), 1))
-        with b.while_([b.load(begins, own), b.load(entries, own)]) as loop:
+    invocation = b.global_id("x")
+    with b.if_(b.lt(invocation, b.len(begins))):
+        end = b.load(report.reports, b.add(b.mul(invocation, 4), 1))
+        with b.while_([b.load(begins, invocation), b.load(entries, invocation)]) as loop:
             loop.condition(b.and_(b.lt(loop.args[0], end), b.ne(loop.args[1], 0)))
             position, cell = loop.args
             cell = table.after_byte_at(cell, position)
             with b.if_(b.ge(cell, report.first_accepting)):
-                report.add(own, position, cell)
+                report.add(invocation, position, cell)
             loop.yield_(b.add(position, 1), cell)
-        b.store(loop.results[1], exits, own)
+        b.store(loop.results[1], exits, invocation)
     return b.finish()

@@ -41,7 +41,7 @@ def match_columns(several: bool = False) -> Program:
     ends = b.buffer("ends", U64, None, "write", 4, live_out=True)
     numbers = b.buffer("numbers", U32, None, "write", 5, live_out=True)
     base = b.param("base", U64)
-    own = b.global_id("x")
+    invocation = b.global_id("x")
 
     def store(end: Value, shown: Value, slot: Value) -> None:
         number = b.load(patterns, shown)
@@ -52,13 +52,13 @@ def match_columns(several: bool = False) -> Program:
     if several:
         offsets = b.buffer("offsets", U32, None, "read", 6)
         slots = b.buffer("slots", U64, None, "read", 7)
-    with b.if_(b.lt(own, b.len(hits))):
-        hit = b.load(hits, own)
+    with b.if_(b.lt(invocation, b.len(hits))):
+        hit = b.load(hits, invocation)
         end, state = b.add(b.shr(hit, 32), base), b.cast(hit, U32)
         if several:
-            first, slot = b.load(offsets, state), b.load(slots, own)
+            first, slot = b.load(offsets, state), b.load(slots, invocation)
             with b.for_(0, b.sub(b.load(offsets, b.add(state, 1)), first)) as loop:
                 store(end, b.add(first, loop.index), b.add(slot, b.cast(loop.index, U64)))
         else:
-            store(end, state, own)
+            store(end, state, invocation)
     return b.finish()

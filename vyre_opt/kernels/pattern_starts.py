@@ -43,10 +43,10 @@ def pattern_starts() -> Program:
     starts = b.buffer("starts", U32, None, "write", 6, live_out=True)
     exits = b.buffer("exits", U32, None, "write", 7, live_out=True)
     first_accepting, classes = b.param("first_accepting", U32), b.param("classes", U32)
-    own = b.global_id("x")
-    with b.if_(b.lt(own, b.len(ends))):
-        end = b.load(ends, own)
-        with b.while_([end, b.load(entries, own), end]) as loop:
+    invocation = b.global_id("x")
+    with b.if_(b.lt(invocation, b.len(ends))):
+        end = b.load(ends, invocation)
+        with b.while_([end, b.load(entries, invocation), end]) as loop:
             position, cell, _ = loop.args
             loop.condition(b.and_(b.ne(position, 0), b.ne(cell, 0)))
             position, cell, start = loop.args
@@ -59,6 +59,6 @@ def pattern_starts() -> Program:
                 shown.yield_(start)
             loop.yield_(position, cell, shown.result)
         _, cell, start = loop.results
-        b.store(start, starts, own)
-        b.store(cell, exits, own)
+        b.store(start, starts, invocation)
+        b.store(cell, exits, invocation)
     return b.finish()

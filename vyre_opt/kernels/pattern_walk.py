@@ -109,8 +109,8 @@ class HitReport:
     def add(self, piece: Value, position: Value, state: Value) -> None:
         """Report that the automaton is in an accepting state after the byte at `position`."""
         b = self.b
-        own = b.load(self.reports, b.mul(piece, 4), 4)
-        begin, end, first, behind = (b.extract(own, k) for k in range(4))
+        bounds = b.load(self.reports, b.mul(piece, 4), 4)
+        begin, end, first, behind = (b.extract(bounds, k) for k in range(4))
         with b.if_(b.and_(b.ge(position, begin), b.lt(position, end))):
             count = b.load(self.counts, piece)
             slot = b.add(first, count)

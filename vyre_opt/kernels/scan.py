@@ -195,8 +195,8 @@ class _TileScan:
             b.if_(b.eq(b.workgroup_id("x"), 0)),
             b.for_(0, self.count, tile, carry=[nothing], dtype=DataType.U32) as chunks,
         ):
-            runs, own = self.load_and_scan(chunks.index)
-            before, total = self.across(own)
+            runs, lane_sum = self.load_and_scan(chunks.index)
+            before, total = self.across(lane_sum)
             self.write(runs, b.add(chunks.args[0], before))
             b.barrier("workgroup")  # before the next tile's totals
             chunks.yield_(b.add(chunks.args[0], total))
@@ -262,14 +262,14 @@ class _TileScan:
 
     # --- across the workgroup --------------------------------------------------------------
 
-    def across(self, own: Value) -> tuple[Value, Value]:
-        """From the sum `own` of each subgroup: the sum of the subgroups before this one, and of all.
+    def across(self, lane_sum: Value) -> tuple[Value, Value]:
+        """From the sum `lane_sum` of each subgroup: the sum of the subgroups before this one, and of all.
 
         Executes a barrier; the next call needs another before it writes @totals.
         """
         b = self.b
         with b.if_(b.eq(self.lane, 0)):
-            b.store(own, self.totals, self.subgroup)
+            b.store(lane_sum, self.totals, self.subgroup)
         b.barrier("workgroup")
         before = total = b.const(0, self.dtype)
         for s in range(self.subgroups):
@@ -320,9 +320,9 @@ class _ScanTwice(_TileScan):
             rounds.yield_(b.add(rounds.args[0], b.load(self.x, self.element_index(rounds.index))))
         return [], subgroup_total(b, b.add(rounds.result, self.load_rest()), "add")
 
-    def across(self, own: Value) -> tuple[Value, Value]:
+    def across(self, lane_sum: Value) -> tuple[Value, Value]:
         """There is one subgroup, so nothing is before it."""
-        return self.b.const(0, self.dtype), own
+        return self.b.const(0, self.dtype), lane_sum
 
     def write(self, runs: list[list[Value]], before: Value) -> None:
         b = self.b
@@ -363,8 +363,8 @@ class _LookBack:
         with b.while_([tile]) as loop:
             loop.condition(b.lt(loop.args[0], self.tiles))
             tile = loop.args[0]
-            runs, own = scan.load_and_scan(b.mul(tile, scan.schedule.tile))
-            before, total = scan.across(own)
+            runs, lane_sum = scan.load_and_scan(b.mul(tile, scan.schedule.tile))
+            before, total = scan.across(lane_sum)
             # One subgroup looks back; the barrier makes its result visible to the others.
             with b.if_(b.eq(scan.subgroup, 0)):
                 self.publish_sums(tile, total)

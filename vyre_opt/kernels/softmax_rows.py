@@ -198,8 +198,8 @@ class _Softmax:
         if self.schedule.peeled:
             self.first = b.and_(b.add(self.start, self.vector - 1), -self.vector & 0xFFFFFFFF, name="first")
             self.count = b.div(b.sub(self.columns, b.sub(self.first, self.start)), self.vector, name="count")
-        own = self.lane if self.vector == 1 else b.mul(self.lane, self.vector)
-        self.own = b.add(self.first, own, name="own")
+        lane_offset = self.lane if self.vector == 1 else b.mul(self.lane, self.vector)
+        self.own = b.add(self.first, lane_offset, name="own")
 
     def edge(self) -> tuple[Value, Value]:
         """This lane's element before or behind the vectors of a peeled row: its index, and whether there is one."""
@@ -312,9 +312,9 @@ class _Softmax:
         sums = [fold_lanes(b, whole, "add")] if whole else []
         for power, (_, guard), one in zip(powers, spots, counts, strict=True):
             if not one:
-                own = fold_lanes(b, [power], "add") if power.type.is_vec else power
+                edge_sum = fold_lanes(b, [power], "add") if power.type.is_vec else power
                 assert guard is not None
-                sums.append(b.select(guard, own, 0.0))
+                sums.append(b.select(guard, edge_sum, 0.0))
         return fold_lanes(b, [*sums, *(powers[self.rounds :] if counts[-1] else [])], "add")
 
     def row_in_registers(self, spots: Spots, values: Sequence[Value]) -> None:
@@ -323,8 +323,8 @@ class _Softmax:
         b = self.b
         width = min(self.lanes, SUBGROUP)
         rest = [values[-1]] if self.schedule.peeled else []
-        own = self.largest([self.largest(values[: self.rounds]), *rest])
-        maximum = subgroup_total(b, own, "max", width)
+        lane_max = self.largest([self.largest(values[: self.rounds]), *rest])
+        maximum = subgroup_total(b, lane_max, "max", width)
         base = maximum if self.slots is None else self.finite(maximum)
         powers = [self.exp(value, self.spread(base, value)) for value in values]
         total = butterfly(b, self.sum_of(powers, spots), "add", width)
@@ -375,8 +375,8 @@ class _Softmax:
         vectors = spots[: self.rounds]
         indices = self.indices_within(spots)
         loaded = [b.load(self.x, index, lanes=self.vector) for index in indices[: self.rounds]]
-        own = b.mul(b.local_id("x"), self.vector)
-        slots = [offset(b, own, k * self.lanes * self.vector) for k in range(self.rounds)]
+        lane_offset = b.mul(b.local_id("x"), self.vector)
+        slots = [offset(b, lane_offset, k * self.lanes * self.vector) for k in range(self.rounds)]
         for vector, slot in zip(loaded, slots, strict=True):
             b.store(vector, tile, slot)
         carried: Carried = [b.const(float("-inf"), DataType.F32), b.const(0.0, DataType.F32)]
@@ -416,10 +416,12 @@ class _Softmax:
         local = b.local_id("x")
         spots: list[tuple[Value, Value, int]] = []  # index in the stage, whether it is used, elements
         whole = b.div(count, self.vector)
-        own = b.mul(local, self.vector)
+        lane_offset = b.mul(local, self.vector)
         for k in range(-(-self.columns // self.vector)):
             number = offset(b, local, k * schedule.rows)
-            spots.append((offset(b, own, k * schedule.rows * self.vector), b.lt(number, whole), self.vector))
+            spots.append(
+                (offset(b, lane_offset, k * schedule.rows * self.vector), b.lt(number, whole), self.vector)
+            )
         if self.vector > 1:
             last = b.add(b.mul(whole, self.vector), local)
             spots.append((last, b.lt(last, count), 1))

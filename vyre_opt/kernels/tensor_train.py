@@ -267,10 +267,10 @@ class _Step:
             slot = b.div(b.local_id("x"), side)
             width = b.min(b.sub(self.outer, first), schedule.columns)
             with b.for_(0, -(-schedule.columns // side) * side, side, dtype=DataType.U32) as turn:
-                own = b.add(turn.index, column)
-                index = b.add(first, own)
+                column_in_block = b.add(turn.index, column)
+                index = b.add(first, column_in_block)
                 # nothing for a lane without a column: the others wait for it below
-                count = b.select(b.lt(own, width), b.const(schedule.splits), 0)
+                count = b.select(b.lt(column_in_block, width), b.const(schedule.splits), 0)
                 total = self.parts(index, slot, count, slots)
                 if slots > 1:
                     b.store(total, "parts", b.local_id("x"))
@@ -278,7 +278,7 @@ class _Step:
                     total = b.load("parts", column)
                     for other in range(1, slots):
                         total = b.add(total, b.load("parts", offset(b, column, other * side)))
-                with b.if_(b.and_(b.eq(slot, 0), b.lt(own, width))):
+                with b.if_(b.and_(b.eq(slot, 0), b.lt(column_in_block, width))):
                     self.put(total, index, is_part=False)
 
     def parts(self, column: Value, slot: Value, count: Value, slots: int) -> Value:
@@ -377,16 +377,16 @@ class _InRegisters(_Step):
         together = max(1, SUBGROUP // schedule.side)  # slots of a subgroup
         slot = b.div(b.lane_id(), schedule.side) if together > 1 else b.const(0)
         shared = shared_sums(b, elements(b, total), slot, together, schedule.side)
-        own = b.add(b.mul(side, schedule.vector) if schedule.vector > 1 else side, shared.first)
+        column_in_block = b.add(b.mul(side, schedule.vector) if schedule.vector > 1 else side, shared.first)
         if self.subgroups == 1:
-            with b.if_(b.and_(shared.writes, b.lt(b.add(first, own), self.outer))):
+            with b.if_(b.and_(shared.writes, b.lt(b.add(first, column_in_block), self.outer))):
                 for k, value in enumerate(shared.values):
-                    self.put(value, offset(b, b.add(first, own), k), schedule.splits > 1)
+                    self.put(value, offset(b, b.add(first, column_in_block), k), schedule.splits > 1)
             return
         row = b.div(b.local_id("x"), max(SUBGROUP, schedule.side))
         with b.if_(shared.writes):
             for k, value in enumerate(shared.values):
-                b.store(value, "sums", offset(b, b.add(b.mul(row, schedule.columns), own), k))
+                b.store(value, "sums", offset(b, b.add(b.mul(row, schedule.columns), column_in_block), k))
         b.barrier("workgroup")
         width = b.min(b.sub(self.outer, first), schedule.columns)
         with b.for_(b.local_id("x"), width, schedule.lanes, dtype=DataType.U32) as loop:

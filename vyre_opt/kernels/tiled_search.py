@@ -159,9 +159,9 @@ class _Tiles:
         b = self.b
         self.near_values = b.buffer("near_values", U8, 256, "workgroup")
         for first in range(0, 16, self.lanes):
-            own = b.add(self.lane, first)
-            with b.if_(b.lt(own, 16)):
-                b.store(b.load(self.values, b.mul(own, 16), lanes=16), self.near_values, b.mul(own, 16))
+            vector = b.add(self.lane, first)
+            with b.if_(b.lt(vector, 16)):
+                b.store(b.load(self.values, b.mul(vector, 16), lanes=16), self.near_values, b.mul(vector, 16))
 
     def _fill(self, tile: Value) -> None:
         b, codec = self.b, self.codec
@@ -269,10 +269,10 @@ class _Grams:
         b, slab = self.b, self.tiles.slab
         if self.stride == 8:
             word = b.add(word, 1)
-        own = b.or_(b.load(slab, word), self.fold)
+        gram_here = b.or_(b.load(slab, word), self.fold)
         after = b.or_(b.load(slab, b.add(word, 1)), self.fold)
         for k in range(min(self.stride, 4) - 1, 4, self.stride):
-            gram = b.or_(b.shr(own, 8 * k), b.shl(after, 32 - 8 * k)) if k else own
+            gram = b.or_(b.shr(gram_here, 8 * k), b.shl(after, 32 - 8 * k)) if k else gram_here
             yield k, self._is_set(gram)
 
     def _is_set(self, gram: Value) -> Value:

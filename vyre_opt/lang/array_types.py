@@ -64,9 +64,9 @@ def declared_array(argument: ast.arg, annotation: Any) -> ArrayType | None:
 
 def refuse_arguments(annotation: ast.expr, arguments: Sequence[ast.arg], names: Mapping[str, Any]) -> None:
     """Raises Unsupported for an annotation that uses arguments: `Read[f32[:, n]]`.  `names`: those outside."""
-    own = {argument.arg for argument in arguments} - names.keys()
+    others = {argument.arg for argument in arguments} - names.keys()
     for node in ast.walk(annotation):
-        if isinstance(node, ast.Name) and node.id in own:
+        if isinstance(node, ast.Name) and node.id in others:
             help = "write : for an extent that the array says, and read it as x.shape[1]"
             raise Unsupported(
                 node, f"{node.id} is an argument, and types are known before there are any", help

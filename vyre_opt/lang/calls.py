@@ -509,8 +509,8 @@ _PYTHON: dict[Any, Handler] = {
 def _static_call(t: Expressions, node: ast.Call, function: Any, name: str) -> Binding:
     """A call of plain Python with arguments that are known now: of builtins and the module math only."""
     module = getattr(function, "__module__", None)
-    own = module in ("math", "builtins") or function in vars(builtins).values()
-    if not own:
+    is_of_python = module in ("math", "builtins") or function in vars(builtins).values()
+    if not is_of_python:
         if callable(function) and hasattr(function, "__code__"):
             raise Unsupported(node, f"{name} is a function of plain Python", f"put @vyre.func on {name}")
         if (module and module.startswith("numpy")) or type(function).__module__.startswith("numpy"):

@@ -140,12 +140,12 @@ class Emitter:
 
     def broadcast(self, value: Value, dtype: AnyType) -> Value:
         """Where `dtype` is a vector or a matrix of a number's type, that of the number alone; else the value."""
-        own = type_of(value)
+        element = type_of(value)
         if isinstance(dtype, OpenType) or not (dtype.is_vec or dtype.is_matrix):
             return value
-        if isinstance(own, OpenType) and own.is_scalar:
-            own = unify(own, dtype.element)
-        return self.value("splat", (value,), dtype) if own is dtype.element else value
+        if isinstance(element, OpenType) and element.is_scalar:
+            element = unify(element, dtype.element)
+        return self.value("splat", (value,), dtype) if element is dtype.element else value
 
     # --- settling
 

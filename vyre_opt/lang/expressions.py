@@ -274,9 +274,9 @@ class Expressions:
             try:
                 values.append(leader if number == index else self._like(leader, operand, at))
             except TypeMismatch as mismatch:
-                own = known(type_of(leader))
-                other = next((m for m in mismatch.types if known(m) is not own), own)
-                one, two = sorted([(index, own), (number, other)], key=itemgetter(0))
+                leader_type = known(type_of(leader))
+                other = next((m for m in mismatch.types if known(m) is not leader_type), leader_type)
+                one, two = sorted([(index, leader_type), (number, other)], key=itemgetter(0))
                 raise self.mixed(node, nodes[one[0]], nodes[two[0]], one[1], two[1]) from None
         return values
 

@@ -232,8 +232,8 @@ class Kernel:
     @functools.cached_property
     def _scalars(self) -> list[tuple[str, int, Encoder]]:
         """The numbers among the arguments, in the order of their names: name, position, and what makes words of them."""
-        own = sorted(self._program.params.items())
-        return [(n, self.parameters.index(n), encoder_of(self.function.__name__, p)) for n, p in own]
+        params = sorted(self._program.params.items())
+        return [(n, self.parameters.index(n), encoder_of(self.function.__name__, p)) for n, p in params]
 
     # --- the program
 

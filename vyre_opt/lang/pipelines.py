@@ -96,13 +96,13 @@ class PipelineFunction:
 
     @functools.cached_property
     def _array_positions(self) -> list[int]:
-        own = self.module.pipelines[self.function.__name__]
-        return [self.parameters.index(name) for name in own.buffers if name in self.parameters]
+        translated = self.module.pipelines[self.function.__name__]
+        return [self.parameters.index(name) for name in translated.buffers if name in self.parameters]
 
     @functools.cached_property
     def _scalars(self) -> list[tuple[str, int, Encoder]]:
-        own = sorted(self.module.pipelines[self.function.__name__].params.items())
-        return [(n, self.parameters.index(n), encoder_of(self.function.__name__, p)) for n, p in own]
+        params = sorted(self.module.pipelines[self.function.__name__].params.items())
+        return [(n, self.parameters.index(n), encoder_of(self.function.__name__, p)) for n, p in params]
 
     def report(self, *, passes: str | None = None) -> Report:
         """What the passes make of the pipeline: which launches become one, which do not, and which fact is missing.

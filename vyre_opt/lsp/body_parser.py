@@ -244,13 +244,13 @@ class BodyParser:
             # an error at the first word of a statement may be one of the statement before
             if end - excerpt.lead + len(texts[number + 1] if number + 1 < len(texts) else "") >= first:
                 break
-            own = []
+            ops_before = []
             while at < len(ops) and ops[at].loc is not None and ops[at].loc.start < end:  # type: ignore[union-attr]
                 if ops[at].loc.end > end:  # type: ignore[union-attr]
                     raise Indivisible
-                own.append(ops[at])
+                ops_before.append(ops[at])
                 at += 1
-            statement = self._moved(text, own, excerpt, start, known)
+            statement = self._moved(text, ops_before, excerpt, start, known)
             statements.append(statement)
             known.add(statement)
             start = end
@@ -260,19 +260,19 @@ class BodyParser:
         self, text: str, ops: list[Op], excerpt: Excerpt, start: int, names: _Meanings
     ) -> ParsedStatement:
         """A statement of its own of some `ops` of an excerpt, where its text starts at `start`."""
-        own = Excerpt(self.lead, text, "}", self.name)
-        shift = own.lead - start
+        new_excerpt = Excerpt(self.lead, text, "}", self.name)
+        shift = new_excerpt.lead - start
         for outer in ops:
             for op in outer.walk():
                 loc = op.loc
                 if loc is not None and loc.source is excerpt:  # ops may share theirs
-                    loc.source, loc.start, loc.end = own, loc.start + shift, loc.end + shift
+                    loc.source, loc.start, loc.end = new_excerpt, loc.start + shift, loc.end + shift
         mentioned = set(_VALUE.findall(text))
         results = [result for op in ops for result in op.results if not isinstance(result.name, Unnamed)]
         values = {name: result for result in results if (name := f"%{result.name}") in mentioned}
         poison = names.poisoned & mentioned
         return ParsedStatement(
-            text, own, ops, _meanings(mentioned, names), poison, values, _symbols_in(text, names)
+            text, new_excerpt, ops, _meanings(mentioned, names), poison, values, _symbols_in(text, names)
         )
 
     def _single(self, text: str, following: str, names: _Meanings) -> ParsedStatement:

@@ -240,23 +240,23 @@ def _symbols(text: str, place: _CursorContext) -> Iterator[Completion]:
 
 
 def _wanted_symbols(place: _CursorContext) -> tuple[tuple[str, ...], tuple[str, str]]:
-    before, own = place.before, (place.kind, place.name)
+    before, owner = place.before, (place.kind, place.name)
     if re.search(r"\blaunch\s*$", before):
         return ("program",), MODULE
     if re.search(r"\bcall\s*$", before):
         return ("func",), MODULE
     if match := re.search(r"\b(spec|param)\s*$", before):
-        return (match[1],), own
+        return (match[1],), owner
     if re.search(r"(?::|->|<|\bx)\s*$", before):
-        return ("spec",), own
+        return ("spec",), owner
     if place.kind != "pipeline":
-        return ("buffer",), own
+        return ("buffer",), owner
     if re.search(r"\bparams\s*\((?:[^)]*,)?\s*$", before):
         program = re.search(r"\blaunch\s+@([\w.$]+)", before)
         return ("param",), ("program", program[1] if program else "")
     if re.search(r"\bparams\s*\([^)]*=\s*$", before):
-        return ("param",), own
+        return ("param",), owner
     is_extent = re.search(r"\b(?:grid\s*\(|buffer\b[^\[\]]*\[)(?:[^()\]]|\([^()]*\))*$", before)
     if is_extent and not re.search(r"\blen\s*\(\s*$", before):
-        return ("param",), own
-    return ("buffer",), own
+        return ("param",), owner
+    return ("buffer",), owner

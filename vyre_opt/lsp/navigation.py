@@ -42,8 +42,8 @@ def name_at(text: str, offset: int) -> Name | None:
     value = value_at(text, offset)
     if value is not None:
         name, span = value
-        own = text[item.start : item.end]
-        for binding in bindings(own, name):
+        item_text = text[item.start : item.end]
+        for binding in bindings(item_text, name):
             if any(item.start + place.start == span.start for place in binding.places):
                 definitions, uses = (_moved(p, item.start) for p in (binding.definitions, binding.uses))
                 return Name(name, span, definitions, uses, item, binding)
@@ -77,10 +77,10 @@ def rename(text: str, name: Name, new: str) -> list[tuple[Span, str]]:
         return []
     if not name.definitions:
         raise RenameError(f"{name.text} is not defined")
-    own = text[name.item.start : name.item.end]
+    item_text = text[name.item.start : name.item.end]
     if name.binding is not None:
         visible = name.binding.visible
-        for other in bindings(own, renamed):
+        for other in bindings(item_text, renamed):
             is_disjoint = other.visible.end <= visible.start or visible.end <= other.visible.start
             if not other.definitions or not is_disjoint:
                 raise RenameError(f"{renamed} is the name of another value here")

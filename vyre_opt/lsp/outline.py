@@ -34,8 +34,8 @@ def document_symbols(lines: LineIndex) -> Iterator[types.DocumentSymbol]:
         if not name:
             continue
         last = item.rfind("}") + 1 or len(item.rstrip())
-        own = [o for o in occurrences(item, start) if o.is_definition]
-        head = next((o.span for o in own if o.symbol.kind == kind), Span(start, start))
+        definitions = [o for o in occurrences(item, start) if o.is_definition]
+        head = next((o.span for o in definitions if o.symbol.kind == kind), Span(start, start))
         children = [
             types.DocumentSymbol(
                 name=f"@{o.symbol.name}",
@@ -44,7 +44,7 @@ def document_symbols(lines: LineIndex) -> Iterator[types.DocumentSymbol]:
                 selection_range=lines.range(o.span),
                 detail=text[o.span.end : _line(text, o.span).end].strip(),
             )
-            for o in own
+            for o in definitions
             if o.symbol.kind in ("buffer", "spec", "param")
         ]
         yield types.DocumentSymbol(

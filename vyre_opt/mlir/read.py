@@ -180,10 +180,10 @@ class _GpuModule:
 
     def is_as_written(self, written: dict[str, str]) -> bool:
         """Whether the helpers here have the bodies of `written`, by symbol."""
-        own = {text_attribute(op, "sym_name"): op for op in self.functions()}
+        functions = {text_attribute(op, "sym_name"): op for op in self.functions()}
         text = self.parsed.source.text
         for symbol, expected in written.items():
-            op = own.get(symbol)
+            op = functions.get(symbol)
             if op is None:
                 return False
             start, end = self.parsed.places[op]
@@ -297,16 +297,16 @@ class _GpuModule:
         attrs = attribute(op, "arg_attrs")
         binding = 0
         for number, argument in enumerate(list(entry.args)[:count]):
-            own = attrs.data[number] if attrs is not None else None
+            arg_attrs = attrs.data[number] if attrs is not None else None
             if str(argument.type).startswith("memref<"):
-                text = dictionary(own, "vyre.buffer")
+                text = dictionary(arg_attrs, "vyre.buffer")
                 buffer = self.buffer(r, op, argument, text, number, binding)
                 binding += buffer.binding is not None
                 self.add_buffer(r, argument, buffer)
                 if text is None:
                     self.undeclared.add(buffer.name)
             else:
-                self.scalar(r, op, argument, dictionary(own, "vyre.param"), number)
+                self.scalar(r, op, argument, dictionary(arg_attrs, "vyre.param"), number)
         tiles = _texts(op, "vyre.workgroup_buffers")
         attributions = list(entry.args)[count:]
         shared = attribute(op, "workgroup_attributions")
@@ -421,8 +421,8 @@ def _buffer_of(r: Reader, kind: Any, name: str, binding: int | None) -> Buffer:
 
 def _hinted(r: Reader, kind: Any, attrs: Any, number: int) -> DataType | None:
     """Our type of an argument or a result of a function, as its attribute says it."""
-    own = attrs.data[number] if attrs is not None and number < len(attrs.data) else None
-    text = dictionary(own, "vyre.type")
+    arg_attrs = attrs.data[number] if attrs is not None and number < len(attrs.data) else None
+    text = dictionary(arg_attrs, "vyre.type")
     fitting = r.dtype(kind)
     declared = named_type(text) if text is not None else None
     return declared if declared is not None and declared.bits == fitting.bits else None

@@ -273,9 +273,9 @@ def _function(cls: Any, parser: Any) -> Any:
 
     def argument() -> tuple[Any, Any]:
         parsed = parser.parse_argument()
-        own = parser.parse_optional_dictionary_attr_dict()
+        attrs_of_one = parser.parse_optional_dictionary_attr_dict()
         parser.parse_optional_location()
-        return parsed, DictionaryAttr(own)
+        return parsed, DictionaryAttr(attrs_of_one)
 
     def typed() -> tuple[Any, Any]:
         return parser.parse_type(), DictionaryAttr(parser.parse_optional_dictionary_attr_dict())
@@ -295,8 +295,8 @@ def _function(cls: Any, parser: Any) -> Any:
     attributes.update(more.data if more is not None else {})
     attributes |= {
         "function_type": FunctionType.from_lists([a.type for a, _ in arguments], [t for t, _ in results]),
-        "arg_attrs": ArrayAttr([own for _, own in arguments]),
-        "res_attrs": ArrayAttr([own for _, own in results]),
+        "arg_attrs": ArrayAttr([attrs_of_one for _, attrs_of_one in arguments]),
+        "res_attrs": ArrayAttr([attrs_of_one for _, attrs_of_one in results]),
         "workgroup_attributions": IntegerAttr(len(memory["workgroup"]), i64),
         "private_attributions": IntegerAttr(len(memory["private"]), i64),
     }
@@ -627,8 +627,8 @@ def _context() -> Any:
     for dialect in (*known, Dialect("nvvm", [], [])):
         # of the gpu dialect only the attributes: its ops hold the parts of one form alone
         kept = [op for op in dialect.operations if op.name not in defined and dialect is not gpu.GPU]
-        own = [op for name, op in defined.items() if name.partition(".")[0] == dialect.name]
-        context.load_dialect(Dialect(dialect.name, [*kept, *own], list(dialect.attributes)))
+        dialect_ops = [op for name, op in defined.items() if name.partition(".")[0] == dialect.name]
+        context.load_dialect(Dialect(dialect.name, [*kept, *dialect_ops], list(dialect.attributes)))
     return context
 
 

@@ -77,8 +77,8 @@ class _Segment:
     def conflicts(self, other: _Segment) -> bool:
         if self.is_open or other.is_open:
             return not (self.is_empty or other.is_empty)
-        own = self.accesses
-        return any(name in own and (writes or own[name]) for name, writes in other.accesses.items())
+        accesses = self.accesses
+        return any(name in accesses and (writes or accesses[name]) for name, writes in other.accesses.items())
 
 
 class _Eliminator:

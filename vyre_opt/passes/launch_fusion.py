@@ -354,9 +354,9 @@ class _Fuser:
         is_regridded = any(node.regrid is not None for node in group.nodes)
         grid = group.nodes[0].grid if is_regridded else parts[0].grid
         names = dict(zip(made.names, group.buffers, strict=True))
-        own = {name: mine for mine, name in names.items()}
+        formal_of = {name: mine for mine, name in names.items()}
         local, halos = (
-            [own[name] for name in each] for each in (group.local, (t.buffer for t in group.tiles))
+            [formal_of[name] for name in each] for each in (group.local, (t.buffer for t in group.tiles))
         )
         result = JoinedResult(made.program, made.owners, parts, grid, names, numbers, local, halos)
         return check_joined(result)
@@ -438,7 +438,7 @@ def _choose_internal(uses: BufferStages, groups: Sequence[FusionGroup], demanded
         names = set(group.local)
         local |= {id(node.launch): names for node in group.nodes}
     for group in groups:
-        own = [
+        only_in_group = [
             name
             for name in group.local
             if uses.visibility(name) is None
@@ -446,11 +446,11 @@ def _choose_internal(uses: BufferStages, groups: Sequence[FusionGroup], demanded
             and all(name in local.get(id(stage), ()) for stage in uses.stages[name])
         ]
         buffers = uses.pipeline.buffers
-        group.internal = [name for name in own if buffers[name].size_bytes]
+        group.internal = [name for name in only_in_group if buffers[name].size_bytes]
         in_group = {id(node.launch) for node in group.nodes}
         group.private = [
             name
-            for name in own
+            for name in only_in_group
             if buffers[name].count is None and all(id(stage) in in_group for stage in uses.stages[name])
         ]
 
@@ -461,9 +461,9 @@ def _seen_elsewhere(pipeline: Pipeline, groups: Sequence[FusionGroup]) -> dict[F
     seen: dict[FusionGroup, Refusal] = {}
     sharing: dict[str, set[int]] = {}
     for group in groups:
-        own = {id(node.launch) for node in group.nodes}
-        sharing |= {name: own | sharing.get(name, set()) for name in group.internal}
-        sharing |= dict.fromkeys((*group.private, *(tile.buffer for tile in group.tiles)), own)
+        launches = {id(node.launch) for node in group.nodes}
+        sharing |= {name: launches | sharing.get(name, set()) for name in group.internal}
+        sharing |= dict.fromkeys((*group.private, *(tile.buffer for tile in group.tiles)), launches)
     for group in groups:
         for name in (*group.internal, *group.private, *(tile.buffer for tile in group.tiles)):
             is_seen = uses.visibility(name) is not None

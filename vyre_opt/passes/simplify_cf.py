@@ -116,9 +116,9 @@ class _IfMerger:
         """Whether the earlier `if` may run where the later one stands; a remark says why not."""
         if len(between) > MAX_BETWEEN:
             return False
-        own = self.by_op[earlier.op]
+        effects_of_earlier = self.by_op[earlier.op]
         for op, effects in between:
-            if (reason := self.conflict(own, effects)) is not None:
+            if (reason := self.conflict(effects_of_earlier, effects)) is not None:
                 article = "an" if op.name[0] in "aeiou" else "a"
                 message = f"this if is not merged with the one before of its condition: between them, {article} {op.name} {reason}"
                 self.ctx.remark("refused", message, later.loc, program=self.program.name)

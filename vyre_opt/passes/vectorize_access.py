@@ -169,9 +169,9 @@ class _Vectorizer:
                 self.end(group, f"a {verb} between them is of the same element of @{base.buffer}")
             elif not other.is_store:
                 group.blocked.add(offset)  # a later load at this offset may not move up past the store
-        own = self.open.get(base)
-        if own is not None and offset in own.blocked:
-            self.end(own, f"a store between them is of the same element of @{base.buffer}")
+        open_group = self.open.get(base)
+        if open_group is not None and offset in open_group.blocked:
+            self.end(open_group, f"a store between them is of the same element of @{base.buffer}")
 
     def end_groups_at_op(self, op: Op, effects: Effects) -> None:
         """End the groups that may not move past an op other than an access of one scalar."""

@@ -211,8 +211,8 @@ class _Numbering:
                     f"more than {MAX_SHOWN_MATCHES} pairs of a pattern and one that it ends in; search for fewer "
                     "patterns at a time"
                 )
-            own = order[concatenated_ranges(self.first[links], counts)]
-            keys.append(np.repeat(states, counts) << 32 | own)
+            patterns = order[concatenated_ranges(self.first[links], counts)]
+            keys.append(np.repeat(states, counts) << 32 | patterns)
             links = self.fail[links]
             shows = links >= self.high
             states, links = states[shows], links[shows]

@@ -78,17 +78,17 @@ def _refined(transitions: Array, block: Array) -> Array:
         moves = np.ascontiguousarray(block[transitions[affected]])
         width, content = moves.itemsize * moves.shape[1], moves.tobytes()
         keys = [content[at : at + width] for at in range(0, len(content), width)]
-        for state, own, key in zip(affected.tolist(), block[affected].tolist(), keys, strict=True):
-            groups.setdefault(own, {}).setdefault(key, []).append(state)
+        for state, block_of_state, key in zip(affected.tolist(), block[affected].tolist(), keys, strict=True):
+            groups.setdefault(block_of_state, {}).setdefault(key, []).append(state)
         is_changed = np.zeros(len(block), bool)
-        for own, group in groups.items():
+        for block_of_state, group in groups.items():
             parts = sorted(group.values(), key=len)
-            if sum(map(len, parts)) == sizes[own]:
+            if sum(map(len, parts)) == sizes[block_of_state]:
                 parts.pop()  # the largest keeps the number, else those that are not affected do
             for part in parts:
                 block[part] = len(sizes)
                 is_changed[part] = True
-                sizes[own] -= len(part)
+                sizes[block_of_state] -= len(part)
                 sizes.append(len(part))
         affected = np.flatnonzero(is_changed[transitions].any(axis=1)) if is_changed.any() else affected[:0]
     return block

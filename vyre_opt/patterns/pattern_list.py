@@ -42,14 +42,14 @@ def read_patterns(patterns: Iterable[Any], *, regex: bool, caseless: bool) -> Pa
     for number, pattern in enumerate(listed):
         if not regex and type(pattern) is bytes and 1 <= len(pattern) <= MAX_LITERAL_BYTES:
             continue  # most patterns: for all of them, the rest of this loop takes as long as their automaton
-        own = re.IGNORECASE * caseless if regex else None
+        pattern_flags = re.IGNORECASE * caseless if regex else None
         if isinstance(pattern, re.Pattern):
-            own = (pattern.flags & ~re.UNICODE) | re.IGNORECASE * caseless
+            pattern_flags = (pattern.flags & ~re.UNICODE) | re.IGNORECASE * caseless
             pattern = pattern.pattern
-        if own is not None:
-            flags[number] = int(own)
+        if pattern_flags is not None:
+            flags[number] = int(pattern_flags)
         try:
-            listed[number] = _content(pattern, f"patterns[{number}]", own is not None)
+            listed[number] = _content(pattern, f"patterns[{number}]", pattern_flags is not None)
         except PatternError as error:
             wrong += error.diagnostics
     if wrong:

@@ -173,9 +173,9 @@ def _fused(
     program = str(facts.get("program") or "")
     handoffs = {}
     internal = list(map(str, facts.get("internal") or ()))
-    for name, own in zip(internal, internal_of.setdefault(program, internal), strict=False):
-        size = tiles.get((program, own))
-        if (program, own) in used:
+    for name, tile_name in zip(internal, internal_of.setdefault(program, internal), strict=False):
+        size = tiles.get((program, tile_name))
+        if (program, tile_name) in used:
             handoffs[name] = f"a workgroup tile of {size} bytes" if size is not None else "a workgroup tile"
         else:
             handoffs[name] = REGISTERS if size is not None else "storage of the program alone"

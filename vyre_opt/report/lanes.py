@@ -83,12 +83,12 @@ def lay_out(
         height = max(lines[number] * LINE + 2 * PAD, sum(heights) + 4)
         at = y + (height - sum(heights)) // 2
         ports = []
-        for name, own in zip(names, heights, strict=True):
+        for name, lane_height in zip(names, heights, strict=True):
             above, _ = labels[number, name]
             port = Port(name, number, at + LABEL * above + 4, name in stage.reads, name in stage.writes)
             ports.append(port)
             wires.setdefault(name, Wire(name)).ports.append(port)
-            at += own
+            at += lane_height
         boxes.append(Box(top, y, height, tuple(ports)))
         y += height + GAP
     # stages and ports go downwards, so `wires` is in the order of first ports

@@ -29,9 +29,9 @@ def copy_program(program: Program, module: Module | None) -> tuple[Program, Modu
     copied = Module(source=None if module is None else module.source)
     for func in module.funcs.values() if module is not None else ():
         copied.add(_func(func))
-    own = _program(program)
-    copied.add(own)
-    return own, copied
+    copy = _program(program)
+    copied.add(copy)
+    return copy, copied
 
 
 def copy_module(module: Module) -> Module:

@@ -188,8 +188,8 @@ class CpuSearch:
         while len(wrong):
             hits, counts, ended = self._launch(data, pieces.chosen(wrong, supposed[wrong]), words)
             exits[wrong] = ended
-            for piece, own in zip(wrong.tolist(), np.split(hits, np.cumsum(counts)[:-1]), strict=True):
-                found[piece] = own
+            for piece, piece_hits in zip(wrong.tolist(), np.split(hits, np.cumsum(counts)[:-1]), strict=True):
+                found[piece] = piece_hits
             actual = np.concatenate([supposed[:1], exits[:-1]])
             wrong = np.flatnonzero(actual != supposed)
             supposed = actual
@@ -245,11 +245,13 @@ class CpuSearch:
             groups, params = len(counts) // CHAINS, (*walked.params, words)
             self._run_bounded(pattern_walk(), [*arrays, pieces.entries, others], groups, params)
         else:
-            own = self.prefilter
-            assert own is not None
-            program = pattern_grams() if own.stride else pattern_filter()
-            settings = (own.fold, own.shift, own.stride) if own.stride else ()
-            self._run_bounded(program, [*arrays, own.table, others], len(counts), walked.params + settings)
+            prefilter = self.prefilter
+            assert prefilter is not None
+            program = pattern_grams() if prefilter.stride else pattern_filter()
+            settings = (prefilter.fold, prefilter.shift, prefilter.stride) if prefilter.stride else ()
+            self._run_bounded(
+                program, [*arrays, prefilter.table, others], len(counts), walked.params + settings
+            )
         count = len(pieces)
         return hits[: int(pieces.slots[-1])], counts[:count].astype(np.int64), others[:count]
 

@@ -103,7 +103,7 @@ def scan_files(
         raise next(unread[name] for name in names if name in unread)
     if errors is not None:
         errors.update(unread)
-    return {name: pyarrow.concat_tables(own) for name, own in parts.items() if name not in unread}
+    return {name: pyarrow.concat_tables(tables) for name, tables in parts.items() if name not in unread}
 
 
 def _names(paths: Any) -> Iterator[str]:

@@ -160,13 +160,13 @@ class GpuSearch:
         arrays = {(name, ""): array for name, array in self.tables.arrays.items()}
         if self.encoding is not None:
             arrays["values", self.encoding.name] = self.encoding.values
-        own = self.tables.memory.setdefault(self.gpu.number, {})
+        memory = self.tables.memory.setdefault(self.gpu.number, {})
         with self.gpu as gpu, translated_errors("copying tables to the GPU"):
             for key, array in arrays.items():
-                if key not in own:
-                    own[key] = gpu.allocate(array.nbytes)
-                    gpu.cuda.memcpy_htod(int(own[key]), np.ascontiguousarray(array))
-        return {key[0]: (own[key], array.size) for key, array in arrays.items()}
+                if key not in memory:
+                    memory[key] = gpu.allocate(array.nbytes)
+                    gpu.cuda.memcpy_htod(int(memory[key]), np.ascontiguousarray(array))
+        return {key[0]: (memory[key], array.size) for key, array in arrays.items()}
 
     def rows(self, text: Array | DeviceOctets, first: int, cpu: CpuDispatcher) -> Rows:
         """What gives the bytes that `text` holds from places on, which are counted from that of the character `first`.

@@ -64,12 +64,14 @@ class Places:
         firsts = np.array([window.start - window.before for window in self._windows], np.uint64)
         number = np.searchsorted(firsts, characters, side="right") - 1
         for at in np.unique(number[number >= 0]).tolist():
-            window, own = self._windows[at], number == at
+            window, in_window = self._windows[at], number == at
             blanks = self._blanks_of(window)
             passed = np.searchsorted(
-                blanks - np.arange(len(blanks)), characters[own].astype(np.int64) - int(firsts[at]), "right"
+                blanks - np.arange(len(blanks)),
+                characters[in_window].astype(np.int64) - int(firsts[at]),
+                "right",
             )
-            places[own] = characters[own] + (passed + window.before).astype(np.uint64)
+            places[in_window] = characters[in_window] + (passed + window.before).astype(np.uint64)
         return places
 
     def forget(self, characters: int) -> None:

@@ -85,13 +85,13 @@ class SpanSearch:
         `is_end`: whether there is no more.  Raises LimitExceeded for a match that is longer than what is kept, unless
         those are left out.
         """
-        plain, begun, own = self._by_kind(ends)
+        plain, begun, from_ends = self._by_kind(ends)
         found, waiting = [plain], NO_ENDS
-        if len(own):
+        if len(from_ends):
             # what an anchor sees behind the last byte is not known yet, nor whether a line break is the last
-            waits = (own.ends >= history.total - 1) & (self._sees_behind and not is_end)
-            waiting = own.chosen(waits)
-            found.append(self._from_ends(history, own.chosen(~waits), is_end))
+            waits = (from_ends.ends >= history.total - 1) & (self._sees_behind and not is_end)
+            waiting = from_ends.chosen(waits)
+            found.append(self._from_ends(history, from_ends.chosen(~waits), is_end))
         if len(begun):
             columns, unfinished = self._from_prefixes(history, begun, is_end)
             found.append(columns)
@@ -112,11 +112,11 @@ class SpanSearch:
         begins = np.zeros(len(ends), np.int64)
         left, look = np.arange(len(ends)), FIRST_LOOK
         while len(left):
-            own = ends.chosen(left)
-            wanted = history.total - int(own.ends.min()) + look
+            chosen = ends.chosen(left)
+            wanted = history.total - int(chosen.ends.min()) + look
             data = history.last(wanted)
             base = history.total - len(data)
-            shown, runs_out = self._walk_back(data, base, own, is_end)
+            shown, runs_out = self._walk_back(data, base, chosen, is_end)
             begins[left] = shown
             left = left[runs_out]
             if len(left) and len(data) < wanted:
@@ -166,10 +166,10 @@ class SpanSearch:
         `rows`: gives the bytes from places on; those up to `limit` are known.  At place 0 data begin, unless all ends are
         farther away than `longest`.
         """
-        plain, begun, own = self._by_kind(ends)
+        plain, begun, from_ends = self._by_kind(ends)
         found, waiting = [plain], NO_ENDS
-        if len(own):
-            found.append((self._begins_in_rows(own, longest, rows), own.ends, own.patterns))
+        if len(from_ends):
+            found.append((self._begins_in_rows(from_ends, longest, rows), from_ends.ends, from_ends.patterns))
         if len(begun):
             columns, waiting = self._from_prefixes_in_rows(begun, rows, limit)
             found.append(columns)
@@ -185,9 +185,9 @@ class SpanSearch:
             begins[which] = ends.ends[which] - (places - shown)
         at_front = np.flatnonzero(ends.ends < width)
         if len(at_front):
-            own = ends.chosen(at_front)
-            data = rows(np.zeros(1, np.int64), int(own.ends.max()))[0]
-            begins[at_front], _ = self._walk_back(data, 0, own, True)
+            chosen = ends.chosen(at_front)
+            data = rows(np.zeros(1, np.int64), int(chosen.ends.max()))[0]
+            begins[at_front], _ = self._walk_back(data, 0, chosen, True)
         return begins
 
     def _from_prefixes_in_rows(self, ends: Ends, rows: Rows, limit: int) -> tuple[Columns, Ends]:
@@ -204,19 +204,19 @@ class SpanSearch:
         while len(left):
             unfinished: list[Array] = [left[:0]]
             for which in _blocks(left, width):
-                own = begins[which]
-                known = np.minimum(own + width, limit)
+                walk_begins = begins[which]
+                known = np.minimum(walk_begins + width, limit)
                 flat = np.arange(len(which)) * width
-                data = rows(own, width).reshape(-1)
+                data = rows(walk_begins, width).reshape(-1)
                 owners, packed, states[which] = self._walk_on(
-                    data, flat, entries[which], flat + (known - own)
+                    data, flat, entries[which], flat + (known - walk_begins)
                 )
                 is_cut = (states[which] != 0) & (known < limit)
                 unfinished.append(which[is_cut])
                 places, numbers = unpacked(packed)
                 kept = ~is_cut[owners]
                 owners, places, numbers = owners[kept], places[kept], numbers[kept]
-                parts.append((which[owners], places + (own - flat)[owners], numbers))
+                parts.append((which[owners], places + (walk_begins - flat)[owners], numbers))
             left, width = np.concatenate(unfinished), width * GROWTH
         owners, places, numbers = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         return self._confirmed(begins, ends, (owners, places, numbers), states, limit, False)

@@ -74,11 +74,11 @@ class SearchTables:
     def to_arrays(self) -> dict[str, Array]:
         """Plain arrays, for np.savez."""
         arrays = self.compiled.to_arrays()
-        own = self.prefilter
-        if own is not None:
+        prefilter = self.prefilter
+        if prefilter is not None:
             arrays |= {
-                "prefilter": own.table,
-                "prefilter_settings": np.array([own.stride, own.fold], np.uint32),
+                "prefilter": prefilter.table,
+                "prefilter_settings": np.array([prefilter.stride, prefilter.fold], np.uint32),
             }
         return arrays
 

@@ -87,8 +87,8 @@ def _candidates(
         return np.setdiff1d(np.arange(total), seen)
     share = max(1, round(options.candidates * options.near / options.best))
     drawn = [
-        rng.choice(own, min(share, len(own)), replace=False)
-        for own in (
+        rng.choice(pool, min(share, len(pool)), replace=False)
+        for pool in (
             neighbours.of(pick)
             for pick in sorted(seen.tolist(), key=budget.costs.__getitem__)[: options.best]
         )

@@ -66,13 +66,13 @@ class _GradientProposer:
         self.rng, self.options, self.temperature = rng, options, options.hot
 
     def candidates(self, budget: Budget, progress: float) -> Array:
-        own = self.options
-        self.temperature = own.hot * (own.cold / own.hot) ** progress
+        options = self.options
+        self.temperature = options.hot * (options.cold / options.hot) ** progress
         others = np.setdiff1d(np.arange(budget.count), budget.order)
-        if len(others) <= own.candidates:
+        if len(others) <= options.candidates:
             return others
         keys = self.policy.keys(others, self.temperature, self.rng)
-        return np.asarray(others[np.argpartition(-keys, own.candidates)[: own.candidates]])
+        return np.asarray(others[np.argpartition(-keys, options.candidates)[: options.candidates]])
 
     def choices(self, prediction: Prediction, candidates: Array) -> Iterator[tuple[int, float]]:
         self.policy.descend(candidates, prediction.means.mean(axis=0), self.temperature, self.options.steps)

@@ -72,9 +72,9 @@ def _samples(bench: Bench, picks: Sequence[int]) -> list[list[float]]:
     samples: list[list[float]] = [[] for _ in picks]
     for _ in range(ROUNDS):
         bench.renew(picks)
-        for own, one in zip(samples, bench.samples(picks, 1), strict=True):
-            own += one
-    return [own if len(own) == ROUNDS else [] for own in samples]
+        for times, one in zip(samples, bench.samples(picks, 1), strict=True):
+            times += one
+    return [times if len(times) == ROUNDS else [] for times in samples]
 
 
 def is_faster(samples: Sequence[float], reference: Sequence[float]) -> bool:

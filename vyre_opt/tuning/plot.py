@@ -90,9 +90,11 @@ def _draw_costs(axes: Axes, tuning: Tuning) -> None:
     finite = [(n, m) for n, m in enumerate(tuning.measured, 1) if 0 < m.cost < INFINITE]
     failed = [n for n, m in enumerate(tuning.measured, 1) if m.cost == INFINITE]
     for name in ("measured", "default", "choice", "default and choice"):
-        own = [(n, m.cost) for n, m in finite if _kind(m, tuning) == name]
-        if own:
-            axes.scatter(*zip(*own, strict=True), label=name, zorder=2 + (name != "measured"), **MARKS[name])
+        points = [(n, m.cost) for n, m in finite if _kind(m, tuning) == name]
+        if points:
+            axes.scatter(
+                *zip(*points, strict=True), label=name, zorder=2 + (name != "measured"), **MARKS[name]
+            )
     if finite:
         axes.set_yscale("log")
         _label_costs(axes, [m.cost for _, m in finite])

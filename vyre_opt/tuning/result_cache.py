@@ -132,7 +132,7 @@ def import_tuning(path: str | Path, store: Any = None) -> int:
     A result that is here for the same kernel, shape, device and version stays.  Raises BadInputs for a file that is none of
     results, of which then nothing is taken, and OSError for one that cannot be read.
     """
-    own = _store(store)
+    cache = _store(store)
     with Path(path).open("rb") as file:
         content = file.read(MAX_FILE_BYTES + 1)
     try:
@@ -143,14 +143,14 @@ def import_tuning(path: str | Path, store: Any = None) -> int:
         raise BadInputs(f"{path}: not results of the tuner: {error}") from None
     new = 0
     for family in dict.fromkeys(each.family for each in given):
-        here = results_of(own, family)
+        here = results_of(cache, family)
         known = set(map(_identity, here))
         added = [each for each in given if each.family == family and _identity(each) not in known]
         if added:
             # those that are here stay, and of the others the latest for which there is room
             added = added[-max(0, MAX_RESULTS - len(here)) :] if len(here) < MAX_RESULTS else []
-            _write(own, family, [*added, *here])
-            new += sum(_identity(each) not in known for each in results_of(own, family))
+            _write(cache, family, [*added, *here])
+            new += sum(_identity(each) not in known for each in results_of(cache, family))
     return new
 
 

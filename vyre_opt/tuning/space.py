@@ -111,20 +111,26 @@ class Space:
     def _legal(self, product: Factors, constraints: Sequence[Constraint]) -> Iterator[Array]:
         """The rows of a product that fulfil the constraints, chunk by chunk."""
         shape = [len(values) for values in product.values()]
-        levels = [np.array([self.factors[name].index(v) for v in own]) for name, own in product.items()]
-        columns = [_column(own) for own in product.values()]
+        levels = [
+            np.array([self.factors[name].index(v) for v in levels_of_factor])
+            for name, levels_of_factor in product.items()
+        ]
+        columns = [_column(levels_of_factor) for levels_of_factor in product.values()]
         where = [list(self.factors).index(name) for name in product]
         total = prod(shape)
         for first in range(0, total, CHUNK):
             flat = np.arange(first, min(first + CHUNK, total))
             picked = np.unravel_index(flat, shape) if shape else ()
             is_legal = np.ones(len(flat), bool)
-            at = {name: own[k] for name, own, k in zip(product, columns, picked, strict=True)}
+            at = {
+                name: levels_of_factor[k]
+                for name, levels_of_factor, k in zip(product, columns, picked, strict=True)
+            }
             for constraint in constraints:
                 is_legal &= _holds(constraint, at, len(flat))
             rows = np.full((int(is_legal.sum()), len(self.factors)), ABSENT, np.int32)
-            for column, own, k in zip(where, levels, picked, strict=True):
-                rows[:, column] = own[k[is_legal]]
+            for column, levels_of_factor, k in zip(where, levels, picked, strict=True):
+                rows[:, column] = levels_of_factor[k[is_legal]]
             yield rows
 
 

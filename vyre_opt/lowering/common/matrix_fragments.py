@@ -260,8 +260,10 @@ class _Expansion(Walker):
             ):  # the last block is as far from the others
                 own_row = b.add(own_row, b.mul(digit, r - rows)) if r != rows else own_row
                 own_column = b.add(own_column, b.mul(digit, c - columns)) if c != columns else own_column
-            own = b.add(b.add(b.mul(own_row, stride), own_column), b.add(first, b.mul(stride, rows)))
-            loaded = b.emit(OPS["matrix_load"], (own,), (DataType.vec(_U32, len(group)),), attrs).result
+            lane_start = b.add(b.add(b.mul(own_row, stride), own_column), b.add(first, b.mul(stride, rows)))
+            loaded = b.emit(
+                OPS["matrix_load"], (lane_start,), (DataType.vec(_U32, len(group)),), attrs
+            ).result
             words += [b.extract(loaded, k) for k in range(len(group))]
         result: Value = b.vector(*words)
         if dtype.element is DataType.TF32:

@@ -131,20 +131,20 @@ class ByteShuffle:
 
     def _by_sections(self, table: str, index: str, longest: int) -> str:
         """In pieces of a register, of up to `longest` bytes; each lane's index begins a section."""
-        own = -(-self.indices // SECTION) * SECTION
-        total = self.lanes * own
+        padded_indices = -(-self.indices // SECTION) * SECTION
+        total = self.lanes * padded_indices
         width = min(longest, 1 << (total - 1).bit_length())
         whole = -(-total // width) * width
-        padded = self._spread(index, self.lanes, self.indices, own, whole)
+        padded = self._spread(index, self.lanes, self.indices, padded_indices, whole)
         pieces = []
         for start in range(0, whole, width):
             piece = self._taken(padded, whole, range(start, start + width))
-            lanes = [min(at // own, self.lanes - 1) for at in range(start, start + width, SECTION)]
+            lanes = [min(at // padded_indices, self.lanes - 1) for at in range(start, start + width, SECTION)]
             piece_of = self._by_tbl if self.builder.features.has_tbl else self._by_pshufb
             pieces.append(piece_of(table, piece, lanes))
         result = self.builder.concatenate("i8", width, pieces)
         joined = width << (len(pieces) - 1).bit_length()
-        order = [lane * own + at for lane in range(self.lanes) for at in range(self.indices)]
+        order = [lane * padded_indices + at for lane in range(self.lanes) for at in range(self.indices)]
         return self._taken(result, joined, order)
 
     def _by_function(self, table: str, index: str) -> str:

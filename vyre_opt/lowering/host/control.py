@@ -324,10 +324,10 @@ def _fault_where(
     w.start(failing)
     lane = builder.first_lane(bits)
     kind = WIDE.type(dtype)
-    own = [
+    ids = [
         part if shape is SCALAR else w.emit(f"extractelement {kind} {part}, i64 {lane}") for part in recorded
     ]
-    builder.fault(op, lane, *(conversions.to_word(w, dtype, part) for part in own))
+    builder.fault(op, lane, *(conversions.to_word(w, dtype, part) for part in ids))
     w.start(passing)
 
 

@@ -119,12 +119,12 @@ def mul_add(emitter: SubgroupEmitter, op: Op) -> None:
 
 def _in_memory(emitter: SubgroupEmitter, value: Value, kind: str) -> str:
     """A pointer to a copy of a matrix; integers are widened."""
-    builder, own, wide = emitter.builder, carrier(value.type.element), WIDE.of(kind)
+    builder, carrier_kind, wide = emitter.builder, carrier(value.type.element), WIDE.of(kind)
     slots = value.type.lanes
     pointer = builder.slot(f"[{slots * SUBGROUP_SIZE} x {kind}]")
     for slot, part in enumerate(emitter.lanes(value)):
-        if own != kind:
-            part = builder.w.emit(f"sext {WIDE.of(own)} {part} to {wide}")
+        if carrier_kind != kind:
+            part = builder.w.emit(f"sext {WIDE.of(carrier_kind)} {part} to {wide}")
         builder.w.line(f"store {wide} {part}, ptr {_slot_address(builder, pointer, kind, slot)}, align 4")
     return pointer
 

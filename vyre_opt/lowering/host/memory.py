@@ -109,8 +109,8 @@ def _run_start(emitter: SubgroupEmitter, access: SubgroupAccess) -> str:
     w, builder, lane = emitter.w, emitter.builder, emitter.first_active_lane()
     ahead = w.emit(f"mul i64 {lane}, {access.stride}")
     kind = SCALAR.type(dtype)
-    own = w.emit(f"add {kind} {base}, {w.emit(f'trunc i64 {ahead} to {kind}')}")
-    return w.emit(f"sub i64 {_widened(builder, own, dtype)}, {ahead}")
+    start = w.emit(f"add {kind} {base}, {w.emit(f'trunc i64 {ahead} to {kind}')}")
+    return w.emit(f"sub i64 {_widened(builder, start, dtype)}, {ahead}")
 
 
 def _lane_indices(emitter: SubgroupEmitter, access: SubgroupAccess) -> str:

@@ -156,7 +156,7 @@ def _shuffle_by_constants(emitter: SubgroupEmitter, op: Op, kind: str, sources: 
     if emitter.mask is not None:
         present = _shufflevector(emitter, WIDE, "i1", emitter.mask, "poison", sources)
         pairs = zip(shuffled, emitter.lanes(value), strict=True)
-        shuffled = [emitter.builder.blend(present, kind, moved, own) for moved, own in pairs]
+        shuffled = [emitter.builder.blend(present, kind, moved, unmoved) for moved, unmoved in pairs]
     emitter.define(result, shuffled)
 
 
@@ -164,12 +164,12 @@ def _source_lanes(emitter: SubgroupEmitter, op: Op) -> str:
     """The number of the lane that each lane reads, as an i32 vector."""
     w, builder, kind = emitter.w, emitter.builder, WIDE.of("i32")
     amount = emitter.lane(op.operands[1])
-    mode, own = op.attrs["mode"], builder.lane_indices()
+    mode, lanes_here = op.attrs["mode"], builder.lane_indices()
     if mode == "idx":
         source = amount
     else:
         verb = {"up": "sub", "down": "add", "xor": "xor"}[mode]
-        source = w.emit(f"{verb} {kind} {own}, {amount}")
+        source = w.emit(f"{verb} {kind} {lanes_here}, {amount}")
     # An amount of 2^32 - k would wrap to a lane of the subgroup, though no lane is that far away
     limit = WIDE.integer("i32", SUBGROUP_SIZE)
     inside = w.emit(f"icmp ult {kind} {source}, {limit}")
@@ -180,7 +180,7 @@ def _source_lanes(emitter: SubgroupEmitter, op: Op) -> str:
         clamped = w.emit(f"and {kind} {source}, {WIDE.integer('i32', SUBGROUP_SIZE - 1)}")
         present = runtime.permute(builder, "i1", emitter.mask or ALL, clamped)
         inside = w.emit(f"and {WIDE.of('i1')} {inside}, {present}")
-    return w.emit(f"select {WIDE.of('i1')} {inside}, {kind} {source}, {kind} {own}")
+    return w.emit(f"select {WIDE.of('i1')} {inside}, {kind} {source}, {kind} {lanes_here}")
 
 
 SUBGROUP_OPS = {"reduce": reduce, "scan": scan, "shuffle": shuffle, "ballot": ballot}

@@ -195,8 +195,8 @@ class _RunSearch:
         """Whether a power of two surely divides a sum of multiples of symbols."""
         zeros = unit.bit_length() - 1
         for symbol, factor in terms.items():
-            own = self.alignment.of(symbol.identity) if isinstance(symbol.identity, Value) else 0
-            if own + (factor & -factor).bit_length() - 1 < zeros:
+            alignment = self.alignment.of(symbol.identity) if isinstance(symbol.identity, Value) else 0
+            if alignment + (factor & -factor).bit_length() - 1 < zeros:
                 return False
         return True
 
@@ -256,13 +256,13 @@ class _Numbers:
         for symbol, factor in expr.terms.items():
             if symbol not in self.known:
                 self.known[symbol] = self._by_number(symbol, depth)
-            own = self.known[symbol]
-            if own is None:
+            values = self.known[symbol]
+            if values is None:
                 return None
-            if own is UNIFORM:
+            if values is UNIFORM:
                 uniform[symbol] = factor
             else:
-                at = [a + factor * b for a, b in zip(at, own, strict=True)]
+                at = [a + factor * b for a, b in zip(at, values, strict=True)]
         return _Positions(at, uniform)
 
     def _by_number(self, symbol: Symbol, depth: int) -> Sequence[int] | None:

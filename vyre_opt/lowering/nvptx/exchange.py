@@ -79,9 +79,9 @@ def send(emitter: FunctionEmitter, pointer: str, words: list[str], owner: str = 
     operands = [f"${k}" for k in range(1, count + 1)]
     value = operands[0] if count == 1 else f"{{{', '.join(operands)}}}"
     text = f"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes{shape} [$0], {value}, [${count + 1}];"
-    own = _object(emitter, w.emit(f"load i32, ptr {PASSED}"))
+    barrier = _object(emitter, w.emit(f"load i32, ptr {PASSED}"))
     for workgroup in [owner] if owner else map(str, range(context.replicas.workgroups)):
-        there, object_ = (_in_workgroup(emitter, at, workgroup) for at in (pointer, own))
+        there, object_ = (_in_workgroup(emitter, at, workgroup) for at in (pointer, barrier))
         values = [("i32", word) for word in words]
         inline_ptx(emitter, text, ",".join("r" * (count + 2)), [("i32", there), *values, ("i32", object_)])
     if owner:
@@ -128,7 +128,7 @@ def arrive_and_wait(emitter: FunctionEmitter) -> None:
     w, replicas = emitter.w, emitter.context.replicas
     assert replicas is not None
     passed = w.emit(f"load i32, ptr {PASSED}")
-    own = _object(emitter, passed)
+    barrier = _object(emitter, passed)
     if replicas.rows:
         _hand_over(emitter)
     sent, total = w.emit(f"load i32, ptr {SENT}"), "0"
@@ -149,10 +149,10 @@ def arrive_and_wait(emitter: FunctionEmitter) -> None:
         w.line(f"store i32 0, {SHARED} {count}, align {WORD}")
     announced = w.emit(f"mul i32 {total}, {WORD}")
     text = "mbarrier.arrive.expect_tx.shared::cluster.b64 _, [$0], $1;"
-    inline_ptx(emitter, text, "r,r", [("i32", _in_workgroup(emitter, own, lane)), ("i32", announced)])
+    inline_ptx(emitter, text, "r,r", [("i32", _in_workgroup(emitter, barrier, lane)), ("i32", announced)])
     w.fall_into(waiting)
     parity = w.emit(f"and i32 {w.emit(f'lshr i32 {passed}, 1')}, 1")
-    wait(emitter, own, parity)
+    wait(emitter, barrier, parity)
     w.line(f"store i32 {w.emit(f'add i32 {passed}, 1')}, ptr {PASSED}")
 
 

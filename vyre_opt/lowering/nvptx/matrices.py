@@ -88,8 +88,8 @@ class _Instruction:
                 pairs = zip(left, (c[:2], c[2:]), strict=True)
                 c = [
                     each
-                    for word, own in pairs
-                    for each in self.call(_HALVES[self.element], [word], right, own)
+                    for word, tile_word in pairs
+                    for each in self.call(_HALVES[self.element], [word], right, tile_word)
                 ]
         return c
 

@@ -89,18 +89,18 @@ def _shuffle(emitter: FunctionEmitter, op: Op) -> None:
 
 def _source(emitter: FunctionEmitter, mode: str, amount: str, lanes: str) -> str:
     """The lane to read from as i32: this lane itself where the wanted one does not exist."""
-    w, own = emitter.w, lane(emitter)
+    w, this_lane = emitter.w, lane(emitter)
     if mode == "idx":
         source = amount
         inside = w.emit(f"icmp ult i32 {source}, {lanes}")
     else:
         verb = {"up": "sub", "down": "add", "xor": "xor"}[mode]
-        source = w.emit(f"{verb} i32 {own}, {amount}")
+        source = w.emit(f"{verb} i32 {this_lane}, {amount}")
         exists = w.emit(f"icmp ult i32 {source}, {lanes}")
         # An amount of 2^32 - 1 would wrap to lane - 1, which exists, though no lane is that far away
         near = w.emit(f"icmp ult i32 {amount}, {SUBGROUP_SIZE}")
         inside = w.emit(f"and i1 {exists}, {near}")
-    return w.emit(f"select i1 {inside}, i32 {source}, i32 {own}")
+    return w.emit(f"select i1 {inside}, i32 {source}, i32 {this_lane}")
 
 
 # --- reduce and scan
@@ -172,10 +172,10 @@ class _ShuffleReduction:
         if self.in_order:
             value = self.ordered(value, is_scan=True)
         else:
-            own = lane(self.emitter)
+            this_lane = lane(self.emitter)
             for distance in reversed(STEPS):
                 earlier = self.both(self.move(value, "up", str(distance)), value)
-                exists = self.w.emit(f"icmp uge i32 {own}, {distance}")
+                exists = self.w.emit(f"icmp uge i32 {this_lane}, {distance}")
                 value = self.choose(exists, earlier, value)
         if not is_exclusive:
             return value
@@ -185,7 +185,7 @@ class _ShuffleReduction:
 
     def ordered(self, value: str, is_scan: bool) -> str:
         """((v0 + v1) + v2) + ... up to the last lane, or up to this one."""
-        own = lane(self.emitter) if is_scan else ""
+        this_lane = lane(self.emitter) if is_scan else ""
         total = self.move(value, "idx", "0")
         for k in range(1, min(SUBGROUP_SIZE, self.emitter.context.program.lanes)):
             source, included = str(k), ""
@@ -195,7 +195,7 @@ class _ShuffleReduction:
                 source = self.w.emit(f"select i1 {included}, i32 {k}, i32 0")
             # A lane up to this one surely exists, so the second test includes the first
             if is_scan:
-                included = self.w.emit(f"icmp uge i32 {own}, {k}")
+                included = self.w.emit(f"icmp uge i32 {this_lane}, {k}")
             next_total = self.both(total, self.move(value, "idx", source))
             total = self.choose(included, next_total, total) if included else next_total
         return total

@@ -99,16 +99,16 @@ def _move(code: Code, dtype: DataType, value: str, mode: str, operand: str, mask
 def shuffle(code: Code, key: HelperKey, args: list[str]) -> str:
     """A lane whose source does not exist keeps its own value."""
     (dtype,), (mode,), (value, amount) = key.types, key.modifiers, args
-    lanes, own = _subgroup_lanes(code), _lane(code)
+    lanes, this_lane = _subgroup_lanes(code), _lane(code)
     source = amount
     if mode != "idx":
         verb = {"up": "arith.subi", "down": "arith.addi", "xor": "arith.xori"}[mode]
-        source = code.op(verb, "i32", own, amount)
+        source = code.op(verb, "i32", this_lane, amount)
     exists = code.compare("ult", "i32", source, _word(code, lanes))
     # An amount of 2^32 - 1 would wrap to lane - 1, which exists, though no lane is that far away
     near = code.compare("ult", "i32", amount, code.integer(SUBGROUP_SIZE, "i32"))
     exists = code.op("arith.andi", "i1", exists, near)
-    source = code.select(exists, "i32", source, own)
+    source = code.select(exists, "i32", source, this_lane)
     if not dtype.is_vec:
         return _move(code, dtype, value, "idx", source, _mask(code, lanes))
     kind, element = mlir_type(dtype), dtype.element
@@ -166,32 +166,32 @@ class _Combine:
 
     def reduce_to_first_lane(self, value: str) -> str:
         """A tree into lane 0 over the lanes that exist; its total is then broadcast."""
-        own = _lane(self.code)
+        this_lane = _lane(self.code)
         for distance in _STEPS:
-            source = self.code.op("arith.addi", "i32", own, self.number(distance))
+            source = self.code.op("arith.addi", "i32", this_lane, self.number(distance))
             exists = self.code.compare("ult", "i32", source, _word(self.code, self.lanes))
-            other = self.move(value, "idx", self.code.select(exists, "i32", source, own))
+            other = self.move(value, "idx", self.code.select(exists, "i32", source, this_lane))
             value = self.choose(exists, self.both(value, other), value)
         return self.move(value, "idx", self.number(0))
 
     def scan(self, value: str, is_exclusive: bool) -> str:
-        own = _lane(self.code)
+        this_lane = _lane(self.code)
         if self.is_ordered:
-            value = self.ordered(value, own)
+            value = self.ordered(value, this_lane)
         else:
             for distance in reversed(_STEPS):
                 earlier = self.both(self.move(value, "up", self.number(distance)), value)
-                exists = self.code.compare("uge", "i32", own, self.number(distance))
+                exists = self.code.compare("uge", "i32", this_lane, self.number(distance))
                 value = self.choose(exists, earlier, value)
         if not is_exclusive:
             return value
         before = self.move(value, "up", self.number(1))
-        is_first = self.code.compare("eq", "i32", own, self.number(0))
+        is_first = self.code.compare("eq", "i32", this_lane, self.number(0))
         first = self.code.literal(constant(_identity(self.combine, self.dtype), self.dtype), self.kind)
         return self.choose(is_first, first, before)
 
-    def ordered(self, value: str, own: str) -> str:
-        """((v0 + v1) + v2) + ... up to the last lane, or up to lane `own`."""
+    def ordered(self, value: str, this_lane: str) -> str:
+        """((v0 + v1) + v2) + ... up to the last lane, or up to lane `this_lane`."""
         code = self.code
         total = self.move(value, "idx", self.number(0))
         for k in range(1, min(SUBGROUP_SIZE, code.helpers.program.lanes)):
@@ -201,8 +201,8 @@ class _Combine:
                 included = code.compare("ult", "i32", number, self.lanes)
                 # Lane 0 always exists; what it gives is dropped below
                 source = code.select(included, "i32", number, self.number(0))
-            if own:  # a lane up to this one surely exists
-                included = code.compare("uge", "i32", own, number)
+            if this_lane:  # a lane up to this one surely exists
+                included = code.compare("uge", "i32", this_lane, number)
             next_total = self.both(total, self.move(value, "idx", source))
             total = self.choose(included, next_total, total) if included else next_total
         return total

@@ -124,8 +124,8 @@ def compile_program(
     called = called_fingerprints(form.source, form.module)
     key = (exact_fingerprint(form.source), *called, values, host)
     with _LOCK:
-        own = _COMPILING.setdefault(key, threading.Lock())
-    with own:
+        lock = _COMPILING.setdefault(key, threading.Lock())
+    with lock:
         try:
             return _compile_once(key, form, specs, host, store, log)
         finally:

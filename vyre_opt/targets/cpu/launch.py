@@ -246,13 +246,13 @@ class _Code:
         bound = program.bound_buffers
         indices = {b.name: index for index, b in enumerate(bound)}
         arguments = [program.buffers[name] for name in host_code.buffers]
-        own = {b.name for b in bound if b.name in host_code.written or b.is_output}
+        written = {b.name for b in bound if b.name in host_code.written or b.is_output}
         return _Code(
             object_code,
             tuple(indices.get(b.name, b) for b in arguments),
             tuple(b.dtype.lanes for b in arguments),
-            tuple(index for name, index in indices.items() if name in own),
-            tuple(index for name, index in indices.items() if name not in own),
+            tuple(index for name, index in indices.items() if name in written),
+            tuple(index for name, index in indices.items() if name not in written),
             tuple((indices[b.name], b.dtype.lanes) for b in bound if b.is_output),
             threads.WorkgroupCode(
                 object_code.loaded,

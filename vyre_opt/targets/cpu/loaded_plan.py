@@ -111,11 +111,11 @@ class CpuPlan:
         plan = self._plan = row_major_plan(call.plan)
         self._reads = call.reads
         self._workers, self._slots = dispatcher.workers, call.slots
-        own = call.own
+        unbound = call.own
         self._zeroed = [name for name in plan.buffers if name in call.zeroed or name in call.unwritten]
         self._copies = [(name, number, plan.size(name)) for name, number in call.copies.items()]
-        self._layout = storage_layout(plan, own, {*self._zeroed, *call.copies})
-        self._has_block = bool(own)
+        self._layout = storage_layout(plan, unbound, {*self._zeroed, *call.copies})
+        self._has_block = bool(unbound)
         self._is_prepared = bool(self._copies or self._zeroed)
         first_word = call.inputs + len(call.results)
         self._words = {name: first_word + k for k, name in enumerate(sorted(plan.pipeline.params))}

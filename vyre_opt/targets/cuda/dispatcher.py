@@ -211,13 +211,13 @@ class CudaDispatcher(Target):
         with self.device as gpu:
             kernel = self.kernels.get(unit_of(program, module, checked.specs))
             unbound = [b for b in storage_buffers(program) if b.binding is None]
-            own = {b.name: gpu.allocate(b.size_bytes or 0) for b in unbound}
+            scratch_memory = {b.name: gpu.allocate(b.size_bytes or 0) for b in unbound}
             if self.options.zero_memory:
                 for b in unbound:
-                    PyCudaQueue(gpu, None).zero(int(own[b.name]), b.size_bytes or 0)
-        pointers |= {name: int(memory) for name, memory in own.items()}
+                    PyCudaQueue(gpu, None).zero(int(scratch_memory[b.name]), b.size_bytes or 0)
+        pointers |= {name: int(memory) for name, memory in scratch_memory.items()}
         words = {**checked.params, **extent_words(program, shapes)}
-        return BoundLaunch(kernel, checked.grid, pointers, counts, words, (list(arrays), own))
+        return BoundLaunch(kernel, checked.grid, pointers, counts, words, (list(arrays), scratch_memory))
 
     def launch(
         self,

@@ -155,7 +155,7 @@ class LoadedKernel:
         no number.
         """
         record = self.status if status is None else status
-        own = {
+        by_kind = {
             "status": 0 if record is None else record.pointer,
             "call": self.device.faults.next_call() if self.may_fault and status is None else 0,
             "arrivals": 0 if self.arrivals is None else int(self.arrivals),
@@ -163,7 +163,7 @@ class LoadedKernel:
         if self.records is not None:
             pointers = {**pointers, self.records.name: self.records.pointer}
         named = {"buffer": pointers, "length": counts, "scalar": params}
-        return [named[p.kind][p.name] if p.name else own[p.kind] for p in self.kernel.params]
+        return [named[p.kind][p.name] if p.name else by_kind[p.kind] for p in self.kernel.params]
 
     def enqueue(self, queue: Queue, grid: Dim3, arguments: list[int]) -> None:
         """Enqueue one run; the context must be current.  `arguments`: see `arguments`.

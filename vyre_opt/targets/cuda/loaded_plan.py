@@ -75,8 +75,8 @@ def launch_of(
     """
     kernel.check_grid(grid)
     entry, record = kernel.kernel, record or kernel.status
-    own: dict[str, Argument] = {"call": "call", "status": record.pointer if record else 0}
-    arguments = [own[param.kind] if param.kind in own else argument(param) for param in entry.params]
+    by_kind: dict[str, Argument] = {"call": "call", "status": record.pointer if record else 0}
+    arguments = [by_kind[param.kind] if param.kind in by_kind else argument(param) for param in entry.params]
     return KernelLaunch(kernel, grid, arguments)
 
 

@@ -111,14 +111,14 @@ class Shadow:
     def writer(self, scalar: int) -> int | None:
         """The invocation that wrote a scalar last, or of those that no order tells apart one; None if none has."""
         sets = [self.sets[kind] for kind in ("write", "atomic") if kind in self.sets]
-        last = max(sets, key=lambda own: int(own.time[scalar]), default=None)
+        last = max(sets, key=lambda accesses: int(accesses.time[scalar]), default=None)
         return None if last is None or last.time[scalar] == 0 else int(last.min_id[scalar])
 
     def rewrite(self, offsets: Array, invocations: Array) -> None:
         """The last writes at these offsets, each by an invocation, which nobody has accessed since, happen now."""
-        own = self.sets["write"]
-        own.min_id[offsets] = own.max_id[offsets] = invocations
-        own.time[offsets] = self.clock.now
+        writes = self.sets["write"]
+        writes.min_id[offsets] = writes.max_id[offsets] = invocations
+        writes.time[offsets] = self.clock.now
 
     def access(
         self, frame: Frame, offsets: Array, op: int, kind: str, is_collective: bool = False
@@ -139,20 +139,20 @@ class Shadow:
                 racing = self._unordered(earlier, frame, offsets, lanes, known)
                 if racing is not None:
                     return _collision(earlier, frame, offsets, lanes, int(np.argmax(racing)))
-        own = self.sets.get(kind)
-        if own is None:
-            own = self.sets[kind] = _Accesses(self.size, self.wide)
+        accesses = self.sets.get(kind)
+        if accesses is None:
+            accesses = self.sets[kind] = _Accesses(self.size, self.wide)
         ends: tuple[Array, ...] = (invocations,)
         if is_collective:
             first = invocations - frame.locals[lanes] % SUBGROUP_SIZE
             ends = (first, first + (SUBGROUP_SIZE - 1))
         if kind == "write":
-            collision = self._record_writes(own, frame, offsets, lanes, invocations, op)
+            collision = self._record_writes(accesses, frame, offsets, lanes, invocations, op)
             if is_collective and collision is None:
-                own.min_id[offsets], own.max_id[offsets] = ends
+                accesses.min_id[offsets], accesses.max_id[offsets] = ends
             return collision
         for end in ends:
-            self._record_shared(own, frame, offsets, lanes, end, op)
+            self._record_shared(accesses, frame, offsets, lanes, end, op)
         return None
 
     def _unordered(
@@ -192,23 +192,23 @@ class Shadow:
         return unordered
 
     def _record_writes(
-        self, own: _Accesses, frame: Frame, offsets: Array, lanes: Array, invocations: Array, op: int
+        self, accesses: _Accesses, frame: Frame, offsets: Array, lanes: Array, invocations: Array, op: int
     ) -> Collision | None:
         # All earlier writes at these offsets are ordered before (`access` has checked it), so they are replaced.
         # Of several lanes at one offset the last assignment wins; the others then find that it is not theirs.
-        own.min_id[offsets] = invocations
-        own.time[offsets] = self.clock.now
-        own.min_op[offsets] = own.max_op[offsets] = op
-        written = own.min_id[offsets]
+        accesses.min_id[offsets] = invocations
+        accesses.time[offsets] = self.clock.now
+        accesses.min_op[offsets] = accesses.max_op[offsets] = op
+        written = accesses.min_id[offsets]
         clash = written != invocations
         if clash.any():  # two lanes of this very op write the same scalar
-            own.max_id[offsets] = written
-            return _collision(own, frame, offsets, lanes, int(np.argmax(clash)))
-        own.max_id[offsets] = invocations
+            accesses.max_id[offsets] = written
+            return _collision(accesses, frame, offsets, lanes, int(np.argmax(clash)))
+        accesses.max_id[offsets] = invocations
         return None
 
     def _record_shared(
-        self, own: _Accesses, frame: Frame, offsets: Array, lanes: Array, invocations: Array, op: int
+        self, accesses: _Accesses, frame: Frame, offsets: Array, lanes: Array, invocations: Array, op: int
     ) -> None:
         """Add accesses; of several to one offset the least and the greatest invocation are enough."""
         if len(self.winner) != self.size:
@@ -217,28 +217,28 @@ class Shadow:
         self.winner[offsets[::-1]] = number[::-1]  # the last assignment wins: that of the lowest lane
         first = self.winner[offsets] == number
         if first.all():
-            self._merge(own, frame, offsets, lanes, invocations, op)
+            self._merge(accesses, frame, offsets, lanes, invocations, op)
             return
         # lanes ascend by invocation: the first and the last of an offset are the two ends of its set
-        self._merge(own, frame, offsets[first], lanes[first], invocations[first], op)
+        self._merge(accesses, frame, offsets[first], lanes[first], invocations[first], op)
         self.winner[offsets] = number
         last = (self.winner[offsets] == number) & ~first
-        self._merge(own, frame, offsets[last], lanes[last], invocations[last], op)
+        self._merge(accesses, frame, offsets[last], lanes[last], invocations[last], op)
 
     def _merge(
-        self, own: _Accesses, frame: Frame, offsets: Array, lanes: Array, invocations: Array, op: int
+        self, accesses: _Accesses, frame: Frame, offsets: Array, lanes: Array, invocations: Array, op: int
     ) -> None:
-        extends = self._unordered(own, frame, offsets, lanes, invocations)
+        extends = self._unordered(accesses, frame, offsets, lanes, invocations)
         if extends is None:  # all sets are replaced
-            own.min_id[offsets] = own.max_id[offsets] = invocations
-            own.min_op[offsets] = own.max_op[offsets] = op
+            accesses.min_id[offsets] = accesses.max_id[offsets] = invocations
+            accesses.min_op[offsets] = accesses.max_op[offsets] = op
         else:
             # an end that stays keeps its op: another op's access by this lane says nothing of that one
-            low = ~extends | (invocations <= own.min_id[offsets])
-            high = ~extends | (invocations >= own.max_id[offsets])
-            own.min_id[offsets[low]], own.min_op[offsets[low]] = invocations[low], op
-            own.max_id[offsets[high]], own.max_op[offsets[high]] = invocations[high], op
-        own.time[offsets] = self.clock.now
+            low = ~extends | (invocations <= accesses.min_id[offsets])
+            high = ~extends | (invocations >= accesses.max_id[offsets])
+            accesses.min_id[offsets[low]], accesses.min_op[offsets[low]] = invocations[low], op
+            accesses.max_id[offsets[high]], accesses.max_op[offsets[high]] = invocations[high], op
+        accesses.time[offsets] = self.clock.now
 
 
 def _collision(earlier: _Accesses, frame: Frame, offsets: Array, lanes: Array, index: int) -> Collision:
