@@ -218,7 +218,7 @@ MUTANTS = (
     Mutant(
         "a halo larger than the tile's own part is worth it",
         "vyre_opt/fusion/halo_plan.py",
-        "return cost.extra <= cost.own and ",
+        "return cost.extra <= cost.invocations and ",
         "return ",
         lit("passes/launch_fusion_refuse"),
     ),

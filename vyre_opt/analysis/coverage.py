@@ -153,7 +153,7 @@ class _LoopFrame:
     """An open loop: the positions in the two journals, in `pending` and in `copies` at which its entries start."""
 
     visible: int
-    own: int
+    by_lane: int
     pending: int
     copies: int
 
@@ -188,7 +188,7 @@ class CoverageWalk:
         self.footprints = footprints
         self.names = names
         self.visible = _WrittenElements()
-        self.own = _WrittenElements()
+        self.by_lane = _WrittenElements()
         self.pending: list[_Pending] = []
         self.copies: list[_Pending] = []  # that are not waited for yet
         self.floors: list[_Floor] = []
@@ -219,7 +219,7 @@ class CoverageWalk:
             if not event.pending:  # else some copies are not waited for
                 self.wait()
         elif isinstance(event, LoopStart):
-            journals = len(self.visible.journal), len(self.own.journal)
+            journals = len(self.visible.journal), len(self.by_lane.journal)
             self.frames.append(_LoopFrame(*journals, len(self.pending), len(self.copies)))
             if event.counter is None or event.counter.min_trips < 1:
                 self.floors.append(_Floor(len(self.pending), len(self.copies)))
@@ -277,7 +277,7 @@ class CoverageWalk:
             self.writers.setdefault((_without_counters(access, LOCAL, VALUE), lane_condition), []).append(
                 access
             )
-            self.own.add((access.buffer, access.expr.key), lane_condition, lane_elements)
+            self.by_lane.add((access.buffer, access.expr.key), lane_condition, lane_elements)
         # for the group, every lane must have written: not so under a lane's own condition, and through
         # an unknown value a lane writes one unknown element of the range
         if not access.expr.has_unknown and all(p.kind != "lane" for p in condition.predicates):
@@ -327,7 +327,7 @@ class CoverageWalk:
         if counter is None or counter.min_trips < 1:
             counter = None  # its entries go: they hold only if it ran, which nobody knows afterwards
             self.floors.pop()
-        for table, mark in ((self.visible, frame.visible), (self.own, frame.own)):
+        for table, mark in ((self.visible, frame.visible), (self.by_lane, frame.by_lane)):
             for (key, condition), elements in table.undo(mark).items():
                 spread = self.after_loop(event.op, counter, key, condition, elements)
                 if spread is not None:
@@ -382,9 +382,9 @@ class CoverageWalk:
                     whole = whole.spread(coefficient, counter.max_trips) if whole is not None else None
                     lane = lane.spread(coefficient, counter.max_trips) if lane is not None else None
                     group_key, lane_key = (expr.without([counter.symbol]) for expr in (group_key, lane_key))
-            if lane is not None and not self.uncovered(self.own, query, lane_key, lane):
+            if lane is not None and not self.uncovered(self.by_lane, query, lane_key, lane):
                 self.order[access.op] = "same lane"
-                self.written_by[access.op] = self.writers_of(self.own, query, lane_key)
+                self.written_by[access.op] = self.writers_of(self.by_lane, query, lane_key)
                 return
             if whole is not None and not self.uncovered(self.visible, query, group_key, whole):
                 self.order[access.op] = "barrier"
@@ -412,7 +412,7 @@ class CoverageWalk:
     def writers_of(self, table: _WrittenElements, query: _Read, expr: AffineExpr) -> list[MemoryAccess]:
         """The writes of the entries by which a read is covered, the first of them where there are many."""
         conditions = table.entries.get((query.access.buffer, expr.key), ())
-        kinds = (LOCAL, VALUE) if table is self.own else ()
+        kinds = (LOCAL, VALUE) if table is self.by_lane else ()
         key = _without_counters(query.access, *kinds)
         lists = [self.writers.get((key, c), [])[:MOST_WRITERS] for c in conditions if c.holds(*query)]
         return list({write.op: write for writes in lists for write in writes}.values())

@@ -116,7 +116,7 @@ class BodyMatch:
     known: dict[Any, tuple[Value, ...]] = field(default_factory=dict)
     learnt: list[Any] = field(default_factory=list)
     firsts: dict[Value, Value] = field(default_factory=dict)
-    own: dict[tuple[int, str], str] = field(default_factory=dict)
+    workgroup_names: dict[tuple[int, str], str] = field(default_factory=dict)
     identities: list[Obligation] = field(default_factory=list)
     checks: list[Op] = field(default_factory=list)
     number: int = 0
@@ -149,7 +149,7 @@ class BodyMatch:
                 at = self._ops(body.program.body.ops, ops, at)
         if at < len(ops):
             raise Mismatch("no launch has this op", ops[at])
-        for (number, name), buffer in self.own.items():
+        for (number, name), buffer in self.workgroup_names.items():
             if self.bodies[number].names.get(name) is None:
                 declared = replace(self.bodies[number].program.buffers[name], name=buffer)
                 if self.joined.buffers[buffer] != declared:
@@ -304,7 +304,7 @@ class BodyMatch:
         if halo is not None:
             self.tiles[other] = _TileAccess(self.values[op.index], halo)
         elif "buffer" in op.attrs:
-            self.own.setdefault((self.number, op.attrs["buffer"]), other.attrs["buffer"])
+            self.workgroup_names.setdefault((self.number, op.attrs["buffer"]), other.attrs["buffer"])
         if self.run_as is not None:
             self.again[self.number, op] = other
         for mine, its in zip(op.regions, other.regions, strict=True):
@@ -429,8 +429,8 @@ class BodyMatch:
         actual = self._actual(op)
         if actual is not None:
             return self.buffers.get(actual)
-        known = self.own.get((self.number, op.attrs["buffer"]))
-        taken = proposed in self.buffers.values() or proposed in self.own.values()
+        known = self.workgroup_names.get((self.number, op.attrs["buffer"]))
+        taken = proposed in self.buffers.values() or proposed in self.workgroup_names.values()
         return known or (None if taken else proposed)
 
     def _actual(self, op: Op) -> str | None:

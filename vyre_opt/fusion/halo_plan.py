@@ -46,12 +46,12 @@ MIN_INDEX_BITS = 32
 class Cost:
     """The costs and the savings of recomputing a halo.
 
-    `own`, `extra`: producer invocations that a workgroup runs for its own elements, and for its neighbours'.
+    `invocations`, `extra`: producer invocations that a workgroup runs for its own elements, and for its neighbours'.
     `ops`, `bytes`: ops and loaded bytes of the extra invocations of all workgroups.
     `saved_bytes`: the hand-off, written and read.
     """
 
-    own: int
+    invocations: int
     extra: int
     ops: int
     bytes: int
@@ -67,7 +67,7 @@ class Cost:
 
     def facts(self) -> dict[str, Any]:
         return {
-            "own": self.own,
+            "own": self.invocations,
             "recomputed": self.extra,
             "recomputed_ops": self.ops,
             "recomputed_bytes": self.bytes,
@@ -78,7 +78,7 @@ class Cost:
 
     def __str__(self) -> str:
         return (
-            f"each workgroup runs {self.extra} invocations again beside its {self.own}: {self.ops} ops and "
+            f"each workgroup runs {self.extra} invocations again beside its {self.invocations}: {self.ops} ops and "
             f"{self.bytes} bytes in all, {self.spent_us:.2f} us, to save {self.saved_bytes} bytes and a launch, "
             f"{self.saved_us:.2f} us"
         )
@@ -96,7 +96,7 @@ def is_profitable(cost: Cost) -> bool:
     twice its share, and it would run the producer three times or more in sequence, a latency that sums
     over the whole device do not show.
     """
-    return cost.extra <= cost.own and cost.spent_us < cost.saved_us
+    return cost.extra <= cost.invocations and cost.spent_us < cost.saved_us
 
 
 def plan_tile(pair: PairAccesses, buffer: str) -> tuple[HaloTile, Cost] | Refusal:

@@ -204,7 +204,7 @@ class _Scattered:
         self.block = vectors * self.widest
         kind = zero(b, dtype).type
         self.inbox = b.buffer("inbox", kind, TURNS * self.workgroups**2 * self.block, "cluster")
-        self.own = b.buffer("own", kind, self.block, "workgroup")
+        self.owned = b.buffer("own", kind, self.block, "workgroup")
         self.lane, group = b.local_id("x"), b.workgroup_id("x")
         self.number = b.rem(group, self.workgroups)
         self.first_vector = b.mul(b.div(group, self.workgroups), vectors)
@@ -214,14 +214,14 @@ class _Scattered:
         """Load the own elements of the vectors from @acc."""
         b = self.b
         with self.each_own(self.ranks[0]) as (spot, index, exists):
-            b.store(guarded(b, exists, lambda: signed(b, b.load(acc, index))), self.own, spot)
+            b.store(guarded(b, exists, lambda: signed(b, b.load(acc, index))), self.owned, spot)
         b.barrier("workgroup")
 
     def put(self, out: Buffer) -> None:
         """Store the own elements of the vectors to @out."""
         b = self.b
         with self.each_own(self.ranks[-1]) as (spot, index, exists):
-            total = b.load(self.own, spot)
+            total = b.load(self.owned, spot)
             with b.if_(exists):
                 b.store(stored(b, total, self.dtype), out, index)
 
@@ -326,7 +326,7 @@ class _ScatteredStep:
         for row in range(0, self.layout.own_rows, UNIT):
             for at, number in enumerate(numbers):
                 index = b.const(number * scattered.widest + row)
-                for k, x in enumerate(elements(b, b.load(scattered.own, index, lanes=UNIT))):
+                for k, x in enumerate(elements(b, b.load(scattered.owned, index, lanes=UNIT))):
                     totals[at] = multiply_add(b, x, factors[row + k], totals[at])
         return totals
 
@@ -359,7 +359,7 @@ class _ScatteredStep:
             column = b.add(b.mul(scattered.number, layout.own_columns), element)
             exists = None if is_even else b.lt(column, layout.columns)
             total = guarded(b, exists, lambda: self.total(b.add(start, index), width))
-            b.store(total, scattered.own, index)
+            b.store(total, scattered.owned, index)
 
     def total(self, first: Value, width: int) -> Value:
         """The sum of what each workgroup has sent, of so many elements; that of the first is at `first`."""

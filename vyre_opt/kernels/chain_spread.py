@@ -59,7 +59,7 @@ class _Split:
     slices: int
 
     @property
-    def own(self) -> int:
+    def columns_per_workgroup(self) -> int:
         return self.vector * self.across
 
     @property
@@ -108,7 +108,7 @@ def best_cluster(ranks: tuple[int, ...], most: int, vectors: int) -> tuple[int, 
 
     def is_busy(workgroups: int) -> bool:
         """Whether each workgroup has columns of the largest core."""
-        return (workgroups - 1) * _split(rows, columns, workgroups, SUBGROUP).own < columns
+        return (workgroups - 1) * _split(rows, columns, workgroups, SUBGROUP).columns_per_workgroup < columns
 
     sizes = filter(is_busy, range(2, most + 1))
     clusters = product(sizes, range(SUBGROUP, MAX_LANES + 1, SUBGROUP))
@@ -118,7 +118,7 @@ def best_cluster(ranks: tuple[int, ...], most: int, vectors: int) -> tuple[int, 
 def is_well_spread(ranks: Sequence[int], workgroups: int, lanes: int) -> bool:
     """Whether the largest core lies over the lanes as in the fastest splits."""
     split = _split(*largest_core(ranks), workgroups, lanes)
-    return split.is_even and split.own == OWN_COLUMNS and split.held >= LEAST_HELD
+    return split.is_even and split.columns_per_workgroup == OWN_COLUMNS and split.held >= LEAST_HELD
 
 
 def spread_bytes(ranks: Sequence[int], workgroups: int, lanes: int, vectors: int) -> int:
@@ -129,7 +129,7 @@ def spread_bytes(ranks: Sequence[int], workgroups: int, lanes: int, vectors: int
 
 def _partial_rows(ranks: Sequence[int], workgroups: int, lanes: int) -> int:
     """Rows of @partials: for each subgroup the columns of a workgroup."""
-    most = max(_split(1, columns, workgroups, lanes).own for columns in ranks[1:])
+    most = max(_split(1, columns, workgroups, lanes).columns_per_workgroup for columns in ranks[1:])
     return lanes // SUBGROUP * most
 
 
@@ -247,10 +247,10 @@ class _SpreadStep:
         self.row = b.div(lane, split.across)
         if spread.vectors == 1:
             self.row = b.mul(self.row, split.each)
-        self.first = b.mul(spread.number, split.own)
+        self.first = b.mul(spread.number, split.columns_per_workgroup)
         column = b.add(self.first, b.mul(b.rem(lane, split.across), split.vector))
         # What lies beyond is loaded from the last ones; the sums are not stored
-        self.has_all = split.own * spread.workgroups == split.columns
+        self.has_all = split.columns_per_workgroup * spread.workgroups == split.columns
         self.column = column if self.has_all else b.min(column, split.columns - split.vector)
 
     def load(self, start: Value) -> list[Value]:
@@ -328,7 +328,7 @@ class _SpreadStep:
     def share(self, totals: Sequence[Value], half: Value) -> None:
         """Store the sums of this workgroup's columns to the half of @line at `half`.  Executes a barrier."""
         b, split, stride = self.b, self.split, self.stride
-        subgroups, width = self.spread.lanes // SUBGROUP, split.own * stride
+        subgroups, width = self.spread.lanes // SUBGROUP, split.columns_per_workgroup * stride
         together = SUBGROUP // split.across  # lanes of a column in a subgroup
         # as they lie in @line: for each column the sums of all vectors, and zeros behind them, so that what is sent to other
         # workgroups is as wide as can be
@@ -358,7 +358,7 @@ class _SpreadStep:
                 element = b.mul(loop.index, lanes) if lanes > 1 else loop.index
                 b.store(whole(element), "line", b.add(start, element))
             return
-        with b.for_(self.spread.lane, split.own, self.spread.lanes) as loop:
+        with b.for_(self.spread.lane, split.columns_per_workgroup, self.spread.lanes) as loop:
             column = b.add(self.first, loop.index)
             with b.if_(b.lt(column, split.columns)):
                 for k in range(0, stride, lanes):

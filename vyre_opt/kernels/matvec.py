@@ -246,7 +246,7 @@ class _Predicated(_Matvec):
             b.buffer("parts", zero(b, dtype).type, schedule.tile * self.subgroups, "workgroup")
         lane, lanes = b.local_id("x"), schedule.lanes
         self.side = lane if schedule.rows == 1 else b.rem(lane, lanes, name="side")
-        self.own = b.const(0) if schedule.rows == 1 else b.div(lane, lanes, name="own")
+        self.group = b.const(0) if schedule.rows == 1 else b.div(lane, lanes, name="own")
 
     def tile(self, number: Value) -> None:
         b, schedule, part = self.b, self.schedule, self.b.const(0)
@@ -259,7 +259,9 @@ class _Predicated(_Matvec):
     def sums(self, first: Value, part: Value) -> list[Value]:
         """This lane's share of the sums of its rows, one for each of them."""
         b, schedule = self.b, self.schedule
-        rows = [b.add(first, offset(b, self.own, k * schedule.rows)) for k in range(schedule.rows_per_thread)]
+        rows = [
+            b.add(first, offset(b, self.group, k * schedule.rows)) for k in range(schedule.rows_per_thread)
+        ]
         last_row = b.sub(self.rows, 1)
         starts = [b.mul(b.min(row, last_row), self.columns) for row in rows]
         last = b.sub(self.columns, schedule.vector, name="last")
@@ -294,12 +296,12 @@ class _Predicated(_Matvec):
             with b.if_(shared.writes):
                 for k, total in enumerate(shared.values):
                     turn = b.mul(b.add(shared.first, k), schedule.rows)
-                    self.put_row(total, b.add(first, b.add(turn, self.own)))
+                    self.put_row(total, b.add(first, b.add(turn, self.group)))
             return
         totals = [subgroup_total(b, total, "add") for total in totals]
         with b.if_(b.eq(b.lane_id(), 0)):
             for k, total in enumerate(totals):
-                row = offset(b, self.own, k * schedule.rows)
+                row = offset(b, self.group, k * schedule.rows)
                 slot = b.add(b.mul(row, self.subgroups), b.div(self.side, SUBGROUP))
                 b.store(total, "parts", slot)
         b.barrier("workgroup")

@@ -199,7 +199,7 @@ class _Softmax:
             self.first = b.and_(b.add(self.start, self.vector - 1), -self.vector & 0xFFFFFFFF, name="first")
             self.count = b.div(b.sub(self.columns, b.sub(self.first, self.start)), self.vector, name="count")
         lane_offset = self.lane if self.vector == 1 else b.mul(self.lane, self.vector)
-        self.own = b.add(self.first, lane_offset, name="own")
+        self.lane_start = b.add(self.first, lane_offset, name="own")
 
     def edge(self) -> tuple[Value, Value]:
         """This lane's element before or behind the vectors of a peeled row: its index, and whether there is one."""
@@ -217,9 +217,9 @@ class _Softmax:
         """The indices in @x of this lane's vectors in rounds `first` to `first` + `count` - 1."""
         b, step = self.b, self.row_lanes * self.vector
         if isinstance(first, int):
-            start, behind = self.own, first * step
+            start, behind = self.lane_start, first * step
         else:
-            start, behind = b.add(self.own, b.mul(first, step)), 0
+            start, behind = b.add(self.lane_start, b.mul(first, step)), 0
         return [offset(b, start, behind + k * step) for k in range(count)]
 
     def inside(self, number: int) -> Value | None:

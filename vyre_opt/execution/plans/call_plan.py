@@ -47,7 +47,7 @@ class CallPlan:
     storage: tuple[str, ...] = ()
 
     @property
-    def own(self) -> list[str]:
+    def call_storage(self) -> list[str]:
         """The buffers that are storage of the call."""
         return [name for name in self.plan.buffers if name not in self.slots]
 

@@ -111,7 +111,7 @@ class CpuPlan:
         plan = self._plan = row_major_plan(call.plan)
         self._reads = call.reads
         self._workers, self._slots = dispatcher.workers, call.slots
-        unbound = call.own
+        unbound = call.call_storage
         self._zeroed = [name for name in plan.buffers if name in call.zeroed or name in call.unwritten]
         self._copies = [(name, number, plan.size(name)) for name, number in call.copies.items()]
         self._layout = storage_layout(plan, unbound, {*self._zeroed, *call.copies})

@@ -135,7 +135,10 @@ class GpuPlan:
         self._walk: GpuWalk | None = None
         self._pieces = Pieces(call.inputs + len(call.results))
         self._clears_all = dispatcher.options.zero_memory
-        self._numbers = {**call.slots, **{name: self._pieces.add(plan.size(name)) for name in call.own}}
+        self._numbers = {
+            **call.slots,
+            **{name: self._pieces.add(plan.size(name)) for name in call.call_storage},
+        }
         self._unbound = {program: self._pieces_of(program) for program in kernels}
         self._words = {name: f"v{number}" for number, name in enumerate(sorted(plan.pipeline.params))}
         self._records: dict[LaunchStep, FaultRecord] = {}

@@ -110,7 +110,7 @@ class GpuWalk:
         with self.device:
             self.kernels = self._load()
             self._check_grids()
-            self.own = {name: self._allocate(plan.size(name)) for name in call.own}
+            self.call_storage = {name: self._allocate(plan.size(name)) for name in call.call_storage}
             self.unbound = {program: self._storage(program) for program in self.kernels}
         # bound to `owned` and not to the plan, which it would keep alive forever; at the exit the driver frees all
         weakref.finalize(self, self.owned.close).atexit = False
@@ -120,7 +120,7 @@ class GpuWalk:
         unbound = sum(
             b.size_bytes or 0 for p in self.unbound for b in storage_buffers(p) if b.binding is None
         )
-        return unbound + sum(self.plan.size(name) for name in self.own)
+        return unbound + sum(self.plan.size(name) for name in self.call_storage)
 
     def _load(self) -> dict[Program, LoadedKernel]:
         programs = list(dict.fromkeys(step.program for step in self.launches))
@@ -244,7 +244,8 @@ class _PlanRun:
         self.walk, self.watch, self.queue, self.words = walk, watch, queue, words
         addresses = walk.call.slots
         self.pointers = {
-            name: walk.own[name] if name in walk.own else words[addresses[name]] for name in walk.plan.buffers
+            name: walk.call_storage[name] if name in walk.call_storage else words[addresses[name]]
+            for name in walk.plan.buffers
         }
 
     def run(self) -> None:
