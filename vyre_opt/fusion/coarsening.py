@@ -28,7 +28,7 @@ from ..ir.ops import OPS
 from ..ir.program import Block, Op, Param, Program, Value
 from ..ir.rewrite import clone, splittable
 from ..ir.types import DataType
-from .halo_recompute import Emitter
+from .halo_recompute import OpEmitter
 
 __all__ = ["coarsen", "coarsen_refusal", "groups_param"]
 
@@ -79,7 +79,7 @@ def coarsen(program: Program, by: int) -> Program | Refusal:
     if refusal is not None:
         return refusal
     name, lanes, loc = groups_param(program), program.workgroup[0], program.loc
-    emit = Emitter([], loc)
+    emit = OpEmitter([], loc)
     groups = Value(name, DataType.U32)
     emit.ops.append(Op(OPS["param"], (), (groups,), {"param": name}, loc=loc))
     # workgroup w of the new ones has the invocations of `by` old ones from by * w on
@@ -88,7 +88,7 @@ def coarsen(program: Program, by: int) -> Program | Refusal:
     first = emit.op("mul", "first", emit.identity("workgroup_id", "coarse"), emit.const(by))
     group = emit.op("add", "group", first, turn)
     exists = emit.op("lt", "exists", group, groups, dtype=DataType.BOOL)
-    inner = Emitter([], loc)
+    inner = OpEmitter([], loc)
     start = inner.op("mul", "start", group, inner.const(lanes))
     jam = _Jam(program, by, inner)
     jam.neighbours = {
@@ -117,7 +117,7 @@ class _Jam:
     neighbour, the values that stand for those of the program.
     """
 
-    def __init__(self, program: Program, by: int, outer: Emitter) -> None:
+    def __init__(self, program: Program, by: int, outer: OpEmitter) -> None:
         self.by, self.outer = by, outer
         self.neighbours: Mapping[str, Sequence[Value]] = {}
         self.common: Mapping[str, Value] = {}
@@ -212,7 +212,7 @@ class _Jam:
 
     def branch(self, op: Op, out: list[Op]) -> None:
         """A branch that neighbours may take differently: one block for where all take the longer side, else one by one."""
-        emit = Emitter(out, op.loc)
+        emit = OpEmitter(out, op.loc)
         sides = [sum(1 for _ in block.walk()) for block in op.regions]
         longer = sides.index(max(sides))
         agreed = self.of(op.operands[0], 0)
