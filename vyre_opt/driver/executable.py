@@ -35,8 +35,8 @@ from ..ir.types import DataType
 from ..rewriting.core_form import core_module
 from .binding import PYTHON, CallSyntax, Signature
 from .binding import bind as bind_arguments
-from .coarsened_plan import Coarsening
 from .in_place_arrays import in_place_operands
+from .launch_rewrites import LaunchRewrites
 from .placement import array_backend_of
 from .plans import remember
 
@@ -237,7 +237,7 @@ class Executable(ABC):
                 return known
         with compiling():
             call = self.plan(backend, named, workgroups, words, has_storage, in_place)
-            call = self._coarsening.of(call, as_target(backend.dispatcher))
+            call = self._rewrites.of(call, as_target(backend.dispatcher))
         known = call, backend.load(call)
         with self._lock:
             # another thread may have made one meanwhile
@@ -246,8 +246,8 @@ class Executable(ABC):
         return known
 
     @cached_property
-    def _coarsening(self) -> Coarsening:
-        return Coarsening(self.module)
+    def _rewrites(self) -> LaunchRewrites:
+        return LaunchRewrites(self.module)
 
     def _drop_old(self) -> None:
         """Drop plans used longest ago where there are too many, or they keep too much memory; under the lock."""

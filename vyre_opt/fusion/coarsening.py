@@ -29,6 +29,7 @@ from ..ir.program import Block, Op, Param, Program, Value
 from ..ir.rewrite import clone, splittable
 from ..ir.types import DataType
 from .halo_recompute import OpEmitter
+from .workgroup_ids import replace_ids
 
 __all__ = ["coarsen", "coarsen_refusal", "groups_param"]
 
@@ -191,7 +192,7 @@ class _Jam:
         (made,) = clone([op], self.maps[neighbour])
         ids = {name: values[neighbour] for name, values in self.neighbours.items()} | dict(self.common)
         for block in made.regions:
-            _replace_ids(block, ids, {})
+            replace_ids(block, ids)
         self.size += sum(1 for _ in made.walk())
         return [made]
 
@@ -234,20 +235,6 @@ def _carried(op: Op) -> tuple[Value, ...]:
 def _control(op: Op) -> tuple[Value, ...]:
     """The operands that say which blocks run, and how often."""
     return op.operands[: len(op.operands) - len(_carried(op))]
-
-
-def _replace_ids(block: Block, ids: Mapping[str, Value], replaced: dict[Value, Value]) -> None:
-    """Replace ids along x by the values that they are."""
-    kept = []
-    for op in block.ops:
-        op.operands = tuple([replaced.get(v, v) for v in op.operands])
-        if op.attrs.get("axis") == "x" and op.name in ids:
-            replaced[op.result] = ids[op.name]
-            continue
-        for inner in op.regions:
-            _replace_ids(inner, ids, replaced)
-        kept.append(op)
-    block.ops = kept
 
 
 def _varying(program: Program) -> set[Value]:

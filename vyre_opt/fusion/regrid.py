@@ -23,8 +23,8 @@ from ..ir.ops import OPS
 from ..ir.program import Block, Buffer, Op, Program, Value
 from ..ir.rewrite import clone
 from ..ir.types import DataType
-from ..rewriting.walker import Walker
 from .halo_recompute import OpEmitter
+from .workgroup_ids import replace_ids
 
 __all__ = ["Regrid", "regrid", "regrid_refusal"]
 
@@ -105,7 +105,7 @@ def regrid(program: Program, plan: Regrid, groups: Extent, lengths: Mapping[str,
         "global_size": inner.op("mul", "size", count, inner.const(lanes)),
     }
     body = Block((), clone(program.body.ops, {}))
-    _Renamer(ids).walk_block(body)
+    replace_ids(body, ids)
     if isinstance(groups, int) and groups * plan.factor == plan.extent:
         inner.ops += body.ops  # all exist
     else:
@@ -125,20 +125,6 @@ def regrid(program: Program, plan: Regrid, groups: Extent, lengths: Mapping[str,
 def _with_body(program: Program, ops: list[Op]) -> Program:
     buffers: dict[str, Buffer] = {name: replace(buffer) for name, buffer in program.buffers.items()}
     return replace(program, grid=None, buffers=buffers, body=Block((), ops))
-
-
-class _Renamer(Walker):
-    """Replaces ids along x by those of another workgroup; along y and z there is one."""
-
-    def __init__(self, ids: Mapping[str, Value]) -> None:
-        super().__init__()
-        self.ids = ids
-
-    def visit(self, op: Op, out: list[Op]) -> None:
-        if op.name in self.ids and op.attrs["axis"] == "x":
-            self.replaced[op.result] = self.ids[op.name]
-        else:
-            out.append(op)
 
 
 class _Count:

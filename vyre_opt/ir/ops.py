@@ -30,7 +30,10 @@ COMBINERS = ("add", "mul", "min", "max", "and", "or", "xor")
 FASTMATH = ("contract", "reassoc", "nnan", "ninf", "nsz", "arcp", "afn")
 SUBGROUP_SIZE = 32
 LAYOUTS = ("row_major", "column_major")
-CHECKED_ACCESSES = ("load", "store", "matrix_load", "matrix_store")
+CHECKED_ACCESSES = (
+    "load", "store", "matrix_load", "matrix_store",
+    "atomic_add", "atomic_min", "atomic_max", "atomic_and", "atomic_or", "atomic_xor",
+)  # fmt: skip
 """The accesses that a check_bounds may be of."""
 SCHEDULE = "schedule_"
 

@@ -24,6 +24,7 @@ class LaunchStep:
     `buffers`: names of the pipeline's buffers, in the order of the program's bindings.  `params`: for each runtime
     scalar of the program, in the order of their names, its word, or the pipeline's param that has it.
     `neighbours`: how many invocations along x of the program as it was written one of this program does the work of.
+    `takes_turns`: whether its workgroups each do the work of several, one after the other.
     """
 
     launch: Launch | None
@@ -32,6 +33,12 @@ class LaunchStep:
     buffers: tuple[str, ...]
     params: tuple[int | str, ...] = ()
     neighbours: int = 1
+    takes_turns: bool = False
+
+    @property
+    def is_rewritten(self) -> bool:
+        """Whether its invocations are others than those of the program as it was written."""
+        return self.neighbours > 1 or self.takes_turns
 
     @property
     def loc(self) -> Location | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -26,6 +26,7 @@ from ...execution.faults import (
     signed,
     trapped,
 )
+from ...execution.plans.steps import LaunchStep
 from ...lowering.nvptx.abi import FILLED_BYTES, RECORD_BYTES, EntryPoint, Fault, read_record
 from .driver import translated_errors
 
@@ -183,10 +184,10 @@ class FaultRecords:
             cuda.memcpy_htod(int(memory), contents)
 
 
-def program_error(kernel: EntryPoint, fault: Fault, neighbours: int = 1) -> ProgramError:
-    """The error, located at the op.  `neighbours`: see `LaunchStep`."""
+def program_error(kernel: EntryPoint, fault: Fault, step: LaunchStep | None = None) -> ProgramError:
+    """The error, located at the op.  `step`: the launch, if it is one of a plan."""
     site, program = kernel.sites[fault.site - 1], kernel.program
-    op, invocation = site.op, _invocation(fault, program.workgroup[0], neighbours)
+    op, invocation = site.op, _invocation(fault, step)
     if site.kind == "trap" and "access" in op.attrs:
         opened = [extent for extent in op.attrs["shape"] if isinstance(extent, str)]
         extents = dict(zip(opened, fault.extents, strict=False))
@@ -204,15 +205,20 @@ def program_error(kernel: EntryPoint, fault: Fault, neighbours: int = 1) -> Prog
     return out_of_bounds(program, op, (index,), site.width, (fault.length,), invocation)
 
 
-def _invocation(fault: Fault, lanes: int, neighbours: int) -> str:
-    """Which invocation of the program as it was written a fault is of, or which neighbours.  `lanes`: along x."""
-    local, workgroup = fault.local, fault.workgroup
-    if neighbours > 1:
-        turn, lane = divmod(local[0] * neighbours, lanes)
-        workgroup = (workgroup[0] * neighbours + turn, *workgroup[1:])
-        return f"workgroup {_triple(workgroup)} local id ({lane} to {lane + neighbours - 1},{local[1]},{local[2]})"
-    return f"workgroup {_triple(workgroup)} local id {_triple(local)}"
+def _invocation(fault: Fault, step: LaunchStep | None) -> str:
+    """Which invocation of the program as it was written a fault is of, or which neighbours."""
+    (group, *groups), (local, *others) = fault.workgroup, fault.local
+    if step is None or not step.is_rewritten:
+        return f"workgroup {_triple(fault.workgroup)} local id {_triple(fault.local)}"
+    turn, lane = divmod(local * step.neighbours, step.program.workgroup[0])
+    lanes = f"{lane} to {lane + step.neighbours - 1}" if step.neighbours > 1 else lane
+    where = (
+        "a workgroup"
+        if step.takes_turns
+        else f"workgroup {_triple((group * step.neighbours + turn, *groups))}"
+    )
+    return f"{where} local id {_triple((lanes, *others))}"
 
 
-def _triple(ids: tuple[int, int, int]) -> str:
+def _triple(ids: Sequence[object]) -> str:
     return f"({','.join(map(str, ids))})"

@@ -198,11 +198,11 @@ class GpuPlan:
                 name: self._words[value] if isinstance(value, str) else value for name, value in scalars
             },
         }
-        has_record = step.launch is not None or step.neighbours > 1
+        has_record = step.launch is not None or step.is_rewritten
         if kernel.may_fault and has_record and step not in self._records:
             # one for each launch, to tell its fault from those of the kernel's other launches
             self._records[step] = self._dispatcher.device.faults.new(
-                lambda fault: located(program_error(kernel.kernel, fault, step.neighbours), plan, step)
+                lambda fault: located(program_error(kernel.kernel, fault, step), plan, step)
             )
         steps: list[Step] = []
         if self._clears_all:

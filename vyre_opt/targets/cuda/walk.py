@@ -220,7 +220,7 @@ class GpuWalk:
     def _fault_record(self, step: LaunchStep, kernel: LoadedKernel) -> FaultRecord:
         plan = self.plan  # and not the walk, which the record would keep alive
         return self.device.faults.new(
-            lambda fault: located(program_error(kernel.kernel, fault, step.neighbours), plan, step)
+            lambda fault: located(program_error(kernel.kernel, fault, step), plan, step)
         )
 
     def _graph(self, batch: LaunchBatch, recording: _Recording) -> LaunchGraph:

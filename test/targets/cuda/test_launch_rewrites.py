@@ -1,4 +1,4 @@
-"""Launches whose invocations do the work of several: the same results, and faults that name the program's own invocations."""
+"""Launches that are rewritten for a GPU: the same results, and faults that name the program's own invocations."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import pytest
 from support.neighbour_programs import neighbour_program
 
 import vyre_opt as vyre
-from vyre_opt import Read, Write, f16, f32, f64, global_id, u8
-from vyre_opt.driver import coarsened_plan
-from vyre_opt.driver.coarsened_plan import Coarsening
+from vyre_opt import Read, ReadWrite, Write, f16, f32, f64, global_id, u8, u32
+from vyre_opt.driver import launch_rewrites
+from vyre_opt.driver.launch_rewrites import LaunchRewrites
 from vyre_opt.execution.dispatcher import ProgramError
+from vyre_opt.execution.plans.steps import LaunchStep
 
 pytestmark = pytest.mark.gpu
 
@@ -38,25 +39,32 @@ def neighbours(x: Read[f16], y: Write[f16]) -> None:
         y[i] = x[i - 1] + x[i + 1]
 
 
+@vyre.program
+def histogram(x: Read[u8], bins: ReadWrite[u32]) -> None:
+    i = global_id(0)
+    if i < len(x):
+        vyre.atomic_add(bins, x[i], 1)
+
+
 @pytest.fixture
-def coarsened(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Small launches are coarsened too; the list gets by how much each was."""
-    monkeypatch.setattr(coarsened_plan, "INVOCATIONS", 0)
-    factors: list[int] = []
-    launch = Coarsening._launch
+def launched(monkeypatch: pytest.MonkeyPatch) -> list[LaunchStep]:
+    """Small launches are rewritten too; the list gets each as it is then."""
+    monkeypatch.setattr(launch_rewrites, "INVOCATIONS", 0)
+    monkeypatch.setattr(launch_rewrites, "RESIDENT", 1)
+    steps: list[LaunchStep] = []
+    last = LaunchRewrites._in_turns
 
-    def watched(self: Coarsening, step: Any, least: int) -> Any:
-        result = launch(self, step, least)
-        factors.append(result.neighbours)
-        return result
+    def watched(*args: Any) -> LaunchStep:
+        steps.append(last(*args))
+        return steps[-1]
 
-    monkeypatch.setattr(Coarsening, "_launch", watched)
-    return factors
+    monkeypatch.setattr(LaunchRewrites, "_in_turns", watched)
+    return steps
 
 
 @pytest.mark.parametrize("count", [1, 3, 255, 256, 257, 1023, 4096, 100_003])
 @pytest.mark.parametrize("kernel", [scale, widen, neighbours], ids=lambda kernel: kernel.function.__name__)
-def test_all_lengths(kernel: Any, count: int, coarsened: list[int]) -> None:
+def test_all_lengths(kernel: Any, count: int, launched: list[LaunchStep]) -> None:
     """Those behind the last whole vector, and grids that the factor does not divide."""
     rng = np.random.default_rng(count)
     source, target = (b.dtype for b in kernel.module.programs[kernel.function.__name__].bound_buffers)
@@ -67,10 +75,10 @@ def test_all_lengths(kernel: Any, count: int, coarsened: list[int]) -> None:
     kernel.options(target="cuda")[grid](x, found)
     kernel.options(target="ref")[grid](x, expected)
     np.testing.assert_array_equal(found, expected)
-    assert coarsened[-1] > 1
+    assert launched[-1].neighbours > 1
 
 
-def test_random_programs(coarsened: list[int]) -> None:
+def test_random_programs(launched: list[LaunchStep]) -> None:
     for seed in range(60):
         sample = neighbour_program(seed)
         names = ("x", "y", "z", "bins_add", "bins_max", "bins_xor")
@@ -79,14 +87,28 @@ def test_random_programs(coarsened: list[int]) -> None:
         found = vyre.compile(sample.text, target="cuda")(inputs, sample.grid)
         for name, array in expected.items():
             np.testing.assert_array_equal(found[name], array, f"seed {seed} @{name}\n{sample.text}")
-    assert sum(factor > 1 for factor in coarsened) > 20
+    assert sum(step.neighbours > 1 for step in launched) > 20
 
 
-def test_a_fault_names_the_invocations_of_the_program(coarsened: list[int]) -> None:
+def test_a_fault_names_the_invocations_of_the_program(launched: list[LaunchStep]) -> None:
     x, y = np.zeros(1024, np.float32), np.zeros(1000, np.float32)
     with pytest.raises(ProgramError, match=r"@y: .* by workgroup \(3,0,0\) local id \(232 to 235,0,0\)"):
         scale.options(target="cuda")[4](x, y)
-    assert coarsened == [4]
+    assert [step.neighbours for step in launched] == [4]
+
+
+@pytest.mark.parametrize("count", [1_000_003, 3_000_000])
+def test_a_histogram_is_counted_by_workgroups(count: int, launched: list[LaunchStep]) -> None:
+    x = np.random.default_rng(count).integers(0, 256, count).astype(np.uint8)
+    bins = np.arange(256, dtype=np.uint32)
+    histogram.options(target="cuda")[-(-count // 256)](x, bins)
+    np.testing.assert_array_equal(bins, np.bincount(x, minlength=256) + np.arange(256))
+    assert launched[-1].takes_turns
+    few = np.zeros(200, np.uint32)
+    with pytest.raises(
+        ProgramError, match=r"atomic_add out of bounds of @bins: index 2\d\d, length 200, by a workgroup"
+    ):
+        histogram.options(target="cuda")[-(-count // 256)](x, few)
 
 
 def test_small_launches_stay() -> None:

@@ -1,0 +1,135 @@
+"""Programs whose workgroups count in memory of their own: the same counts over any grid, and the fault of the program."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.neighbour_programs import neighbour_program
+from support.quick import quick
+
+from vyre_opt import parse
+from vyre_opt.analysis.refusal import Refusal
+from vyre_opt.execution.dispatcher import ProgramError, dispatcher
+from vyre_opt.fusion.coarsening import groups_param
+from vyre_opt.fusion.privatization import privatize
+from vyre_opt.ir.program import Module, Program
+from vyre_opt.ir.verifier import check
+
+HISTOGRAM = """vyre 2
+program @histogram workgroup(32) {
+  buffer @x : u8[?] read binding(0)
+  buffer @bins : u32[?] read_write binding(1) live_in live_out
+  %i = global_id x
+  %n = len @x
+  %inside = lt %i, %n
+  if %inside {
+    %v = load @x[%i]
+    %old = atomic_add @bins[%v], 1
+  }
+}
+"""
+
+
+def program_of(text: str) -> Program:
+    (program,) = parse(text).programs.values()
+    return program
+
+
+@pytest.mark.parametrize("seeds", quick([range(k, k + 10) for k in range(0, 2000, 10)], keep=2), ids=str)
+def test_random_programs_compute_the_same(seeds: range) -> None:
+    """On the interpreter, which looks for races, and on the cpu; over one workgroup along x and over several."""
+    private = 0
+    for seed in seeds:
+        sample = neighbour_program(seed)
+        program = program_of(sample.text)
+        counts = {b.name: len(a) for b, a in zip(program.bound_buffers, sample.arrays, strict=True)}
+        rewritten = privatize(program, counts)
+        if isinstance(rewritten, Refusal):
+            assert "has no buffer of one atomic alone" in rewritten.message
+            continue
+        private += 1
+        module = Module(version=2)
+        module.add(rewritten)
+        check(module)
+        expected = dispatcher("ref").dispatch(program, sample.arrays, sample.grid)
+        groups = {groups_param(program): sample.grid[0]}
+        for few, target in ((1, "ref"), (2, "ref"), (3, "cpu")):
+            grid = few, *sample.grid[1:]
+            found = dispatcher(target).dispatch(rewritten, sample.arrays, grid, params=groups)
+            for mine, theirs in zip(found, expected, strict=True):
+                np.testing.assert_array_equal(mine, theirs, f"seed {seed} on {target}\n{sample.text}")
+    assert private
+
+
+@pytest.mark.parametrize(
+    ("op", "start"), [("add", 7), ("min", 9), ("max", 200), ("and", 255), ("or", 3), ("xor", 5)]
+)
+@pytest.mark.parametrize("dtype", ["u32", "i32", "u64", "i64"])
+def test_every_op_and_type(op: str, start: int, dtype: str) -> None:
+    """With what is in the buffers before, and elements that nobody counts in."""
+    value = "%v" if dtype == "u8" else "%w"
+    text = HISTOGRAM.replace("u32[?] read_write", f"{dtype}[?] read_write")
+    text = text.replace(
+        "%old = atomic_add @bins[%v], 1",
+        f"%w = cast %v : u8 -> {dtype}\n    %old = atomic_{op} @bins[%v], {value}",
+    )
+    program = program_of(text)
+    x = np.random.default_rng(1).integers(0, 17, 300).astype(np.uint8)
+    bins = np.full(
+        20,
+        start,
+        {"u": np.uint32, "i": np.int32}[dtype[0]]
+        if dtype[1:] == "32"
+        else {"u": np.uint64, "i": np.int64}[dtype[0]],
+    )
+    (expected,) = dispatcher("ref").dispatch(program, [x, bins], 10)
+    rewritten = privatize(program, {"x": 300, "bins": 20})
+    assert isinstance(rewritten, Program)
+    for target in ("ref", "cpu"):
+        (found,) = dispatcher(target).dispatch(rewritten, [x, bins], 3, params={"groups": 10})
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_an_index_out_of_bounds_is_the_fault_of_the_program() -> None:
+    program = program_of(HISTOGRAM)
+    rewritten = privatize(program, {"x": 64, "bins": 8})
+    assert isinstance(rewritten, Program)
+    inputs = [np.full(64, 9, np.uint8), np.zeros(8, np.uint32)]
+    errors = []
+    for each, params in ((program, {}), (rewritten, {"groups": 2})):
+        with pytest.raises(ProgramError) as caught:
+            dispatcher("cpu").dispatch(each, inputs, 2, params=params)
+        errors.append(str(caught.value))
+    assert all("atomic_add out of bounds of @bins: index 9, length 8" in error for error in errors), errors
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "%old = atomic_add @bins[%v], 1",
+            "%old = atomic_add @bins[%v], 1\n    store %old, @bins[0]",
+            "no buffer of one atomic alone",
+        ),
+        (
+            "%old = atomic_add @bins[%v], 1",
+            "%old = atomic_add @bins[%v], 1\n    %b = atomic_max @bins[0], 1",
+            "no buffer of one atomic",
+        ),
+        ("%old = atomic_add", "%old = atomic_exchange", "no buffer of one atomic"),
+        ("%old = atomic_add", "%old = atomic_add<acq_rel>", "invocations meet"),
+        ("u32[?] read_write", "f32[?] read_write", "no buffer of one atomic"),
+        ("  %n = len @x", "  %n = len @x\n  barrier workgroup", "invocations meet: barrier"),
+    ],
+)
+def test_what_would_be_noticed_is_refused(old: str, new: str, message: str) -> None:
+    assert old in HISTOGRAM
+    refusal = privatize(program_of(HISTOGRAM.replace(old, new)), {"x": 64, "bins": 8})
+    assert isinstance(refusal, Refusal)
+    assert message in refusal.message
+
+
+def test_too_many_elements_are_refused() -> None:
+    refusal = privatize(program_of(HISTOGRAM), {"x": 64, "bins": 1 << 20})
+    assert isinstance(refusal, Refusal)
+    assert "4194304 bytes, more than 16384" in refusal.message

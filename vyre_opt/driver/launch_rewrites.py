@@ -1,0 +1,134 @@
+"""Launches of a plan for a GPU, by programs that do the same and are faster there.
+
+neighbours    an invocation does the work of several, so that each lane moves 16 bytes at a time (fusion/coarsening):
+              where their accesses become vectors, and invocations enough for all multiprocessors are left
+turns         a workgroup does the work of many, and has its own memory for what atomics count (fusion/privatization):
+              where it then adds to the buffers that all share fewer times than before
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
+
+from ..analysis.refusal import Refusal
+from ..execution.plans.call_plan import CallPlan
+from ..execution.plans.steps import AnyStep, LaunchStep, RepeatStep
+from ..execution.target import Target
+from ..fusion.coarsening import coarsen, groups_param
+from ..fusion.privatization import privatize
+from ..ir.program import Buffer, Module, Program
+from ..passes.manager import PassManager
+
+__all__ = ["LaunchRewrites"]
+
+VECTOR_BYTES = 16
+"""Of the widest access of a lane."""
+MOST = 8
+"""Invocations that become one, at most."""
+INVOCATIONS = 1024
+"""Of a multiprocessor, at least, that a coarsened launch leaves: half of what it holds at a time."""
+RESIDENT = 2048
+"""Invocations that a multiprocessor holds at a time."""
+
+
+class LaunchRewrites:
+    """Rewrites the launches of a module's programs, each program once."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self._coarse: dict[tuple[Program, int], Program | None] = {}
+        self._private: dict[tuple[Program, tuple[int, ...]], Program | None] = {}
+
+    def of(self, call: CallPlan, target: Target) -> CallPlan:
+        """The call for a GPU; others stay as they are."""
+        if not target.architecture:
+            return call
+        steps = self._steps(call.plan.steps, call.plan.buffers, target.workers)
+        return replace(call, plan=replace(call.plan, steps=steps))
+
+    def _steps(
+        self, steps: Sequence[AnyStep], buffers: Mapping[str, Buffer], processors: int
+    ) -> list[AnyStep]:
+        made: list[AnyStep] = []
+        for step in steps:
+            if isinstance(step, RepeatStep):
+                step = RepeatStep(step.times, self._steps(step.steps, buffers, processors))
+            # not those of a named kernel, at the schedule that was chosen for it
+            elif isinstance(step, LaunchStep) and self.module.programs.get(step.program.name) is step.program:
+                step = self._in_turns(self._by_neighbours(step, processors), buffers, processors)
+            made.append(step)
+        return made
+
+    def _by_neighbours(self, step: LaunchStep, processors: int) -> LaunchStep:
+        program, invocations = step.program, prod(step.grid) * step.program.lanes
+        by = _neighbours(program)
+        while by > 1 and invocations < by * processors * INVOCATIONS:
+            by //= 2
+        if by == 1:
+            return step
+        key = program, by
+        if key not in self._coarse:
+            self._coarse[key] = self._coarsened(program, by)
+        coarse = self._coarse[key]
+        return step if coarse is None else _relaunched(step, coarse, -(-step.grid[0] // by), neighbours=by)
+
+    def _coarsened(self, program: Program, by: int) -> Program | None:
+        """None where it may not be, or where nothing is gained."""
+        coarse = coarsen(program, by)
+        if isinstance(coarse, Refusal):
+            return None
+        module = Module(version=self.module.version)
+        for func in self.module.funcs.values():
+            module.add(func)
+        module.add(coarse)
+        changed = PassManager("vectorize_access", verify_each=False).run(module).changed
+        return coarse if changed else None
+
+    def _in_turns(self, step: LaunchStep, buffers: Mapping[str, Buffer], processors: int) -> LaunchStep:
+        program = step.program
+        atomics = {op.attrs["buffer"] for op in program.walk() if "atomic" in op.definition.effects}
+        workgroups = processors * max(1, RESIDENT // program.lanes)
+        if not atomics or step.grid[0] <= workgroups or step.grid[1:] != (1, 1):
+            return step
+        names = zip(program.bound_buffers, step.buffers, strict=True)
+        counts = {formal.name: buffers[name].count or 0 for formal, name in names}
+        shared = sum(counts.get(name, 0) for name in atomics)
+        if step.grid[0] * program.lanes < workgroups * shared:
+            return step
+        key = program, tuple(counts[name] for name in sorted(atomics & counts.keys()))
+        if key not in self._private:
+            private = privatize(program, counts)
+            self._private[key] = None if isinstance(private, Refusal) else private
+        rewritten = self._private[key]
+        return step if rewritten is None else _relaunched(step, rewritten, workgroups, takes_turns=True)
+
+
+def _relaunched(
+    step: LaunchStep, program: Program, workgroups: int, neighbours: int = 1, takes_turns: bool = False
+) -> LaunchStep:
+    """The launch over fewer workgroups along x, of a program that is told how many there were."""
+    words = dict(zip(sorted(step.program.params), step.params, strict=True))
+    words[groups_param(step.program)] = step.grid[0]
+    return replace(
+        step,
+        program=program,
+        grid=(workgroups, *step.grid[1:]),
+        params=tuple(words[name] for name in sorted(words)),
+        neighbours=step.neighbours * neighbours,
+        takes_turns=takes_turns,
+    )
+
+
+def _neighbours(program: Program) -> int:
+    """How many invocations' elements of the widest type that it accesses are a vector; 1 if it moves vectors already."""
+    widest = 1
+    for op in program.walk():
+        if op.definition.format not in ("load", "store"):
+            continue
+        value = op.result.type if op.definition.format == "load" else op.operands[0].type
+        if value.is_vec or value.bits is None:
+            return 1
+        widest = max(widest, value.bits // 8)
+    return min(MOST, VECTOR_BYTES // widest)

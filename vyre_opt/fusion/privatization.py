@@ -1,0 +1,164 @@
+"""Atomics in workgroup memory: each workgroup counts for itself, and adds what it has counted once.
+
+    program @p, over n workgroups             over fewer, with n as the param @groups
+
+      body                                      @private = 0 for all elements
+      atomic_add @bins[%b], %v                  barrier
+                                                for %g = workgroup_id to %groups step num_workgroups {
+                                                  body as workgroup %g, with atomic_add @private[%b], %v
+                                                }
+                                                barrier
+                                                atomic_add @bins[%k], @private[%k] for all elements
+
+A buffer may be so if all that a program does with it is one commutative op on integers, whose old values nobody takes.
+Then nobody can tell in which order, and in how many steps, its elements came to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ..analysis.refusal import Refusal
+from ..ir.arith import int_range
+from ..ir.builder import Builder
+from ..ir.program import AccessMode, Block, Op, Program, Value
+from ..ir.rewrite import clone
+from ..ir.types import DataType
+from ..rewriting.walker import Walker
+from .coarsening import coarsen_refusal, groups_param
+from .workgroup_ids import replace_ids
+
+__all__ = ["MAX_PRIVATE_BYTES", "privatize"]
+
+MAX_PRIVATE_BYTES = 1 << 14
+"""Of the copies of a workgroup: eight such workgroups fit a multiprocessor."""
+
+_ATOMICS = ("atomic_add", "atomic_min", "atomic_max", "atomic_and", "atomic_or", "atomic_xor")
+
+
+def privatize(program: Program, counts: Mapping[str, int]) -> Program | Refusal:
+    """The program over any number of workgroups along x that does what `program` does over n of them.
+
+    It has one more param, `groups_param`, u32: n.  `counts`: the elements of the bound buffers.
+    """
+    refusal = coarsen_refusal(program, 1)
+    if refusal is not None:
+        return refusal
+    kinds = _kinds(program)
+    size = sum(counts[name] * (program.buffers[name].dtype.bits or 0) // 8 for name in kinds)
+    if not kinds or size > MAX_PRIVATE_BYTES:
+        why = (
+            f"takes {size} bytes, more than {MAX_PRIVATE_BYTES}"
+            if kinds
+            else "has no buffer of one atomic alone"
+        )
+        return Refusal("privatize", f"@{program.name} {why}", loc=program.loc)
+    copies = {name: replace(buffer) for name, buffer in program.buffers.items()}
+    b = Builder.on(replace(program, grid=None, buffers=copies, params=dict(program.params), body=Block()))
+    b.loc, name = program.loc, groups_param(program)
+    groups, lane = b.param(name, DataType.U32, result=name), _lane(b)
+    private: dict[str, str] = {}
+    for shared, kind in kinds.items():
+        taken = (f"{shared}.private", *(f"{shared}.private{k}" for k in range(len(copies))))
+        private[shared] = next(name for name in taken if name not in copies)
+        dtype = copies[shared].dtype
+        b.buffer(private[shared], dtype, counts[shared], AccessMode.WORKGROUP.value)
+        with b.for_(lane, counts[shared], program.lanes) as loop:
+            b.store(b.const(_identity(kind, dtype), dtype), private[shared], loop.index)
+    b.barrier()
+    with b.for_(b.workgroup_id("x"), groups, b.num_workgroups("x")) as loop:
+        loop.blocks[0].ops += _body(b, program, loop.index, groups, counts, private)
+    b.barrier()
+    for shared, kind in kinds.items():
+        dtype = copies[shared].dtype
+        with b.for_(lane, counts[shared], program.lanes) as loop:
+            counted = b.load(private[shared], loop.index)
+            with b.if_(b.ne(counted, b.const(_identity(kind, dtype), dtype))):
+                getattr(b, kind)(shared, loop.index, counted)
+    return b.program
+
+
+def _kinds(program: Program) -> dict[str, str]:
+    """The buffers that may be private, each with its atomic."""
+    used = {value for op in program.walk() for value in op.operands}
+    kinds: dict[str, str] = {}
+    others: set[str] = set()
+    for op in program.walk():
+        name = op.attrs.get("buffer")
+        if name is None or op.name == "len":
+            continue
+        buffer = program.buffers[name]
+        fits = (
+            op.name in _ATOMICS
+            and op.attrs["order"] == "relaxed"
+            and buffer.binding is not None
+            and buffer.dimensions == 1
+            and buffer.dtype.is_int
+            and not op.index.type.is_signed
+            and op.result not in used
+            and kinds.setdefault(name, op.name) == op.name
+        )
+        if not fits:
+            others.add(name)
+    return {name: kind for name, kind in kinds.items() if name not in others}
+
+
+def _identity(kind: str, dtype: DataType) -> int:
+    """What changes nothing."""
+    low, high = int_range(dtype)
+    if kind == "atomic_and":
+        return -1 if dtype.is_signed else high
+    return {"atomic_min": high, "atomic_max": low}.get(kind, 0)
+
+
+def _lane(b: Builder) -> Value:
+    """The linear local id."""
+    width, height, depth = b.program.workgroup
+    lane: Value = b.local_id("x")
+    if height > 1:
+        lane = b.add(lane, b.mul(b.local_id("y"), width))
+    return b.add(lane, b.mul(b.local_id("z"), width * height)) if depth > 1 else lane
+
+
+def _body(
+    b: Builder,
+    program: Program,
+    group: Value,
+    groups: Value,
+    counts: Mapping[str, int],
+    private: Mapping[str, str],
+) -> list[Op]:
+    """The body of the program as another workgroup, whose ids are added here."""
+    lanes = program.workgroup[0]
+    ids = {
+        "workgroup_id": group,
+        "global_id": b.add(b.mul(group, lanes), b.local_id("x")),
+        "num_workgroups": groups,
+        "global_size": b.mul(groups, lanes),
+    }
+    body = Block((), clone(program.body.ops, {}))
+    replace_ids(body, ids)
+    _Redirected(b, counts, private).walk_block(body)
+    return body.ops
+
+
+class _Redirected(Walker):
+    """Lets atomics go to the workgroup's own memory; one out of bounds is the fault of what the program says."""
+
+    def __init__(self, b: Builder, counts: Mapping[str, int], private: Mapping[str, str]) -> None:
+        super().__init__()
+        self.b, self.counts, self.private = b, counts, private
+
+    def visit(self, op: Op, out: list[Op]) -> None:
+        name = str(op.attrs.get("buffer"))
+        if name not in self.private or op.name == "len":
+            out.append(op)
+            return
+        b, block = self.b, Block()
+        b.loc = op.loc
+        with b.at(block):
+            index = b.cast(op.index, DataType.U64)
+            b.check_bounds(op.name, name, index, self.counts[name])
+        op.attrs = {**op.attrs, "buffer": self.private[name]}
+        out += [*block.ops, op]
