@@ -13,9 +13,9 @@ from ..ir.plugin_ops import has_plugin_ops
 from ..ir.program import Module
 from ..ir.structure import check_structure
 from ..ir.verifier import verify
-from ..syntax.fingerprint import exact_fingerprint
 from ..syntax.normal_form import normalize
 from .context import Analyses, DebugOutput, PassContext, Remark
+from .module_state import ModuleState
 from .pipeline_text import parse_pipeline
 from .registry import BUILTIN, Pass, PassError, check_declarations, find_pass, make_pass
 
@@ -118,7 +118,7 @@ class PassManager:
         ctx = PassContext(target=self.target)
         seconds: list[tuple[str, float]] = []
         changed_any = False
-        before: bytes | None = None
+        state = ModuleState()
         idle: list[Pass] = []
         """Passes that have changed nothing since the last change."""
         stale: dict[str, Pass] = {}
@@ -134,8 +134,7 @@ class PassManager:
                 observer.before(running, module)
             verifies = self.verify_each and not running.is_legalization
             if verifies:
-                # after a pass the fingerprint is known, unless it was enough to count ops
-                size, before = _size_and_fingerprint(module, before)
+                _of_input(module, state.refresh)
             earlier, started = len(ctx.remarks), time.perf_counter()
             changed = False
             if not _is_idle(running, idle) and self._may_run(running, ctx):
@@ -145,8 +144,7 @@ class PassManager:
             if not isinstance(changed, bool):
                 raise PassFailure(running.name, f"returned {changed!r}, not whether anything changed")
             if verifies:
-                assert before is not None
-                before = _check(running, module, changed, before, size)
+                _check(running, module, changed, state)
             stale.pop(running.name, None)
             if changed:
                 changes[running.name] += 1
@@ -154,7 +152,7 @@ class PassManager:
                 served = void & set(running.requires)  # this pass was what they were for
                 stale.update(dict.fromkeys((void - served) & runs.keys() & self._requested, running))
                 if self.normalizes and not running.is_legalization and normalize(module):
-                    before = None
+                    state = ModuleState()
                     ctx.analyses.drop()  # they may know constants that are no more
                 ctx.analyses.drop(running.preserves, running.invalidates)
                 changed_any = True
@@ -212,41 +210,20 @@ def _check_types(running: Pass, module: Module) -> None:
         raise DiagnosticError(errors)
 
 
-def _count_ops(module: Module) -> int:
-    """Ops of all bodies.  Modules with different counts have different fingerprints."""
-    bodies = [item.body for items in (module.programs, module.funcs) for item in items.values()]
-    return sum(1 for body in bodies for _ in body.walk())
-
-
-def _check(running: Pass, module: Module, changed: bool, before: bytes, size: int) -> bytes | None:
-    """The module's fingerprint after a pass, None if it was not computed.  Raises PassFailure for a bug of the pass.
-
-    `before`, `size`: the fingerprint and the count of ops before the pass.
-    """
-    # tests hold the built-in passes to it that nothing has changed where they say so; for others a fingerprint
-    # is not enough: it does not see the type of a sum
-    if changed or running.name not in BUILTIN:
-        errors = _errors(module)
-        if errors:
-            raise PassFailure(running.name, "left a module that does not verify", errors)
-    if changed and _count_ops(module) != size:
-        return None  # it has changed indeed, and counting is far cheaper than a fingerprint
-    after = exact_fingerprint(module)
-    if changed != (after != before):
+def _check(running: Pass, module: Module, changed: bool, state: ModuleState) -> None:
+    """Raises PassFailure for a bug of a pass.  `state`: that of the module before it."""
+    is_same = state.is_same(module)
+    if not is_same and (errors := _errors(module)):
+        raise PassFailure(running.name, "left a module that does not verify", errors)
+    if changed == (is_same or state.is_equal(module)):
         claimed, actual = ("a change", "nothing changed") if changed else ("no change", "something changed")
         raise PassFailure(running.name, f"reported {claimed}, but {actual}")
-    return after
 
 
 def _remark_stale(ctx: PassContext, name: str, by: str) -> None:
     message = f"{by}, which ran later, changed what {name} was about: name {name} again after it"
     ctx.running, ctx.item = name, ""
     ctx.remark("note", message, reason="stale", invalidated_by=by)
-
-
-def _size_and_fingerprint(module: Module, known: bytes | None) -> tuple[int, bytes]:
-    """The count of ops, and the fingerprint if it is not known.  Raises DiagnosticError for a module without one."""
-    return _count_ops(module), known or _of_input(module, exact_fingerprint)
 
 
 def _of_input(module: Module, function: Callable[[Module], T]) -> T:

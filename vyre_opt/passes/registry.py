@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args, get_type_hints
 
@@ -161,6 +162,9 @@ _registered_analyses: set[str] = set()
 
 A = TypeVar("A", bound=type[Any])
 
+_hints: Callable[[Any], Mapping[str, Any]] = cache(get_type_hints)
+"""The types of options by name, which take longer to find than all else that there is to a pass."""
+
 
 def register_analysis(cls: A) -> A:
     """Class decorator: passes may name the analysis `cls.name` as invalidated or preserved."""
@@ -242,7 +246,7 @@ def check_declarations(cls: type[Pass]) -> None:
 def make_pass(name: str, options: Mapping[str, str] | None = None) -> Pass:
     """A pass with the options in `options`, each as text.  Raises PassError."""
     cls = find_pass(name)
-    hints = get_type_hints(cls.Options)
+    hints = _hints(cls.Options)
     values: dict[str, Any] = {}
     for key, text in (options or {}).items():
         key = key.replace("-", "_")

@@ -8,7 +8,7 @@ from ..ir.pipeline import Launch, Pipeline, Repeat, Stage
 from ..ir.program import Block, Func, Module, Program, Value
 from ..ir.rewrite import clone
 
-__all__ = ["copy_for", "copy_module", "copy_program"]
+__all__ = ["copy_for", "copy_module", "copy_pipeline", "copy_program"]
 
 
 def copy_for(module: Module, entry: Program | Pipeline) -> Module:
@@ -45,7 +45,7 @@ def copy_module(module: Module) -> Module:
 def _copy(item: Func | Program | Pipeline) -> Func | Program | Pipeline:
     if isinstance(item, Func):
         return _func(item)
-    return _program(item) if isinstance(item, Program) else _pipeline(item)
+    return _program(item) if isinstance(item, Program) else copy_pipeline(item)
 
 
 def _func(func: Func) -> Func:
@@ -62,7 +62,8 @@ def _program(program: Program) -> Program:
     return replace(program, buffers=buffers, specs=specs, params=params, body=body)
 
 
-def _pipeline(pipeline: Pipeline) -> Pipeline:
+def copy_pipeline(pipeline: Pipeline) -> Pipeline:
+    """A copy of a pipeline, with declarations and stages of its own."""
     buffers = {name: replace(buffer) for name, buffer in pipeline.buffers.items()}
     specs = {name: replace(spec) for name, spec in pipeline.specs.items()}
     params = {name: replace(param) for name, param in pipeline.params.items()}
