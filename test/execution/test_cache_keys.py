@@ -115,6 +115,7 @@ CHANGES: dict[type, dict[str, Change]] = {
         "grid": setting(own, "grid", (2, 1, 1)),
         "prefer_shared": setting(own, "prefer_shared", 50),
         "cluster": setting(own, "cluster", 2),
+        "lowered_for": setting(own, "lowered_for", "cpu"),
         "buffers": adding("buffers", Buffer("z", DataType.U32, 64, AccessMode.READ, 2)),
         "specs": adding("specs", Spec("t", DataType.U32, 4)),
         "params": adding("params", Param("l", DataType.U32, 4)),

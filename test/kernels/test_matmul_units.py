@@ -12,6 +12,7 @@ from support.quick import quick
 
 from vyre_opt import dispatcher, kernels, parse, print_program, run
 from vyre_opt.analysis.bounds import BoundsProofs
+from vyre_opt.ir.lowered_ops import WARPGROUP_MUL_ADD
 from vyre_opt.ir.program import Module
 from vyre_opt.ir.types import DataType
 from vyre_opt.kernels.matmul_program import (
@@ -28,7 +29,6 @@ from vyre_opt.kernels.pitched_rows import pitch_of, pitched_rows, pitched_rows_g
 from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.legalization import legal_unit
 from vyre_opt.lowering.nvptx.targets import GPUS, gpu
-from vyre_opt.lowering.nvptx.warpgroups import MUL_ADD
 from vyre_opt.passes.manager import PassManager
 
 F32, F16, BF16 = DataType.F32, DataType.F16, DataType.BF16
@@ -118,7 +118,7 @@ def test_a_gpu_checks_no_access(schedule: UnitSchedule, depth: int, columns: int
     where the schedule is of warpgroups."""
     problem = MatmulProblem(depth, columns, BF16, BF16, F32, axes=axes)
     program = legal_unit(Unit(matmul(problem, schedule)), gpu("sm_90a"), "trap").program
-    assert any(op.definition is MUL_ADD for op in program.walk()) == schedule.is_of_warpgroups
+    assert any(op.definition is WARPGROUP_MUL_ADD for op in program.walk()) == schedule.is_of_warpgroups
     proven = BoundsProofs(program, {}).proven
     unproven = {
         op.attrs["buffer"]

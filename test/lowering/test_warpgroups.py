@@ -13,13 +13,14 @@ from support.quick import quick
 from support.warpgroup_programs import SharedFactor
 
 from vyre_opt import parse, run
+from vyre_opt.ir.lowered_ops import PROXY_FENCE, WARPGROUP_MUL_ADD, WARPGROUP_WAIT
 from vyre_opt.ir.program import Module, Op, Program, Value
 from vyre_opt.ir.types import DataType
 from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.ptx import emit_ptx
 from vyre_opt.lowering.nvptx.targets import gpu, gpu_of_device
-from vyre_opt.lowering.nvptx.warpgroups import MUL_ADD, PROXY_FENCE, WAIT, with_warpgroups
+from vyre_opt.lowering.nvptx.warpgroups import with_warpgroups
 
 H200 = gpu("sm_90a")
 
@@ -62,7 +63,7 @@ def made(body: str = f"{PRODUCT}\n  {RESULT}", bounds: str = "none", **changes: 
 
 
 def is_of_warpgroups(program: Program) -> bool:
-    return any(op.definition is MUL_ADD for op in program.walk())
+    return any(op.definition is WARPGROUP_MUL_ADD for op in program.walk())
 
 
 # --- which
@@ -132,8 +133,8 @@ AGAIN = re.sub(r"%([xyz])\b", r"%\g<1>2", PRODUCT)
 def order(program: Program) -> list[str]:
     """The ops of interest, in order."""
     names = {
-        MUL_ADD.name,
-        WAIT.name,
+        WARPGROUP_MUL_ADD.name,
+        WARPGROUP_WAIT.name,
         PROXY_FENCE.name,
         "copy_async",
         "store",
@@ -143,7 +144,7 @@ def order(program: Program) -> list[str]:
         "yield",
     }
     ops = [op for op in program.walk() if op.name in names]
-    first = next(number for number, op in enumerate(ops) if op.definition is MUL_ADD)
+    first = next(number for number, op in enumerate(ops) if op.definition is WARPGROUP_MUL_ADD)
     return [
         op.name.removeprefix("warpgroup_")
         for op in ops[first:]
@@ -193,7 +194,7 @@ def test_products_are_waited_for(what: str) -> None:
 def test_sums_after_the_wait_are_its_results() -> None:
     """Else LLVM might compute with registers that a product is still writing."""
     program = made()
-    wait = next(op for op in program.walk() if op.definition is WAIT)
+    wait = next(op for op in program.walk() if op.definition is WARPGROUP_WAIT)
     store = next(op for op in program.walk() if op.name == "matrix_store")
     assert store.operands[0] is wait.results[0]
 

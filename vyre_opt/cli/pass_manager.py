@@ -51,7 +51,9 @@ def legalizer(options: CompileOptions) -> PassManager:
     target = target_of(options.emit, options.target)
     values = {"target": "cpu"} if target == "cpu" else {"target": "cuda", "bounds": options.bounds}
     passes = make_pass("legalize", values).parts()
-    return PassManager(passes, False, target=target, debug=_debug_output(options), normalizes=False)
+    return PassManager(
+        passes, options.verify_each, target=target, debug=_debug_output(options), normalizes=False
+    )
 
 
 def _debug_output(options: CompileOptions) -> DebugOutput | None:

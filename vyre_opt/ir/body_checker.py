@@ -8,6 +8,7 @@ from .access_extents import is_matrix_access
 from .diagnostics import Diagnostic, Location, suggest
 from .fixes import with_access
 from .formats import FORMATS, lacks_else
+from .lowered_ops import LOWERED_FORMATS, lowered_attrs
 from .ops import FASTMATH, OpDef
 from .parse_holes import NO_HOLES, ParseHoles
 from .program import NO_ATTRS, AccessMode, Block, Buffer, Func, Module, Op, Program, Value
@@ -43,6 +44,7 @@ class BodyChecker:
         self.unknown: dict[str, Diagnostic] = {}
         self.undeclared = 0  # distinct buffer names in the ops that no declaration has
         self.buffers: dict[str, Buffer] = owner.buffers if isinstance(owner, Program) else {}
+        self.is_lowered = isinstance(owner, Program) and owner.lowered_for is not None
         self.written: dict[str, Location | None] = {}
         self.read: set[str] = set()
         self.has_sync = False
@@ -130,7 +132,7 @@ class BodyChecker:
     def op(self, op: Op) -> None:
         """Check the parts of an op, but for whether its operands and results may be visible."""
         row, results = op.definition, op.results
-        problem: Problem = _misshapen(op)
+        problem: Problem = _misshapen(op, self.is_lowered)
         if problem is None and (self.holes is NO_HOLES or not self.holes.is_invalid(op)):
             problem = self.rules[row.format](self, op)
         else:
@@ -287,10 +289,10 @@ OpRule = Callable[[BodyChecker, Op], Problem]
 # built in Python may have any, so they are checked before the types are looked at.
 
 
-def _misshapen(op: Op) -> str | None:
+def _misshapen(op: Op, is_lowered: bool) -> str | None:
     """The error in the number of an op's operands, results or regions, or in its attributes; None if there is none."""
     row = op.definition
-    format = FORMATS[row.format]
+    format = (LOWERED_FORMATS if is_lowered else FORMATS)[row.format]
     operands = format.operands
     if operands is not None and len(op.operands) != operands:
         return f"takes {_several(operands, 'operand')}, {len(op.operands)} given"
@@ -300,7 +302,7 @@ def _misshapen(op: Op) -> str | None:
         return f"has {_several(format.blocks, 'block')}, not {len(op.regions)}"
     if format.shape is not None and (problem := format.shape(op)) is not None:
         return problem
-    return _misattributed(row, op) if op.attrs or row.attrs or row.kernel else None
+    return _misattributed(row, op, is_lowered) if op.attrs or row.attrs or row.kernel else None
 
 
 def _indices(count: int) -> str:
@@ -311,7 +313,7 @@ def _several(count: int, what: str) -> str:
     return f"{count} {what}{'s' * (count != 1)}"
 
 
-def _misattributed(row: OpDef, op: Op) -> str | None:
+def _misattributed(row: OpDef, op: Op, is_lowered: bool) -> str | None:
     attrs = op.attrs
     if row.kernel is not None:
         return None if {"buffers", "params"} <= attrs.keys() else "needs its buffers and params"
@@ -327,10 +329,12 @@ def _misattributed(row: OpDef, op: Op) -> str | None:
             return f"{attr.name} is an integer, not {'dynamic' if value is None else value}"
     if len(attrs) == sum(attr.name in attrs for attr in row.attrs):
         return None
-    known = {attr.name for attr in row.attrs}
+    known = {attr.name for attr in (*row.attrs, *(lowered_attrs(row) if is_lowered else ()))}
     extra = next((name for name in attrs if name not in known and name != "fastmath"), None)
     if extra is not None:
         return f"has no attribute {extra}"
+    if "fastmath" not in attrs:
+        return None
     if not FORMATS[row.format].takes_fastmath or not op.operands[-1].type.element.is_float:
         return "takes no fastmath flags; they are for ops on floats"
     return None

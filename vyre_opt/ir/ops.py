@@ -47,7 +47,7 @@ class Attr:
     """An attribute of an op: `choices` lists its words; None takes a value of `kind`.  An `optional` one may be missing."""
 
     name: str
-    kind: str  # word, words, symbol, int, literal, string, types
+    kind: str  # word, words, symbol, int, literal, string, types; in lowered programs also flag, shape, type, op
     choices: tuple[str, ...] | None = None
     optional: bool = False
 

@@ -177,7 +177,8 @@ class Program(TextForm):
 
     `grid` is the number of workgroups where the text fixes it, else None.  `prefer_shared`: the percentage of a GPU
     multiprocessor's L1 cache that should be workgroup memory; a hint, which changes no result.  `cluster`: how many
-    workgroups, neighbours along x, share cluster memory and meet at cluster barriers; None where none do.
+    workgroups, neighbours along x, share cluster memory and meet at cluster barriers; None where none do.  `lowered_for`:
+    the target that alone can read it (see lowered_ops.py); None for a program of the language.
     """
 
     name: str
@@ -185,6 +186,7 @@ class Program(TextForm):
     grid: Dim3 | None = None
     prefer_shared: int | None = field(default=None, kw_only=True)
     cluster: int | None = field(default=None, kw_only=True)
+    lowered_for: str | None = field(default=None, kw_only=True)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     specs: dict[str, Spec] = field(default_factory=dict)
     params: dict[str, Param] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 
 from .diagnostics import Diagnostic, Location
 from .grids import FUNCTIONS, GridCall
+from .lowered_ops import LOWERED_OPS, lowered_attrs
 from .ops import NAMED_KERNELS, OPS, OpDef
 from .pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat
 from .program import (
@@ -37,6 +38,8 @@ MAX_ERRORS = 20
 T = TypeVar("T")
 _ROWS = frozenset(map(id, OPS.values()))
 _NAME = re.compile(r"[\w.$]+")
+_LOWERED_NAME = re.compile(r"~?[\w.$]+")
+"""Also of what lowered programs alone declare, so that no text has it."""
 
 
 def check_structure(module: Module) -> list[Diagnostic]:
@@ -54,10 +57,12 @@ class _StopChecking(Exception):
 
 
 class _Checker:
-    """`where`: what is being checked, as text; `loc`: the nearest place in the source."""
+    """`where`: what is being checked, as text; `loc`: the nearest place in the source; `is_lowered`: whether it is of a
+    lowered program."""
 
     def __init__(self) -> None:
         self.errors: list[Diagnostic] = []
+        self.is_lowered = False
         self.where = "the module"
         self.loc: Location | None = None
 
@@ -118,6 +123,9 @@ class _Checker:
             self.stages(item.stages)
 
     def program(self, program: Program) -> None:
+        is_target = program.lowered_for is None or isinstance(program.lowered_for, str)
+        self.expect(is_target, "lowered_for", "the name of a target, or None", program.lowered_for)
+        self.is_lowered = program.lowered_for is not None
         self.expect(_is_dims(program.workgroup), "workgroup", "three integers", program.workgroup)
         if program.grid is not None:
             self.expect(_is_dims(program.grid), "grid", "three integers, or None", program.grid)
@@ -130,6 +138,7 @@ class _Checker:
         self.scalars("spec", program.specs, Spec)
         self.scalars("param", program.params, Param)
         self.body(program.body)
+        self.is_lowered = False
 
     def scalars(self, kind: str, scalars: Mapping[str, Spec | Param], wanted: type[Spec | Param]) -> None:
         for key, item in self.declared(f"{kind}s", scalars, wanted):
@@ -179,7 +188,8 @@ class _Checker:
 
     def name(self, name: object) -> bool:
         """Whether a text can have this name, with an error if not."""
-        is_name = isinstance(name, str) and _NAME.fullmatch(name) is not None
+        pattern = _LOWERED_NAME if self.is_lowered else _NAME
+        is_name = isinstance(name, str) and pattern.fullmatch(name) is not None
         return self.expect(is_name, "a name", "letters, digits, _, . and $", name)
 
     # --- stages
@@ -269,7 +279,8 @@ class _Checker:
 
     def parts(self, op: Op) -> None:
         row = op.definition
-        is_known = id(row) in _ROWS or (isinstance(row, OpDef) and OPS.get(row.name) is row)
+        tables = (OPS, LOWERED_OPS) if self.is_lowered else (OPS,)
+        is_known = isinstance(row, OpDef) and any(table.get(row.name) is row for table in tables)
         if not is_known:
             self.error("it is not in the op table")
         is_values = isinstance(op.operands, tuple) and all(isinstance(v, Value) for v in op.operands)
@@ -299,7 +310,8 @@ class _Checker:
             if "params" in op.attrs:
                 self.integers("params", op.attrs["params"])
             return
-        for attr in op.definition.attrs:
+        others = lowered_attrs(op.definition) if self.is_lowered else ()
+        for attr in (*op.definition.attrs, *others):
             if attr.name in op.attrs:
                 value, (wanted, fits) = op.attrs[attr.name], _ATTRIBUTES[attr.kind]
                 self.expect(fits(value), f"attribute {attr.name}", wanted, value)
@@ -327,7 +339,7 @@ def _is_regular(op: Op) -> bool:
             return False
     if attrs is NO_ATTRS:
         return True
-    if attrs.__class__ is not dict or definition.kernel is not None or "fastmath" in attrs:
+    if attrs.__class__ is not dict or definition.kernel is not None or len(attrs) > len(definition.attrs):
         return False
     for attr in definition.attrs:
         if attr.name in attrs and not _ATTRIBUTES[attr.kind][1](attrs[attr.name]):
@@ -369,7 +381,7 @@ def _is_extent(extent: object) -> bool:
 
 
 def _is_symbol(value: object) -> bool:
-    return isinstance(value, str) and _NAME.fullmatch(value) is not None
+    return isinstance(value, str) and _LOWERED_NAME.fullmatch(value) is not None
 
 
 def _is_written(value: object) -> bool:
@@ -390,12 +402,20 @@ def _is_literal(value: object) -> bool:
     )
 
 
+def _is_shape(value: object) -> bool:
+    return isinstance(value, tuple) and all(_is_int(extent) or _is_symbol(extent) for extent in value)
+
+
 _ATTRIBUTES: dict[str, tuple[str, Callable[[object], bool]]] = {
     "word": ("a word", lambda value: isinstance(value, str)),
     "symbol": ("a name", _is_symbol),
     "string": ("a string", lambda value: isinstance(value, str)),
     "int": ("an integer, or None where it is dynamic", lambda value: value is None or _is_int(value)),
     "literal": ("an encoded constant", _is_literal),
+    "flag": ("True or False", lambda value: isinstance(value, bool)),
+    "shape": ("a tuple of integers and names", _is_shape),
+    "type": ("a DataType", lambda value: isinstance(value, DataType)),
+    "op": ("an Op", lambda value: isinstance(value, Op)),
 }
 """By the kind of an attribute, what it is and whether a value is that."""
 

@@ -204,7 +204,7 @@ def check_sync(program: Program, diagnostics: list[Diagnostic]) -> None:
             if uniformity.level(value) > Level.SUBGROUP:
                 diagnostics.append(_scattered(op, value, role))
     for op, (level, cause) in uniformity.control.items():
-        if "sync" in op.definition.effects:
+        if "scope" in op.attrs:
             needed = _NEEDED[op.attrs["scope"]]
         elif "subgroup" in op.definition.effects or _has_matrix(op):
             needed = Level.SUBGROUP
@@ -228,7 +228,7 @@ def _has_matrix(op: Op) -> bool:
 
 def _shared_scalars(op: Op) -> Iterator[tuple[Value, str]]:
     """The scalars that a subgroup has to agree on for an op on matrices, and what each of them is."""
-    if is_matrix_access(op):
+    if is_matrix_access(op) and "covers" not in op.attrs:  # where each lane names elements of its own
         yield from ((index, "index") for index in op.indices)
     elif op.definition.format in ("splat", "select") and op.results[0].type.is_matrix:
         role = "element" if op.definition.format == "splat" else "condition"

@@ -21,6 +21,8 @@ What holds of a verified module:
               100 percent.
   Functions   pure, not recursive, called with their own types.
   Kernels     known, with their buffers and parameters, alone in their program.
+  Lowered     a program that is lowered for a target has what no text has, and that
+              right (lowered_rules.py); no launch is held to its params and shapes.
   Pipelines   launches name programs and declared buffers, as many as the program
               binds, of the same element type and a fitting count and access; a
               buffer that a stage writes is passed to it once; each param of the
@@ -50,6 +52,7 @@ from .fixes import (
 from .grids import Extent, GridError, dimensions_of, lengths_of, params_of
 from .kernel_rules import check_kernel
 from .literals import LiteralError, encode, encode_constant, show_number
+from .lowered_rules import LOWERED_RULES
 from .op_rules import OP_RULES
 from .ops import NAMED_KERNELS
 from .parse_holes import NO_HOLES, ParseHoles
@@ -105,7 +108,8 @@ class _ModuleChecker:
     def __init__(self, module: Module, holes: ParseHoles, warns: bool) -> None:
         self.module = module
         self.holes = holes
-        self.warns = warns and holes is NO_HOLES
+        is_lowered = any(program.lowered_for is not None for program in module.programs.values())
+        self.warns = warns and holes is NO_HOLES and not is_lowered  # warnings are of what somebody wrote
         self.diagnostics: list[Diagnostic] = []
         self.undeclared: dict[str, int] = {}  # program -> number of buffers used but not declared
         self.unknown: dict[str, Diagnostic] = {}
@@ -149,7 +153,8 @@ class _ModuleChecker:
         self.params(program.params)
         self.type_names(program)
         self.bindings(program)
-        body = BodyChecker(self.module, program, self.diagnostics, OP_RULES, self.holes)
+        rules = OP_RULES if program.lowered_for is None else LOWERED_RULES
+        body = BodyChecker(self.module, program, self.diagnostics, rules, self.holes)
         body.run(program.body)
         self.undeclared[program.name] = body.undeclared
         if body.has_sync and body.is_well_formed and not self.holes.is_unbalanced(program):
@@ -472,6 +477,8 @@ class _ModuleChecker:
         if self.holes.is_invalid(stage) or self.holes.is_invalid(program):
             return
         self.launch_grid(pipeline, stage, program)
+        if program.lowered_for is not None:
+            return  # its params and shapes are no longer those that a launch is written for
         self.launch_params(pipeline, stage, program)
         bound = program.bound_buffers
         if any(self.holes.is_invalid(buffer) for buffer in program.buffers.values()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..ir.diagnostics import Diagnostic
+from ..ir.lowered_ops import LOWERED_OPS
 from ..ir.program import Buffer, Module, Op, Program
 from .helpers.arithmetic import ARITHMETIC
 from .op_map import direct_op
@@ -40,7 +41,8 @@ def _reason(op: Op) -> tuple[str, str | None] | None:
             f"the named kernel {op.name} is not one op of MLIR",
             "run the pass expand_kernels first; it writes the kernel out at a schedule",
         )
-    if any(value.type.is_matrix for value in (*op.operands, *op.results)):
+    is_lowered = op.name in LOWERED_OPS or op.definition.format.startswith("matrix_")
+    if is_lowered or any(value.type.is_matrix for value in (*op.operands, *op.results)):
         return (
             f"{op.name} works on a matrix, whose lanes the gpu dialect lays out otherwise",
             "emit ptx, or write the product without matrices",

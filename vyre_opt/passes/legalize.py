@@ -6,19 +6,19 @@
 
 `legalize{target=cuda}` stands for those of a target.  Every target runs them by itself, and `vyre-opt` too with
 `--emit=llvm`, `ptx` or `asm`, where `--print-ir-after=row_major` shows what came out.  What they leave is for the target
-alone: it has names and ops that no text has, so that no other passes run after them.
+alone, so that no other passes run after them: most leave a lowered program, which is verified and printed, but not read
+again: its text begins with `lowered`.  What each of them does not take is in lowering/common/legalization.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError
-from ..ir.program import Module
+from ..ir.program import Module, Program
 from ..lowering.common.legalization import EXPAND_OPS, Legality, Rewrite
-from ..lowering.common.row_major import has_rows
 from ..lowering.host import legalization as host
 from ..lowering.host.flatten import TooLarge
 from ..lowering.nvptx import legalization as nvptx
@@ -86,35 +86,46 @@ class Legalization(Pass):
     is_legalization = True
     needs_core_ops = True
     takes_type_parameters = True
-    takes_rows: ClassVar[bool] = True
-    """Whether buffers may have several dimensions."""
     rewrite_module: ClassVar[str]
     """The module of the rewrite, which describes it."""
 
     def run(self, module: Module, ctx: PassContext) -> bool:
-        options = self.options if isinstance(self.options, Options) else Options()
-        target, gpu = TARGETS[options.target], GPUS.get(ctx.target)
-        legality = Legality(options.bounds, gpu is not None and gpu.has_warpgroups, zero_memory=True)
+        options = self.options if isinstance(self.options, Options) else None
+        rewrites = {
+            name: each for name, target in TARGETS.items() for each in target if each.name == self.name
+        }
+        if options is not None and options.target in rewrites:
+            rewrites = {options.target: rewrites[options.target]}
+        target, rewrite = next(iter(rewrites.items()))
+        gpu = GPUS.get(ctx.target)
+        bounds = Options.bounds if options is None else options.bounds
+        legality = Legality(target, bounds, gpu is not None and gpu.has_warpgroups, zero_memory=True)
         changed = False
         for program in ctx.programs(module):
-            if has_rows(program) and not self.takes_rows:
-                message = f"{self.name} takes buffers of one dimension; run row_major before it"
-                raise DiagnosticError([Diagnostic("error", message, program.loc)])
+            problem = rewrite.refusal(program, legality) or _mixture(self.name, rewrites, program)
+            if problem is not None:
+                raise DiagnosticError([Diagnostic("error", problem, program.loc)])
             try:
-                legal, _ = _rewrite(target, self.name).apply(program, module, legality)
+                legal, _ = rewrite.run(program, module, legality)
             except TooLarge as error:
-                raise DiagnosticError([Diagnostic("error", str(error))]) from None
+                raise DiagnosticError([Diagnostic("error", str(error), program.loc)]) from None
             if legal is not program:
                 program.body, program.buffers, program.params = legal.body, legal.buffers, legal.params
+                program.lowered_for = legal.lowered_for
                 ctx.count("programs changed")
                 changed = True
         return changed
 
 
-def _rewrite(target: Sequence[Rewrite], name: str) -> Rewrite:
-    """The rewrite of a name, of another target if this one has none."""
-    rewrites = (rewrite for rewrites in (target, *TARGETS.values()) for rewrite in rewrites)
-    return next(rewrite for rewrite in rewrites if rewrite.name == name)
+def _mixture(name: str, targets: Iterable[str], program: Program) -> str | None:
+    """What is wrong if a pass of some targets is to run on what one of another has lowered; None if nothing is."""
+    lowered_for = program.lowered_for
+    if lowered_for is None or lowered_for in targets:
+        return None
+    return (
+        f"{name} is for {' and '.join(targets)}, and @{program.name} is lowered for {lowered_for}; "
+        f"run passes of one target, those of legalize{{target={lowered_for}}}, say"
+    )
 
 
 @register
@@ -139,7 +150,6 @@ class MatrixFragments(Legalization):
     summary = "Replace matrices by what each lane of a subgroup holds of them."
     rewrite_module = "vyre_opt.lowering.common.matrix_fragments"
     Options = Options
-    takes_rows = False
 
 
 @register
@@ -161,4 +171,3 @@ class ZeroTiles(Legalization):
     name = "zero_tiles"
     summary = "Zero workgroup memory that may be read before it is written."
     rewrite_module = "vyre_opt.lowering.common.zeroed_tiles"
-    takes_rows = False

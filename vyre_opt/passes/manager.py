@@ -132,8 +132,7 @@ class PassManager:
                 _check_types(running, module)
             for observer in self.observers:
                 observer.before(running, module)
-            verifies = self.verify_each and not running.is_legalization
-            if verifies:
+            if self.verify_each:
                 _of_input(module, state.refresh)
             earlier, started = len(ctx.remarks), time.perf_counter()
             changed = False
@@ -143,7 +142,7 @@ class PassManager:
             seconds.append((running.name, time.perf_counter() - started))
             if not isinstance(changed, bool):
                 raise PassFailure(running.name, f"returned {changed!r}, not whether anything changed")
-            if verifies:
+            if self.verify_each:
                 _check(running, module, changed, state)
             stale.pop(running.name, None)
             if changed:

@@ -116,8 +116,7 @@ class Pass:
         per_item       whether it works on each program and function by itself, on those that `ctx.items` or
                        `ctx.programs` gives, so that --opt-bisect-limit can leave out single ones
         is_required    whether what follows cannot do without it, so that --opt-bisect-limit never leaves it out
-        is_legalization   whether it leaves what only a target reads, which is not verified: then no pass but such ones
-                       may follow
+        is_legalization   whether it leaves what only a target reads: then no pass but such ones may follow
         needs_core_ops   whether it looks into what ops compute: then `expand_ops` runs before it, on a module that
                        has ops of other packages
         Options        a frozen dataclass of int, float, bool and str fields with defaults; a field that is None by

@@ -529,7 +529,8 @@ def _print_call(p: OpPrinter, op: Op) -> str:
 
 
 def _print_trap(p: OpPrinter, op: Op) -> str:
-    return f"trap {quote(op.attrs['message'])}"
+    operands = f" {p.uses(op.operands)}" if op.operands else ""  # in a lowered program
+    return f"trap {quote(op.attrs['message'])}{operands}"
 
 
 def _print_assert(p: OpPrinter, op: Op) -> str:

@@ -12,10 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
+from ..ir.access_extents import moved_type
 from ..ir.diagnostics import Location
 from ..ir.formats import type_list
 from ..ir.grids import Grid, show_extent
 from ..ir.literals import quote, show
+from ..ir.lowered_ops import LOWERED_ATTRS, LOWERED_OPS, lowered_attrs
+from ..ir.ops import Attr
 from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, LaunchParam, Note, Pipeline, Repeat, Stage
 from ..ir.program import NO_ATTRS, Block, Buffer, Func, Module, Op, Param, Program, Spec, Value
 from ..ir.rewrite import constant_value
@@ -35,13 +38,13 @@ _BINARY = frozenset(name for name, print in _PRINT.items() if print is _PRINT["b
 """The formats of ops that are printed as `add` is, if they have two operands."""
 
 
-def _print_of_target(p: OpPrinter, op: Op) -> str:
-    """An op that a target has for itself and no text: with all its attributes, since fingerprints are of what is printed."""
-    attrs = ", ".join(f"{name} = {value}" for name, value in sorted(op.attrs.items()))
-    return f"{op.name}<{attrs}> {p.uses(op.operands)} : {', '.join(r.type.name for r in op.results)}"
+def _print_lowered(p: OpPrinter, op: Op) -> str:
+    """An op that lowered programs alone have, without its attributes."""
+    types = f" : {type_list(op.results)}" if op.results else ""
+    return " ".join(filter(None, (op.name, p.uses(op.operands)))) + types
 
 
-_PRINT["target"] = _print_of_target
+_PRINT |= dict.fromkeys(LOWERED_OPS, _print_lowered)
 
 
 def print_program(
@@ -63,7 +66,9 @@ def print_program(
     for part in parts:
         printer.item(part)
     shown = 2 if locations else max([version, *map(least_version, parts)])
-    return f"vyre {shown}\n" + "".join(printer.lines)
+    is_lowered = any(isinstance(part, Program) and part.lowered_for is not None for part in parts)
+    lowered = "lowered " if is_lowered else ""  # by which the parser refuses it
+    return f"{lowered}vyre {shown}\n" + "".join(printer.lines)
 
 
 def canonical_text(item: Program | Func | Pipeline, exact: bool = False) -> str:
@@ -96,6 +101,7 @@ class Printer:
         self.names: dict[Value, str] = {}
         self.visible = UniqueNames()
         self.indent = "  "
+        self.is_lowered = False
 
     # --- names --------------------------------------------------------------------
 
@@ -126,6 +132,7 @@ class Printer:
     def item(self, item: Program | Func | Pipeline) -> None:
         self.lines.append("\n")
         self.names, self.visible, self.count = {}, UniqueNames(), 0
+        self.is_lowered = isinstance(item, Program) and item.lowered_for is not None
         if not isinstance(item, Pipeline):
             self.constants(item.body)
         if isinstance(item, Program):
@@ -146,7 +153,8 @@ class Printer:
         grid = f" grid({_dims(program.grid)})" if program.grid else ""
         prefer = "" if program.prefer_shared is None else f" prefer(shared = {program.prefer_shared})"
         cluster = "" if program.cluster is None else f" cluster({program.cluster})"
-        head = f"workgroup({_dims(program.workgroup)}){cluster}{grid}{prefer}"
+        lowered = "" if program.lowered_for is None else f" lowered({program.lowered_for})"
+        head = f"workgroup({_dims(program.workgroup)}){cluster}{grid}{prefer}{lowered}"
         self.lines.append(f"program @{program.name} {head} {{\n")
         # type parameters first: buffers may be of them
         specs = self.declared(program.specs)
@@ -230,6 +238,8 @@ class Printer:
                 continue
             is_binary = not has_attrs and len(operands) == 2 and row.format in _BINARY
             body = "" if is_binary else _PRINT[row.format](self, op)
+            if has_attrs and self.is_lowered:
+                body += _lowered_attrs(op)
             results = op.results
             if len(results) != 1:
                 lines.append(f"{indent}{self.results(op)}{body}\n")
@@ -284,7 +294,8 @@ class Printer:
             self.block(block)
             self.lines.append(self.indent + "}")
         types = f"({type_list(op.operands)}) -> ({type_list(op.results)})"
-        return head, f"{')' if op.regions else ''}{_generic_attrs(op)} : {types}\n"
+        others = LOWERED_ATTRS.get(op.definition.format, ()) if self.is_lowered else ()
+        return head, f"{')' if op.regions else ''}{_generic_attrs(op, others)} : {types}\n"
 
 
 # --- declarations and stages
@@ -335,14 +346,28 @@ def _note(value: Note) -> str:
     return str(value) if isinstance(value, int) else quote(value)
 
 
-def _generic_attrs(op: Op) -> str:
-    """The attributes of an op in the generic form, with a space before them."""
+def _generic_attrs(op: Op, others: Iterable[Attr]) -> str:
+    """The attributes of an op in the generic form, with a space before them; `others`: those that its row does not have."""
     if op.definition.kernel is not None:
         shown = [f"buffers = [{symbol_list(op.attrs['buffers'])}]"] if op.attrs["buffers"] else []
         shown += [f"{key} = {value}" for key, value in op.attrs["params"].items()]
         return f" {{{', '.join(shown)}}}" if shown else ""
+    shown = _attr_texts(op, (*op.definition.attrs, *others))
+    if "fastmath" in op.attrs:
+        shown.append(f"fastmath = [{', '.join(op.attrs['fastmath'])}]")
+    return f" {{{', '.join(shown)}}}" if shown else ""
+
+
+def _lowered_attrs(op: Op) -> str:
+    """The attributes of an op that lowered programs alone have, behind its short form, with a space before them."""
+    shown = _attr_texts(op, lowered_attrs(op.definition))
+    return f" {{{', '.join(shown)}}}" if shown else ""
+
+
+def _attr_texts(op: Op, attrs: Iterable[Attr]) -> list[str]:
+    """Those attributes that an op has, with their values."""
     shown = []
-    for attr in op.definition.attrs:
+    for attr in attrs:
         if attr.optional and attr.name not in op.attrs:
             continue
         value = op.attrs[attr.name]
@@ -352,9 +377,14 @@ def _generic_attrs(op: Op) -> str:
             text = f"@{value}"
         elif attr.kind == "string":
             text = quote(value)
+        elif attr.kind == "flag":
+            text = str(value).lower()
+        elif attr.kind == "shape":
+            text = f"[{', '.join(f'@{each}' if isinstance(each, str) else str(each) for each in value)}]"
+        elif attr.kind == "op":
+            moved = moved_type(value)
+            text = f"{value.name} @{value.attrs['buffer']}[{type_list(value.indices)}] : {moved}"
         else:
             text = "dynamic" if value is None else str(value)
         shown.append(f"{attr.name} = {text}")
-    if "fastmath" in op.attrs:
-        shown.append(f"fastmath = [{', '.join(op.attrs['fastmath'])}]")
-    return f" {{{', '.join(shown)}}}" if shown else ""
+    return shown

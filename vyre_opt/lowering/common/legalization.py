@@ -9,36 +9,96 @@ to do, so that to legalize a legal program changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...ir.program import Module, Program
 from ...rewriting.core_form import core_form
+from .matrix_fragments import has_matrices
 from .print_records import with_print_records
-from .row_major import row_major
+from .row_major import has_rows, has_strides, row_major
 
-__all__ = ["EXPAND_OPS", "PRINT_RECORDS", "ROW_MAJOR", "Legality", "Rewrite", "legalize"]
+__all__ = [
+    "EXPAND_OPS",
+    "LOWERING",
+    "PRINT_RECORDS",
+    "REFUSED",
+    "ROW_MAJOR",
+    "Feature",
+    "Legality",
+    "Rewrite",
+    "legalize",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Legality:
     """What a program is made legal for.
 
-    `bounds`: what becomes of an access that is not proven in bounds: none, clamp or trap.  `has_warpgroups`: whether
-    the target multiplies by warpgroups.  `zero_memory`: whether workgroup memory that no invocation wrote is zeroed.
+    `target`: cpu or cuda.  `bounds`: what becomes of an access that is not proven in bounds: none, clamp or trap.
+    `has_warpgroups`: whether the target multiplies by warpgroups.  `zero_memory`: whether workgroup memory that no
+    invocation wrote is zeroed.
     """
 
+    target: str
     bounds: str = "trap"
     has_warpgroups: bool = False
     zero_memory: bool = False
 
 
 @dataclass(frozen=True, slots=True)
+class Feature:
+    """A feature of programs that a rewrite may not take.  `help`: what to do about it, of the rewrite."""
+
+    name: str
+    is_in: Callable[[Program], bool]
+    help: str
+
+
+_DIMENSIONS = Feature("buffers of several dimensions", has_rows, "run row_major before it")
+_MATRICES = Feature("matrices", has_matrices, "run matrix_fragments before it")
+_STRIDES = Feature("matrices in buffers that row_major has flattened", has_strides, "run it before row_major")
+
+REFUSED: Mapping[str, tuple[Feature, ...]] = {
+    "warpgroups": (_STRIDES,),
+    "matrix_fragments": (_DIMENSIONS,),
+    "zero_tiles": (_DIMENSIONS, _MATRICES),
+}
+"""What a program may not have where a rewrite is to run; all take calls, regions and prints."""
+
+LOWERING = frozenset({"warpgroups", "row_major", "matrix_fragments"})
+"""The rewrites that leave what no text has (see ir/lowered_ops.py)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A rewrite: `apply` gives a program and the module of the functions that it calls; the originals stay as they are."""
+    """A rewrite.  `apply` gives a program and the module of the functions that it calls; the originals stay as they are.
+
+    `is_for`: whether there is anything to do for such a target.
+    """
 
     name: str
     apply: Callable[[Program, Module | None, Legality], tuple[Program, Module | None]]
+    is_for: Callable[[Legality], bool] = lambda legality: True
+
+    def refusal(self, program: Program, legality: Legality) -> str | None:
+        """Why the rewrite does not take a program, in words; None if it does."""
+        refused = (
+            each for each in REFUSED.get(self.name, ()) if self.is_for(legality) and each.is_in(program)
+        )
+        feature = next(refused, None)
+        return None if feature is None else f"{self.name} takes no {feature.name}; {feature.help}"
+
+    def run(
+        self, program: Program, module: Module | None, legality: Legality
+    ) -> tuple[Program, Module | None]:
+        """As `apply`, and the program says for which target it is lowered."""
+        if not self.is_for(legality):
+            return program, module
+        legal, module = self.apply(program, module, legality)
+        if self.name in LOWERING and legal is not program:
+            legal.lowered_for = legality.target
+        return legal, module
 
 
 EXPAND_OPS = Rewrite("expand_ops", lambda program, module, _: core_form(program, module))
@@ -53,5 +113,5 @@ def legalize(
 ) -> tuple[Program, Module | None]:
     """The program after all rewrites, and the module of the functions that it calls."""
     for rewrite in rewrites:
-        program, module = rewrite.apply(program, module, legality)
+        program, module = rewrite.run(program, module, legality)
     return program, module

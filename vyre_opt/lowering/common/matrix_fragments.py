@@ -36,7 +36,7 @@ from ...ir.rewrite import clone
 from ...ir.types import DataType
 from ...rewriting.walker import Walker
 
-__all__ = ["MMA", "ROWS", "Fragment", "FragmentLayout", "with_fragments"]
+__all__ = ["MMA", "ROWS", "Fragment", "FragmentLayout", "has_matrices", "with_fragments"]
 
 _U32 = DataType.U32
 ROW_BYTES = 16  # that a lane names
@@ -122,9 +122,14 @@ ROWS: FragmentLayout = _Rows()
 MMA: FragmentLayout = _Mma()
 
 
+def has_matrices(program: Program) -> bool:
+    """Whether a value of the program is a matrix."""
+    return any(value.type.is_matrix for op in program.walk() for value in (*op.operands, *op.results))
+
+
 def with_fragments(program: Program, layout: FragmentLayout, by_rows: bool = False) -> Program:
     """The program, or a copy of it without matrix types.  `by_rows`: whether the target may load words by rows."""
-    if not any(value.type.is_matrix for op in program.walk() for value in (*op.operands, *op.results)):
+    if not has_matrices(program):
         return program
     copy = replace(program, body=Block((), clone(program.body.ops, {})))
     _Expansion(copy, layout, by_rows).walk_block(copy.body)

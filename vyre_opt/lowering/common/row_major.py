@@ -11,10 +11,8 @@ indices that are in bounds by then, and so of 31 bits each (see MAX_EXTENT).  In
 %i % %c]` where %c is `len @x, 1`, are that one again, which is in bounds where it is below the number of elements.  A matrix has one more operand then, the
 extent of the last dimension (see matrix_fragments.py).
 
-Ops have attributes here that no text has.  `in_bounds`, of an access: it is checked; of a cast: its operand is an index
-that is in bounds in every active lane, so that a progression over the lanes does not wrap in the narrower type.
-`access`, of a trap: the op of the original that is out of bounds at the indices that are the operands; `shape`: the
-extents of its buffer, or the names of their params.
+Ops have attributes here that no text has (see ir/lowered_ops.py).  Where a cast is `in_bounds`, a progression over the lanes
+does not wrap in the narrower type.
 """
 
 from __future__ import annotations
@@ -36,6 +34,7 @@ __all__ = [
     "extent_words",
     "flat_buffer",
     "has_rows",
+    "has_strides",
     "open_extents",
     "row_major",
     "shapes_of_words",
@@ -63,6 +62,14 @@ class OpenExtent:
 def has_rows(program: Program) -> bool:
     """Whether a buffer of the program has more than one dimension."""
     return any(buffer.dimensions > 1 for buffer in program.buffers.values())
+
+
+def has_strides(program: Program) -> bool:
+    """Whether matrices are moved by an index and the elements of a row, as they are after this rewrite."""
+    return any(
+        is_matrix_access(op) and len(op.indices) > program.buffers[op.attrs["buffer"]].dimensions
+        for op in program.walk()
+    )
 
 
 def open_extents(program: Program) -> list[OpenExtent]:

@@ -20,4 +20,4 @@ LEGALIZATION = (
 
 def legal_program(program: Program, module: Module | None) -> Program:
     """The program as it is lowered for the cpu, which calls nothing.  Raises TooLarge."""
-    return legalize(LEGALIZATION, program, module, Legality())[0]
+    return legalize(LEGALIZATION, program, module, Legality("cpu"))[0]

@@ -14,6 +14,7 @@ from math import prod
 from ...analysis.alignment import Alignment
 from ...analysis.bounds import BoundsProofs
 from ...ir.diagnostics import Diagnostic, DiagnosticError
+from ...ir.lowered_ops import WARPGROUP_MUL_ADD
 from ...ir.program import Block, Buffer, Func, Op, Program
 from ..common import conversions
 from ..common.llvm_text import ModuleText
@@ -37,7 +38,7 @@ from .replicas import NeedsFence, Replicas, object_bytes, own_bytes, own_element
 from .subgroup_ops import SUBGROUP_OPS
 from .targets import STATIC_SHARED_BYTES, GpuTarget
 from .values import VALUE_OPS
-from .warpgroups import ATOM_BYTES, MUL_ADD, panelled
+from .warpgroups import ATOM_BYTES, panelled
 from .wgmma import WARPGROUP_OPS
 
 __all__ = ["LoweredModule", "lower"]
@@ -81,7 +82,7 @@ def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> Low
 def _is_flat(block: Block, in_loop: bool = False) -> bool:
     for op in block.ops:
         is_loop = op.name in ("for", "while")
-        if op.name in ("call", "matrix_mul_add", MUL_ADD.name) or (is_loop and in_loop):
+        if op.name in ("call", "matrix_mul_add", WARPGROUP_MUL_ADD.name) or (is_loop and in_loop):
             return False
         if not all(_is_flat(region, in_loop or is_loop) for region in op.regions):
             return False

@@ -14,7 +14,7 @@ __all__ = ["LEGALIZATION", "legal_unit"]
 
 
 def _warpgroups(program: Program, module: Module | None, legality: Legality) -> tuple[Program, Module | None]:
-    return with_warpgroups(program, legality.bounds) if legality.has_warpgroups else program, module
+    return with_warpgroups(program, legality.bounds), module
 
 
 def _matrix_fragments(
@@ -25,21 +25,21 @@ def _matrix_fragments(
 
 
 def _zero_tiles(program: Program, module: Module | None, legality: Legality) -> tuple[Program, Module | None]:
-    return with_zeroed_tiles(program) if legality.zero_memory else program, module
+    return with_zeroed_tiles(program), module
 
 
 LEGALIZATION = (
     EXPAND_OPS,
-    Rewrite("warpgroups", _warpgroups),
+    Rewrite("warpgroups", _warpgroups, is_for=lambda legality: legality.has_warpgroups),
     ROW_MAJOR,
     Rewrite("matrix_fragments", _matrix_fragments),
     PRINT_RECORDS,
-    Rewrite("zero_tiles", _zero_tiles),
+    Rewrite("zero_tiles", _zero_tiles, is_for=lambda legality: legality.zero_memory),
 )
 
 
 def legal_unit(unit: Unit, target: GpuTarget, bounds: str, zero_memory: bool = False) -> Unit:
     """The unit as it is lowered for a GPU."""
-    legality = Legality(bounds, target.has_warpgroups, zero_memory)
+    legality = Legality("cuda", bounds, target.has_warpgroups, zero_memory)
     program, module = legalize(LEGALIZATION, unit.program, unit.module, legality)
     return Unit(program, module, unit.specs)

@@ -36,22 +36,13 @@ from ...analysis.alignment import Alignment
 from ...analysis.bounds import BoundsProofs
 from ...ir.access_extents import access_extents
 from ...ir.builder import Builder
-from ...ir.ops import OpDef
+from ...ir.lowered_ops import PROXY_FENCE, WARPGROUP_MUL_ADD, WARPGROUP_WAIT
 from ...ir.program import Block, Buffer, Op, Program, Value
 from ...ir.rewrite import clone, substitute
 from ...ir.types import DataType
 from ...ir.uniformity import Level, Uniformity
 
-__all__ = [
-    "ATOM_BYTES",
-    "MUL_ADD",
-    "PANEL_BYTES",
-    "PROXY_FENCE",
-    "STEP",
-    "WAIT",
-    "panelled",
-    "with_warpgroups",
-]
+__all__ = ["ATOM_BYTES", "PANEL_BYTES", "STEP", "panelled", "with_warpgroups"]
 
 WARPGROUP = 128
 PANEL_BYTES, PIECE_BYTES = 128, 16
@@ -66,15 +57,6 @@ STEP = 16  # of the depth, of an instruction
 MOST_COLUMNS = 256
 
 _U32 = DataType.U32
-
-MUL_ADD = OpDef("warpgroup_mul_add", "target", "a * b + c, begun", effects=frozenset({"read", "subgroup"}))
-"""%a, %offset, %c: `tile`, the buffer of the right factor, that begins at element `offset`; `shape`, `element`: as of the
-product that it was; `is_deep_by_rows`: the depth goes along the buffer's rows, not its columns; `fence`: factors or sums
-were made since the product before."""
-WAIT = OpDef("warpgroup_wait", "target", "Wait for products", effects=frozenset({"subgroup"}))
-"""Its results are its operands, when the products that make them are done."""
-PROXY_FENCE = OpDef("proxy_fence", "target", "Show writes to products", effects=frozenset({"sync"}))
-"""What this invocation wrote to workgroup memory is there for the products of all that it meets at the next barrier."""
 
 
 def with_warpgroups(program: Program, bounds: str) -> Program:
@@ -98,7 +80,7 @@ def with_warpgroups(program: Program, bounds: str) -> Program:
 
 def panelled(program: Program) -> set[str]:
     """The buffers of a program that lie in panels."""
-    return {op.attrs["tile"] for op in program.walk() if op.definition is MUL_ADD}
+    return {op.attrs["tile"] for op in program.walk() if op.definition is WARPGROUP_MUL_ADD}
 
 
 class _Facts:
@@ -274,7 +256,7 @@ class _WarpgroupRewrite:
             "fence": not is_fenced,
         }
         offset = self.element_offset(factor, out)
-        out.append(Op(MUL_ADD, (left, offset, total), op.results, attrs, (), op.loc))
+        out.append(Op(WARPGROUP_MUL_ADD, (left, offset, total), op.results, attrs, (), op.loc))
         if is_next:
             pending.sums.remove(total)
         pending.sums.append(op.result)
@@ -300,7 +282,7 @@ class _WarpgroupRewrite:
         """Wait for what is not done; returns that nothing is."""
         if pending.sums:
             results = tuple(Value(value.name, value.type) for value in pending.sums)
-            out.append(Op(WAIT, tuple(pending.sums), results, {}, (), pending.factors[-1].loc))
+            out.append(Op(WARPGROUP_WAIT, tuple(pending.sums), results, {}, (), pending.factors[-1].loc))
             self.replaced.update(zip(pending.sums, results, strict=True))
         return _PendingProducts()
 

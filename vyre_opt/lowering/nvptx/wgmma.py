@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ...ir.lowered_ops import PROXY_FENCE, WARPGROUP_MUL_ADD, WARPGROUP_WAIT
 from ...ir.program import Op
 from ...ir.types import DataType
 from .function_emitter import FunctionEmitter
 from .mbarriers import FENCE_OF_PROXIES, inline_ptx
-from .warpgroups import ATOM_BYTES, MUL_ADD, PANEL_BYTES, PROXY_FENCE, STEP, WAIT
+from .warpgroups import ATOM_BYTES, PANEL_BYTES, STEP
 
 __all__ = ["WARPGROUP_OPS"]
 
@@ -115,7 +116,7 @@ def _in_place(
 
 
 WARPGROUP_OPS: dict[str, Callable[[FunctionEmitter, Op], None]] = {
-    MUL_ADD.name: _mul_add,
-    WAIT.name: _wait,
+    WARPGROUP_MUL_ADD.name: _mul_add,
+    WARPGROUP_WAIT.name: _wait,
     PROXY_FENCE.name: _proxy_fence,
 }

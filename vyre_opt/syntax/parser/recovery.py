@@ -142,8 +142,13 @@ class RecoveringActions(ModuleActions):
 
     def _refuse_other_languages(self) -> None:
         """Raises OtherLanguage, after an error, for a text that does not begin as one of ours, but as another's."""
-        from .text_language import text_language
+        from .text_language import lowered_head, text_language
 
+        lowered = lowered_head(self.source.text)
+        if lowered is not None:
+            help = "give the text of before its legalization, which --emit=llvm and calls do by themselves"
+            self.error("this is a lowered program, which only its target reads", *lowered, help=help)
+            raise OtherLanguage
         other = text_language(self.source.text)
         if other is not None:
             language, start, end = other

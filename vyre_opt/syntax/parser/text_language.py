@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["text_language"]
+__all__ = ["lowered_head", "text_language"]
 
 LOOKED_AT = 20_000
 """Characters from the start of a text."""
@@ -33,3 +33,9 @@ def text_language(text: str) -> tuple[str, int, int] | None:
         if match is not None:
             return language, match.start() + len(match[0]) - len(match[0].lstrip()), match.end()
     return None
+
+
+def lowered_head(text: str) -> tuple[int, int] | None:
+    """The place of what the text of a lowered program begins with; None in any other text."""
+    match = re.match(r"(?:\s|//.*\n)*+(lowered) vyre\b", text[:LOOKED_AT])
+    return None if match is None else match.span(1)

@@ -1,0 +1,89 @@
+"""What lowered programs have and no text does: attributes, three ops, and the operands of a trap.
+
+A program is lowered from the first rewrite of a target on that leaves any of these (see `Program.lowered_for` and
+passes/legalize.py).  Their rules are in lowered_rules.py.  From then on
+
+    buffers         have one dimension
+    params          may be open extents of what had several, which have names that no text has
+    in_bounds       of an access: it is checked.  Of a cast: its operand is an index in bounds in every active lane
+    trap            of an access that is out of bounds has the indices as its operands; `access`: that access, in the
+                    program as it was before; `shape`: the extents of its buffer, or the names of their params
+    matrix_load     has one more operand, the elements of a row, of a buffer that had several dimensions; and so matrix_store
+    on vectors      what each lane holds of a matrix, ops on matrices have its `shape`, products also the `element` of their
+                    factors; `covers`: the elements that each lane names for all, of a load by rows
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .formats import FORMATS, OpFormat
+from .ops import Attr, OpDef
+
+__all__ = [
+    "LOWERED_ATTRS",
+    "LOWERED_FORMATS",
+    "LOWERED_OPS",
+    "PROXY_FENCE",
+    "WARPGROUP_MUL_ADD",
+    "WARPGROUP_WAIT",
+    "lowered_attrs",
+]
+
+_IN_BOUNDS = Attr("in_bounds", "flag", optional=True)
+_SHAPE = Attr("shape", "shape", optional=True)
+
+LOWERED_ATTRS: Mapping[str, tuple[Attr, ...]] = {
+    "convert": (_IN_BOUNDS,),
+    "load": (_IN_BOUNDS,),
+    "store": (_IN_BOUNDS,),
+    "atomic": (_IN_BOUNDS,),
+    "trap": (Attr("access", "op", optional=True), _SHAPE),
+    "matrix_load": (_IN_BOUNDS, _SHAPE, Attr("covers", "int", optional=True)),
+    "matrix_store": (_IN_BOUNDS, _SHAPE),
+    "matrix_mul_add": (_SHAPE, Attr("element", "type", optional=True)),
+}
+"""By the format of an op of the language, the attributes that it may have in a lowered program."""
+
+WARPGROUP_MUL_ADD = OpDef(
+    "warpgroup_mul_add",
+    "warpgroup_mul_add",
+    "a * b + c, begun",
+    effects=frozenset({"read", "subgroup"}),
+    attrs=(
+        Attr("tile", "symbol"),
+        Attr("shape", "shape"),
+        Attr("element", "type"),
+        Attr("is_deep_by_rows", "flag"),
+        Attr("rows", "int"),
+        Attr("fence", "flag"),
+    ),
+)
+"""%a, %place, %c: `tile`, the buffer of the right factor, that begins at element `place`; `shape`, `element`: as of the
+product that it was; `is_deep_by_rows`: the depth goes along the buffer's `rows`, not its columns; `fence`: factors or sums
+were made since the product before."""
+WARPGROUP_WAIT = OpDef(
+    "warpgroup_wait", "warpgroup_wait", "Wait for products", effects=frozenset({"subgroup"})
+)
+"""Its results are its operands, when the products that make them are done."""
+PROXY_FENCE = OpDef("proxy_fence", "proxy_fence", "Show writes to products", effects=frozenset({"sync"}))
+"""What this invocation wrote to workgroup memory is there for the products of all that it meets at the next barrier."""
+
+LOWERED_OPS = {row.name: row for row in (WARPGROUP_MUL_ADD, WARPGROUP_WAIT, PROXY_FENCE)}
+
+# A table reads by its columns: name; operands, results, blocks.
+LOWERED_FORMATS = FORMATS | {
+    row.name: row
+    for row in (
+        OpFormat("trap", None, 0, 0),
+        OpFormat("warpgroup_mul_add", 3, 1, 0),
+        OpFormat("warpgroup_wait", None, None, 0),
+        OpFormat("proxy_fence", 0, 0, 0),
+    )
+}
+"""The formats of all ops that a lowered program may have."""
+
+
+def lowered_attrs(row: OpDef) -> tuple[Attr, ...]:
+    """The attributes that an op of a row has in lowered programs alone."""
+    return row.attrs if row.name in LOWERED_OPS else LOWERED_ATTRS.get(row.format, ())
