@@ -150,7 +150,7 @@ MUTANTS = (
     Mutant(
         "an offset does not wrap with its index",
         "vyre_opt/passes/store_forward.py",
-        "at = at % place.modulus if place.wraps else at",
+        "at = at % span.modulus if span.wraps else at",
         "at = at + 0",
         f"{STORE_FORWARD}::test_memory_holds_the_same",
     ),
@@ -164,7 +164,7 @@ MUTANTS = (
     Mutant(
         "an index of another base is another element",
         "vyre_opt/passes/store_forward.py",
-        "self.by_base = {place.base: notes}",
+        "self.by_base = {span.base: notes}",
         "pass",
         f"{STORE_FORWARD}::test_memory_holds_the_same",
     ),
@@ -185,7 +185,7 @@ MUTANTS = (
     Mutant(
         "a load between two stores reads neither",
         "vyre_opt/passes/store_forward.py",
-        "self.unread[buffer].touch(place)",
+        "self.unread[buffer].touch(span)",
         "pass",
         lit("passes/store_forward"),
     ),

@@ -24,13 +24,13 @@ __all__ = ["Effect", "effect_keys"]
 class Effect(NamedTuple):
     """An op that does more than read.
 
-    `key`: all of it; `place`: without what is stored.  Of a store, `value`: the key of that, `loaded`: the key of what a
+    `key`: all of it; `location`: without what is stored.  Of a store, `value`: the key of that, `loaded`: the key of what a
     load there gives.
     """
 
     op: Op
     key: int
-    place: int
+    location: int
     value: int | None = None
     loaded: int | None = None
 
@@ -185,13 +185,13 @@ class _Keys:
         # a check of bounds is none where accesses are in bounds, as is supposed
         if op.definition.effects in ({"read"}, {"fault"}):
             return
-        place = hash((access, path))
-        key = hash((place, values))
+        location = hash((access, path))
+        key = hash((location, values))
         if op.name == "store":
             loaded = hash((hash(("load", where)), (), 0))
-            self.effects.append(Effect(op, key, place, values[0], loaded))
+            self.effects.append(Effect(op, key, location, values[0], loaded))
         else:
-            self.effects.append(Effect(op, key, place))
+            self.effects.append(Effect(op, key, location))
 
     def of(self, values: tuple[Value, ...]) -> tuple[int, ...]:
         known = self.values

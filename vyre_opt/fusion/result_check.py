@@ -364,7 +364,7 @@ def _meeting(accesses: Sequence[_OwnedAccess]) -> Iterator[tuple[_OwnedAccess, _
 
 
 class _Stored(NamedTuple):
-    """A store to the places `stride * t + [low, high]` of a tile, by each t below `runs`."""
+    """A store to the indices `stride * t + [low, high]` of a tile, by each t below `runs`."""
 
     stride: int
     low: int
@@ -437,15 +437,15 @@ class _Halo:
             return None
         return near_zero(start, based[1].type)
 
-    def place(self, access: MemoryAccess, start: AffineExpr) -> AffineExpr | None:
-        """The place in the tile, modulo 2^bits of the index, without terms of the workgroup."""
+    def tile_index(self, access: MemoryAccess, start: AffineExpr) -> AffineExpr | None:
+        """The index in the tile, modulo 2^bits of the index, without terms of the workgroup."""
         based = _based(access.op)
         assert based is not None
         element = clamped_expr(self.affine, based[0])
-        place = element - start if element is not None else None
-        if place is None or place.terms_of(SymbolKind.GROUP).terms:
+        tile_index = element - start if element is not None else None
+        if tile_index is None or tile_index.terms_of(SymbolKind.GROUP).terms:
             return None
-        return near_zero(place, based[0].type)
+        return near_zero(tile_index, based[0].type)
 
     def stored(self, access: MemoryAccess, original: MemoryAccess, start: AffineExpr) -> _Stored | None:
         """Where the invocations store; None if they do not all, or not at a multiple of their number."""
@@ -464,11 +464,11 @@ class _Halo:
         if pattern is None or number is None:
             return None
         stride, low, high = pattern
-        place = near_zero(number.scaled(stride) - start, access.op.index.type)
+        tile_index = near_zero(number.scaled(stride) - start, access.op.index.type)
         turn = counter.lower + AffineExpr(0, {counter.symbol: self.lanes})
         ids, rest = counter.lower.local_id_coefficients()
         is_from_lane = ids == ({"x": 1} if self.lanes > 1 else {}) and not rest and not counter.lower.const
-        offset = place - turn.scaled(stride)
+        offset = tile_index - turn.scaled(stride)
         if not is_from_lane or any(s is not counter.symbol or counter.max_trips > 1 for s in offset.terms):
             return None
         return _Stored(stride, offset.const + low, offset.const + high + access.width - 1, count)
@@ -497,12 +497,12 @@ class _Halo:
 
     def is_computed(self, access: MemoryAccess, start: AffineExpr, written: Iterable[_Stored]) -> bool:
         """Whether all invocations that may write what is read are among those that the workgroup runs."""
-        place = self.place(access, start)
-        if place is None:
+        tile_index = self.tile_index(access, start)
+        if tile_index is None:
             return False
         # a range that the branches leave empty is the wrong way round
         lanes = {symbol: (lowest, max(lowest, highest)) for symbol, (lowest, highest) in access.lanes.items()}
-        low, high = place.range(lanes)
+        low, high = tile_index.range(lanes)
         high += access.width - 1
         if low < 0 or self.buffer.count is None or high >= self.buffer.count:
             return False
@@ -532,19 +532,19 @@ def check_tiles(program: Program, names: Collection[str]) -> Refusal | None:
 
 
 def check_stores(before: Program, ops: Iterable[Op], program: Program) -> Refusal | None:
-    """Whether an effect is lost that no other store of its place stands for, and that changes something.
+    """Whether an effect is lost that no other store to its location stands for, and that changes something.
 
     `ops`: those of `before`, as `every_op` gives them, as `program` has them or had them.
     """
     remaining = set(every_op(program.body))
     kept = {copy for copy, op in zip(every_op(before.body), ops, strict=True) if op in remaining}
     effects = effect_keys(before)
-    places = {effect.place for effect in effects if effect.op in kept}
+    kept_locations = {effect.location for effect in effects if effect.op in kept}
     stored: dict[int | None, set[int | None]] = {}
     for effect in effects:
         stored.setdefault(effect.loaded, set()).add(effect.value)
     for effect in effects:
-        if effect.op in kept or effect.place in places:
+        if effect.op in kept or effect.location in kept_locations:
             continue
         if effect.loaded is None or effect.loaded not in _sources(effect.value, stored):
             message = f"this {effect.op.name} is gone, and nothing else writes its elements"
@@ -553,7 +553,7 @@ def check_stores(before: Program, ops: Iterable[Op], program: Program) -> Refusa
 
 
 def _sources(value: int | None, stored: Mapping[int | None, Collection[int | None]]) -> set[int | None]:
-    """What a value may be: itself and, of a place where it is loaded, what is stored there."""
+    """What a value may be: itself and, of a location where it is loaded, what is stored there."""
     sources: set[int | None] = set()
     pending = [value]
     while pending:

@@ -152,11 +152,11 @@ def _unwritten(op: Op, buffer: Buffer) -> Diagnostic:
 
 
 def _outside(op: Op, buffer: Buffer, dimension: int, first: int, moved: int) -> Diagnostic:
-    place = f"index {first}" if moved == 1 else f"elements {first} to {first + moved - 1}"
+    elements = f"index {first}" if moved == 1 else f"elements {first} to {first + moved - 1}"
     along = f" along dimension {dimension}" if buffer.dimensions > 1 else ""
     size = f"shape ({show_shape(buffer.shape)})" if along else f"length {buffer.shape[0]}"
     spell = spelling_at(op.loc).buffer
-    message = f"{op.name} out of bounds of {spell(buffer.name)}: {place}{along}, {size}"
+    message = f"{op.name} out of bounds of {spell(buffer.name)}: {elements}{along}, {size}"
     last = (buffer.shape[dimension] or 0) - moved
     help = (
         f"the last index{along} is {last}" if last >= 0 else f"there are fewer elements than {op.name} moves"
@@ -169,10 +169,10 @@ def _outside(op: Op, buffer: Buffer, dimension: int, first: int, moved: int) -> 
 def _comparison(op: Op, item: Program | Func) -> Iterator[Diagnostic]:
     if op.operands[0].type.is_open:
         return
-    place, result, instead = _UNSIGNED[op.name]
+    index, result, instead = _UNSIGNED[op.name]
     if op.definition.commutative and constant_value(op.operands[0]) == 0:
-        place = 1
-    number, zero = op.operands[place], op.operands[1 - place]
+        index = 1
+    number, zero = op.operands[index], op.operands[1 - index]
     if number.type.element.kind != "uint" or constant_value(zero) != 0:
         return
     # a function of Python that programs call is right for signed numbers, too, and has names of its own

@@ -252,7 +252,7 @@ def schedule_passes(requested: Sequence[Pass]) -> list[Pass]:
     order: list[Pass] = []
     valid: dict[str, Pass] = {}
 
-    def place(pass_: Pass, path: tuple[str, ...]) -> None:
+    def visit(pass_: Pass, path: tuple[str, ...]) -> None:
         if pass_.name in path:
             cycle = [*path[path.index(pass_.name) :], pass_.name]
             raise PassError(f"passes require each other: {' -> '.join(cycle)}")
@@ -264,7 +264,7 @@ def schedule_passes(requested: Sequence[Pass]) -> list[Pass]:
                     find_pass(name)
                 except PassError as unknown:
                     raise PassError(f"pass {pass_.name} requires {name}: {unknown}") from None
-                place(make_pass(name), (*path, pass_.name))
+                visit(make_pass(name), (*path, pass_.name))
         if order and order[-1].is_legalization and not pass_.is_legalization:
             raise PassError(
                 f"pass {pass_.name} cannot run after {order[-1].name}, which leaves what only a target reads; "
@@ -276,5 +276,5 @@ def schedule_passes(requested: Sequence[Pass]) -> list[Pass]:
         valid[pass_.name] = pass_
 
     for pass_ in requested:
-        place(pass_, ())
+        visit(pass_, ())
     return order

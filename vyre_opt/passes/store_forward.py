@@ -79,7 +79,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Elements(Generic[T]):
-    """A note on elements of one buffer, by the place of the access that made it.
+    """A note on elements of one buffer, by the elements of the access that made it.
 
     `by_base`: base value -> offset -> (lanes, note).  `widest`: the most lanes of any note.
     """
@@ -87,26 +87,26 @@ class _Elements(Generic[T]):
     by_base: dict[Base, dict[int, tuple[int, T]]] = field(default_factory=dict)
     widest: int = 1
 
-    def get(self, place: _ElementRange) -> T | None:
+    def get(self, span: _ElementRange) -> T | None:
         """The note on exactly these elements."""
-        entry = self.by_base.get(place.base, {}).get(place.offset)
-        return entry[1] if entry is not None and entry[0] == place.lanes else None
+        entry = self.by_base.get(span.base, {}).get(span.offset)
+        return entry[1] if entry is not None and entry[0] == span.lanes else None
 
-    def put(self, place: _ElementRange, note: T) -> None:
-        self.by_base.setdefault(place.base, {})[place.offset] = (place.lanes, note)
-        self.widest = max(self.widest, place.lanes)
+    def put(self, span: _ElementRange, note: T) -> None:
+        self.by_base.setdefault(span.base, {})[span.offset] = (span.lanes, note)
+        self.widest = max(self.widest, span.lanes)
 
-    def touch(self, place: _ElementRange) -> None:
-        """Forget all that may share an element with `place`."""
-        notes = self.by_base.get(place.base)
+    def touch(self, span: _ElementRange) -> None:
+        """Forget all that may share an element with `span`."""
+        notes = self.by_base.get(span.base)
         if not notes:
             self.by_base = {}
             return
-        self.by_base = {place.base: notes}  # an index of another base may be any element
-        for distance in range(1 - self.widest, place.lanes):
-            at = place.offset + distance
+        self.by_base = {span.base: notes}  # an index of another base may be any element
+        for distance in range(1 - self.widest, span.lanes):
+            at = span.offset + distance
             # base + offset wraps with the index type; a constant index is the number itself
-            at = at % place.modulus if place.wraps else at
+            at = at % span.modulus if span.wraps else at
             if at in notes and (distance >= 0 or notes[at][0] > -distance):
                 del notes[at]
 
@@ -172,9 +172,9 @@ class _Forwarder(Walker):
 
     def forward(self, op: Op) -> bool:
         """Replace a load by the value it is known to give; False if that is not known."""
-        buffer, place = op.attrs["buffer"], self.place(op.indices, op.result)
+        buffer, span = op.attrs["buffer"], self.span_of(op.indices, op.result)
         elements = self.known.setdefault(buffer, _Elements())
-        known = elements.get(place)
+        known = elements.get(span)
         # one buffer may be accessed by scalars and by vectors: `get` compares lanes, this the element type
         if (
             known is not None
@@ -194,17 +194,17 @@ class _Forwarder(Walker):
             )
             self.ctx.debug("{} stays: {}", op, problem, loc=op.loc)
         if buffer in self.unread:
-            self.unread[buffer].touch(place)
+            self.unread[buffer].touch(span)
         if known is None:
-            elements.put(place, _KnownValue(op.result, op))
+            elements.put(span, _KnownValue(op.result, op))
         return False
 
     def store(self, op: Op) -> None:
         """Remove a store if it changes nothing; otherwise an unread store that it overwrites."""
         value = op.operands[0]
-        buffer, place = op.attrs["buffer"], self.place(op.indices, value)
+        buffer, span = op.attrs["buffer"], self.span_of(op.indices, value)
         elements = self.known.setdefault(buffer, _Elements())
-        known = elements.get(place)
+        known = elements.get(span)
         if known is not None and known.value is value:
             self.stores += 1
             self.removed.add(op)
@@ -212,16 +212,16 @@ class _Forwarder(Walker):
             self.remark(message, op, "forward", source=known.source)
             return
         pending = self.unread.setdefault(buffer, _Elements())
-        earlier = pending.get(place)
+        earlier = pending.get(span)
         if earlier is not None:
             self.removed.add(earlier)
             self.stores += 1
             message = f"this store is removed: @{buffer} is overwritten before anything reads it"
             self.remark(message, earlier, "overwrite", by=op)
-        pending.touch(place)
-        pending.put(place, op)
-        elements.touch(place)
-        elements.put(place, _KnownValue(value, op))
+        pending.touch(span)
+        pending.put(span, op)
+        elements.touch(span)
+        elements.put(span, _KnownValue(value, op))
 
     def remark(self, message: str, op: Op, claim: str, **others: Op) -> None:
         """Remark that an access goes, with the numbers of the ops that are the reason."""
@@ -245,7 +245,7 @@ class _Forwarder(Walker):
 
     # --- indexes ------------------------------------------------------------------------
 
-    def place(self, indices: Sequence[Value], value: Value) -> _ElementRange:
+    def span_of(self, indices: Sequence[Value], value: Value) -> _ElementRange:
         """The elements that a load or a store of `value` at `indices` accesses."""
         *outer, index = indices
         modulus = 1 << (index.type.bits or 1)
