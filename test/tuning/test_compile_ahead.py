@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from vyre_opt import OutputAlloc, parse
+from vyre_opt import DataType, OutputAlloc, kernel_workload, parse
 from vyre_opt.targets.cpu import CpuDispatcher, compile_into_cache
 from vyre_opt.tuning import measure
 from vyre_opt.tuning.compile_ahead import CompileAhead
@@ -79,17 +79,19 @@ def test_workers_end_with_it(how: str) -> None:
     assert all(process.poll() is not None for process in processes)
 
 
-def test_measuring_uses_it(small_softmax: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measuring_uses_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """With workers all is compiled elsewhere, without them nothing is."""
+    # of a width that no other test has: what this process has loaded is compiled nowhere
+    softmax = kernel_workload("math.softmax", [13 * 52] * 2, [DataType.F32] * 2, {"columns": 52})
     # this process does not begin what they have not: it may be done before they have started
     monkeypatch.setattr(
         CompileAhead, "wait", lambda self, number: self._futures.pop(number).result(timeout=60)
     )
-    space = small_softmax.space("cpu")
+    space = softmax.space("cpu")
     for processors, picks in ((1, [0, 1, 2]), (0, [3, 4, 5])):
         monkeypatch.setattr(measure, "free_processors", lambda count=processors: count)
         backend = CpuDispatcher()
-        bench = measure.DispatchBench(small_softmax, space, backend)
+        bench = measure.DispatchBench(softmax, space, backend)
         bench.samples(picks, 1)
         bench.close()
         assert not bench.failures

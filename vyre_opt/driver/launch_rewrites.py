@@ -31,6 +31,8 @@ INVOCATIONS = 1024
 """Of a multiprocessor, at least, that a coarsened launch leaves: half of what it holds at a time."""
 RESIDENT = 2048
 """Invocations that a multiprocessor holds at a time."""
+LEAST_COUNTED = 4
+"""Elements that a workgroup adds to each element of its copy, at least, on average."""
 
 
 class LaunchRewrites:
@@ -89,13 +91,13 @@ class LaunchRewrites:
     def _in_turns(self, step: LaunchStep, buffers: Mapping[str, Buffer], processors: int) -> LaunchStep:
         program = step.program
         atomics = {op.attrs["buffer"] for op in program.walk() if "atomic" in op.definition.effects}
-        workgroups = processors * max(1, RESIDENT // program.lanes)
-        if not atomics or step.grid[0] <= workgroups or step.grid[1:] != (1, 1):
+        workgroups = min(processors * max(1, RESIDENT // program.lanes), step.grid[0])
+        if not atomics or step.grid[1:] != (1, 1):
             return step
         names = zip(program.bound_buffers, step.buffers, strict=True)
         counts = {formal.name: buffers[name].count or 0 for formal, name in names}
         shared = sum(counts.get(name, 0) for name in atomics)
-        if step.grid[0] * program.lanes < workgroups * shared:
+        if step.grid[0] * program.lanes * step.neighbours < LEAST_COUNTED * workgroups * shared:
             return step
         key = program, tuple(counts[name] for name in sorted(atomics & counts.keys()))
         if key not in self._private:

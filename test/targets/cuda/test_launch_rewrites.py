@@ -46,6 +46,11 @@ def histogram(x: Read[u8], bins: ReadWrite[u32]) -> None:
         vyre.atomic_add(bins, x[i], 1)
 
 
+def on_gpu(kernel: Any) -> Any:
+    """The kernel for the GPU, without the plans of earlier calls."""
+    return vyre.program(kernel.function).options(target="cuda")
+
+
 @pytest.fixture
 def launched(monkeypatch: pytest.MonkeyPatch) -> list[LaunchStep]:
     """Small launches are rewritten too; the list gets each as it is then."""
@@ -72,7 +77,7 @@ def test_all_lengths(kernel: Any, count: int, launched: list[LaunchStep]) -> Non
     x = rng.integers(0, 200, count).astype(types[str(source)])
     found, expected = (np.zeros(count, types[str(target)]) for _ in range(2))
     grid = -(-count // 256)
-    kernel.options(target="cuda")[grid](x, found)
+    on_gpu(kernel)[grid](x, found)
     kernel.options(target="ref")[grid](x, expected)
     np.testing.assert_array_equal(found, expected)
     assert launched[-1].neighbours > 1
@@ -93,7 +98,7 @@ def test_random_programs(launched: list[LaunchStep]) -> None:
 def test_a_fault_names_the_invocations_of_the_program(launched: list[LaunchStep]) -> None:
     x, y = np.zeros(1024, np.float32), np.zeros(1000, np.float32)
     with pytest.raises(ProgramError, match=r"@y: .* by workgroup \(3,0,0\) local id \(232 to 235,0,0\)"):
-        scale.options(target="cuda")[4](x, y)
+        on_gpu(scale)[4](x, y)
     assert [step.neighbours for step in launched] == [4]
 
 
@@ -101,19 +106,19 @@ def test_a_fault_names_the_invocations_of_the_program(launched: list[LaunchStep]
 def test_a_histogram_is_counted_by_workgroups(count: int, launched: list[LaunchStep]) -> None:
     x = np.random.default_rng(count).integers(0, 256, count).astype(np.uint8)
     bins = np.arange(256, dtype=np.uint32)
-    histogram.options(target="cuda")[-(-count // 256)](x, bins)
+    on_gpu(histogram)[-(-count // 256)](x, bins)
     np.testing.assert_array_equal(bins, np.bincount(x, minlength=256) + np.arange(256))
     assert launched[-1].takes_turns
     few = np.zeros(200, np.uint32)
     with pytest.raises(
         ProgramError, match=r"atomic_add out of bounds of @bins: index 2\d\d, length 200, by a workgroup"
     ):
-        histogram.options(target="cuda")[-(-count // 256)](x, few)
+        on_gpu(histogram)[-(-count // 256)](x, few)
 
 
 def test_small_launches_stay() -> None:
     """A launch that would leave multiprocessors idle is not made smaller."""
     x, y = np.ones(4096, np.float32), np.zeros(4096, np.float32)
-    kernel = scale.options(target="cuda")
+    kernel = on_gpu(scale)
     kernel[16](x, y)
     assert set(y) == {3.0}
