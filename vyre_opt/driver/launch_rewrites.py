@@ -1,9 +1,11 @@
 """Launches of a plan for a GPU, by programs that do the same and are faster there.
 
-neighbours    an invocation does the work of several, so that each lane moves 16 bytes at a time (fusion/coarsening):
-              where their accesses become vectors, and invocations enough for all multiprocessors are left
-turns         a workgroup does the work of many, and has its own memory for what atomics count (fusion/privatization):
-              where it then adds to the buffers that all share fewer times than before
+    neighbours    an invocation does the work of several, so that each lane moves 16 bytes at a time (fusion/coarsening):
+                  where their accesses become vectors, and invocations enough for all multiprocessors are left
+    turns         a workgroup does the work of many, and has its own memory for what atomics count (fusion/privatization):
+                  where it then adds to the buffers that all share fewer times than before
+
+Rows of open length are of the length that they have in the call, where that is whole vectors.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from ..execution.plans.steps import AnyStep, LaunchStep, RepeatStep
 from ..execution.target import Target
 from ..fusion.coarsening import coarsen, groups_param
 from ..fusion.privatization import privatize
-from ..ir.program import Buffer, Module, Program
+from ..ir.program import Buffer, Module, Program, Shape
 from ..passes.manager import PassManager
 
 __all__ = ["LaunchRewrites"]
@@ -40,7 +42,7 @@ class LaunchRewrites:
 
     def __init__(self, module: Module) -> None:
         self.module = module
-        self._coarse: dict[tuple[Program, int], Program | None] = {}
+        self._coarse: dict[tuple[Program, int, tuple[Shape, ...]], Program | None] = {}
         self._private: dict[tuple[Program, tuple[int, ...]], Program | None] = {}
 
     def of(self, call: CallPlan, target: Target) -> CallPlan:
@@ -59,20 +61,22 @@ class LaunchRewrites:
                 step = RepeatStep(step.times, self._steps(step.steps, buffers, processors))
             # not those of a named kernel, at the schedule that was chosen for it
             elif isinstance(step, LaunchStep) and self.module.programs.get(step.program.name) is step.program:
-                step = self._in_turns(self._by_neighbours(step, processors), buffers, processors)
+                step = self._in_turns(self._by_neighbours(step, buffers, processors), buffers, processors)
             made.append(step)
         return made
 
-    def _by_neighbours(self, step: LaunchStep, processors: int) -> LaunchStep:
+    def _by_neighbours(self, step: LaunchStep, buffers: Mapping[str, Buffer], processors: int) -> LaunchStep:
         program, invocations = step.program, prod(step.grid) * step.program.lanes
         by = _neighbours(program)
         while by > 1 and invocations < by * processors * INVOCATIONS:
             by //= 2
         if by == 1:
             return step
-        key = program, by
+        rows = _rows(step, buffers, by)
+        key = program, by, tuple(row.shape for row in rows)
         if key not in self._coarse:
-            self._coarse[key] = self._coarsened(program, by)
+            fixed = replace(program, buffers=program.buffers | {row.name: row for row in rows})
+            self._coarse[key] = self._coarsened(fixed, by)
         coarse = self._coarse[key]
         return step if coarse is None else _relaunched(step, coarse, -(-step.grid[0] // by), neighbours=by)
 
@@ -121,6 +125,17 @@ def _relaunched(
         neighbours=step.neighbours * neighbours,
         takes_turns=takes_turns,
     )
+
+
+def _rows(step: LaunchStep, buffers: Mapping[str, Buffer], by: int) -> list[Buffer]:
+    """The buffers of several dimensions, those with rows of open length with the call's where that is a multiple of `by`."""
+    rows = []
+    for formal, name in zip(step.program.bound_buffers, step.buffers, strict=True):
+        if formal.dimensions > 1:
+            length = buffers[name].shape[-1]
+            fits = formal.shape[-1] is None and length is not None and length % by == 0
+            rows.append(replace(formal, shape=(*formal.shape[:-1], length)) if fits else formal)
+    return rows
 
 
 def _neighbours(program: Program) -> int:

@@ -1,0 +1,125 @@
+"""Launches as they are rewritten for a GPU, run on the cpu: the same results, and the grids and words that go with them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+import pytest
+from support.neighbour_programs import neighbour_program
+from support.quick import quick
+
+import vyre_opt as vyre
+from vyre_opt import Read, ReadWrite, Write, f32, global_id, u8, u32
+from vyre_opt.driver import launch_rewrites
+from vyre_opt.driver.launch_rewrites import LaunchRewrites
+from vyre_opt.execution.plans.steps import LaunchStep
+from vyre_opt.targets.cpu import CpuDispatcher
+
+Matrix = Annotated[f32, :, :]
+
+
+class _AsGpu(CpuDispatcher):
+    """The cpu, which says that it is a GPU of as many multiprocessors as it has threads."""
+
+    architecture = "sm_90"
+
+
+@vyre.program(workgroup=(16, 8))
+def add(a: Read[Matrix], b: Read[Matrix], y: Write[Matrix]) -> None:
+    j, i = global_id(0), global_id(1)
+    if i < a.shape[0] and j < a.shape[1]:
+        y[i, j] = a[i, j] + b[i, j]
+
+
+@vyre.program
+def histogram(x: Read[u8], bins: ReadWrite[u32]) -> None:
+    i = global_id(0)
+    if i < len(x):
+        vyre.atomic_add(bins, x[i], 1)
+
+
+@vyre.program
+def scale(x: Read[f32], y: Write[f32]) -> None:
+    i = global_id(0)
+    if i < len(x):
+        y[i] = x[i] * 2.0 + 1.0
+
+
+@vyre.pipeline
+def twice(x: Read[f32], y: Write[f32]) -> None:
+    mid = vyre.buffer(f32, len(x))
+    scale[vyre.ceil_div(len(x), 256)](x, mid)
+    scale[vyre.ceil_div(len(x), 256)](mid, y)
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch) -> list[LaunchStep]:
+    """Small launches are rewritten too; the list gets each as it is then."""
+    monkeypatch.setattr(launch_rewrites, "INVOCATIONS", 0)
+    monkeypatch.setattr(launch_rewrites, "LEAST_COUNTED", 0)
+    steps: list[LaunchStep] = []
+    last = LaunchRewrites._in_turns
+
+    def watched(*args: Any) -> LaunchStep:
+        steps.append(last(*args))
+        return steps[-1]
+
+    monkeypatch.setattr(LaunchRewrites, "_in_turns", watched)
+    return steps
+
+
+@pytest.mark.parametrize("seeds", quick([range(k, k + 10) for k in range(0, 500, 10)], keep=2), ids=str)
+def test_random_programs(seeds: range, launched: list[LaunchStep]) -> None:
+    target = _AsGpu(2)
+    for seed in seeds:
+        sample = neighbour_program(seed)
+        names = ("x", "y", "z", "bins_add", "bins_max", "bins_xor")
+        inputs = dict(zip(names, sample.arrays, strict=True))
+        expected = vyre.compile(sample.text, target="ref")(inputs, sample.grid)
+        found = vyre.compile(sample.text, target=target)(inputs, sample.grid)
+        for name, array in expected.items():
+            np.testing.assert_array_equal(found[name], array, f"seed {seed} @{name}\n{sample.text}")
+    assert any(step.neighbours > 1 for step in launched)
+    assert any(step.takes_turns for step in launched)
+
+
+@pytest.mark.parametrize(("rows", "columns", "by"), [(5, 64, 4), (33, 100, 4), (8, 70, 1), (1, 3, 1)])
+def test_rows_of_open_length(rows: int, columns: int, by: int, launched: list[LaunchStep]) -> None:
+    """They are vectors where the call's rows are whole vectors."""
+    rng = np.random.default_rng(rows)
+    a, b = (rng.random((rows, columns), np.float32) for _ in range(2))
+    y = np.zeros_like(a)
+    add.options(target=_AsGpu(2))[-(-columns // 16), -(-rows // 8)](a, b, y)
+    np.testing.assert_array_equal(y, a + b)
+    assert launched[-1].neighbours == by
+
+
+def test_a_histogram_of_any_length(launched: list[LaunchStep]) -> None:
+    kernel = histogram.options(target=_AsGpu(2))
+    for count in (1, 256, 5_000, 100_003):
+        x = np.random.default_rng(count).integers(0, 256, count).astype(np.uint8)
+        bins = np.arange(256, dtype=np.uint32)
+        kernel[-(-count // 256)](x, bins)
+        np.testing.assert_array_equal(bins, np.bincount(x, minlength=256) + np.arange(256))
+    assert all(step.takes_turns and step.neighbours == 8 for step in launched)
+
+
+def test_a_pipeline_of_several_lengths(launched: list[LaunchStep]) -> None:
+    pipeline = twice.options(target=_AsGpu(2), passes=None)
+    for count in (1, 1023, 1024, 100_001):
+        x = np.random.default_rng(count).random(count, np.float32)
+        y = np.zeros_like(x)
+        pipeline(x, y)
+        np.testing.assert_array_equal(y, (x * np.float32(2) + np.float32(1)) * np.float32(2) + np.float32(1))
+    assert {step.neighbours for step in launched} == {4}
+
+
+def test_small_launches_stay(launched: list[LaunchStep], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that would leave multiprocessors idle is not made smaller, and the next smaller factor is tried."""
+    monkeypatch.setattr(launch_rewrites, "INVOCATIONS", 1024)
+    kernel = scale.options(target=_AsGpu(2))
+    for count, by in ((2048, 1), (4096, 2), (8192, 4)):
+        x = np.ones(count, np.float32)
+        kernel[count // 256](x, np.zeros_like(x))
+        assert launched[-1].neighbours == by
