@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import pytest
 from support.neighbour_programs import neighbour_program
 from support.quick import quick
+from support.rewritten_launches import rewritten_launches
 
 import vyre_opt as vyre
 from vyre_opt import Read, ReadWrite, Write, f32, global_id, u8, u32
 from vyre_opt.driver import launch_rewrites
-from vyre_opt.driver.launch_rewrites import LaunchRewrites
 from vyre_opt.execution.plans.steps import LaunchStep
 from vyre_opt.targets.cpu import CpuDispatcher
 
@@ -56,17 +56,7 @@ def twice(x: Read[f32], y: Write[f32]) -> None:
 @pytest.fixture
 def launched(monkeypatch: pytest.MonkeyPatch) -> list[LaunchStep]:
     """Small launches are rewritten too; the list gets each as it is then."""
-    monkeypatch.setattr(launch_rewrites, "INVOCATIONS", 0)
-    monkeypatch.setattr(launch_rewrites, "LEAST_COUNTED", 0)
-    steps: list[LaunchStep] = []
-    last = LaunchRewrites._in_turns
-
-    def watched(*args: Any) -> LaunchStep:
-        steps.append(last(*args))
-        return steps[-1]
-
-    monkeypatch.setattr(LaunchRewrites, "_in_turns", watched)
-    return steps
+    return rewritten_launches(monkeypatch, LEAST_COUNTED=0)
 
 
 @pytest.mark.parametrize("seeds", quick([range(k, k + 10) for k in range(0, 500, 10)], keep=2), ids=str)

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from support.neighbour_programs import neighbour_program
+from support.rewritten_launches import rewritten_launches
 
 import vyre_opt as vyre
 from vyre_opt import Read, ReadWrite, Write, f16, f32, f64, global_id, u8, u32
-from vyre_opt.driver import launch_rewrites
-from vyre_opt.driver.launch_rewrites import LaunchRewrites
 from vyre_opt.execution.dispatcher import ProgramError
 from vyre_opt.execution.plans.steps import LaunchStep
 
@@ -54,17 +53,7 @@ def on_gpu(kernel: Any) -> Any:
 @pytest.fixture
 def launched(monkeypatch: pytest.MonkeyPatch) -> list[LaunchStep]:
     """Small launches are rewritten too; the list gets each as it is then."""
-    monkeypatch.setattr(launch_rewrites, "INVOCATIONS", 0)
-    monkeypatch.setattr(launch_rewrites, "RESIDENT", 1)
-    steps: list[LaunchStep] = []
-    last = LaunchRewrites._in_turns
-
-    def watched(*args: Any) -> LaunchStep:
-        steps.append(last(*args))
-        return steps[-1]
-
-    monkeypatch.setattr(LaunchRewrites, "_in_turns", watched)
-    return steps
+    return rewritten_launches(monkeypatch, RESIDENT=1)
 
 
 @pytest.mark.parametrize("count", [1, 3, 255, 256, 257, 1023, 4096, 100_003])

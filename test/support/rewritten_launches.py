@@ -1,0 +1,28 @@
+"""What launches become before a GPU runs them, also where they are small."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from vyre_opt.driver import launch_rewrites
+from vyre_opt.driver.launch_rewrites import LaunchRewrites
+from vyre_opt.execution.plans.steps import LaunchStep
+
+__all__ = ["rewritten_launches"]
+
+
+def rewritten_launches(monkeypatch: pytest.MonkeyPatch, **limits: int) -> list[LaunchStep]:
+    """A list that gets each launch as it is rewritten.  `limits`: of `launch_rewrites`, in place of its own."""
+    for name, value in {"INVOCATIONS": 0, **limits}.items():
+        monkeypatch.setattr(launch_rewrites, name, value)
+    steps: list[LaunchStep] = []
+    last = LaunchRewrites._in_turns
+
+    def watched(*args: Any) -> LaunchStep:
+        steps.append(last(*args))
+        return steps[-1]
+
+    monkeypatch.setattr(LaunchRewrites, "_in_turns", watched)
+    return steps
