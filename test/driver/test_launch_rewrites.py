@@ -13,6 +13,7 @@ from support.rewritten_launches import rewritten_launches
 import vyre_opt as vyre
 from vyre_opt import Read, ReadWrite, Write, f32, global_id, u8, u32
 from vyre_opt.driver import launch_rewrites
+from vyre_opt.execution.dispatcher import DispatcherLike, ProgramError
 from vyre_opt.execution.plans.steps import LaunchStep
 from vyre_opt.targets.cpu import CpuDispatcher
 
@@ -56,7 +57,7 @@ def twice(x: Read[f32], y: Write[f32]) -> None:
 @pytest.fixture
 def launched(monkeypatch: pytest.MonkeyPatch) -> list[LaunchStep]:
     """Small launches are rewritten too; the list gets each as it is then."""
-    return rewritten_launches(monkeypatch, LEAST_COUNTED=0)
+    return rewritten_launches(monkeypatch, LEAST_COUNTED=0, LEAST_COUNTING=0)
 
 
 @pytest.mark.parametrize("seeds", quick([range(k, k + 10) for k in range(0, 500, 10)], keep=2), ids=str)
@@ -85,14 +86,28 @@ def test_rows_of_open_length(rows: int, columns: int, by: int, launched: list[La
     assert launched[-1].neighbours == by
 
 
-def test_a_histogram_of_any_length(launched: list[LaunchStep]) -> None:
-    kernel = histogram.options(target=_AsGpu(2))
+@pytest.mark.parametrize(("target", "by"), [(_AsGpu(2), 8), ("cpu", 1)], ids=["gpu", "cpu"])
+def test_a_histogram_of_any_length(target: DispatcherLike, by: int, launched: list[LaunchStep]) -> None:
+    kernel = histogram.options(target=target)
     for count in (1, 256, 5_000, 100_003):
         x = np.random.default_rng(count).integers(0, 256, count).astype(np.uint8)
         bins = np.arange(256, dtype=np.uint32)
         kernel[-(-count // 256)](x, bins)
         np.testing.assert_array_equal(bins, np.bincount(x, minlength=256) + np.arange(256))
-    assert all(step.takes_turns and step.neighbours == 8 for step in launched)
+    assert all(step.takes_turns and step.neighbours == by for step in launched)
+
+
+@pytest.mark.parametrize("target", [_AsGpu(2), "cpu"], ids=["gpu", "cpu"])
+def test_a_fault_is_that_of_the_program(target: DispatcherLike, launched: list[LaunchStep]) -> None:
+    """It names what is known of the invocation."""
+    x = np.full(40_000, 200, np.uint8)
+    with pytest.raises(
+        ProgramError,
+        match="atomic_add out of bounds of @bins: index 200, length 100, by a workgroup local id",
+    ):
+        histogram.options(target=target)[157](x, np.zeros(100, np.uint32))
+    with pytest.raises(ProgramError, match=r"store out of bounds of @y: .* by workgroup \(3,0,0\) local id"):
+        scale.options(target=target)[4](np.zeros(1024, np.float32), np.zeros(1000, np.float32))
 
 
 def test_a_pipeline_of_several_lengths(launched: list[LaunchStep]) -> None:

@@ -1,7 +1,7 @@
-"""Launches of a plan for a GPU, by programs that do the same and are faster there.
+"""Launches of a plan by programs that do the same and are faster.
 
     neighbours    an invocation does the work of several, so that each lane moves 16 bytes at a time (fusion/coarsening):
-                  where their accesses become vectors, and invocations enough for all multiprocessors are left
+                  on a GPU, where their accesses become vectors, and invocations enough for all multiprocessors are left
     turns         a workgroup does the work of many, and has its own memory for what atomics count (fusion/privatization):
                   where it then adds to the buffers that all share fewer times than before
 
@@ -33,6 +33,10 @@ INVOCATIONS = 1024
 """Of a multiprocessor, at least, that a coarsened launch leaves: half of what it holds at a time."""
 RESIDENT = 2048
 """Invocations that a multiprocessor holds at a time."""
+SHARES = 8
+"""Workgroups that a thread of the cpu takes, one after the other, so that threads end at the same time."""
+LEAST_COUNTING = 1 << 14
+"""Invocations of a launch that counts by workgroups, at least: faults of smaller ones name the invocation."""
 LEAST_COUNTED = 4
 """Elements that a workgroup adds to each element of its copy, at least, on average."""
 
@@ -46,22 +50,24 @@ class LaunchRewrites:
         self._private: dict[tuple[Program, tuple[int, ...]], Program | None] = {}
 
     def of(self, call: CallPlan, target: Target) -> CallPlan:
-        """The call for a GPU; others stay as they are."""
-        if not target.architecture:
+        """The call for a GPU or the cpu; others stay as they are."""
+        if not target.architecture and target.name != "cpu":
             return call
-        steps = self._steps(call.plan.steps, call.plan.buffers, target.workers)
+        steps = self._steps(call.plan.steps, call.plan.buffers, target)
         return replace(call, plan=replace(call.plan, steps=steps))
 
     def _steps(
-        self, steps: Sequence[AnyStep], buffers: Mapping[str, Buffer], processors: int
+        self, steps: Sequence[AnyStep], buffers: Mapping[str, Buffer], target: Target
     ) -> list[AnyStep]:
         made: list[AnyStep] = []
         for step in steps:
             if isinstance(step, RepeatStep):
-                step = RepeatStep(step.times, self._steps(step.steps, buffers, processors))
+                step = RepeatStep(step.times, self._steps(step.steps, buffers, target))
             # not those of a named kernel, at the schedule that was chosen for it
             elif isinstance(step, LaunchStep) and self.module.programs.get(step.program.name) is step.program:
-                step = self._in_turns(self._by_neighbours(step, buffers, processors), buffers, processors)
+                if target.architecture:
+                    step = self._by_neighbours(step, buffers, target.workers)
+                step = self._in_turns(step, buffers, target)
             made.append(step)
         return made
 
@@ -92,16 +98,17 @@ class LaunchRewrites:
         changed = PassManager("vectorize_access", verify_each=False).run(module).changed
         return coarse if changed else None
 
-    def _in_turns(self, step: LaunchStep, buffers: Mapping[str, Buffer], processors: int) -> LaunchStep:
+    def _in_turns(self, step: LaunchStep, buffers: Mapping[str, Buffer], target: Target) -> LaunchStep:
         program = step.program
         atomics = {op.attrs["buffer"] for op in program.walk() if "atomic" in op.definition.effects}
-        workgroups = min(processors * max(1, RESIDENT // program.lanes), step.grid[0])
-        if not atomics or step.grid[1:] != (1, 1):
+        held = max(1, RESIDENT // program.lanes) if target.architecture else SHARES
+        workgroups, invocations = min(target.workers * held, step.grid[0]), step.grid[0] * program.lanes
+        if not atomics or step.grid[1:] != (1, 1) or invocations < LEAST_COUNTING:
             return step
         names = zip(program.bound_buffers, step.buffers, strict=True)
         counts = {formal.name: buffers[name].count or 0 for formal, name in names}
         shared = sum(counts.get(name, 0) for name in atomics)
-        if step.grid[0] * program.lanes * step.neighbours < LEAST_COUNTED * workgroups * shared:
+        if invocations * step.neighbours < LEAST_COUNTED * workgroups * shared:
             return step
         key = program, tuple(counts[name] for name in sorted(atomics & counts.keys()))
         if key not in self._private:

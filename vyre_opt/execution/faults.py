@@ -17,10 +17,12 @@ __all__ = [
     "describe",
     "fault",
     "invocation_name",
+    "invocation_of",
     "out_of_bounds",
     "out_of_checked_bounds",
     "outside_of_shape",
     "place_in",
+    "position_in",
     "signed",
     "trapped",
 ]
@@ -29,12 +31,23 @@ __all__ = [
 def invocation_name(invocation: int, workgroup: Dim3, grid: Dim3) -> str:
     """Linear id of an invocation -> `workgroup (3,0,0) local id (7,0,0)`."""
     row, local = divmod(invocation, workgroup[0] * workgroup[1] * workgroup[2])
-    return f"workgroup {_dims(row, grid)} local id {_dims(local, workgroup)}"
+    return invocation_of(position_in(row, grid), position_in(local, workgroup))
 
 
-def _dims(linear: int, extents: Dim3) -> str:
+def invocation_of(workgroup: Sequence[object] | None, local: Sequence[object]) -> str:
+    """An invocation by its ids along x, y and z; None for a workgroup that is not known."""
+    where = "a workgroup" if workgroup is None else f"workgroup {_shown(workgroup)}"
+    return f"{where} local id {_shown(local)}"
+
+
+def position_in(linear: int, extents: Dim3) -> Dim3:
+    """The ids along x, y and z of a linear one."""
     x, rest = linear % extents[0], linear // extents[0]
-    return f"({x},{rest % extents[1]},{rest // extents[1]})"
+    return x, rest % extents[1], rest // extents[1]
+
+
+def _shown(ids: Sequence[object]) -> str:
+    return f"({','.join(map(str, ids))})"
 
 
 def fault(

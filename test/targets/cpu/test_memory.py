@@ -130,6 +130,8 @@ def test_atomics(agree: Any, dtype: str) -> None:
         body.append(f"store %mine{number}, @old[%o{number}] : {dtype}")
     if dtype[0] != "f":
         body.append(f"%cas = atomic_compare_exchange<acq_rel> @y[%ks], %v, %w : {dtype}")
+        body.append(f"%own = atomic_compare_exchange @tile[%t0], %w, %v : {dtype}")
+        body.append(f"%last = const 280 : u32\n%at = add %l, %last : u32\nstore %own, @old[%at] : {dtype}")
     places = []
     for number in range(len(names)):
         places.append(f"%n{number} = const {4 * number} : u32\n%k{number} = add %part, %n{number} : u32")
@@ -138,7 +140,7 @@ def test_atomics(agree: Any, dtype: str) -> None:
     nl = "\n"
     text = f"""program @p workgroup(40) {{
       buffer @y : {dtype}[40] read_write binding(0) live_in live_out
-      buffer @old : {dtype}[280] write binding(1) live_out
+      buffer @old : {dtype}[320] write binding(1) live_out
       buffer @tile : {dtype}[8] workgroup
       %l = local_id x
       %zero = const 0 : u32
@@ -156,7 +158,7 @@ def test_atomics(agree: Any, dtype: str) -> None:
       {nl.join(body)}
     }}"""
     start = np.random.default_rng(2).integers(0, 50, 40).astype(stored)
-    agree(text, [start, np.zeros(280, stored)], 1)
+    agree(text, [start, np.zeros(320, stored)], 1)
 
 
 def test_arrays_off_their_alignment(agree: Any) -> None:

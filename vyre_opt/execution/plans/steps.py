@@ -40,6 +40,18 @@ class LaunchStep:
         """Whether its invocations are others than those of the program as it was written."""
         return self.neighbours > 1 or self.takes_turns
 
+    def written_ids(
+        self, workgroup: Dim3, local: Dim3
+    ) -> tuple[tuple[object, ...] | None, tuple[object, ...]]:
+        """The workgroup and the local id of the program as it was written, for one of its invocations now.
+
+        Of neighbours x is `4 to 7`; the workgroup is None where it is one of several that take turns.
+        """
+        turn, lane = divmod(local[0] * self.neighbours, self.program.workgroup[0])
+        lanes = f"{lane} to {lane + self.neighbours - 1}" if self.neighbours > 1 else lane
+        group = None if self.takes_turns else (workgroup[0] * self.neighbours + turn, *workgroup[1:])
+        return group, (lanes, *local[1:])
+
     @property
     def loc(self) -> Location | None:
         """The place of the stage."""

@@ -608,7 +608,8 @@ def atomic(emitter: SubgroupEmitter, op: Op) -> None:
     _check_lanes(emitter, access, indices)
     offsets = _scalar_offsets(builder, access, indices)
     operands = [emitter.lane(value) for value in op.operands[1:]]
-    old = runtime.atomic(builder, op, access.pointer, offsets, operands, emitter.active_bits())
+    is_alone = builder.program.buffers[op.attrs["buffer"]].is_workgroup  # one thread runs a workgroup
+    old = runtime.atomic(builder, op, access.pointer, offsets, operands, emitter.active_bits(), is_alone)
     emitter.define(op.results[0], [old])
 
 

@@ -312,12 +312,21 @@ _VERBS = {"add": "add", "and": "and", "or": "or", "xor": "xor", "exchange": "xch
 
 
 def atomic(
-    builder: FunctionBuilder, op: Op, pointer: str, offsets: str, values: Sequence[str], bits: str
+    builder: FunctionBuilder,
+    op: Op,
+    pointer: str,
+    offsets: str,
+    values: Sequence[str],
+    bits: str,
+    is_alone: bool,
 ) -> str:
-    """The old values of an atomic op that the lanes of `bits` do one after the other, lowest first."""
+    """The old values of an atomic op that the lanes of `bits` do one after the other, lowest first.
+
+    `is_alone`: no other thread has the memory.
+    """
     name, dtype = op.name.removeprefix("atomic_"), op.results[0].type
     kind, indices = carrier(dtype), WIDE.of("i64")
-    wide, ordering = WIDE.of(kind), _ORDERS.get(op.attrs["order"], "seq_cst")
+    wide, ordering = WIDE.of(kind), "alone" if is_alone else _ORDERS.get(op.attrs["order"], "seq_cst")
     if is_atomic_read(op):
         name, values = "load", []
     symbol = f"vyre.atomic.{name}.{dtype.name}.{ordering}"
@@ -339,7 +348,9 @@ def _atomic_function(symbol: str, name: str, dtype: DataType, ordering: str, cou
             f"  %from{number} = getelementptr {kind}, ptr %values{number}, i64 %lane",
             f"  %x{number} = load {kind}, ptr %from{number}",
         ]
-    if name == "compare_exchange":
+    if ordering == "alone":
+        step += _alone(name, dtype, kind)
+    elif name == "compare_exchange":
         failure = {"release": "monotonic", "acq_rel": "acquire"}.get(ordering, ordering)
         step += [
             f"  %pair = cmpxchg ptr %at, {kind} %x0, {kind} %x1 {ordering} {failure}",
@@ -361,6 +372,31 @@ def _atomic_function(symbol: str, name: str, dtype: DataType, ordering: str, cou
         f"define internal {wide} @{symbol}(ptr %base, {indices} %indices{params}, i32 %bits) noinline nounwind {{\n"
         f"entry:\n{head}{_SPILL_INDICES}{loop}"
     )
+
+
+def _alone(name: str, dtype: DataType, kind: str) -> list[str]:
+    """The old value of memory that no other thread has, and a store of the new one."""
+    align = f"align {(dtype.bits or 8) // 8}"
+    found, stored = f"  %found = load {kind}, ptr %at, {align}", f"  store {kind} %next, ptr %at, {align}"
+    if name == "load":
+        return [found]
+    verb, operands = _VERBS.get(name, name), "%found, %x0"
+    if name == "compare_exchange":
+        step = [
+            f"  %equal = icmp eq {kind} %found, %x0",
+            f"  %next = select i1 %equal, {kind} %x1, {kind} %found",
+        ]
+    elif name in ("min", "max"):
+        order = f"{'s' if dtype.is_signed else 'u'}{'lt' if name == 'min' else 'gt'}"
+        step = [
+            f"  %first = icmp {order} {kind} {operands}",
+            f"  %next = select i1 %first, {kind} {operands.replace(', ', f', {kind} ')}",
+        ]
+    elif name == "exchange":
+        step = [f"  %next = freeze {kind} %x0"]
+    else:
+        step = [f"  %next = {'fadd' if dtype.is_float else verb} {kind} {operands}"]
+    return [found, *step, stored]
 
 
 # --- moving values between lanes

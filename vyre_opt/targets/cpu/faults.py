@@ -8,13 +8,15 @@ from ...execution.dispatcher import ProgramError
 from ...execution.faults import (
     asserted,
     bad_step,
-    invocation_name,
+    invocation_of,
     out_of_bounds,
     out_of_checked_bounds,
     outside_of_shape,
+    position_in,
     signed,
     trapped,
 )
+from ...execution.plans.steps import LaunchStep
 from ...ir.access_extents import moved_type
 from ...ir.program import Dim3, Program
 
@@ -27,12 +29,16 @@ def error_of(
     grid: Dim3,
     counts: Mapping[str, int],
     words: Mapping[str, int],
+    step: LaunchStep | None = None,
 ) -> ProgramError:
     """`record`: the words named in lowering.host.abi.FAULT_WORDS.  `program`: as it was lowered,
-    since the record numbers its ops.  `counts`: elements of each buffer; `words`: of the runtime scalars, by name."""
+    since the record numbers its ops.  `counts`: elements of each buffer; `words`: of the runtime scalars, by name.
+    `step`: the launch, if it is one of a plan."""
     _, number, group, lane, *indices = record
     op = next(op for position, op in enumerate(program.walk()) if position == number)
-    invocation = invocation_name(group * program.lanes + lane, program.workgroup, grid)
+    workgroup, local = position_in(group, grid), position_in(lane, program.workgroup)
+    ids = (workgroup, local) if step is None else step.written_ids(workgroup, local)
+    invocation = invocation_of(*ids)
     if op.name == "trap":
         if "access" in op.attrs:
             return outside_of_shape(program, op, indices, words, invocation)

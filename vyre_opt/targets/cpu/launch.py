@@ -22,6 +22,7 @@ from ...execution.debug_prints import read_records
 from ...execution.dispatcher import BackendError, OutputAlloc, ProgramError, Scratch
 from ...execution.inputs import check_grid, check_inputs, parameters_of
 from ...execution.params import Words
+from ...execution.plans.steps import LaunchStep
 from ...ir.program import Buffer, Dim3, Program
 from ...ir.snapshot import Snapshot
 from ...lowering.common.print_records import records_of
@@ -189,15 +190,20 @@ class CompiledLaunch:
         return self._loaded().order
 
     def error(
-        self, record: list[int], grid: Dim3, counts: Sequence[int], params: Sequence[int | str] = ()
+        self,
+        record: list[int],
+        grid: Dim3,
+        counts: Sequence[int],
+        params: Sequence[int | str] = (),
+        step: LaunchStep | None = None,
     ) -> ProgramError:
         """The error of a fault record.  `counts`: the number of elements of each argument of the code; `params`: the
-        words of the run, as far as they are known."""
+        words of the run, as far as they are known; `step`: the launch, if it is one of a plan."""
         extents = dict(zip(self._loaded().object_code.host_code.buffers, counts, strict=True))
         extents |= {b.name: b.count for b in self.program.buffers.values() if b.count is not None}
         named = zip(sorted(self.program.params), params, strict=False)
         words = {name: word for name, word in named if isinstance(word, int)}
-        return error_of(self.program, record, grid, extents, words)
+        return error_of(self.program, record, grid, extents, words, step)
 
     def new_runner(self, counts: Sequence[int], grid: Dim3, touched: int) -> threads.GridRunner:
         """A runner.  `counts`: as for `error`; `touched`: bytes of the largest buffer."""

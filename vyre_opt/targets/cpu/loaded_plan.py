@@ -214,7 +214,7 @@ class CpuPlan:
         step, inner = part.sources[index]
         launch = self._launches[step]
         params = [words[self._words[p]] if isinstance(p, str) else p for p in step.params]
-        error = launch.error(record, step.grid, self._counts(step, launch), params)
+        error = launch.error(record, step.grid, self._counts(step, launch), params, step)
         return located(error, self._plan, step, (*rounds, *inner))
 
     def _read(self, run: _CallState, read: HostReadStep, words: Sequence[int], watch: Watch) -> None:

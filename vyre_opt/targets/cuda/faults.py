@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from ...execution.dispatcher import BadInputs, ProgramError
 from ...execution.faults import (
     asserted,
     bad_step,
+    invocation_of,
     out_of_bounds,
     out_of_checked_bounds,
     outside_of_shape,
@@ -187,7 +188,9 @@ class FaultRecords:
 def program_error(kernel: EntryPoint, fault: Fault, step: LaunchStep | None = None) -> ProgramError:
     """The error, located at the op.  `step`: the launch, if it is one of a plan."""
     site, program = kernel.sites[fault.site - 1], kernel.program
-    op, invocation = site.op, _invocation(fault, step)
+    workgroup, local = fault.workgroup, fault.local
+    ids = (workgroup, local) if step is None else step.written_ids(workgroup, local)
+    op, invocation = site.op, invocation_of(*ids)
     if site.kind == "trap" and "access" in op.attrs:
         opened = [extent for extent in op.attrs["shape"] if isinstance(extent, str)]
         extents = dict(zip(opened, fault.extents, strict=False))
@@ -203,22 +206,3 @@ def program_error(kernel: EntryPoint, fault: Fault, step: LaunchStep | None = No
     # indices of signed types were sign-extended to 64 bits
     index = signed(fault.index) if op.index.type.is_signed else fault.index
     return out_of_bounds(program, op, (index,), site.width, (fault.length,), invocation)
-
-
-def _invocation(fault: Fault, step: LaunchStep | None) -> str:
-    """Which invocation of the program as it was written a fault is of, or which neighbours."""
-    (group, *groups), (local, *others) = fault.workgroup, fault.local
-    if step is None or not step.is_rewritten:
-        return f"workgroup {_triple(fault.workgroup)} local id {_triple(fault.local)}"
-    turn, lane = divmod(local * step.neighbours, step.program.workgroup[0])
-    lanes = f"{lane} to {lane + step.neighbours - 1}" if step.neighbours > 1 else lane
-    where = (
-        "a workgroup"
-        if step.takes_turns
-        else f"workgroup {_triple((group * step.neighbours + turn, *groups))}"
-    )
-    return f"{where} local id {_triple((lanes, *others))}"
-
-
-def _triple(ids: Sequence[object]) -> str:
-    return f"({','.join(map(str, ids))})"
