@@ -130,6 +130,7 @@ def test_atomics(agree: Any, dtype: str) -> None:
         body.append(f"store %mine{number}, @old[%o{number}] : {dtype}")
     if dtype[0] != "f":
         body.append(f"%cas = atomic_compare_exchange<acq_rel> @y[%ks], %v, %w : {dtype}")
+        body.append("barrier workgroup")
         body.append(f"%own = atomic_compare_exchange @tile[%t0], %w, %v : {dtype}")
         body.append(f"%last = const 280 : u32\n%at = add %l, %last : u32\nstore %own, @old[%at] : {dtype}")
     places = []
