@@ -43,19 +43,22 @@ def test_random_programs_compute_the_same(seeds: range) -> None:
         sample = neighbour_program(seed)
         program = program_of(sample.text)
         counts = {b.name: len(a) for b, a in zip(program.bound_buffers, sample.arrays, strict=True)}
-        rewritten = privatize(program, counts)
-        if isinstance(rewritten, Refusal):
+        rewritten, in_order = (privatize(program, counts, in_order=each) for each in (False, True))
+        if isinstance(rewritten, Refusal) or isinstance(in_order, Refusal):
+            assert isinstance(rewritten, Refusal)
             assert "has no buffer of one atomic alone" in rewritten.message
             continue
         private += 1
-        module = Module(version=2)
-        module.add(rewritten)
-        check(module)
+        for each in (rewritten, in_order):
+            module = Module(version=2)
+            module.add(each)
+            check(module)
         expected = dispatcher("ref").dispatch(program, sample.arrays, sample.grid)
         groups = {groups_param(program): sample.grid[0]}
-        for few, target in ((1, "ref"), (2, "ref"), (3, "cpu")):
+        runs = ((1, "ref", rewritten), (2, "ref", in_order), (3, "cpu", in_order), (2, "cpu", rewritten))
+        for few, target, each in runs:
             grid = few, *sample.grid[1:]
-            found = dispatcher(target).dispatch(rewritten, sample.arrays, grid, params=groups)
+            found = dispatcher(target).dispatch(each, sample.arrays, grid, params=groups)
             for mine, theirs in zip(found, expected, strict=True):
                 np.testing.assert_array_equal(mine, theirs, f"seed {seed} on {target}\n{sample.text}")
     assert private

@@ -112,7 +112,7 @@ class LaunchRewrites:
             return step
         key = program, tuple(counts[name] for name in sorted(atomics & counts.keys()))
         if key not in self._private:
-            private = privatize(program, counts)
+            private = privatize(program, counts, in_order=not target.architecture)
             self._private[key] = None if isinstance(private, Refusal) else private
         rewritten = self._private[key]
         return step if rewritten is None else _relaunched(step, rewritten, workgroups, takes_turns=True)

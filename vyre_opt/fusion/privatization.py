@@ -37,10 +37,12 @@ MAX_PRIVATE_BYTES = 1 << 14
 _ATOMICS = ("atomic_add", "atomic_min", "atomic_max", "atomic_and", "atomic_or", "atomic_xor")
 
 
-def privatize(program: Program, counts: Mapping[str, int]) -> Program | Refusal:
+def privatize(program: Program, counts: Mapping[str, int], in_order: bool = False) -> Program | Refusal:
     """The program over any number of workgroups along x that does what `program` does over n of them.
 
-    It has one more param, `groups_param`, u32: n.  `counts`: the elements of the bound buffers.
+    It has one more param, `groups_param`, u32: n.  `counts`: the elements of the bound buffers.  `in_order`: each does the
+    work of neighbouring workgroups, turn by turn for all its invocations, as it is best for a target that runs them one after
+    the other: memory is touched in its order.  Otherwise neighbours work on neighbours at a time.
     """
     refusal = coarsen_refusal(program, 1)
     if refusal is not None:
@@ -67,8 +69,11 @@ def privatize(program: Program, counts: Mapping[str, int]) -> Program | Refusal:
         with b.for_(lane, counts[shared], program.lanes) as loop:
             b.store(b.const(_identity(kind, dtype), dtype), private[shared], loop.index)
     b.barrier()
-    with b.for_(b.workgroup_id("x"), groups, b.num_workgroups("x")) as loop:
+    lower, upper, step = _turns(b, groups, in_order)
+    with b.for_(lower, upper, step) as loop:
         loop.blocks[0].ops += _body(b, program, loop.index, groups, counts, private)
+        if in_order:
+            b.barrier()
     b.barrier()
     for shared, kind in kinds.items():
         dtype = copies[shared].dtype
@@ -119,6 +124,16 @@ def _lane(b: Builder) -> Value:
     if height > 1:
         lane = b.add(lane, b.mul(b.local_id("y"), width))
     return b.add(lane, b.mul(b.local_id("z"), width * height)) if depth > 1 else lane
+
+
+def _turns(b: Builder, groups: Value, in_order: bool) -> tuple[Value, Value, Value | int]:
+    """The bounds and the step of the workgroups that one does the work of."""
+    number, workgroups = b.workgroup_id("x"), b.num_workgroups("x")
+    if not in_order:
+        return number, groups, workgroups
+    each = b.div(b.add(groups, b.sub(workgroups, 1)), workgroups)
+    first = b.mul(number, each)
+    return first, b.min(b.add(first, each), groups), 1
 
 
 def _body(
