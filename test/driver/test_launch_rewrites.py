@@ -75,7 +75,7 @@ def test_random_programs(seeds: range, launched: list[LaunchStep]) -> None:
     assert any(step.takes_turns for step in launched)
 
 
-@pytest.mark.parametrize(("rows", "columns", "by"), [(5, 64, 4), (33, 100, 4), (8, 70, 1), (1, 3, 1)])
+@pytest.mark.parametrize(("rows", "columns", "by"), [(5, 64, 4), (33, 100, 4), (8, 70, 2), (1, 3, 1)])
 def test_rows_of_open_length(rows: int, columns: int, by: int, launched: list[LaunchStep]) -> None:
     """They are vectors where the call's rows are whole vectors."""
     rng = np.random.default_rng(rows)

@@ -90,7 +90,7 @@ def test_neighbours_become_vectors() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("workgroup(32)", "workgroup(33)", "33 invocations along x, no multiple of 4"),
+        ("workgroup(32)", "workgroup(33)", "a workgroup of 33 along x, no multiple of 4"),
         ("%v = load", "barrier workgroup\n    %v = load", "has an op at which invocations meet: barrier"),
         ("  %n = len @x", '  %n = len @x\n  debug_print "%u" %i', "prints, in the order of its invocations"),
         ("  %n = len @x", "  %n = len @x\n  %lane = lane_id", "asks for its lane_id"),
@@ -112,3 +112,26 @@ def test_what_would_be_noticed_is_refused(old: str, new: str, message: str) -> N
     refusal = coarsen(program_of(text), 4)
     assert isinstance(refusal, Refusal)
     assert message in refusal.message
+
+
+def test_a_deep_nest_is_refused_in_little_time() -> None:
+    """What is beyond the limit is not built first."""
+    depth = 150
+    head = "  %c = lt %i, %n\n" + "  if %c {\n" * depth
+    text = (
+        SCALE[: SCALE.index("  %inside")]
+        + head
+        + "  %v = load @x[%i]\n  store %v, @y[%i]\n"
+        + "  }\n" * depth
+        + "}\n"
+    )
+    refusal = coarsen(program_of(text), 8)
+    assert isinstance(refusal, Refusal)
+    assert "more than 2048 ops" in refusal.message
+
+
+def test_a_factor_is_a_power_of_two() -> None:
+    for by in (3, 0, -2):
+        refusal = coarsen(program_of(SCALE), by)
+        assert isinstance(refusal, Refusal)
+        assert "no power of two" in refusal.message

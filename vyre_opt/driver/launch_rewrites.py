@@ -65,7 +65,9 @@ class LaunchRewrites:
                 step = RepeatStep(step.times, self._steps(step.steps, buffers, target))
             # not those of a named kernel, at the schedule that was chosen for it
             elif isinstance(step, LaunchStep) and self.module.programs.get(step.program.name) is step.program:
-                if target.architecture:
+                if (
+                    target.architecture and target.bounds != "clamp"
+                ):  # an index of a vector is clamped as a whole
                     step = self._by_neighbours(step, buffers, target.workers)
                 step = self._in_turns(step, buffers, target)
             made.append(step)
@@ -74,17 +76,19 @@ class LaunchRewrites:
     def _by_neighbours(self, step: LaunchStep, buffers: Mapping[str, Buffer], processors: int) -> LaunchStep:
         program, invocations = step.program, prod(step.grid) * step.program.lanes
         by = _neighbours(program)
-        while by > 1 and invocations < by * processors * INVOCATIONS:
+        while by > 1:
+            coarse = None
+            if invocations >= by * processors * INVOCATIONS:
+                rows = _rows(step, buffers, by)
+                key = program, by, tuple(row.shape for row in rows)
+                if key not in self._coarse:
+                    fixed = replace(program, buffers=program.buffers | {row.name: row for row in rows})
+                    self._coarse[key] = self._coarsened(fixed, by)
+                coarse = self._coarse[key]
+            if coarse is not None:
+                return _relaunched(step, coarse, -(-step.grid[0] // by), neighbours=by)
             by //= 2
-        if by == 1:
-            return step
-        rows = _rows(step, buffers, by)
-        key = program, by, tuple(row.shape for row in rows)
-        if key not in self._coarse:
-            fixed = replace(program, buffers=program.buffers | {row.name: row for row in rows})
-            self._coarse[key] = self._coarsened(fixed, by)
-        coarse = self._coarse[key]
-        return step if coarse is None else _relaunched(step, coarse, -(-step.grid[0] // by), neighbours=by)
+        return step
 
     def _coarsened(self, program: Program, by: int) -> Program | None:
         """None where it may not be, or where nothing is gained."""

@@ -123,7 +123,12 @@ def encode_spec(value: Any, dtype: DataType) -> Any:
         raise ValueError(f"{value!r} is not a number")
     if dtype.is_float:
         if isinstance(value, int):
-            return arith.convert(value, DataType.I64, dtype)
+            try:
+                return arith.convert(value, DataType.I64, dtype)
+            except OverflowError:
+                raise ValueError(
+                    f"{with_article(dtype)} holds no integer of {value.bit_length()} bits"
+                ) from None
         return arith.encode_float(value, dtype)
     if not dtype.is_int:
         raise ValueError(f"no constant of {dtype} exists")

@@ -20,10 +20,10 @@ _LAYOUT = 0x501
 def library_of_type(cls: type) -> str:
     """The library that an array type belongs to: that of the first of its bases that is not the user's own."""
     for base in cls.__mro__:
-        name = base.__module__.partition(".")[0]
+        name = (base.__module__ or "").partition(".")[0]  # ctypes makes types of no module
         if name in _LIBRARIES:
             return name
-    return cls.__module__.partition(".")[0]
+    return (cls.__module__ or "").partition(".")[0]
 
 
 def has_own_dispatch(cls: type) -> bool:

@@ -45,8 +45,10 @@ def coarsen_refusal(program: Program, by: int) -> Refusal | None:
     def refuse(message: str, op: Op | None = None) -> Refusal:
         return Refusal("coarsen", f"@{program.name} {message}", loc=program.loc if op is None else op.loc)
 
+    if by < 1 or by & (by - 1):
+        return refuse(f"cannot have {by} neighbours as one: that is no power of two")
     if program.workgroup[0] % by:
-        return refuse(f"has {program.workgroup[0]} invocations along x, no multiple of {by}")
+        return refuse(f"has a workgroup of {program.workgroup[0]} along x, no multiple of {by}")
     if program.cluster is not None:
         return refuse("has clusters")
     if any(buffer.is_workgroup for buffer in program.buffers.values()):
@@ -54,7 +56,14 @@ def coarsen_refusal(program: Program, by: int) -> Refusal | None:
     has_while = any(op.name == "while" for op in program.walk())
     for op in program.walk():
         effects = effects_of(op)
-        if effects.orders or effects.waits or "subgroup" in op.definition.effects or op.definition.kernel:
+        if op.definition.kernel:
+            return refuse(f"is the named kernel {op.name}", op)
+        if effects.atomics and effects.orders:
+            return refuse(
+                f"has an {op.name} of order {op.attrs['order']}, by which invocations may wait for each other",
+                op,
+            )
+        if effects.orders or effects.waits or "subgroup" in op.definition.effects:
             return refuse(f"has an op at which invocations meet: {op.name}", op)
         if effects.atomics and has_while:
             return refuse("has an atomic and a while, so that its invocations may wait for each other", op)
@@ -101,14 +110,19 @@ def coarsen(program: Program, by: int) -> Program | Refusal:
         "num_workgroups": groups,
         "global_size": inner.op("mul", "size", groups, inner.const(lanes)),
     }
-    inner.ops += jam.ops(program.body.ops)
-    if jam.size > MAX_OPS:
-        return Refusal("coarsen", f"@{program.name} would have {jam.size} ops, more than {MAX_OPS}", loc=loc)
+    try:
+        inner.ops += jam.ops(program.body.ops)
+    except _TooLarge:
+        return Refusal("coarsen", f"@{program.name} would have more than {MAX_OPS} ops", loc=loc)
     emit.ops.append(Op(OPS["if"], (exists,), (), regions=(Block((), inner.ops),), loc=loc))
     buffers = {name: replace(buffer) for name, buffer in program.buffers.items()}
     params = {**program.params, name: Param(name, DataType.U32, None, loc)}
     grid = None if program.grid is None else (-(-program.grid[0] // by), *program.grid[1:])
     return replace(program, grid=grid, buffers=buffers, params=params, body=Block((), emit.ops))
+
+
+class _TooLarge(Exception):
+    """The program has more than MAX_OPS ops."""
 
 
 class _Jam:
@@ -194,6 +208,8 @@ class _Jam:
         for block in made.regions:
             replace_ids(block, ids)
         self.size += sum(1 for _ in made.walk())
+        if self.size > MAX_OPS:
+            raise _TooLarge
         return [made]
 
     def together(self, op: Op, out: list[Op]) -> None:

@@ -34,6 +34,10 @@ __all__ = ["MAX_PRIVATE_BYTES", "privatize"]
 MAX_PRIVATE_BYTES = 1 << 14
 """Of the copies of a workgroup: eight such workgroups fit a multiprocessor."""
 
+_NO_BUFFER = (
+    "has no buffer of integers, of one dimension, with which it does nothing but one relaxed atomic at unsigned indices "
+    "whose old values nobody takes"
+)
 _ATOMICS = ("atomic_add", "atomic_min", "atomic_max", "atomic_and", "atomic_or", "atomic_xor")
 
 
@@ -50,11 +54,7 @@ def privatize(program: Program, counts: Mapping[str, int], in_order: bool = Fals
     kinds = _kinds(program)
     size = sum(counts[name] * (program.buffers[name].dtype.bits or 0) // 8 for name in kinds)
     if not kinds or size > MAX_PRIVATE_BYTES:
-        why = (
-            f"takes {size} bytes, more than {MAX_PRIVATE_BYTES}"
-            if kinds
-            else "has no buffer of one atomic alone"
-        )
+        why = f"would count in {size} bytes, more than {MAX_PRIVATE_BYTES}" if kinds else _NO_BUFFER
         return Refusal("privatize", f"@{program.name} {why}", loc=program.loc)
     copies = {name: replace(buffer) for name, buffer in program.buffers.items()}
     b = Builder.on(replace(program, grid=None, buffers=copies, params=dict(program.params), body=Block()))

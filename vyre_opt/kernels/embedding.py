@@ -57,6 +57,7 @@ __all__ = [
 ]
 
 MAX_TABLE_BYTES = 40 * 1024
+MOST_UNROLLED = 256  # rows of a lane, or rounds: each is code of its own
 MANY_LOOKUPS = 1 << 15
 FEW_WORKGROUPS = 256  # that keep an H200 busy with lookups of up to 64 columns, if their lanes are many
 
@@ -74,8 +75,10 @@ class EmbeddingSchedule:
     strided: bool = False
 
     def __post_init__(self) -> None:
-        if not 1 <= self.lanes <= 1024 or min(self.lookups, self.rows_per_thread, self.unroll) < 1:
-            raise ValueError(f"1 to 1024 lanes, at least one lookup, row and round: {self}")
+        if not 1 <= self.lanes <= 1024 or self.lookups < 1:
+            raise ValueError(f"1 to 1024 lanes, at least one lookup: {self}")
+        if not 1 <= self.rows_per_thread <= MOST_UNROLLED or not 1 <= self.unroll <= MOST_UNROLLED:
+            raise ValueError(f"1 to {MOST_UNROLLED} rows of a lane, and rounds together: {self}")
 
 
 Schedule = EmbeddingSchedule | EmbeddingUnitSchedule | GroupedSchedule | PairSchedule

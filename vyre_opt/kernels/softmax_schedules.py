@@ -41,6 +41,7 @@ MOST_OF_HALF_SUBGROUP = 72  # narrow loads of a row up to which 16 lanes do it
 # columns from which on odd rows begin where a wide load is aligned, by bytes of an element
 LEAST_PEELED = {2: 192, 4: 128}
 MAX_SPLITS = 64  # each fits on an H100 beside the others, and two words are a lane's to read
+MOST_ROWS = 1 << 10  # of a workgroup
 MANY_ROWS = 1 << 10  # several for each workgroup that a GPU can run at once
 
 
@@ -78,6 +79,13 @@ class SoftmaxSchedule:
     peeled: bool = False
     transposed: bool = False
     predicated: bool = False
+
+    def __post_init__(self) -> None:
+        least = min(self.lanes, self.rows, self.vector, self.unroll, self.rows_per_thread, self.splits)
+        if least < 1 or max(self.rows, self.unroll, self.rows_per_thread) > MOST_ROWS:
+            raise ValueError(
+                f"at least 1 of all, and at most {MOST_ROWS} rows, rounds and rows of a lane: {self}"
+            )
 
     @property
     def tile_rows(self) -> int:

@@ -42,6 +42,7 @@ __all__ = [
 STREAMED_COLUMNS = 4096  # most of a block, on a CPU: their sums stay in its first cache
 ROWS_PER_PART = 128  # at least, where threads share the rows of a block
 MAX_SPLITS = 1024
+MAX_STREAM_COLUMNS = 8192  # whose sums are in workgroup memory
 PARTS_TOGETHER = 8  # whose loads are in flight together
 WORKGROUPS = 2 * MULTIPROCESSORS  # that occupy an H200
 LARGE_CELLS, HUGE_CELLS = 1 << 21, 1 << 24
@@ -76,6 +77,8 @@ class StepSchedule:
             self.lanes != SUBGROUP or self.lanes_n or self.vector != 1 or self.stream_columns % SUBGROUP
         ):
             raise ValueError(f"rows are streamed by 32 lanes, over a multiple of 32 columns: {self}")
+        if self.stream_columns > MAX_STREAM_COLUMNS:
+            raise ValueError(f"rows are streamed over at most {MAX_STREAM_COLUMNS} columns: {self}")
 
     @property
     def side(self) -> int:

@@ -133,6 +133,8 @@ class CpuPlan:
         try:
             plain = self._plain.pop()
         except IndexError:
+            plain = None
+        if plain is None:  # not in the handler, whose error would be the context of the program's
             return self.watched(_UNWATCHED, stream, words)
         run, launches = plain
         for args, at, number in run.arguments:

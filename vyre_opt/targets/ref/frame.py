@@ -16,12 +16,12 @@ uniform.  A vector has a further axis for its elements, the last one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 
 import numpy as np
 
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Dim3, Value
+from .lazy_property import lazy_property
 
 
 class WorkgroupBatch:
@@ -47,23 +47,23 @@ class WorkgroupBatch:
             array = self._ids[name] = make()
         return array
 
-    @cached_property
+    @lazy_property
     def row_of_lane(self) -> np.ndarray:
         """The row of each lane; 0 is this batch's first workgroup."""
         return np.repeat(np.arange(self.rows, dtype=np.int64), self.lanes_per_row)
 
-    @cached_property
+    @lazy_property
     def local_of_lane(self) -> np.ndarray:
         """Linear local id of each lane."""
         return np.tile(np.arange(self.lanes_per_row, dtype=np.int64), self.rows)
 
-    @cached_property
+    @lazy_property
     def invocation_of_lane(self) -> np.ndarray:
         """Linear id of each lane in the whole dispatch."""
         start = self.first * self.lanes_per_row
         return np.arange(start, start + self.lanes, dtype=np.int64)
 
-    @cached_property
+    @lazy_property
     def subgroup_of_lane(self) -> np.ndarray:
         """The subgroup of each lane, numbered over the whole batch."""
         subgroups: np.ndarray = (
@@ -119,23 +119,23 @@ class Frame:
         """The entries for this frame's lanes of an array that has one for each lane of the batch."""
         return per_lane if self.ids is None else per_lane[self.ids]
 
-    @cached_property
+    @lazy_property
     def rows(self) -> np.ndarray:
         return self.of_lanes(self.batch.row_of_lane)
 
-    @cached_property
+    @lazy_property
     def locals(self) -> np.ndarray:
         return self.of_lanes(self.batch.local_of_lane)
 
-    @cached_property
+    @lazy_property
     def invocations(self) -> np.ndarray:
         return self.of_lanes(self.batch.invocation_of_lane)
 
-    @cached_property
+    @lazy_property
     def subgroups(self) -> np.ndarray:
         return self.of_lanes(self.batch.subgroup_of_lane)
 
-    @cached_property
+    @lazy_property
     def whole_rows(self) -> bool:
         """Whether each workgroup is in the frame with all of its invocations, or with none."""
         if self.ids is None:
@@ -143,7 +143,7 @@ class Frame:
         present = np.bincount(self.rows, minlength=self.batch.rows)
         return bool(np.all((present == 0) | (present == self.batch.lanes_per_row)))
 
-    @cached_property
+    @lazy_property
     def whole_subgroups(self) -> bool:
         """Whether each subgroup is in the frame with all of its invocations, or with none."""
         if self.ids is None:
