@@ -10,7 +10,7 @@ from support.quick import quick
 from vyre_opt import parse
 from vyre_opt.analysis.refusal import Refusal
 from vyre_opt.execution.dispatcher import dispatcher
-from vyre_opt.fusion.coarsening import coarsen, groups_param
+from vyre_opt.fusion.coarsening import coarsen, groups_param, strided_access
 from vyre_opt.ir.program import Module, Program
 from vyre_opt.ir.verifier import check
 from vyre_opt.passes.manager import PassManager
@@ -135,3 +135,46 @@ def test_a_factor_is_a_power_of_two() -> None:
         refusal = coarsen(program_of(SCALE), by)
         assert isinstance(refusal, Refusal)
         assert "no power of two" in refusal.message
+
+
+@pytest.mark.parametrize(
+    ("index", "is_strided"),
+    [
+        ("%i", False),
+        ("add %i, 7", False),
+        ("sub %i, 1", False),
+        ("mul %l, 1", False),
+        ("div %n, 3", False),
+        ("mul %i, 2", True),
+        ("sub %n, %i", True),
+        ("rem %i, 8", True),
+        ("load @order[%i]", True),
+    ],
+)
+def test_accesses_of_elements_apart(index: str, is_strided: bool) -> None:
+    name = "%i" if index == "%i" else "%k"
+    line = "" if index == "%i" else f"  %k = {index} : u32\n"
+    text = SCALE.replace("binding(1)\n", "binding(1)\n  buffer @order : u32[?] read binding(2)\n")
+    text = text.replace("  %n = len @x\n", f"  %n = len @x\n  %l = local_id x\n{line}").replace(
+        "load @x[%i]", f"load @x[{name}]"
+    )
+    strided = strided_access(program_of(text))
+    assert (strided is not None) == is_strided
+    if strided is not None:
+        assert strided.attrs["buffer"] == "x"
+
+
+def test_a_transpose_is_strided() -> None:
+    text = """vyre 2
+program @transpose workgroup(16, 16) {
+  buffer @x : f32[?, ?] read binding(0)
+  buffer @y : f32[?, ?] write binding(1)
+  %j = global_id x
+  %i = global_id y
+  %v = load @x[%i, %j]
+  store %v, @y[%j, %i]
+}
+"""
+    strided = strided_access(program_of(text))
+    assert strided is not None
+    assert strided.name == "store"

@@ -1,4 +1,4 @@
-"""What launches become before a GPU runs them, also where they are small."""
+"""What launches become before a GPU runs them, also where they are small, and where it would not pay."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ def rewritten_launches(monkeypatch: pytest.MonkeyPatch, **limits: int) -> list[L
     """A list that gets each launch as it is rewritten.  `limits`: of `launch_rewrites`, in place of its own."""
     for name, value in {"INVOCATIONS": 0, **limits}.items():
         monkeypatch.setattr(launch_rewrites, name, value)
+    monkeypatch.setattr(launch_rewrites, "strided_access", lambda program: None)
     steps: list[LaunchStep] = []
     last = LaunchRewrites._in_turns
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from ..ir.program import Op, Program, Value
 from .alignment import Alignment
 
-__all__ = ["LinearExpr", "LinearAnalysis"]
+__all__ = ["LinearAnalysis", "LinearExpr", "Terms"]
 
 MAX_TERMS = 8
 """A value with more terms becomes a term itself, so that long sums take linear time."""

@@ -18,7 +18,7 @@ from ..analysis.refusal import Refusal
 from ..execution.plans.call_plan import CallPlan
 from ..execution.plans.steps import AnyStep, LaunchStep, RepeatStep
 from ..execution.target import Target
-from ..fusion.coarsening import coarsen, groups_param
+from ..fusion.coarsening import coarsen, groups_param, strided_access
 from ..fusion.privatization import privatize
 from ..ir.program import Buffer, Module, Program, Shape
 from ..passes.manager import PassManager
@@ -92,6 +92,8 @@ class LaunchRewrites:
 
     def _coarsened(self, program: Program, by: int) -> Program | None:
         """None where it may not be, or where nothing is gained."""
+        if strided_access(program) is not None:
+            return None
         coarse = coarsen(program, by)
         if isinstance(coarse, Refusal):
             return None

@@ -21,7 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from ..analysis.alignment import Alignment
 from ..analysis.effects import effects_of
+from ..analysis.linear import LinearAnalysis, Terms
 from ..analysis.refusal import Refusal
 from ..ir.loops import inits
 from ..ir.ops import OPS
@@ -31,7 +33,7 @@ from ..ir.types import DataType
 from .halo_recompute import OpEmitter
 from .workgroup_ids import replace_ids
 
-__all__ = ["coarsen", "coarsen_refusal", "groups_param"]
+__all__ = ["coarsen", "coarsen_refusal", "groups_param", "strided_access"]
 
 MAX_OPS = 2048
 """Of a coarsened program: what LLVM takes to compile grows with it."""
@@ -72,6 +74,34 @@ def coarsen_refusal(program: Program, by: int) -> Refusal | None:
         if op.definition.format == "size" and op.name not in _IDS:
             return refuse(f"asks for its {op.name}", op)
     return None
+
+
+def strided_access(program: Program) -> Op | None:
+    """A load or store of storage whose neighbours touch neither neighbouring elements nor the same one; None if there is
+    none.  If one lane did those of several, lanes beside each other would touch memory far apart."""
+    linear, varying = LinearAnalysis(program, Alignment(program)), _varying(program)
+    for op in program.walk():
+        if op.definition.format in ("load", "store"):
+            *rows, index = op.indices
+            if any(row in varying for row in rows) or _step(linear.of(index)[0], varying) not in (0, 1):
+                return op
+    return None
+
+
+def _step(terms: Terms, varying: set[Value]) -> int | None:
+    """By how much the sum of terms grows from neighbour to neighbour; None where that is not known."""
+    total = 0
+    for term, coefficient in terms:
+        if term in (("global_id", "x"), ("local_id", "x")):
+            total += coefficient
+        elif isinstance(term, tuple) and term[0] == "cast":
+            inner = _step(term[2], varying)
+            if inner is None:
+                return None
+            total += coefficient * inner
+        elif isinstance(term, Value) and term in varying:
+            return None
+    return total
 
 
 def groups_param(program: Program) -> str:
