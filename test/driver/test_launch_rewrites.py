@@ -128,3 +128,18 @@ def test_small_launches_stay(launched: list[LaunchStep], monkeypatch: pytest.Mon
         x = np.ones(count, np.float32)
         kernel[count // 256](x, np.zeros_like(x))
         assert launched[-1].neighbours == by
+
+
+def test_programs_of_named_kernels_stay(launched: list[LaunchStep]) -> None:
+    """They have the schedule that was chosen for them."""
+    text = """vyre 2
+program @p workgroup(64) {
+  buffer @x : f32[65536] read binding(0)
+  buffer @y : f32[65536] write binding(1)
+  math.softmax(@x, @y) {columns = 4}
+}
+"""
+    x = np.random.default_rng(0).random(65536, np.float32)
+    (y,) = vyre.compile(text, target=_AsGpu(2))({"x": x}, 64).values()
+    assert np.allclose(y.reshape(-1, 4).sum(1), 1)
+    assert launched == []

@@ -73,6 +73,8 @@ class Executable(ABC):
         self.syntax = syntax
         self.dispatcher: Dispatcher = shared_dispatcher(dispatcher)
         self._target = dispatcher
+        self._scheduled: set[str] = set()
+        """The programs that are those of named kernels."""
         self._bound: OrderedDict[Any, BoundCall] = OrderedDict()
         """By what calls with like arguments have in common."""
         self._loaded: OrderedDict[Any, tuple[CallPlan, Loaded]] = OrderedDict()
@@ -247,7 +249,7 @@ class Executable(ABC):
 
     @cached_property
     def _rewrites(self) -> LaunchRewrites:
-        return LaunchRewrites(self.module)
+        return LaunchRewrites(self.module, self._scheduled)
 
     def _drop_old(self) -> None:
         """Drop plans used longest ago where there are too many, or they keep too much memory; under the lock."""
@@ -385,6 +387,7 @@ class Executable(ABC):
             check(self.module)
         self.module = core_module(self.module)
         native = self.target == "ref"
+        self._scheduled = {name for name, _ in _kernels(self.module)}
         kernels = [op for _, op in _kernels(self.module) if not native or is_of_plugin(op.name)]
         if not kernels:
             return

@@ -10,7 +10,7 @@ Rows of open length are of the length that they have in the call, where that is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -42,12 +42,13 @@ LEAST_COUNTED = 4
 
 
 class LaunchRewrites:
-    """Rewrites the launches of a module's programs, each program once."""
+    """Rewrites the launches of a module's programs, each program once; those of `scheduled` have a schedule, and stay."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, scheduled: Collection[str] = ()) -> None:
         self.module = module
+        self._programs = {each for name, each in module.programs.items() if name not in scheduled}
         self._coarse: dict[tuple[Program, int, tuple[Shape, ...]], Program | None] = {}
-        self._private: dict[tuple[Program, tuple[int, ...]], Program | None] = {}
+        self._private: dict[tuple[Program, tuple[int, ...], bool], Program | None] = {}
 
     def of(self, call: CallPlan, target: Target) -> CallPlan:
         """The call for a GPU or the cpu; others stay as they are."""
@@ -63,11 +64,9 @@ class LaunchRewrites:
         for step in steps:
             if isinstance(step, RepeatStep):
                 step = RepeatStep(step.times, self._steps(step.steps, buffers, target))
-            # not those of a named kernel, at the schedule that was chosen for it
-            elif isinstance(step, LaunchStep) and self.module.programs.get(step.program.name) is step.program:
-                if (
-                    target.architecture and target.bounds != "clamp"
-                ):  # an index of a vector is clamped as a whole
+            elif isinstance(step, LaunchStep) and step.program in self._programs:
+                # an index of a vector would be clamped as a whole
+                if target.architecture and target.bounds != "clamp":
                     step = self._by_neighbours(step, buffers, target.workers)
                 step = self._in_turns(step, buffers, target)
             made.append(step)
@@ -116,9 +115,10 @@ class LaunchRewrites:
         shared = sum(counts.get(name, 0) for name in atomics)
         if invocations * step.neighbours < LEAST_COUNTED * workgroups * shared:
             return step
-        key = program, tuple(counts[name] for name in sorted(atomics & counts.keys()))
+        in_order = not target.architecture
+        key = program, tuple(counts[name] for name in sorted(atomics & counts.keys())), in_order
         if key not in self._private:
-            private = privatize(program, counts, in_order=not target.architecture)
+            private = privatize(program, counts, in_order)
             self._private[key] = None if isinstance(private, Refusal) else private
         rewritten = self._private[key]
         return step if rewritten is None else _relaunched(step, rewritten, workgroups, takes_turns=True)
