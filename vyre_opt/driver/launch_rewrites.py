@@ -47,6 +47,7 @@ class LaunchRewrites:
     def __init__(self, module: Module, scheduled: Collection[str] = ()) -> None:
         self.module = module
         self._programs = {each for name, each in module.programs.items() if name not in scheduled}
+        self._most: dict[Program, int] = {}
         self._coarse: dict[tuple[Program, int, tuple[Shape, ...]], Program | None] = {}
         self._private: dict[tuple[Program, tuple[int, ...], bool], Program | None] = {}
 
@@ -74,7 +75,9 @@ class LaunchRewrites:
 
     def _by_neighbours(self, step: LaunchStep, buffers: Mapping[str, Buffer], processors: int) -> LaunchStep:
         program, invocations = step.program, prod(step.grid) * step.program.lanes
-        by = _neighbours(program)
+        if program not in self._most:
+            self._most[program] = _neighbours(program)
+        by = self._most[program]
         while by > 1:
             coarse = None
             if invocations >= by * processors * INVOCATIONS:
@@ -91,8 +94,6 @@ class LaunchRewrites:
 
     def _coarsened(self, program: Program, by: int) -> Program | None:
         """None where it may not be, or where nothing is gained."""
-        if strided_access(program) is not None:
-            return None
         coarse = coarsen(program, by)
         if isinstance(coarse, Refusal):
             return None
@@ -152,7 +153,8 @@ def _rows(step: LaunchStep, buffers: Mapping[str, Buffer], by: int) -> list[Buff
 
 
 def _neighbours(program: Program) -> int:
-    """How many invocations' elements of the widest type that it accesses are a vector; 1 if it moves vectors already."""
+    """How many invocations' elements of the widest type that it accesses are a vector; 1 if it moves vectors already, or if
+    neighbours touch elements apart."""
     widest = 1
     for op in program.walk():
         if op.definition.format not in ("load", "store"):
@@ -161,4 +163,4 @@ def _neighbours(program: Program) -> int:
         if value.is_vec or value.bits is None:
             return 1
         widest = max(widest, value.bits // 8)
-    return min(MOST, VECTOR_BYTES // widest)
+    return min(MOST, VECTOR_BYTES // widest) if strided_access(program) is None else 1

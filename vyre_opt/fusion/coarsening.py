@@ -31,7 +31,8 @@ from ..ir.program import Block, Op, Param, Program, Value
 from ..ir.rewrite import clone, splittable
 from ..ir.types import DataType
 from .halo_recompute import OpEmitter
-from .workgroup_ids import replace_ids
+from .join import fresh_name
+from .workgroup_ids import ids_of, replace_ids
 
 __all__ = ["coarsen", "coarsen_refusal", "groups_param", "strided_access"]
 
@@ -106,8 +107,7 @@ def _step(terms: Terms, varying: set[Value]) -> int | None:
 
 def groups_param(program: Program) -> str:
     """The name of the param that a coarsened program takes: how many workgroups `program` has along x."""
-    names = ("groups", *(f"groups{k}" for k in range(len(program.params))))
-    return next(name for name in names if name not in program.params)
+    return fresh_name("groups", program.params)
 
 
 def coarsen(program: Program, by: int) -> Program | Refusal:
@@ -129,17 +129,13 @@ def coarsen(program: Program, by: int) -> Program | Refusal:
     group = emit.op("add", "group", first, turn)
     exists = emit.op("lt", "exists", group, groups, dtype=DataType.BOOL)
     inner = OpEmitter([], loc)
-    start = inner.op("mul", "start", group, inner.const(lanes))
     jam = _Jam(program, by, inner)
+    ids = ids_of(inner, group, groups, lanes, lane)
     jam.neighbours = {
         "local_id": jam.counted(lane, "local"),
-        "global_id": jam.counted(inner.op("add", "id", start, lane), "id"),
+        "global_id": jam.counted(ids.pop("global_id"), "id"),
     }
-    jam.common = {
-        "workgroup_id": group,
-        "num_workgroups": groups,
-        "global_size": inner.op("mul", "size", groups, inner.const(lanes)),
-    }
+    jam.common = ids
     try:
         inner.ops += jam.ops(program.body.ops)
     except _TooLarge:

@@ -20,14 +20,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..analysis.refusal import Refusal
-from ..ir.arith import int_range
+from ..ir.arith import identity
 from ..ir.builder import Builder
 from ..ir.program import AccessMode, Block, Op, Program, Value
 from ..ir.rewrite import clone
 from ..ir.types import DataType
 from ..rewriting.walker import Walker
 from .coarsening import coarsen_refusal, groups_param
-from .workgroup_ids import replace_ids
+from .halo_recompute import OpEmitter
+from .join import fresh_name
+from .workgroup_ids import ids_of, replace_ids
 
 __all__ = ["MAX_PRIVATE_BYTES", "privatize"]
 
@@ -62,16 +64,20 @@ def privatize(program: Program, counts: Mapping[str, int], in_order: bool = Fals
     groups, lane = b.param(name, DataType.U32, result=name), _lane(b)
     private: dict[str, str] = {}
     for shared, kind in kinds.items():
-        taken = (f"{shared}.private", *(f"{shared}.private{k}" for k in range(len(copies))))
-        private[shared] = next(name for name in taken if name not in copies)
+        private[shared] = fresh_name(f"{shared}.private", copies)
         dtype = copies[shared].dtype
         b.buffer(private[shared], dtype, counts[shared], AccessMode.WORKGROUP.value)
         with b.for_(lane, counts[shared], program.lanes) as loop:
-            b.store(b.const(_identity(kind, dtype), dtype), private[shared], loop.index)
+            b.store(
+                b.const(identity(kind.removeprefix("atomic_"), dtype), dtype), private[shared], loop.index
+            )
     b.barrier()
     lower, upper, step = _turns(b, groups, in_order)
     with b.for_(lower, upper, step) as loop:
-        loop.blocks[0].ops += _body(b, program, loop.index, groups, counts, private)
+        turn = loop.blocks[0].ops
+        body = _body(program, loop.index, groups, turn)
+        _Redirected(b, counts, private).walk_block(body)
+        turn += body.ops
         if in_order:
             b.barrier()
     b.barrier()
@@ -79,7 +85,7 @@ def privatize(program: Program, counts: Mapping[str, int], in_order: bool = Fals
         dtype = copies[shared].dtype
         with b.for_(lane, counts[shared], program.lanes) as loop:
             counted = b.load(private[shared], loop.index)
-            with b.if_(b.ne(counted, b.const(_identity(kind, dtype), dtype))):
+            with b.if_(b.ne(counted, b.const(identity(kind.removeprefix("atomic_"), dtype), dtype))):
                 getattr(b, kind)(shared, loop.index, counted)
     return b.program
 
@@ -109,14 +115,6 @@ def _kinds(program: Program) -> dict[str, str]:
     return {name: kind for name, kind in kinds.items() if name not in others}
 
 
-def _identity(kind: str, dtype: DataType) -> int:
-    """What changes nothing."""
-    low, high = int_range(dtype)
-    if kind == "atomic_and":
-        return -1 if dtype.is_signed else high
-    return {"atomic_min": high, "atomic_max": low}.get(kind, 0)
-
-
 def _lane(b: Builder) -> Value:
     """The linear local id."""
     width, height, depth = b.program.workgroup
@@ -136,26 +134,13 @@ def _turns(b: Builder, groups: Value, in_order: bool) -> tuple[Value, Value, Val
     return first, b.min(b.add(first, each), groups), 1
 
 
-def _body(
-    b: Builder,
-    program: Program,
-    group: Value,
-    groups: Value,
-    counts: Mapping[str, int],
-    private: Mapping[str, str],
-) -> list[Op]:
-    """The body of the program as another workgroup, whose ids are added here."""
-    lanes = program.workgroup[0]
-    ids = {
-        "workgroup_id": group,
-        "global_id": b.add(b.mul(group, lanes), b.local_id("x")),
-        "num_workgroups": groups,
-        "global_size": b.mul(groups, lanes),
-    }
+def _body(program: Program, group: Value, groups: Value, out: list[Op]) -> Block:
+    """The body of the program as another workgroup, whose ids go to `out`."""
+    emit = OpEmitter(out, program.loc)
+    local = emit.identity("local_id", "local")
     body = Block((), clone(program.body.ops, {}))
-    replace_ids(body, ids)
-    _Redirected(b, counts, private).walk_block(body)
-    return body.ops
+    replace_ids(body, ids_of(emit, group, groups, program.workgroup[0], local))
+    return body
 
 
 class _Redirected(Walker):

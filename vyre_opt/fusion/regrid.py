@@ -24,7 +24,7 @@ from ..ir.program import Block, Buffer, Op, Program, Value
 from ..ir.rewrite import clone
 from ..ir.types import DataType
 from .halo_recompute import OpEmitter
-from .workgroup_ids import replace_ids
+from .workgroup_ids import ids_of, replace_ids
 
 __all__ = ["Regrid", "regrid", "regrid_refusal"]
 
@@ -88,7 +88,6 @@ def regrid(program: Program, plan: Regrid, groups: Extent, lengths: Mapping[str,
     count = _Count(outer, lengths).of(plan.extent)
     if isinstance(count, Refusal):
         return count
-    lanes = program.workgroup[0]
     workgroup = outer.identity("workgroup_id", "workgroup")
     local = outer.identity("local_id", "local")
     inner, number, counter = outer, workgroup, None
@@ -97,13 +96,7 @@ def regrid(program: Program, plan: Regrid, groups: Extent, lengths: Mapping[str,
         inner, counter = OpEmitter([], program.loc), Value("turn", DataType.U32)
         number = inner.op("add", "workgroup", first, counter)
     exists = inner.op("lt", "exists", number, count, dtype=DataType.BOOL)
-    start = inner.op("mul", "start", number, inner.const(lanes))
-    ids = {
-        "workgroup_id": number,
-        "global_id": inner.op("add", "id", start, local),
-        "num_workgroups": count,
-        "global_size": inner.op("mul", "size", count, inner.const(lanes)),
-    }
+    ids = ids_of(inner, number, count, program.workgroup[0], local)
     body = Block((), clone(program.body.ops, {}))
     replace_ids(body, ids)
     if isinstance(groups, int) and groups * plan.factor == plan.extent:

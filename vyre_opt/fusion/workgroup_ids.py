@@ -6,8 +6,22 @@ from collections.abc import Mapping
 
 from ..ir.program import Block, Op, Value
 from ..rewriting.walker import Walker
+from .halo_recompute import OpEmitter
 
-__all__ = ["replace_ids"]
+__all__ = ["ids_of", "replace_ids"]
+
+
+def ids_of(
+    emit: OpEmitter, workgroup: Value, workgroups: Value, lanes: int, local: Value
+) -> dict[str, Value]:
+    """The ids and sizes along x of invocation `local` of one of so many workgroups, of `lanes` each."""
+    start = emit.op("mul", "start", workgroup, emit.const(lanes))
+    return {
+        "workgroup_id": workgroup,
+        "global_id": emit.op("add", "id", start, local),
+        "num_workgroups": workgroups,
+        "global_size": emit.op("mul", "size", workgroups, emit.const(lanes)),
+    }
 
 
 def replace_ids(block: Block, ids: Mapping[str, Value]) -> None:

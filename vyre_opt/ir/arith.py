@@ -212,6 +212,15 @@ def float_fma(a: float, b: float, c: float, dtype: DataType) -> int:
     return encode_float(value if value or exact > 0 else -0.0, dtype)
 
 
+def identity(combine: str, dtype: DataType) -> int:
+    """The encoded value that changes nothing by a combiner: add, mul, min, max, and, or, xor."""
+    if dtype.is_float:
+        return encode_float({"add": 0.0, "mul": 1.0, "min": math.inf, "max": -math.inf}[combine], dtype)
+    low, high = int_range(dtype)
+    ones = -1 if dtype.is_signed else high
+    return {"add": 0, "mul": 1, "min": high, "max": low, "and": ones, "or": 0, "xor": 0}[combine]
+
+
 def convert(value: int, source: DataType, target: DataType) -> int:
     """`cast`: wrap between integers, round to a float, saturate from a float with NaN -> 0."""
     if source.kind == "float":

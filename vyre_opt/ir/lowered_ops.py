@@ -59,7 +59,7 @@ WARPGROUP_MUL_ADD = OpDef(
         Attr("fence", "flag"),
     ),
 )
-"""%a, %place, %c: `tile`, the buffer of the right factor, that begins at element `place`; `shape`, `element`: as of the
+"""%a, %offset, %c: `tile`, the buffer of the right factor, that begins at element `offset`; `shape`, `element`: as of the
 product that it was; `is_deep_by_rows`: the depth goes along the buffer's `rows`, not its columns; `fence`: factors or sums
 were made since the product before."""
 WARPGROUP_WAIT = OpDef(

@@ -7,7 +7,6 @@ INT_MIN / -1, and shifts by the width or more.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -53,12 +52,9 @@ def select(w: Writer, shape: LaneShape, dtype: DataType, predicate: str, a: str,
 
 def identity(combine: str, dtype: DataType) -> str:
     """The combiner's identity element, which an exclusive scan gives to lane 0."""
+    value = arith.identity(combine, dtype)
     if dtype.is_float:
-        number = {"add": 0.0, "mul": 1.0, "min": math.inf, "max": -math.inf}[combine]
-        return SCALAR.real(carrier(dtype), number)
-    low, high = arith.int_range(dtype)
-    ones = -1 if dtype.is_signed else high
-    value = {"add": 0, "mul": 1, "min": high, "max": low, "and": ones, "or": 0, "xor": 0}[combine]
+        return SCALAR.real(carrier(dtype), arith.decode_float(value, dtype))
     return SCALAR.const(value, dtype)
 
 

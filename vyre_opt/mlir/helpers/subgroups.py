@@ -6,8 +6,6 @@ one that does not.  Sums and products of floats are combined in lane order, all 
 
 from __future__ import annotations
 
-import math
-
 from ...ir import arith
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.types import DataType
@@ -123,16 +121,6 @@ def shuffle(code: Code, key: HelperKey, args: list[str]) -> str:
 # --- combining
 
 
-def _identity(combine: str, dtype: DataType) -> int:
-    """The encoded value that an exclusive scan gives to lane 0."""
-    if dtype.is_float:
-        number = {"add": 0.0, "mul": 1.0, "min": math.inf, "max": -math.inf}[combine]
-        return arith.encode_float(number, dtype)
-    low, high = (0, 1) if dtype.is_bool else arith.int_range(dtype)
-    ones = -1 if dtype.is_signed else high
-    return {"add": 0, "mul": 1, "min": high, "max": low, "and": ones, "or": 0, "xor": 0}[combine]
-
-
 class _Combine:
     """Combines the values of one scalar type across a subgroup."""
 
@@ -187,7 +175,7 @@ class _Combine:
             return value
         before = self.move(value, "up", self.number(1))
         is_first = self.code.compare("eq", "i32", this_lane, self.number(0))
-        first = self.code.literal(constant(_identity(self.combine, self.dtype), self.dtype), self.kind)
+        first = self.code.literal(constant(arith.identity(self.combine, self.dtype), self.dtype), self.kind)
         return self.choose(is_first, first, before)
 
     def ordered(self, value: str, this_lane: str) -> str:

@@ -144,7 +144,17 @@ def linux_ir(triple: str) -> str:
     vyre_install(signal): the signal that breaks code off; 0, or -1 if it has no handler now.
     """
     waiting = _libc() + _spin(triple) + _init_and_quit() + _guarded() + _worker() + _sleep()
-    return waiting + _start() + _reclaim() + _timed_wait() + _finish() + _first() + _abandon() + _install()
+    return (
+        waiting
+        + _start()
+        + _wake()
+        + _reclaim()
+        + _timed_wait()
+        + _finish()
+        + _first()
+        + _abandon()
+        + _install()
+    )
 
 
 def _address(name: str, word: int, base: str = "job") -> str:
@@ -560,9 +570,6 @@ def _start() -> str:
 
     All slots are claimed before the first one gets the job: a worker that has it reads MEMBERS and
     decrements RUNNING, so both must be complete by then.
-
-    The fence comes between the stores to JOB and the loads of ASLEEP; in vyre.sleep one comes between the store to
-    ASLEEP and the load of JOB.  So one of the two sees the other's store.
     """
     return f"""
 define i64 @vyre_start(ptr %job, ptr %slots, i64 %count, i64 %wanted) nounwind {{
@@ -618,32 +625,49 @@ publish:
   %m.next = add i64 %m, 1
   br label %next
 published:
+  call void @vyre.wake(ptr %job)
+  ret i64 %n
+}}
+"""
+
+
+def _wake() -> str:
+    """vyre.wake(job): post WAKE of those that sleep of the workers that share a job.
+
+    The fence comes between the stores to JOB and the loads of ASLEEP; in vyre.sleep one comes between the store to
+    ASLEEP and the load of JOB.  So one of the two sees the other's store.
+    """
+    return f"""
+define internal void @vyre.wake(ptr %job) nounwind {{
+entry:
   fence seq_cst
-  br label %look
+{_load("count", "i64", COUNT)}
+{_address("members", MEMBERS)}
+  br label %head
+head:
+  %k = phi i64 [ 0, %entry ], [ %k.next, %step ]
+  %more = icmp ult i64 %k, %count
+  br i1 %more, label %look, label %done
 look:
-  %w = phi i64 [ 0, %published ], [ %w.next, %looked ]
-  %looks = icmp ult i64 %w, %n
-  br i1 %looks, label %member, label %end
-member:
-  %sleeper.at = getelementptr i64, ptr %members.at, i64 %w
-  %sleeper = load ptr, ptr %sleeper.at
-{_address("asleep", ASLEEP, "sleeper")}
+  %member.at = getelementptr i64, ptr %members.at, i64 %k
+  %slot = load ptr, ptr %member.at
+{_address("asleep", ASLEEP, "slot")}
   %asleep = load atomic i64, ptr %asleep.at monotonic, align 8
   %sleeps = icmp ne i64 %asleep, 0
-  br i1 %sleeps, label %rouse, label %looked
-rouse:
+  br i1 %sleeps, label %claim, label %step
+claim:
   %was = atomicrmw xchg ptr %asleep.at, i64 0 acq_rel
-  %mine = icmp ne i64 %was, 0
-  br i1 %mine, label %post, label %looked
+  %ours = icmp ne i64 %was, 0
+  br i1 %ours, label %post, label %step
 post:
-{_address("wake", WAKE, "sleeper")}
-  %unposted = call i32 @sem_post(ptr %wake.at)
-  br label %looked
-looked:
-  %w.next = add i64 %w, 1
-  br label %look
-end:
-  ret i64 %n
+{_address("wake", WAKE, "slot")}
+  %failed = call i32 @sem_post(ptr %wake.at)
+  br label %step
+step:
+  %k.next = add i64 %k, 1
+  br label %head
+done:
+  ret void
 }}
 """
 
