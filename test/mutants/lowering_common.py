@@ -85,7 +85,7 @@ MUTANTS = (
     ),
     Mutant(
         "the identities of min and max change places",
-        "vyre_opt/lowering/common/elementwise.py",
+        "vyre_opt/ir/arith.py",
         '"min": math.inf, "max": -math.inf',
         '"min": -math.inf, "max": math.inf',
         f"{CPU_GROUPS}::test_reduce_and_scan",

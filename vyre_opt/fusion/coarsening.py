@@ -28,10 +28,9 @@ from ..analysis.refusal import Refusal
 from ..ir.loops import inits
 from ..ir.ops import OPS
 from ..ir.program import Block, Op, Param, Program, Value
-from ..ir.rewrite import clone, splittable
+from ..ir.rewrite import clone, fresh_name, splittable
 from ..ir.types import DataType
 from .halo_recompute import OpEmitter
-from .join import fresh_name
 from .workgroup_ids import ids_of, replace_ids
 
 __all__ = ["coarsen", "coarsen_refusal", "groups_param", "strided_access"]

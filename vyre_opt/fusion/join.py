@@ -19,13 +19,13 @@ from typing import Any
 from ..ir.grids import length_key
 from ..ir.ops import OPS
 from ..ir.program import AccessMode, Block, Buffer, Dim3, Op, Program
-from ..ir.rewrite import clone
+from ..ir.rewrite import clone, fresh_name
 from ..rewriting.value_numbering import merge_equal
 from .bound_program import BoundProgram
 from .bounds_checks import add_checks
 from .halo_recompute import HaloTile, rebase, recompute
 
-__all__ = ["JoinPlan", "barrier", "fresh_name", "join", "joined_name"]
+__all__ = ["JoinPlan", "barrier", "join", "joined_name"]
 
 MAX_NAME = 48
 
@@ -37,15 +37,6 @@ def joined_name(members: Sequence[BoundProgram], used: Container[str]) -> str:
     if len(name) > MAX_NAME:
         name = f"{names[0]}_to_{names[-1]}"
     return fresh_name(name, used)
-
-
-def fresh_name(name: str, used: Container[str]) -> str:
-    """`name`, or `name_1`, `name_2`, ..., the first that is not used."""
-    number, fresh = 0, name
-    while fresh in used:
-        number += 1
-        fresh = f"{name}_{number}"
-    return fresh
 
 
 @dataclass(frozen=True, slots=True)

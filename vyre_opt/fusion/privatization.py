@@ -23,12 +23,11 @@ from ..analysis.refusal import Refusal
 from ..ir.arith import identity
 from ..ir.builder import Builder
 from ..ir.program import AccessMode, Block, Op, Program, Value
-from ..ir.rewrite import clone
+from ..ir.rewrite import clone, fresh_name
 from ..ir.types import DataType
 from ..rewriting.walker import Walker
 from .coarsening import coarsen_refusal, groups_param
 from .halo_recompute import OpEmitter
-from .join import fresh_name
 from .workgroup_ids import ids_of, replace_ids
 
 __all__ = ["MAX_PRIVATE_BYTES", "privatize"]

@@ -1,8 +1,8 @@
-"""Tools of rewrites: the bodies of a module, substitution, constants, cloning, removing results."""
+"""Tools of rewrites: the bodies of a module, substitution, constants, names, cloning, removing results."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .loops import inits
@@ -50,6 +50,15 @@ def constant_value(value: Value) -> Any:
     """The encoded constant (an int, or a tuple of lanes) if a `const` defines `value`, else None."""
     owner = value.owner
     return owner.attrs["value"] if isinstance(owner, Op) and owner.definition.format == "const" else None
+
+
+def fresh_name(name: str, used: Container[str]) -> str:
+    """`name`, or `name_1`, `name_2`, ..., the first that is not used."""
+    number, fresh = 0, name
+    while fresh in used:
+        number += 1
+        fresh = f"{name}_{number}"
+    return fresh
 
 
 def become(op: Op, name: str, operands: tuple[Value, ...], attrs: dict[str, Any] = NO_ATTRS) -> bool:

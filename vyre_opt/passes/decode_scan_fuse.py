@@ -23,13 +23,13 @@ from ..analysis.narrowing import narrow_element
 from ..analysis.pipeline_uses import PipelineUses, is_host_visible
 from ..analysis.refusal import Refusal
 from ..fusion.bounds_checks import add_checks
-from ..fusion.join import fresh_name
 from ..fusion.result_check import check_tiles, refuse_result
 from ..fusion.workgroup_memory import DEFAULT_BUDGET, workgroup_budget
 from ..fusion.workgroup_tile import promote_to_tile
 from ..ir.grids import Extent
 from ..ir.ops import BEYOND_WORKGROUP
 from ..ir.program import AccessMode, Buffer, Module, Op, Program
+from ..ir.rewrite import fresh_name
 from ..ir.types import DataType
 from ..rewriting.cloning import copy_program
 from ..rewriting.demanded_extents import declare_demands

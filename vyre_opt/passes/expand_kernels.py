@@ -21,7 +21,6 @@ from math import prod
 from typing import Any
 
 from ..analysis.equal_lengths import lengths_by_size
-from ..fusion.join import fresh_name
 from ..ir.diagnostics import Diagnostic, DiagnosticError, Location
 from ..ir.grids import Extent, GridCall, show_extent
 from ..ir.kernel_rules import complete_params
@@ -30,6 +29,7 @@ from ..ir.ops import NAMED_KERNELS, SUBGROUP_SIZE
 from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
 from ..ir.plugins import PluginError
 from ..ir.program import AccessMode, Buffer, Module, Op, Program
+from ..ir.rewrite import fresh_name
 from ..kernels.expansion import Expansion, ExpansionRequest, is_of_plugin
 from ..kernels.fill import LEAST_LANES, FillSchedule, fill_program, fill_schedule
 from ..kernels.named import expand, named_kernel

@@ -18,7 +18,7 @@ from dataclasses import replace
 from ...ir.builder import Builder
 from ...ir.ops import AXES
 from ...ir.program import AccessMode, Block, Buffer, Op, Program, Value
-from ...ir.rewrite import clone
+from ...ir.rewrite import clone, fresh_name
 from ...ir.types import DataType
 from ...rewriting.walker import Walker
 
@@ -41,8 +41,7 @@ def records_of(program: Program) -> str | None:
     """The name of the buffer that the records of a program get, which no buffer of its own has; None without prints."""
     if not prints_of(program):
         return None
-    names = ("debug_print.records", *(f"debug_print.records{k}" for k in range(len(program.buffers))))
-    return next(name for name in names if name not in program.buffers)
+    return fresh_name("debug_print.records", program.buffers)
 
 
 def record_words(prints: list[Op]) -> int:
