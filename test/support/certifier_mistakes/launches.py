@@ -14,6 +14,7 @@ PAIRS = "fusion/pair_legality.py"
 DEPENDENCE = "analysis/dependence.py"
 HALO = "fusion/halo_recompute.py"
 REGRID = "fusion/regrid.py"
+WORKGROUP_IDS = "fusion/workgroup_ids.py"
 JOIN = "launch_fusion"
 
 
@@ -169,9 +170,9 @@ MISTAKES = [
     mistake("a halo has twice the invocations", HALO, "ids = outer.const(tile.invocations)", "ids = outer.const(2 * tile.invocations)", JOIN, HALVES),
     mistake("the last workgroup in turn is left out", REGRID, '"upper": plan.factor,', '"upper": plan.factor - 1,', JOIN, TURNS),
     mistake("a number of workgroups is rounded down", HALO, 'self.op("add", "more", x, less), y)', "x, y)", JOIN, ODD_TURNS),
-    mistake("a workgroup in turn has the number of the group", REGRID, '"workgroup_id": number,', '"workgroup_id": workgroup,', JOIN, WHERE),
-    mistake("a workgroup in turn is the last one", REGRID, '"num_workgroups": count,', '"num_workgroups": number,', JOIN, WHERE),
-    mistake("a workgroup in turn has the size of the grid of all", REGRID, '"global_size": inner.op("mul", "size", count, inner.const(lanes)),', '"global_size": inner.op("mul", "size", count, count),', JOIN, WHERE),
+    mistake("a workgroup in turn has the number of the group", REGRID, "replace_ids(body, ids)", 'replace_ids(body, ids | {"workgroup_id": workgroup})', JOIN, WHERE),
+    mistake("a workgroup in turn is the last one", WORKGROUP_IDS, '"num_workgroups": workgroups,', '"num_workgroups": workgroup,', JOIN, WHERE),
+    mistake("a workgroup in turn has the size of the grid of all", WORKGROUP_IDS, '"global_size": emit.op("mul", "size", workgroups, emit.const(lanes)),', '"global_size": emit.op("mul", "size", workgroups, workgroups),', JOIN, WHERE),
     replace(
         mistake("the lengths of launches are those of their tiles", "fusion/bound_program.py", "            if length is not None:", "            if False:", JOIN, HALO_LENGTH),
         also=(Mutant("a length is that of any buffer", "vyre_opt/passes/launch_fusion.py", "{**staying, **names}", "names", ""),),
