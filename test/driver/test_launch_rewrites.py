@@ -12,9 +12,9 @@ from support.rewritten_launches import rewritten_launches
 
 import vyre_opt as vyre
 from vyre_opt import Read, ReadWrite, Write, f32, global_id, u8, u32
-from vyre_opt.driver import launch_rewrites
 from vyre_opt.execution.dispatcher import DispatcherLike, ProgramError
 from vyre_opt.execution.plans.steps import LaunchStep
+from vyre_opt.fusion import launch_forms
 from vyre_opt.targets.cpu import CpuDispatcher
 
 Matrix = Annotated[f32, :, :]
@@ -122,7 +122,7 @@ def test_a_pipeline_of_several_lengths(launched: list[LaunchStep]) -> None:
 
 def test_small_launches_stay(launched: list[LaunchStep], monkeypatch: pytest.MonkeyPatch) -> None:
     """One that would leave multiprocessors idle is not made smaller, and the next smaller factor is tried."""
-    monkeypatch.setattr(launch_rewrites, "INVOCATIONS", 1024)
+    monkeypatch.setattr(launch_forms, "INVOCATIONS", 1024)
     kernel = scale.options(target=_AsGpu(2))
     for count, by in ((2048, 1), (4096, 2), (8192, 4)):
         x = np.ones(count, np.float32)

@@ -10,10 +10,13 @@ from support.quick import quick
 from vyre_opt import parse
 from vyre_opt.analysis.refusal import Refusal
 from vyre_opt.execution.dispatcher import dispatcher
-from vyre_opt.fusion.coarsening import coarsen, groups_param, strided_access
+from vyre_opt.fusion.coarsening import coarsen, strided_access
+from vyre_opt.fusion.group_count import GroupCount, groups_param
 from vyre_opt.ir.program import Module, Program
 from vyre_opt.ir.verifier import check
 from vyre_opt.passes.manager import PassManager
+
+AS_PARAM = GroupCount(None, {})
 
 SCALE = """vyre 2
 program @scale workgroup(32) {
@@ -43,7 +46,7 @@ def module_with(program: Program) -> Module:
 
 
 def run_coarse(program: Program, by: int, inputs: list[np.ndarray], grid: tuple[int, int, int], target: str):
-    coarse = coarsen(program, by)
+    coarse = coarsen(program, by, AS_PARAM)
     assert isinstance(coarse, Program), coarse
     check(module_with(coarse))
     few = (-(-grid[0] // by), *grid[1:])
@@ -79,7 +82,7 @@ def test_elements_behind_the_last_workgroup_stay(groups: int) -> None:
 
 
 def test_neighbours_become_vectors() -> None:
-    coarse = coarsen(program_of(SCALE), 4)
+    coarse = coarsen(program_of(SCALE), 4, AS_PARAM)
     assert isinstance(coarse, Program)
     module = module_with(coarse)
     PassManager("vectorize_access").run(module)
@@ -109,7 +112,7 @@ def test_what_would_be_noticed_is_refused(old: str, new: str, message: str) -> N
         text = text.replace("  if %inside {\n    barrier", "  barrier").replace(
             "    %v = load", "  if %inside {\n    %v = load"
         )
-    refusal = coarsen(program_of(text), 4)
+    refusal = coarsen(program_of(text), 4, AS_PARAM)
     assert isinstance(refusal, Refusal)
     assert message in refusal.message
 
@@ -125,14 +128,14 @@ def test_a_deep_nest_is_refused_in_little_time() -> None:
         + "  }\n" * depth
         + "}\n"
     )
-    refusal = coarsen(program_of(text), 8)
+    refusal = coarsen(program_of(text), 8, AS_PARAM)
     assert isinstance(refusal, Refusal)
     assert "more than 2048 ops" in refusal.message
 
 
 def test_a_factor_is_a_power_of_two() -> None:
     for by in (3, 0, -2):
-        refusal = coarsen(program_of(SCALE), by)
+        refusal = coarsen(program_of(SCALE), by, AS_PARAM)
         assert isinstance(refusal, Refusal)
         assert "no power of two" in refusal.message
 

@@ -10,10 +10,12 @@ from support.quick import quick
 from vyre_opt import parse
 from vyre_opt.analysis.refusal import Refusal
 from vyre_opt.execution.dispatcher import ProgramError, dispatcher
-from vyre_opt.fusion.coarsening import groups_param
+from vyre_opt.fusion.group_count import GroupCount, groups_param
 from vyre_opt.fusion.privatization import privatize
 from vyre_opt.ir.program import Module, Program
 from vyre_opt.ir.verifier import check
+
+AS_PARAM = GroupCount(None, {})
 
 HISTOGRAM = """vyre 2
 program @histogram workgroup(32) {
@@ -43,7 +45,7 @@ def test_random_programs_compute_the_same(seeds: range) -> None:
         sample = neighbour_program(seed)
         program = program_of(sample.text)
         counts = {b.name: len(a) for b, a in zip(program.bound_buffers, sample.arrays, strict=True)}
-        rewritten, in_order = (privatize(program, counts, in_order=each) for each in (False, True))
+        rewritten, in_order = (privatize(program, counts, AS_PARAM, in_order=each) for each in (False, True))
         if isinstance(rewritten, Refusal) or isinstance(in_order, Refusal):
             assert isinstance(rewritten, Refusal)
             assert "whose old values nobody takes" in rewritten.message
@@ -86,7 +88,7 @@ def test_every_op_and_type(op: str, start: int, dtype: str) -> None:
         else {"u": np.uint64, "i": np.int64}[dtype[0]],
     )
     (expected,) = dispatcher("ref").dispatch(program, [x, bins], 10)
-    rewritten = privatize(program, {"x": 300, "bins": 20})
+    rewritten = privatize(program, {"x": 300, "bins": 20}, AS_PARAM)
     assert isinstance(rewritten, Program)
     for target in ("ref", "cpu"):
         (found,) = dispatcher(target).dispatch(rewritten, [x, bins], 3, params={"groups": 10})
@@ -95,7 +97,7 @@ def test_every_op_and_type(op: str, start: int, dtype: str) -> None:
 
 def test_an_index_out_of_bounds_is_the_fault_of_the_program() -> None:
     program = program_of(HISTOGRAM)
-    rewritten = privatize(program, {"x": 64, "bins": 8})
+    rewritten = privatize(program, {"x": 64, "bins": 8}, AS_PARAM)
     assert isinstance(rewritten, Program)
     inputs = [np.full(64, 9, np.uint8), np.zeros(8, np.uint32)]
     errors = []
@@ -127,12 +129,12 @@ def test_an_index_out_of_bounds_is_the_fault_of_the_program() -> None:
 )
 def test_what_would_be_noticed_is_refused(old: str, new: str, message: str) -> None:
     assert old in HISTOGRAM
-    refusal = privatize(program_of(HISTOGRAM.replace(old, new)), {"x": 64, "bins": 8})
+    refusal = privatize(program_of(HISTOGRAM.replace(old, new)), {"x": 64, "bins": 8}, AS_PARAM)
     assert isinstance(refusal, Refusal)
     assert message in refusal.message
 
 
 def test_too_many_elements_are_refused() -> None:
-    refusal = privatize(program_of(HISTOGRAM), {"x": 64, "bins": 1 << 20})
+    refusal = privatize(program_of(HISTOGRAM), {"x": 64, "bins": 1 << 20}, AS_PARAM)
     assert isinstance(refusal, Refusal)
     assert "would count in 4194304 bytes, more than 16384" in refusal.message

@@ -6,24 +6,24 @@ from typing import Any
 
 import pytest
 
-from vyre_opt.driver import launch_rewrites
 from vyre_opt.driver.launch_rewrites import LaunchRewrites
 from vyre_opt.execution.plans.steps import LaunchStep
+from vyre_opt.fusion import launch_forms
 
 __all__ = ["rewritten_launches"]
 
 
 def rewritten_launches(monkeypatch: pytest.MonkeyPatch, **limits: int) -> list[LaunchStep]:
-    """A list that gets each launch as it is rewritten.  `limits`: of `launch_rewrites`, in place of its own."""
+    """A list that gets each launch as it is rewritten.  `limits`: of `launch_forms`, in place of its own."""
     for name, value in {"INVOCATIONS": 0, **limits}.items():
-        monkeypatch.setattr(launch_rewrites, name, value)
-    monkeypatch.setattr(launch_rewrites, "strided_access", lambda program: None)
+        monkeypatch.setattr(launch_forms, name, value)
+    monkeypatch.setattr(launch_forms, "strided_access", lambda program: None)
     steps: list[LaunchStep] = []
-    last = LaunchRewrites._in_turns
+    last = LaunchRewrites._counting
 
     def watched(*args: Any) -> LaunchStep:
         steps.append(last(*args))
         return steps[-1]
 
-    monkeypatch.setattr(LaunchRewrites, "_in_turns", watched)
+    monkeypatch.setattr(LaunchRewrites, "_counting", watched)
     return steps

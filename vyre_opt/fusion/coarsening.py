@@ -1,6 +1,6 @@
 """Programs whose invocations do the work of several neighbours, so that a lane moves more bytes at a time.
 
-    program @p, over n workgroups             over ceil_div(n, 4), with n as the param @groups
+    program @p, over n workgroups             over ceil_div(n, 4); it knows n
 
       %i = global_id x                          %i0 = 4 * global_id x      %i1 = %i0 + 1 ...
       if %i < %n {                              if %i0 < %n and ... and %i3 < %n {
@@ -27,13 +27,14 @@ from ..analysis.linear import LinearAnalysis, Terms
 from ..analysis.refusal import Refusal
 from ..ir.loops import inits
 from ..ir.ops import OPS
-from ..ir.program import Block, Op, Param, Program, Value
-from ..ir.rewrite import clone, fresh_name, splittable
+from ..ir.program import Block, Op, Program, Value
+from ..ir.rewrite import clone, splittable
 from ..ir.types import DataType
+from .group_count import GroupCount
 from .halo_recompute import OpEmitter
 from .workgroup_ids import ids_of, replace_ids
 
-__all__ = ["coarsen", "coarsen_refusal", "groups_param", "strided_access"]
+__all__ = ["coarsen", "coarsen_refusal", "strided_access"]
 
 MAX_OPS = 2048
 """Of a coarsened program: what LLVM takes to compile grows with it."""
@@ -104,23 +105,19 @@ def _step(terms: Terms, varying: set[Value]) -> int | None:
     return total
 
 
-def groups_param(program: Program) -> str:
-    """The name of the param that a coarsened program takes: how many workgroups `program` has along x."""
-    return fresh_name("groups", program.params)
-
-
-def coarsen(program: Program, by: int) -> Program | Refusal:
+def coarsen(program: Program, by: int, count: GroupCount) -> Program | Refusal:
     """The program over ceil_div(n, by) workgroups along x that does what `program` does over n of them.
 
-    It has one more param, `groups_param`, u32: n.  `by`: a power of two.
+    `by`: a power of two.  `count`: where it has n from.
     """
     refusal = coarsen_refusal(program, by)
     if refusal is not None:
         return refusal
-    name, lanes, loc = groups_param(program), program.workgroup[0], program.loc
+    lanes, loc = program.workgroup[0], program.loc
     emit = OpEmitter([], loc)
-    groups = Value(name, DataType.U32)
-    emit.ops.append(Op(OPS["param"], (), (groups,), {"param": name}, loc=loc))
+    groups = count.emit(emit, program)
+    if isinstance(groups, Refusal):
+        return groups
     # workgroup w of the new ones has the invocations of `by` old ones from by * w on
     local = emit.op("mul", "local", emit.identity("local_id", "lane"), emit.const(by))
     turn, lane = (emit.op(kind, kind, local, emit.const(lanes)) for kind in ("div", "rem"))
@@ -141,9 +138,10 @@ def coarsen(program: Program, by: int) -> Program | Refusal:
         return Refusal("coarsen", f"@{program.name} would have more than {MAX_OPS} ops", loc=loc)
     emit.ops.append(Op(OPS["if"], (exists,), (), regions=(Block((), inner.ops),), loc=loc))
     buffers = {name: replace(buffer) for name, buffer in program.buffers.items()}
-    params = {**program.params, name: Param(name, DataType.U32, None, loc)}
     grid = None if program.grid is None else (-(-program.grid[0] // by), *program.grid[1:])
-    return replace(program, grid=grid, buffers=buffers, params=params, body=Block((), emit.ops))
+    return replace(
+        program, grid=grid, buffers=buffers, params=count.params(program), body=Block((), emit.ops)
+    )
 
 
 class _TooLarge(Exception):

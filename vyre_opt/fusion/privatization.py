@@ -1,6 +1,6 @@
 """Atomics in workgroup memory: each workgroup counts for itself, and adds what it has counted once.
 
-    program @p, over n workgroups             over fewer, with n as the param @groups
+    program @p, over n workgroups             over fewer; it knows n
 
       body                                      @private = 0 for all elements
       atomic_add @bins[%b], %v                  barrier
@@ -26,7 +26,8 @@ from ..ir.program import AccessMode, Block, Op, Program, Value
 from ..ir.rewrite import clone, fresh_name
 from ..ir.types import DataType
 from ..rewriting.walker import Walker
-from .coarsening import coarsen_refusal, groups_param
+from .coarsening import coarsen_refusal
+from .group_count import GroupCount
 from .halo_recompute import OpEmitter
 from .workgroup_ids import ids_of, replace_ids
 
@@ -42,12 +43,14 @@ _NO_BUFFER = (
 _ATOMICS = ("atomic_add", "atomic_min", "atomic_max", "atomic_and", "atomic_or", "atomic_xor")
 
 
-def privatize(program: Program, counts: Mapping[str, int], in_order: bool = False) -> Program | Refusal:
+def privatize(
+    program: Program, counts: Mapping[str, int], groups: GroupCount, in_order: bool = False
+) -> Program | Refusal:
     """The program over any number of workgroups along x that does what `program` does over n of them.
 
-    It has one more param, `groups_param`, u32: n.  `counts`: the elements of the bound buffers.  `in_order`: each does the
-    work of neighbouring workgroups, turn by turn for all its invocations, as it is best for a target that runs them one after
-    the other: memory is touched in its order.  Otherwise neighbours work on neighbours at a time.
+    `counts`: the elements of the bound buffers.  `groups`: where it has n from.  `in_order`: each does the work of neighbouring
+    workgroups, turn by turn for all its invocations, as it is best for a target that runs them one after the other: memory is
+    touched in its order.  Otherwise neighbours work on neighbours at a time.
     """
     refusal = coarsen_refusal(program, 1)
     if refusal is not None:
@@ -58,9 +61,12 @@ def privatize(program: Program, counts: Mapping[str, int], in_order: bool = Fals
         why = f"would count in {size} bytes, more than {MAX_PRIVATE_BYTES}" if kinds else _NO_BUFFER
         return Refusal("privatize", f"@{program.name} {why}", loc=program.loc)
     copies = {name: replace(buffer) for name, buffer in program.buffers.items()}
-    b = Builder.on(replace(program, grid=None, buffers=copies, params=dict(program.params), body=Block()))
-    b.loc, name = program.loc, groups_param(program)
-    groups, lane = b.param(name, DataType.U32, result=name), _lane(b)
+    b = Builder.on(replace(program, grid=None, buffers=copies, params=groups.params(program), body=Block()))
+    b.loc = program.loc
+    number = groups.emit(OpEmitter(b.program.body.ops, program.loc), program)
+    if isinstance(number, Refusal):
+        return number
+    lane = _lane(b)
     private: dict[str, str] = {}
     for shared, kind in kinds.items():
         private[shared] = fresh_name(f"{shared}.private", copies)
@@ -71,10 +77,10 @@ def privatize(program: Program, counts: Mapping[str, int], in_order: bool = Fals
                 b.const(identity(kind.removeprefix("atomic_"), dtype), dtype), private[shared], loop.index
             )
     b.barrier()
-    lower, upper, step = _turns(b, groups, in_order)
+    lower, upper, step = _turns(b, number, in_order)
     with b.for_(lower, upper, step) as loop:
         turn = loop.blocks[0].ops
-        body = _body(program, loop.index, groups, turn)
+        body = _body(program, loop.index, number, turn)
         _Redirected(b, counts, private).walk_block(body)
         turn += body.ops
         if in_order:

@@ -18,11 +18,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ..analysis.refusal import Refusal
-from ..ir.grids import MAX_LENGTH, Extent, bounds, dimensions_of, params_of, show_extent
+from ..ir.grids import Extent, show_extent
 from ..ir.ops import OPS
 from ..ir.program import Block, Buffer, Op, Program, Value
 from ..ir.rewrite import clone
 from ..ir.types import DataType
+from .group_count import GroupCount
 from .halo_recompute import OpEmitter
 from .workgroup_ids import ids_of, replace_ids
 
@@ -85,7 +86,7 @@ def regrid(program: Program, plan: Regrid, groups: Extent, lengths: Mapping[str,
     that no number of a workgroup wraps.
     """
     outer = OpEmitter([], program.loc)
-    count = _Count(outer, lengths).of(plan.extent)
+    count = GroupCount(plan.extent, lengths).emit(outer, program)
     if isinstance(count, Refusal):
         return count
     workgroup = outer.identity("workgroup_id", "workgroup")
@@ -118,43 +119,3 @@ def regrid(program: Program, plan: Regrid, groups: Extent, lengths: Mapping[str,
 def _with_body(program: Program, ops: list[Op]) -> Program:
     buffers: dict[str, Buffer] = {name: replace(buffer) for name, buffer in program.buffers.items()}
     return replace(program, grid=None, buffers=buffers, body=Block((), ops))
-
-
-class _Count:
-    """Emits a number of workgroups as a u32; on the way there as u64, in which nothing wraps."""
-
-    def __init__(self, emit: OpEmitter, lengths: Mapping[str, str]) -> None:
-        self.emit = emit
-        self.lengths = lengths
-
-    def of(self, extent: Extent) -> Value | Refusal:
-        if name := next(params_of(extent), None):
-            return Refusal("grid", f"its grid depends on the param @{name}, whose bounds are not known")
-        if name := next((name for name, dimension in dimensions_of(extent) if dimension is not None), None):
-            return Refusal("grid", f"its grid depends on one dimension of @{name}", name)
-        limits = bounds(extent)
-        if limits is None or not 0 <= limits[0] <= limits[1] <= MAX_LENGTH:
-            return Refusal("grid", f"a grid of {show_extent(extent)} may have no value, or one beyond 2^32")
-        if isinstance(extent, int):
-            return self.emit.const(extent)
-        refusal = self.refusal(extent)
-        if refusal is not None:
-            return refusal
-        return self.emit.cast(self.emit.extent(extent, "groups", DataType.U64, self.length), DataType.U32)
-
-    def refusal(self, extent: Extent) -> Refusal | None:
-        """Why a part of the number cannot be computed in 64 bits, or of what is passed; None if all can."""
-        limits = bounds(extent)
-        if limits is None or not 0 <= limits[0] <= limits[1] < 1 << 63:
-            return Refusal(
-                "grid", f"a part of its grid, {show_extent(extent)}, may be beyond 2^63 or below 0"
-            )
-        if isinstance(extent, int):
-            return None
-        if extent.name == "len" and (name := str(extent.args[0])) not in self.lengths:
-            return Refusal("grid", f"its grid depends on len(@{name}), and @{name} is not passed to it", name)
-        parts = (arg for arg in extent.args if not isinstance(arg, str) and extent.name != "len")
-        return next((refusal for refusal in map(self.refusal, parts) if refusal is not None), None)
-
-    def length(self, name: str, dimension: int | None) -> Value:
-        return self.emit.length("length", self.lengths[name], dimension, DataType.U32)

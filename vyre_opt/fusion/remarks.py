@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from ..analysis.launch_flow import BufferStages, Separator
 from ..analysis.locality import TileProof
 from ..analysis.refusal import Refusal
-from ..ir.diagnostics import Location
 from ..ir.grids import show_extent
 from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, Pipeline
 from ..ir.program import Program
@@ -17,14 +16,9 @@ from .bound_program import BoundProgram
 from .group_legality import GroupLegality, HaloHandoff, LaunchNode
 from .halo_recompute import HaloTile
 from .regrid import Regrid
+from .remark_sink import RemarkSink
 
 __all__ = ["FusionGroup", "separator_refusal", "refuse", "remark_cut", "remark_joined", "remark_kept"]
-
-
-class RemarkSink(Protocol):
-    """Receives the remarks of a pass; the pass context is one."""
-
-    def remark(self, kind: str, message: str, loc: Location | None = None, **certificate: Any) -> None: ...
 
 
 @dataclass(eq=False, slots=True)

@@ -1,0 +1,181 @@
+"""Other forms of launches, which do the same and are faster, chosen by lengths and by what runs them.
+
+coarse    an invocation does the work of several neighbours, so that each lane moves 16 bytes at a time (coarsening):
+          on a GPU, where their accesses become vectors, and invocations enough for all multiprocessors are left
+counting  a workgroup does the work of many, and has its own memory for what atomics count (privatization): where it
+          then adds to the buffers that all share fewer times than before
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from ..analysis.refusal import Refusal
+from ..ir.program import Block, Buffer, Dim3, Program, Shape
+from ..ir.rewrite import clone
+from .access_vectors import WIDTH, vectorize
+from .coarsening import coarsen, coarsen_refusal, strided_access
+from .group_count import GroupCount
+from .privatization import privatize
+from .remark_sink import Silent
+
+__all__ = ["Coarse", "Counting", "LaunchForms", "LaunchSite"]
+
+MOST = 8
+"""Invocations that become one, at most."""
+INVOCATIONS = 1024
+"""Of a multiprocessor, at least, that a coarse launch leaves: half of what it holds at a time."""
+RESIDENT = 2048
+"""Invocations that a multiprocessor holds at a time."""
+SHARES = 8
+"""Workgroups that a thread of the cpu takes, one after the other, so that threads end at the same time."""
+LEAST_COUNTING = 1 << 14
+"""Invocations of a launch that counts by workgroups, at least: faults of smaller ones name the invocation."""
+LEAST_COUNTED = 4
+"""Elements that a workgroup adds to each element of its copy, at least, on average."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSite:
+    """A launch of a program.  `shapes`: of its bound buffers, with extents of None where they are open.
+
+    `count`: where another form has the number of its workgroups from.  `processors`: threads of the cpu, multiprocessors of
+    a GPU.  `neighbours`: invocations as written that one is by now.
+    """
+
+    program: Program
+    shapes: Mapping[str, Shape]
+    count: GroupCount
+    processors: int
+    on_gpu: bool
+    neighbours: int = 1
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The elements of the buffers whose extents are known."""
+        return {name: prod(shape) for name, shape in self.shapes.items() if None not in shape}
+
+
+@dataclass(frozen=True, slots=True)
+class Coarse:
+    """`program`, one of whose invocations does the work of `by`; `vectorized`: the same with accesses of vectors."""
+
+    program: Program
+    vectorized: Program
+    by: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """`program`, whose workgroups take turns, over so many of them."""
+
+    program: Program
+    workgroups: int
+
+
+@dataclass
+class LaunchForms:
+    """Forms of launches; a program that several of them share is made once."""
+
+    _most: dict[Program, int | Refusal] = field(default_factory=dict)
+    _coarse: dict[object, Coarse | Refusal] = field(default_factory=dict)
+    _counting: dict[object, Program | Refusal] = field(default_factory=dict)
+
+    def coarse(self, site: LaunchSite, grid: Dim3) -> Coarse | Refusal:
+        """A launch over a grid by fewer invocations, as many in one as pays."""
+        program, invocations = site.program, prod(grid) * site.program.lanes
+        most = self._most.setdefault(program, _widest(program))
+        if isinstance(most, Refusal):
+            return most
+        refusal = _refuse(
+            program, f"has {invocations} invocations, and 2 as one would leave multiprocessors idle"
+        )
+        by = most
+        while by > 1:
+            if invocations >= by * site.processors * INVOCATIONS:
+                coarse = self.by(site, by)
+                if isinstance(coarse, Coarse):
+                    return coarse
+                refusal = coarse
+            by //= 2
+        return refusal
+
+    def by(self, site: LaunchSite, by: int) -> Coarse | Refusal:
+        """The launch with so many invocations in one, where their accesses become vectors."""
+        program = site.program
+        rows = [row for b in program.bound_buffers if (row := _row(b, site.shapes[b.name], by)) is not None]
+        key = program, by, tuple(row.shape for row in rows), *site.count.key
+        if key not in self._coarse:
+            fixed = replace(program, buffers=program.buffers | {row.name: row for row in rows})
+            self._coarse[key] = _coarse(fixed, by, site.count)
+        return self._coarse[key]
+
+    def counting(self, site: LaunchSite, grid: Dim3) -> Counting | Refusal:
+        """A launch over a grid with atomics in memory of workgroups, of which there are as many as run at a time."""
+        program = site.program
+        atomics = {op.attrs["buffer"] for op in program.walk() if "atomic" in op.definition.effects}
+        if not atomics:
+            return _refuse(program, "has no atomics")
+        if grid[1:] != (1, 1):
+            return _refuse(program, "runs over a grid of several dimensions")
+        held = max(1, RESIDENT // program.lanes) if site.on_gpu else SHARES
+        workgroups, invocations = min(site.processors * held, grid[0]), grid[0] * program.lanes
+        shared = sum(site.counts.get(name, 0) for name in atomics)
+        if (
+            invocations < LEAST_COUNTING
+            or invocations * site.neighbours < LEAST_COUNTED * workgroups * shared
+        ):
+            return _refuse(program, f"has {invocations} invocations, too few to count by workgroups")
+        return self.by_turns(site, workgroups)
+
+    def by_turns(self, site: LaunchSite, workgroups: int) -> Counting | Refusal:
+        """The same with so many workgroups."""
+        key = site.program, tuple(sorted(site.counts.items())), site.on_gpu, *site.count.key
+        if key not in self._counting:
+            self._counting[key] = privatize(site.program, site.counts, site.count, in_order=not site.on_gpu)
+        made = self._counting[key]
+        return made if isinstance(made, Refusal) else Counting(made, workgroups)
+
+
+def _coarse(program: Program, by: int, count: GroupCount) -> Coarse | Refusal:
+    coarse = coarsen(program, by, count)
+    if isinstance(coarse, Refusal):
+        return coarse
+    vectorized = replace(coarse, body=Block((), clone(coarse.body.ops, {})))
+    if not vectorize(vectorized, Silent()):
+        return _refuse(program, f"has no accesses that become vectors where {by} invocations are one")
+    return Coarse(coarse, vectorized, by)
+
+
+def _refuse(program: Program, message: str) -> Refusal:
+    return Refusal("form", f"@{program.name} {message}", loc=program.loc)
+
+
+def _row(formal: Buffer, shape: Shape, by: int) -> Buffer | None:
+    """A buffer of several dimensions, with rows of the call's length where that is open and a multiple of `by`."""
+    if formal.dimensions == 1:
+        return None
+    length = shape[-1]
+    fits = formal.shape[-1] is None and length is not None and length % by == 0
+    return replace(formal, shape=(*formal.shape[:-1], length)) if fits else formal
+
+
+def _widest(program: Program) -> int | Refusal:
+    """How many invocations' elements of the widest type that it accesses are a vector, where neighbours touch neighbours."""
+    refusal = coarsen_refusal(program, 1)
+    if refusal is not None:
+        return refusal
+    widest = 1
+    for op in program.walk():
+        if op.definition.format not in ("load", "store"):
+            continue
+        value = op.result.type if op.definition.format == "load" else op.operands[0].type
+        if value.is_vec or value.bits is None:
+            return Refusal("form", f"@{program.name} accesses {value} already", loc=op.loc)
+        widest = max(widest, value.bits // 8)
+    apart = strided_access(program)
+    if apart is not None:
+        return Refusal("form", f"neighbours of @{program.name} touch elements apart", loc=apart.loc)
+    return min(MOST, WIDTH // widest, program.workgroup[0] & -program.workgroup[0])
