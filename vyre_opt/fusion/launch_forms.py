@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from ..analysis.refusal import Refusal
+from ..ir.grids import Grid
 from ..ir.program import Block, Buffer, Dim3, Program, Shape
 from ..ir.rewrite import clone
 from .access_vectors import WIDTH, vectorize
@@ -118,8 +119,6 @@ class LaunchForms:
         atomics = {op.attrs["buffer"] for op in program.walk() if "atomic" in op.definition.effects}
         if not atomics:
             return _refuse(program, "has no atomics")
-        if grid[1:] != (1, 1):
-            return _refuse(program, "runs over a grid of several dimensions")
         held = max(1, RESIDENT // program.lanes) if site.on_gpu else SHARES
         workgroups, invocations = min(site.processors * held, grid[0]), grid[0] * program.lanes
         shared = sum(site.counts.get(name, 0) for name in atomics)
@@ -128,10 +127,12 @@ class LaunchForms:
             or invocations * site.neighbours < LEAST_COUNTED * workgroups * shared
         ):
             return _refuse(program, f"has {invocations} invocations, too few to count by workgroups")
-        return self.by_turns(site, workgroups)
+        return self.by_turns(site, grid, workgroups)
 
-    def by_turns(self, site: LaunchSite, workgroups: int) -> Counting | Refusal:
+    def by_turns(self, site: LaunchSite, grid: Grid, workgroups: int) -> Counting | Refusal:
         """The same with so many workgroups."""
+        if grid[1:] != (1, 1):
+            return _refuse(site.program, "runs over a grid of several dimensions")
         key = site.program, tuple(sorted(site.counts.items())), site.on_gpu, *site.count.key
         if key not in self._counting:
             self._counting[key] = privatize(site.program, site.counts, site.count, in_order=not site.on_gpu)

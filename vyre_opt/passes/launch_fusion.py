@@ -45,6 +45,7 @@ from ..fusion.pair_legality import (
     verify_program,
     with_buffer_names,
 )
+from ..fusion.relaunch import launched, remove_unlaunched
 from ..fusion.remarks import FusionGroup, refuse, remark_cut, remark_joined, remark_kept, separator_refusal
 from ..fusion.result_check import JoinedResult, Part, check_joined, refuse_result
 from ..fusion.veto import drop_undone_notes, veto_of
@@ -114,16 +115,13 @@ class LaunchFusion(Pass):
         proofs = PairProofs(module)
         budget = self.options.budget or workgroup_budget(ctx.target)
         fuser = _Fuser(module, ctx, proofs, self.options, budget)
-        launched = _launched(module)
+        before = launched(module)
         for pipeline in module.pipelines.values():
             fuser.pipeline(pipeline)
-        # a program that nobody launched before may be meant to be run by itself
-        unused = [] if self.options.keep else sorted(launched - _launched(module))
-        for name in unused:
-            module.remove(module.programs[name])
+        unused = 0 if self.options.keep else remove_unlaunched(module, before)
         ctx.count("launches saved", fuser.saved)
         ctx.count("buffers internal", fuser.internal)
-        ctx.count("programs removed", len(unused))
+        ctx.count("programs removed", unused)
         return declared or fuser.saved > 0 or fuser.notes_dropped
 
 
@@ -403,12 +401,6 @@ class _Joined(NamedTuple):
 
 def _placeholders(names: Sequence[str]) -> dict[str, str]:
     return {name: placeholder(number) for number, name in enumerate(names)}
-
-
-def _launched(module: Module) -> set[str]:
-    """The names of the programs that pipelines launch."""
-    stages = (stage for pipeline in module.pipelines.values() for stage in pipeline.walk())
-    return {stage.program for stage in stages if isinstance(stage, Launch)}
 
 
 def _prove_handoffs(program: Program) -> dict[str, TileProof | Refusal]:

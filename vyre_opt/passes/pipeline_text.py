@@ -28,10 +28,13 @@ DEFAULT_PIPELINE = (
     "canonicalize",
     "licm",
     "simplify_cf",
+    # launches get the form that is best for a GPU: here invocations, at the end workgroups that do more
+    "coarsen",
     "cse",
     "dce",
     "barrier_elim",
     "vectorize_access",
+    "privatize",
 )
 """The passes that `default` stands for."""
 

@@ -41,6 +41,7 @@ __all__ = [
 BUILTIN = (
     "barrier_elim",
     "canonicalize",
+    "coarsen",
     "cse",
     "dce",
     "decode_scan_fuse",
@@ -51,6 +52,7 @@ BUILTIN = (
     "inline",
     "launch_fusion",
     "licm",
+    "privatize",
     "simplify_cf",
     "specialize",
     "store_forward",

@@ -1,0 +1,122 @@
+"""Launches of a text that get another program, over another grid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from ..analysis.refusal import Refusal
+from ..ir.grids import Extent, fold, lengths_by_dimension, show_extent
+from ..ir.pipeline import Launch, Pipeline
+from ..ir.program import Dim3, Module, Program, Shape
+from ..ir.rewrite import fresh_name
+from .group_count import GroupCount
+from .launch_forms import LaunchSite
+from .remark_sink import RemarkSink
+
+__all__ = ["NewForm", "TextLaunch", "launched", "launches", "remove_unlaunched", "rewrite_launches"]
+
+
+@dataclass(frozen=True, slots=True)
+class TextLaunch:
+    """Launch number `number` of a pipeline, from 0.  `extents`: its grid, with the lengths that are known."""
+
+    pipeline: Pipeline
+    launch: Launch
+    number: int
+    program: Program
+    extents: tuple[Extent, Extent, Extent]
+
+    @property
+    def grid(self) -> Dim3 | Refusal:
+        """The grid, where it is numbers."""
+        x, y, z = self.extents
+        if isinstance(x, int) and isinstance(y, int) and isinstance(z, int):
+            return x, y, z
+        return Refusal(
+            "open", f"its grid, ({', '.join(map(show_extent, self.extents))}), is known when it is called"
+        )
+
+    def site(self, processors: int, on_gpu: bool) -> LaunchSite:
+        names = dict(zip((b.name for b in self.program.bound_buffers), self.launch.buffers, strict=True))
+        shapes: dict[str, Shape] = {name: self.pipeline.buffers[mine].shape for name, mine in names.items()}
+        count = GroupCount(self.extents[0], {mine: name for name, mine in names.items()})
+        return LaunchSite(self.program, shapes, count, processors, on_gpu)
+
+
+def launches(module: Module) -> Iterator[TextLaunch]:
+    """All launches of a module, of pipelines in the order of the text."""
+    for pipeline in module.pipelines.values():
+        known = {
+            key: length
+            for name, buffer in pipeline.buffers.items()
+            for key, length in {name: buffer.count, **lengths_by_dimension(name, buffer.shape)}.items()
+        }
+        stages = (stage for stage in pipeline.walk() if isinstance(stage, Launch))
+        for number, launch in enumerate(stages):
+            x, y, z = (fold(extent, known) for extent in launch.grid)
+            yield TextLaunch(pipeline, launch, number, module.programs[launch.program], (x, y, z))
+
+
+@dataclass(frozen=True, slots=True)
+class NewForm:
+    """The program that a launch gets, whose name ends in `suffix`, and the workgroups along x.
+
+    `message`: of the remark, with `{old}` and `{new}` for the programs; `facts`: of its certificate.
+    """
+
+    program: Program
+    suffix: str
+    groups: Extent
+    message: str
+    facts: Mapping[str, object]
+
+
+def rewrite_launches(
+    module: Module, sink: RemarkSink, stays: str, choose: Callable[[TextLaunch], NewForm | Refusal | None]
+) -> int:
+    """Give launches the forms that `choose` says, and remove the programs that lost their last launch; how many changed.
+
+    `stays`: what is said of a launch that is refused.  None: nothing is said.
+    """
+    before, changes = launched(module), 0
+    for each in launches(module):
+        form, launch, pipeline = choose(each), each.launch, each.pipeline.name
+        if isinstance(form, Refusal):
+            message = f"launch {each.number} of @{pipeline} {stays}: {form.message}"
+            sink.remark(
+                "refused",
+                message,
+                form.loc or launch.loc,
+                pipeline=pipeline,
+                reason=form.reason,
+                **form.facts,
+            )
+        elif form is not None:
+            changes += 1
+            program = form.program
+            if module.programs.get(program.name) is not program:
+                program.name = fresh_name(f"{program.name}.{form.suffix}", module.programs)
+                module.add_before_pipelines(program)
+            launch.program, launch.grid = program.name, (form.groups, *launch.grid[1:])
+            names = {"program": each.program.name, "into": program.name}
+            message = form.message.format(old=f"@{names['program']}", new=f"@{names['into']}")
+            sink.remark(
+                "applied", message, launch.loc, pipeline=pipeline, at=each.number, **names, **form.facts
+            )
+    remove_unlaunched(module, before)
+    return changes
+
+
+def launched(module: Module) -> set[str]:
+    """The names of the programs that pipelines launch."""
+    return {each.launch.program for each in launches(module)}
+
+
+def remove_unlaunched(module: Module, before: set[str]) -> int:
+    """Remove the programs that lost their last launch; how many.  One that nobody launched `before` may be meant to be run by
+    itself."""
+    unused = sorted(before - launched(module))
+    for name in unused:
+        module.remove(module.programs[name])
+    return len(unused)

@@ -1,0 +1,68 @@
+"""Neighbouring invocations of a launch become one that does the work of several (fusion/coarsening).
+
+Where the grid is numbers, and a GPU is the target, as many become one as pay: their accesses become vectors of 16 bytes,
+and invocations enough for all multiprocessors are left.  A grid that is open is chosen for when a call has its lengths, by
+the same rule; `by=4` does not wait for that, and does not ask for a target.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..analysis.refusal import Refusal
+from ..fusion.launch_forms import LaunchForms
+from ..fusion.relaunch import NewForm, TextLaunch, rewrite_launches
+from ..ir.grids import ceil_divided
+from ..ir.program import Module
+from ..kernels.targets import MULTIPROCESSORS, is_gpu
+from .manager import PassContext
+from .registry import Pass, register
+
+MOST = 64
+
+
+@dataclass(frozen=True)
+class CoarsenOptions:
+    """`by`: how many invocations become one, a power of two; 0 for as many as pay on a GPU.
+    `multiprocessors`: of the GPU.
+    """
+
+    by: int = 0
+    multiprocessors: int = MULTIPROCESSORS
+
+    def __post_init__(self) -> None:
+        if self.by and (not 2 <= self.by <= MOST or self.by & (self.by - 1)):
+            raise ValueError(f"by is a power of two from 2 to {MOST}, or 0, not {self.by}")
+        if self.multiprocessors < 1:
+            raise ValueError(f"multiprocessors is a number from 1 on, not {self.multiprocessors}")
+
+
+@register
+class Coarsen(Pass):
+    name = "coarsen"
+    summary = "Let an invocation do the work of neighbours, so that their accesses become vectors."
+    invalidates = ("fusion",)
+    needs_core_ops = True
+    Options = CoarsenOptions
+
+    def run(self, module: Module, ctx: PassContext) -> bool:
+        if not self.options.by and not is_gpu(ctx.target):
+            ctx.debug("{} is no GPU", ctx.target or "the target")
+            return False
+        forms = LaunchForms()
+        changes = rewrite_launches(module, ctx, "is not coarsened", lambda each: self.choose(each, forms))
+        ctx.count("launches coarsened", changes)
+        return changes > 0
+
+    def choose(self, each: TextLaunch, forms: LaunchForms) -> NewForm | Refusal:
+        site, grid = each.site(self.options.multiprocessors, on_gpu=True), each.grid
+        if self.options.by:
+            coarse = forms.by(site, self.options.by)
+        else:
+            coarse = grid if isinstance(grid, Refusal) else forms.coarse(site, grid)
+        if isinstance(coarse, Refusal):
+            return coarse
+        by = coarse.by
+        message = f"{by} invocations of {{old}} are one of {{new}}"
+        groups = ceil_divided(each.launch.grid[0], by)
+        return NewForm(coarse.program, f"by{by}", groups, message, {"claim": "coarsen", "by": by})

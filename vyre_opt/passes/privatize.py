@@ -1,0 +1,70 @@
+"""Atomics of a launch go to memory of each workgroup, which adds what it has counted once (fusion/privatization).
+
+Where the grid is numbers, and the target is a GPU, a launch gets as many workgroups as run at a time, if each then adds
+to the buffers that all share fewer times than before.  Any other is chosen for when a call has its lengths and knows
+its processors; `workgroups=264` does not wait for that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..analysis.refusal import Refusal
+from ..fusion.launch_forms import LaunchForms
+from ..fusion.relaunch import NewForm, TextLaunch, rewrite_launches
+from ..ir.program import Module
+from ..kernels.targets import MULTIPROCESSORS, is_gpu
+from .manager import PassContext
+from .registry import Pass, register
+
+
+@dataclass(frozen=True)
+class PrivatizeOptions:
+    """`workgroups`: how many there are then; 0 for as many as run on a GPU at a time, where that pays.
+    `multiprocessors`: of the GPU.
+    """
+
+    workgroups: int = 0
+    multiprocessors: int = MULTIPROCESSORS
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.workgroups < 1 << 31:
+            raise ValueError(f"workgroups is a number below 2^31, not {self.workgroups}")
+        if self.multiprocessors < 1:
+            raise ValueError(f"multiprocessors is a number from 1 on, not {self.multiprocessors}")
+
+
+@register
+class Privatize(Pass):
+    name = "privatize"
+    summary = "Let each workgroup count in memory of its own, and add to the buffer once."
+    invalidates = ("buffer_layout", "fusion")
+    needs_core_ops = True
+    Options = PrivatizeOptions
+
+    def run(self, module: Module, ctx: PassContext) -> bool:
+        if not self.options.workgroups and not is_gpu(ctx.target):
+            ctx.debug("{} is no GPU", ctx.target or "the target")
+            return False
+        forms, on_gpu = LaunchForms(), ctx.target != "cpu"
+        changes = rewrite_launches(
+            module, ctx, "counts in storage", lambda each: self.choose(each, forms, on_gpu)
+        )
+        ctx.count("launches that count by workgroups", changes)
+        return changes > 0
+
+    def choose(self, each: TextLaunch, forms: LaunchForms, on_gpu: bool) -> NewForm | Refusal | None:
+        if not any("atomic" in op.definition.effects for op in each.program.walk()):
+            return None
+        site, grid = each.site(self.options.multiprocessors, on_gpu), each.grid
+        if self.options.workgroups:
+            counting = forms.by_turns(site, each.extents, self.options.workgroups)
+        else:
+            counting = grid if isinstance(grid, Refusal) else forms.counting(site, grid)
+        if isinstance(counting, Refusal):
+            return counting
+        message = (
+            f"{counting.workgroups} workgroups of {{new}} take turns for {{old}}, and count for themselves"
+        )
+        facts = {"claim": "privatize", "workgroups": counting.workgroups}
+        return NewForm(counting.program, "counting", counting.workgroups, message, facts)
