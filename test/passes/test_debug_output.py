@@ -107,6 +107,7 @@ pipeline @main {
 SAYS = {
     "barrier_elim": (BARRIERS, r"p\.vyre:1[67]:3: stays: it orders accesses of @t"),
     "canonicalize": (BARRIERS, r"p\.vyre:11:3: folds: %seven = add %three, %four"),
+    "coarsen": (PIPELINE, r"the target is no GPU"),
     "cse": (BARRIERS, r"p\.vyre:14:3: %b = load %i equals %a = load %i of p\.vyre:13:3"),
     "dce": (BARRIERS.replace("store %z", "store %n"), r"p\.vyre:28:3: nothing needs %z = if %low"),
     "decode_scan_fuse": (PIPELINE, r"buffers that may hand over: none; 16384 bytes"),
@@ -117,6 +118,7 @@ SAYS = {
     "inline": (PIPELINE, r"p\.vyre:15:3: applied: @half is inlined here, 3 ops"),
     "launch_fusion": (PIPELINE, r"in @main, 3 launches in a row: @first, @second, @math_softmax; groups begin at numbers \[0, 2\]"),
     "licm": (BARRIERS, r"p\.vyre:22:5: %varying = mul %k, %three stays at level 1: %k is computed in this loop"),
+    "privatize": (PIPELINE, r"the target is no GPU"),
     "simplify_cf": (BARRIERS, r"p\.vyre:28:3: this if becomes selects; its results: 1, ops that run always now: 1"),
     "specialize": (PIPELINE, r"applied: @first with @k = 3"),
     "store_forward": (BARRIERS, r"p\.vyre:19:3: %c = load %o stays: nothing is known of this element of @t"),
