@@ -14,7 +14,7 @@ import vyre_opt as vyre
 from vyre_opt import Read, ReadWrite, Write, f32, global_id, u8, u32
 from vyre_opt.execution.dispatcher import DispatcherLike, ProgramError
 from vyre_opt.execution.plans.steps import LaunchStep
-from vyre_opt.fusion import launch_forms
+from vyre_opt.scheduling import launch_forms
 from vyre_opt.targets.cpu import CpuDispatcher
 
 Matrix = Annotated[f32, :, :]

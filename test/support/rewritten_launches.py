@@ -8,7 +8,7 @@ import pytest
 
 from vyre_opt.driver.launch_rewrites import LaunchRewrites
 from vyre_opt.execution.plans.steps import LaunchStep
-from vyre_opt.fusion import launch_forms
+from vyre_opt.scheduling import launch_forms
 
 __all__ = ["rewritten_launches"]
 

@@ -1,4 +1,4 @@
-"""Launches of a plan in the form that is best for the lengths of a call (see fusion/launch_forms).
+"""Launches of a plan in the form that is best for the lengths of a call (see scheduling/launch_forms).
 
 Passes choose such forms for launches of a text whose grids are numbers.  A call has all numbers.
 """
@@ -12,8 +12,8 @@ from ..execution.plans.call_plan import CallPlan
 from ..execution.plans.steps import AnyStep, LaunchStep, RepeatStep
 from ..execution.target import Target
 from ..fusion.group_count import GroupCount, groups_param
-from ..fusion.launch_forms import Coarse, Counting, LaunchForms, LaunchSite
 from ..ir.program import Buffer, Module, Program
+from ..scheduling.launch_forms import Coarse, Counting, LaunchForms, LaunchSite
 
 __all__ = ["LaunchRewrites"]
 
@@ -45,6 +45,8 @@ class LaunchRewrites:
                 # an index of a vector would be clamped as a whole
                 if target.architecture and target.bounds != "clamp":
                     step = self._coarse(step, buffers, target)
+                if target.architecture:
+                    step = replace(step, program=self._forms.batched(step.program))
                 step = self._counting(step, buffers, target)
             made.append(step)
         return made

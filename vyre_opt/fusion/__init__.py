@@ -20,6 +20,7 @@ What may be joined, by proof, and joining it:
     join              several programs as one
     remarks           what launch_fusion says of all this
     workgroup_tile    a buffer of storage as a workgroup tile
+    regrid            a launch over another grid than its own; group_count, workgroup_ids: what that takes
     workgroup_memory  the bytes of workgroup memory that a target has
 
 docs/fusion.md has the formulae and the proofs.

@@ -1,4 +1,4 @@
-"""Neighbouring invocations of a launch become one that does the work of several (fusion/coarsening).
+"""Neighbouring invocations of a launch become one that does the work of several (scheduling/coarsening).
 
 Where the grid is numbers, and a GPU is the target, as many become one as pay: their accesses become vectors of 16 bytes,
 and invocations enough for all multiprocessors are left.  A grid that is open is chosen for when a call has its lengths, by
@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..analysis.refusal import Refusal
-from ..fusion.launch_forms import LaunchForms
-from ..fusion.relaunch import NewForm, TextLaunch, rewrite_launches
 from ..ir.grids import ceil_divided
 from ..ir.program import Module
 from ..kernels.targets import MULTIPROCESSORS, is_gpu
+from ..scheduling.launch_forms import LaunchForms
+from ..scheduling.relaunch import NewForm, TextLaunch, rewrite_launches
 from .manager import PassContext
 from .registry import Pass, register
 

@@ -45,7 +45,6 @@ from ..fusion.pair_legality import (
     verify_program,
     with_buffer_names,
 )
-from ..fusion.relaunch import launched, remove_unlaunched
 from ..fusion.remarks import FusionGroup, refuse, remark_cut, remark_joined, remark_kept, separator_refusal
 from ..fusion.result_check import JoinedResult, Part, check_joined, refuse_result
 from ..fusion.veto import drop_undone_notes, veto_of
@@ -54,6 +53,7 @@ from ..ir.grids import Extent, fold, lengths_of, renamed_lengths
 from ..ir.pipeline import Launch, Pipeline, Repeat, Stage
 from ..ir.program import AccessMode, Module, Op, Program
 from ..rewriting.demanded_extents import declare_demands, undeclared_demands
+from ..scheduling.relaunch import launched, remove_unlaunched
 from .manager import PassContext
 from .registry import Pass, register
 

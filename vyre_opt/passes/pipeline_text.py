@@ -28,8 +28,9 @@ DEFAULT_PIPELINE = (
     "canonicalize",
     "licm",
     "simplify_cf",
-    # launches get the form that is best for a GPU: here invocations, at the end workgroups that do more
+    # what is best for a GPU: invocations that do more, loads in batches; at the end workgroups that do more
     "coarsen",
+    "batch_loads",
     "cse",
     "dce",
     "barrier_elim",

@@ -1,4 +1,4 @@
-"""Atomics of a launch go to memory of each workgroup, which adds what it has counted once (fusion/privatization).
+"""Atomics of a launch go to memory of each workgroup, which adds what it has counted once (scheduling/privatization).
 
 Where the grid is numbers, and the target is a GPU, a launch gets as many workgroups as run at a time, if each then adds
 to the buffers that all share fewer times than before.  Any other is chosen for when a call has its lengths and knows
@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..analysis.refusal import Refusal
-from ..fusion.launch_forms import LaunchForms
-from ..fusion.relaunch import NewForm, TextLaunch, rewrite_launches
 from ..ir.program import Module
 from ..kernels.targets import MULTIPROCESSORS, is_gpu
+from ..scheduling.launch_forms import LaunchForms
+from ..scheduling.relaunch import NewForm, TextLaunch, rewrite_launches
 from .manager import PassContext
 from .registry import Pass, register
 

@@ -40,6 +40,7 @@ __all__ = [
 
 BUILTIN = (
     "barrier_elim",
+    "batch_loads",
     "canonicalize",
     "coarsen",
     "cse",

@@ -1,11 +1,11 @@
-"""The pass that joins accesses of neighbouring elements into those of vectors (fusion/access_vectors)."""
+"""The pass that joins accesses of neighbouring elements into those of vectors (scheduling/access_vectors)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..fusion.access_vectors import WIDTH, vectorize
 from ..ir.program import Module
+from ..scheduling.access_vectors import WIDTH, vectorize
 from .manager import PassContext
 from .registry import Pass, register
 

@@ -25,14 +25,14 @@ from ..analysis.alignment import Alignment
 from ..analysis.effects import effects_of
 from ..analysis.linear import LinearAnalysis, Terms
 from ..analysis.refusal import Refusal
+from ..fusion.group_count import GroupCount
+from ..fusion.halo_recompute import OpEmitter
+from ..fusion.workgroup_ids import ids_of, replace_ids
 from ..ir.loops import inits
 from ..ir.ops import OPS
 from ..ir.program import Block, Op, Program, Value
 from ..ir.rewrite import clone, splittable
 from ..ir.types import DataType
-from .group_count import GroupCount
-from .halo_recompute import OpEmitter
-from .workgroup_ids import ids_of, replace_ids
 
 __all__ = ["coarsen", "coarsen_refusal", "strided_access"]
 

@@ -11,9 +11,9 @@ from vyre_opt import parse
 from vyre_opt.analysis.refusal import Refusal
 from vyre_opt.execution.dispatcher import ProgramError, dispatcher
 from vyre_opt.fusion.group_count import GroupCount, groups_param
-from vyre_opt.fusion.privatization import privatize
 from vyre_opt.ir.program import Module, Program
 from vyre_opt.ir.verifier import check
+from vyre_opt.scheduling.privatization import privatize
 
 AS_PARAM = GroupCount(None, {})
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ..analysis.refusal import Refusal
+from ..fusion.group_count import GroupCount
+from ..fusion.remark_sink import RemarkSink
 from ..ir.grids import Extent, fold, lengths_by_dimension, show_extent
 from ..ir.pipeline import Launch, Pipeline
 from ..ir.program import Dim3, Module, Program, Shape
 from ..ir.rewrite import fresh_name
-from .group_count import GroupCount
 from .launch_forms import LaunchSite
-from .remark_sink import RemarkSink
 
 __all__ = ["NewForm", "TextLaunch", "launched", "launches", "remove_unlaunched", "rewrite_launches"]
 

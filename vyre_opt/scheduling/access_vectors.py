@@ -25,10 +25,10 @@ from itertools import pairwise
 from ..analysis.alignment import Alignment
 from ..analysis.effects import Effects, effects_of, summarize
 from ..analysis.linear import LinearAnalysis, Terms
+from ..fusion.remark_sink import RemarkSink
 from ..ir.ops import OPS
 from ..ir.program import Block, Op, Program, Value
 from ..ir.types import DataType
-from .remark_sink import RemarkSink
 
 __all__ = ["vectorize"]
 

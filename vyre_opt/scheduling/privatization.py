@@ -20,6 +20,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..analysis.refusal import Refusal
+from ..fusion.group_count import GroupCount
+from ..fusion.halo_recompute import OpEmitter
+from ..fusion.workgroup_ids import ids_of, replace_ids
 from ..ir.arith import identity
 from ..ir.builder import Builder
 from ..ir.program import AccessMode, Block, Op, Program, Value
@@ -27,9 +30,6 @@ from ..ir.rewrite import clone, fresh_name
 from ..ir.types import DataType
 from ..rewriting.walker import Walker
 from .coarsening import coarsen_refusal
-from .group_count import GroupCount
-from .halo_recompute import OpEmitter
-from .workgroup_ids import ids_of, replace_ids
 
 __all__ = ["MAX_PRIVATE_BYTES", "privatize"]
 

@@ -13,14 +13,15 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from ..analysis.refusal import Refusal
+from ..fusion.group_count import GroupCount
+from ..fusion.remark_sink import Silent
 from ..ir.grids import Grid
 from ..ir.program import Block, Buffer, Dim3, Program, Shape
 from ..ir.rewrite import clone
 from .access_vectors import WIDTH, vectorize
+from .batched_loads import batch_loads
 from .coarsening import coarsen, coarsen_refusal, strided_access
-from .group_count import GroupCount
 from .privatization import privatize
-from .remark_sink import Silent
 
 __all__ = ["Coarse", "Counting", "LaunchForms", "LaunchSite"]
 
@@ -83,6 +84,7 @@ class LaunchForms:
     _most: dict[Program, int | Refusal] = field(default_factory=dict)
     _coarse: dict[object, Coarse | Refusal] = field(default_factory=dict)
     _counting: dict[object, Program | Refusal] = field(default_factory=dict)
+    _batched: dict[Program, Program] = field(default_factory=dict)
 
     def coarse(self, site: LaunchSite, grid: Dim3) -> Coarse | Refusal:
         """A launch over a grid by fewer invocations, as many in one as pays."""
@@ -112,6 +114,13 @@ class LaunchForms:
             fixed = replace(program, buffers=program.buffers | {row.name: row for row in rows})
             self._coarse[key] = _coarse(fixed, by, site.count)
         return self._coarse[key]
+
+    def batched(self, program: Program) -> Program:
+        """The program with loops that load for several iterations at once, or itself."""
+        if program not in self._batched:
+            copy = _copied(program)
+            self._batched[program] = copy if batch_loads(copy, Silent()) else program
+        return self._batched[program]
 
     def counting(self, site: LaunchSite, grid: Dim3) -> Counting | Refusal:
         """A launch over a grid with atomics in memory of workgroups, of which there are as many as run at a time."""
@@ -144,10 +153,14 @@ def _coarse(program: Program, by: int, count: GroupCount) -> Coarse | Refusal:
     coarse = coarsen(program, by, count)
     if isinstance(coarse, Refusal):
         return coarse
-    vectorized = replace(coarse, body=Block((), clone(coarse.body.ops, {})))
+    vectorized = _copied(coarse)
     if not vectorize(vectorized, Silent()):
         return _refuse(program, f"has no accesses that become vectors where {by} invocations are one")
     return Coarse(coarse, vectorized, by)
+
+
+def _copied(program: Program) -> Program:
+    return replace(program, body=Block((), clone(program.body.ops, {})))
 
 
 def _refuse(program: Program, message: str) -> Refusal:

@@ -10,11 +10,11 @@ from support.quick import quick
 from vyre_opt import parse
 from vyre_opt.analysis.refusal import Refusal
 from vyre_opt.execution.dispatcher import dispatcher
-from vyre_opt.fusion.coarsening import coarsen, strided_access
 from vyre_opt.fusion.group_count import GroupCount, groups_param
 from vyre_opt.ir.program import Module, Program
 from vyre_opt.ir.verifier import check
 from vyre_opt.passes.manager import PassManager
+from vyre_opt.scheduling.coarsening import coarsen, strided_access
 
 AS_PARAM = GroupCount(None, {})
 

@@ -1,0 +1,185 @@
+"""Loops that load for several iterations at once compute the same, in the same order, at all lengths."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from support.quick import quick
+
+from vyre_opt import parse
+from vyre_opt.execution.dispatcher import dispatcher
+from vyre_opt.ir.program import Program
+from vyre_opt.passes.manager import PassManager
+
+LANES = 8
+
+TEXT = """vyre 2
+program @p workgroup(8) {{
+  buffer @x : f32[?] read binding(0)
+  buffer @y : f32[?] read_write binding(1) live_in live_out
+  buffer @z : f32[?] write binding(2) live_out
+  buffer @k : u32[?] read binding(3)
+  %l = local_id x
+  %n = len @x
+  %zero = const 0.0 : f32
+  %sum = for %c = {lower} to {upper} step {step} iter(%acc = %zero : f32) {{
+{body}
+    yield %next
+  }}
+  %i = global_id x
+  store %sum, @z[%i]
+}}
+"""
+
+BODIES = {
+    "sum": """    %v = load @x[%c]
+    %next = add %acc, %v""",
+    "gather": """    %at = load @k[%c]
+    %v = load @x[%at]
+    %w = mul %v, %acc
+    %next = add %w, %v""",
+    "in place": """    %v = load @y[%c]
+    %w = load @x[%c]
+    %u = add %v, %w
+    store %u, @y[%c]
+    %next = max %acc, %u""",
+    "branch": """    %v = load @x[%c]
+    %big = gt %v, 0.5
+    %next = if %big -> f32 {
+      %t = mul %acc, %v
+      yield %t
+    } else {
+      %s = sub %acc, %v
+      yield %s
+    }""",
+}
+
+
+def program_of(text: str) -> Program:
+    (program,) = parse(text).programs.values()
+    return program
+
+
+def batched(text: str) -> tuple[Program, list[str]]:
+    module = parse(text)
+    result = PassManager("batch_loads{always=true}").run(module)
+    (program,) = module.programs.values()
+    return program, [f"{remark.kind}: {remark.message}" for remark in result.remarks]
+
+
+def run(program: Program, inputs: list[np.ndarray], target: str) -> list[np.ndarray]:
+    return dispatcher(target).dispatch(program, [each.copy() for each in inputs], (1, 1, 1))
+
+
+def expected(body: str, inputs: list[np.ndarray], indices: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    """The sums and @y, computed one iteration after the other."""
+    x, y, _, k = (each.copy() for each in inputs)
+    sums = np.zeros(LANES, np.float32)
+    for lane, walked in enumerate(indices):
+        acc = np.float32(0)
+        for c in walked:
+            if body == "sum":
+                acc = acc + x[c]
+            elif body == "gather":
+                acc = x[k[c]] * acc + x[k[c]]
+            elif body == "in place":
+                y[c] = y[c] + x[c]
+                acc = max(acc, y[c])
+            else:
+                acc = acc * x[c] if x[c] > 0.5 else acc - x[c]
+        sums[lane] = acc
+    return sums, y
+
+
+@pytest.mark.parametrize("seeds", quick([range(k, k + 20) for k in range(0, 1000, 20)], keep=2), ids=str)
+def test_random_loops(seeds: range) -> None:
+    """Any length, also below the first lane, and any step: what is left at the end is 0 to 7 iterations."""
+    for seed in seeds:
+        rng = random.Random(seed)
+        body = rng.choice([*BODIES])
+        count = rng.choice((1, 5, 8, 9, 63, 64, 65, 100, rng.randrange(1, 300)))
+        is_by_turns = body == "in place" or rng.random() < 0.6
+        lower, step = ("%l", 8) if is_by_turns else (str(rng.randrange(4)), rng.choice((1, 1, 2, 3, 7)))
+        upper = rng.choice(("%n", str(count)))
+        text = TEXT.format(lower=lower, upper=upper, step=step, body=BODIES[body])
+        numbers = np.random.default_rng(seed)
+        x, y = (numbers.random(count, np.float32) for _ in range(2))
+        inputs = [x, y, np.zeros(LANES, np.float32), numbers.integers(0, count, count, np.uint32)]
+        starts = [lane if is_by_turns else int(lower) for lane in range(LANES)]
+        sums, in_place = expected(body, inputs, [list(range(start, count, step)) for start in starts])
+        program, remarks = batched(text)
+        trips = None if upper == "%n" or is_by_turns else len(range(int(lower), count, step))
+        if trips is None or trips >= 2:
+            assert any("applied" in remark for remark in remarks), (text, remarks)
+        for target in ("ref", "cpu"):
+            found = run(program, inputs, target)
+            np.testing.assert_array_equal(found[0], in_place, f"seed {seed} on {target}\n{text}")
+            np.testing.assert_array_equal(found[1], sums, f"seed {seed} on {target}\n{text}")
+
+
+def test_counters_that_wrap() -> None:
+    """The last iterations stand right below the largest number of the counter's type."""
+    text = """vyre 2
+program @p workgroup(1) {
+  buffer @x : u8[256] read binding(0)
+  buffer @z : u32[1] write binding(1)
+  %one = const 241 : u8
+  %end = const 255 : u8
+  %zero = const 0 : u32
+  %sum = for %c = %one to %end step 9 iter(%acc = %zero : u32) : u8 {
+    %v = load @x[%c]
+    %w = cast %v : u8 -> u32
+    %next = add %acc, %w
+    yield %next
+  }
+  store %sum, @z[0]
+}
+"""
+    program, remarks = batched(text)
+    assert remarks == ["applied: this loop loads for 8 iterations at a time"]
+    x = np.arange(256, dtype=np.uint8)
+    for target in ("ref", "cpu"):
+        (z,) = run(program, [x, np.zeros(1, np.uint32)], target)
+        assert list(z) == [241 + 250]
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (
+            "    %v = load @y[%c]\n    %b = add %c, 8\n    store %v, @y[%b]\n    %next = add %acc, %v",
+            "may write",
+        ),
+        (
+            "    %v = load @y[%c]\n    %b = load @k[%c]\n    store %v, @y[%b]\n    %next = add %acc, %v",
+            "may write",
+        ),
+        ("    %v = load @x[%c]\n    barrier workgroup\n    %next = add %acc, %v", "meet"),
+        ("    %b = cast %acc : f32 -> u32\n    %v = load @x[%b]\n    %next = add %acc, %v", None),
+    ],
+)
+def test_what_stays(body: str, why: str | None) -> None:
+    """Loads whose elements an earlier iteration may write, loops in which invocations meet, and those that load by what
+    they carry."""
+    lower = "0" if "barrier" in body else "%l"
+    program, remarks = batched(TEXT.format(lower=lower, upper="%n", step=8, body=body))
+    loads = [remark for remark in remarks if remark.startswith("applied")]
+    if "load @k" in body:
+        assert loads  # of @k
+        assert sum(op.name == "load" and op.attrs["buffer"] == "y" for op in program.walk()) == 16
+    else:
+        assert not loads
+        assert why is None or any(why in remark for remark in remarks), remarks
+
+
+def test_short_and_long_loops() -> None:
+    """A loop of constant length is batched by what divides into it; one of one iteration stays."""
+    for upper, shown in ((8, "4 iterations"), (2, None), (32, "8 iterations")):
+        text = TEXT.format(lower="0", upper=str(upper), step=2, body=BODIES["sum"])
+        _, remarks = batched(text)
+        assert (shown is None and not remarks) or (shown is not None and shown in remarks[0]), (
+            upper,
+            remarks,
+        )

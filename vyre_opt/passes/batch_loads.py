@@ -1,0 +1,35 @@
+"""Loops load for several iterations at once (scheduling/batched_loads): on a GPU, whose lanes wait for memory otherwise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..ir.program import Module
+from ..kernels.targets import is_gpu
+from ..scheduling.batched_loads import batch_loads
+from .manager import PassContext
+from .registry import Pass, register
+
+
+@dataclass(frozen=True)
+class BatchLoadsOptions:
+    """`always`: whatever the target; otherwise only where it is a GPU."""
+
+    always: bool = False
+
+
+@register
+class BatchLoads(Pass):
+    name = "batch_loads"
+    summary = "Let loops load for several iterations at once."
+    per_item = True
+    needs_core_ops = True
+    Options = BatchLoadsOptions
+
+    def run(self, module: Module, ctx: PassContext) -> bool:
+        if not self.options.always and not is_gpu(ctx.target):
+            ctx.debug("{} is no GPU", ctx.target or "the target")
+            return False
+        loops = sum(batch_loads(program, ctx) for program in ctx.programs(module))
+        ctx.count("loops that load in batches", loops)
+        return loops > 0

@@ -1,0 +1,9 @@
+"""How programs run best on what runs them: the same results, with more bytes on their way at a time.
+
+access_vectors   accesses of neighbouring elements as one of a vector
+batched_loads    loops that load for several iterations at once
+coarsening       invocations that do the work of several neighbours
+privatization    workgroups that count in memory of their own
+launch_forms     which of the last two a launch gets, by its lengths and by what runs it
+relaunch         launches of a text that get another program
+"""

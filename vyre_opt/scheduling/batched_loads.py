@@ -1,0 +1,326 @@
+"""Loops that load for several iterations at once, so that more bytes are on their way to each lane at a time.
+
+    for %c = %l to %n step 256 iter(%a) {      for %c = %l to %n step 1024 iter(%a) {
+      %v = load @x[%c]                           if all of %c, %c + 256, %c + 512, %c + 768 are below %n {
+      yield %a + %v                                %v0 = load @x[%c]  ...  %v3 = load @x[%c + 768]
+    }                                              yield %a + %v0 + %v1 + %v2 + %v3
+                                                 } else {
+                                                   %v0 = if %c < %n { load @x[%c] } else { 0 }  ...
+                                                   %a0 = if %c < %n { %a + %v0 } else { %a }  ...
+                                                   yield %a3
+                                                 }
+                                               }
+
+Each iteration computes what it did, in the order in which it did; only loads of the next few iterations stand before it.
+They are of buffers that the loop does not write, or whose elements no other iteration touches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ..analysis.alignment import Alignment
+from ..analysis.effects import Effects, summarize
+from ..analysis.linear import LinearAnalysis
+from ..analysis.refusal import Refusal
+from ..fusion.halo_recompute import OpEmitter
+from ..fusion.remark_sink import RemarkSink
+from ..ir import arith
+from ..ir.loops import bounds, trip_count, with_bounds
+from ..ir.ops import OPS
+from ..ir.program import Block, Op, Program, Value
+from ..ir.rewrite import clone, constant, splittable
+from ..ir.types import DataType
+from ..rewriting.walker import Walker
+
+__all__ = ["batch_loads"]
+
+BYTES = 32
+"""That a lane has on their way, where the loop is long enough."""
+MOST = 8
+"""Iterations that load at once, at most."""
+MAX_OPS = 512
+"""That may stand in the place of one loop."""
+
+
+def batch_loads(program: Program, sink: RemarkSink) -> int:
+    """Rewrite the innermost loops of a program, in place; how many changed."""
+    batcher = _Batcher(program, sink)
+    batcher.walk_block(program.body)
+    return batcher.changes
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """`early`: the ops of the body that go before those of earlier iterations: `loads`, and what their indices need."""
+
+    loop: Op
+    early: Sequence[Op]
+    loads: Sequence[Op]
+    by: int
+
+
+class _Batcher(Walker):
+    def __init__(self, program: Program, sink: RemarkSink) -> None:
+        super().__init__()
+        self.program, self.sink = program, sink
+        self.effects: dict[Op, Effects] = summarize(program.body)[1]
+        self.linear = LinearAnalysis(program, Alignment(program))
+
+    def visit_structured(self, op: Op, out: list[Op]) -> None:
+        is_inner = op.name == "for" and not any(
+            inner.name in ("for", "while") for block in op.regions for inner in _nested(block)
+        )
+        if not is_inner:
+            super().visit_structured(op, out)
+            return
+        plan = self.plan(op)
+        if isinstance(plan, Refusal):
+            if plan.message:
+                self.sink.remark(
+                    "refused", f"this loop loads for one iteration at a time: {plan.message}", op.loc
+                )
+            out.append(op)
+            return
+        self.changes += 1
+        self.sink.remark(
+            "applied",
+            f"this loop loads for {plan.by} iterations at a time",
+            op.loc,
+            claim="batch",
+            program=self.program.name,
+            by=plan.by,
+        )
+        out += _Batch(plan).ops()
+
+    # --- what may go before -----------------------------------------------------------------
+
+    def plan(self, loop: Op) -> _Plan | Refusal:
+        (body,) = loop.regions
+        ops, _ = splittable(body)
+        effects = self.effects[loop]
+        step, trips = bounds(loop)[2], trip_count(loop)
+        if trips is not None and trips < 2:
+            return Refusal("batch", "")
+        early, loads, kept = self.early(loop, ops)
+        size = sum(load.result.type.size_bytes or 0 for load in loads)
+        if not loads:
+            return Refusal("batch", kept)
+        if (
+            effects.orders
+            or effects.waits
+            or any("subgroup" in op.definition.effects for op in _nested(body))
+        ):
+            return Refusal("batch", "invocations meet in it")
+        if effects.stops or effects.prints:
+            return Refusal("batch", "it may stop, or print, before it loads again")
+        if any(load.result.type.is_vec for load in loads):
+            return Refusal("batch", "it loads vectors")
+        if not isinstance(step, int):
+            return Refusal("batch", "its step is not constant")
+        by = MOST
+        while by > 1 and (by * size > BYTES or (trips is not None and by > trips)):
+            by //= 2
+        count = sum(1 for _ in _nested(body))
+        while by > 1 and 2 * by * (count + 4) > MAX_OPS:
+            by //= 2
+        counter = body.args[0].type
+        lower = bounds(loop)[0]
+        if by < 2:
+            return Refusal("batch", f"it loads {size} bytes in each, and has {count} ops")
+        if by * step > arith.int_range(counter)[1]:
+            return Refusal("batch", f"{by} steps of {step} do not fit in {counter}")
+        if counter.is_signed and not (isinstance(lower, int) and lower >= 0):
+            return Refusal("batch", f"the distance between its bounds may not fit in {counter}")
+        return _Plan(loop, early, loads, by)
+
+    def early(self, loop: Op, ops: Sequence[Op]) -> tuple[list[Op], list[Op], str]:
+        """The ops that may go before earlier iterations, the loads among them, and why a load does not, if one does not."""
+        counter = loop.regions[0].args[0]
+        late: set[Value] = set(loop.regions[0].args[1:])
+        pure: list[Op] = []
+        loads: list[Op] = []
+        kept = ""
+        for op in ops:
+            is_free = not op.regions and not any(value in late for value in op.operands)
+            if is_free and op.definition.is_pure:
+                pure.append(op)
+            elif is_free and op.name == "load" and not (why := self.written(loop, op, counter)):
+                loads.append(op)
+            else:
+                if is_free and op.name == "load":
+                    kept = why
+                late.update(op.results)
+        needed = {value for load in loads for value in load.operands}
+        early: list[Op] = []
+        moving, computing = set(loads), set(pure)
+        for op in reversed(ops):
+            if op in moving or (op in computing and not needed.isdisjoint(op.results)):
+                early.append(op)
+                needed.update(op.operands)
+        return early[::-1], loads, kept
+
+    def written(self, loop: Op, load: Op, counter: Value) -> str:
+        """Why a load may not go before earlier iterations: one of them may write its element."""
+        name = load.attrs["buffer"]
+        if name not in self.effects[loop].writes:
+            return ""
+        why = f"an earlier iteration may write the element of @{name} that it loads"
+        terms, const = self.linear.of(load.indices[-1])
+        mine = dict(terms)
+        if mine.pop(counter, 0) != 1 or any(_is_inside(term, loop) for term in (*mine, *load.indices[:-1])):
+            return why
+        for op in _nested(loop.regions[0]):
+            if op.attrs.get("buffer") != name or op.name == "len":
+                continue
+            if op.name not in ("load", "store") or op.indices[:-1] != load.indices[:-1]:
+                return why
+            if self.linear.of(op.indices[-1]) != (terms, const) or op.index.type is not load.index.type:
+                return why
+        return ""
+
+
+def _nested(block: Block) -> Iterator[Op]:
+    for op in block.ops:
+        yield op
+        for inner in op.regions:
+            yield from _nested(inner)
+
+
+def _is_inside(term: object, loop: Op) -> bool:
+    """Whether a term may have another value in another iteration."""
+    if isinstance(term, tuple):  # an id, or what is cast
+        return term[0] == "cast"
+    inside = {value for op in _nested(loop.regions[0]) for value in op.results}
+    return term in inside or term in loop.regions[0].args
+
+
+class _Batch:
+    """Writes a loop that has the loads of `by` iterations first."""
+
+    def __init__(self, plan: _Plan) -> None:
+        self.plan, self.loop, self.by = plan, plan.loop, plan.by
+        self.rest = [op for op in splittable(plan.loop.regions[0])[0] if op not in set(plan.loads)]
+
+    def ops(self) -> list[Op]:
+        loop, by = self.loop, self.by
+        lower, upper, step = bounds(loop)
+        assert isinstance(step, int)
+        counter, *arguments = loop.regions[0].args
+        out: list[Op] = []
+        end = upper if isinstance(upper, Value) else OpEmitter(out, loop.loc).const(upper, counter.type)
+        first = Value(counter.name, counter.type)
+        carried = tuple([Value(a.name, a.type) for a in arguments])
+        body = Block((first, *carried))
+        emit = OpEmitter(body.ops, loop.loc)
+        steps = (emit.const(k * step, counter.type) for k in range(1, by))
+        counters = [first, *(emit.op("add", counter.name, first, each) for each in steps)]
+        trips = trip_count(loop)
+        if trips is not None and trips % by == 0:
+            ends = self.whole(counters, carried, body.ops)
+        else:
+            ends = self.split(counters, end, carried, emit)
+        if ends:
+            body.ops.append(Op(OPS["yield"], tuple(ends), loc=loop.loc))
+        made = Op(OPS["for"], loop.operands, loop.results, loop.attrs, (body,), loop.loc)
+        with_bounds(made, lower, upper, step * by)
+        return [*out, made]
+
+    def split(
+        self, counters: Sequence[Value], end: Value, carried: Sequence[Value], emit: OpEmitter
+    ) -> Sequence[Value]:
+        """A branch for where all iterations are, beside one for where some may be missing."""
+        first, dtype, step = counters[0], counters[0].type, bounds(self.loop)[2]
+        assert isinstance(step, int)
+        left = emit.op("sub", "left", end, first)
+
+        def fits(k: int, emit: OpEmitter) -> Value:
+            """Whether there is iteration k: the second comparison says the same as the first where nothing wraps, and what
+            follows from it for an index."""
+            room = emit.op("lt", "room", emit.const(k * step, dtype), left, dtype=DataType.BOOL)
+            below = emit.op("lt", "below", counters[k], end, dtype=DataType.BOOL)
+            return emit.op("and", "fits", room, below)
+
+        last = fits(self.by - 1, emit)
+        whole, some = Block(), Block()
+        inner = OpEmitter(some.ops, self.loop.loc)
+        each = [*(fits(k, inner) for k in range(1, self.by - 1)), last]
+        for block, ends in (
+            (whole, self.whole(counters, carried, whole.ops)),
+            (some, self.some(counters, each, carried, some.ops)),
+        ):
+            if ends:
+                block.ops.append(Op(OPS["yield"], tuple(ends), loc=self.loop.loc))
+        results = tuple([Value(value.name, value.type) for value in carried])
+        emit.ops.append(Op(OPS["if"], (last,), results, regions=(whole, some), loc=self.loop.loc))
+        return results
+
+    def whole(self, counters: Sequence[Value], carried: Sequence[Value], out: list[Op]) -> Sequence[Value]:
+        """All iterations; the values that they carry on."""
+        loop = self.loop
+        counter, *arguments = loop.regions[0].args
+        maps: list[dict[Value, Value]] = []
+        for value in counters:
+            maps.append({counter: value})
+            out += clone(self.plan.early, maps[-1])
+        done = set(self.plan.early)
+        late = [op for op in self.rest if op not in done]
+        _, yielded = splittable(loop.regions[0])
+        for mapping in maps:
+            mapping.update(zip(arguments, carried, strict=True))
+            out += clone(late, mapping)
+            carried = [mapping.get(value, value) for value in yielded]
+        return carried
+
+    def some(
+        self, counters: Sequence[Value], fits: Sequence[Value], carried: Sequence[Value], out: list[Op]
+    ) -> Sequence[Value]:
+        """The iterations that there are: the first, and those that fit."""
+        loop, loads = self.loop, self.plan.loads
+        counter, *arguments = loop.regions[0].args
+        _, yielded = splittable(loop.regions[0])
+        maps: list[dict[Value, Value]] = []
+        for k, value in enumerate(counters):
+            mapping = {counter: value}
+            block = Block((), clone(self.plan.early, mapping))
+            loaded = [mapping[load.result] for load in loads]
+            if k == 0:
+                out += block.ops
+            else:
+                loaded = self.branch(fits[k - 1], block, loaded, None, out)
+            maps.append(dict(zip((load.result for load in loads), loaded, strict=True)) | {counter: value})
+        for k, mapping in enumerate(maps):
+            mapping.update(zip(arguments, carried, strict=True))
+            block = Block((), clone(self.rest, mapping))
+            ends = [mapping.get(value, value) for value in yielded]
+            if k == 0:
+                out += block.ops
+                carried = ends
+            else:
+                carried = self.branch(fits[k - 1], block, ends, carried, out)
+        return carried
+
+    def branch(
+        self,
+        condition: Value,
+        block: Block,
+        values: Sequence[Value],
+        others: Sequence[Value] | None,
+        out: list[Op],
+    ) -> list[Value]:
+        """The block where the condition holds; its values, or the others, zeros if there are none."""
+        loc = self.loop.loc
+        if not values:
+            out.append(Op(OPS["if"], (condition,), (), regions=(block, Block()), loc=loc))
+            return []
+        block.ops.append(Op(OPS["yield"], tuple(values), loc=loc))
+        other = Block()
+        if others is None:
+            for value in values:
+                other.ops.append(constant(0, value.type, value.name, self.loop))
+            others = [op.result for op in other.ops]
+        other.ops.append(Op(OPS["yield"], tuple(others), loc=loc))
+        results = [Value(value.name, value.type) for value in values]
+        out.append(Op(OPS["if"], (condition,), tuple(results), regions=(block, other), loc=loc))
+        return results
