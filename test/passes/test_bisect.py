@@ -57,7 +57,7 @@ program @one workgroup(64) {
 def run(module: Module, passes: str, limit: int) -> list[str]:
     """The lines that --opt-bisect-limit prints."""
     lines: list[str] = []
-    PassManager(passes, bisect=BisectLimit(limit, lines.append)).run(module)
+    PassManager(passes, target="sm_90", bisect=BisectLimit(limit, lines.append)).run(module)
     return lines
 
 

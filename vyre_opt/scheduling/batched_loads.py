@@ -5,9 +5,9 @@
       yield %a + %v                                %v0 = load @x[%c]  ...  %v3 = load @x[%c + 768]
     }                                              yield %a + %v0 + %v1 + %v2 + %v3
                                                  } else {
-                                                   %v0 = if %c < %n { load @x[%c] } else { 0 }  ...
-                                                   %a0 = if %c < %n { %a + %v0 } else { %a }  ...
-                                                   yield %a3
+                                                   %v0 = load @x[%c]
+                                                   %v1 = if %c + 256 < %n { load @x[%c + 256] } else { 0 }  ...
+                                                   yield %a + %v0 + %v1 ..., as far as they are there
                                                  }
                                                }
 
@@ -36,9 +36,9 @@ from ..rewriting.walker import Walker
 
 __all__ = ["batch_loads"]
 
-BYTES = 32
+BYTES = 16
 """That a lane has on their way, where the loop is long enough."""
-MOST = 8
+MOST = 4
 """Iterations that load at once, at most."""
 MAX_OPS = 512
 """That may stand in the place of one loop."""
@@ -276,51 +276,54 @@ class _Batch:
     def some(
         self, counters: Sequence[Value], fits: Sequence[Value], carried: Sequence[Value], out: list[Op]
     ) -> Sequence[Value]:
-        """The iterations that there are: the first, and those that fit."""
-        loop, loads = self.loop, self.plan.loads
+        """The first iteration, and those that fit: each of them only where the one before does."""
+        loop, loads = self.loop, [load.result for load in self.plan.loads]
         counter, *arguments = loop.regions[0].args
         _, yielded = splittable(loop.regions[0])
-        maps: list[dict[Value, Value]] = []
-        for k, value in enumerate(counters):
-            mapping = {counter: value}
-            block = Block((), clone(self.plan.early, mapping))
-            loaded = [mapping[load.result] for load in loads]
-            if k == 0:
-                out += block.ops
-            else:
-                loaded = self.branch(fits[k - 1], block, loaded, None, out)
-            maps.append(dict(zip((load.result for load in loads), loaded, strict=True)) | {counter: value})
-        for k, mapping in enumerate(maps):
+        maps: list[dict[Value, Value]] = [{counter: value} for value in counters]
+
+        def load(k: int, out: list[Op]) -> list[Value]:
+            """What iteration `k` loads, and those after it; zeros for those that are not there."""
+            out += clone(self.plan.early, maps[k])
+            mine = [maps[k][value] for value in loads]
+            if k + 1 == self.by:
+                return mine
+            block, other = Block(), Block()
+            ends = load(k + 1, block.ops)
+            for value in ends:
+                other.ops.append(constant(0, value.type, value.name, loop))
+            return [*mine, *self.branch(fits[k], block, ends, other, [op.result for op in other.ops], out)]
+
+        def compute(k: int, carried: Sequence[Value], out: list[Op]) -> Sequence[Value]:
+            mapping = maps[k]
             mapping.update(zip(arguments, carried, strict=True))
-            block = Block((), clone(self.rest, mapping))
+            out += clone(self.rest, mapping)
             ends = [mapping.get(value, value) for value in yielded]
-            if k == 0:
-                out += block.ops
-                carried = ends
-            else:
-                carried = self.branch(fits[k - 1], block, ends, carried, out)
-        return carried
+            if k + 1 == self.by:
+                return ends
+            block = Block()
+            return self.branch(fits[k], block, compute(k + 1, ends, block.ops), Block(), ends, out)
+
+        loaded = load(0, out)
+        maps = [
+            {counter: value, **dict(zip(loads, loaded[k * len(loads) :], strict=False))}
+            for k, value in enumerate(counters)
+        ]
+        return compute(0, carried, out)
 
     def branch(
         self,
         condition: Value,
         block: Block,
         values: Sequence[Value],
-        others: Sequence[Value] | None,
+        other: Block,
+        others: Sequence[Value],
         out: list[Op],
     ) -> list[Value]:
-        """The block where the condition holds; its values, or the others, zeros if there are none."""
-        loc = self.loop.loc
-        if not values:
-            out.append(Op(OPS["if"], (condition,), (), regions=(block, Block()), loc=loc))
-            return []
-        block.ops.append(Op(OPS["yield"], tuple(values), loc=loc))
-        other = Block()
-        if others is None:
-            for value in values:
-                other.ops.append(constant(0, value.type, value.name, self.loop))
-            others = [op.result for op in other.ops]
-        other.ops.append(Op(OPS["yield"], tuple(others), loc=loc))
+        """The values of the block where the condition holds, those of the other one elsewhere."""
+        if values:
+            block.ops.append(Op(OPS["yield"], tuple(values), loc=self.loop.loc))
+            other.ops.append(Op(OPS["yield"], tuple(others), loc=self.loop.loc))
         results = [Value(value.name, value.type) for value in values]
-        out.append(Op(OPS["if"], (condition,), tuple(results), regions=(block, other), loc=loc))
+        out.append(Op(OPS["if"], (condition,), tuple(results), regions=(block, other), loc=self.loop.loc))
         return results
