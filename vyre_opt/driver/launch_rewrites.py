@@ -12,7 +12,7 @@ from ..execution.plans.call_plan import CallPlan
 from ..execution.plans.steps import AnyStep, LaunchStep, RepeatStep
 from ..execution.target import Target
 from ..fusion.group_count import GroupCount, groups_param
-from ..ir.program import Buffer, Module, Program
+from ..ir.program import Buffer, Module, Program, Shape
 from ..scheduling.launch_forms import Coarse, Counting, LaunchForms, LaunchSite
 
 __all__ = ["LaunchRewrites"]
@@ -46,7 +46,7 @@ class LaunchRewrites:
                 if target.architecture and target.bounds != "clamp":
                     step = self._coarse(step, buffers, target)
                 if target.architecture:
-                    step = replace(step, program=self._forms.batched(step.program))
+                    step = replace(step, program=self._forms.batched(step.program, _shapes(step, buffers)))
                 step = self._counting(step, buffers, target)
             made.append(step)
         return made
@@ -65,10 +65,14 @@ class LaunchRewrites:
 
 
 def _site(step: LaunchStep, buffers: Mapping[str, Buffer], target: Target) -> LaunchSite:
-    names = zip(step.program.bound_buffers, step.buffers, strict=True)
-    shapes = {formal.name: buffers[name].shape for formal, name in names}
-    on_gpu = bool(target.architecture)
+    shapes, on_gpu = _shapes(step, buffers), bool(target.architecture)
     return LaunchSite(step.program, shapes, _AS_PARAM, target.workers, on_gpu, step.neighbours)
+
+
+def _shapes(step: LaunchStep, buffers: Mapping[str, Buffer]) -> dict[str, Shape]:
+    """Of the program's bound buffers."""
+    names = zip(step.program.bound_buffers, step.buffers, strict=True)
+    return {formal.name: buffers[name].shape for formal, name in names}
 
 
 def _relaunched(

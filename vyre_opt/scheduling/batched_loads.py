@@ -17,8 +17,9 @@ They are of buffers that the loop does not write, or whose elements no other ite
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from ..analysis.alignment import Alignment
 from ..analysis.effects import Effects, summarize
@@ -29,14 +30,14 @@ from ..fusion.remark_sink import RemarkSink
 from ..ir import arith
 from ..ir.loops import bounds, trip_count, with_bounds
 from ..ir.ops import OPS
-from ..ir.program import Block, Op, Program, Value
+from ..ir.program import Block, Op, Program, Shape, Value
 from ..ir.rewrite import clone, constant, splittable
 from ..ir.types import DataType
 from ..rewriting.walker import Walker
 
-__all__ = ["batch_loads"]
+__all__ = ["batch_loads", "iterations"]
 
-BYTES = 16
+BYTES = 32
 """That a lane has on their way, where the loop is long enough."""
 MOST = 4
 """Iterations that load at once, at most."""
@@ -44,11 +45,47 @@ MAX_OPS = 512
 """That may stand in the place of one loop."""
 
 
-def batch_loads(program: Program, sink: RemarkSink) -> int:
-    """Rewrite the innermost loops of a program, in place; how many changed."""
-    batcher = _Batcher(program, sink)
+def batch_loads(program: Program, sink: RemarkSink, trips: Sequence[int | None] | None = None) -> int:
+    """Rewrite the innermost loops of a program, in place; how many changed.  `trips`: see `iterations`."""
+    batcher = _Batcher(program, sink, iterations(program) if trips is None else trips)
     batcher.walk_block(program.body)
     return batcher.changes
+
+
+def iterations(program: Program, shapes: Mapping[str, Shape] | None = None) -> tuple[int | None, ...]:
+    """The most iterations of each of the innermost loops, none above MOST; None where that is not known.
+
+    `shapes`: of the buffers in a launch, with extents of None where they are open.
+    """
+    known = {name: buffer.shape for name, buffer in program.buffers.items()} | dict(shapes or {})
+    return tuple([_iterations(op, known) for op in program.walk() if _is_inner(op)])
+
+
+def _iterations(loop: Op, shapes: Mapping[str, Shape]) -> int | None:
+    lower, upper, step = bounds(loop)
+    end = _length(upper, shapes) if isinstance(upper, Value) else upper
+    start = lower if isinstance(lower, int) else 0
+    if end is None or not isinstance(step, int) or start < 0:
+        return None
+    return min(MOST, max(0, -((start - end) // step)))
+
+
+def _length(value: Value, shapes: Mapping[str, Shape]) -> int | None:
+    """The value of a `len`."""
+    op = value.owner
+    if not isinstance(op, Op) or op.name != "len":
+        return None
+    shape = shapes[op.attrs["buffer"]]
+    dimension: int | None = op.attrs.get("dimension")
+    if dimension is not None:
+        return shape[dimension]
+    return None if None in shape else prod(n or 0 for n in shape)
+
+
+def _is_inner(op: Op) -> bool:
+    return op.name == "for" and not any(
+        inner.name in ("for", "while") for block in op.regions for inner in _nested(block)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +99,17 @@ class _Plan:
 
 
 class _Batcher(Walker):
-    def __init__(self, program: Program, sink: RemarkSink) -> None:
+    def __init__(self, program: Program, sink: RemarkSink, trips: Sequence[int | None]) -> None:
         super().__init__()
-        self.program, self.sink = program, sink
+        self.program, self.sink, self.trips = program, sink, iter(trips)
         self.effects: dict[Op, Effects] = summarize(program.body)[1]
         self.linear = LinearAnalysis(program, Alignment(program))
 
     def visit_structured(self, op: Op, out: list[Op]) -> None:
-        is_inner = op.name == "for" and not any(
-            inner.name in ("for", "while") for block in op.regions for inner in _nested(block)
-        )
-        if not is_inner:
+        if not _is_inner(op):
             super().visit_structured(op, out)
             return
-        plan = self.plan(op)
+        plan = self.plan(op, next(self.trips))
         if isinstance(plan, Refusal):
             if plan.message:
                 self.sink.remark(
@@ -96,11 +130,11 @@ class _Batcher(Walker):
 
     # --- what may go before -----------------------------------------------------------------
 
-    def plan(self, loop: Op) -> _Plan | Refusal:
+    def plan(self, loop: Op, trips: int | None) -> _Plan | Refusal:
         (body,) = loop.regions
         ops, _ = splittable(body)
         effects = self.effects[loop]
-        step, trips = bounds(loop)[2], trip_count(loop)
+        step = bounds(loop)[2]
         if trips is not None and trips < 2:
             return Refusal("batch", "")
         early, loads, kept = self.early(loop, ops)
@@ -191,7 +225,7 @@ def _nested(block: Block) -> Iterator[Op]:
 def _is_inside(term: object, loop: Op) -> bool:
     """Whether a term may have another value in another iteration."""
     if isinstance(term, tuple):  # an id, or what is cast
-        return term[0] == "cast"
+        return bool(term[0] == "cast")
     inside = {value for op in _nested(loop.regions[0]) for value in op.results}
     return term in inside or term in loop.regions[0].args
 

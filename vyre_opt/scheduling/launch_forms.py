@@ -19,7 +19,7 @@ from ..ir.grids import Grid
 from ..ir.program import Block, Buffer, Dim3, Program, Shape
 from ..ir.rewrite import clone
 from .access_vectors import WIDTH, vectorize
-from .batched_loads import batch_loads
+from .batched_loads import batch_loads, iterations
 from .coarsening import coarsen, coarsen_refusal, strided_access
 from .privatization import privatize
 
@@ -57,7 +57,7 @@ class LaunchSite:
     @property
     def counts(self) -> dict[str, int]:
         """The elements of the buffers whose extents are known."""
-        return {name: prod(shape) for name, shape in self.shapes.items() if None not in shape}
+        return {name: prod(n or 0 for n in shape) for name, shape in self.shapes.items() if None not in shape}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class LaunchForms:
     _most: dict[Program, int | Refusal] = field(default_factory=dict)
     _coarse: dict[object, Coarse | Refusal] = field(default_factory=dict)
     _counting: dict[object, Program | Refusal] = field(default_factory=dict)
-    _batched: dict[Program, Program] = field(default_factory=dict)
+    _batched: dict[object, Program] = field(default_factory=dict)
 
     def coarse(self, site: LaunchSite, grid: Dim3) -> Coarse | Refusal:
         """A launch over a grid by fewer invocations, as many in one as pays."""
@@ -115,12 +115,13 @@ class LaunchForms:
             self._coarse[key] = _coarse(fixed, by, site.count)
         return self._coarse[key]
 
-    def batched(self, program: Program) -> Program:
-        """The program with loops that load for several iterations at once, or itself."""
-        if program not in self._batched:
+    def batched(self, program: Program, shapes: Mapping[str, Shape]) -> Program:
+        """The program with loops that load for several iterations at once, where they have so many; or itself."""
+        key = program, iterations(program, shapes)
+        if key not in self._batched:
             copy = _copied(program)
-            self._batched[program] = copy if batch_loads(copy, Silent()) else program
-        return self._batched[program]
+            self._batched[key] = copy if batch_loads(copy, Silent(), key[1]) else program
+        return self._batched[key]
 
     def counting(self, site: LaunchSite, grid: Dim3) -> Counting | Refusal:
         """A launch over a grid with atomics in memory of workgroups, of which there are as many as run at a time."""
