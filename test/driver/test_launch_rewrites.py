@@ -13,6 +13,7 @@ from support.rewritten_launches import rewritten_launches
 import vyre_opt as vyre
 from vyre_opt import Read, ReadWrite, Write, f32, global_id, u8, u32
 from vyre_opt.execution.dispatcher import DispatcherLike, ProgramError
+from vyre_opt.execution.plans.neighbours import Neighbours
 from vyre_opt.execution.plans.steps import LaunchStep
 from vyre_opt.scheduling import launch_forms
 from vyre_opt.targets.cpu import CpuDispatcher
@@ -71,7 +72,7 @@ def test_random_programs(seeds: range, launched: list[LaunchStep]) -> None:
         found = vyre.compile(sample.text, target=target)(inputs, sample.grid)
         for name, array in expected.items():
             np.testing.assert_array_equal(found[name], array, f"seed {seed} @{name}\n{sample.text}")
-    assert any(step.neighbours > 1 for step in launched)
+    assert any(step.neighbours.count > 1 for step in launched)
     assert any(step.takes_turns for step in launched)
 
 
@@ -83,7 +84,7 @@ def test_rows_of_open_length(rows: int, columns: int, by: int, launched: list[La
     y = np.zeros_like(a)
     add.options(target=_AsGpu(2))[-(-columns // 16), -(-rows // 8)](a, b, y)
     np.testing.assert_array_equal(y, a + b)
-    assert launched[-1].neighbours == by
+    assert launched[-1].neighbours == Neighbours(by)
 
 
 @pytest.mark.parametrize(("target", "by"), [(_AsGpu(2), 8), ("cpu", 1)], ids=["gpu", "cpu"])
@@ -94,7 +95,7 @@ def test_a_histogram_of_any_length(target: DispatcherLike, by: int, launched: li
         bins = np.arange(256, dtype=np.uint32)
         kernel[-(-count // 256)](x, bins)
         np.testing.assert_array_equal(bins, np.bincount(x, minlength=256) + np.arange(256))
-    assert all(step.takes_turns and step.neighbours == by for step in launched)
+    assert all(step.takes_turns and step.neighbours == Neighbours(by) for step in launched)
 
 
 @pytest.mark.parametrize("target", [_AsGpu(2), "cpu"], ids=["gpu", "cpu"])
@@ -117,7 +118,7 @@ def test_a_pipeline_of_several_lengths(launched: list[LaunchStep]) -> None:
         y = np.zeros_like(x)
         pipeline(x, y)
         np.testing.assert_array_equal(y, (x * np.float32(2) + np.float32(1)) * np.float32(2) + np.float32(1))
-    assert {step.neighbours for step in launched} == {4}
+    assert {step.neighbours for step in launched} == {Neighbours(4)}
 
 
 def test_small_launches_stay(launched: list[LaunchStep], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +128,7 @@ def test_small_launches_stay(launched: list[LaunchStep], monkeypatch: pytest.Mon
     for count, by in ((2048, 1), (4096, 2), (8192, 4)):
         x = np.ones(count, np.float32)
         kernel[count // 256](x, np.zeros_like(x))
-        assert launched[-1].neighbours == by
+        assert launched[-1].neighbours == Neighbours(by)
 
 
 def test_programs_of_named_kernels_stay(launched: list[LaunchStep]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from support.neighbour_programs import FACTORS, neighbour_program
@@ -10,13 +12,22 @@ from support.quick import quick
 from vyre_opt import parse
 from vyre_opt.analysis.refusal import Refusal
 from vyre_opt.execution.dispatcher import dispatcher
+from vyre_opt.execution.plans.neighbours import Neighbours
 from vyre_opt.fusion.group_count import GroupCount, groups_param
 from vyre_opt.ir.program import Module, Program
 from vyre_opt.ir.verifier import check
 from vyre_opt.passes.manager import PassManager
-from vyre_opt.scheduling.coarsening import coarsen, strided_access
+from vyre_opt.scheduling.coarsening import access_axes, coarsen, coarsen_refusal
 
-AS_PARAM = GroupCount(None, {})
+BLOCKS = (
+    Neighbours(2, 2),
+    Neighbours(1, 2),
+    Neighbours(4, 1, (8, 2)),
+    Neighbours(1, 1, (4, 2)),
+    Neighbours(2, 2, (4, 1)),
+)
+
+AS_PARAMS = (GroupCount(None, {}), GroupCount(None, {}, "y"))
 
 SCALE = """vyre 2
 program @scale workgroup(32) {
@@ -45,12 +56,15 @@ def module_with(program: Program) -> Module:
     return module
 
 
-def run_coarse(program: Program, by: int, inputs: list[np.ndarray], grid: tuple[int, int, int], target: str):
-    coarse = coarsen(program, by, AS_PARAM)
+def run_coarse(
+    program: Program, by: Neighbours, inputs: list[np.ndarray], grid: tuple[int, int, int], target: str
+):
+    coarse = coarsen(program, by, AS_PARAMS)
     assert isinstance(coarse, Program), coarse
     check(module_with(coarse))
-    few = (-(-grid[0] // by), *grid[1:])
-    return dispatcher(target).dispatch(coarse, inputs, few, params={groups_param(program): grid[0]})
+    told = {groups_param(program): grid[0], groups_param(program, "y"): grid[1]}
+    params = {name: count for name, count in told.items() if name in coarse.params}
+    return dispatcher(target).dispatch(coarse, inputs, by.grid(grid), params=params)
 
 
 @pytest.mark.parametrize("seeds", quick([range(k, k + 10) for k in range(0, 2000, 10)], keep=2), ids=str)
@@ -61,8 +75,8 @@ def test_random_programs_compute_the_same(seeds: range) -> None:
         program = program_of(sample.text)
         inputs = sample.arrays
         expected = dispatcher("ref").dispatch(program, inputs, sample.grid)
-        for by in FACTORS:
-            if program.workgroup[0] % by:
+        for by in (*map(Neighbours, FACTORS), BLOCKS[seed % len(BLOCKS)]):
+            if coarsen_refusal(program, by) is not None:
                 continue
             for target in ("ref", "cpu"):
                 found = run_coarse(program, by, inputs, sample.grid, target)
@@ -77,12 +91,12 @@ def test_elements_behind_the_last_workgroup_stay(groups: int) -> None:
     """A grid that leaves elements out leaves the same ones out."""
     x = np.arange(256, dtype=np.float32)
     y = np.full(256, -1, np.float32)
-    (found,) = run_coarse(program_of(SCALE), 4, [x, y], (groups, 1, 1), "ref")
+    (found,) = run_coarse(program_of(SCALE), Neighbours(4), [x, y], (groups, 1, 1), "ref")
     assert list(found) == [2 * v for v in x[: 32 * groups]] + [-1] * (256 - 32 * groups)
 
 
 def test_neighbours_become_vectors() -> None:
-    coarse = coarsen(program_of(SCALE), 4, AS_PARAM)
+    coarse = coarsen(program_of(SCALE), Neighbours(4), AS_PARAMS)
     assert isinstance(coarse, Program)
     module = module_with(coarse)
     PassManager("vectorize_access").run(module)
@@ -112,7 +126,7 @@ def test_what_would_be_noticed_is_refused(old: str, new: str, message: str) -> N
         text = text.replace("  if %inside {\n    barrier", "  barrier").replace(
             "    %v = load", "  if %inside {\n    %v = load"
         )
-    refusal = coarsen(program_of(text), 4, AS_PARAM)
+    refusal = coarsen(program_of(text), Neighbours(4), AS_PARAMS)
     assert isinstance(refusal, Refusal)
     assert message in refusal.message
 
@@ -128,14 +142,14 @@ def test_a_deep_nest_is_refused_in_little_time() -> None:
         + "  }\n" * depth
         + "}\n"
     )
-    refusal = coarsen(program_of(text), 8, AS_PARAM)
+    refusal = coarsen(program_of(text), Neighbours(8), AS_PARAMS)
     assert isinstance(refusal, Refusal)
     assert "more than 2048 ops" in refusal.message
 
 
 def test_a_factor_is_a_power_of_two() -> None:
     for by in (3, 0, -2):
-        refusal = coarsen(program_of(SCALE), by, AS_PARAM)
+        refusal = coarsen(program_of(SCALE), Neighbours(by), AS_PARAMS)
         assert isinstance(refusal, Refusal)
         assert "no power of two" in refusal.message
 
@@ -161,23 +175,76 @@ def test_accesses_of_elements_apart(index: str, is_strided: bool) -> None:
     text = text.replace("  %n = len @x\n", f"  %n = len @x\n  %l = local_id x\n{line}").replace(
         "load @x[%i]", f"load @x[{name}]"
     )
-    strided = strided_access(program_of(text))
-    assert (strided is not None) == is_strided
-    if strided is not None:
-        assert strided.attrs["buffer"] == "x"
+    axes = {op.attrs["buffer"]: along for op, along in access_axes(program_of(text)).items()}
+    assert axes["x"] == ("" if is_strided else "x")
+    assert axes["y"] == "x"
 
 
-def test_a_transpose_is_strided() -> None:
-    text = """vyre 2
+TRANSPOSE = """vyre 2
 program @transpose workgroup(16, 16) {
   buffer @x : f32[?, ?] read binding(0)
   buffer @y : f32[?, ?] write binding(1)
   %j = global_id x
   %i = global_id y
-  %v = load @x[%i, %j]
-  store %v, @y[%j, %i]
+  %rows = len @x, 0
+  %columns = len @x, 1
+  %below = lt %i, %rows
+  %left = lt %j, %columns
+  %inside = and %below, %left
+  if %inside {
+    %v = load @x[%i, %j]
+    store %v, @y[%j, %i]
+  }
 }
 """
-    strided = strided_access(program_of(text))
-    assert strided is not None
-    assert strided.name == "store"
+
+
+def test_a_transpose_is_along_both_axes() -> None:
+    assert [*access_axes(program_of(TRANSPOSE)).values()] == ["x", "y"]
+
+
+@pytest.mark.parametrize("by", BLOCKS, ids=str)
+def test_blocks_of_neighbours(by: Neighbours) -> None:
+    """Along both axes, and lanes that stand elsewhere in their workgroup."""
+    program = program_of(TRANSPOSE)
+    coarse = coarsen(program, by, AS_PARAMS)
+    assert isinstance(coarse, Program), coarse
+    check(module_with(coarse))
+    for rows, columns in ((16, 16), (17, 3), (33, 50), (5, 64)):
+        x = np.random.default_rng(rows).random((rows, columns), np.float32)
+        grid = (-(-columns // 16), -(-rows // 16), 1)
+        told = {groups_param(program): grid[0], groups_param(program, "y"): grid[1]}
+        params = {name: count for name, count in told.items() if name in coarse.params}
+        for target in ("ref", "cpu"):
+            y = np.zeros((columns, rows), np.float32)
+            (found,) = dispatcher(target).dispatch(coarse, [x, y], by.grid(grid), params=params)
+            np.testing.assert_array_equal(found.reshape(y.shape), x.T, f"{rows} x {columns} on {target}")
+            outside = (
+                dispatcher(target).dispatch(program, [x, np.full_like(y, 9)], (1, 1, 1))[0].reshape(y.shape)
+            )
+            first = by.grid((1, 1, 1))
+            params_of_one = dict.fromkeys(params, 1)
+            (found,) = dispatcher(target).dispatch(
+                coarse, [x, np.full_like(y, 9)], first, params=params_of_one
+            )
+            np.testing.assert_array_equal(found.reshape(y.shape), outside)
+
+
+@pytest.mark.parametrize("by", [*BLOCKS, Neighbours(4), Neighbours(1, 1, (4, 8))], ids=str)
+def test_a_fault_names_who_it_is_of(by: Neighbours) -> None:
+    """Together the invocations of a coarse program stand for each of the program as it was once."""
+    lanes = (32, 8, 2)
+    grid = (by.x * 3, by.y * 2, 2)
+    seen: list[tuple[int, ...]] = []
+    few = by.grid(grid)
+    for place in product(*map(range, (*few, *lanes))):
+        group, local = by.written(place[:3], place[3:], lanes)
+        x, y = (each if isinstance(each, int) else span(str(each)) for each in local[:2])
+        ids = product(*([one] if isinstance(one, int) else one for one in (x, y)))
+        seen += [(*map(int, map(str, group)), *each, int(str(local[2]))) for each in ids]
+    assert sorted(seen) == [*product(*map(range, (*grid, *lanes)))]
+
+
+def span(text: str) -> range:
+    first, _, last = text.partition(" to ")
+    return range(int(first), int(last) + 1)

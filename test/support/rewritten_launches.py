@@ -17,7 +17,7 @@ def rewritten_launches(monkeypatch: pytest.MonkeyPatch, **limits: int) -> list[L
     """A list that gets each launch as it is rewritten.  `limits`: of `launch_forms`, in place of its own."""
     for name, value in {"INVOCATIONS": 0, **limits}.items():
         monkeypatch.setattr(launch_forms, name, value)
-    monkeypatch.setattr(launch_forms, "strided_access", lambda program: None)
+    monkeypatch.setattr(launch_forms, "access_axes", lambda program: {})
     steps: list[LaunchStep] = []
     last = LaunchRewrites._counting
 

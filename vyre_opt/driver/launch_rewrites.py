@@ -12,12 +12,12 @@ from ..execution.plans.call_plan import CallPlan
 from ..execution.plans.steps import AnyStep, LaunchStep, RepeatStep
 from ..execution.target import Target
 from ..fusion.group_count import GroupCount, groups_param
-from ..ir.program import Buffer, Module, Program, Shape
+from ..ir.program import Buffer, Dim3, Module, Program, Shape
 from ..scheduling.launch_forms import Coarse, Counting, LaunchForms, LaunchSite
 
 __all__ = ["LaunchRewrites"]
 
-_AS_PARAM = GroupCount(None, {})
+_AS_PARAMS = (GroupCount(None, {}), GroupCount(None, {}, "y"))
 
 
 class LaunchRewrites:
@@ -55,18 +55,20 @@ class LaunchRewrites:
         coarse = self._forms.coarse(_site(step, buffers, target), step.grid)
         if not isinstance(coarse, Coarse):
             return step
-        return _relaunched(step, coarse.vectorized, -(-step.grid[0] // coarse.by), neighbours=coarse.by)
+        grid = coarse.by.grid(step.grid)
+        return replace(_relaunched(step, coarse.vectorized, grid), neighbours=coarse.by)
 
     def _counting(self, step: LaunchStep, buffers: Mapping[str, Buffer], target: Target) -> LaunchStep:
         counting = self._forms.counting(_site(step, buffers, target), step.grid)
         if not isinstance(counting, Counting):
             return step
-        return _relaunched(step, counting.program, counting.workgroups, takes_turns=True)
+        grid = (counting.workgroups, 1, 1)
+        return replace(_relaunched(step, counting.program, grid), takes_turns=True)
 
 
 def _site(step: LaunchStep, buffers: Mapping[str, Buffer], target: Target) -> LaunchSite:
     shapes, on_gpu = _shapes(step, buffers), bool(target.architecture)
-    return LaunchSite(step.program, shapes, _AS_PARAM, target.workers, on_gpu, step.neighbours)
+    return LaunchSite(step.program, shapes, _AS_PARAMS, target.workers, on_gpu, step.neighbours.count)
 
 
 def _shapes(step: LaunchStep, buffers: Mapping[str, Buffer]) -> dict[str, Shape]:
@@ -75,17 +77,10 @@ def _shapes(step: LaunchStep, buffers: Mapping[str, Buffer]) -> dict[str, Shape]
     return {formal.name: buffers[name].shape for formal, name in names}
 
 
-def _relaunched(
-    step: LaunchStep, program: Program, workgroups: int, neighbours: int = 1, takes_turns: bool = False
-) -> LaunchStep:
-    """The launch over fewer workgroups along x, of a program that is told how many there were."""
+def _relaunched(step: LaunchStep, program: Program, grid: Dim3) -> LaunchStep:
+    """The launch over another grid, of a program that is told how many workgroups there were."""
     words = dict(zip(sorted(step.program.params), step.params, strict=True))
-    words[groups_param(step.program)] = step.grid[0]
-    return replace(
-        step,
-        program=program,
-        grid=(workgroups, *step.grid[1:]),
-        params=tuple(words[name] for name in sorted(words)),
-        neighbours=step.neighbours * neighbours,
-        takes_turns=takes_turns,
-    )
+    told = {groups_param(step.program, axis): count for axis, count in zip("xy", step.grid, strict=False)}
+    words |= {name: count for name, count in told.items() if name in program.params}
+    params = tuple(words[name] for name in sorted(words))
+    return replace(step, program=program, grid=grid, params=params)

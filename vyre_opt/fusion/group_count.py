@@ -1,4 +1,4 @@
-"""How many workgroups a launch had along x, for a program that does its work over another grid: a param, or computed."""
+"""How many workgroups a launch had along an axis, for a program that does its work over another grid: a param, or computed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .halo_recompute import OpEmitter
 __all__ = ["GroupCount", "groups_param"]
 
 
-def groups_param(program: Program) -> str:
+def groups_param(program: Program, axis: str = "x") -> str:
     """The name of the param that a program takes for it, where nothing else says how many there were."""
-    return fresh_name("groups", program.params)
+    return fresh_name("groups" if axis == "x" else f"groups_{axis}", program.params)
 
 
 @dataclass(frozen=True)
@@ -30,24 +30,25 @@ class GroupCount:
 
     extent: Extent | None
     lengths: Mapping[str, str]
+    axis: str = "x"
 
     @property
     def key(self) -> tuple[object, ...]:
         """Equal for numbers that programs have in the same way."""
-        return self.extent, tuple(sorted(self.lengths.items()))
+        return self.axis, self.extent, tuple(sorted(self.lengths.items()))
 
     def params(self, program: Program) -> dict[str, Param]:
         """The params of a program that has the number."""
         if self.extent is not None:
             return dict(program.params)
-        name = groups_param(program)
+        name = groups_param(program, self.axis)
         return {**program.params, name: Param(name, DataType.U32, None, program.loc)}
 
     def emit(self, emit: OpEmitter, program: Program) -> Value | Refusal:
         """The number as a u32; on the way there as u64, in which nothing wraps."""
         extent = self.extent
         if extent is None:
-            name = groups_param(program)
+            name = groups_param(program, self.axis)
             emit.ops.append(
                 Op(OPS["param"], (), (Value(name, DataType.U32),), {"param": name}, loc=program.loc)
             )

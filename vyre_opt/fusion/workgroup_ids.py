@@ -8,34 +8,39 @@ from ..ir.program import Block, Op, Value
 from ..rewriting.walker import Walker
 from .halo_recompute import OpEmitter
 
-__all__ = ["ids_of", "replace_ids"]
+__all__ = ["Ids", "ids_of", "replace_ids"]
+
+
+Ids = Mapping[tuple[str, str], Value]
+"""What stands for ids and sizes, by the name of the op and the axis."""
 
 
 def ids_of(
-    emit: OpEmitter, workgroup: Value, workgroups: Value, lanes: int, local: Value
-) -> dict[str, Value]:
-    """The ids and sizes along x of invocation `local` of one of so many workgroups, of `lanes` each."""
+    emit: OpEmitter, workgroup: Value, workgroups: Value, lanes: int, local: Value, axis: str = "x"
+) -> dict[tuple[str, str], Value]:
+    """The ids and sizes along an axis of invocation `local` of one of so many workgroups, of `lanes` each."""
     start = emit.op("mul", "start", workgroup, emit.const(lanes))
     return {
-        "workgroup_id": workgroup,
-        "global_id": emit.op("add", "id", start, local),
-        "num_workgroups": workgroups,
-        "global_size": emit.op("mul", "size", workgroups, emit.const(lanes)),
+        ("workgroup_id", axis): workgroup,
+        ("global_id", axis): emit.op("add", "id", start, local),
+        ("num_workgroups", axis): workgroups,
+        ("global_size", axis): emit.op("mul", "size", workgroups, emit.const(lanes)),
     }
 
 
-def replace_ids(block: Block, ids: Mapping[str, Value]) -> None:
-    """Let values stand for ids and sizes along x, by the names of their ops, wherever the block asks for them."""
+def replace_ids(block: Block, ids: Ids) -> None:
+    """Let values stand for ids and sizes, wherever the block asks for them."""
     _Renamer(ids).walk_block(block)
 
 
 class _Renamer(Walker):
-    def __init__(self, ids: Mapping[str, Value]) -> None:
+    def __init__(self, ids: Ids) -> None:
         super().__init__()
         self.ids = ids
 
     def visit(self, op: Op, out: list[Op]) -> None:
-        if op.name in self.ids and op.attrs["axis"] == "x":
-            self.replaced[op.result] = self.ids[op.name]
-        else:
+        value = self.ids.get((op.name, op.attrs.get("axis", "")))
+        if value is None:
             out.append(op)
+        else:
+            self.replaced[op.result] = value

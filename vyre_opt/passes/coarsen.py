@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..analysis.refusal import Refusal
+from ..execution.plans.neighbours import Neighbours
 from ..ir.grids import ceil_divided
 from ..ir.program import Module
 from ..kernels.targets import MULTIPROCESSORS, is_gpu
@@ -57,12 +58,18 @@ class Coarsen(Pass):
     def choose(self, each: TextLaunch, forms: LaunchForms) -> NewForm | Refusal:
         site, grid = each.site(self.options.multiprocessors, on_gpu=True), each.grid
         if self.options.by:
-            coarse = forms.by(site, self.options.by)
+            coarse = forms.by(site, Neighbours(self.options.by))
         else:
             coarse = grid if isinstance(grid, Refusal) else forms.coarse(site, grid)
         if isinstance(coarse, Refusal):
             return coarse
         by = coarse.by
-        message = f"{by} invocations of {{old}} are one of {{new}}"
-        groups = ceil_divided(each.launch.grid[0], by)
-        return NewForm(coarse.program, f"by{by}", groups, message, {"claim": "coarsen", "by": by})
+        x, y, z = each.launch.grid
+        facts = {"claim": "coarsen", "by": by.x, "by_y": by.y, "tile": by.tile}
+        return NewForm(
+            coarse.program,
+            f"by{by.x}" if by.y == 1 else f"by{by.x}x{by.y}",
+            (ceil_divided(x, by.x), ceil_divided(y, by.y), z),
+            f"{by} invocations of {{old}} are one of {{new}}",
+            facts,
+        )

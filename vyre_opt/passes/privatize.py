@@ -67,4 +67,4 @@ class Privatize(Pass):
             f"{counting.workgroups} workgroups of {{new}} take turns for {{old}}, and count for themselves"
         )
         facts = {"claim": "privatize", "workgroups": counting.workgroups}
-        return NewForm(counting.program, "counting", counting.workgroups, message, facts)
+        return NewForm(counting.program, "counting", (counting.workgroups, 1, 1), message, facts)

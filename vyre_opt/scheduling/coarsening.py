@@ -18,23 +18,24 @@ some take, at a loop of other lengths, they go on one after the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ..analysis.alignment import Alignment
 from ..analysis.effects import effects_of
 from ..analysis.linear import LinearAnalysis, Terms
 from ..analysis.refusal import Refusal
+from ..execution.plans.neighbours import ITSELF, Neighbours
 from ..fusion.group_count import GroupCount
 from ..fusion.halo_recompute import OpEmitter
-from ..fusion.workgroup_ids import ids_of, replace_ids
+from ..fusion.workgroup_ids import Ids, ids_of, replace_ids
 from ..ir.loops import inits
 from ..ir.ops import OPS
 from ..ir.program import Block, Op, Program, Value
 from ..ir.rewrite import clone, splittable
 from ..ir.types import DataType
 
-__all__ = ["coarsen", "coarsen_refusal", "strided_access"]
+__all__ = ["access_axes", "coarsen", "coarsen_refusal"]
 
 MAX_OPS = 2048
 """Of a coarsened program: what LLVM takes to compile grows with it."""
@@ -42,16 +43,19 @@ MAX_OPS = 2048
 _IDS = ("global_id", "local_id")
 
 
-def coarsen_refusal(program: Program, by: int) -> Refusal | None:
-    """Why an invocation may not do the work of `by` neighbours; None if it may."""
+def coarsen_refusal(program: Program, by: Neighbours = ITSELF) -> Refusal | None:
+    """Why an invocation may not do the work of such neighbours; None if it may."""
 
     def refuse(message: str, op: Op | None = None) -> Refusal:
         return Refusal("coarsen", f"@{program.name} {message}", loc=program.loc if op is None else op.loc)
 
-    if by < 1 or by & (by - 1):
-        return refuse(f"cannot have {by} neighbours as one: that is no power of two")
-    if program.workgroup[0] % by:
-        return refuse(f"has a workgroup of {program.workgroup[0]} along x, no multiple of {by}")
+    for axis, factor, lanes in zip("xy", (by.x, by.y), program.workgroup, strict=False):
+        if factor < 1 or factor & (factor - 1):
+            return refuse(f"cannot have {factor} neighbours as one: that is no power of two")
+        if lanes % factor:
+            return refuse(f"has a workgroup of {lanes} along {axis}, no multiple of {factor}")
+    if by.tile is not None and any(n % of for n, of in zip(program.workgroup, by.tile, strict=False)):
+        return refuse(f"has a workgroup of {program.workgroup}, which is not made of tiles of {by.tile}")
     if program.cluster is not None:
         return refuse("has clusters")
     if any(buffer.is_workgroup for buffer in program.buffers.values()):
@@ -77,26 +81,32 @@ def coarsen_refusal(program: Program, by: int) -> Refusal | None:
     return None
 
 
-def strided_access(program: Program) -> Op | None:
-    """A load or store of storage whose neighbours touch neither neighbouring elements nor the same one; None if there is
-    none.  If one lane did those of several, lanes beside each other would touch memory far apart."""
-    linear, varying = LinearAnalysis(program, Alignment(program)), _varying(program)
-    for op in program.walk():
-        if op.definition.format in ("load", "store"):
-            *rows, index = op.indices
-            if any(row in varying for row in rows) or _step(linear.of(index)[0], varying) not in (0, 1):
-                return op
-    return None
+def access_axes(program: Program) -> dict[Op, str]:
+    """The loads and stores of storage, each with the axes along which lanes beside each other touch elements beside each
+    other, or along x the same one: "x", "y", "xy"; "" where they touch elements apart along both."""
+    linear = LinearAnalysis(program, Alignment(program))
+    varying = {axis: _varying(program, axis) for axis in "xy"}
+    unit = {"x": (0, 1), "y": (1,)}
+
+    def axes_of(op: Op) -> Iterator[str]:
+        *rows, index = op.indices
+        terms = linear.of(index)[0]
+        for axis in "xy":
+            step = _step(terms, varying[axis], axis)
+            if step in unit[axis] and not any(row in varying[axis] for row in rows):
+                yield axis
+
+    return {op: "".join(axes_of(op)) for op in program.walk() if op.definition.format in ("load", "store")}
 
 
-def _step(terms: Terms, varying: set[Value]) -> int | None:
+def _step(terms: Terms, varying: set[Value], axis: str) -> int | None:
     """By how much the sum of terms grows from neighbour to neighbour; None where that is not known."""
     total = 0
     for term, coefficient in terms:
-        if term in (("global_id", "x"), ("local_id", "x")):
+        if term in (("global_id", axis), ("local_id", axis)):
             total += coefficient
         elif isinstance(term, tuple) and term[0] == "cast":
-            inner = _step(term[2], varying)
+            inner = _step(term[2], varying, axis)
             if inner is None:
                 return None
             total += coefficient * inner
@@ -105,43 +115,95 @@ def _step(terms: Terms, varying: set[Value]) -> int | None:
     return total
 
 
-def coarsen(program: Program, by: int, count: GroupCount) -> Program | Refusal:
-    """The program over ceil_div(n, by) workgroups along x that does what `program` does over n of them.
+def coarsen(program: Program, by: Neighbours, counts: Sequence[GroupCount]) -> Program | Refusal:
+    """The program over the grid `by.grid(n)` that does what `program` does over the grid n.
 
-    `by`: a power of two.  `count`: where it has n from.
+    `by`: of powers of two.  `counts`: where it has n from, along x, and along y if it needs that.
     """
     refusal = coarsen_refusal(program, by)
     if refusal is not None:
         return refusal
-    lanes, loc = program.workgroup[0], program.loc
+    loc, factors = program.loc, {"x": by.x, "y": by.y}
     emit = OpEmitter([], loc)
-    groups = count.emit(emit, program)
-    if isinstance(groups, Refusal):
-        return groups
-    # workgroup w of the new ones has the invocations of `by` old ones from by * w on
-    local = emit.op("mul", "local", emit.identity("local_id", "lane"), emit.const(by))
-    turn, lane = (emit.op(kind, kind, local, emit.const(lanes)) for kind in ("div", "rem"))
-    first = emit.op("mul", "first", emit.identity("workgroup_id", "coarse"), emit.const(by))
-    group = emit.op("add", "group", first, turn)
-    exists = emit.op("lt", "exists", group, groups, dtype=DataType.BOOL)
-    inner = OpEmitter([], loc)
-    jam = _Jam(program, by, inner)
-    ids = ids_of(inner, group, groups, lanes, lane)
-    jam.neighbours = {
-        "local_id": jam.counted(lane, "local"),
-        "global_id": jam.counted(ids.pop("global_id"), "id"),
-    }
-    jam.common = ids
+    groups: dict[str, Value] = {}
+    used = [count for count in counts if factors[count.axis] > 1]
+    for count in used:
+        number = count.emit(emit, program)
+        if isinstance(number, Refusal):
+            return number
+        groups[count.axis] = number
+    jam = _Jam(program, by, inner := OpEmitter([], loc))
+    existing = _place(program, by, emit, inner, groups, jam)
     try:
         inner.ops += jam.ops(program.body.ops)
     except _TooLarge:
         return Refusal("coarsen", f"@{program.name} would have more than {MAX_OPS} ops", loc=loc)
-    emit.ops.append(Op(OPS["if"], (exists,), (), regions=(Block((), inner.ops),), loc=loc))
+    if existing is None:
+        emit.ops += inner.ops
+    else:
+        emit.ops.append(Op(OPS["if"], (existing,), (), regions=(Block((), inner.ops),), loc=loc))
     buffers = {name: replace(buffer) for name, buffer in program.buffers.items()}
-    grid = None if program.grid is None else (-(-program.grid[0] // by), *program.grid[1:])
-    return replace(
-        program, grid=grid, buffers=buffers, params=count.params(program), body=Block((), emit.ops)
-    )
+    params = dict(program.params)
+    for count in used:
+        params |= count.params(program)
+    grid = None if program.grid is None else by.grid(program.grid)
+    return replace(program, grid=grid, buffers=buffers, params=params, body=Block((), emit.ops))
+
+
+def _place(
+    program: Program,
+    by: Neighbours,
+    emit: OpEmitter,
+    inner: OpEmitter,
+    groups: Mapping[str, Value],
+    jam: _Jam,
+) -> Value | None:
+    """Tell the jam where its neighbours stand; whether their workgroup exists, where it may not."""
+    existing: Value | None = None
+    lanes = dict(zip("xy", program.workgroup, strict=False))
+    places = _tiled(program, by, emit)
+    for axis, factor in (("x", by.x), ("y", by.y)):
+        if factor == 1 and by.tile is None:
+            continue
+        lane, group = places[axis], emit.identity("workgroup_id", "coarse", axis)
+        if factor > 1:
+            # workgroup w of the new ones has the invocations of `factor` old ones from factor * w on
+            local = emit.op("mul", "local", lane, emit.const(factor))
+            turn, lane = (emit.op(kind, kind, local, emit.const(lanes[axis])) for kind in ("div", "rem"))
+            group = emit.op("add", "group", emit.op("mul", "first", group, emit.const(factor)), turn)
+            exists = emit.op("lt", "exists", group, groups[axis], dtype=DataType.BOOL)
+            existing = exists if existing is None else emit.op("and", "exists", existing, exists)
+        number = groups[axis] if factor > 1 else inner.identity("num_workgroups", "groups", axis)
+        ids = ids_of(inner, group, number, lanes[axis], lane, axis)
+        jam.place(axis, {"local_id": lane, "global_id": ids.pop(("global_id", axis))}, ids)
+    return existing
+
+
+def _tiled(program: Program, by: Neighbours, emit: OpEmitter) -> dict[str, Value]:
+    """Where an invocation stands in its workgroup, see `Neighbours.place`."""
+    if by.tile is None:
+        return {
+            axis: emit.identity("local_id", "lane", axis) for axis, n in (("x", by.x), ("y", by.y)) if n > 1
+        }
+    (a, b), width = by.tile, program.workgroup[0]
+
+    def part(kind: str, value: Value, number: int) -> Value:
+        return emit.op(kind, "lane", value, emit.const(number))
+
+    row = part("mul", emit.identity("local_id", "lane", "y"), width)
+    linear = emit.op("add", "lane", emit.identity("local_id", "lane"), row)
+    subgroup = part("div", linear, a * b)
+    return {
+        "x": emit.op(
+            "add", "lane", part("rem", linear, a), part("mul", part("rem", subgroup, width // a), a)
+        ),
+        "y": emit.op(
+            "add",
+            "lane",
+            part("rem", part("div", linear, a), b),
+            part("mul", part("div", subgroup, width // a), b),
+        ),
+    }
 
 
 class _TooLarge(Exception):
@@ -155,18 +217,27 @@ class _Jam:
     neighbour, the values that stand for those of the program.
     """
 
-    def __init__(self, program: Program, by: int, outer: OpEmitter) -> None:
-        self.by, self.outer = by, outer
-        self.neighbours: Mapping[str, Sequence[Value]] = {}
-        self.common: Mapping[str, Value] = {}
-        self.maps: list[dict[Value, Value]] = [{} for _ in range(by)]
-        self.varying = _varying(program)
+    def __init__(self, program: Program, by: Neighbours, outer: OpEmitter) -> None:
+        self.by, self.factors, self.outer = by.count, by, outer
+        self.neighbours: dict[tuple[str, str], Sequence[Value]] = {}
+        self.common: dict[tuple[str, str], Value] = {}
+        self.maps: list[dict[Value, Value]] = [{} for _ in range(self.by)]
+        axes = "".join(axis for axis, factor in (("x", by.x), ("y", by.y)) if factor > 1)
+        self.varying = _varying(program, axes)
         self.size = 0
 
-    def counted(self, first: Value, name: str) -> Sequence[Value]:
-        """`first`, `first` + 1 and so on."""
-        rest = [self.outer.op("add", name, first, self.outer.const(k)) for k in range(1, self.by)]
-        return (first, *rest)
+    def place(self, axis: str, first: Mapping[str, Value], common: Ids) -> None:
+        """The ids of the neighbours along an axis: `first` are those of the first one, `common` those of all."""
+        self.common |= common
+        factor = self.factors.x if axis == "x" else self.factors.y
+        for name, value in first.items():
+            if factor == 1:
+                self.common[name, axis] = value
+                continue
+            rest = [self.outer.op("add", value.name, value, self.outer.const(k)) for k in range(1, factor)]
+            counted = (value, *rest)
+            numbers = (k % self.factors.x if axis == "x" else k // self.factors.x for k in range(self.by))
+            self.neighbours[name, axis] = [counted[number] for number in numbers]
 
     def of(self, value: Value, neighbour: int) -> Value:
         return self.maps[neighbour].get(value, value)
@@ -193,13 +264,13 @@ class _Jam:
         return out
 
     def op(self, op: Op, out: list[Op]) -> None:
-        is_along_x = op.attrs.get("axis") == "x"
-        if is_along_x and op.name in self.neighbours:
-            for mapping, value in zip(self.maps, self.neighbours[op.name], strict=True):
+        identity = op.name, op.attrs.get("axis", "")
+        if identity in self.neighbours:
+            for mapping, value in zip(self.maps, self.neighbours[identity], strict=True):
                 mapping[op.result] = value
-        elif is_along_x and op.name in self.common:
+        elif identity in self.common:
             for mapping in self.maps:
-                mapping[op.result] = self.common[op.name]
+                mapping[op.result] = self.common[identity]
         elif not op.regions:
             self.single(op, out)
         elif op.name == "while" or (op.name == "for" and any(v in self.varying for v in _control(op))):
@@ -227,7 +298,7 @@ class _Jam:
     def cloned(self, op: Op, neighbour: int) -> list[Op]:
         """The op as one neighbour runs it, with all that is in its regions."""
         (made,) = clone([op], self.maps[neighbour])
-        ids = {name: values[neighbour] for name, values in self.neighbours.items()} | dict(self.common)
+        ids = {each: values[neighbour] for each, values in self.neighbours.items()} | self.common
         for block in made.regions:
             replace_ids(block, ids)
         self.size += sum(1 for _ in made.walk())
@@ -276,23 +347,24 @@ def _control(op: Op) -> tuple[Value, ...]:
     return op.operands[: len(op.operands) - len(_carried(op))]
 
 
-def _varying(program: Program) -> set[Value]:
-    """The values that may differ between neighbours where all of them have one: a fixed point, since loops carry values."""
+def _varying(program: Program, axes: str) -> set[Value]:
+    """The values that may differ between neighbours along the axes where all of them have one: a fixed point, since loops
+    carry values."""
     varying: set[Value] = set()
     known = -1
     while known != len(varying):
         known = len(varying)
-        _spread(program.body, varying)
+        _spread(program.body, varying, axes)
     return varying
 
 
-def _spread(block: Block, varying: set[Value]) -> None:
+def _spread(block: Block, varying: set[Value], axes: str) -> None:
     for op in block.ops:
         for inner in op.regions:
-            _spread(inner, varying)
+            _spread(inner, varying, axes)
         differs = op.name == "while" or any(v in varying for v in _control(op))
         if not op.regions:
-            is_own = op.name in _IDS and op.attrs["axis"] == "x"
+            is_own = op.name in _IDS and op.attrs["axis"] in axes
             if is_own or differs or "atomic" in op.definition.effects:
                 varying.update(op.results)
             continue

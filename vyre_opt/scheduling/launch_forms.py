@@ -8,11 +8,12 @@ counting  a workgroup does the work of many, and has its own memory for what ato
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
 from ..analysis.refusal import Refusal
+from ..execution.plans.neighbours import Neighbours
 from ..fusion.group_count import GroupCount
 from ..fusion.remark_sink import Silent
 from ..ir.grids import Grid
@@ -20,13 +21,17 @@ from ..ir.program import Block, Buffer, Dim3, Program, Shape
 from ..ir.rewrite import clone
 from .access_vectors import WIDTH, vectorize
 from .batched_loads import batch_loads, iterations
-from .coarsening import coarsen, coarsen_refusal, strided_access
+from .coarsening import access_axes, coarsen, coarsen_refusal
 from .privatization import privatize
 
 __all__ = ["Coarse", "Counting", "LaunchForms", "LaunchSite"]
 
 MOST = 8
 """Invocations that become one, at most."""
+MOST_ALONG_Y = 4
+"""Of the side of a block, at most: it has the square of that in elements."""
+TILES = ((4, 8), (8, 4), (16, 2))
+"""Where lanes of a subgroup may stand, so that neighbours along both axes are in it, best first."""
 INVOCATIONS = 1024
 """Of a multiprocessor, at least, that a coarse launch leaves: half of what it holds at a time."""
 RESIDENT = 2048
@@ -43,19 +48,19 @@ LEAST_COUNTED = 4
 class LaunchSite:
     """A launch of a program.  `shapes`: of its bound buffers, with extents of None where they are open.
 
-    `count`: where another form has the number of its workgroups from.  `processors`: threads of the cpu, multiprocessors of
-    a GPU.  `neighbours`: invocations as written that one is by now.
+    `counts`: where another form has the numbers of its workgroups along x and y from.  `processors`: threads of the cpu,
+    multiprocessors of a GPU.  `neighbours`: invocations as written that one is by now.
     """
 
     program: Program
     shapes: Mapping[str, Shape]
-    count: GroupCount
+    counts: tuple[GroupCount, GroupCount]
     processors: int
     on_gpu: bool
     neighbours: int = 1
 
     @property
-    def counts(self) -> dict[str, int]:
+    def lengths(self) -> dict[str, int]:
         """The elements of the buffers whose extents are known."""
         return {name: prod(n or 0 for n in shape) for name, shape in self.shapes.items() if None not in shape}
 
@@ -66,7 +71,7 @@ class Coarse:
 
     program: Program
     vectorized: Program
-    by: int
+    by: Neighbours
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +86,7 @@ class Counting:
 class LaunchForms:
     """Forms of launches; a program that several of them share is made once."""
 
-    _most: dict[Program, int | Refusal] = field(default_factory=dict)
+    _choices: dict[Program, Sequence[Neighbours] | Refusal] = field(default_factory=dict)
     _coarse: dict[object, Coarse | Refusal] = field(default_factory=dict)
     _counting: dict[object, Program | Refusal] = field(default_factory=dict)
     _batched: dict[object, Program] = field(default_factory=dict)
@@ -89,30 +94,30 @@ class LaunchForms:
     def coarse(self, site: LaunchSite, grid: Dim3) -> Coarse | Refusal:
         """A launch over a grid by fewer invocations, as many in one as pays."""
         program, invocations = site.program, prod(grid) * site.program.lanes
-        most = self._most.setdefault(program, _widest(program))
-        if isinstance(most, Refusal):
-            return most
+        if program not in self._choices:
+            self._choices[program] = _choices(program)
+        choices = self._choices[program]
+        if isinstance(choices, Refusal):
+            return choices
         refusal = _refuse(
             program, f"has {invocations} invocations, and 2 as one would leave multiprocessors idle"
         )
-        by = most
-        while by > 1:
-            if invocations >= by * site.processors * INVOCATIONS:
+        for by in choices:
+            if invocations >= by.count * site.processors * INVOCATIONS:
                 coarse = self.by(site, by)
                 if isinstance(coarse, Coarse):
                     return coarse
                 refusal = coarse
-            by //= 2
         return refusal
 
-    def by(self, site: LaunchSite, by: int) -> Coarse | Refusal:
-        """The launch with so many invocations in one, where their accesses become vectors."""
+    def by(self, site: LaunchSite, by: Neighbours) -> Coarse | Refusal:
+        """The launch with such neighbours in one, where their accesses become vectors."""
         program = site.program
         rows = [row for b in program.bound_buffers if (row := _row(b, site.shapes[b.name], by)) is not None]
-        key = program, by, tuple(row.shape for row in rows), *site.count.key
+        key = program, by, tuple(row.shape for row in rows), *(count.key for count in site.counts)
         if key not in self._coarse:
             fixed = replace(program, buffers=program.buffers | {row.name: row for row in rows})
-            self._coarse[key] = _coarse(fixed, by, site.count)
+            self._coarse[key] = _coarse(fixed, by, site.counts)
         return self._coarse[key]
 
     def batched(self, program: Program, shapes: Mapping[str, Shape]) -> Program:
@@ -131,7 +136,7 @@ class LaunchForms:
             return _refuse(program, "has no atomics")
         held = max(1, RESIDENT // program.lanes) if site.on_gpu else SHARES
         workgroups, invocations = min(site.processors * held, grid[0]), grid[0] * program.lanes
-        shared = sum(site.counts.get(name, 0) for name in atomics)
+        shared = sum(site.lengths.get(name, 0) for name in atomics)
         if (
             invocations < LEAST_COUNTING
             or invocations * site.neighbours < LEAST_COUNTED * workgroups * shared
@@ -143,19 +148,21 @@ class LaunchForms:
         """The same with so many workgroups."""
         if grid[1:] != (1, 1):
             return _refuse(site.program, "runs over a grid of several dimensions")
-        key = site.program, tuple(sorted(site.counts.items())), site.on_gpu, *site.count.key
+        key = site.program, tuple(sorted(site.lengths.items())), site.on_gpu, site.counts[0].key
         if key not in self._counting:
-            self._counting[key] = privatize(site.program, site.counts, site.count, in_order=not site.on_gpu)
+            self._counting[key] = privatize(
+                site.program, site.lengths, site.counts[0], in_order=not site.on_gpu
+            )
         made = self._counting[key]
         return made if isinstance(made, Refusal) else Counting(made, workgroups)
 
 
-def _coarse(program: Program, by: int, count: GroupCount) -> Coarse | Refusal:
-    coarse = coarsen(program, by, count)
+def _coarse(program: Program, by: Neighbours, counts: Sequence[GroupCount]) -> Coarse | Refusal:
+    coarse = coarsen(program, by, counts)
     if isinstance(coarse, Refusal):
         return coarse
     vectorized = _copied(coarse)
-    if not vectorize(vectorized, Silent()):
+    if not vectorize(vectorized, Silent()) and by.count > 1:
         return _refuse(program, f"has no accesses that become vectors where {by} invocations are one")
     return Coarse(coarse, vectorized, by)
 
@@ -168,18 +175,19 @@ def _refuse(program: Program, message: str) -> Refusal:
     return Refusal("form", f"@{program.name} {message}", loc=program.loc)
 
 
-def _row(formal: Buffer, shape: Shape, by: int) -> Buffer | None:
-    """A buffer of several dimensions, with rows of the call's length where that is open and a multiple of `by`."""
+def _row(formal: Buffer, shape: Shape, by: Neighbours) -> Buffer | None:
+    """A buffer of several dimensions, with rows of the call's length where that is open and whole vectors."""
     if formal.dimensions == 1:
         return None
     length = shape[-1]
-    fits = formal.shape[-1] is None and length is not None and length % by == 0
+    fits = formal.shape[-1] is None and length is not None and length % max(by.x, by.y) == 0
     return replace(formal, shape=(*formal.shape[:-1], length)) if fits else formal
 
 
-def _widest(program: Program) -> int | Refusal:
-    """How many invocations' elements of the widest type that it accesses are a vector, where neighbours touch neighbours."""
-    refusal = coarsen_refusal(program, 1)
+def _choices(program: Program) -> Sequence[Neighbours] | Refusal:
+    """What may be one, best first: as many as make vectors of the widest type that it accesses, where neighbours touch
+    neighbours.  Where some of them do so along y, blocks and tiles serve both."""
+    refusal = coarsen_refusal(program)
     if refusal is not None:
         return refusal
     widest = 1
@@ -190,7 +198,20 @@ def _widest(program: Program) -> int | Refusal:
         if value.is_vec or value.bits is None:
             return Refusal("form", f"@{program.name} accesses {value} already", loc=op.loc)
         widest = max(widest, value.bits // 8)
-    apart = strided_access(program)
+    axes = access_axes(program)
+    apart = next((op for op, along in axes.items() if not along), None)
     if apart is not None:
         return Refusal("form", f"neighbours of @{program.name} touch elements apart", loc=apart.loc)
-    return min(MOST, WIDTH // widest, program.workgroup[0] & -program.workgroup[0])
+    vector = min(MOST, WIDTH // widest)
+    if all("x" in along for along in axes.values()):
+        return [Neighbours(by) for by in (8, 4, 2) if by <= vector and program.workgroup[0] % by == 0]
+    side = min(vector, MOST_ALONG_Y)
+    tile = next((tile for tile in TILES if _is_made_of(program.workgroup, tile)), None)
+    if tile is None:
+        return Refusal("form", f"the workgroup of @{program.name} is not made of tiles", loc=program.loc)
+    blocks = [Neighbours(side, side, tile)] if _is_made_of(program.workgroup, (side, side)) else []
+    return [*blocks, Neighbours(1, 1, tile)]
+
+
+def _is_made_of(workgroup: Dim3, tile: tuple[int, int]) -> bool:
+    return workgroup[0] % tile[0] == 0 and workgroup[1] % tile[1] == 0

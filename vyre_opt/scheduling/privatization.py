@@ -52,7 +52,7 @@ def privatize(
     workgroups, turn by turn for all its invocations, as it is best for a target that runs them one after the other: memory is
     touched in its order.  Otherwise neighbours work on neighbours at a time.
     """
-    refusal = coarsen_refusal(program, 1)
+    refusal = coarsen_refusal(program)
     if refusal is not None:
         return refusal
     kinds = _kinds(program)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..analysis.refusal import Refusal
 from ..fusion.group_count import GroupCount
 from ..fusion.remark_sink import RemarkSink
-from ..ir.grids import Extent, fold, lengths_by_dimension, show_extent
+from ..ir.grids import Extent, Grid, fold, lengths_by_dimension, show_extent
 from ..ir.pipeline import Launch, Pipeline
 from ..ir.program import Dim3, Module, Program, Shape
 from ..ir.rewrite import fresh_name
@@ -40,8 +40,9 @@ class TextLaunch:
     def site(self, processors: int, on_gpu: bool) -> LaunchSite:
         names = dict(zip((b.name for b in self.program.bound_buffers), self.launch.buffers, strict=True))
         shapes: dict[str, Shape] = {name: self.pipeline.buffers[mine].shape for name, mine in names.items()}
-        count = GroupCount(self.extents[0], {mine: name for name, mine in names.items()})
-        return LaunchSite(self.program, shapes, count, processors, on_gpu)
+        formals = {mine: name for name, mine in names.items()}
+        x, y = (GroupCount(extent, formals, axis) for extent, axis in zip(self.extents, "xy", strict=False))
+        return LaunchSite(self.program, shapes, (x, y), processors, on_gpu)
 
 
 def launches(module: Module) -> Iterator[TextLaunch]:
@@ -60,14 +61,14 @@ def launches(module: Module) -> Iterator[TextLaunch]:
 
 @dataclass(frozen=True, slots=True)
 class NewForm:
-    """The program that a launch gets, whose name ends in `suffix`, and the workgroups along x.
+    """The program that a launch gets, whose name ends in `suffix`, and its grid.
 
     `message`: of the remark, with `{old}` and `{new}` for the programs; `facts`: of its certificate.
     """
 
     program: Program
     suffix: str
-    groups: Extent
+    grid: Grid
     message: str
     facts: Mapping[str, object]
 
@@ -98,7 +99,7 @@ def rewrite_launches(
             if module.programs.get(program.name) is not program:
                 program.name = fresh_name(f"{program.name}.{form.suffix}", module.programs)
                 module.add_before_pipelines(program)
-            launch.program, launch.grid = program.name, (form.groups, *launch.grid[1:])
+            launch.program, launch.grid = program.name, form.grid
             names = {"program": each.program.name, "into": program.name}
             message = form.message.format(old=f"@{names['program']}", new=f"@{names['into']}")
             sink.remark(

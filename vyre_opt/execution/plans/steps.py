@@ -13,6 +13,7 @@ from ...ir.pipeline import HostRead, Launch, Pipeline
 from ...ir.program import AccessMode, Buffer, Dim3, Module, Program
 from ..arrays import storage_type
 from ..params import Words
+from .neighbours import ITSELF, Neighbours
 
 __all__ = ["AnyStep", "PipelinePlan", "HostReadStep", "RepeatStep", "LaunchStep", "is_returned", "steps_of"]
 
@@ -23,7 +24,7 @@ class LaunchStep:
 
     `buffers`: names of the pipeline's buffers, in the order of the program's bindings.  `params`: for each runtime
     scalar of the program, in the order of their names, its word, or the pipeline's param that has it.
-    `neighbours`: how many invocations along x of the program as it was written one of this program does the work of.
+    `neighbours`: the invocations of the program as it was written that one of this program does the work of.
     `takes_turns`: whether its workgroups each do the work of several, one after the other.
     """
 
@@ -32,13 +33,13 @@ class LaunchStep:
     grid: Dim3
     buffers: tuple[str, ...]
     params: tuple[int | str, ...] = ()
-    neighbours: int = 1
+    neighbours: Neighbours = ITSELF
     takes_turns: bool = False
 
     @property
     def is_rewritten(self) -> bool:
         """Whether its invocations are others than those of the program as it was written."""
-        return self.neighbours > 1 or self.takes_turns
+        return self.neighbours != ITSELF or self.takes_turns
 
     def written_ids(
         self, workgroup: Dim3, local: Dim3
@@ -47,10 +48,8 @@ class LaunchStep:
 
         Of neighbours x is `4 to 7`; the workgroup is None where it is one of several that take turns.
         """
-        turn, lane = divmod(local[0] * self.neighbours, self.program.workgroup[0])
-        lanes = f"{lane} to {lane + self.neighbours - 1}" if self.neighbours > 1 else lane
-        group = None if self.takes_turns else (workgroup[0] * self.neighbours + turn, *workgroup[1:])
-        return group, (lanes, *local[1:])
+        group, lanes = self.neighbours.written(workgroup, local, self.program.workgroup)
+        return None if self.takes_turns else group, lanes
 
     @property
     def loc(self) -> Location | None:
