@@ -1,4 +1,7 @@
-"""Loops load for several iterations at once (scheduling/batched_loads): on a GPU, whose lanes wait for memory otherwise."""
+"""Loops load for several iterations at once (scheduling/batched_loads): on a GPU, whose lanes wait for memory otherwise.
+
+A loop over a length that is open is rewritten when a call has that, by the same rule, or with `always=true`.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,14 @@ from dataclasses import dataclass
 
 from ..ir.program import Module
 from ..kernels.targets import is_gpu
-from ..scheduling.batched_loads import batch_loads
+from ..scheduling.batched_loads import batch_loads, iterations
 from .manager import PassContext
 from .registry import Pass, register
 
 
 @dataclass(frozen=True)
 class BatchLoadsOptions:
-    """`always`: whatever the target; otherwise only where it is a GPU."""
+    """`always`: whatever the target, and however long the loops are; otherwise only where it is a GPU."""
 
     always: bool = False
 
@@ -30,6 +33,7 @@ class BatchLoads(Pass):
         if not self.options.always and not is_gpu(ctx.target):
             ctx.debug("{} is no GPU", ctx.target or "the target")
             return False
-        loops = sum(batch_loads(program, ctx) for program in ctx.programs(module))
+        waits = not self.options.always
+        loops = sum(batch_loads(program, ctx, iterations(program), waits) for program in ctx.programs(module))
         ctx.count("loops that load in batches", loops)
         return loops > 0

@@ -45,17 +45,21 @@ MAX_OPS = 512
 """That may stand in the place of one loop."""
 
 
-def batch_loads(program: Program, sink: RemarkSink, trips: Sequence[int | None] | None = None) -> int:
-    """Rewrite the innermost loops of a program, in place; how many changed.  `trips`: see `iterations`."""
-    batcher = _Batcher(program, sink, iterations(program) if trips is None else trips)
+def batch_loads(program: Program, sink: RemarkSink, trips: Sequence[int | None], waits: bool = False) -> int:
+    """Rewrite the innermost loops of a program, in place; how many changed.
+
+    `trips`: see `iterations`.  `waits`: loops whose number of iterations depends on a length that is not known stay.
+    """
+    batcher = _Batcher(program, sink, trips, waits)
     batcher.walk_block(program.body)
     return batcher.changes
 
 
 def iterations(program: Program, shapes: Mapping[str, Shape] | None = None) -> tuple[int | None, ...]:
-    """The most iterations of each of the innermost loops, none above MOST; None where that is not known.
+    """The most iterations of each of the innermost loops, none above MOST, which stands for any number.
 
-    `shapes`: of the buffers in a launch, with extents of None where they are open.
+    None where a length says how many, and is not known.  `shapes`: of the buffers in a launch, with extents of None where
+    they are open.
     """
     known = {name: buffer.shape for name, buffer in program.buffers.items()} | dict(shapes or {})
     return tuple([_iterations(op, known) for op in program.walk() if _is_inner(op)])
@@ -63,18 +67,20 @@ def iterations(program: Program, shapes: Mapping[str, Shape] | None = None) -> t
 
 def _iterations(loop: Op, shapes: Mapping[str, Shape]) -> int | None:
     lower, upper, step = bounds(loop)
-    end = _length(upper, shapes) if isinstance(upper, Value) else upper
     start = lower if isinstance(lower, int) else 0
+    end: int | None = MOST
+    if isinstance(upper, int):
+        end = upper
+    elif isinstance(upper.owner, Op) and upper.owner.name == "len":
+        end = _length(upper.owner, shapes)
+    else:
+        return MOST
     if end is None or not isinstance(step, int) or start < 0:
-        return None
+        return None if end is None else MOST
     return min(MOST, max(0, -((start - end) // step)))
 
 
-def _length(value: Value, shapes: Mapping[str, Shape]) -> int | None:
-    """The value of a `len`."""
-    op = value.owner
-    if not isinstance(op, Op) or op.name != "len":
-        return None
+def _length(op: Op, shapes: Mapping[str, Shape]) -> int | None:
     shape = shapes[op.attrs["buffer"]]
     dimension: int | None = op.attrs.get("dimension")
     if dimension is not None:
@@ -99,9 +105,9 @@ class _Plan:
 
 
 class _Batcher(Walker):
-    def __init__(self, program: Program, sink: RemarkSink, trips: Sequence[int | None]) -> None:
+    def __init__(self, program: Program, sink: RemarkSink, trips: Sequence[int | None], waits: bool) -> None:
         super().__init__()
-        self.program, self.sink, self.trips = program, sink, iter(trips)
+        self.program, self.sink, self.trips, self.waits = program, sink, iter(trips), waits
         self.effects: dict[Op, Effects] = summarize(program.body)[1]
         self.linear = LinearAnalysis(program, Alignment(program))
 
@@ -137,6 +143,8 @@ class _Batcher(Walker):
         step = bounds(loop)[2]
         if trips is not None and trips < 2:
             return Refusal("batch", "")
+        if trips is None and self.waits:
+            return Refusal("batch", "how many it has is known when it is called")
         early, loads, kept = self.early(loop, ops)
         size = sum(load.result.type.size_bytes or 0 for load in loads)
         if not loads:
