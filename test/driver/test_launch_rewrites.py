@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
@@ -32,6 +32,13 @@ def add(a: Read[Matrix], b: Read[Matrix], y: Write[Matrix]) -> None:
     j, i = global_id(0), global_id(1)
     if i < a.shape[0] and j < a.shape[1]:
         y[i, j] = a[i, j] + b[i, j]
+
+
+@vyre.program(workgroup=(16, 8))
+def transpose(x: Read[Matrix], y: Write[Matrix]) -> None:
+    j, i = global_id(0), global_id(1)
+    if i < x.shape[0] and j < x.shape[1]:
+        y[j, i] = x[i, j]
 
 
 @vyre.program
@@ -119,6 +126,35 @@ def test_a_pipeline_of_several_lengths(launched: list[LaunchStep]) -> None:
         pipeline(x, y)
         np.testing.assert_array_equal(y, (x * np.float32(2) + np.float32(1)) * np.float32(2) + np.float32(1))
     assert {step.neighbours for step in launched} == {Neighbours(4)}
+
+
+@pytest.mark.parametrize(
+    ("shape", "by"),
+    [
+        ((64, 48), Neighbours(1, 4, (8, 4))),
+        ((66, 48), Neighbours(4, 1, (4, 8))),
+        ((67, 43), Neighbours(1, 1, (4, 8))),
+    ],
+)
+def test_lanes_of_a_transpose_stand_in_tiles(
+    shape: tuple[int, int], by: Neighbours, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Along both axes elements beside each other are for lanes beside each other; vectors are where rows are whole ones."""
+    monkeypatch.setattr(launch_forms, "INVOCATIONS", 0)
+    forms: list[Neighbours] = []
+    best = launch_forms.LaunchForms.coarse
+
+    def watched(self: launch_forms.LaunchForms, *args: Any) -> Any:
+        found = best(self, *args)
+        forms.append(found.by)
+        return found
+
+    monkeypatch.setattr(launch_forms.LaunchForms, "coarse", watched)
+    x = np.random.default_rng(0).random(shape, np.float32)
+    y = np.zeros(shape[::-1], np.float32)
+    transpose.options(target=_AsGpu(2))[-(-shape[1] // 16), -(-shape[0] // 8)](x, y)
+    np.testing.assert_array_equal(y, x.T)
+    assert forms == [by]
 
 
 def test_small_launches_stay(launched: list[LaunchStep], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,7 +68,7 @@ class Coarsen(Pass):
         facts = {"claim": "coarsen", "by": by.x, "by_y": by.y, "tile": by.tile}
         return NewForm(
             coarse.program,
-            f"by{by.x}" if by.y == 1 else f"by{by.x}x{by.y}",
+            f"by{by.x}" if by.tile is None else "tiled",
             (ceil_divided(x, by.x), ceil_divided(y, by.y), z),
             f"{by} invocations of {{old}} are one of {{new}}",
             facts,

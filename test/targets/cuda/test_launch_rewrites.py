@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
@@ -39,6 +39,13 @@ def neighbours(x: Read[f16], y: Write[f16]) -> None:
         y[i] = x[i - 1] + x[i + 1]
 
 
+@vyre.program(workgroup=(32, 8))
+def transpose(x: Read[Annotated[f32, :, :]], y: Write[Annotated[f32, :, :]]) -> None:
+    j, i = global_id(0), global_id(1)
+    if i < x.shape[0] and j < x.shape[1]:
+        y[j, i] = x[i, j]
+
+
 @vyre.program
 def histogram(x: Read[u8], bins: ReadWrite[u32]) -> None:
     i = global_id(0)
@@ -71,6 +78,17 @@ def test_all_lengths(kernel: Any, count: int, launched: list[LaunchStep]) -> Non
     kernel.options(target="ref")[grid](x, expected)
     np.testing.assert_array_equal(found, expected)
     assert launched[-1].neighbours.count > 1
+
+
+@pytest.mark.parametrize("shape", [(512, 1024), (1027, 516), (1000, 999)], ids=str)
+def test_a_transpose_in_tiles(shape: tuple[int, int]) -> None:
+    """Rows that are whole vectors along both axes, along one, and along none."""
+    x = np.random.default_rng(0).random(shape, np.float32)
+    y = np.zeros(shape[::-1], np.float32)
+    vyre.program(transpose.function, workgroup=(32, 8)).options(target="cuda")[
+        -(-shape[1] // 32), -(-shape[0] // 8)
+    ](x, y)
+    np.testing.assert_array_equal(y, x.T)
 
 
 def test_random_programs(launched: list[LaunchStep]) -> None:
