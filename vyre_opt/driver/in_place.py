@@ -13,7 +13,7 @@ from typing import Any
 
 from ..execution.bound_call import BoundCall
 from ..execution.dispatcher import DispatcherLike
-from ..execution.signatures import SIGNATURES
+from ..execution.signatures import SIGNATURES, guard_of
 from .executable import Executable, Grid
 from .placement import target_of_arrays
 from .plans import remember
@@ -46,6 +46,8 @@ class InPlace:
         self._executables: dict[str, Executable] = {}
         """By the name of a target; "" for the dispatcher `target`, which need have no hash."""
         self._bound: OrderedDict[Any, BoundCall] = OrderedDict()
+        self._latest: tuple[Grid, Callable[..., bool], BoundCall] | None = None
+        """The latest call on tensors, and what tells whether another is like it: most are, and this is faster than a key."""
         self._shape_params: tuple[int, ...] = ()
         """The scalars that grids and sizes depend on, by their numbers: calls with others of these are no like calls."""
 
@@ -56,7 +58,12 @@ class InPlace:
         else:
             arrays = [args[position] for position in self._positions]
             words = tuple([encode(args[position]) for _, position, encode in self._scalars])
+        latest = self._latest
         key: Any
+        # a grid of another type may compare to no bool
+        if latest is not None and latest[0] is grid and latest[1](*arrays):
+            latest[2].run(arrays, words)
+            return
         try:
             key = (grid, *[SIGNATURES[type(array)](array) for array in arrays])
             if self._shape_params:
@@ -72,8 +79,12 @@ class InPlace:
             bound, key = None, None
         if bound is None:
             self._first(arrays, grid, words, key)
-        else:
-            bound.run(arrays, words)
+            return
+        if bound.is_like is None:
+            bound.is_like = guard_of(arrays) or False
+        if bound.is_like and not self._shape_params:
+            self._latest = grid, bound.is_like, bound
+        bound.run(arrays, words)
 
     def executable(self, arrays: Sequence[Any]) -> Executable:
         """The program or pipeline for the target of a call on arrays."""

@@ -8,7 +8,7 @@ A bound call holds no array of a caller.  Several threads may run it at the same
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from .array_backend import ArrayBackend, Operand
 from .dispatcher import BadInputs
@@ -80,6 +80,8 @@ class BoundCall:
         is_lasting: bool = True,
     ) -> None:
         self.is_lasting = is_lasting
+        self.is_like: Callable[..., bool] | Literal[False] | None = None
+        """What tells that arrays are like those of this call; False where nothing does, None where nobody has looked."""
         self.loaded = loaded
         self._access, self._count = backend.access(operands), len(results)
         self._written, self._strided = call.written, strided

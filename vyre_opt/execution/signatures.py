@@ -6,12 +6,20 @@ Calls whose arrays have equal signatures need the same checks, code and memory, 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
-__all__ = ["SIGNATURES", "exact", "has_own_dispatch", "is_transformed", "library_of_type", "signature_of"]
+__all__ = [
+    "SIGNATURES",
+    "exact",
+    "guard_of",
+    "has_own_dispatch",
+    "is_transformed",
+    "library_of_type",
+    "signature_of",
+]
 
 _LAYOUT = 0x501
 """NumPy's bits of `flags.num` for C-contiguous, aligned and writeable: faster to read than the flags by name."""
@@ -100,3 +108,28 @@ def signature_of(array: Any) -> Hashable:
         return SIGNATURES[type(array)](array)
     except (KeyError, TypeError, RuntimeError, AttributeError):
         return None
+
+
+def guard_of(arrays: Sequence[Any]) -> Callable[..., bool] | None:
+    """A function that tells whether other arrays have the signatures of these, in a tenth of the time that signatures take.
+
+    None where there is none: it is for tensors, by what torch's compiler checks its own code with.
+    """
+    torch: Any = sys.modules.get("torch")
+    core = getattr(torch, "_C", None)
+    make = getattr(getattr(getattr(core, "_dynamo", None), "guards", None), "TensorGuards", None)
+    if make is None or not arrays:
+        return None
+    # a tensor whose gradient is recorded has another signature where torch records none
+    if any(type(array) is not torch.Tensor or array.requires_grad for array in arrays):
+        return None
+    try:
+        check = make(*arrays, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
+    except (RuntimeError, TypeError, ValueError):
+        return None
+    is_neg = torch.Tensor.is_neg  # of which a guard does not tell
+
+    def is_like(*others: Any) -> bool:
+        return check(*others) and not any(map(is_neg, others))
+
+    return is_like if is_like(*arrays) else None

@@ -1,0 +1,87 @@
+"""Calls on tensors like those of the call before take the same plan; tensors that differ in anything do not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import vyre_opt as vyre
+from vyre_opt import BadInputs, ProgramError, Read, Write, f32, global_id
+
+torch = pytest.importorskip("torch")
+
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+
+
+@vyre.program
+def add(a: Read[f32], b: Read[f32], y: Write[f32]) -> None:
+    i = global_id(0)
+    if i < len(y):
+        y[i] = a[i] + b[i]
+
+
+@pytest.fixture(params=DEVICES)
+def tensors(request: Any) -> list[Any]:
+    """Of a kernel that was called several times on such."""
+    made = [torch.rand(1000, device=request.param) for _ in range(3)]
+    for _ in range(3):
+        add[4](*made)
+    latest = add.in_place._latest
+    assert latest is not None
+    assert latest[1](*made)
+    return made
+
+
+def test_tensors_that_differ(tensors: list[Any]) -> None:
+    """In length, layout, sign, type and gradients; each between two calls that are like the first."""
+    a, b, y = tensors
+    longer, out = torch.rand(1024, device=a.device), torch.zeros(1024, device=a.device)
+    others = {
+        "longer": (longer, longer, out),
+        "a view": (longer[:1000], b, y),
+        "another one": (b.clone(), a.clone(), torch.zeros_like(y)),
+        "a stride": (torch.rand(2000, device=a.device)[::2], b, y),
+    }
+    for name, (left, right, result) in others.items():
+        add[4](a, b, y)
+        assert torch.equal(y, a + b), name
+        add[4](left, right, result)
+        assert torch.equal(result, left + right), name
+    for wrong, error in (
+        ((a.double(), b, y), BadInputs),
+        ((a, b[:900], y), ProgramError),
+        ((a, b, y.clone().requires_grad_()), BadInputs),
+    ):
+        add[4](a, b, y)
+        with pytest.raises(error):
+            add[4](*wrong)
+    add[4](a, b, y)
+    assert torch.equal(y, a + b)
+
+
+def test_a_negated_view(tensors: list[Any]) -> None:
+    """Its sign stands beside its memory, so it is refused, or negated."""
+    a, b, y = tensors
+    try:
+        add[4](torch._neg_view(a), b, y)
+    except BadInputs:
+        return
+    assert torch.equal(y, b - a)
+
+
+def test_another_grid(tensors: list[Any]) -> None:
+    a, b, y = tensors
+    y.zero_()
+    add[1](a, b, y)
+    assert torch.equal(y[:256], (a + b)[:256])
+    assert not y[256:].any()
+
+
+def test_memory_that_is_shared(tensors: list[Any]) -> None:
+    """What is read holds what it held before the call, also where it overlaps with what is written."""
+    a, _, _ = tensors
+    memory = torch.rand(1004, device=a.device)
+    expected = memory[4:] + a
+    add[4](memory[4:], a, memory[:1000])
+    assert torch.equal(memory[:1000], expected)
