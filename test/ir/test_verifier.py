@@ -52,6 +52,17 @@ def ops(invariant: str, good: str, bad: str, message: str) -> Case:
     return Case(invariant, body(good), body(bad), message)
 
 
+def sum_text(op: str, dtype: str) -> str:
+    """`op` on a buffer @y of a type, with %v."""
+    buffers = f"buffer @x : {dtype}[64] read binding(0) buffer @y : {dtype}[64] read_write binding(1) live_in live_out"
+    return program(f"{buffers}\n%l = local_id x\n%v = load @x[%l] : {dtype}\n%o = {op} : {dtype}")
+
+
+def sums(invariant: str, op: str, bad: str, message: str) -> Case:
+    """The op is for f32, and not for the type `bad`."""
+    return Case(invariant, sum_text(op, "f32"), sum_text(op, bad), message)
+
+
 STAGE = "vyre 1\nprogram @p workgroup(64) { buffer @x : u32[8] read binding(0) buffer @y : u32[8] read_write binding(1) live_out }\n"
 
 
@@ -109,8 +120,15 @@ CASES = [
     ops("buffers: loads need read access", "%x = load @m[%l] : u32", "%x = load @w[%l] : u32", "@w is read here, but it is write-only"),
     ops("buffers: stores need write access", "store %l, @w[%l]", "store %l, @r[%l]", "@r is written here, but it is read-only"),
     ops("buffers: atomics need both", "atomic_add @m[%l], %l", "atomic_add @w[%l], %l", "@w is read here, but it is write-only"),
-    ops("buffers: atomics are on 32 or 64 bits", "atomic_exchange @m[%l], %l", "%b = cast %l : u32 -> f16 %x = atomic_exchange @m[%l], %b",
-        "atomic_exchange: works on elements of 32 or 64 bits, not f16"),
+    ops("buffers: atomics take their types", "atomic_and @m[%l], %l", "%b = cast %l : u32 -> f16 %x = atomic_and @m[%l], %b",
+        "atomic_and: does not take f16"),
+    sums("buffers: a minimum of numbers", "atomic_min @y[%l], %v", "bool", "atomic_min: does not take bool"),
+    sums("buffers: flags are for floats", "atomic_add @y[%l], %v fastmath<reassoc>", "i16",
+        "atomic_add: takes no fastmath flags; they are for ops on floats"),
+    Case("buffers: sums may be regrouped", sum_text("atomic_add @y[%l], %v fastmath<reassoc>", "f32"),
+        sum_text("atomic_add @y[%l], %v fastmath<afn>", "f32"), "atomic_add: fastmath is reassoc, not afn"),
+    Case("buffers: other atomics have no flags", sum_text("atomic_max @y[%l], %v", "bf16"),
+        sum_text("atomic_max @y[%l], %v fastmath<reassoc>", "bf16"), "atomic_max: takes no fastmath flags"),
     ops("buffers: element types agree", "%x = load @t[%l] : vec<4 x f32>", "%x = load @t[%l] : u32", "load: @t holds f32, not u32"),
     ops("buffers: an index is an integer", "%x = load @r[%l] : u32", "%x = load @r[%f] : u32", "load: the index %f is f32, not an integer"),
     ops("buffers: a buffer is declared", "%x = load @r[%l] : u32", "%x = load @q[%l] : u32", "program @p has no buffer @q"),

@@ -22,6 +22,13 @@ def draws(counter: ReadWrite[u32], low: Write[u32], high: Write[u32]) -> None:
 
 
 @vyre.program(workgroup=32)
+def dot(x: Read[f32], y: Read[f32], total: ReadWrite[f32], least: ReadWrite[f32]) -> None:
+    i = vyre.global_id(0)
+    vyre.atomic_add(total, 0, x[i] * y[i], fastmath="reassoc")
+    vyre.atomic_min(least, 0, x[i])
+
+
+@vyre.program(workgroup=32)
 def largest(x: ReadWrite[i32]) -> None:
     i = vyre.local_id(0)
     x[i] = vyre.subgroup_scan(x[i], combine="max")
@@ -194,3 +201,11 @@ def test_options_that_are_asked_for_again_are_the_same_kernel() -> None:
         assert decorated.options(target="cpu") is first is first.options(target="cpu")
         assert decorated.options(target="cpu", passes=None) is not first
         assert decorated.options() is not decorated.options(target="ref")
+
+
+def test_a_sum_that_may_be_regrouped() -> None:
+    """By workgroups, of enough integers in floats for a call to do so."""
+    x, y = (np.random.default_rng(seed).integers(1, 9, 1 << 15).astype(np.float32) for seed in (1, 2))
+    total, least = np.zeros(1, np.float32), np.full(1, np.nan, np.float32)
+    dot[1 << 10](x, y, total, least)
+    assert (total[0], least[0]) == (np.dot(x, y), 1.0)

@@ -141,6 +141,13 @@ WRONG: list[tuple[str, str, str]] = [
     ("vyre.shared(f32, 8)[0] = 1.0", "shared memory needs a name", "vyre.shared(f32, 8)"),
     ("vyre.atomic_add(y, 0, 1.0)", "y is read here, but it is Write", "y"),
     ("vyre.atomic_add(z, 0, 1.0)", "1.0 is a float, where i32 is wanted", "1.0"),
+    (
+        "vyre.atomic_add(z, 0, 1, fastmath='reassoc')",
+        "fastmath is for floats, and the elements of z are i32",
+        "vyre.atomic_add(z, 0, 1, fastmath='reassoc')",
+    ),
+    ("vyre.atomic_add(y, 0, 1.0, fastmath='afn')", "fastmath takes reassoc, not afn", "'afn'"),
+    ("vyre.atomic_min(y, 0, 1.0, fastmath='reassoc')", "atomic_min takes no fastmath flags", "'reassoc'"),
     ("for k in x: pass", "a loop over an array is not supported", "x"),
     ("for k in range(1.5): pass", "a loop counts by whole numbers, not 1.5", "1.5"),
     ("for k in range(0, 4, 0): pass", "a step is not 0", "0"),

@@ -64,8 +64,8 @@ MUTANTS = (
     Mutant(
         "atomics commute even if their old values are used",
         "vyre_opt/fusion/grid_stride.py",
-        "a.op.result.type.is_int and a.op.result not in used",
-        "a.op.result.type.is_int",
+        "may_regroup(a.op) and a.op.result not in used",
+        "may_regroup(a.op)",
         "test/fusion/test_grid_stride.py",
     ),
     Mutant(

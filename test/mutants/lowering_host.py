@@ -213,7 +213,7 @@ MUTANTS = (
     ),
     Mutant(
         "a sum of -0.0 over a partial subgroup is 0.0",
-        "vyre_opt/lowering/host/subgroup_ops.py",
+        "vyre_opt/ir/arith.py",
         '{"add": -0.0',
         '{"add": 0.0',
         f"{CPU_LANES}::test_absent_lanes_leave_the_sign_of_a_zero",

@@ -67,9 +67,9 @@ MUTANTS = (
     ),
     Mutant(
         "an atomic minimum of signed numbers is unsigned",
-        "vyre_opt/lowering/nvptx/atomics.py",
-        'if name in ("min", "max") and not dtype.is_signed:',
-        'if name in ("min", "max"):',
+        "vyre_opt/lowering/common/atomics.py",
+        'return name if is_signed else f"u{name}"',
+        'return f"u{name}"',
         lit("lowering/ptx_atomic_operands"),
     ),
     Mutant(

@@ -7,6 +7,7 @@ import pytest
 from support.neighbour_programs import neighbour_program
 from support.quick import quick
 
+import vyre_opt as vyre
 from vyre_opt import parse
 from vyre_opt.analysis.refusal import Refusal
 from vyre_opt.execution.dispatcher import ProgramError, dispatcher
@@ -93,6 +94,48 @@ def test_every_op_and_type(op: str, start: int, dtype: str) -> None:
     for target in ("ref", "cpu"):
         (found,) = dispatcher(target).dispatch(rewritten, [x, bins], 3, params={"groups": 10})
         np.testing.assert_array_equal(found, expected)
+
+
+ODD = np.array([0.0, -0.0, 1.0, -2.0, np.inf, -np.inf, np.nan, -np.nan, 0.5])
+
+
+@pytest.mark.parametrize("op", ["min", "max", "add"])
+@pytest.mark.parametrize("dtype", ["f16", "f32", "f64"])
+def test_floats_keep_their_signs_and_nans(op: str, dtype: str) -> None:
+    """Elements of all kinds, to some of which nobody adds, or only what looks neutral; each has one kind of value, so that sums
+    are exact."""
+    kind = {"f16": np.float16, "f32": np.float32, "f64": np.float64}[dtype]
+    flags = " fastmath<reassoc>" if op == "add" else ""
+    text = HISTOGRAM.replace("u32[?] read_write", f"{dtype}[?] read_write").replace(
+        "  buffer @bins", f"  buffer @v : {dtype}[?] read binding(2)\n  buffer @bins"
+    )
+    text = text.replace(
+        "%old = atomic_add @bins[%v], 1", f"%w = load @v[%i]\n    %old = atomic_{op} @bins[%v], %w{flags}"
+    )
+    program = program_of(text)
+    cells = len(ODD) * (len(ODD) + 1)
+    x = np.random.default_rng(2).integers(0, cells - len(ODD), 300).astype(np.uint8)
+    bins = np.repeat(ODD, len(ODD) + 1).astype(kind)
+    v = ODD[x % len(ODD)].astype(kind)
+    rewritten = privatize(program, {"x": 300, "bins": cells, "v": 300}, AS_PARAM)
+    assert isinstance(rewritten, Program)
+    # the order of bindings: @x, @bins, @v
+    (expected,) = dispatcher("ref").dispatch(program, [x, bins, v], 10)
+    for target in ("ref", "cpu"):
+        (found,) = dispatcher(target).dispatch(rewritten, [x, bins, v], 3, params={"groups": 10})
+        np.testing.assert_array_equal(found, expected)
+        numbers = ~np.isnan(expected)
+        np.testing.assert_array_equal(np.signbit(found[numbers]), np.signbit(expected[numbers]))
+
+
+def test_float_sums_in_any_order_are_those_of_numpy() -> None:
+    """Integers in floats, which add up exactly; through a call that rewrites the launch."""
+    text = HISTOGRAM.replace("u32[?] read_write", "f32[?] read_write").replace(
+        "@bins[%v], 1", "@bins[%v], 3.0 fastmath<reassoc>"
+    )
+    x = np.random.default_rng(3).integers(0, 17, 1 << 16).astype(np.uint8)
+    found = vyre.compile(text)({"x": x, "bins": np.zeros(20, np.float32)}, grid=1 << 11)["bins"]
+    np.testing.assert_array_equal(found, 3 * np.bincount(x, minlength=20))
 
 
 def test_an_index_out_of_bounds_is_the_fault_of_the_program() -> None:

@@ -307,8 +307,14 @@ def _commute(a: Access, b: Access, used: Container[Value]) -> bool:
     return (
         a.op.name == b.op.name
         and a.op.name in COMMUTE
-        and all(x.op.result not in used and x.op.result.type.is_int for x in (a, b))
+        and all(x.op.result not in used and _is_any_order_right(x.op) for x in (a, b))
     )
+
+
+def _is_any_order_right(op: Op) -> bool:
+    """Of one in COMMUTE: a sum of floats depends on its order, and is left open by `reassoc` alone."""
+    is_sum = op.name == "atomic_add" and op.result.type.is_float
+    return not is_sum or "reassoc" in op.attrs.get("fastmath", ())
 
 
 def _apart(nesting: Nesting, a: Access, b: Access) -> Obligation:

@@ -142,8 +142,8 @@ def _ops(item: Program | Func) -> list[Op]:
 
 def _may_vary(op: Op, used: set[Any]) -> bool:
     if "atomic" in op.definition.effects:
-        is_exact = op.name in COMMUTE and not any(r.type.is_float or r in used for r in op.results)
-        return not is_exact
+        is_float_sum = op.name == "atomic_add" and op.result.type.is_float
+        return op.name not in COMMUTE or is_float_sum or op.result in used
     if op.name == "matrix_mul_add" and op.result.type.element.is_float:
         return True  # the order of its sums is open
     return op.definition.kernel is not None or bool(op.attrs.get("fastmath"))

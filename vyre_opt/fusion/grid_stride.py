@@ -21,6 +21,7 @@ from ..analysis.clamped import clamped_expr
 from ..analysis.dependence import DependenceTest
 from ..analysis.footprint import Footprints, MemoryAccess
 from ..analysis.refusal import Refusal
+from ..analysis.regrouping import may_regroup
 from ..ir.grids import MAX_LENGTH, Extent, GridCall, bounds, ceil_divided, largest
 from ..ir.loops import bounds as loop_bounds
 from ..ir.ops import OPS
@@ -30,7 +31,6 @@ from ..ir.types import DataType
 
 __all__ = ["GridStride", "runs_wherever", "single_round"]
 
-COMMUTING = ("atomic_add", "atomic_and", "atomic_or", "atomic_xor", "atomic_min", "atomic_max")
 IDS = ("global_id", "local_id", "workgroup_id", "lane_id", "subgroup_id", "global_size", "num_workgroups")
 
 
@@ -199,9 +199,4 @@ def _order_matters(single: Program, most: int) -> Refusal | None:
 
 def _commute(p: MemoryAccess, q: MemoryAccess, used: Container[Value]) -> bool:
     """Whether the two are atomics that leave the same behind in either order, and what they give is not used."""
-    if p.op.name != q.op.name or p.op.name not in COMMUTING:
-        return False
-    return all(
-        a.op.result.type.is_int and a.op.result not in used and a.op.attrs["order"] == "relaxed"
-        for a in (p, q)
-    )
+    return p.op.name == q.op.name and all(may_regroup(a.op) and a.op.result not in used for a in (p, q))

@@ -221,6 +221,14 @@ def identity(combine: str, dtype: DataType) -> int:
     return {"add": 0, "mul": 1, "min": high, "max": low, "and": ones, "or": 0, "xor": 0}[combine]
 
 
+def neutral(combine: str, dtype: DataType) -> int:
+    """The encoded value that changes no bit by a combiner: unlike `identity` neither -0.0 nor a NaN."""
+    if not dtype.is_float:
+        return identity(combine, dtype)
+    # 0.0 + -0.0 is 0.0, and min(inf, NaN) is inf
+    return encode_float({"add": -0.0, "mul": 1.0, "min": math.nan, "max": math.nan}[combine], dtype)
+
+
 def convert(value: int, source: DataType, target: DataType) -> int:
     """`cast`: wrap between integers, round to a float, saturate from a float with NaN -> 0."""
     if source.kind == "float":

@@ -335,6 +335,9 @@ def _misattributed(row: OpDef, op: Op, is_lowered: bool) -> str | None:
         return f"has no attribute {extra}"
     if "fastmath" not in attrs:
         return None
-    if not FORMATS[row.format].takes_fastmath or not op.operands[-1].type.element.is_float:
+    if not op.operands[-1].type.element.is_float:
         return "takes no fastmath flags; they are for ops on floats"
-    return None
+    if not row.fastmath:
+        return "takes no fastmath flags"
+    wrong = next((flag for flag in attrs["fastmath"] if flag in FASTMATH and flag not in row.fastmath), None)
+    return f"fastmath is {', '.join(row.fastmath)}, not {wrong}" if wrong else None

@@ -29,7 +29,6 @@ class OpFormat:
     results: int | None
     blocks: int | None
     shape: Callable[[Op], str | None] | None = None
-    takes_fastmath: bool = False
 
 
 def type_list(values: tuple[Value, ...]) -> str:
@@ -105,11 +104,11 @@ FORMATS: dict[str, OpFormat] = {row.name: row for row in (
     OpFormat("id", 0, 1, 0),
     OpFormat("size", 0, 1, 0),
     OpFormat("len", 0, 1, 0),
-    OpFormat("unary", 1, 1, 0, takes_fastmath=True),
-    OpFormat("binary", 2, 1, 0, takes_fastmath=True),
-    OpFormat("ternary", 3, 1, 0, takes_fastmath=True),
-    OpFormat("compare", 2, 1, 0, takes_fastmath=True),
-    OpFormat("select", 3, 1, 0, takes_fastmath=True),
+    OpFormat("unary", 1, 1, 0),
+    OpFormat("binary", 2, 1, 0),
+    OpFormat("ternary", 3, 1, 0),
+    OpFormat("compare", 2, 1, 0),
+    OpFormat("select", 3, 1, 0),
     OpFormat("convert", 1, 1, 0),
     OpFormat("splat", 1, 1, 0),
     OpFormat("vector", None, 1, 0),

@@ -164,13 +164,16 @@ def _build_atomic(
     index: Operand | Sequence[Operand],
     *operands: Operand,
     order: str = "relaxed",
+    fastmath: Sequence[str] = (),
 ) -> Value:
     target = b.find_buffer(buffer)
     count = row.atomic_values
     if len(operands) != count:
         raise TypeError(f"{row.name} takes {count} operand{'s' * (count != 1)} after the index")
     values = tuple(b.as_value(operand, target.dtype) for operand in operands)
-    attrs = {"order": order, "buffer": target.name}
+    attrs: dict[str, Any] = {"order": order, "buffer": target.name}
+    if fastmath:
+        attrs["fastmath"] = tuple(fastmath)
     return b.emit(row, (*b.as_indices(index), *values), (target.dtype,), attrs).result
 
 

@@ -174,19 +174,19 @@ class OpMethods:
         """The lanes of a vector of 8, 16, 32 or 64 bools as the bits of an unsigned integer, lane 0 lowest."""
     def load(self, buffer: Buffer | str, index: Operand | Sequence[Operand], lanes: int = 1, *, name: str | None = None) -> BuiltValue:
         """Read an element, or a vector of consecutive ones of a row from index %i on."""
-    def atomic_add(self, buffer: Buffer | str, index: Operand | Sequence[Operand], value: Operand, *, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed", name: str | None = None) -> BuiltValue:
-        """Add; gives the old value."""
-    def atomic_min(self, buffer: Buffer | str, index: Operand | Sequence[Operand], value: Operand, *, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed", name: str | None = None) -> BuiltValue:
-        """Keep the smaller; gives the old value."""
-    def atomic_max(self, buffer: Buffer | str, index: Operand | Sequence[Operand], value: Operand, *, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed", name: str | None = None) -> BuiltValue:
-        """Keep the larger; gives the old value."""
+    def atomic_add(self, buffer: Buffer | str, index: Operand | Sequence[Operand], value: Operand, *, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed", fastmath: Sequence[str] = (), name: str | None = None) -> BuiltValue:
+        """Add; gives the old value.  With fastmath<reassoc> the sum may be regrouped, and in any order."""
+    def atomic_min(self, buffer: Buffer | str, index: Operand | Sequence[Operand], value: Operand, *, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed", fastmath: Sequence[str] = (), name: str | None = None) -> BuiltValue:
+        """Keep the smaller, as min does; gives the old value."""
+    def atomic_max(self, buffer: Buffer | str, index: Operand | Sequence[Operand], value: Operand, *, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed", fastmath: Sequence[str] = (), name: str | None = None) -> BuiltValue:
+        """Keep the larger, as max does; gives the old value."""
     def atomic_and(self, buffer: Buffer | str, index: Operand | Sequence[Operand], value: Operand, *, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed", name: str | None = None) -> BuiltValue:
         """Bitwise and; gives the old value."""
     def atomic_or(self, buffer: Buffer | str, index: Operand | Sequence[Operand], value: Operand, *, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed", name: str | None = None) -> BuiltValue:
         """Bitwise or; gives the old value."""
     def atomic_xor(self, buffer: Buffer | str, index: Operand | Sequence[Operand], value: Operand, *, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed", name: str | None = None) -> BuiltValue:
         """Bitwise exclusive or; gives the old value."""
-    def atomic_exchange(self, buffer: Buffer | str, index: Operand | Sequence[Operand], value: Operand, *, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed", name: str | None = None) -> BuiltValue:
+    def atomic_exchange(self, buffer: Buffer | str, index: Operand | Sequence[Operand], value: Operand, *, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed", fastmath: Sequence[str] = (), name: str | None = None) -> BuiltValue:
         """Replace; gives the old value."""
     def atomic_compare_exchange(self, buffer: Buffer | str, index: Operand | Sequence[Operand], expected: Operand, value: Operand, *, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed", name: str | None = None) -> BuiltValue:
         """Replace by the second operand if equal to the first; gives the old value."""

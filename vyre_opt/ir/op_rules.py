@@ -231,8 +231,8 @@ def _check_atomic(checker: BodyChecker, op: Op) -> Problem:
     values = op.operands[-op.definition.atomic_values :]
     dtype = op.results[0].type
     denied = checker.access(op, True, True)
-    if dtype.is_vec or not op.definition.accepts(dtype) or dtype.bits not in (32, 64):
-        denied = f"works on elements of 32 or 64 bits, not {dtype}"
+    if dtype.is_vec or not op.definition.accepts(dtype):
+        denied = f"does not take {dtype}"
     return _mismatch(values, dtype) or denied or checker.element(op, dtype)
 
 

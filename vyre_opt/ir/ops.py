@@ -151,6 +151,13 @@ class OpDef:
         """Of an atomic, the number of operands after the indices: the value to compare with, if any, then the new one."""
         return 2 if self.name == "atomic_compare_exchange" else 1
 
+    @property
+    def fastmath(self) -> tuple[str, ...]:
+        """The flags that it takes on floats."""
+        if self.name == "atomic_add":
+            return ("reassoc",)
+        return FASTMATH if self.format in ("unary", "binary", "ternary", "compare", "select") else ()
+
     def accepts(self, dtype: DataType) -> bool:
         """Whether T may be `dtype` (elementwise ops take vectors of what they take)."""
         return dtype.element.kind in _ACCEPTED[self.types]
@@ -298,10 +305,11 @@ _ordered = (Attr("order", "word", ORDERS), *_buffer)
 _row("load", "load", "Read an element, or a vector of consecutive ones of a row from index %i on.", effects="read",
      attrs=_buffer)
 _row("store", "store", "Write an element, or a vector to consecutive ones.", effects="write", attrs=_buffer)
+_row("atomic_add", "atomic", "Add; gives the old value.  With fastmath<reassoc> the sum may be regrouped, and in any order.",
+     "num", "read write atomic", attrs=_ordered)
 for _name, _doc, _types in (
-    ("add", "Add; gives the old value.", "num"),
-    ("min", "Keep the smaller; gives the old value.", "int"),
-    ("max", "Keep the larger; gives the old value.", "int"),
+    ("min", "Keep the smaller, as min does; gives the old value.", "num"),
+    ("max", "Keep the larger, as max does; gives the old value.", "num"),
     ("and", "Bitwise and; gives the old value.", "int"),
     ("or", "Bitwise or; gives the old value.", "int"),
     ("xor", "Bitwise exclusive or; gives the old value.", "int"),

@@ -122,7 +122,7 @@ def _intrinsic(t: Expressions, node: ast.Call, name: str) -> Binding:
 
 def _elementwise(t: Expressions, node: ast.Call, row: OpDef) -> Binding:
     names = ["a", "b", "c"][: {"unary": 1, "ternary": 3}.get(row.format, 2)]
-    flags, plain = _fastmath(t, node)
+    flags, plain = _fastmath(t, node, row)
     arguments = positional(t, plain, *names)
     operands = _alike(t, plain, arguments)
     dtype = t.accepted(node, row.name, type_of(operands[0]))
@@ -132,19 +132,21 @@ def _elementwise(t: Expressions, node: ast.Call, row: OpDef) -> Binding:
     return t.emitter.value(row.name, operands, dtype, attrs)
 
 
-def _fastmath(t: Expressions, node: ast.Call) -> tuple[tuple[str, ...], ast.Call]:
+def _fastmath(t: Expressions, node: ast.Call, row: OpDef) -> tuple[tuple[str, ...], ast.Call]:
     """The flags of `fastmath=`, and the call without it."""
     keywords = [k for k in node.keywords if k.arg == "fastmath"]
     if not keywords:
         return (), node
     flags = t.static(keywords[0].value, "fastmath")
     names = flags.replace(",", " ").split() if isinstance(flags, str) else list(flags)
-    wrong = next((word for word in names if word not in FASTMATH), None)
+    if not row.fastmath:
+        raise Unsupported(keywords[0].value, f"{row.name} takes no fastmath flags")
+    wrong = next((word for word in names if word not in row.fastmath), None)
     if wrong is not None:
         raise Unsupported(
             keywords[0].value,
-            f"fastmath takes {', '.join(FASTMATH)}, not {wrong}",
-            suggest(str(wrong), FASTMATH),
+            f"fastmath takes {', '.join(row.fastmath)}, not {wrong}",
+            suggest(str(wrong), row.fastmath),
         )
     plain = ast.Call(node.func, node.args, [k for k in node.keywords if k.arg != "fastmath"])
     return tuple(flag for flag in FASTMATH if flag in names), ast.copy_location(plain, node)
@@ -192,20 +194,23 @@ def _size(t: Expressions, node: ast.Call, row: OpDef) -> Value:
 
 def _atomic(t: Expressions, node: ast.Call, row: OpDef) -> Value:
     names = ["expected", "value"] if row.name.endswith("compare_exchange") else ["value"]
-    array, at, *rest = positional(t, node, "array", "index", *names, "order", optional=1)
+    flags, plain = _fastmath(t, node, row)
+    array, at, *rest = positional(t, plain, "array", "index", *names, "order", optional=1)
     view = array_of(t, array, "read")
     t.check_access(array, view, "written")
     indices = t.indices(at, view)
     values = [t.value(argument, view.buffer.dtype) for argument in rest[: len(names)]]
-    if not row.accepts(view.buffer.dtype) or view.buffer.dtype.bits not in (32, 64):
+    dtype = view.buffer.dtype
+    if dtype.is_vec or not row.accepts(dtype):
+        raise Unsupported(node, f"{row.name} does not take {dtype}")
+    if flags and not dtype.is_float:
         raise Unsupported(
-            node,
-            f"{row.name} works on elements of 32 or 64 bits that it can combine, not {view.buffer.dtype}",
+            node, f"fastmath is for floats, and the elements of {t.source.text(array)} are {dtype}"
         )
     orders = row.attrs[0].choices or ()
     order = word_of(t, rest[-1], "order", orders) if len(rest) > len(names) else "relaxed"
-    attrs = {"order": order, "buffer": view.buffer.name}
-    return t.emitter.value(row.name, (*indices, *values), view.buffer.dtype, attrs)
+    attrs = {"order": order, "buffer": view.buffer.name} | ({"fastmath": flags} if flags else {})
+    return t.emitter.value(row.name, (*indices, *values), dtype, attrs)
 
 
 def _barrier(t: Expressions, node: ast.Call, row: OpDef) -> Binding:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import inspect
 from typing import Any, NoReturn, TypeVar
 
-from ..ir.formats import FORMATS
 from ..ir.ops import NAMED_KERNELS, OPS, OpDef
 
 __all__ = [
@@ -156,7 +155,7 @@ _OWN = {
 def _arguments(row: OpDef) -> str:
     if row.format == "atomic" and row.name.endswith("compare_exchange"):
         return "array, index, expected, value, order='relaxed'"
-    takes_fastmath = FORMATS[row.format].takes_fastmath and row.types in ("float", "num")
+    takes_fastmath = bool(row.fastmath) and row.types in ("float", "num")
     return ARGUMENTS[row.format] + ", fastmath=()" * takes_fastmath
 
 

@@ -266,12 +266,12 @@ def permute(table: Any, index: Any) -> Any:
     """A byte of the table for each byte of the index, which is its lane; 0 where there is no such lane."""
 def movemask(flags: Any) -> Any:
     """The lanes of a vector of 8, 16, 32 or 64 bools as the bits of an unsigned integer, lane 0 lowest."""
-def atomic_add(array: Any, index: Any, value: Any, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed") -> Any:
-    """Add; gives the old value."""
+def atomic_add(array: Any, index: Any, value: Any, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed", fastmath: str | Sequence[str] = ()) -> Any:
+    """Add; gives the old value.  With fastmath<reassoc> the sum may be regrouped, and in any order."""
 def atomic_min(array: Any, index: Any, value: Any, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed") -> Any:
-    """Keep the smaller; gives the old value."""
+    """Keep the smaller, as min does; gives the old value."""
 def atomic_max(array: Any, index: Any, value: Any, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed") -> Any:
-    """Keep the larger; gives the old value."""
+    """Keep the larger, as max does; gives the old value."""
 def atomic_and(array: Any, index: Any, value: Any, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed") -> Any:
     """Bitwise and; gives the old value."""
 def atomic_or(array: Any, index: Any, value: Any, order: Literal["relaxed", "acquire", "release", "acq_rel", "seq_cst"] | str = "relaxed") -> Any:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..ir.builder import Builder
-from ..ir.formats import FORMATS
 from ..ir.ops import OPS, OpDef
 from ..ir.program import NO_ATTRS, Block, Func, Module, Op, Program, Value
 from ..ir.rewrite import constant_name
@@ -62,8 +61,9 @@ class Rewriter(Builder):
         name: str | None = None,
     ) -> Op:
         is_float = bool(operands) and operands[-1].type.element.is_float
-        if self.fastmath and is_float and FORMATS[row.format].takes_fastmath and "fastmath" not in attrs:
-            attrs = {**attrs, "fastmath": self.fastmath}
+        flags = tuple(flag for flag in self.fastmath if flag in row.fastmath)
+        if flags and is_float and "fastmath" not in attrs:
+            attrs = {**attrs, "fastmath": flags}
         op = super().emit(row, operands, types, attrs, regions, name)
         if name is None and op.results:
             op.results[0].name = _name_of(op)

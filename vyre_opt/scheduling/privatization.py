@@ -10,8 +10,11 @@
                                                 barrier
                                                 atomic_add @bins[%k], @private[%k] for all elements
 
-A buffer may be so if all that a program does with it is one commutative op on integers, whose old values nobody takes.
-Then nobody can tell in which order, and in how many steps, its elements came to be.
+A buffer may be so if all that a program does with it is one atomic that may be regrouped (see analysis/regrouping.py), whose
+old values nobody takes.  Then nobody can tell in which order, and in how many steps, its elements came to be.
+
+A copy begins with what changes no bit of any element: -0.0 for a sum of floats, a NaN for a minimum of them.  Only what is no
+longer that, bit by bit, is added to the buffer.
 """
 
 from __future__ import annotations
@@ -20,10 +23,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..analysis.refusal import Refusal
+from ..analysis.regrouping import may_regroup
 from ..fusion.group_count import GroupCount
 from ..fusion.halo_recompute import OpEmitter
 from ..fusion.workgroup_ids import ids_of, replace_ids
-from ..ir.arith import identity
+from ..ir import arith
 from ..ir.builder import Builder
 from ..ir.program import AccessMode, Block, Op, Program, Value
 from ..ir.rewrite import clone, fresh_name
@@ -37,10 +41,9 @@ MAX_PRIVATE_BYTES = 1 << 14
 """Of the copies of a workgroup: eight such workgroups fit a multiprocessor."""
 
 _NO_BUFFER = (
-    "has no buffer of integers, of one dimension, with which it does nothing but one relaxed atomic at unsigned indices "
-    "whose old values nobody takes"
+    "has no buffer of one dimension with which it does nothing but one relaxed atomic at unsigned indices, of integers or a "
+    "minimum, a maximum or a sum with fastmath<reassoc> of floats, whose old values nobody takes"
 )
-_ATOMICS = ("atomic_add", "atomic_min", "atomic_max", "atomic_and", "atomic_or", "atomic_xor")
 
 
 def privatize(
@@ -73,9 +76,9 @@ def privatize(
         dtype = copies[shared].dtype
         b.buffer(private[shared], dtype, counts[shared], AccessMode.WORKGROUP.value)
         with b.for_(lane, counts[shared], program.lanes) as loop:
-            b.store(
-                b.const(identity(kind.removeprefix("atomic_"), dtype), dtype), private[shared], loop.index
-            )
+            neutral = _neutral(kind, dtype)
+            start = arith.decode_float(neutral, dtype) if dtype.is_float else neutral
+            b.store(b.const(start, dtype), private[shared], loop.index)
     b.barrier()
     lower, upper, step = _turns(b, number, in_order)
     with b.for_(lower, upper, step) as loop:
@@ -90,9 +93,16 @@ def privatize(
         dtype = copies[shared].dtype
         with b.for_(lane, counts[shared], program.lanes) as loop:
             counted = b.load(private[shared], loop.index)
-            with b.if_(b.ne(counted, b.const(identity(kind.removeprefix("atomic_"), dtype), dtype))):
-                getattr(b, kind)(shared, loop.index, counted)
+            bits = DataType.of(f"u{dtype.bits}")
+            untouched = b.const(arith.to_bits(_neutral(kind, dtype), dtype), bits)
+            with b.if_(b.ne(b.bitcast(counted, bits), untouched)):
+                flags = {"fastmath": ("reassoc",)} if kind == "atomic_add" and dtype.is_float else {}
+                getattr(b, kind)(shared, loop.index, counted, **flags)
     return b.program
+
+
+def _neutral(kind: str, dtype: DataType) -> int:
+    return arith.neutral(kind.removeprefix("atomic_"), dtype)
 
 
 def _kinds(program: Program) -> dict[str, str]:
@@ -106,11 +116,9 @@ def _kinds(program: Program) -> dict[str, str]:
             continue
         buffer = program.buffers[name]
         fits = (
-            op.name in _ATOMICS
-            and op.attrs["order"] == "relaxed"
+            may_regroup(op)
             and buffer.binding is not None
             and buffer.dimensions == 1
-            and buffer.dtype.is_int
             and not op.index.type.is_signed
             and op.result not in used
             and kinds.setdefault(name, op.name) == op.name

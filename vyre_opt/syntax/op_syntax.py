@@ -46,6 +46,7 @@ __all__ = [
     "Tail",
     "fastmath_flags",
     "kernel_text",
+    "parse_op",
     "symbol_list",
     "types_text",
 ]
@@ -130,6 +131,23 @@ def fastmath_flags(flags: list[str]) -> tuple[str, ...]:
         if flag not in FASTMATH:
             raise MalformedOp(f"fastmath takes {', '.join(FASTMATH)}, not {flag}")
     return tuple(flag for flag in FASTMATH if flag in flags)
+
+
+def _parse_fastmath(tail: Tail) -> dict[str, Any]:
+    return NO_ATTRS if tail.fastmath is None else {"fastmath": fastmath_flags(tail.fastmath)}
+
+
+def _print_fastmath(p: OpPrinter, op: Op) -> str:
+    flags = op.attrs.get("fastmath", ())
+    return f" fastmath<{', '.join(sorted(flags) if p.numbered else flags)}>" if flags else ""
+
+
+def parse_op(row: OpDef, tail: Tail) -> Parsed:
+    """The parts of an op, from its text.  Raises MalformedOp or LiteralError."""
+    parsed = SYNTAX[row.format].parse(row, tail)
+    if tail.fastmath is not None and "fastmath" not in parsed[2]:
+        raise MalformedOp("takes no fastmath flags")
+    return parsed
 
 
 def _need_operands(row: OpDef, tail: Tail, count: int) -> None:
@@ -242,7 +260,7 @@ def _print_len(p: OpPrinter, op: Op) -> str:
 
 
 def _parse_elementwise(row: OpDef, tail: Tail) -> Parsed:
-    modifiers, operands, access, fastmath, dtype, target = tail
+    modifiers, operands, access, _, dtype, target = tail
     count = FORMATS[row.format].operands or 0
     # the exact message only once something is wrong: this runs for most ops of a text
     if len(operands) != count or access is not None or modifiers or target is not None:
@@ -252,7 +270,7 @@ def _parse_elementwise(row: OpDef, tail: Tail) -> Parsed:
         dtype = operands[-1].type
     elif row.format == "compare" and dtype is not operands[0].type:
         _need_type(operands[0], dtype)  # the result does not show it, so the verifier could not
-    attrs = NO_ATTRS if fastmath is None else {"fastmath": fastmath_flags(fastmath)}
+    attrs = _parse_fastmath(tail)
     if row.format == "compare" and dtype is not UNKNOWN and not dtype.is_matrix:
         dtype = dtype.with_element(_BOOL)
     return tuple(operands), (dtype,), attrs
@@ -261,8 +279,7 @@ def _parse_elementwise(row: OpDef, tail: Tail) -> Parsed:
 def _print_elementwise(p: OpPrinter, op: Op) -> str:
     names = p.names
     operands = op.operands
-    flags = op.attrs.get("fastmath", ())
-    fast = f" fastmath<{', '.join(sorted(flags) if p.numbered else flags)}>" if flags else ""
+    fast = _print_fastmath(p, op) if op.attrs else ""
     return f"{op.definition.name} {', '.join([names[v] for v in operands])}{fast} : {operands[-1].type.name}"
 
 
@@ -360,14 +377,14 @@ def _parse_atomic(row: OpDef, tail: Tail) -> Parsed:
         extra = ", %new" if count == 2 else ""
         raise MalformedOp(f"is written {row.name}<relaxed> @buffer[%i], %value{extra} : u32")
     dtype = tail.dtype or tail.operands[-1].type
-    return tuple(tail.operands), (dtype,), {**_parse_words(row, tail), "buffer": tail.access[2]}
+    attrs = {**_parse_words(row, tail), "buffer": tail.access[2], **_parse_fastmath(tail)}
+    return tuple(tail.operands), (dtype,), attrs
 
 
 def _print_atomic(p: OpPrinter, op: Op) -> str:
     values = op.operands[-op.definition.atomic_values :]
-    return (
-        f"{_print_words(op)} @{op.attrs['buffer']}[{p.uses(op.indices)}], {p.uses(values)} : {values[0].type}"
-    )
+    text = f"{_print_words(op)} @{op.attrs['buffer']}[{p.uses(op.indices)}], {p.uses(values)}"
+    return f"{text}{_print_fastmath(p, op)} : {values[0].type}"
 
 
 # --- copy_wait, barrier, shuffle, reduce, scan, ballot ------------------------------------

@@ -34,7 +34,7 @@ nvvm.barrier.cta.sync.all nvvm.barrier.cta.red.popc.all nvvm.barrier.cluster.arr
 nvvm.barrier.cluster.arrive.relaxed nvvm.barrier.cluster.wait nvvm.mapa.shared.cluster
 nvvm.bar.warp.sync nvvm.membar.gl nvvm.membar.cta
 nvvm.shfl.sync.idx.i32 nvvm.shfl.sync.up.i32 nvvm.shfl.sync.down.i32 nvvm.shfl.sync.bfly.i32
-nvvm.vote.ballot.sync nvvm.redux.sync.add nvvm.redux.sync.umin nvvm.redux.sync.umax nvvm.redux.sync.min
+nvvm.activemask nvvm.vote.ballot.sync nvvm.redux.sync.add nvvm.redux.sync.umin nvvm.redux.sync.umax nvvm.redux.sync.min
 nvvm.redux.sync.max nvvm.redux.sync.and nvvm.redux.sync.or nvvm.redux.sync.xor
 nvvm.mma.m16n8k16.row.col.bf16 nvvm.mma.m16n8k16.row.col.f32.f32 nvvm.mma.m16n8k8.row.col.f32.f32
 nvvm.mma.m16n8k8.row.col.tf32 nvvm.mma.m16n8k32.row.col.s8 nvvm.mma.m8n8k16.row.col.s8

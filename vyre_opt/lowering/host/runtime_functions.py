@@ -13,9 +13,9 @@ from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Op
 from ...ir.types import DataType
 from ..common import conversions
-from ..common.atomics import is_atomic_read
-from ..common.lane_shape import carrier
-from ..common.llvm_text import ModuleText
+from ..common.atomics import exchange_loop, integer_verb, is_atomic_read, updated
+from ..common.lane_shape import SCALAR, carrier
+from ..common.llvm_text import ModuleText, Writer
 from .abi import FAULT_WORDS
 from .function_builder import ALL, FLAGS, WIDE, FunctionBuilder
 
@@ -308,7 +308,8 @@ def move_lanes(
 # --- atomics
 
 _ORDERS = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
-_VERBS = {"add": "add", "and": "and", "or": "or", "xor": "xor", "exchange": "xchg"}
+_FAILURES = {"release": "monotonic", "acq_rel": "acquire"}
+"""Of a compare-and-exchange that finds another value; other orders are the same then."""
 
 
 def atomic(
@@ -332,71 +333,59 @@ def atomic(
     symbol = f"vyre.atomic.{name}.{dtype.name}.{ordering}"
     if not builder.module.defines(symbol):
         builder.module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])
-        builder.module.define(symbol, _atomic_function(symbol, name, dtype, ordering, len(values)))
+        text = _atomic_function(builder.module, symbol, name, dtype, ordering, len(values))
+        builder.module.define(symbol, text)
     operands = "".join(f", {wide} {value}" for value in values)
     return builder.w.emit(f"call {wide} @{symbol}(ptr {pointer}, {indices} {offsets}{operands}, i32 {bits})")
 
 
-def _atomic_function(symbol: str, name: str, dtype: DataType, ordering: str, count: int) -> str:
+def _atomic_function(
+    module: ModuleText, symbol: str, name: str, dtype: DataType, order: str, count: int
+) -> str:
     kind, indices = carrier(dtype), WIDE.of("i64")
     wide = WIDE.of(kind)
     lines = [f"  %old = alloca {wide}", f"  store {wide} zeroinitializer, ptr %old"]
-    step = [f"  %at = getelementptr {kind}, ptr %base, i64 %place"]
     for number in range(count):
         lines += [f"  %values{number} = alloca {wide}", f"  store {wide} %v{number}, ptr %values{number}"]
-        step += [
-            f"  %from{number} = getelementptr {kind}, ptr %values{number}, i64 %lane",
-            f"  %x{number} = load {kind}, ptr %from{number}",
-        ]
-    if ordering == "alone":
-        step += _alone(name, dtype, kind)
-    elif name == "compare_exchange":
-        failure = {"release": "monotonic", "acq_rel": "acquire"}.get(ordering, ordering)
-        step += [
-            f"  %pair = cmpxchg ptr %at, {kind} %x0, {kind} %x1 {ordering} {failure}",
-            f"  %found = extractvalue {{ {kind}, i1 }} %pair, 0",
-        ]
-    elif name == "load":
-        step.append(f"  %found = load atomic {kind}, ptr %at {ordering}, align {(dtype.bits or 8) // 8}")
-    else:
-        verb = _VERBS.get(name) or ("" if dtype.is_signed else "u") + name
-        if dtype.is_float and verb == "add":
-            verb = "fadd"
-        step.append(f"  %found = atomicrmw {verb} ptr %at, {kind} %x0 {ordering}")
-    step += [f"  %to = getelementptr {kind}, ptr %old, i64 %lane", f"  store {kind} %found, ptr %to"]
+    w = Writer(module)
+    w.block = "one"  # of the loop
+    pointer = f"ptr {w.emit(f'getelementptr {conversions.memory_type(dtype)}, ptr %base, i64 %place')}"
+    operands = []
+    for number in range(count):
+        at = w.emit(f"getelementptr {kind}, ptr %values{number}, i64 %lane")
+        operands.append(w.emit(f"load {kind}, ptr {at}"))
+    old = _update(w, name, dtype, order, pointer, operands)
+    w.line(f"store {kind} {old}, ptr {w.emit(f'getelementptr {kind}, ptr %old, i64 %lane')}")
     params = "".join(f", {wide} %v{number}" for number in range(count))
     head = "\n".join(lines)
-    result = f"  %all = load {wide}, ptr %old\n  ret {wide} %all"
-    loop = _lane_loop(result, "\n".join(step))
+    loop = _lane_loop(f"  %all = load {wide}, ptr %old\n  ret {wide} %all", "\n".join(w.lines))
     return (
         f"define internal {wide} @{symbol}(ptr %base, {indices} %indices{params}, i32 %bits) noinline nounwind {{\n"
         f"entry:\n{head}{_SPILL_INDICES}{loop}"
     )
 
 
-def _alone(name: str, dtype: DataType, kind: str) -> list[str]:
-    """The old value of memory that no other thread has, and a store of the new one."""
-    align = f"align {(dtype.bits or 8) // 8}"
-    found, stored = f"  %found = load {kind}, ptr %at, {align}", f"  store {kind} %next, ptr %at, {align}"
+def _update(w: Writer, name: str, dtype: DataType, order: str, pointer: str, operands: list[str]) -> str:
+    """Writes what one lane does to the element at a pointer; returns the old value."""
+    kind, align = f"i{dtype.bits}", f"align {dtype.size_bytes}"
+    if order == "alone":
+        memory = conversions.memory_type(dtype)
+        old = conversions.load_value(w, SCALAR, dtype, w.emit(f"load {memory}, {pointer}, {align}"))
+        if name != "load":
+            new = conversions.store_value(w, SCALAR, dtype, updated(w, name, dtype, old, operands))
+            w.line(f"store {memory} {new}, {pointer}, {align}")
+        return old
     if name == "load":
-        return [found]
-    verb, operands = _VERBS.get(name, name), "%found, %x0"
+        return w.emit(f"load atomic {kind}, {pointer} {order}, {align}")
+    orders = order, _FAILURES.get(order, order)
     if name == "compare_exchange":
-        step = [
-            f"  %equal = icmp eq {kind} %found, %x0",
-            f"  %next = select i1 %equal, {kind} %x1, {kind} %found",
-        ]
-    elif name in ("min", "max"):
-        order = f"{'s' if dtype.is_signed else 'u'}{'lt' if name == 'min' else 'gt'}"
-        step = [
-            f"  %first = icmp {order} {kind} {operands}",
-            f"  %next = select i1 %first, {kind} {operands.replace(', ', f', {kind} ')}",
-        ]
-    elif name == "exchange":
-        step = [f"  %next = freeze {kind} %x0"]
-    else:
-        step = [f"  %next = {'fadd' if dtype.is_float else verb} {kind} {operands}"]
-    return [found, *step, stored]
+        pair = w.emit(f"cmpxchg {pointer}, {kind} {operands[0]}, {kind} {operands[1]} {' '.join(orders)}")
+        return w.emit(f"extractvalue {{ {kind}, i1 }} {pair}, 0")
+    if dtype.is_float and name != "exchange":
+        return exchange_loop(w, pointer, dtype, orders, lambda old: updated(w, name, dtype, old, operands))
+    bits = conversions.bits_of(w, SCALAR, dtype, operands[0])
+    old = w.emit(f"atomicrmw {integer_verb(name, dtype.is_signed)} {pointer}, {kind} {bits} {order}")
+    return conversions.from_bits(w, SCALAR, dtype, old)
 
 
 # --- moving values between lanes

@@ -7,11 +7,9 @@ that a partial subgroup lacks are filled with the combiner's identity.
 
 from __future__ import annotations
 
-import math
-
+from ...ir import arith
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Op
-from ...ir.types import DataType
 from ..common import elementwise
 from ..common.lane_shape import SCALAR, LaneShape, carrier
 from . import runtime_functions as runtime
@@ -21,14 +19,6 @@ from .subgroup_emitter import SubgroupEmitter
 __all__ = ["SUBGROUP_OPS"]
 
 
-def _filler(combine: str, dtype: DataType) -> str:
-    """The operand for absent lanes: combining with it leaves every value as it is, even -0.0 and a NaN."""
-    if not dtype.is_float:
-        return elementwise.identity(combine, dtype)
-    # 0.0 + -0.0 is 0.0, and min(inf, NaN) is inf: the identities of the language would show
-    return SCALAR.real(carrier(dtype), {"add": -0.0, "mul": 1.0, "min": math.nan, "max": math.nan}[combine])
-
-
 def _padded_operand(emitter: SubgroupEmitter, op: Op) -> str:
     """The operand as a vector, with the identity in inactive lanes."""
     value, dtype = op.operands[0], op.operands[0].type
@@ -36,7 +26,7 @@ def _padded_operand(emitter: SubgroupEmitter, op: Op) -> str:
     if emitter.mask is None:
         return operand
     kind = carrier(dtype)
-    absent = WIDE.splat(kind, _filler(op.attrs["combine"], dtype))
+    absent = WIDE.const(arith.neutral(op.attrs["combine"], dtype), dtype)
     return emitter.builder.blend(emitter.mask, kind, operand, absent)
 
 
@@ -89,7 +79,7 @@ def scan(emitter: SubgroupEmitter, op: Op) -> None:
     dtype, combine, padded = op.operands[0].type, op.attrs["combine"], _padded_operand(emitter, op)
     kind = carrier(dtype)
     wide, w = WIDE.of(kind), emitter.w
-    absent = WIDE.splat(kind, _filler(combine, dtype))
+    absent = WIDE.const(arith.neutral(combine, dtype), dtype)
     if _is_ordered(op):
         totals = "poison"
         for lane, total in enumerate(_ordered_totals(emitter, op, padded)):

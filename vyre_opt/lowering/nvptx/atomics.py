@@ -1,12 +1,22 @@
-"""Atomics, as LLVM's `atomicrmw` and `cmpxchg`, but for one case.
+"""Atomics, as LLVM's `atomicrmw` and `cmpxchg`, with a few words around them where the hardware does something else.
 
 LLVM 22 writes an `atomicrmw` of every order as a relaxed instruction.  So fences say the order, and the instruction
-itself is relaxed.
+itself is relaxed.  Elements of 8 and 16 bits are exchanged with the aligned 32 bits that they are in.
 
 The hardware's atomic f32 addition in global memory flushes subnormals to zero.  That makes no
 difference if the number added is at least 2^-101 in magnitude: next to it a subnormal is
 less than half an ulp, and where the sum cancels the result is a multiple of 2^-125.  A smaller
 number, or zero, is added by a compare-and-exchange loop.
+
+No hardware has a minimum of floats.  Their bits are in the order of signed integers as long as one of two is positive, and in
+the opposite order of unsigned ones where a negative one is compared, -0.0 and 0.0 included:
+
+    x          minimum                 maximum                 leaves alone, of what it should replace
+    positive   signed minimum          signed maximum          minimum: NaN with a sign;  maximum: NaN without
+    negative   unsigned maximum        unsigned minimum        the same
+    NaN        a load                  a load                  nothing
+
+So an atomic of integers does it, and a compare-and-exchange loop follows where that found such a NaN, which it left as it was.
 """
 
 from __future__ import annotations
@@ -16,11 +26,13 @@ from collections.abc import Callable
 from ...ir.program import Op
 from ...ir.types import DataType
 from ..common import conversions
-from ..common.atomics import is_atomic_read
+from ..common.atomics import exchange_loop, integer_verb, is_atomic_read, updated
 from ..common.lane_shape import SCALAR, float_literal
 from ..common.llvm_text import Writer
 from .function_emitter import BufferRef, FunctionEmitter
 from .memory import address, guarded, locate
+from .subgroup_atomics import aggregate
+from .values import TARGET
 
 __all__ = ["ATOMIC_OPS"]
 
@@ -39,13 +51,19 @@ def _atomic(emitter: FunctionEmitter, op: Op) -> None:
     dtype = op.results[0].type
     access = locate(emitter, op, index, dtype)
 
-    def change() -> list[str]:
+    def exchange(values: list[str]) -> list[str]:
         pointer = address(emitter, access, dtype, 1, 0)
         before, after = _FENCES[op.attrs.get("order") or "relaxed"]
         _fence(emitter, access.buffer, before)
-        old = _exchange(emitter, op, access.buffer, pointer, [emitter.scalar(v) for v in operands], dtype)
+        old = _exchange(emitter, op, access.buffer, pointer, values, dtype)
         _fence(emitter, access.buffer, after)
         return [old]
+
+    def change() -> list[str]:
+        values = [emitter.scalar(value) for value in operands]
+        if op not in emitter.context.aggregated:
+            return exchange(values)
+        return aggregate(emitter, op, values[0], lambda total: exchange([total]))
 
     emitter.set(op, *guarded(emitter, access.happens, change, dtype))
 
@@ -58,28 +76,88 @@ def _fence(emitter: FunctionEmitter, buffer: BufferRef, order: str) -> None:
 def _exchange(
     emitter: FunctionEmitter, op: Op, buffer: BufferRef, pointer: str, operands: list[str], dtype: DataType
 ) -> str:
-    """Writes the atomic instruction; returns the old value.  A float is exchanged as its bits."""
-    w, name = emitter.w, op.name.removeprefix("atomic_")
-    kind, value = SCALAR.type(dtype), operands[0]
-    scope, align = f'syncscope("{buffer.scope}")', f"align {dtype.size_bytes}"
+    """Writes the atomic instruction; returns the old value."""
+    w, name, value = emitter.w, op.name.removeprefix("atomic_"), operands[0]
+    place, scope, align = (
+        f"{buffer.type} {pointer}",
+        f'syncscope("{buffer.scope}")',
+        f"align {dtype.size_bytes}",
+    )
+    kind = f"i{dtype.bits}"
     if name == "compare_exchange":
         exchange = f"{kind} {value}, {kind} {operands[1]} {scope} monotonic monotonic"
-        pair = w.emit(f"cmpxchg {buffer.type} {pointer}, {exchange}, {align}")
+        pair = w.emit(f"cmpxchg {place}, {exchange}, {align}")
         return w.emit(f"extractvalue {{ {kind}, i1 }} {pair}, 0")
     if is_atomic_read(op):
-        return w.emit(f"load atomic {kind}, {buffer.type} {pointer} {scope} monotonic, {align}")
-    verb = {"exchange": "xchg"}.get(name, name)
-    if name in ("min", "max") and not dtype.is_signed:
-        verb = f"u{name}"
+        return w.emit(f"load atomic {kind}, {place} {scope} monotonic, {align}")
+    if dtype.is_float and name in ("min", "max"):
+        bits = conversions.bits_of(w, SCALAR, dtype, value)
+        return w.emit(
+            f"call {SCALAR.type(dtype)} @{_extremum_function(w, name, dtype, buffer)}({place}, {kind} {bits})"
+        )
     if dtype.is_float and name == "add":
-        verb = "fadd"
-    as_bits = dtype.is_float and name == "exchange"
-    if as_bits:
-        kind, value = f"i{dtype.bits}", conversions.bits_of(w, SCALAR, dtype, value)
-    if verb == "fadd" and dtype.name == "f32" and buffer.space == 1:
-        return w.emit(f"call float @{_add_function(w)}({buffer.type} {pointer}, float {value})")
-    old = w.emit(f"atomicrmw {verb} {buffer.type} {pointer}, {kind} {value} {scope} monotonic, {align}")
-    return conversions.from_bits(w, SCALAR, dtype, old) if as_bits else old
+        return _add(w, buffer, place, value, dtype)
+    bits = conversions.bits_of(w, SCALAR, dtype, value)
+    verb = integer_verb(name, dtype.is_signed)
+    old = w.emit(f"atomicrmw {verb} {place}, {kind} {bits} {scope} monotonic, {align}")
+    return conversions.from_bits(w, SCALAR, dtype, old)
+
+
+def _add(w: Writer, buffer: BufferRef, place: str, value: str, dtype: DataType) -> str:
+    if dtype.name == "f32" and buffer.space == 1:
+        return w.emit(f"call float @{_add_function(w)}({place}, float {value})")
+    scope, align = f'syncscope("{buffer.scope}")', f"align {dtype.size_bytes}"
+    stored = conversions.store_value(w, SCALAR, dtype, value)
+    memory = conversions.memory_type(dtype)
+    if dtype.name == "bf16":
+        memory, stored = "bfloat", w.emit(f"bitcast i16 {stored} to bfloat")
+    old = w.emit(f"atomicrmw fadd {place}, {memory} {stored} {scope} monotonic, {align}")
+    if dtype.name == "bf16":
+        old = w.emit(f"bitcast bfloat {old} to i16")
+    return conversions.load_value(w, SCALAR, dtype, old)
+
+
+def _extremum_function(outer: Writer, name: str, dtype: DataType, buffer: BufferRef) -> str:
+    """The name of a function that does an atomic_min or atomic_max with a float of the given bits."""
+    symbol = f"vyre.atomic_{name}.{dtype.name}.{buffer.scope}"
+    if not outer.module.defines(symbol):
+        outer.module.define(symbol, _extremum_text(symbol, name, dtype, buffer, Writer(outer.module)))
+    return symbol
+
+
+def _extremum_text(symbol: str, name: str, dtype: DataType, buffer: BufferRef, w: Writer) -> str:
+    carrier, kind, place = SCALAR.type(dtype), f"i{dtype.bits}", f"{buffer.type} %p"
+    scope, align = f'syncscope("{buffer.scope}")', f"align {dtype.size_bytes}"
+
+    def give(bits: str) -> None:
+        w.line(f"ret {carrier} {conversions.from_bits(w, SCALAR, dtype, bits)}")
+
+    value = conversions.from_bits(w, SCALAR, dtype, "%bits")
+    w.branch_if(w.emit(f"fcmp uno {carrier} {value}, {value}"), "nan", "number")
+    w.start("nan")
+    give(w.emit(f"load atomic {kind}, {place} {scope} monotonic, {align}"))
+    w.start("number")
+    w.branch_if(w.emit(f"icmp slt {kind} %bits, 0"), "negative", "positive")
+    olds = []
+    for label, verb in (("negative", {"min": "umax", "max": "umin"}[name]), ("positive", name)):
+        w.start(label)
+        old = w.emit(f"atomicrmw {verb} {place}, {kind} %bits {scope} monotonic, {align}")
+        olds.append((old, label))
+        w.branch("exchanged")
+    w.start("exchanged")
+    old = w.phi(kind, olds)
+    stays = w.emit(f"icmp {'slt' if name == 'min' else 'sge'} {kind} {old}, 0")
+    number = conversions.from_bits(w, SCALAR, dtype, old)
+    is_nan = w.emit(f"fcmp uno {carrier} {number}, {number}")
+    w.branch_if(w.emit(f"and i1 {stays}, {is_nan}"), "again", "done")
+    w.start("done")
+    give(old)
+    w.start("again")
+    orders = "monotonic", "monotonic"
+    old = exchange_loop(w, place, dtype, orders, lambda x: updated(w, name, dtype, x, [value], TARGET), scope)
+    w.line(f"ret {carrier} {old}")
+    body = "\n".join(w.lines)
+    return f"define internal {carrier} @{symbol}({place}, {kind} %bits) {{\nentry:\n{body}\n}}"
 
 
 def _add_function(outer: Writer) -> str:
@@ -99,17 +177,8 @@ def _add_text(name: str, w: Writer) -> str:
     w.line(f"%sum = atomicrmw fadd {pointer}, float %x {scope} monotonic, align 4")
     w.line("ret float %sum")
     w.start("careful")
-    # A stale value costs another round, no more
-    first = w.emit(f"load atomic i32, {pointer} {scope} monotonic, align 4")
-    w.fall_into("again")
-    w.line(f"%seen = phi i32 [ {first}, %careful ], [ %found, %again ]")
-    old = w.emit("bitcast i32 %seen to float")
-    new = w.emit(f"bitcast float {w.emit(f'fadd float {old}, %x')} to i32")
-    w.line(f"%pair = cmpxchg {pointer}, i32 %seen, i32 {new} {scope} monotonic monotonic, align 4")
-    w.line("%found = extractvalue { i32, i1 } %pair, 0")
-    done = w.emit("extractvalue { i32, i1 } %pair, 1")
-    w.branch_if(done, "done", "again")
-    w.start("done")
+    orders = "monotonic", "monotonic"
+    old = exchange_loop(w, pointer, DataType.F32, orders, lambda x: w.emit(f"fadd float {x}, %x"), scope)
     w.line(f"ret float {old}")
     body = "\n".join(w.lines)
     return f"define internal float @{name}(ptr addrspace(1) %p, float %x) {{\nentry:\n{body}\n}}"

@@ -60,7 +60,7 @@ class KernelContext:
     """The state shared by a program's body and the functions that it calls.
 
     `specs`: the encoded values of the specialization constants.  `proven`: the accesses that are
-    known to be in bounds.  `bases`: see BoundsProofs.  `is_cluster`: the whole grid is one cluster of workgroups.  `replicas`: see
+    known to be in bounds.  `aggregated`: see subgroup_atomics.py.  `bases`: see BoundsProofs.  `is_cluster`: the whole grid is one cluster of workgroups.  `replicas`: see
     replicas.py; `mailbox` is then the pointer to the object that their barrier waits on.  `runs`: copies by the engine for bulk copies, and
     `ring` the pointer to their objects (see bulk_copies.py).  `buffers`, `params` (the LLVM name of each runtime scalar's word) and `sites` are filled in while the kernel is written.
     """
@@ -73,6 +73,7 @@ class KernelContext:
     text: ModuleText
     symbol: str
     proven: Container[Op]
+    aggregated: Container[Op]
     bases: Mapping[Op, tuple[Value, int]]
     alignment: Alignment
     forms: ValueForms

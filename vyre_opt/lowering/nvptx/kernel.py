@@ -35,6 +35,7 @@ from .legalization import legal_unit
 from .matrices import FIRST, MATRIX_OPS, why_no_product
 from .memory import MEMORY_OPS
 from .replicas import NeedsFence, Replicas, object_bytes, own_bytes, own_elements, replicas
+from .subgroup_atomics import aggregated
 from .subgroup_ops import SUBGROUP_OPS
 from .targets import STATIC_SHARED_BYTES, GpuTarget
 from .values import VALUE_OPS
@@ -124,6 +125,7 @@ def _kernel(
         text=text,
         symbol=symbol,
         proven=proofs.proven,
+        aggregated=aggregated(program) if target.has_redux else frozenset(),
         bases=proofs.bases,
         alignment=Alignment(program, specs),
         forms=proofs.forms,

@@ -21,7 +21,7 @@ from ..common.lane_shape import SCALAR, carrier
 from .function_emitter import FunctionEmitter
 from .values import lane, subgroup_lanes, words_of
 
-__all__ = ["SUBGROUP_OPS", "lane_mask"]
+__all__ = ["SUBGROUP_OPS", "WHOLE", "ShuffleReduction", "lane_mask"]
 
 STEPS = (16, 8, 4, 2, 1)
 WHOLE = "-1"
@@ -106,19 +106,21 @@ def _source(emitter: FunctionEmitter, mode: str, amount: str, lanes: str) -> str
 # --- reduce and scan
 
 
-class _ShuffleReduction:
-    """Combines the values of one type across a subgroup."""
+class ShuffleReduction:
+    """Combines the values of one type across the `lanes` of a subgroup, those of `mask`; `in_order`: one after the other."""
 
-    def __init__(self, emitter: FunctionEmitter, op: Op) -> None:
+    def __init__(
+        self, emitter: FunctionEmitter, name: str, dtype: DataType, mask: str, lanes: str, in_order: bool
+    ) -> None:
         self.emitter = emitter
         self.w = emitter.w
-        self.dtype = op.results[0].type.element
-        self.name = op.attrs["combine"]
-        self.kind = SCALAR.type(self.dtype)
-        self.mask = lane_mask(emitter)
-        self.lanes = subgroup_lanes(emitter)
-        self.identity = elementwise.identity(self.name, self.dtype)
-        self.in_order = self.dtype.is_float and self.name in ("add", "mul")
+        self.dtype = dtype
+        self.name = name
+        self.kind = SCALAR.type(dtype)
+        self.mask = mask
+        self.lanes = lanes
+        self.identity = elementwise.identity(name, dtype)
+        self.in_order = in_order
 
     def both(self, a: str, b: str) -> str:
         return elementwise.apply(self.w, SCALAR, self.name, self.dtype, [a, b], target="nvptx")
@@ -201,13 +203,19 @@ class _ShuffleReduction:
         return total
 
 
+def _reduction(emitter: FunctionEmitter, op: Op) -> ShuffleReduction:
+    name, dtype = op.attrs["combine"], op.results[0].type.element
+    in_order = dtype.is_float and name in ("add", "mul")
+    return ShuffleReduction(emitter, name, dtype, lane_mask(emitter), subgroup_lanes(emitter), in_order)
+
+
 def _reduce(emitter: FunctionEmitter, op: Op) -> None:
-    emitter.set(op, _ShuffleReduction(emitter, op).reduce(emitter.scalar(op.operands[0])))
+    emitter.set(op, _reduction(emitter, op).reduce(emitter.scalar(op.operands[0])))
 
 
 def _scan(emitter: FunctionEmitter, op: Op) -> None:
     value = emitter.scalar(op.operands[0])
-    emitter.set(op, _ShuffleReduction(emitter, op).scan(value, op.attrs["mode"] == "exclusive"))
+    emitter.set(op, _reduction(emitter, op).scan(value, op.attrs["mode"] == "exclusive"))
 
 
 def _ballot(emitter: FunctionEmitter, op: Op) -> None:

@@ -3,7 +3,8 @@
 memref.atomic_rmw is sequentially consistent or relaxed, as who lowers it likes, so fences around it say the order.  They
 are those of the GPU, as intrinsics: mlir-opt 19 cannot lower llvm.fence.
 
-The hardware's addition of f32 in global memory flushes subnormals to zero, so it is a loop of compare-and-exchange here.
+The hardware's addition of f32 in global memory flushes subnormals to zero, and MLIR's minima and maxima of floats are not
+ours, so these are loops of compare-and-exchange here.
 memref.generic_atomic_rmw is such a loop, but for integers only; so the float is exchanged as its bits, at its address.
 """
 
@@ -13,6 +14,7 @@ from ...ir.types import DataType
 from ..code import Code
 from ..helper_key import HelperKey
 from ..spelling import WORKGROUP, memory_element, mlir_type
+from .arithmetic import scalar_op
 
 __all__ = ["ATOMIC_KINDS", "FENCES", "atomic", "direct_atomic", "memory_key", "memory_type"]
 
@@ -21,6 +23,8 @@ ATOMIC_KINDS = {
     ("max", "u"): "maxu", ("and", "i"): "andi", ("or", "i"): "ori", ("exchange", "i"): "assign", ("exchange", "f"): "assign",
 }  # fmt: skip
 """(Op without `atomic_`, class of types) -> the kind of memref.atomic_rmw."""
+
+_EXTREMA = ("atomic_min", "atomic_max")
 
 FENCES = {
     "relaxed": (False, False), "acquire": (False, True), "release": (True, False), "acq_rel": (True, True),
@@ -81,8 +85,10 @@ def _change(
 ) -> str:
     element = mlir_type(dtype)
     target = f"{memory}[{', '.join(indices)}]"
-    if name == "atomic_add" and dtype is DataType.F32 and WORKGROUP not in memref:
-        return _add_f32(code, memref, memory, indices, operands[0])
+    if dtype.is_float and (
+        name in _EXTREMA or (dtype is DataType.F32 and WORKGROUP not in memref and name == "atomic_add")
+    ):
+        return _float_loop(code, name.removeprefix("atomic_"), dtype, (memory, memref), indices, operands[0])
     kind = _kind(name, dtype)
     if kind is not None:
         return code.emit(
@@ -100,37 +106,41 @@ def _change(
     return old
 
 
-def _add_f32(code: Code, memref: str, memory: str, indices: list[str], value: str) -> str:
+def _float_loop(
+    code: Code, name: str, dtype: DataType, memory_and_type: tuple[str, str], indices: list[str], value: str
+) -> str:
+    """The old value of a float to which an op with `value` is done by compare-and-exchange of its bits."""
+    (memory, memref), kind, bits = memory_and_type, mlir_type(dtype), f"i{dtype.bits}"
     address = code.emit(f'"memref.extract_aligned_pointer_as_index"({memory}) : ({memref}) -> index')
     index = indices[0]
     for dimension, following in enumerate(indices[1:], 1):
         extent = code.emit(f"memref.dim {memory}, {code.integer(dimension, 'index')} : {memref}")
         index = code.op("arith.addi", "index", code.op("arith.muli", "index", index, extent), following)
-    offset = code.op("arith.muli", "index", index, code.integer(4, "index"))
+    offset = code.op("arith.muli", "index", index, code.integer(dtype.size_bytes or 0, "index"))
     address = code.op("arith.addi", "index", address, offset)
     word = code.convert("arith.index_cast", "index", "i64", address)
     pointer = code.emit(f"llvm.inttoptr {word} : i64 to !llvm.ptr")
     # a stale value costs another round, no more
     first = code.emit(f"memref.load {memory}[{', '.join(indices)}] : {memref}")
-    seen = code.convert("arith.bitcast", "f32", "i32", first)
+    seen = code.convert("arith.bitcast", kind, bits, first)
     old, now = code.fresh(), code.fresh()
-    code.open(f"{old} = scf.while ({now} = {seen}) : (i32) -> i32")
-    total = code.op("arith.addf", "f32", code.convert("arith.bitcast", "i32", "f32", now), value)
-    new = code.convert("arith.bitcast", "f32", "i32", total)
+    code.open(f"{old} = scf.while ({now} = {seen}) : ({bits}) -> {bits}")
+    updated = scalar_op(code, name, dtype, [code.convert("arith.bitcast", bits, kind, now), value])
+    new = code.convert("arith.bitcast", kind, bits, updated)
     pair = code.emit(
         f'"llvm.cmpxchg"({pointer}, {now}, {new}) {{success_ordering = 2 : i64, failure_ordering = 2 : i64}} '
-        ": (!llvm.ptr, i32, i32) -> !llvm.struct<(i32, i1)>"
+        f": (!llvm.ptr, {bits}, {bits}) -> !llvm.struct<({bits}, i1)>"
     )
     there = code.emit(
-        f'"llvm.extractvalue"({pair}) {{position = array<i64: 0>}} : (!llvm.struct<(i32, i1)>) -> i32'
+        f'"llvm.extractvalue"({pair}) {{position = array<i64: 0>}} : (!llvm.struct<({bits}, i1)>) -> {bits}'
     )
     done = code.emit(
-        f'"llvm.extractvalue"({pair}) {{position = array<i64: 1>}} : (!llvm.struct<(i32, i1)>) -> i1'
+        f'"llvm.extractvalue"({pair}) {{position = array<i64: 1>}} : (!llvm.struct<({bits}, i1)>) -> i1'
     )
     again = code.op("arith.xori", "i1", done, code.literal("true", "i1"))
-    code.line(f"scf.condition({again}) {there} : i32")
+    code.line(f"scf.condition({again}) {there} : {bits}")
     other = code.fresh()
-    code.next_region("do", f"^bb0({other}: i32)")
-    code.line(f"scf.yield {other} : i32")
+    code.next_region("do", f"^bb0({other}: {bits})")
+    code.line(f"scf.yield {other} : {bits}")
     code.close()
-    return code.convert("arith.bitcast", "i32", "f32", old)
+    return code.convert("arith.bitcast", bits, kind, old)

@@ -12,7 +12,7 @@ from ...ir.plugin_ops import find_op, known_names
 from ...ir.plugins import PluginError
 from ...ir.program import Block, Op, Program, Value
 from ...ir.types import UNKNOWN, DataType
-from ..op_syntax import SYNTAX, MalformedOp, Tail
+from ..op_syntax import SYNTAX, MalformedOp, Tail, parse_op
 from .constant_actions import ConstantActions
 from .scopes import Symbol, result_names
 
@@ -56,9 +56,10 @@ class OpActions(ConstantActions):
         end: int,
         modifiers: list[str] | None,
         access: tuple[Any, ...],
+        fastmath: list[str] | None,
         dtype: DataType | None,
     ) -> Tail:
-        return Tail(modifiers or (), access[1], access, None, dtype)
+        return Tail(modifiers or (), access[1], access, fastmath, dtype)
 
     def modifiers(self, start: int, end: int, flags: list[str]) -> list[str]:
         return flags
@@ -106,7 +107,7 @@ class OpActions(ConstantActions):
             if self.has_pending or (tail.dtype is None and name == "load"):
                 tail = self.typed_tail(row, tail, start, end)
             try:
-                operands, types, attrs = SYNTAX[row.format].parse(row, tail)
+                operands, types, attrs = parse_op(row, tail)
             except (MalformedOp, LiteralError) as error:
                 at = self.source.text.find(name, start + len(results))
                 self.malformed(row, tail, str(error), start, at, end)
@@ -136,7 +137,7 @@ class OpActions(ConstantActions):
         if self.has_pending:
             tail = self.typed_tail(row, tail, start, end)
         try:
-            operands, types, attrs = SYNTAX[row.format].parse(row, tail)
+            operands, types, attrs = parse_op(row, tail)
         except (MalformedOp, LiteralError) as error:
             if self._follows_buffer(start):  # a flag of another language that is an op here
                 self.unknown_word(name, start, is_bare=True)

@@ -1,0 +1,21 @@
+"""Which atomics leave the same behind however their operands are ordered and combined before.
+
+Integers do, and minima and maxima of floats: these ignore NaNs and put -0.0 below 0.0, and which NaN is left of several is not
+specified.  A float sum depends on its order, and may be another one where the program says so: fastmath<reassoc>.
+"""
+
+from __future__ import annotations
+
+from ..ir.program import Op
+
+__all__ = ["may_regroup"]
+
+_COMBINING = ("atomic_add", "atomic_and", "atomic_or", "atomic_xor", "atomic_min", "atomic_max")
+
+
+def may_regroup(op: Op) -> bool:
+    """Whether this is such an atomic, and relaxed.  What it gives still depends on the order."""
+    if op.name not in _COMBINING or op.attrs["order"] != "relaxed":
+        return False
+    is_float_sum = op.name == "atomic_add" and op.result.type.is_float
+    return not is_float_sum or "reassoc" in op.attrs.get("fastmath", ())
