@@ -48,9 +48,9 @@ class GroupCount:
         """The number as a u32; on the way there as u64, in which nothing wraps."""
         extent = self.extent
         if extent is None:
-            name = groups_param(program, self.axis)
+            told = groups_param(program, self.axis)
             emit.ops.append(
-                Op(OPS["param"], (), (Value(name, DataType.U32),), {"param": name}, loc=program.loc)
+                Op(OPS["param"], (), (Value(told, DataType.U32),), {"param": told}, loc=program.loc)
             )
             return emit.ops[-1].result
         if name := next(params_of(extent), None):

@@ -170,9 +170,9 @@ MISTAKES = [
     mistake("a halo has twice the invocations", HALO, "ids = outer.const(tile.invocations)", "ids = outer.const(2 * tile.invocations)", JOIN, HALVES),
     mistake("the last workgroup in turn is left out", REGRID, '"upper": plan.factor,', '"upper": plan.factor - 1,', JOIN, TURNS),
     mistake("a number of workgroups is rounded down", HALO, 'self.op("add", "more", x, less), y)', "x, y)", JOIN, ODD_TURNS),
-    mistake("a workgroup in turn has the number of the group", REGRID, "replace_ids(body, ids)", 'replace_ids(body, ids | {"workgroup_id": workgroup})', JOIN, WHERE),
-    mistake("a workgroup in turn is the last one", WORKGROUP_IDS, '"num_workgroups": workgroups,', '"num_workgroups": workgroup,', JOIN, WHERE),
-    mistake("a workgroup in turn has the size of the grid of all", WORKGROUP_IDS, '"global_size": emit.op("mul", "size", workgroups, emit.const(lanes)),', '"global_size": emit.op("mul", "size", workgroups, workgroups),', JOIN, WHERE),
+    mistake("a workgroup in turn has the number of the group", REGRID, "replace_ids(body, ids)", 'replace_ids(body, ids | {("workgroup_id", "x"): workgroup})', JOIN, WHERE),
+    mistake("a workgroup in turn is the last one", WORKGROUP_IDS, '("num_workgroups", axis): workgroups,', '("num_workgroups", axis): workgroup,', JOIN, WHERE),
+    mistake("a workgroup in turn has the size of the grid of all", WORKGROUP_IDS, '("global_size", axis): emit.op("mul", "size", workgroups, emit.const(lanes)),', '("global_size", axis): emit.op("mul", "size", workgroups, workgroups),', JOIN, WHERE),
     replace(
         mistake("the lengths of launches are those of their tiles", "fusion/bound_program.py", "            if length is not None:", "            if False:", JOIN, HALO_LENGTH),
         also=(Mutant("a length is that of any buffer", "vyre_opt/passes/launch_fusion.py", "{**staying, **names}", "names", ""),),
