@@ -22,7 +22,7 @@ from ..execution.dispatcher import BadInputs, Dispatcher, DispatcherLike
 from ..execution.kernel_call import load_call, results_of, run_call
 from ..execution.params import Words
 from ..execution.plans.call_plan import CallPlan, Loaded
-from ..execution.signatures import SIGNATURES
+from ..execution.signatures import SIGNATURES, guard_of
 from ..execution.target import as_target
 from ..ir.program import Program
 from ..ir.types import DataType
@@ -58,6 +58,8 @@ class PlannedFunction:
         self.name, self.plan, self.take = name, plan, take
         self._choice = CodeChoice()
         self._bound: OrderedDict[Any, BoundCall] = OrderedDict()
+        self._latest: tuple[Any, Any, Callable[..., bool], BoundCall] | None = None
+        """The latest call on tensors: its dispatcher, its options, and what tells whether another is like it."""
         self._loaded: OrderedDict[Any, tuple[CallPlan, Loaded, Dispatcher]] = OrderedDict()
         self._calls: OrderedDict[Any, tuple[Call | _Prepared, Dispatcher]] = OrderedDict()
         """What calls come to, by the types of their operands, for arrays that no plan fits, too.
@@ -74,13 +76,23 @@ class PlannedFunction:
         *options: Any,
     ) -> Any:
         key: Any
+        bound: BoundCall | None
+        latest = self._latest
         try:
-            key = (dispatcher, options, *[SIGNATURES[type(array)](array) for array in arrays])
-            bound = self._bound.get(key)
-        except (KeyError, TypeError, RuntimeError, AttributeError):  # no array, or one that has no signature
-            key, bound = None, None
+            if latest and latest[0] is dispatcher and latest[1] == options and latest[2](*arrays):
+                key, bound = None, latest[3]
+            else:
+                key = (dispatcher, options, *[SIGNATURES[type(array)](array) for array in arrays])
+                bound = self._bound.get(key)
+        except (KeyError, TypeError, RuntimeError, AttributeError, ValueError):
+            key, bound = None, None  # no array, or one that has no signature
         if bound is None:
             return self._first(arrays, names, dispatcher, out, options, key)
+        if key is not None and type(bound) is BoundCall:
+            if bound.is_like is None:
+                bound.is_like = guard_of(arrays) or False
+            if bound.is_like:
+                self._latest = dispatcher, options, bound.is_like, bound
         if out is None:
             return bound.run(arrays)[0]
         results = bound.into(arrays, out)
