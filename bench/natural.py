@@ -1,335 +1,273 @@
-"""Kernels as one writes them first, beside torch or NumPy:  python bench/natural.py [--device cuda]
+"""Kernels as one writes them first, beside those of other libraries:  python bench/natural.py [--device cuda]
 
-An element an invocation, no tile, no vector, no schedule.  On a GPU the peer is torch's operator on the same tensors, on
-the CPU NumPy's on the same arrays; each writes to an array that is there.  A figure is the time of a call in a row of calls
-with one synchronization at the end.
+Ours are those of natural_kernels, called as a user calls them.  The peers are those of natural_peers that are installed: torch,
+which tensors on a GPU need, Triton and CuPy there, NumPy and Numba on the CPU.  A figure is the time of a call in a row of
+calls with one synchronization at the end.  What fails is a line of the result, and the others go on.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 from statistics import geometric_mean
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
+from call_timing import Gpu, Run, Side, called, command_line, options, side_of
 from gpu_timing import target
 from measure import save, today
-from python_kernels import RESULTS, Gpu, Host, Shape, Side, called
+from natural_kernels import KERNELS, Natural
+from natural_peers import Peer, installed
+from natural_peers import numpy as by_numpy
 
-import vyre_opt as vyre
-from vyre_opt import Read, ReadWrite, Write, f16, f32, global_id, u8, u32
-
-MOST, MOST_ON_CPU, QUICK = 100_000_000, 10_000_000, 100_000
-SECONDS = 0.02
-Matrix = Annotated[f32, :, :]
-
-
-@vyre.program
-def affine(x: Read[f32], y: Write[f32]) -> None:
-    i = global_id(0)
-    if i < len(x):
-        y[i] = x[i] * 2.0 + 1.0
-
-
-@vyre.program
-def add(a: Read[f32], b: Read[f32], y: Write[f32]) -> None:
-    i = global_id(0)
-    if i < len(y):
-        y[i] = a[i] + b[i]
-
-
-@vyre.program
-def scale_f16(x: Read[f16], y: Write[f16]) -> None:
-    i = global_id(0)
-    if i < len(x):
-        y[i] = x[i] * f16(2.0)
-
-
-@vyre.program
-def widen(x: Read[u8], y: Write[f32]) -> None:
-    i = global_id(0)
-    if i < len(x):
-        y[i] = f32(x[i])
-
-
-@vyre.program
-def exp(x: Read[f32], y: Write[f32]) -> None:
-    i = global_id(0)
-    if i < len(x):
-        y[i] = vyre.exp(x[i])
-
-
-@vyre.program
-def rsqrt(x: Read[f32], y: Write[f32]) -> None:
-    i = global_id(0)
-    if i < len(x):
-        y[i] = vyre.rsqrt(x[i])
-
-
-@vyre.program
-def sin(x: Read[f32], y: Write[f32]) -> None:
-    i = global_id(0)
-    if i < len(x):
-        y[i] = vyre.sin(x[i])
-
-
-@vyre.program
-def tanh(x: Read[f32], y: Write[f32]) -> None:
-    i = global_id(0)
-    if i < len(x):
-        y[i] = vyre.tanh(x[i])
-
-
-@vyre.program
-def erf(x: Read[f32], y: Write[f32]) -> None:
-    i = global_id(0)
-    if i < len(x):
-        y[i] = vyre.erf(x[i])
-
-
-@vyre.program
-def smooth(x: Read[f32], y: Write[f32]) -> None:
-    i = global_id(0)
-    if i > 0 and i + 1 < len(x):
-        y[i] = (x[i - 1] + x[i] + x[i + 1]) * 0.25
-
-
-@vyre.program(workgroup=(32, 8))
-def add_rows(a: Read[Matrix], b: Read[Matrix], y: Write[Matrix]) -> None:
-    j, i = global_id(0), global_id(1)
-    if i < a.shape[0] and j < a.shape[1]:
-        y[i, j] = a[i, j] + b[i, j]
-
-
-@vyre.program(workgroup=(32, 8))
-def transpose(x: Read[Matrix], y: Write[Matrix]) -> None:
-    j, i = global_id(0), global_id(1)
-    if i < x.shape[0] and j < x.shape[1]:
-        y[j, i] = x[i, j]
-
-
-@vyre.program
-def histogram(x: Read[u8], bins: ReadWrite[u32]) -> None:
-    i = global_id(0)
-    if i < len(x):
-        vyre.atomic_add(bins, x[i], 1)
-
-
-@vyre.program
-def count_zeros(x: Read[u8], total: ReadWrite[u32]) -> None:
-    i = global_id(0)
-    if i < len(x) and x[i] == 0:
-        vyre.atomic_add(total, 0, 1)
+PEERS = {"cpu": ("numpy", "numba"), "cuda": ("torch", "triton", "cupy")}
+LISTED = (1_000, 100_000, 1_000_000, 10_000_000, 100_000_000)
+MOST, QUICK = {"cpu": 10_000_000, "cuda": 100_000_000}, 100_000
+SECONDS = {"cpu": 0.02, "cuda": 0.006}
+"""For how long calls go on in a row."""
+LARGE = 1_000_000
+"""Elements from which on a sample counts in the first table; a tenth of the most, where that is less."""
+CHECKED = 1_000_000
+"""Up to so many elements, results are compared with NumPy's; above, with those of the first peer."""
+OURS = "ours"
 
 
 @dataclass(frozen=True, slots=True)
-class Natural:
-    """A kernel.  `arguments`: arrays of NumPy for so many elements; `peer`: the same by NumPy or torch, which it gets first."""
+class Size:
+    """`is_drawn`: at random; `is_large`: it counts in the first table."""
 
-    kernel: Any
-    arguments: Callable[[np.random.Generator, int], list[np.ndarray]]
-    peer: Callable[..., Any]
-    only_torch: bool = False
-
-    @property
-    def name(self) -> str:
-        return str(self.kernel.function.__name__)
+    elements: int
+    is_drawn: bool
+    is_large: bool
 
 
-def _floats(inputs: int, dtype: Any = np.float32) -> Callable[[np.random.Generator, int], list[np.ndarray]]:
-    def arguments(rng: np.random.Generator, count: int) -> list[np.ndarray]:
-        return [*(rng.random(count, np.float32).astype(dtype) for _ in range(inputs)), np.zeros(count, dtype)]
-
-    return arguments
-
-
-def _rows(
-    inputs: int, *, is_transposed: bool = False
-) -> Callable[[np.random.Generator, int], list[np.ndarray]]:
-    def arguments(rng: np.random.Generator, count: int) -> list[np.ndarray]:
-        columns = max(4, int(count**0.5) // 4 * 4)
-        shape = (max(1, count // columns), columns)
-        out = np.zeros(shape[::-1] if is_transposed else shape, np.float32)
-        return [*(rng.random(shape, np.float32) for _ in range(inputs)), out]
-
-    return arguments
+def sizes(most: int, drawn: int, seed: int) -> Iterator[Size]:
+    """Listed sizes, the most among them, and drawn ones."""
+    rng, large = random.Random(seed), min(LARGE, most // 10)
+    for count in sorted({*(count for count in LISTED if count < most), most}):
+        yield Size(count, False, count >= large)
+    for _ in range(drawn):
+        count = int(most ** rng.uniform(0.7, 1))
+        yield Size(count, True, count >= large)
 
 
-def _octets(out: int | None, dtype: Any) -> Callable[[np.random.Generator, int], list[np.ndarray]]:
-    def arguments(rng: np.random.Generator, count: int) -> list[np.ndarray]:
-        return [rng.integers(0, 256, count, np.uint8), np.zeros(count if out is None else out, dtype)]
-
-    return arguments
-
-
-def _smooth(xp: Any, x: Any, y: Any) -> None:
-    inner = y[1:-1]
-    xp.add(x[:-2], x[1:-1], out=inner)
-    inner += x[2:]
-    inner *= 0.25
-
-
-def _affine(xp: Any, x: Any, y: Any) -> None:
-    xp.multiply(x, 2.0, out=y)
-    y += 1.0
-
-
-def _assign(xp: Any, x: Any, y: Any) -> None:
-    y[...] = x
-
-
-KERNELS = (
-    Natural(affine, _floats(1), _affine),
-    Natural(add, _floats(2), lambda xp, a, b, y: xp.add(a, b, out=y)),
-    Natural(scale_f16, _floats(1, np.float16), lambda xp, x, y: xp.multiply(x, 2.0, out=y)),
-    Natural(widen, _octets(None, np.float32), _assign),
-    Natural(exp, _floats(1), lambda xp, x, y: xp.exp(x, out=y)),
-    Natural(rsqrt, _floats(1), lambda xp, x, y: xp.rsqrt(x, out=y), only_torch=True),
-    Natural(sin, _floats(1), lambda xp, x, y: xp.sin(x, out=y)),
-    Natural(tanh, _floats(1), lambda xp, x, y: xp.tanh(x, out=y)),
-    Natural(erf, _floats(1), lambda xp, x, y: xp.erf(x, out=y), only_torch=True),
-    Natural(smooth, _floats(1), _smooth),
-    Natural(add_rows, _rows(2), lambda xp, a, b, y: xp.add(a, b, out=y)),
-    Natural(transpose, _rows(1, is_transposed=True), lambda xp, x, y: _assign(xp, x.T, y)),
-    Natural(histogram, _octets(256, np.uint32), lambda xp, x, bins: xp.bincount(x, minlength=256)),
-    Natural(count_zeros, _octets(1, np.uint32), lambda xp, x, total: (x == 0).sum()),
-)
-
-
-def sizes(most: int, drawn: int, seed: int) -> Iterator[tuple[int, bool]]:
-    """Numbers of elements, listed ones first; whether one is drawn."""
-    rng = random.Random(seed)
-    yield from ((count, False) for count in (1_000, 100_000, 1_000_000, 10_000_000, MOST) if count <= most)
-    yield from ((int(most ** rng.uniform(0.7, 1)), True) for _ in range(drawn))
-
-
-def _grid(kernel: Any, shape: Shape) -> int | tuple[int, int]:
-    lanes: tuple[int, int, int] = kernel.workgroup
-    if len(shape) == 1:
-        return -(-shape[0] // lanes[0])
-    return -(-shape[1] // lanes[0]), -(-shape[0] // lanes[1])
-
-
-def sample(each: Natural, count: int, is_drawn: bool, side: Side, seconds: float) -> dict[str, Any]:
-    """The seconds of ours and of the peer, after ours was compared with the interpreter's result or the peer's."""
-    arguments = each.arguments(np.random.default_rng(count), count)
-    arrays, theirs = side.arrays(arguments), side.arrays(arguments)
-    library = sys.modules["torch"] if isinstance(side, Gpu) else np
-    launch = each.kernel.options(target="cuda" if isinstance(side, Gpu) else "cpu")[
-        _grid(each.kernel, arguments[0].shape)
-    ]
-    launch(*arrays)
-    counted = each.peer(library, *theirs)
-    expected, found = (
-        (theirs[-1] if counted is None or each.kernel not in (histogram, count_zeros) else counted),
-        arrays[-1],
-    )
-    actual, wanted = (_numpy(each).astype(np.float64).reshape(-1) for each in (found, expected))
-    with np.errstate(invalid="ignore"):  # infinities are equal
-        difference = np.where(actual == wanted, 0, abs(actual - wanted))
-    if difference.max(initial=0) > 1e-3:
-        sys.exit(f"{each.name} is wrong at {count} elements")
-    runs = {"ours": lambda: launch(*arrays), side.peer: lambda: each.peer(library, *theirs)}
+def sample(each: Natural, size: Size, side: Side, peers: Sequence[Peer], seconds: float) -> dict[str, Any]:
+    """The seconds of ours and of each peer, after results were compared, and a message for each that failed."""
+    arguments = each.arguments(np.random.default_rng(size.elements), size.elements)
+    runs: dict[str, Run] = {}
+    results: dict[str, Any] = {}
+    failed: dict[str, str] = {}
+    times: dict[str, float] = {}
+    for name, bind, arrays_of in _callers(each, side, peers):
+        try:
+            arrays = arrays_of(arguments)
+            run = bind(arrays)
+            returned = run()
+            side.synchronize()
+        except Exception as error:  # whatever a library raises, the others are measured
+            failed[name] = _message(error)
+        else:
+            runs[name], results[name] = run, arrays[-1] if returned is None else returned
+    try:
+        failed |= _mistakes(each, arguments, side, results)
+        times = called({name: run for name, run in runs.items() if name not in failed}, side, seconds)
+    except Exception as error:
+        failed |= dict.fromkeys(runs, _message(error))
     return {
         "kernel": each.name,
-        "elements": count,
-        "drawn": is_drawn,
-        "seconds": called(runs, side, seconds),
+        "elements": size.elements,
+        "drawn": size.is_drawn,
+        "large": size.is_large,
+        "seconds": times,
+        "failed": failed,
     }
 
 
-def _numpy(array: Any) -> np.ndarray:
-    return np.asarray(array.cpu() if hasattr(array, "cpu") else array)
+def _callers(
+    each: Natural, side: Side, peers: Sequence[Peer]
+) -> Iterator[tuple[str, Callable[[list[Any]], Run], Callable[[list[Any]], list[Any]]]]:
+    """Who computes the kernel: the name, what makes a call of arrays, and what makes arrays of the arguments."""
+    yield OURS, each.bound, side.arrays
+    for peer in peers:
+        function = peer.function(each.name)
+        if function is not None:
+            yield peer.name, _binder(function), _arrays_of(peer, side)
 
 
-def result(side: Side, samples: list[dict[str, Any]], arguments: str, seed: int) -> dict[str, Any]:
-    ratios: dict[str, list[float]] = {}
+def _binder(function: Callable[..., Any]) -> Callable[[list[Any]], Run]:
+    return lambda arrays: lambda: function(*arrays)
+
+
+def _arrays_of(peer: Peer, side: Side) -> Callable[[list[Any]], list[Any]]:
+    return lambda arguments: peer.arrays(arguments, side)
+
+
+def _mistakes(each: Natural, arguments: list[Any], side: Side, results: dict[str, Any]) -> dict[str, str]:
+    """Who has another result than NumPy, or than the first peer where NumPy lacks the kernel or takes too long."""
+    function = getattr(by_numpy, each.name, None)
+    if function is None or max(a.size for a in arguments if isinstance(a, np.ndarray)) > CHECKED:
+        expected = next((array for name, array in results.items() if name != OURS), None)
+    else:
+        returned = function(*arguments)
+        expected = arguments[-1] if returned is None else returned
+    if expected is None:
+        return dict.fromkeys(results, "there is no result to compare with")
+    wanted = _flat(expected, side)
+    errors = {name: side.error(_flat(array, side), wanted) for name, array in results.items()}
+    return {
+        name: f"it is wrong, relative error {error:.1e}"
+        for name, error in errors.items()
+        if not error <= each.tolerance
+    }
+
+
+def _flat(array: Any, side: Side) -> Any:
+    """An array of one dimension that the side can compare."""
+    if isinstance(side, Gpu):
+        import torch
+
+        array = array.get() if hasattr(array, "get") else array  # of CuPy
+        tensor = torch.as_tensor(array, device="cuda").reshape(-1)
+        return tensor.view(torch.int32) if tensor.dtype is torch.uint32 else tensor
+    return np.asarray(array).reshape(-1)
+
+
+def _message(error: Exception) -> str:
+    """The first line of an error, as a cell of a table takes it."""
+    line = next(iter(str(error).splitlines()), "")
+    return f"{type(error).__name__}: {line}"[:200].replace("|", "/")
+
+
+def best(each: dict[str, Any]) -> tuple[float, str] | None:
+    """The time of the best peer over ours, and its name; None where one of them is missing."""
+    theirs = {name: time for name, time in each["seconds"].items() if name != OURS}
+    if not theirs or OURS not in each["seconds"]:
+        return None
+    peer = min(theirs, key=lambda name: theirs[name])
+    return theirs[peer] / each["seconds"][OURS], peer
+
+
+def cells(each: dict[str, Any], names: Sequence[str]) -> list[str]:
+    """A row of the second table: microseconds of ours and of each peer of these names, the best one, and the ratio."""
+    compared, failure = best(each), each["failed"].get(OURS)
+    ratio, peer = (f"{compared[0]:.2f}", compared[1]) if compared else ("", "")
+    times = [_time(each, name) for name in (OURS, *names)]
+    title = f"{each['kernel']} {each['elements']:,}"
+    return [title, *times, peer, f"failed: {failure}" if failure else ratio]
+
+
+def _time(each: dict[str, Any], name: str) -> str:
+    if name in each["failed"]:
+        return "failed"
+    return f"{each['seconds'][name] * 1e6:.1f}" if name in each["seconds"] else ""
+
+
+def _summary(name: str, samples: Sequence[dict[str, Any]]) -> list[str]:
+    """A row of the first table, of a kernel's samples."""
+    large = [each for each in samples if each["large"]]
+    compared = [pair for pair in map(best, large) if pair]
+    peers = ", ".join(sorted({peer for _, peer in compared}))
+    ratios = [ratio for ratio, _ in compared]
+    worst = f"{min(ratios):.2f}" if ratios else ""
+    mean = f"{geometric_mean(ratios):.2f}" if ratios else ""
+    failure = next((each["failed"][OURS] for each in samples if OURS in each["failed"]), None)
+    return [name, str(len(large)), f"failed: {failure}" if failure else worst, mean, peers]
+
+
+def result(
+    args: argparse.Namespace,
+    side: Side,
+    samples: list[dict[str, Any]],
+    peers: Sequence[Peer],
+    absent: Sequence[str],
+) -> dict[str, Any]:
+    names = [peer.name for peer in peers]
+    of_kernel: dict[str, list[dict[str, Any]]] = {}
     for each in samples:
-        if each["elements"] >= 1_000_000:
-            ratios.setdefault(each["kernel"], []).append(each["seconds"][side.peer] / each["seconds"]["ours"])
-    every = [ratio for several in ratios.values() for ratio in several]
+        of_kernel.setdefault(each["kernel"], []).append(each)
+    ratios = [pair[0] for each in samples if each["large"] and (pair := best(each))]
+    failures = sum(OURS in each["failed"] for each in samples)
+    missing = {
+        f"{name} for {each['kernel']}: {message}"
+        for each in samples
+        for name, message in each["failed"].items()
+        if name != OURS
+    }
     return {
         "name": "natural",
-        "arguments": arguments,
+        "arguments": command_line(args),
         "title": f"Kernels as first written, {'on a GPU' if isinstance(side, Gpu) else 'on the CPU'}",
-        "about": f"An element an invocation, without tile, vector or schedule, beside {side.peer}'s operators on the same "
-        "arrays in the same run, after results were compared.  The time is that of a call in a row of calls with one "
-        f"synchronization at the end.  Sizes are listed ones, and some drawn at random, seed {seed}.  A ratio is the peer's "
-        "time over ours: above 1 we are faster.  smooth and affine are two or three operators of the peer.",
+        "about": "Kernels as the tutorials of other libraries have them, without tile, vector or schedule, beside those "
+        "libraries on the same numbers in the same run, after results were compared.  The time is that of a call in a row of "
+        "calls with one synchronization at the end.  Arrays are the same at each call, so small ones stay in caches.  Sizes are "
+        f"listed ones, and some drawn at random, seed {args.seed}.  A ratio is the time of the best peer over ours: above 1 we "
+        "are faster.  A library computes some kernels by several of its operators.",
         "date": today(),
         "machine": side.facts(),
-        "versions": {package: version(package) for package in side.packages if package != "triton"},
-        "absent": [],
+        "versions": {**{peer.name: peer.version for peer in peers}, "llvmlite": version("llvmlite")},
+        "absent": [*absent, *sorted(missing)],
         "tables": [
             {
-                "caption": f"{side.peer}'s time over ours, from 1,000,000 elements on",
-                "columns": ["kernel", "sizes", "worst", "mean"],
-                "rows": [
-                    [name, str(len(each)), f"{min(each):.2f}", f"{geometric_mean(each):.2f}"]
-                    for name, each in ratios.items()
-                ],
+                "caption": f"Time of the best peer over ours, from {LARGE:,} elements on, or a tenth of the most",
+                "columns": ["kernel", "sizes", "worst", "mean", "best peer"],
+                "rows": [_summary(name, each) for name, each in of_kernel.items()],
             },
             {
                 "caption": "Microseconds of a call",
-                "columns": ["kernel and elements", "ours", side.peer, "ratio"],
-                "rows": [
-                    [
-                        f"{each['kernel']} {each['elements']:,}",
-                        *(f"{each['seconds'][who] * 1e6:.1f}" for who in ("ours", side.peer)),
-                        f"{each['seconds'][side.peer] / each['seconds']['ours']:.2f}",
-                    ]
-                    for each in samples
-                ],
+                "columns": ["kernel and elements", OURS, *names, "best peer", "ratio"],
+                "rows": [cells(each, names) for each in samples],
             },
         ],
-        "targets": [target(f"0.95 of {side.peer}, every kernel", every, 0.95)] if every else [],
+        "targets": _targets(ratios, failures),
         "samples": samples,
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where arrays are (cpu)")
-    parser.add_argument("--quick", action="store_true", help="small sizes for a short time")
-    parser.add_argument("--drawn", type=int, default=3, help="sizes drawn at random (3)")
-    parser.add_argument("--seed", type=int, default=1, help="of the sizes that are drawn (1)")
-    parser.add_argument(
-        "--results", type=Path, default=RESULTS, help="the folder to write to (bench/results)"
-    )
-    args = parser.parse_args()
-    side: Side = Host()
-    if args.device == "cuda":
-        import torch  # noqa: F401  which the GPU's side and its peers need
+def _targets(ratios: list[float], failures: int) -> list[dict[str, Any]]:
+    if not ratios:
+        return []
+    every = target("0.95 of the best peer, every kernel", ratios, 0.95)
+    if failures:
+        every = {**every, "measured": f"{every['measured']}, {failures} failed", "met": False}
+    return [every]
 
-        side = Torch()
-    whole = MOST if args.device == "cuda" else MOST_ON_CPU
-    most, seconds = (QUICK, SECONDS / 10) if args.quick else (whole, SECONDS)
-    samples = []
+
+def chosen(
+    parser: argparse.ArgumentParser, option: str, names: str | None, all_of: Sequence[str]
+) -> Sequence[str]:
+    """The names of an option, which are some of these; all of them without the option."""
+    if names is None:
+        return all_of
+    unknown = sorted(set(names.split(",")) - set(all_of))
+    if unknown:
+        parser.error(f"{option}: {', '.join(unknown)}: there are {', '.join(all_of)}")
+    return [name for name in all_of if name in names.split(",")]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = options(__doc__, drawn=2)
+    parser.add_argument("--only", metavar="A,B", help="these kernels (all)")
+    parser.add_argument("--peers", metavar="A,B", help="these libraries (all that are installed)")
+    args = parser.parse_args(arguments)
+    names = chosen(parser, "--only", args.only, [each.name for each in KERNELS])
+    peers, absent = installed(chosen(parser, "--peers", args.peers, PEERS[args.device]))
+    side, samples = side_of(args.device), []
+    most, seconds = MOST[args.device], SECONDS[args.device]
+    if args.quick:
+        most, seconds = QUICK, seconds / 10
     for each in KERNELS:
-        if each.only_torch and not isinstance(side, Gpu):
+        if each.name not in names:
             continue
-        for count, is_drawn in sizes(most, args.drawn, args.seed):
-            samples.append(sample(each, count, is_drawn, side, seconds))
-            print(
-                each.name,
-                f"{count:,}",
-                {k: f"{v * 1e6:.1f}" for k, v in samples[-1]["seconds"].items()},
-                flush=True,
-            )
-    line = f"--device {args.device} --drawn {args.drawn} --seed {args.seed}{' --quick' * args.quick}"
-    save(args.results / f"natural_{args.device}.json", result(side, samples, line, args.seed))
-
-
-class Torch(Gpu):
-    """Tensors, and torch's operators as the peer."""
-
-    peer = "torch"
+        if not any(peer.function(each.name) for peer in peers):
+            absent.append(f"a peer for {each.name}")
+            continue
+        for size in sizes(int(most * each.share), args.drawn, args.seed):
+            samples.append(sample(each, size, side, peers, seconds))
+            print(" | ".join(cells(samples[-1], [peer.name for peer in peers])), flush=True)
+    save(args.results / f"natural_{args.device}.json", result(args, side, samples, peers, absent))
 
 
 if __name__ == "__main__":

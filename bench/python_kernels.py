@@ -8,34 +8,31 @@ All run once before, so that everything is compiled, and results are compared.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import importlib.metadata
 import random
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import geometric_mean, median
+from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
-from gpu_timing import in_turn, relative_error, target
-from measure import machine, save, today
+from call_timing import Gpu, Host, Run, Side, called, command_line, options, side_of
+from gpu_timing import target
+from measure import save, today
+from natural_peers import numpy as by_numpy
 
-BENCH = Path(__file__).parent
-EXAMPLES = BENCH.parent / "examples" / "python"
-RESULTS = BENCH / "results"
+EXAMPLES = Path(__file__).parent.parent / "examples" / "python"
 MOST_ELEMENTS, QUICK_ELEMENTS = 1 << 26, 1 << 18
-ROUNDS, SECONDS = 7, 0.03
-"""How often each figure is taken, and for how long calls go on in a row."""
+SECONDS = 0.03
+"""For how long calls go on in a row."""
 
 CHECKED_ELEMENTS = 1 << 22
 """Up to so many, NumPy checks results too; above, ours and the peer's are compared."""
 
 Shape = tuple[int, ...]
-Run = Callable[[], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +69,8 @@ def _saxpy_arguments(rng: np.random.Generator, shape: Shape) -> list[Any]:
     return [0.5, _floats(rng, *shape), _floats(rng, *shape)]
 
 
-def _saxpy(a: float, x: np.ndarray, y: np.ndarray) -> None:
-    y += np.float32(a) * x
-
-
 def _stencil_arguments(rng: np.random.Generator, shape: Shape) -> list[Any]:
     return [_floats(rng, *shape), np.zeros(shape, np.float32)]
-
-
-def _stencil(x: np.ndarray, y: np.ndarray) -> None:
-    y[...] = x
-    y[1:-1, 1:-1] = np.float32(0.2) * (
-        x[1:-1, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:] + x[:-2, 1:-1] + x[2:, 1:-1]
-    )
 
 
 def _layernorm_arguments(rng: np.random.Generator, shape: Shape) -> list[Any]:
@@ -92,30 +78,19 @@ def _layernorm_arguments(rng: np.random.Generator, shape: Shape) -> list[Any]:
     return [1e-5, x, _floats(rng, columns), _floats(rng, columns), np.zeros_like(x)]
 
 
-def _layernorm(eps: float, x: np.ndarray, weight: np.ndarray, bias: np.ndarray, y: np.ndarray) -> None:
-    centred = x - x.mean(1, keepdims=True)
-    scale = 1 / np.sqrt((centred * centred).mean(1, keepdims=True) + np.float32(eps))
-    y[...] = centred * scale * weight + bias
-
-
 def _softmax_arguments(rng: np.random.Generator, shape: Shape) -> list[Any]:
     x = _floats(rng, *shape)
     return [x, np.zeros_like(x)]
-
-
-def _softmax(x: np.ndarray, y: np.ndarray) -> None:
-    grown = np.exp(x - x.max(1, keepdims=True))
-    y[...] = grown / grown.sum(1, keepdims=True)
 
 
 ROW_SHAPES = ((1000, 64), (64, 1024), (4096, 1024), (4096, 4096), (8192, 8192), (512, 65536), (1023, 5001))
 GRID_SHAPES = ((64, 64), (1024, 1024), (4096, 4096), (8192, 8192), (1000, 3001))
 VECTOR_SHAPES = ((1 << 10,), (1 << 16,), (1 << 20,), (1 << 24,), (1 << 26,), (1_000_003,))
 WORKLOADS = (
-    Workload("layernorm", ROW_SHAPES, _rows, _layernorm_arguments, _layernorm),
-    Workload("stencil_2d", GRID_SHAPES, _grid, _stencil_arguments, _stencil),
-    Workload("saxpy", VECTOR_SHAPES, _vector, _saxpy_arguments, _saxpy),
-    Workload("row_softmax", ROW_SHAPES, _rows, _softmax_arguments, _softmax),
+    Workload("layernorm", ROW_SHAPES, _rows, _layernorm_arguments, by_numpy.layernorm),
+    Workload("stencil_2d", GRID_SHAPES, _grid, _stencil_arguments, by_numpy.stencil),
+    Workload("saxpy", VECTOR_SHAPES, _vector, _saxpy_arguments, by_numpy.saxpy),
+    Workload("row_softmax", ROW_SHAPES, _rows, _softmax_arguments, by_numpy.softmax),
 )
 
 
@@ -139,99 +114,27 @@ def ours(example: str) -> Callable[..., Any]:
     return run
 
 
-class Host:
-    """Arrays of NumPy."""
+def peer_of(side: Side) -> str:
+    return "Triton" if isinstance(side, Gpu) else "NumPy"
 
-    peer = "NumPy"
-    packages = ("numpy", "llvmlite")
 
-    def arrays(self, arguments: list[Any]) -> list[Any]:
-        return [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
-
-    def run_of_peer(self, workload: Workload) -> Callable[..., Any]:
+def run_of_peer(workload: Workload, side: Side) -> Callable[..., Any]:
+    if isinstance(side, Host):
         return workload.numpy
-
-    def error(self, actual: Any, expected: Any) -> float:
-        return float(np.linalg.norm(actual - expected) / np.linalg.norm(expected))
-
-    def synchronize(self) -> None:
-        """Nothing: calls in main memory end before they return."""
-
-    def device(self, runs: dict[str, Run]) -> dict[str, float]:
-        return {}
-
-    def facts(self) -> dict[str, Any]:
-        return machine()
-
-
-class Gpu:
-    """Tensors of torch on the first GPU."""
-
-    peer = "Triton"
-    packages = ("torch", "triton", "llvmlite", "numpy")
-
-    def arrays(self, arguments: list[Any]) -> list[Any]:
-        import torch
-
-        return [torch.from_numpy(a).cuda() if isinstance(a, np.ndarray) else a for a in arguments]
-
-    def run_of_peer(self, workload: Workload) -> Callable[..., Any]:
-        run: Callable[..., Any] = importlib.import_module(f"python_peers.{workload.example}").run
-        return run
-
-    def error(self, actual: Any, expected: Any) -> float:
-        import torch
-
-        return relative_error(actual, torch.as_tensor(expected, device=actual.device))
-
-    def synchronize(self) -> None:
-        import torch
-
-        torch.cuda.synchronize()
-
-    def device(self, runs: dict[str, Run]) -> dict[str, float]:
-        return in_turn(runs, ROUNDS)
-
-    def facts(self) -> dict[str, Any]:
-        import torch
-
-        return {**machine(), "gpu": torch.cuda.get_device_name()}
-
-
-Side = Host | Gpu
-
-
-def called(runs: dict[str, Run], side: Side, seconds: float) -> dict[str, float]:
-    """Seconds of a call among calls in a row, medians over rounds that do all in turn."""
-    counts: dict[str, int] = {}
-    for name, run in runs.items():
-        run()
-        counts[name] = max(1, int(seconds / _row(run, 3, side)))
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(ROUNDS):
-        for name, run in runs.items():
-            times[name].append(_row(run, counts[name], side))
-    return {name: median(each) for name, each in times.items()}
-
-
-def _row(run: Run, count: int, side: Side) -> float:
-    side.synchronize()
-    start = time.perf_counter()
-    for _ in range(count):
-        run()
-    side.synchronize()
-    return (time.perf_counter() - start) / count
+    run: Callable[..., Any] = importlib.import_module(f"python_peers.{workload.example}").run
+    return run
 
 
 def sample(workload: Workload, shape: Shape, is_drawn: bool, side: Side, seconds: float) -> dict[str, Any]:
     """The seconds of ours and of the peer, after their results were compared."""
     arguments = workload.arguments(np.random.default_rng(shape), shape)
-    functions = {"ours": ours(workload.example), side.peer: side.run_of_peer(workload)}
+    peer = peer_of(side)
+    functions = {"ours": ours(workload.example), peer: run_of_peer(workload, side)}
     arrays = {name: side.arrays(arguments) for name in functions}
     for name, function in functions.items():
         function(*arrays[name])
     side.synchronize()
-    expected = arrays[side.peer][-1]
+    expected = arrays[peer][-1]
     if _elements(shape) <= CHECKED_ELEMENTS:
         workload.numpy(*arguments)
         expected = arguments[-1]
@@ -270,19 +173,21 @@ def row(each: dict[str, Any], peer: str) -> list[str]:
 def result(
     side: Side, device: str, samples: list[dict[str, Any]], arguments: str, seed: int
 ) -> dict[str, Any]:
-    head = ["kernel and shape", "called, ours", f"called, {side.peer}", "ratio"]
+    peer = peer_of(side)
+    head = ["kernel and shape", "called, ours", f"called, {peer}", "ratio"]
     if device == "cuda":
-        head += ["device, ours", f"device, {side.peer}", "ratio"]
+        head += ["device, ours", f"device, {peer}", "ratio"]
     ratios: dict[str, list[float]] = {}
     for each in samples:
-        ratio = _ratio(each, "called", side.peer)
+        ratio = _ratio(each, "called", peer)
         assert ratio is not None
         ratios.setdefault(each["example"], []).append(ratio)
+    packages = ("torch", "triton", "llvmlite", "numpy") if device == "cuda" else ("numpy", "llvmlite")
     return {
         "name": "python_kernels",
         "arguments": arguments,
         "title": f"Kernels in Python {'on a GPU' if device == 'cuda' else 'on the CPU'}",
-        "about": f"Kernels of examples/python as callers call them, beside {side.peer} in the same run, after their "
+        "about": f"Kernels of examples/python as callers call them, beside {peer} in the same run, after their "
         f"results were compared; shapes are listed ones, and some drawn at random, seed {seed}.  Called is the time of a "
         "call in a row of calls with one synchronization at the end, host's time included"
         + ("; device is by events around ten calls that wait in the GPU's queue" if device == "cuda" else "")
@@ -290,11 +195,11 @@ def result(
         "above 1 we are faster.",
         "date": today(),
         "machine": side.facts(),
-        "versions": {package: importlib.metadata.version(package) for package in side.packages},
+        "versions": {package: importlib.metadata.version(package) for package in packages},
         "absent": [],
         "tables": [
             {
-                "caption": f"{side.peer}'s time of a call over ours",
+                "caption": f"{peer}'s time of a call over ours",
                 "columns": ["kernel", "shapes", "worst", "mean"],
                 "rows": [
                     [name, str(len(each)), f"{min(each):.2f}", f"{geometric_mean(each):.2f}"]
@@ -304,11 +209,11 @@ def result(
             {
                 "caption": "Microseconds of a call, and ratios",
                 "columns": head,
-                "rows": [row(each, side.peer) for each in samples],
+                "rows": [row(each, peer) for each in samples],
             },
         ],
         "targets": [
-            target(f"as fast as {side.peer}, {name}, as called", ratios[name], 1.0)
+            target(f"as fast as {peer}, {name}, as called", ratios[name], 1.0)
             for name in ("layernorm", "stencil_2d")
             if name in ratios
         ],
@@ -317,24 +222,14 @@ def result(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where arrays are (cpu)")
-    parser.add_argument("--quick", action="store_true", help="small shapes for a short time")
-    parser.add_argument("--drawn", type=int, default=6, help="shapes drawn at random for each kernel (6)")
-    parser.add_argument("--seed", type=int, default=1, help="of the shapes that are drawn (1)")
-    parser.add_argument(
-        "--results", type=Path, default=RESULTS, help="the folder to write to (bench/results)"
-    )
-    args = parser.parse_args()
-    side: Side = Gpu() if args.device == "cuda" else Host()
+    args = options(__doc__, drawn=6).parse_args()
+    side = side_of(args.device)
     most, seconds = (QUICK_ELEMENTS, SECONDS / 10) if args.quick else (MOST_ELEMENTS, SECONDS)
     samples = []
     for workload, shape, is_drawn in cases(most, args.drawn, args.seed):
         samples.append(sample(workload, shape, is_drawn, side, seconds))
-        print(" | ".join(row(samples[-1], side.peer)), flush=True)
-    arguments = f"--device {args.device} --drawn {args.drawn} --seed {args.seed}"
-    arguments += " --quick" if args.quick else ""
-    made = result(side, args.device, samples, arguments, args.seed)
+        print(" | ".join(row(samples[-1], peer_of(side))), flush=True)
+    made = result(side, args.device, samples, command_line(args), args.seed)
     save(args.results / f"python_kernels_{args.device}.json", made)
 
 
