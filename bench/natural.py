@@ -185,6 +185,7 @@ def result(
     absent: Sequence[str],
 ) -> dict[str, Any]:
     names = [peer.name for peer in peers]
+    some = "".join(f" --{option} {value}" for option in ("only", "peers") if (value := getattr(args, option)))
     of_kernel: dict[str, list[dict[str, Any]]] = {}
     for each in samples:
         of_kernel.setdefault(each["kernel"], []).append(each)
@@ -198,7 +199,7 @@ def result(
     }
     return {
         "name": "natural",
-        "arguments": command_line(args),
+        "arguments": command_line(args) + some,
         "title": f"Kernels as first written, {'on a GPU' if isinstance(side, Gpu) else 'on the CPU'}",
         "about": "Kernels as the tutorials of other libraries have them, without tile, vector or schedule, beside those "
         "libraries on the same numbers in the same run, after results were compared.  The time is that of a call in a row of "
@@ -235,6 +236,13 @@ def _targets(ratios: list[float], failures: int) -> list[dict[str, Any]]:
     return [every]
 
 
+def natural_options() -> argparse.ArgumentParser:
+    parser = options(__doc__, drawn=2)
+    parser.add_argument("--only", metavar="A,B", help="these kernels (all)")
+    parser.add_argument("--peers", metavar="A,B", help="these libraries (all that are installed)")
+    return parser
+
+
 def chosen(
     parser: argparse.ArgumentParser, option: str, names: str | None, all_of: Sequence[str]
 ) -> Sequence[str]:
@@ -248,9 +256,7 @@ def chosen(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = options(__doc__, drawn=2)
-    parser.add_argument("--only", metavar="A,B", help="these kernels (all)")
-    parser.add_argument("--peers", metavar="A,B", help="these libraries (all that are installed)")
+    parser = natural_options()
     args = parser.parse_args(arguments)
     names = chosen(parser, "--only", args.only, [each.name for each in KERNELS])
     peers, absent = installed(chosen(parser, "--peers", args.peers, PEERS[args.device]))

@@ -70,6 +70,7 @@ def test_kernels_are_timed_beside_numpy(tmp_path: Path, capsys: pytest.CaptureFi
     assert [each["kernel"] for each in written["samples"]] == ["exp"] * 3 + ["matmul"] * 3
     assert all(each["seconds"]["ours"] > 0 < each["seconds"]["numpy"] for each in written["samples"])
     assert written["absent"] == ["a peer for erf"]
+    assert written["arguments"].endswith("--quick --only exp,erf,matmul --peers numpy")
     page = "\n".join(section(written))
     assert "| exp | 1 |" in page
     assert "| exp 1,000 |" in page
@@ -87,7 +88,7 @@ def measured(each: Natural, *peers: Peer) -> dict[str, Any]:
 
 
 def row_of(each: dict[str, Any]) -> list[str]:
-    args = natural.options("", 0).parse_args([])
+    args = natural.natural_options().parse_args([])
     made = natural.result(args, Host(), [each], [numpys()], [])
     assert made["targets"] == []
     row: list[str] = made["tables"][0]["rows"][0]
@@ -122,7 +123,7 @@ def test_a_peer_that_fails_is_absent() -> None:
     module.affine = fail  # type: ignore[attr-defined]
     each = measured(BY_NAME["affine"], numpys(), Peer("broken", "1", module))
     assert each["seconds"].keys() == {"ours", "numpy"}
-    args = natural.options("", 0).parse_args([])
+    args = natural.natural_options().parse_args([])
     made = natural.result(args, Host(), [each], [numpys()], ["other: there is none"])
     assert made["absent"] == [
         "other: there is none",
