@@ -339,7 +339,7 @@ def count_zeros(x: Read[u8], total: ReadWrite[u32]) -> None:
 def dot_of_lanes(x: Read[f32], y: Read[f32], total: ReadWrite[f32]) -> None:
     i = global_id(0)
     if i < len(x):
-        vyre.atomic_add(total, 0, x[i] * y[i])
+        vyre.atomic_add(total, 0, x[i] * y[i], fastmath="reassoc")
 
 
 @vyre.program
