@@ -347,7 +347,7 @@ def dot_of_subgroups(x: Read[f32], y: Read[f32], total: ReadWrite[f32]) -> None:
     i = global_id(0)
     product = vyre.subgroup_reduce(x[i] * y[i] if i < len(x) else 0.0, "add")
     if vyre.lane_id() == 0:
-        vyre.atomic_add(total, 0, product)
+        vyre.atomic_add(total, 0, product, fastmath="reassoc")
 
 
 @vyre.program(workgroup=(16, 16))
