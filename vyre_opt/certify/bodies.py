@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -30,21 +29,15 @@ from ..ir.program import Block, Op, Program, Value
 from ..ir.types import DataType, with_article
 from .accesses import accesses_of, is_group_barrier, is_inside
 from .in_bounds import shown_at
+from .known_values import KnownValues, attributes, shown, value_key
 from .lengths import extent_of
+from .mismatch import Mismatch
 from .obligations import Obligation
 from .points import Grid, Group, Nesting, Point
 
-__all__ = ["Body", "BodyMatch", "Halo", "Mismatch", "Special"]
+__all__ = ["Body", "BodyMatch", "Halo", "Special"]
 
 IDS = ("global_id", "local_id", "workgroup_id", "lane_id", "subgroup_id")
-
-
-class Mismatch(Exception):
-    """The joined program is not the bodies of its launches, as far as can be seen.  `ops`: where."""
-
-    def __init__(self, message: str, *ops: Op) -> None:
-        super().__init__(message)
-        self.ops = ops
 
 
 @dataclass(frozen=True)
@@ -113,9 +106,7 @@ class BodyMatch:
     tiles: dict[Op, _TileAccess] = field(default_factory=dict)
     values: dict[Value, Value] = field(default_factory=dict)
     stored: dict[Op, Value] = field(default_factory=dict)
-    known: dict[Any, tuple[Value, ...]] = field(default_factory=dict)
-    learnt: list[Any] = field(default_factory=list)
-    firsts: dict[Value, Value] = field(default_factory=dict)
+    known: KnownValues = field(default_factory=KnownValues)
     workgroup_names: dict[tuple[int, str], str] = field(default_factory=dict)
     identities: list[Obligation] = field(default_factory=list)
     checks: list[Op] = field(default_factory=list)
@@ -251,16 +242,16 @@ class BodyMatch:
         if self.run_as is not None and op.name in IDS:
             self.values[op.result] = self._id_of_other(op)
             return
-        key = self._param(op) or _key(self._program, op, self.after(op.operands), self._buffer(op))
+        key = self._param(op) or value_key(self._program, op, self.after(op.operands), self._buffer(op))
         if op.name == "load" and self._buffer(op) in self.written:
             key = None
-        if op.name == "len" and key not in self.known:
-            key = next((other for other in self._equal_lengths(op) if other in self.known), key)
-        if self._length(op) is not None and key not in self.known:
-            key = ("const", (), (op.result.type,), _shown({"value": self._length(op)}), None)
-        if key not in self.known:
+        if op.name == "len" and key not in self.known.by_key:
+            key = next((other for other in self._equal_lengths(op) if other in self.known.by_key), key)
+        if self._length(op) is not None and key not in self.known.by_key:
+            key = ("const", (), (op.result.type,), shown({"value": self._length(op)}), None)
+        if key not in self.known.by_key:
             raise Mismatch(f"the joined program does not compute what this {op.name} gives", op)
-        self.values.update(zip(op.results, self.known[key], strict=True))
+        self.values.update(zip(op.results, self.known.by_key[key], strict=True))
 
     def _param(self, op: Op) -> Any:
         """The key of what a runtime scalar of a launch is in the joined program; None for another op."""
@@ -269,7 +260,7 @@ class BodyMatch:
             return None
         attrs = {"param": value} if isinstance(value, str) else {"value": value}
         name = "param" if isinstance(value, str) else "const"
-        return name, (), (op.result.type,), _shown(attrs), None
+        return name, (), (op.result.type,), shown(attrs), None
 
     def _length(self, op: Op) -> int | None:
         """What `len` gives, where the pipeline says it."""
@@ -283,7 +274,7 @@ class BodyMatch:
         for key in self.equal.get(length_key(self._actual(op) or "", op.attrs.get("dimension")), ()):
             name, comma, dimension = key.partition(",")
             attrs = {"dimension": int(dimension)} if comma else {}
-            yield "len", (), (op.result.type,), _shown(attrs), self.buffers.get(name)
+            yield "len", (), (op.result.type,), shown(attrs), self.buffers.get(name)
 
     def _same(self, op: Op, after: Sequence[Op], at: int) -> int:
         """An op that is the next one of the joined program.  Returns the index behind it."""
@@ -336,7 +327,7 @@ class BodyMatch:
         raise Mismatch("this stores another value", other, op)
 
     def _block(self, before: Block, after: Block) -> None:
-        with self._scope():
+        with self.known.scope():
             if self._ops(before.ops, after.ops, 0) < len(after.ops):
                 raise Mismatch("the joined block goes on", *after.ops[-1:])
 
@@ -344,12 +335,7 @@ class BodyMatch:
         """The joined program has computed `op`: for the first time, or what it had already."""
         if op.name == "len" and self._is_tile(op.attrs["buffer"]):
             return  # no length of the pipeline
-        key = _key(self.joined, op, self.first(op.operands))
-        if key in self.known:
-            self.firsts.update(zip(op.results, self.known[key], strict=True))
-        else:
-            self.known[key] = op.results
-            self.learnt.append(key)
+        self.known.learn(self.joined, op)
 
     def _is_tile(self, joined_name: str) -> bool:
         """Whether a buffer of the joined program is a tile of one of the pipeline: its length may be another one."""
@@ -359,16 +345,7 @@ class BodyMatch:
 
     def first(self, values: Sequence[Value]) -> tuple[Value, ...]:
         """Of each value of the joined program, the first one that is surely equal."""
-        return tuple(self.firsts.get(value, value) for value in values)
-
-    @contextmanager
-    def _scope(self) -> Iterator[None]:
-        """What a block computes is known in it only."""
-        mark = len(self.learnt)
-        yield
-        for key in self.learnt[mark:]:
-            del self.known[key]
-        del self.learnt[mark:]
+        return self.known.first(values)
 
     # --- one op ---------------------------------------------------------------------------
 
@@ -385,10 +362,10 @@ class BodyMatch:
 
     def result_of(self, name: str, operands: Sequence[Value], dtype: DataType, **attrs: Any) -> Value:
         """What the program after has computed by a pure op of one result."""
-        key = (name, self.first(operands), (dtype,), _shown(attrs), None)
-        if key not in self.known:
+        key = (name, self.first(operands), (dtype,), shown(attrs), None)
+        if key not in self.known.by_key:
             raise Mismatch(f"here should be a {name} that gives {dtype}")
-        return self.known[key][0]
+        return self.known.by_key[key][0]
 
     def _difference(self, op: Op, other: Op) -> str | None:
         """In what an op of a launch and one of the joined program differ; None if they are the same op."""
@@ -409,7 +386,7 @@ class BodyMatch:
             [a.type for a in b.args] for b in other.regions
         ]:
             return "another type"
-        if _attrs(self._program, op) != _attrs(self.joined, other):
+        if attributes(self._program, op) != attributes(self.joined, other):
             return "other attributes"
         return self._other_buffer(op, other) if "buffer" in op.attrs else None
 
@@ -457,7 +434,7 @@ class BodyMatch:
         if any(buffer.binding is None for buffer in program.buffers.values()):
             raise Mismatch(f"@{program.name} has memory of its own", ops[at])
         inner = ops[at].regions[0].ops
-        with self._scope():
+        with self.known.scope():
             branch_at = self.pure(inner, 0)
             branch = inner[branch_at] if branch_at < len(inner) else None
             compare = branch.operands[0].owner if branch is not None and branch.name == "if" else None
@@ -525,7 +502,7 @@ class BodyMatch:
         }[op.name]
         if op.attrs.get("axis", AXES[0]) != AXES[0]:
             expected = z3.IntVal(0)
-        values = [results[0] for results in self.known.values() if len(results) == 1]
+        values = [results[0] for results in self.known.by_key.values() if len(results) == 1]
         # an id that is 0 is a constant, though ids of other launches may be 0 too
         for value in sorted(values, key=lambda value: getattr(value.owner, "name", "") != "const"):
             if value.type is DataType.U32 and z3.is_true(z3.simplify(point.integer(value).term == expected)):
@@ -571,25 +548,3 @@ def _inside(branch: Op) -> Op:
 
 def _writes(op: Op) -> bool:
     return bool(op.definition.effects & {"write", "atomic"})
-
-
-def _attrs(program: Program, op: Op) -> tuple[tuple[str, str], ...]:
-    """An op's attributes but for its buffer; of a specialization constant also what the program says of it."""
-    attrs = {name: value for name, value in op.attrs.items() if name != "buffer"}
-    if "spec" in attrs:
-        spec = program.specs[attrs["spec"]]
-        attrs["declared"] = spec.dtype, spec.default
-    return _shown(attrs)
-
-
-def _shown(attrs: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted((name, repr(value)) for name, value in attrs.items()))
-
-
-def _key(program: Program, op: Op, operands: tuple[Value, ...], buffer: str | None = None) -> Any:
-    """Equal for ops that give equal values."""
-    if op.definition.commutative:
-        operands = tuple(sorted(operands, key=id))
-    attrs = _attrs(program, op)
-    name = buffer if buffer is not None else op.attrs.get("buffer")
-    return op.name, operands, tuple(r.type for r in op.results), attrs, name

@@ -17,8 +17,9 @@ import z3
 from ..ir.grids import Extent, GridCall, fold, length_key, lengths_by_dimension
 from ..ir.pipeline import Launch
 from ..ir.program import Op, Program, Value
-from .bodies import Body, BodyMatch, Mismatch, Special
+from .bodies import Body, BodyMatch, Special
 from .lengths import LengthTerms
+from .mismatch import Mismatch
 from .obligations import Obligation, not_seen
 
 __all__ = ["is_rest_unchanged", "replaced", "vanished", "vectorized"]

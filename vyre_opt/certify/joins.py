@@ -29,13 +29,15 @@ from ..ir.pipeline import Launch, Pipeline, Repeat
 from ..ir.program import AccessMode, Buffer, Module, Program
 from ..ir.shapes import shapes_agree
 from .accesses import Access, Indices, accesses_of, are_apart, is_inside, named
-from .bodies import Body, BodyMatch, Halo, Mismatch
+from .bodies import Body, BodyMatch, Halo
+from .grid_terms import lengths_in_range
 from .in_bounds import shown_at
 from .lengths import LengthTerms
+from .mismatch import Mismatch
 from .obligations import Obligation, not_seen
 from .pipelines import who_sees
 from .points import Grid, Group, Nesting, Point
-from .regridded import Regridded, expected_program, lengths_in_range
+from .regridded import Regridded, expected_program
 from .tiles import covered
 
 __all__ = ["Join", "joined", "meet_in_one"]

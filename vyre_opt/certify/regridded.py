@@ -12,29 +12,28 @@ the grid.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 
 import z3
 
-from ..ir.grids import Extent, GridCall, fold, length_key
+from ..ir.grids import Extent, GridCall, fold
 from ..ir.loops import bounds
-from ..ir.ops import BEYOND_WORKGROUP, OPS
 from ..ir.pipeline import Launch
 from ..ir.program import AccessMode, Block, Op, Program, Value
 from ..ir.rewrite import clone
 from ..ir.types import DataType
 from .accesses import Access, accesses_of, are_apart, named
-from .bodies import Mismatch
+from .expected_ops import OpSequence, emit_extent, ids_of, without_ids
+from .grid_terms import LONGEST, extent_parts, extent_term, lengths_in_range, variable_name
 from .in_bounds import shown_at
+from .independence import check_workgroups
+from .mismatch import Mismatch
 from .obligations import Obligation
 from .points import Group, Nesting, Point
 
-__all__ = ["Regridded", "expected_program", "lengths_in_range"]
-
-LONGEST = (1 << 32) - (1 << 16)
-"""Elements of a buffer whose length a program of a pipeline takes as a u32; more are an error of the launch."""
+__all__ = ["Regridded", "expected_program"]
 
 COMMUTE = {"atomic_add", "atomic_and", "atomic_or", "atomic_xor", "atomic_min", "atomic_max"}
 PLACES = {"global_id", "local_id", "workgroup_id", "lane_id", "subgroup_id", "num_workgroups", "global_size"}
@@ -64,7 +63,7 @@ def expected_program(of: Regridded) -> tuple[Program, list[Obligation]]:
         raise Mismatch(f"@{of.program.name} has more than one dimension")
     if not 1 <= of.factor or (of.factor > 1 and 2 * of.factor > of.program.workgroup[0]):
         raise Mismatch(f"a workgroup runs {of.factor} of @{of.program.name}")
-    _check_independence(of.program)
+    check_workgroups(of.program)
     program, obligations = of.program, list[Obligation]()
     extent = fold(of.launch.grid[0], of.lengths)
     if of.single:
@@ -80,120 +79,37 @@ def expected_program(of: Regridded) -> tuple[Program, list[Obligation]]:
     return _in_turn(of, program, extent, groups), obligations
 
 
-def lengths_in_range(point: Point) -> list[z3.BoolRef]:
-    """What a launch says of the lengths that its program takes as a u32."""
-    program = point.group.program
-    lengths = {
-        op.attrs["buffer"] for op in program.walk() if op.name == "len" and op.result.type is DataType.U32
-    }
-    return [point.group.length(name).term <= LONGEST for name in sorted(lengths)]
-
-
 # --- workgroups in turn ---------------------------------------------------------------------
 
 
-def _check_independence(program: Program) -> None:
-    """Raises Mismatch for a program whose workgroups may wait for each other."""
-    has_while = any(op.name == "while" for op in program.walk())
-    for op in program.walk():
-        is_ordered = "atomic" in op.definition.effects and op.attrs["order"] != "relaxed"
-        if is_ordered or (has_while and "atomic" in op.definition.effects):
-            raise Mismatch(f"workgroups of @{program.name} may wait for each other", op)
-        if "print" in op.definition.effects:
-            raise Mismatch(f"lines of @{program.name} come in the order of its workgroups", op)
-        if op.name == "barrier" and op.attrs["scope"] in BEYOND_WORKGROUP:
-            raise Mismatch(f"workgroups of @{program.name} wait for each other", op)
-
-
-class _OpSequence:
-    """Ops that stand one behind the other."""
-
-    def __init__(self, program: Program) -> None:
-        self.ops: list[Op] = []
-        self.program = program
-
-    def op(self, name: str, dtype: DataType, *operands: Value, **attrs: object) -> Value:
-        result = Value(name, dtype)
-        self.ops.append(Op(OPS[name], operands, (result,), attrs, (), self.program.loc))
-        return result
-
-    def number(self, value: int, dtype: DataType = DataType.U32) -> Value:
-        return self.op("const", dtype, value=value)
-
-
 def _in_turn(of: Regridded, program: Program, extent: Extent, groups: Extent) -> Program:
-    lanes, u32 = program.workgroup[0], DataType.U32
-    top = _OpSequence(program)
-    count = top.number(extent) if isinstance(extent, int) else _count(of, top, extent)
+    u32, top = DataType.U32, OpSequence(program)
+    count = emit_extent(top, extent, of.names)
     workgroup, local = top.op("workgroup_id", u32, axis="x"), top.op("local_id", u32, axis="x")
-    turn, inner = Value("turn", u32), _OpSequence(program) if of.factor > 1 else top
+    turn, inner = Value("turn", u32), OpSequence(program) if of.factor > 1 else top
     group = workgroup
     if of.factor > 1:
         group = inner.op("add", u32, top.op("mul", u32, workgroup, top.number(of.factor)), turn)
     exists = inner.op("lt", DataType.BOOL, group, count)
-    first = inner.op("mul", u32, group, inner.number(lanes))
-    ids = {"workgroup_id": group, "global_id": inner.op("add", u32, first, local), "num_workgroups": count}
-    ids["global_size"] = inner.op("mul", u32, count, inner.number(lanes))
-    body = _without_ids(clone(program.body.ops, {}), ids)
+    body = without_ids(clone(program.body.ops, {}), ids_of(inner, group, count, local))
     if isinstance(groups, int) and isinstance(extent, int) and groups * of.factor == extent:
         inner.ops += body
     else:
-        inner.ops.append(Op(OPS["if"], (exists,), (), {}, (Block((), body),), program.loc))
+        inner.statement("if", exists, blocks=[Block((), body)])
     if of.factor > 1:
         if any(buffer.is_workgroup for buffer in program.buffers.values()):
             if any(op.name == "copy_async" for op in program.walk()):
-                inner.ops.append(Op(OPS["copy_wait"], (), (), {"pending": 0}, (), program.loc))
-            inner.ops.append(Op(OPS["barrier"], (), (), {"scope": "workgroup"}, (), program.loc))
-        limits = {"lower": 0, "upper": of.factor, "step": 1}
-        top.ops.append(Op(OPS["for"], (), (), limits, (Block((turn,), inner.ops),), program.loc))
+                inner.statement("copy_wait", pending=0)
+            inner.statement("barrier", scope="workgroup")
+        top.statement("for", blocks=[Block((turn,), inner.ops)], lower=0, upper=of.factor, step=1)
     return replace(program, grid=None, body=Block((), top.ops))
-
-
-def _without_ids(ops: Sequence[Op], ids: Mapping[str, Value]) -> list[Op]:
-    """The ops with other values for ids along x."""
-    other: dict[Value, Value] = {}
-
-    def visit(block: Sequence[Op]) -> list[Op]:
-        kept = []
-        for op in block:
-            op.operands = tuple(other.get(value, value) for value in op.operands)
-            if op.name in ids and op.attrs["axis"] == "x":
-                other[op.result] = ids[op.name]
-                continue
-            for region in op.regions:
-                region.ops = visit(region.ops)
-            kept.append(op)
-        return kept
-
-    return visit(ops)
-
-
-def _count(of: Regridded, top: _OpSequence, extent: Extent) -> Value:
-    """The number of workgroups, computed as a u64, in which it does not wrap."""
-    formals = {actual: formal for formal, actual in of.names.items()}
-    u64 = DataType.U64
-
-    def wide(part: Extent) -> Value:
-        if isinstance(part, int):
-            return top.number(part, u64)
-        if part.name == "len":
-            if part.args[0] not in formals:
-                raise Mismatch(f"@{of.program.name} does not know how long @{part.args[0]} is")
-            length = top.op("len", DataType.U32, buffer=formals[str(part.args[0])])
-            return top.op("cast", u64, length)
-        x, y = (wide(arg) for arg in part.args if not isinstance(arg, str))
-        if part.name == "ceil_div":
-            return top.op("div", u64, top.op("add", u64, x, top.op("sub", u64, y, top.number(1, u64))), y)
-        return top.op(part.name, u64, x, y)
-
-    return top.op("cast", DataType.U32, wide(extent))
 
 
 def _room(of: Regridded, extent: Extent) -> Obligation:
     """Each workgroup of the launch is one that a workgroup of the whole runs; and what is computed does not wrap."""
     lengths: dict[str, z3.ArithRef] = {}
-    have, need = (_term(part, of.lengths, lengths) for part in (of.groups, extent))
-    parts = [_term(part, of.lengths, lengths) for part in _parts(extent)]
+    have, need = (extent_term(part, of.lengths, lengths) for part in (of.groups, extent))
+    parts = [extent_term(part, of.lengths, lengths) for part in extent_parts(extent)]
     return Obligation(
         f"there is room for each workgroup of @{of.program.name}",
         [],
@@ -204,48 +120,6 @@ def _room(of: Regridded, extent: Extent) -> Obligation:
         ),
         dict(lengths),
     )
-
-
-def _parts(extent: Extent) -> Iterator[Extent]:
-    yield extent
-    if isinstance(extent, GridCall):
-        for arg in extent.args:
-            if not isinstance(arg, str):
-                yield from _parts(arg)
-
-
-def _variable(extent: GridCall) -> str:
-    """The name of a length or a param among the terms of an expression."""
-    name, *dimension = extent.args
-    return f"@{name}" if extent.name == "param" else length_key(str(name), *dimension)
-
-
-def _term(extent: Extent, known: Mapping[str, int | None], lengths: dict[str, z3.ArithRef]) -> z3.ArithRef:
-    if isinstance(extent, int):
-        return z3.IntVal(extent)
-    if extent.name in ("len", "param") and (key := _variable(extent)) in lengths:
-        return lengths[key]
-    if extent.name == "len" and len(extent.args) > 1:
-        raise Mismatch(f"the grid depends on one dimension of @{extent.args[0]}")
-    if extent.name == "len":
-        name = str(extent.args[0])
-        count = known.get(name)
-        return z3.IntVal(count) if count is not None else lengths.setdefault(name, z3.Int(f"len.{name}"))
-    if extent.name == "param":
-        raise Mismatch(f"the grid depends on the param @{extent.args[0]}")
-    x, y = (_term(arg, known, lengths) for arg in extent.args if not isinstance(arg, str))
-    if extent.name in ("div", "ceil_div") and not (z3.is_int_value(y) and y.as_long() > 0):
-        raise Mismatch("the grid divides by what may be 0")
-    terms = {
-        "add": lambda: x + y,
-        "sub": lambda: x - y,
-        "mul": lambda: x * y,
-        "div": lambda: x / y,
-        "ceil_div": lambda: (x + y - 1) / y,
-        "min": lambda: z3.If(x < y, x, y),
-        "max": lambda: z3.If(x > y, x, y),
-    }
-    return terms[extent.name]()
 
 
 # --- loops over the grid --------------------------------------------------------------------
@@ -265,7 +139,7 @@ def _one_round(program: Program) -> tuple[Program, Value | int]:
             raise Mismatch(f"lanes meet at this {op.name}", op)
     lower, limit, _ = bounds(loop)
     assert isinstance(lower, Value)
-    ops = _OpSequence(program)
+    ops = OpSequence(program)
     copies: dict[Value, Value] = {}
     for op in program.body.ops:
         if op is not loop:
@@ -278,7 +152,7 @@ def _one_round(program: Program) -> tuple[Program, Value | int]:
         exists = ops.op("lt", DataType.BOOL, copies[lower], end)
         copies[loop.regions[0].args[0]] = copies[lower]
         body = Block((), clone(loop.regions[0].ops, copies))
-        ops.ops.append(Op(OPS["if"], (exists,), (), {}, (body,), loop.loc))
+        ops.statement("if", exists, blocks=[body])
     single = replace(program, grid=None, body=Block((), ops.ops))
     return single, copies[limit] if isinstance(limit, Value) else limit
 
@@ -369,16 +243,16 @@ def _room_for_rounds(of: Regridded, single: Program, limit: Value | int) -> Obli
     point = Point.any(nesting, Group(single, "any", (None, 1, 1), counts), "any")
     lengths: dict[str, z3.ArithRef] = {}
     formals = {actual: formal for formal, actual in of.names.items()}
-    for extent in _parts(of.groups):
+    for extent in extent_parts(of.groups):
         if isinstance(extent, GridCall) and extent.name == "len" and str(extent.args[0]) in formals:
             lengths[str(extent.args[0])] = point.group.length(formals[str(extent.args[0])]).term
     end = z3.IntVal(limit) if isinstance(limit, int) else point.integer(limit).term
-    groups = _term(of.groups, of.lengths, lengths)
+    groups = extent_term(of.groups, of.lengths, lengths)
     grid = fold(of.launch.grid[0], of.lengths)
-    for part in _parts(grid):
+    for part in extent_parts(grid):
         if isinstance(part, GridCall) and part.name in ("len", "param"):
-            lengths.setdefault(_variable(part), z3.Int(_variable(part)))
-    workgroups = _term(grid, of.lengths, lengths)
+            lengths.setdefault(variable_name(part), z3.Int(variable_name(part)))
+    workgroups = extent_term(grid, of.lengths, lengths)
     return Obligation(
         f"there is an invocation for each element of the loop of @{single.name}",
         [],

@@ -1,0 +1,70 @@
+"""The values that a program has computed at a point of its text, by what they are computed from.
+
+Two pure ops of the same name, attributes and operands give equal values, so the second one stands for the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ..ir.program import Op, Program, Value
+
+__all__ = ["KnownValues", "attributes", "shown", "value_key"]
+
+Key = Hashable
+
+
+class KnownValues:
+    """`by_key`: the results of an op that has run, by its key; `firsts`: for a value an earlier one that is surely equal."""
+
+    def __init__(self) -> None:
+        self.by_key: dict[Key, tuple[Value, ...]] = {}
+        self.firsts: dict[Value, Value] = {}
+        self._learnt: list[Key] = []
+
+    def first(self, values: Sequence[Value]) -> tuple[Value, ...]:
+        """Of each value, the first one that is surely equal."""
+        return tuple(self.firsts.get(value, value) for value in values)
+
+    def learn(self, program: Program, op: Op) -> None:
+        """The program has computed `op`: for the first time, or what it had already."""
+        key = value_key(program, op, self.first(op.operands))
+        if key in self.by_key:
+            self.firsts.update(zip(op.results, self.by_key[key], strict=True))
+        else:
+            self.by_key[key] = op.results
+            self._learnt.append(key)
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """What a block computes is known in it only."""
+        mark = len(self._learnt)
+        try:
+            yield
+        finally:
+            for key in self._learnt[mark:]:
+                del self.by_key[key]
+            del self._learnt[mark:]
+
+
+def value_key(program: Program, op: Op, operands: tuple[Value, ...], buffer: str | None = None) -> Key:
+    """Equal for ops that give equal values.  `buffer`: the name of the op's, if that is another one."""
+    if op.definition.commutative:
+        operands = tuple(sorted(operands, key=id))
+    name = buffer if buffer is not None else op.attrs.get("buffer")
+    return op.name, operands, tuple(r.type for r in op.results), attributes(program, op), name
+
+
+def attributes(program: Program, op: Op) -> tuple[tuple[str, str], ...]:
+    """An op's attributes but for its buffer; of a specialization constant also what the program says of it."""
+    attrs = {name: value for name, value in op.attrs.items() if name != "buffer"}
+    if "spec" in attrs:
+        spec = program.specs[attrs["spec"]]
+        attrs["declared"] = spec.dtype, spec.default
+    return shown(attrs)
+
+
+def shown(attrs: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((name, repr(value)) for name, value in attrs.items()))
