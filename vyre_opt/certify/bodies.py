@@ -362,10 +362,10 @@ class BodyMatch:
 
     def result_of(self, name: str, operands: Sequence[Value], dtype: DataType, **attrs: Any) -> Value:
         """What the program after has computed by a pure op of one result."""
-        key = (name, self.first(operands), (dtype,), shown(attrs), None)
-        if key not in self.known.by_key:
+        value = self.known.find(name, operands, dtype, **attrs)
+        if value is None:
             raise Mismatch(f"here should be a {name} that gives {dtype}")
-        return self.known.by_key[key][0]
+        return value
 
     def _difference(self, op: Op, other: Op) -> str | None:
         """In what an op of a launch and one of the joined program differ; None if they are the same op."""

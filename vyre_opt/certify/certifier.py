@@ -9,6 +9,8 @@ A pass says what it claims in the certificate of its remark:
     claim: vector     program, lanes_of                accesses that became one; the ops of each element
     claim: forward    program, op, source              a load of what `source` has, or a store of it once more
     claim: overwrite  program, op, by                  a store that `by` overwrites
+    claim: coarsen    pipeline, at, program, into, by      a launch, by its number, of which an invocation does the work of
+                                                       several; the programs before and after
     claim: merge      program, op, parts               an `if` that earlier ones of its condition went into
 
 `op`, `source`, `by`, `parts` and `lanes_of` are numbers of ops, in the order of the program's text before the pass.
@@ -33,6 +35,7 @@ from ..rewriting.demanded_extents import declare_demands
 from ..syntax.printer import print_program
 from .barriers import removed_barrier
 from .bodies import Halo, Special
+from .coarsened import coarsened
 from .forwarding import forwarded, overwritten
 from .frame_condition import is_rest_unchanged, replaced, vanished, vectorized
 from .in_bounds import in_bounds, unguarded
@@ -41,6 +44,7 @@ from .lengths import LengthTerms
 from .merged_ifs import merged_ifs
 from .obligations import REFUTED, Answer, Obligation, not_seen, prove, smt2
 from .pipelines import Changes, difference, lost_demands, who_sees_argument
+from .relaunched import Relaunched
 from .tiles import tile
 from .vectors import vector
 
@@ -254,7 +258,15 @@ def _rests(
         )
 
 
-CERTIFIED = ("launch_fusion", "decode_scan_fuse", "store_forward", "barrier_elim", "vectorize_access")
+CERTIFIED = (
+    "launch_fusion",
+    "decode_scan_fuse",
+    "store_forward",
+    "barrier_elim",
+    "vectorize_access",
+    "coarsen",
+    "privatize",
+)
 """Passes that change nothing without a certificate."""
 
 
@@ -282,7 +294,9 @@ def _elsewhere(
                 dropped.setdefault(program.name, []).append(program.bound_buffers.index(buffer))
     for name, pipeline in before.pipelines.items():
         launches, groups = _launches(pipeline), _groups(certificates, pipeline)
-        joined = [id(launches[group[0]]) for group in groups]
+        joined = [
+            id(launches[number]) for number in (*_relaunches(certificates, pipeline), *(g[0] for g in groups))
+        ]
         absorbed = [id(launches[number]) for group in groups for number in group[1:]]
         differs = difference(pipeline, after.pipelines[name], Changes(joined, absorbed, dropped))
         if differs is not None:
@@ -324,8 +338,21 @@ def _groups(certificates: Sequence[Facts], pipeline: Pipeline) -> list[Sequence[
     return [facts["at"] for facts in joins if facts["pipeline"] == pipeline.name]
 
 
+def _relaunches(certificates: Sequence[Facts], pipeline: Pipeline) -> list[int]:
+    """The numbers of the launches that got another program."""
+    return [
+        facts["at"]
+        for facts in certificates
+        if facts["claim"] in _RELAUNCHED and facts["pipeline"] == pipeline.name
+    ]
+
+
 def _counted(number: int, what: str) -> str:
     return f"in {number} {what}" + ("s" if number != 1 else "")
+
+
+_RELAUNCHED = ("coarsen", "privatize")
+"""Claims about a launch that gets another program over another grid."""
 
 
 _SPECIAL: dict[str, Callable[[Facts, Sequence[Op]], Mapping[Op, Special]]] = {
@@ -432,6 +459,23 @@ def _merge(before: Module, after: Module, facts: Facts, others: Sequence[Facts])
     return merged_ifs(program, [ops[number] for number in facts["parts"]], ops[facts["op"]], together)
 
 
+def _relaunched(before: Module, after: Module, facts: Facts) -> Relaunched:
+    pipeline, now = (module.pipelines[facts["pipeline"]] for module in (before, after))
+    was = _launches(pipeline)[facts["at"]]
+    launches = _launches(now)[facts["at"] : facts["at"] + 1]
+    return Relaunched(
+        now,
+        was,
+        before.programs[was.program],
+        launches[0] if launches else None,
+        after.programs[facts["into"]],
+    )
+
+
+def _coarsen(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) -> Iterable[Obligation]:
+    return coarsened(_relaunched(before, after, facts), facts["by"])
+
+
 def _halo(facts: Facts) -> Halo:
     return Halo(facts["buffer"], facts["producer"], facts["stride"], low=facts["tile"][0])
 
@@ -444,4 +488,5 @@ _CLAIMS: dict[str, Callable[[Module, Module, Facts, Sequence[Facts]], Iterable[O
     "forward": _forward,
     "overwrite": _overwrite,
     "merge": _merge,
+    "coarsen": _coarsen,
 }

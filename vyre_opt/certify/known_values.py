@@ -9,7 +9,9 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ..ir.ops import OPS
 from ..ir.program import Op, Program, Value
+from ..ir.types import DataType
 
 __all__ = ["KnownValues", "attributes", "shown", "value_key"]
 
@@ -37,6 +39,12 @@ class KnownValues:
             self.by_key[key] = op.results
             self._learnt.append(key)
 
+    def find(self, name: str, operands: Sequence[Value], dtype: DataType, **attrs: Any) -> Value | None:
+        """The value that a pure op of one result gives; None if that is not known."""
+        operands = _in_order(name, self.first(operands))
+        results = self.by_key.get((name, operands, (dtype,), shown(attrs), None))
+        return None if results is None else results[0]
+
     @contextmanager
     def scope(self) -> Iterator[None]:
         """What a block computes is known in it only."""
@@ -51,10 +59,14 @@ class KnownValues:
 
 def value_key(program: Program, op: Op, operands: tuple[Value, ...], buffer: str | None = None) -> Key:
     """Equal for ops that give equal values.  `buffer`: the name of the op's, if that is another one."""
-    if op.definition.commutative:
-        operands = tuple(sorted(operands, key=id))
+    operands = _in_order(op.name, operands)
     name = buffer if buffer is not None else op.attrs.get("buffer")
     return op.name, operands, tuple(r.type for r in op.results), attributes(program, op), name
+
+
+def _in_order(name: str, operands: tuple[Value, ...]) -> tuple[Value, ...]:
+    """The same for all orders of operands that give the same."""
+    return tuple(sorted(operands, key=id)) if OPS[name].commutative else operands
 
 
 def attributes(program: Program, op: Op) -> tuple[tuple[str, str], ...]:
