@@ -45,6 +45,9 @@ __all__ = ["coarsened"]
 IDS = ("global_id", "local_id", "workgroup_id", "num_workgroups", "global_size")
 """Ops whose results along x are those of the old launch."""
 
+LOOPS = ("for", "while")
+"""Ops that carry values from round to round."""
+
 MOST_LAYOUTS = 64
 """Ways to take the results of an op for those of neighbours that are tried."""
 
@@ -222,12 +225,14 @@ class _Neighbours:
     def _blocks(self, was: Op, op: Op, layout: Layout, neighbours: Sequence[int]) -> None:
         if len(was.regions) != len(op.regions):
             raise Mismatch(f"this {op.name} has other blocks", op, was)
-        self._check(layout, _carried(was), _carried(op), neighbours, op)
-        counters = 1 if was.name == "for" else 0
+        is_loop, counters = was.name in LOOPS, 1 if was.name == "for" else 0
+        if is_loop:
+            self._check(layout, inits(was), inits(op), neighbours, op)
         for old, coarse in zip(was.regions, op.regions, strict=True):
-            for k in neighbours:
-                self.maps[k].update(zip(old.args[:counters], coarse.args[:counters], strict=True))
-            self._give(layout, old.args[counters:], coarse.args[counters:], neighbours)
+            if is_loop:
+                for k in neighbours:
+                    self.maps[k].update(zip(old.args[:counters], coarse.args[:counters], strict=True))
+                self._give(layout, old.args[counters:], coarse.args[counters:], neighbours)
             with self.known.scope():
                 self._check(layout, *self._block(old, coarse, neighbours), neighbours, op)
 
@@ -334,13 +339,9 @@ def _types(op: Op) -> list[DataType]:
     return [result.type for result in op.results]
 
 
-def _carried(op: Op) -> Values:
-    return inits(op) if op.name in ("for", "while") else ()
-
-
 def _control(op: Op) -> Values:
     """The operands that say which blocks run, and how often."""
-    return op.operands[: len(op.operands) - len(_carried(op))]
+    return op.operands[: len(op.operands) - len(inits(op))] if op.name in LOOPS else op.operands
 
 
 def _layouts(count: int, results: int, neighbours: int) -> Iterator[Layout]:
