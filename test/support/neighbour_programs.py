@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["NeighbourProgram", "neighbour_program"]
+__all__ = ["NeighbourProgram", "neighbour_pipeline", "neighbour_program"]
 
 BINARY = ("add", "sub", "mul", "min", "max", "and", "or", "xor", "div", "rem", "shl", "shr")
 COMPARISONS = ("lt", "le", "eq", "ne", "gt", "ge")
@@ -151,3 +151,20 @@ def neighbour_program(seed: int) -> NeighbourProgram:
     return NeighbourProgram(
         f"vyre 2\nprogram @p workgroup({workgroup}) {{\n{declared}{body}\n}}\n", grid, arrays
     )
+
+
+def neighbour_pipeline(seed: int) -> str:
+    """A text with one launch of the program of a seed.  Of every third, the grid depends on a length that is open."""
+    program = neighbour_program(seed)
+    width, height, _ = program.grid
+    lengths: list[int | str] = [array.size for array in program.arrays]
+    columns = str(width)
+    if seed % 3 == 0:
+        lengths[1], columns = "?", "ceil_div(len(@y), 7)"
+    names = ("x", "y", "z", "bins_add", "bins_max", "bins_xor")
+    buffers = "".join(
+        f"  buffer @{name} : u32[{length}] {'read' if name == 'x' else 'live_in live_out'}\n"
+        for name, length in zip(names, lengths, strict=True)
+    )
+    passed = ", ".join(f"@{name}" for name in names)
+    return f"{program.text}pipeline @main {{\n{buffers}  launch @p grid({columns}, {height}) ({passed})\n}}\n"

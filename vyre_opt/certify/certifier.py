@@ -11,6 +11,7 @@ A pass says what it claims in the certificate of its remark:
     claim: overwrite  program, op, by                  a store that `by` overwrites
     claim: coarsen    pipeline, at, program, into, by      a launch, by its number, of which an invocation does the work of
                                                        several; the programs before and after
+    claim: privatize  pipeline, at, program, into          a launch whose workgroups count for themselves, and take turns
     claim: merge      program, op, parts               an `if` that earlier ones of its condition went into
 
 `op`, `source`, `by`, `parts` and `lanes_of` are numbers of ops, in the order of the program's text before the pass.
@@ -19,7 +20,7 @@ A pass says what it claims in the certificate of its remark:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import combinations
@@ -44,6 +45,7 @@ from .lengths import LengthTerms
 from .merged_ifs import merged_ifs
 from .obligations import REFUTED, Answer, Obligation, not_seen, prove, smt2
 from .pipelines import Changes, difference, lost_demands, who_sees_argument
+from .privatized import privatized
 from .relaunched import Relaunched
 from .tiles import tile
 from .vectors import vector
@@ -284,6 +286,9 @@ def _elsewhere(
             rest = is_rest_unchanged(program, after.programs[name], {}, (), by_program[name])
             if z3.is_false(rest.claim):
                 yield Decision(running.name, f"@{name} changes without a certificate", program.loc, [rest])
+    for name, how in _other_programs(before, after, certificates, by_program):
+        what = f"@{name} {how} without a certificate"
+        yield Decision(running.name, what, None, [not_seen(what, "no certificate names it", [])])
     dropped: dict[str, list[int]] = {}
     for facts in certificates:
         if facts["claim"] == "tile":
@@ -302,6 +307,18 @@ def _elsewhere(
         if differs is not None:
             what = f"pipeline @{name} changes without a certificate"
             yield Decision(running.name, what, pipeline.loc, [not_seen(what, differs, [])])
+
+
+def _other_programs(
+    before: Module, after: Module, certificates: Sequence[Facts], launched: Container[str]
+) -> Iterator[tuple[str, str]]:
+    """Programs that are there before or after only, with what became of them: not those that certificates name, and not
+    those that lost their last launch."""
+    named = {facts[key] for facts in certificates for key in ("program", "into") if key in facts}
+    yield from ((name, "appears") for name in after.programs if name not in (before.programs.keys() | named))
+    for name in before.programs.keys() - after.programs.keys():
+        if name not in launched:
+            yield name, "disappears"
 
 
 def _lost(before: Module, after: Module, running: Named) -> Iterator[Decision]:
@@ -476,6 +493,10 @@ def _coarsen(before: Module, after: Module, facts: Facts, others: Sequence[Facts
     return coarsened(_relaunched(before, after, facts), facts["by"])
 
 
+def _privatize(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) -> Iterable[Obligation]:
+    return privatized(_relaunched(before, after, facts))
+
+
 def _halo(facts: Facts) -> Halo:
     return Halo(facts["buffer"], facts["producer"], facts["stride"], low=facts["tile"][0])
 
@@ -489,4 +510,5 @@ _CLAIMS: dict[str, Callable[[Module, Module, Facts, Sequence[Facts]], Iterable[O
     "overwrite": _overwrite,
     "merge": _merge,
     "coarsen": _coarsen,
+    "privatize": _privatize,
 }

@@ -9,7 +9,7 @@ import z3
 from ..ir.grids import Extent, fold, renamed_lengths
 from ..ir.pipeline import Launch, Pipeline
 from ..ir.program import Program
-from .grid_terms import LONGEST, extent_term, lengths_in_range
+from .grid_terms import LONGEST, extent_parts, extent_term, lengths_in_range
 from .lengths import LengthTerms
 from .mismatch import Mismatch
 from .points import MOST_INVOCATIONS, Group, Nesting, Point
@@ -21,11 +21,12 @@ __all__ = ["Relaunched", "Workgroups"]
 class Workgroups:
     """Terms along x: `count`, of the workgroups that there were; `groups`, of those that there are.
 
-    `given`: what is true of them.
+    `parts`: of what `count` is computed from.  `given`: what is true of them.
     """
 
     count: z3.ArithRef
     groups: z3.ArithRef
+    parts: list[z3.ArithRef]
     given: list[z3.BoolRef]
 
 
@@ -92,11 +93,12 @@ class Relaunched:
             if self.program.buffers[formal].dimensions == 1
         }
         count, groups = (extent_term(extent, lengths, variables) for extent in self.extents)
+        parts = [extent_term(part, lengths, variables) for part in extent_parts(self.extents[0])]
         most = MOST_INVOCATIONS // self.program.workgroup[0]
         given = [*lengths_in_range(point), *(z3.And(n >= 0, n <= LONGEST) for n in variables.values())]
         # more than that are no launch
         given += [count >= 0, count <= most, point.group.num_workgroups(0).term == groups]
-        return Workgroups(count, groups, given)
+        return Workgroups(count, groups, parts, given)
 
 
 def _declared(program: Program) -> tuple[object, ...]:
