@@ -2,6 +2,7 @@
 
 mistake     a mistake, and a text of which it makes a pass write a wrong program
 launches    about launches that become one
+relaunches  about launches that get another program over another grid
 programs    about what passes do within a program
 of_tables   those of the tables in test/mutants
 edits       random edits of a module
@@ -16,9 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from . import launches, of_tables, programs
+from . import launches, of_tables, programs, relaunches
 from .mistake import Mistake
 
 __all__ = ["MISTAKES", "Mistake"]
 
-MISTAKES: Sequence[Mistake] = [*launches.MISTAKES, *programs.MISTAKES, *of_tables.MISTAKES]
+MISTAKES: Sequence[Mistake] = [
+    *launches.MISTAKES,
+    *relaunches.MISTAKES,
+    *programs.MISTAKES,
+    *of_tables.MISTAKES,
+]
