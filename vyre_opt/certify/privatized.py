@@ -107,8 +107,6 @@ def _counted(of: Relaunched, private: Buffer) -> _Counted:
     if shared is None or shared.binding is None or not shared.dtype.is_int or shared.dimensions > 1:
         raise Mismatch(f"@{op.attrs['buffer']} is no buffer of integers, of one dimension", op)
     actual = of.names[shared.name]
-    if of.was.buffers.count(actual) > 1:
-        raise Mismatch(f"@{actual} is another argument too")
     count = of.pipeline.static_lengths[actual]
     if count is None:
         raise Mismatch(f"how long @{actual} is, is not known")
@@ -134,11 +132,11 @@ def _check_access(op: Op, kind: str, used: set[Value]) -> None:
 
 def _expected(of: Relaunched, counted: Sequence[_Counted], in_order: bool) -> Program:
     program, top = of.program, OpSequence(of.program)
-    count = emit_extent(top, of.extents[0], of.names)
     lane = _lane(top)
     for each in counted:
         _each_element(top, lane, each, _fill)
     top.statement("barrier", scope="workgroup")
+    count = emit_extent(top, of.extents[0], of.names)
     turn, ops = Value("turn", U32), OpSequence(program)
     ids = ids_of(ops, turn, count, ops.op("local_id", U32, axis="x"))
     private = {each.shared.name: each for each in counted}
@@ -211,7 +209,7 @@ def _redirected(ops: Sequence[Op], private: Mapping[str, _Counted], program: Pro
         of = private.get(op.attrs.get("buffer", ""))
         if of is not None and op.name != "len":
             check, u64 = OpSequence(program), DataType.U64
-            index = op.index if op.index.type is u64 else check.op("cast", u64, op.index)
+            index = check.op("cast", u64, op.index)
             check.statement(
                 "check_bounds", index, check.number(of.count, u64), access=op.name, of=of.shared.name
             )
