@@ -24,6 +24,8 @@ FIRST = (
     "ifs of all conditions are one",
     "what a program gives back, nobody reads",
     "an index may be the length",
+    "where neighbours part, the first one does nothing",
+    "a workgroup adds before all have counted",
 )
 CASES = sorted(MISTAKES, key=lambda mistake: mistake.title not in FIRST)
 
@@ -49,7 +51,11 @@ def _perturbed(facts: Any, rng: random.Random) -> Any:
     return facts + rng.choice((0, 0, 0, 1, -1, 2)) if isinstance(facts, int) else facts
 
 
-CERTIFIED_MISTAKES = [mistake for mistake in CASES if set(mistake.passes.split(",")) <= set(CERTIFIED)]
+CERTIFIED_MISTAKES = [
+    mistake
+    for mistake in CASES
+    if {each.partition("{")[0] for each in mistake.passes.split(",")} <= set(CERTIFIED)
+]
 
 
 @pytest.mark.parametrize(

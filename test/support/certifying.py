@@ -31,6 +31,7 @@ from .handoff import handoff_program
 from .kernel_cases import KernelCase, kernel_cases
 from .matrix_pipelines import matrix_pipeline
 from .natural_pipelines import natural_pipeline
+from .neighbour_programs import neighbour_pipeline
 from .pipeline_runs import pipeline_text, seed_pipeline
 
 __all__ = ["Certified", "certify_seeds", "certify_text", "decisions_of", "kernel_texts"]
@@ -53,6 +54,7 @@ KINDS: dict[str, Callable[[int], str | Module]] = {
     "shaped pipelines": lambda seed: sound_pipeline(seed).text,
     "natural pipelines": lambda seed: natural_pipeline(seed).text,
     "matrix pipelines": matrix_pipeline,
+    "neighbour pipelines": neighbour_pipeline,
 }
 
 

@@ -6,6 +6,8 @@ obligations   a claim with what it assumes, and z3's answer
 in_bounds     accesses that are not checked, divisions without guards
 tiles         hand-offs that are tiles of workgroups
 joins         launches that become one
+coarsened     launches of which an invocation does the work of several neighbours
+privatized    launches whose workgroups count for themselves
 barriers      barriers that are removed
 vectors       accesses that are one of a vector
 certifier     the decisions of passes as obligations
