@@ -9,8 +9,8 @@ A pass says what it claims in the certificate of its remark:
     claim: vector     program, lanes_of                accesses that became one; the ops of each element
     claim: forward    program, op, source              a load of what `source` has, or a store of it once more
     claim: overwrite  program, op, by                  a store that `by` overwrites
-    claim: coarsen    pipeline, at, program, into, by      a launch, by its number, of which an invocation does the work of
-                                                       several; the programs before and after
+    claim: coarsen    pipeline, at, program, into, by, by_y, tile         a launch, by its number, of which an invocation does
+                                                       the work of several; the programs before and after
     claim: privatize  pipeline, at, program, into          a launch whose workgroups count for themselves, and take turns
     claim: merge      program, op, parts               an `if` that earlier ones of its condition went into
 
@@ -36,6 +36,7 @@ from ..rewriting.demanded_extents import declare_demands
 from ..syntax.printer import print_program
 from .barriers import removed_barrier
 from .bodies import Halo, Special
+from .coarse_ids import NeighbourBlock
 from .coarsened import coarsened
 from .forwarding import forwarded, overwritten
 from .frame_condition import is_rest_unchanged, replaced, vanished, vectorized
@@ -490,7 +491,8 @@ def _relaunched(before: Module, after: Module, facts: Facts) -> Relaunched:
 
 
 def _coarsen(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) -> Iterable[Obligation]:
-    return coarsened(_relaunched(before, after, facts), facts["by"])
+    tile = None if facts["tile"] is None else (facts["tile"][0], facts["tile"][1])
+    return coarsened(_relaunched(before, after, facts), NeighbourBlock(facts["by"], facts["by_y"], tile))
 
 
 def _privatize(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) -> Iterable[Obligation]:

@@ -12,38 +12,32 @@ The coarse program is the old one for each neighbour, if what the others do is l
                                              if %p1 { store %v1, @y[%i1] }
                                            }
 
-So each op of the coarse program is taken for the next one of some neighbours: of one, or of all that it may be the next
-one of, if it only reads, or if they enter its blocks together.  Pure ops are looked up, as in `bodies`.  A neighbour's own
+So each op of the coarse program is taken for the next one of one neighbour; or of all, if it only reads, or if they enter
+its blocks together.  Pure ops are looked up, as in `bodies`.  A neighbour's own
 ops keep their order.  Between neighbours there is none, as long as nothing makes them meet.
 
-Which invocation of the old launch a neighbour is follows from its ids: the coarse program computes them, and z3 proves
-that each invocation of the old launch is one neighbour.
+Which invocation of the old launch a neighbour is follows from its ids, see `coarse_ids`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations, islice
-
-import z3
 
 from ..ir.loops import inits
 from ..ir.program import Block, Buffer, Op, Program, Value
 from ..ir.rewrite import splittable
 from ..ir.types import DataType
-from .in_bounds import shown_at
+from .coarse_ids import CoarseIds, NeighbourBlock, are_ids, each_neighbour_once, each_place_once
 from .independence import check_invocations
 from .known_values import KnownValues, attributes, value_key
 from .mismatch import Mismatch
 from .obligations import Obligation, not_seen
-from .points import MOST_INVOCATIONS, Nesting, Point
-from .relaunched import Relaunched, Workgroups
+from .points import Nesting
+from .relaunched import Relaunched
 
 __all__ = ["coarsened"]
-
-IDS = ("global_id", "local_id", "workgroup_id", "num_workgroups", "global_size")
-"""Ops whose results along x are those of the old launch."""
 
 LOOPS = ("for", "while")
 """Ops that carry values from round to round."""
@@ -57,37 +51,38 @@ Layout = Sequence[int]
 """For each result of an op how many stand for it: one for all neighbours, or one for each."""
 
 
-def coarsened(of: Relaunched, by: int) -> Iterator[Obligation]:
-    """All that has to hold.  `by`: the neighbours that one invocation is."""
+def coarsened(of: Relaunched, block: NeighbourBlock) -> Iterator[Obligation]:
+    """All that has to hold.  `block`: the neighbours that one invocation is."""
     try:
-        neighbours = _Neighbours(of.program, of.after, by)
-        of.check()
-        _check_declarations(of, by)
+        of.check("".join(axis for axis in block.axes if block.along(axis) > 1))
+        _check_declarations(of, block)
         check_invocations(of.program)
+        neighbours = _Neighbours(of.program, of.after, block)
         neighbours.match()
-        point = of.point(neighbours.nesting)
-        workgroups = of.workgroups(point)
+        point = of.point(Nesting(of.after))
+        workgroups = {axis: of.workgroups(point, axis) for axis in block.axes}
     except Mismatch as mismatch:
         what = f"each neighbour in @{of.after.name} runs @{of.program.name}"
         yield not_seen(what, str(mismatch), mismatch.ops)
         return
-    yield _each_once(of, by, workgroups)
-    yield _are_ids(neighbours, point, workgroups)
+    for axis, along in workgroups.items():
+        if block.along(axis) > 1:
+            yield each_neighbour_once(of.program, axis, block.along(axis), along)
+    yield from each_place_once(of.program, block)
+    yield are_ids(neighbours.ids, point, workgroups)
 
 
-def _check_declarations(of: Relaunched, by: int) -> None:
-    lanes = of.program.workgroup[0]
-    if by < 1 or lanes % by:
-        raise Mismatch(f"{lanes} invocations of a workgroup are no multiple of {by}")
+def _check_declarations(of: Relaunched, block: NeighbourBlock) -> None:
+    block.check(of.program.workgroup)
     grid = of.program.grid
-    if of.after.grid != (None if grid is None else (-(-grid[0] // by), *grid[1:])):
+    expected = None if grid is None else (-(-grid[0] // block.x), -(-grid[1] // block.y), grid[2])
+    if of.after.grid != expected:
         raise Mismatch(f"the grid of @{of.after.name} is another one")
     if of.program.buffers.keys() != of.after.buffers.keys():
         raise Mismatch(f"@{of.after.name} has other buffers")
     for name, buffer in of.program.buffers.items():
-        if not _is_same_buffer(
-            buffer, of.after.buffers[name], of.pipeline.buffers.get(of.names.get(name, ""))
-        ):
+        actual = of.pipeline.buffers.get(of.names.get(name, ""))
+        if not _is_same_buffer(buffer, of.after.buffers[name], actual):
             raise Mismatch(f"@{name} is declared otherwise")
 
 
@@ -102,36 +97,28 @@ def _is_same_buffer(was: Buffer, now: Buffer, actual: Buffer | None) -> bool:
 class _Neighbours:
     """Reads the old program and the coarse one side by side.
 
-    `maps`: for each neighbour, the values of the coarse program for those of the old one.  `ids`: the values that stand for
-    ids, by the name of the id and the neighbour.  `guard`: the branch in which a workgroup of the old launch exists.
+    `maps`: for each neighbour, the values of the coarse program for those of the old one.  `guard`: the branch in which
+    workgroups of the old launch exist, None where all of them do.
     """
 
-    def __init__(self, old: Program, coarse: Program, by: int) -> None:
-        self.old, self.coarse, self.by = old, coarse, by
-        self.nesting = Nesting(coarse)
+    def __init__(self, old: Program, coarse: Program, block: NeighbourBlock) -> None:
+        self.old, self.coarse, self.count = old, coarse, block.count
         self.known = KnownValues()
-        self.maps: list[dict[Value, Value]] = [{} for _ in range(by)]
-        self.ids: dict[tuple[str, int], Value] = {}
-        self.guard = _guard(coarse)
+        self.maps: list[dict[Value, Value]] = [{} for _ in range(block.count)]
+        self.guard = _guard(coarse) if block.count > 1 else None
+        condition = None if self.guard is None else self.guard.operands[0]
+        self.ids = CoarseIds(coarse, block, self.known, condition)
 
     def match(self) -> None:
         """Raises Mismatch."""
-        for op in self.coarse.body.ops:
-            if op is self.guard:
-                with self.known.scope():
-                    self._ops(self.old.body.ops, self.guard.regions[0].ops, range(self.by))
-            elif op.definition.is_pure:
+        ops = self.coarse.body.ops
+        if self.guard is not None:
+            for op in ops[:-1]:
+                if not op.definition.is_pure:
+                    raise Mismatch("no neighbour has this op", op)
                 self.known.learn(self.coarse, op)
-            else:
-                raise Mismatch("no neighbour has this op", op)
-
-    @property
-    def place(self) -> tuple[Value, Value]:
-        """The number of the old launch's workgroup, and of all that it had."""
-        compare = self.guard.operands[0].owner
-        assert isinstance(compare, Op)
-        group, count = self.known.first(compare.operands)
-        return group, count
+            ops = self.guard.regions[0].ops
+        self._ops(self.old.body.ops, ops, range(self.count))
 
     # --- ops in order -----------------------------------------------------------------------
 
@@ -148,7 +135,8 @@ class _Neighbours:
             if not ready:
                 raise Mismatch(f"no neighbour has this {op.name} next", op)
             first = min(at[k] for k in ready)
-            for k in self._take(old[first], op, [k for k in ready if at[k] == first]):
+            ready = [k for k in ready if at[k] == first]
+            for k in self._take(old[first], op, ready, len(ready) == len(at)):
                 at[k] += 1
         self._pass_pure(old, at)
         for k, index in at.items():
@@ -162,12 +150,11 @@ class _Neighbours:
                 at[k] += 1
 
     def _is_computed(self, op: Op, k: int) -> bool:
-        results: Sequence[Value] | None
-        if op.name in IDS and op.attrs["axis"] == "x":
-            results = [self._id(op.name, k)]
-        else:
-            results = self.known.by_key.get(value_key(self.old, op, self._now(op.operands, k)))
-        self.maps[k].update(zip(op.results, results or (), strict=False))
+        value = self.ids.of(op, k)
+        key = value_key(self.old, op, self._now(op.operands, k))
+        results = self.known.by_key.get(key) if value is None else (value,)
+        if results is not None:
+            self.maps[k].update(zip(op.results, results, strict=True))
         return results is not None
 
     def _now(self, values: Sequence[Value], k: int) -> tuple[Value, ...]:
@@ -184,26 +171,28 @@ class _Neighbours:
         is_alike = was.attrs.get("buffer") == op.attrs.get("buffer") and _types(was) == _types(op)
         return is_alike and self._now(was.operands, k) == self.known.first(op.operands)
 
-    def _take(self, was: Op, op: Op, neighbours: Sequence[int]) -> Sequence[int]:
-        """The neighbours for which `op` is what `was` is.  Raises Mismatch if it is for none."""
+    def _take(self, was: Op, op: Op, ready: Sequence[int], is_all: bool) -> Sequence[int]:
+        """The neighbours for which `op` is what `was` is, of those that are ready: all of the block, or one.  Raises Mismatch."""
         if not was.regions:
-            # more than one may read at once, since none of them writes what others read
-            neighbours = neighbours if was.name == "load" else neighbours[:1]
-            for k in neighbours:
+            # all may read at once, since none of them writes what others read
+            taken = ready if was.name == "load" and is_all else ready[:1]
+            for k in taken:
                 self.maps[k].update(zip(was.results, op.results, strict=True))
-            return neighbours
+            return taken
         control = self.known.first(_control(op))
-        together = [k for k in neighbours if self._now(_control(was), k) == control]
-        if not together:
-            self._parted(was, op, neighbours)
-            return neighbours
-        if was.name != "while" and len(together) > 1:
+        together = [k for k in ready if self._now(_control(was), k) == control]
+        if not together and is_all:
+            self._parted(was, op, ready)
+            return ready
+        if is_all and len(together) == len(ready) and was.name != "while":
             try:
                 self._together(was, op, together)
             except Mismatch:
                 pass  # they run it one after the other
             else:
                 return together
+        if not together:
+            raise Mismatch(f"this {op.name} is of some neighbours", op, was)
         self._together(was, op, together[:1])
         return together[:1]
 
@@ -290,47 +279,11 @@ class _Neighbours:
             if self._now([value], k) != self.known.first([other]):
                 raise Mismatch(f"this {op.name} carries or gives another value for neighbour {k}", op)
 
-    # --- ids --------------------------------------------------------------------------------
-
-    def _id(self, name: str, k: int) -> Value:
-        """The value that is an id of a neighbour along x, in the form that z3 proves it of."""
-        k = k if name in ("global_id", "local_id") else 0
-        if (name, k) not in self.ids:
-            self.ids[name, k] = self._new_id(name, k)
-        return self.ids[name, k]
-
-    def _new_id(self, name: str, k: int) -> Value:
-        group, count = self.place
-        lanes = self.coarse.workgroup[0]
-        if name in ("workgroup_id", "num_workgroups"):
-            return group if name == "workgroup_id" else count
-        if name == "global_size":
-            return self._find("mul", count, lanes)
-        if k:
-            return self._find("add", self._id(name, 0), k)
-        if name == "global_id":
-            return self._find("add", self._find("mul", group, lanes), self._id("local_id", 0))
-        return self._find("rem", self._find("mul", self._find("local_id", axis="x"), self.by), lanes)
-
-    def _find(self, name: str, *operands: Value | int, **attrs: object) -> Value:
-        """A u32 that the coarse program computes."""
-        values = [self._find("const", value=each) if isinstance(each, int) else each for each in operands]
-        value = self.known.find(name, values, DataType.U32, **attrs)
-        if value is None:
-            raise Mismatch(f"@{self.coarse.name} does not compute the ids of its neighbours by {name}")
-        return value
-
 
 def _guard(coarse: Program) -> Op:
-    """The branch that all is in, on whether a workgroup of the old launch exists.  Raises Mismatch."""
+    """The branch that all is in, on whether workgroups of the old launch exist.  Raises Mismatch."""
     last = coarse.body.ops[-1] if coarse.body.ops else None
-    compare = last.operands[0].owner if last is not None and last.name == "if" else None
-    if (
-        last is None
-        or not isinstance(compare, Op)
-        or compare.name != "lt"
-        or any(b.ops for b in last.regions[1:])
-    ):
+    if last is None or last.name != "if" or last.results or any(block.ops for block in last.regions[1:]):
         raise Mismatch("all should be in a branch on the number of a workgroup", *coarse.body.ops[-1:])
     return last
 
@@ -368,95 +321,3 @@ def _pairs(
         for number, k in enumerate(neighbours):
             yield k, value, coarse[at + (number if width > 1 else 0)]
         at += width
-
-
-def _each_once(of: Relaunched, by: int, workgroups: Workgroups) -> Obligation:
-    """Each invocation of the old launch is a neighbour of one invocation, and there is none beside."""
-    lanes = of.program.workgroup[0]
-    group, lane = z3.Int("workgroup"), z3.Int("lane")
-    one, other = (_Place.any(name, by, lanes, workgroups) for name in ("one", "other"))
-    its = _Place(group / by, (group % by * lanes + lane) / by, lane % by, by, lanes, workgroups)
-    exists = z3.And(group >= 0, group < workgroups.count, lane >= 0, lane < lanes)
-    is_one = z3.And(one.group == other.group, one.lane == other.lane)
-    return Obligation(
-        f"each invocation of @{of.program.name} is one neighbour in @{of.after.name}",
-        [],
-        [],
-        workgroups.given,
-        z3.And(
-            z3.Implies(exists, z3.And(its.exists, its.group == group, its.lane == lane)),
-            z3.Implies(z3.And(one.exists, other.exists, is_one), one.is_same(other)),
-            z3.Implies(one.exists, z3.And(one.lane >= 0, one.lane < lanes)),
-        ),
-        {
-            "workgroups": workgroups.groups,
-            "workgroups before": workgroups.count,
-            "workgroup": group,
-            "lane": lane,
-        },
-    )
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Terms: neighbour `k` of lane `local` of workgroup `id`."""
-
-    id: z3.ArithRef
-    local: z3.ArithRef
-    k: z3.ArithRef
-    by: int
-    lanes: int
-    workgroups: Workgroups
-
-    @staticmethod
-    def any(name: str, by: int, lanes: int, workgroups: Workgroups) -> _Place:
-        id, local, k = (z3.Int(f"{name}.{each}") for each in ("workgroup", "lane", "neighbour"))
-        return _Place(id, local, k, by, lanes, workgroups)
-
-    @property
-    def group(self) -> z3.ArithRef:
-        """The number of the old launch's workgroup."""
-        return self.by * self.id + self.by * self.local / self.lanes
-
-    @property
-    def lane(self) -> z3.ArithRef:
-        """The local id in it."""
-        return self.by * self.local % self.lanes + self.k
-
-    @property
-    def exists(self) -> z3.BoolRef:
-        within = [
-            (self.id, self.workgroups.groups),
-            (self.local, self.lanes),
-            (self.k, self.by),
-        ]
-        return z3.And([z3.And(term >= 0, term < limit) for term, limit in within])
-
-    def is_same(self, other: _Place) -> z3.BoolRef:
-        return z3.And(self.id == other.id, self.local == other.local, self.k == other.k)
-
-
-def _are_ids(neighbours: _Neighbours, point: Point, workgroups: Workgroups) -> Obligation:
-    """What the coarse program takes for ids and for the number of workgroups."""
-    by, lanes = neighbours.by, neighbours.coarse.workgroup[0]
-    place = _Place(point.group.workgroup_id(0).term, point.local[0], z3.IntVal(0), by, lanes, workgroups)
-    first = place.group * lanes + place.lane
-    expected = {
-        "workgroup_id": place.group,
-        "num_workgroups": workgroups.count,
-        "global_size": workgroups.count * lanes % MOST_INVOCATIONS,
-        "local_id": place.lane,
-        "global_id": first,
-    }
-    group, count = (point.integer(value).term for value in neighbours.place)
-    equal = [point.integer(value).term == expected[name] + k for (name, k), value in neighbours.ids.items()]
-    guard = neighbours.guard
-    exists = point.boolean(guard.operands[0])
-    return Obligation(
-        f"@{neighbours.coarse.name} computes the ids that its neighbours had",
-        [guard],
-        [point],
-        [point.reaches(guard), *workgroups.given],
-        z3.And(group == place.group, count == workgroups.count, z3.Implies(exists, z3.And(equal))),
-        shown_at(point, workgroup=group, workgroups=count),
-    )

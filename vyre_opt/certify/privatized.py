@@ -10,7 +10,7 @@ The program after has to be the one that is written here, of the program before 
     atomic @bins[%k], @private[%k]   each element by one lane
 
 That does the same: nothing else touches the buffer, nobody takes the old values of its atomics, and these commute and can
-be grouped in any way.  Workgroups run in any order, so in turn; each of them is run in one turn, which z3 proves.
+be grouped in any way, of floats a minimum and a maximum, and a sum if it says `reassoc`.  Workgroups run in any order, so in turn; each of them is run in one turn, which z3 proves.
 """
 
 from __future__ import annotations
@@ -46,6 +46,19 @@ NEUTRAL: dict[str, Callable[[int, int], int]] = {
 }
 """What changes no element, of integers from `low` to `high`, by atomics that commute and can be grouped in any way."""
 
+EXPONENT_BITS = {DataType.F16: 5, DataType.BF16: 8, DataType.F32: 8, DataType.F64: 11}
+
+
+def _neutral(kind: str, dtype: DataType) -> int:
+    """The encoded value that changes no bit of an element: -0.0 of a sum of floats, a NaN of their minimum or maximum."""
+    bits = dtype.bits or 0
+    if dtype.is_int:
+        return NEUTRAL[kind](*type_range(dtype))
+    if dtype not in EXPONENT_BITS or kind not in ("atomic_add", "atomic_min", "atomic_max"):
+        raise Mismatch(f"nothing is known of {kind} of {dtype}")
+    ones = EXPONENT_BITS[dtype] + 1
+    return 1 << (bits - 1) if kind == "atomic_add" else ((1 << ones) - 1) << (bits - 1 - ones)
+
 
 @dataclass(frozen=True)
 class _Counted:
@@ -63,14 +76,19 @@ class _Counted:
 
     @property
     def neutral(self) -> int:
-        return NEUTRAL[self.kind](*type_range(self.shared.dtype))
+        return _neutral(self.kind, self.shared.dtype)
+
+    @property
+    def fastmath(self) -> dict[str, tuple[str, ...]]:
+        """The flags by which an element may be added to the buffer at any time."""
+        return {"fastmath": ("reassoc",)} if _is_float_sum(self.kind, self.shared.dtype) else {}
 
 
 def privatized(of: Relaunched) -> Iterator[Obligation]:
     """All that has to hold."""
     what = f"workgroups of @{of.after.name} count for themselves what @{of.program.name} counts"
     try:
-        of.check()
+        of.check("x")
         check_invocations(of.program)
         if of.launch.grid[1:] != (1, 1):
             raise Mismatch("the grid has several dimensions")
@@ -104,8 +122,8 @@ def _counted(of: Relaunched, private: Buffer) -> _Counted:
     else:
         raise Mismatch(f"the elements of @{private.name} are not added to a buffer")
     shared = of.program.buffers.get(op.attrs["buffer"])
-    if shared is None or shared.binding is None or not shared.dtype.is_int or shared.dimensions > 1:
-        raise Mismatch(f"@{op.attrs['buffer']} is no buffer of integers, of one dimension", op)
+    if shared is None or shared.binding is None or shared.dimensions > 1:
+        raise Mismatch(f"@{op.attrs['buffer']} is no buffer of one dimension", op)
     actual = of.names[shared.name]
     count = of.pipeline.static_lengths[actual]
     if count is None:
@@ -121,10 +139,16 @@ def _check_access(op: Op, kind: str, used: set[Value]) -> None:
     """Raises Mismatch unless nobody can tell when an access is made."""
     if op.name != kind or op.attrs["order"] != "relaxed":
         raise Mismatch(f"this is no relaxed {kind}", op)
+    if _is_float_sum(kind, op.result.type) and "reassoc" not in op.attrs.get("fastmath", ()):
+        raise Mismatch("this sum of floats depends on its order", op)
     if op.result in used:
         raise Mismatch("what this atomic gives is used", op)
     if op.index.type.is_signed or op.result.type.is_vec:
         raise Mismatch("this index may be negative, or of several elements", op)
+
+
+def _is_float_sum(kind: str, dtype: DataType) -> bool:
+    return kind == "atomic_add" and dtype.is_float
 
 
 # --- the program after ----------------------------------------------------------------------
@@ -136,7 +160,7 @@ def _expected(of: Relaunched, counted: Sequence[_Counted], in_order: bool) -> Pr
     for each in counted:
         _each_element(top, lane, each, _fill)
     top.statement("barrier", scope="workgroup")
-    count = emit_extent(top, of.extents[0], of.names)
+    count = emit_extent(top, of.extents("x")[0], of.names)
     turn, ops = Value("turn", U32), OpSequence(program)
     ids = ids_of(ops, turn, count, ops.op("local_id", U32, axis="x"))
     private = {each.shared.name: each for each in counted}
@@ -195,8 +219,10 @@ def _fill(ops: OpSequence, of: _Counted, element: Value) -> None:
 def _flush(ops: OpSequence, of: _Counted, element: Value) -> None:
     dtype, inner = of.shared.dtype, OpSequence(ops.program)
     value = ops.op("load", dtype, element, buffer=of.private.name)
-    differs = ops.op("ne", DataType.BOOL, value, ops.number(of.neutral, dtype))
-    inner.op(of.kind, dtype, element, value, order="relaxed", buffer=of.shared.name)
+    bits = DataType.of(f"u{dtype.bits}")
+    untouched = ops.number(of.neutral % (1 << (dtype.bits or 0)), bits)
+    differs = ops.op("ne", DataType.BOOL, ops.op("bitcast", bits, value), untouched)
+    inner.op(of.kind, dtype, element, value, order="relaxed", buffer=of.shared.name, **of.fastmath)
     ops.statement("if", differs, blocks=[Block((), inner.ops)])
 
 
@@ -250,7 +276,7 @@ class _Turn:
 
 def _turns(of: Relaunched, in_order: bool) -> Iterator[Obligation]:
     """Each workgroup of the old launch is run once, and no number wraps."""
-    workgroups = of.workgroups(of.point(Nesting(of.after)))
+    workgroups = of.workgroups(of.point(Nesting(of.after)), "x")
     count, groups, share = workgroups.count, workgroups.groups, z3.Int("share")
     if not z3.is_int_value(groups):
         raise Mismatch("how many workgroups there are is not known")

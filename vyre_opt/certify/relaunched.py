@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import z3
 
 from ..ir.grids import Extent, fold, renamed_lengths
+from ..ir.ops import AXES
 from ..ir.pipeline import Launch, Pipeline
 from ..ir.program import Program
 from .grid_terms import LONGEST, extent_parts, extent_term, lengths_in_range
@@ -19,7 +20,7 @@ __all__ = ["Relaunched", "Workgroups"]
 
 @dataclass(frozen=True)
 class Workgroups:
-    """Terms along x: `count`, of the workgroups that there were; `groups`, of those that there are.
+    """Terms along an axis: `count`, of the workgroups that there were; `groups`, of those that there are.
 
     `parts`: of what `count` is computed from.  `given`: what is true of them.
     """
@@ -46,11 +47,10 @@ class Relaunched:
         formals = [buffer.name for buffer in self.program.bound_buffers]
         return dict(zip(formals, self.was.buffers, strict=True))
 
-    @property
-    def extents(self) -> tuple[Extent, Extent]:
-        """The workgroups along x that there were, and those that there are."""
-        lengths = self.pipeline.static_lengths
-        return fold(self.was.grid[0], lengths), fold(self.launch.grid[0], lengths)
+    def extents(self, axis: str) -> tuple[Extent, Extent]:
+        """The workgroups along an axis that there were, and those that there are."""
+        lengths, number = self.pipeline.static_lengths, AXES.index(axis)
+        return fold(self.was.grid[number], lengths), fold(self.launch.grid[number], lengths)
 
     @property
     def launch(self) -> Launch:
@@ -58,46 +58,45 @@ class Relaunched:
             raise Mismatch(f"@{self.after.name} is not launched")
         return self.now
 
-    def check(self) -> None:
-        """Raises Mismatch unless the launches and the programs agree in all but the grid along x, bodies and buffers."""
+    def check(self, axes: str) -> None:
+        """Raises Mismatch unless the launches and the programs agree in all but the grid along `axes`, bodies and buffers."""
         was, now, terms = self.was, self.launch, LengthTerms(self.pipeline.buffers)
         if now.program != self.after.name:
             raise Mismatch(f"@{self.after.name} is not launched")
         if (was.buffers, was.params) != (now.buffers, now.params):
             raise Mismatch(f"@{self.after.name} is launched with other arguments")
-        if not all(map(terms.agree, was.grid[1:], now.grid[1:])):
-            raise Mismatch("the grid is another one along y or z")
+        for axis, old, new in zip(AXES, was.grid, now.grid, strict=True):
+            if axis not in axes and not terms.agree(old, new):
+                raise Mismatch(f"the grid is another one along {axis}")
         if _declared(self.program) != _declared(self.after):
             raise Mismatch(f"@{self.after.name} is declared otherwise than @{self.program.name}")
 
     def point(self, nesting: Nesting) -> Point:
         """Any lane of any workgroup of the program after."""
-        _, groups = self.extents
+        x, y, z = (extent if isinstance(extent, int) else None for _, extent in map(self.extents, AXES))
         known = {
             key: length
             for formal, actual in self.names.items()
             for key, length in renamed_lengths(self.pipeline.static_lengths, {actual: formal}).items()
             if length is not None
         }
-        group = Group(
-            self.after, grid=(groups if isinstance(groups, int) else None, None, None), lengths=known
-        )
-        return Point.any(nesting, group, "lane")
+        return Point.any(nesting, Group(self.after, grid=(x, y, z), lengths=known), "lane")
 
-    def workgroups(self, point: Point) -> Workgroups:
-        """In terms of the lengths that the program after has at a point.  Raises Mismatch."""
+    def workgroups(self, point: Point, axis: str) -> Workgroups:
+        """Along an axis, in terms of the lengths that the program after has at a point.  Raises Mismatch."""
         lengths = self.pipeline.static_lengths
         variables = {
             actual: point.group.length(formal).term
             for formal, actual in self.names.items()
             if self.program.buffers[formal].dimensions == 1
         }
-        count, groups = (extent_term(extent, lengths, variables) for extent in self.extents)
-        parts = [extent_term(part, lengths, variables) for part in extent_parts(self.extents[0])]
-        most = MOST_INVOCATIONS // self.program.workgroup[0]
+        count, groups = (extent_term(extent, lengths, variables) for extent in self.extents(axis))
+        parts = [extent_term(part, lengths, variables) for part in extent_parts(self.extents(axis)[0])]
+        number = AXES.index(axis)
+        most = MOST_INVOCATIONS // self.program.workgroup[number]
         given = [*lengths_in_range(point), *(z3.And(n >= 0, n <= LONGEST) for n in variables.values())]
         # more than that are no launch
-        given += [count >= 0, count <= most, point.group.num_workgroups(0).term == groups]
+        given += [count >= 0, count <= most, point.group.num_workgroups(number).term == groups]
         return Workgroups(count, groups, parts, given)
 
 

@@ -7,10 +7,10 @@ from .mistake import mistake
 
 __all__ = ["MISTAKES"]
 
-COARSENING = "fusion/coarsening.py"
-PRIVATIZATION = "fusion/privatization.py"
-FORMS = "fusion/launch_forms.py"
-RELAUNCH = "fusion/relaunch.py"
+COARSENING = "scheduling/coarsening.py"
+PRIVATIZATION = "scheduling/privatization.py"
+FORMS = "scheduling/launch_forms.py"
+RELAUNCH = "scheduling/relaunch.py"
 COARSEN = "coarsen{by=4}"
 PRIVATIZE = "privatize{workgroups=3}"
 
@@ -77,24 +77,24 @@ def counts(kind: str, rest: str = "", lanes: int = 8) -> str:
 
 MISTAKES = [
     mistake("a neighbour does what the one before it does", COARSENING, "self.outer.const(k)) for k in", "self.outer.const(k - 1)) for k in", COARSEN, coarse(COPY, "copy")),
-    mistake("every other workgroup is left out", COARSENING, 'emit.op("mul", "first", emit.identity("workgroup_id", "coarse"), emit.const(by))', 'emit.op("mul", "first", emit.identity("workgroup_id", "coarse"), emit.const(2 * by))', COARSEN, coarse(COPY, "copy")),
-    mistake("local ids of neighbours go on beyond the workgroup", COARSENING, 'jam.counted(lane, "local")', 'jam.counted(local, "local")', COARSEN, coarse(WHERE, "where")),
+    mistake("every other workgroup is left out", COARSENING, 'emit.op("mul", "first", group, emit.const(factor))', 'emit.op("mul", "first", group, emit.const(2 * factor))', COARSEN, coarse(COPY, "copy")),
+    mistake("local ids of neighbours go on beyond the workgroup", COARSENING, '{"local_id": lane, "global_id"', '{"local_id": local, "global_id"', COARSEN, coarse(WHERE, "where")),
     mistake("where neighbours part, the first one does nothing", COARSENING, "self.in_turn(op, apart.ops)", "apart.ops += [each for k in range(1, self.by) for each in self.cloned(op, k)]", COARSEN, text(GUARDED, pipeline(SHORTER, "@guarded grid(5) (@x, @y)"))),
     mistake("one workgroup beyond the grid exists", COARSENING, 'emit.op("lt", "exists"', 'emit.op("le", "exists"', COARSEN, coarse(COPY, "copy")),
-    mistake("the last workgroups of a coarse launch are left out", "passes/coarsen.py", "ceil_divided(each.launch.grid[0], by)", "int(each.launch.grid[0]) // by", COARSEN, coarse(COPY, "copy")),
+    mistake("the last workgroups of a coarse launch are left out", "passes/coarsen.py", '(ceil_divided(x, by.x),', '(int(x) // by.x,', COARSEN, coarse(COPY, "copy")),
     mistake("neighbours agree if one of them does", COARSENING, '"or" if longer else "and"', '"and" if longer else "or"', COARSEN, coarse(EITHER, "either")),
     mistake("neighbours that part are those that agree", COARSENING, "(apart, together) if longer else (together, apart)", "(together, apart) if longer else (apart, together)", COARSEN, coarse(EITHER, "either")),
-    mistake("neighbours are of the first of the workgroups that became one", COARSENING, "ids_of(inner, group, groups, lanes, lane)", "ids_of(inner, first, groups, lanes, lane)", COARSEN, coarse(WHERE, "where")),
-    mistake("sizes of a coarse launch are its own", COARSENING, "jam.common = ids", "jam.common = {}", COARSEN, coarse(WHERE, "where")),
-    mistake("neighbours are in the last workgroup of all", WORKGROUP_IDS, '"workgroup_id": workgroup,', '"workgroup_id": workgroups,', COARSEN, coarse(WHERE, "where")),
+    mistake("neighbours are of the first of the workgroups that became one", COARSENING, 'ids_of(inner, group, number,', 'ids_of(inner, emit.identity("workgroup_id", "coarse", axis), number,', COARSEN, coarse(WHERE, "where")),
+    mistake("sizes of a coarse launch are its own", COARSENING, '        self.common |= common\n', '', COARSEN, coarse(WHERE, "where")),
+    mistake("neighbours are in the last workgroup of all", WORKGROUP_IDS, '("workgroup_id", axis): workgroup,', '("workgroup_id", axis): workgroups,', COARSEN, coarse(WHERE, "where")),
     mistake("a neighbour has the lane id of its invocation", COARSENING, 'op.definition.format == "size" and op.name not in _IDS', "False", COARSEN, coarse(LANES, "lanes")),
     mistake("all neighbours run as many rounds as the first", COARSENING, '(op.name == "for" and any(v in self.varying for v in _control(op)))', "False", COARSEN, coarse(ROUNDS, "rounds")),
     mistake("loops carry the values of the first neighbour", COARSENING, "if differs or any(v in varying for v in (*same, *ends)):", "if differs:", COARSEN, coarse(CARRIED, "carried")),
     mistake("neighbours count once for all", COARSENING, "        is_common = not any(v in self.varying for v in (*op.operands, *op.results))\n        if not is_common or effects.writes or effects.stops:", "        if any(v in self.varying for v in op.operands):", COARSEN, text(TOTAL, OF_TOTAL)),
-    mistake("coarse programs are the same over all grids", FORMS, "tuple(row.shape for row in rows), *site.count.key", "tuple(row.shape for row in rows)", COARSEN, text(COPY, pipeline(TWO_GRIDS, "@copy grid(5) (@x, @y)", "@copy grid(9) (@a, @b)"))),
-    mistake("a launch in another form has one workgroup", RELAUNCH, "(form.groups, *launch.grid[1:])", "(1, *launch.grid[1:])", COARSEN, coarse(COPY, "copy")),
-    mistake("copies begin with 0 whatever their atomics do", PRIVATIZATION, 'b.const(identity(kind.removeprefix("atomic_"), dtype), dtype), private[shared], loop.index', "b.const(0, dtype), private[shared], loop.index", PRIVATIZE, counts("atomic_min")),
-    mistake("elements of copies that are 0 are not added", PRIVATIZATION, 'b.ne(counted, b.const(identity(kind.removeprefix("atomic_"), dtype), dtype))', "b.ne(counted, 0)", PRIVATIZE, counts("atomic_and")),
+    mistake("coarse programs are the same over all grids", FORMS, 'tuple(row.shape for row in rows), *(count.key for count in site.counts)', 'tuple(row.shape for row in rows)', COARSEN, text(COPY, pipeline(TWO_GRIDS, "@copy grid(5) (@x, @y)", "@copy grid(9) (@a, @b)"))),
+    mistake("a launch in another form has one workgroup", RELAUNCH, 'program.name, form.grid', 'program.name, (1, 1, 1)', COARSEN, coarse(COPY, "copy")),
+    mistake("copies begin with 0 whatever their atomics do", PRIVATIZATION, 'b.store(b.const(start, dtype), private', 'b.store(b.const(0, dtype), private', PRIVATIZE, counts("atomic_min")),
+    mistake("elements of copies that are 0 are not added", PRIVATIZATION, 'b.const(arith.to_bits(_neutral(kind, dtype), dtype), bits)', 'b.const(0, bits)', PRIVATIZE, counts("atomic_and")),
     mistake("copies lack their last element", PRIVATIZATION, "b.buffer(private[shared], dtype, counts[shared],", "b.buffer(private[shared], dtype, counts[shared] - 1,", PRIVATIZE, counts("atomic_add")),
     mistake("a workgroup counts before its copy is filled", PRIVATIZATION, "    b.barrier()\n    lower, upper", "    lower, upper", PRIVATIZE, counts("atomic_add")),
     mistake("a workgroup adds before all have counted", PRIVATIZATION, "    b.barrier()\n    for shared, kind", "    for shared, kind", PRIVATIZE, counts("atomic_add")),
@@ -103,7 +103,7 @@ MISTAKES = [
     mistake("workgroups in turn begin with the second", PRIVATIZATION, "return number, groups, workgroups", "return b.add(number, 1), groups, workgroups", PRIVATIZE, counts("atomic_xor")),
     mistake("a workgroup in turn is the last one of all", PRIVATIZATION, "_body(program, loop.index, number, turn)", "_body(program, b.sub(number, 1), number, turn)", PRIVATIZE, counts("atomic_add")),
     mistake("copies take atomics of several kinds", PRIVATIZATION, "and kinds.setdefault(name, op.name) == op.name", "and kinds.setdefault(name, op.name) != ''", PRIVATIZE, counts("atomic_add", "\n  %m = atomic_max<relaxed> @bins[%k], 900 : u32")),
-    mistake("counting programs are the same over all grids", FORMS, "site.on_gpu, *site.count.key", "site.on_gpu", PRIVATIZE, text(
+    mistake("counting programs are the same over all grids", FORMS, 'site.on_gpu, site.counts[0].key', 'site.on_gpu', PRIVATIZE, text(
         program("count", "x:r bins:b", "  %v = load @x[%g]\n  %o = atomic_add<relaxed> @bins[0], %v : u32", 8),
         pipeline("x : u32[72] read, bins : u32[1] live_in live_out", "@count grid(5) (@x, @bins)", "@count grid(9) (@x, @bins)"),
     )),
