@@ -14,7 +14,8 @@ A pass says what it claims in the certificate of its remark:
     claim: privatize  pipeline, at, program, into          a launch whose workgroups count for themselves, and take turns
     claim: merge      program, op, parts               an `if` that earlier ones of its condition went into
 
-`op`, `source`, `by`, `parts` and `lanes_of` are numbers of ops, in the order of the program's text before the pass.
+`op`, `source`, `by`, `parts` and `lanes_of` are numbers of ops, in the order of the program's text before the pass; but `by`,
+`by_y` and `tile` of a coarse launch are what `NeighbourBlock` has.
 """
 
 from __future__ import annotations
