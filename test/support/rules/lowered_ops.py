@@ -93,7 +93,7 @@ def _nvptx(architecture: str) -> Lowering:
         module = ModuleText("", "", target.rounds_to_bf16)
         context = KernelContext(
             program=program, funcs={}, specs={}, target=target, bounds="none", text=module, symbol="f",
-            proven=set(), bases={}, alignment=Alignment(program), forms=ValueForms(program),
+            proven=set(), aggregated=set(), bases={}, alignment=Alignment(program), forms=ValueForms(program),
             may_fault=False, is_cluster=False, replicas=None,
         )  # fmt: skip
         emitter = FunctionEmitter(context)
