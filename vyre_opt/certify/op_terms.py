@@ -25,7 +25,19 @@ import z3
 from ..ir.program import NO_ATTRS, Op
 from ..ir.types import DataType
 
-__all__ = ["NoTerm", "Term", "has_term", "is_nan", "literal", "op_term", "same", "sort", "term", "variable"]
+__all__ = [
+    "FLOAT_FORMATS",
+    "NoTerm",
+    "Term",
+    "has_term",
+    "is_nan",
+    "literal",
+    "op_term",
+    "same",
+    "sort",
+    "term",
+    "variable",
+]
 
 Term: TypeAlias = z3.ExprRef
 """A z3 expression; of which sort, `sort` says."""
@@ -38,7 +50,7 @@ class NoTerm(LookupError):
 # --- sorts, variables and constants
 
 # name: (exponent bits, significand bits with the hidden one)
-_FORMATS = {"f16": (5, 11), "bf16": (8, 8), "f32": (8, 24), "f64": (11, 53)}
+FLOAT_FORMATS = {"f16": (5, 11), "bf16": (8, 8), "f32": (8, 24), "f64": (11, 53)}
 
 
 def sort(dtype: DataType) -> z3.SortRef:
@@ -84,7 +96,7 @@ def _sign(dtype: DataType) -> int:
 
 
 def _infinity(dtype: DataType) -> int:
-    exponent_bits, precision = _FORMATS[dtype.name]
+    exponent_bits, precision = FLOAT_FORMATS[dtype.name]
     return ((1 << exponent_bits) - 1) << (precision - 1)
 
 
@@ -323,7 +335,7 @@ _BOOL_OPS: dict[str, Callable[..., Term]] = {
 
 
 def _float_sort(t: DataType) -> z3.FPSortRef:
-    return z3.FPSort(*_FORMATS[t.name])
+    return z3.FPSort(*FLOAT_FORMATS[t.name])
 
 
 def _decoded(bits: Term, t: DataType) -> z3.FPRef:
@@ -332,7 +344,7 @@ def _decoded(bits: Term, t: DataType) -> z3.FPRef:
 
 def _encoded(number: z3.FPRef, t: DataType) -> Term:
     """The bit pattern; of a NaN the canonical one, as z3 leaves it open."""
-    quiet = _infinity(t) | (1 << (_FORMATS[t.name][1] - 2))
+    quiet = _infinity(t) | (1 << (FLOAT_FORMATS[t.name][1] - 2))
     return z3.If(z3.fpIsNaN(number), _number(quiet, t), z3.fpToIEEEBV(number))
 
 
@@ -374,7 +386,7 @@ def _magnitude(t: DataType, a: Term) -> Term:
 
 def _as_multiple(t: DataType, a: Term) -> Term:
     """|a| of a finite number in units of the least subnormal: an integer that is wide enough for all."""
-    exponent_bits, precision = _FORMATS[t.name]
+    exponent_bits, precision = FLOAT_FORMATS[t.name]
     width, hidden = (1 << exponent_bits) + precision, 1 << (precision - 1)
     exponent = z3.LShR(_magnitude(t, a), precision - 1)
     fraction = a & _number(hidden - 1, t)
@@ -386,7 +398,7 @@ def _as_multiple(t: DataType, a: Term) -> Term:
 
 def _from_multiple(t: DataType, units: Term) -> Term:
     """The bits of a number that the type holds exactly, given in units of the least subnormal."""
-    precision = _FORMATS[t.name][1]
+    precision = FLOAT_FORMATS[t.name][1]
     # up to 2^precision a pattern counts the units
     bits = _low_bits(t, units)
     for top in range(precision, units.size() - 2):
@@ -455,7 +467,7 @@ def _cast(a: Term, source: DataType, target: DataType) -> Term:
 def _one(t: DataType) -> Term:
     if not t.is_float:
         return literal(1, t)
-    exponent_bits, precision = _FORMATS[t.name]
+    exponent_bits, precision = FLOAT_FORMATS[t.name]
     return literal(((1 << (exponent_bits - 1)) - 1) << (precision - 1), t)
 
 

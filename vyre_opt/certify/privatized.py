@@ -29,6 +29,7 @@ from .frame_condition import is_rest_unchanged
 from .independence import check_invocations
 from .mismatch import Mismatch
 from .obligations import Obligation, not_seen
+from .op_terms import FLOAT_FORMATS
 from .points import MOST_INVOCATIONS, Nesting, type_range
 from .relaunched import Relaunched
 
@@ -46,17 +47,15 @@ NEUTRAL: dict[str, Callable[[int, int], int]] = {
 }
 """What changes no element, of integers from `low` to `high`, by atomics that commute and can be grouped in any way."""
 
-EXPONENT_BITS = {DataType.F16: 5, DataType.BF16: 8, DataType.F32: 8, DataType.F64: 11}
-
 
 def _neutral(kind: str, dtype: DataType) -> int:
     """The encoded value that changes no bit of an element: -0.0 of a sum of floats, a NaN of their minimum or maximum."""
     bits = dtype.bits or 0
     if dtype.is_int:
         return NEUTRAL[kind](*type_range(dtype))
-    if dtype not in EXPONENT_BITS or kind not in ("atomic_add", "atomic_min", "atomic_max"):
+    if dtype.name not in FLOAT_FORMATS or kind not in ("atomic_add", "atomic_min", "atomic_max"):
         raise Mismatch(f"nothing is known of {kind} of {dtype}")
-    ones = EXPONENT_BITS[dtype] + 1
+    ones = FLOAT_FORMATS[dtype.name][0] + 1
     return 1 << (bits - 1) if kind == "atomic_add" else ((1 << ones) - 1) << (bits - 1 - ones)
 
 
