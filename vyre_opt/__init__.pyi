@@ -206,6 +206,8 @@ from .lang.ops import barrier as barrier
 from .lang.ops import subgroup_shuffle as subgroup_shuffle
 from .lang.ops import subgroup_reduce as subgroup_reduce
 from .lang.ops import subgroup_scan as subgroup_scan
+from .lang.ops import workgroup_reduce as workgroup_reduce
+from .lang.ops import workgroup_scan as workgroup_scan
 from .lang.ops import subgroup_ballot as subgroup_ballot
 from .lang.ops import matrix_load as matrix_load
 from .lang.ops import matrix_store as matrix_store

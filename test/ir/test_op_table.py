@@ -14,7 +14,19 @@ from vyre_opt.ir.ops import OPS, OpDef
 from vyre_opt.ir.types import DataType
 from vyre_opt.syntax.op_syntax import SYNTAX
 
-EFFECTS = {"read", "write", "atomic", "sync", "wait", "subgroup", "trap", "fault", "print", "control"}
+EFFECTS = {
+    "read",
+    "write",
+    "atomic",
+    "sync",
+    "wait",
+    "subgroup",
+    "workgroup",
+    "trap",
+    "fault",
+    "print",
+    "control",
+}
 
 
 def name(row: OpDef) -> str:

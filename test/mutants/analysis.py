@@ -23,6 +23,7 @@ LAUNCH_FUSION = "test/passes/test_launch_fusion.py"
 WHOLE_WRITES = "test/analysis/test_whole_writes.py"
 EQUAL_LENGTHS = "test/analysis/test_equal_lengths.py"
 COVERAGE = "test/analysis/test_coverage.py"
+REDUCTIONS = "test/passes/test_reductions.py"
 MATRICES = "test/fusion/test_matrices.py"
 
 MUTANTS = (
@@ -614,5 +615,54 @@ MUTANTS = (
         "key = (extent.name, *(sorted",
         "key = ((), *(sorted",
         f"{EQUAL_LENGTHS}::test_lengths_with_one_number_are_equal",
+    ),
+    Mutant(
+        "floats may be added in any order",
+        "vyre_opt/analysis/lane_terms.py",
+        'return dtype.is_float and combine in ("add", "mul")',
+        'return dtype.is_float and combine == "mul"',
+        lit("passes/reductions"),
+    ),
+    Mutant(
+        "0.0 changes no sum",
+        "vyre_opt/analysis/lane_terms.py",
+        "return value == arith.neutral(combine, dtype)",
+        "return value == arith.identity(combine, dtype)",
+        f"{REDUCTIONS}::test_the_bits_stay",
+    ),
+    Mutant(
+        "infinity changes no smallest number",
+        "vyre_opt/analysis/lane_terms.py",
+        "return math.isnan(arith.decode_float(value, dtype))",
+        "return value == arith.identity(combine, dtype)",
+        lit("passes/reductions"),
+    ),
+    Mutant(
+        "a lane without a partner has nothing of it",
+        "vyre_opt/analysis/reduction_patterns.py",
+        "and place < self.lanes else linear",
+        "and place < self.lanes else -1",
+        f"{REDUCTIONS}::test_the_bits_stay",
+    ),
+    Mutant(
+        "what is stored before a branch is there behind it",
+        "vyre_opt/analysis/reduction_patterns.py",
+        "self.memory = {name: it for name, it in before.items() if name not in written}",
+        "self.memory = before",
+        lit("passes/reductions"),
+    ),
+    Mutant(
+        "what is stored before a loop is there in each round",
+        "vyre_opt/analysis/reduction_patterns.py",
+        "if not (is_loop and name in written)",
+        "if True",
+        lit("passes/reductions"),
+    ),
+    Mutant(
+        "nobody looks at lanes that do not enter a branch",
+        "vyre_opt/analysis/reduction_patterns.py",
+        "if lanes is None or seen is None:\n                return None",
+        "if lanes is None or seen is None:\n                return (True, *(False,) * (self.lanes - 1))",
+        lit("passes/reductions"),
     ),
 )

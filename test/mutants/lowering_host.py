@@ -240,10 +240,10 @@ MUTANTS = (
         f"{CPU_LANES}::test_each_lane_has_its_own_result",
     ),
     Mutant(
-        "a float product is combined as a tree",
+        "a scan combines the farthest lanes first",
         "vyre_opt/lowering/host/subgroup_ops.py",
-        'and op.attrs["combine"] in ("add", "mul")',
-        'and op.attrs["combine"] == "add"',
+        "totals, distance = padded, 1\n    while distance < SUBGROUP_SIZE:\n        shifted = _shifted_up(emitter, kind, totals, absent, distance)",
+        "totals, distance = padded, 1\n    while distance < SUBGROUP_SIZE:\n        shifted = _shifted_up(emitter, kind, totals, absent, SUBGROUP_SIZE // 2 // distance)",
         f"{CPU_GROUPS}::test_reduce_and_scan",
     ),
     Mutant(

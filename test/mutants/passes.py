@@ -262,8 +262,8 @@ MUTANTS = (
     Mutant(
         "what is printed is dead",
         "vyre_opt/passes/dce.py",
-        'not effects <= {"read", "subgroup", "control"}',
-        'not effects <= {"read", "subgroup", "control", "print"}',
+        'UNOBSERVED = {"read", "subgroup", "workgroup", "control"}',
+        'UNOBSERVED = {"read", "subgroup", "workgroup", "control", "print"}',
         lit("passes/debug_print"),
     ),
     Mutant(

@@ -120,6 +120,7 @@ SAYS = {
     "launch_fusion": (PIPELINE, r"in @main, 3 launches in a row: @first, @second, @math_softmax; groups begin at numbers \[0, 2\]"),
     "licm": (BARRIERS, r"p\.vyre:22:5: %varying = mul %k, %three stays at level 1: %k is computed in this loop"),
     "privatize": (PIPELINE, r"the target is no GPU"),
+    "reductions": (BARRIERS, r"p\.vyre:19:3: %c = load %o: 56 lanes load what is not known"),
     "simplify_cf": (BARRIERS, r"p\.vyre:28:3: this if becomes selects; its results: 1, ops that run always now: 1"),
     "specialize": (PIPELINE, r"applied: @first with @k = 3"),
     "store_forward": (BARRIERS, r"p\.vyre:19:3: %c = load %o stays: nothing is known of this element of @t"),

@@ -264,4 +264,6 @@ def test_no_feature_is_left_that_could_be_dropped() -> None:
         variant = ModuleVariant.of(module, delta_pass)
         for number in range(variant.count()):
             smaller = variant.without(number, number + 1)
-            assert smaller is None or smaller.text == variant.text or not is_interesting(smaller.text)
+            # as many words in another order are no less: constants may have changed places
+            if smaller is not None and len(smaller.text.split()) < len(variant.text.split()):
+                assert not is_interesting(smaller.text)

@@ -44,7 +44,7 @@ def ops(text: str) -> int:
     return sum(1 for item in parse(text).programs.values() for _ in item.walk())
 
 
-@pytest.mark.parametrize(("seed", "statements"), quick([(35, 5), (1, 14)]))
+@pytest.mark.parametrize(("seed", "statements"), quick([(12, 5), (1, 14)]))
 def test_a_miscompile_becomes_small(seed: int, statements: int) -> None:
     """The tests are what costs when each is a process: a linear search would take over 500."""
     text = print_program(random_program(seed, Settings(statements=statements, grid=GRID)).module)

@@ -67,13 +67,13 @@ def _build(b: Builder, row: OpDef, choice: str | None) -> None:
     elif format == "shuffle":
         b.subgroup_shuffle(x, 1, choice or "")
     elif format == "reduce":
-        b.subgroup_reduce(x, choice or "")
+        method(x, choice or "")
     elif format.startswith("matrix"):
         _matrix(b, row.name, choice or "")
     elif format == "check_bounds":
         b.check_bounds(choice or "", "in", x, 8)
     elif format == "scan":
-        b.subgroup_scan(x, choice or "", "max")
+        method(x, choice or "", "max")
     else:
         _SINGLE[row.name](b, x, truth)
 

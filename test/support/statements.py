@@ -109,7 +109,9 @@ class Statements:
 
     def subgroup(self) -> bool:
         b, e, rng = self.b, self.e, self.rng
-        row = rng.choice([row for row in OPS.values() if "subgroup" in row.effects])
+        row = rng.choice(
+            [row for row in OPS.values() if row.format in ("shuffle", "reduce", "scan", "ballot")]
+        )
         if row.format == "ballot":
             result = b.subgroup_ballot(e.value(DataType.BOOL))
         elif row.format == "shuffle":
@@ -121,9 +123,9 @@ class Statements:
             dtype = rng.choice([t for t in SCALARS if pattern.accepts(t)])
             value = e.value(dtype)
             if row.format == "reduce":
-                result = b.subgroup_reduce(value, combine)
+                result = getattr(b, row.name)(value, combine)
             else:
-                result = b.subgroup_scan(value, rng.choice(("inclusive", "exclusive")), combine)
+                result = getattr(b, row.name)(value, rng.choice(("inclusive", "exclusive")), combine)
         e.note(result)
         return True
 

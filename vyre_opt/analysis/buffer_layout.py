@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from ..ir.program import Program
+from .reduction_memory import reduction_bytes
 
 __all__ = ["BufferLayout"]
 
 
 class BufferLayout:
-    """An analysis: bytes of a program's buffers by the memory that they are in; an open size counts as none.
+    """An analysis: bytes of a program's buffers by the memory that they are in, with what its reductions take; an open size counts
+    as none.
 
     `storage`: bound by launches.  `workgroup`: once for each workgroup.  `on_chip`: that and the memory of clusters.
     """
@@ -16,7 +18,8 @@ class BufferLayout:
     name = "buffer_layout"
 
     def __init__(self, program: Program) -> None:
-        self.storage = self.workgroup = self.on_chip = 0
+        self.storage = 0
+        self.workgroup = self.on_chip = reduction_bytes(program)
         for buffer in program.buffers.values():
             size = buffer.size_bytes or 0
             if buffer.is_on_chip:

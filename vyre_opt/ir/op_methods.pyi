@@ -193,9 +193,13 @@ class OpMethods:
     def subgroup_shuffle(self, operand: Value, lane: Operand, mode: Literal["idx", "up", "down", "xor"] | str = "idx", *, name: str | None = None) -> BuiltValue:
         """The value of another lane; a lane outside keeps its own."""
     def subgroup_reduce(self, operand: Value, combine: Literal["add", "mul", "min", "max", "and", "or", "xor"] | str = "add", *, name: str | None = None) -> BuiltValue:
-        """All lanes combined, in lane order."""
+        """All lanes combined, as a tree."""
     def subgroup_scan(self, operand: Value, mode: Literal["inclusive", "exclusive"] | str = "inclusive", combine: Literal["add", "mul", "min", "max", "and", "or", "xor"] | str = "add", *, name: str | None = None) -> BuiltValue:
-        """The lanes up to this one combined, in lane order."""
+        """The lanes up to this one combined, as a tree."""
+    def workgroup_reduce(self, operand: Value, combine: Literal["add", "mul", "min", "max", "and", "or", "xor"] | str = "add", *, name: str | None = None) -> BuiltValue:
+        """All invocations of the workgroup combined, as a tree."""
+    def workgroup_scan(self, operand: Value, mode: Literal["inclusive", "exclusive"] | str = "inclusive", combine: Literal["add", "mul", "min", "max", "and", "or", "xor"] | str = "add", *, name: str | None = None) -> BuiltValue:
+        """The invocations up to this one combined, as a tree."""
     def subgroup_ballot(self, predicate: Value, *, name: str | None = None) -> BuiltValue:
         """Bit i is the predicate of lane i."""
     def matrix_load(self, buffer: Buffer | str, index: Operand | Sequence[Operand], dtype: DataType, layout: Literal["row_major", "column_major"] | str = "row_major", *, name: str | None = None) -> BuiltValue:

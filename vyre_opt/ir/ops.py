@@ -123,8 +123,9 @@ class OpDef:
     """A row of the table.
 
     `types`: what T may be: int, float, num (either), bits (int or bool), any.
-    `effects`: of read, write, atomic, sync, wait, subgroup, trap, fault, print, control; none means pure.  `fault`: it may
-    end in one, as an access may, and no access, barrier or trap is kept on one side of it.
+    `effects`: of read, write, atomic, sync, wait, subgroup, workgroup, trap, fault, print, control; none means pure.  `subgroup`:
+    lanes meet, and with `workgroup` all of a workgroup's.  `fault`: it may end in one, as an access may, and no access,
+    barrier or trap is kept on one side of it.
     `ulp`: the error bound of a mathematical function, in units in the last place of the result, at every float type.
     `since`: the first version of the format that has it.
     `expansion`: of another package's op or kernel, the function that builds what it means (see plugin_ops.py).
@@ -326,13 +327,17 @@ _row("copy_wait", "copy_wait", "Wait for this invocation's copies, but for those
 _row("barrier", "barrier", "Wait for all invocations of the scope; orders their memory accesses.",
      effects="sync", attrs=(Attr("scope", "word", SCOPES),))
 
-# --- subgroups (32 lanes; all of a subgroup's lanes must arrive together) ---------------
+# --- subgroups (32 lanes), whose lanes must arrive together, and workgroups that do -------
 _combiner = Attr("combine", "word", COMBINERS)
 _row("subgroup_shuffle", "shuffle", "The value of another lane; a lane outside keeps its own.",
      effects="subgroup", attrs=(Attr("mode", "word", ("idx", "up", "down", "xor")),))
-_row("subgroup_reduce", "reduce", "All lanes combined, in lane order.", effects="subgroup", attrs=(_combiner,))
-_row("subgroup_scan", "scan", "The lanes up to this one combined, in lane order.", effects="subgroup",
+_row("subgroup_reduce", "reduce", "All lanes combined, as a tree.", effects="subgroup", attrs=(_combiner,))
+_row("subgroup_scan", "scan", "The lanes up to this one combined, as a tree.", effects="subgroup",
      attrs=(Attr("mode", "word", ("inclusive", "exclusive")), _combiner))
+_row("workgroup_reduce", "reduce", "All invocations of the workgroup combined, as a tree.", effects="subgroup workgroup",
+     attrs=(_combiner,), since=2)
+_row("workgroup_scan", "scan", "The invocations up to this one combined, as a tree.", effects="subgroup workgroup",
+     attrs=(Attr("mode", "word", ("inclusive", "exclusive")), _combiner), since=2)
 _row("subgroup_ballot", "ballot", "Bit i is the predicate of lane i.", effects="subgroup")
 
 # --- matrices, which the lanes of a subgroup hold together (see matrix types) ---------------

@@ -93,10 +93,11 @@ class Uniformity:
         effects = op.definition.effects
         if "atomic" in effects:
             return Level.INVOCATION  # each takes its turn, and gets what the one before it left
-        if op.name in ("subgroup_reduce", "subgroup_ballot"):
+        if op.name in ("subgroup_reduce", "subgroup_ballot", "workgroup_reduce"):
+            is_whole = op.name == "workgroup_reduce" or self._lanes <= SUBGROUP_SIZE
             # a last subgroup of fewer lanes reduces a uniform value to another result than the full ones
-            alike = self._lanes <= SUBGROUP_SIZE or self._lanes % SUBGROUP_SIZE == 0
-            return Level.WORKGROUP if level <= Level.WORKGROUP and alike else Level.SUBGROUP
+            alike = level <= Level.WORKGROUP and self._lanes % SUBGROUP_SIZE == 0
+            return Level.WORKGROUP if is_whole or alike else Level.SUBGROUP
         if "subgroup" in effects:
             return Level.INVOCATION
         if op.name == "load":
@@ -206,6 +207,8 @@ def check_sync(program: Program, diagnostics: list[Diagnostic]) -> None:
     for op, (level, cause) in uniformity.control.items():
         if "scope" in op.attrs:
             needed = _NEEDED[op.attrs["scope"]]
+        elif "workgroup" in op.definition.effects:
+            needed = Level.WORKGROUP
         elif "subgroup" in op.definition.effects or _has_matrix(op):
             needed = Level.SUBGROUP
         else:

@@ -15,7 +15,7 @@ What holds of a verified module:
               live_out; bindings are unique and not on workgroup buffers; a
               workgroup buffer has a static size.
   Uniformity  a barrier stands where its whole scope arrives together, a subgroup
-              op where its whole subgroup does.
+              op where its whole subgroup does, one of a workgroup where that does.
   Limits      1 to 1024 invocations a workgroup (64 along z), a grid of 1 to
               2^31-1 by 65535 by 65535, ids within 32 bits; a preference of 0 to
               100 percent.

@@ -1,8 +1,7 @@
-"""Reductions over the lanes of a subgroup and of a workgroup, and what the bodies of most kernels are made of.
+"""Reductions over the lanes of a subgroup, and what the bodies of most kernels are made of.
 
-Floats are summed by a butterfly: log2(width) xor shuffles, five for a whole subgroup.  The order of
-additions is then fixed and every lane ends with the same bits.  The op `subgroup_reduce` adds floats in
-lane order, which takes 31 dependent steps.
+Floats are summed by a butterfly, as `subgroup_reduce` does: log2(width) xor shuffles, five for a whole subgroup.  The
+order of additions is then fixed and every lane ends with the same bits.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ __all__ = [
     "all_of",
     "as_bits",
     "as_type",
-    "butterfly",
     "claimed_slots",
     "draw_number",
     "elements",
@@ -31,26 +29,20 @@ __all__ = [
     "shared_sums",
     "subgroup_total",
     "wait_until_all",
-    "workgroup_total",
 ]
 
 SUBGROUP = SUBGROUP_SIZE
 
 
-def butterfly(b: Builder, value: Value, combine: str, width: int = SUBGROUP) -> Value:
+def subgroup_total(b: Builder, value: Value, combine: str, width: int = SUBGROUP) -> Value:
     """Combine `value` over aligned groups of `width` lanes, a power of two; every lane gets the result."""
+    if width == SUBGROUP:
+        return b.subgroup_reduce(value, combine)
     distance = width // 2
     while distance:
         value = getattr(b, combine)(value, b.subgroup_shuffle(value, distance, "xor"))
         distance //= 2
     return value
-
-
-def subgroup_total(b: Builder, value: Value, combine: str, width: int = SUBGROUP) -> Value:
-    """The result of `butterfly`, by one `subgroup_reduce` where the order of combination cannot change it."""
-    if width == SUBGROUP and (value.type.is_int or combine in ("min", "max")):
-        return b.subgroup_reduce(value, combine)
-    return butterfly(b, value, combine, width)
 
 
 def fold_lanes(b: Builder, values: Sequence[Value], combine: str, fastmath: Sequence[str] = ()) -> Value:
@@ -112,22 +104,6 @@ def all_of(b: Builder, *conditions: Value | None) -> Value | None:
     for condition in known[1:]:
         both = b.and_(both, condition)
     return both
-
-
-def workgroup_total(b: Builder, value: Value, slots: Buffer | None, lanes: int) -> Value:
-    """The sum of `value` over a workgroup of `lanes`, a multiple of 32; every lane gets it.
-
-    `slots`: workgroup memory with an element for each subgroup; None for a workgroup of one subgroup.
-    Executes one barrier.  Before the same slots are used again the caller needs another one, since some
-    subgroup may still be reading them.
-    """
-    total = subgroup_total(b, value, "add")
-    if slots is None:
-        return total
-    with b.if_(b.eq(b.lane_id(), 0)):
-        b.store(total, slots, b.subgroup_id())
-    b.barrier("workgroup")
-    return subgroup_total(b, gather(b, slots, lanes // SUBGROUP, 0), "add")
 
 
 @dataclass(frozen=True)

@@ -214,7 +214,7 @@ class _TileScan:
             sums: list[Value] = []
             for element in elements(b, vector):
                 sums.append(b.add(sums[-1], element) if sums else element)
-            up_to = self.lanes_scan(sums[-1])
+            up_to = b.subgroup_scan(sums[-1], "inclusive", "add")
             # The exclusive sum: shifted by a lane, not up_to - sums[-1], which would not be exact in f32.
             preceding = b.subgroup_shuffle(up_to, 1, "up")
             others = b.select(b.eq(self.lane, 0), running, b.add(running, preceding))
@@ -247,18 +247,6 @@ class _TileScan:
         inside = b.lt(offset, self.exist)
         index = b.add(self.start, offset)
         return guarded(b, inside, lambda: b.load(self.x, index))
-
-    def lanes_scan(self, value: Value) -> Value:
-        """The inclusive scan over the lanes, in five steps for every type."""
-        b = self.b
-        if self.dtype.is_int:  # of floats the op adds in lane order, in 31 steps
-            return b.subgroup_scan(value, "inclusive", "add")
-        distance = 1
-        while distance < SUBGROUP:
-            other = b.subgroup_shuffle(value, distance, "up")
-            value = b.select(b.ge(self.lane, distance), b.add(value, other), value)
-            distance *= 2
-        return value
 
     # --- across the workgroup --------------------------------------------------------------
 
@@ -328,10 +316,10 @@ class _ScanTwice(_TileScan):
         b = self.b
         with b.for_(0, self.whole, SUBGROUP, carry=[before]) as rounds:
             index = self.element_index(rounds.index)
-            up_to = self.lanes_scan(b.load(self.x, index))
+            up_to = b.subgroup_scan(b.load(self.x, index), "inclusive", "add")
             b.store(b.add(rounds.args[0], up_to), self.y, index)
             rounds.yield_(b.add(rounds.args[0], b.subgroup_shuffle(up_to, SUBGROUP - 1, "idx")))
-        up_to = self.lanes_scan(self.load_rest())
+        up_to = b.subgroup_scan(self.load_rest(), "inclusive", "add")
         with b.if_(b.lt(b.add(self.whole, self.lane), self.exist)):
             b.store(b.add(rounds.result, up_to), self.y, self.rest)
 

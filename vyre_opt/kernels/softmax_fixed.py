@@ -15,7 +15,7 @@ from functools import lru_cache
 from ..ir.builder import Builder
 from ..ir.program import Buffer, Program, Value
 from ..ir.types import DataType
-from .collective import SUBGROUP, as_type, workgroup_total
+from .collective import SUBGROUP, as_type
 from .targets import is_gpu
 
 __all__ = [
@@ -72,7 +72,7 @@ def softmax_step(schedule: SoftmaxStepSchedule = SoftmaxStepSchedule()) -> Progr
     b = Builder("softmax_step", workgroup=lanes)
     x = b.buffer("x", DataType.U32, None, "read", 0)
     y = b.buffer("y", DataType.U32, None, "write", 1, live_out=True)
-    total = _sum(b, x, b.local_id("x"), lanes, lanes)
+    total = _sum(b, x, b.local_id("x"), lanes)
     _divide(b, x, y, total)
     return b.finish(verify=False)
 
@@ -95,7 +95,7 @@ def softmax_step_parts(lanes: int) -> Program:
     b = Builder("softmax_step_parts", workgroup=lanes)
     x = b.buffer("x", DataType.U32, None, "read", 0)
     parts = b.buffer("parts", DataType.U64, None, "write", 1, live_out=True)
-    total = _sum(b, x, b.global_id("x"), b.global_size("x"), lanes)
+    total = _sum(b, x, b.global_id("x"), b.global_size("x"))
     with b.if_(b.eq(b.local_id("x"), 0)):
         b.store(total, parts, b.workgroup_id("x"))
     return b.finish(verify=False)
@@ -108,17 +108,16 @@ def softmax_step_quotients(lanes: int) -> Program:
     x = b.buffer("x", DataType.U32, None, "read", 0)
     parts = b.buffer("parts", DataType.U64, None, "read", 1)
     y = b.buffer("y", DataType.U32, None, "write", 2, live_out=True)
-    total = _sum(b, parts, b.local_id("x"), lanes, lanes)
+    total = _sum(b, parts, b.local_id("x"), lanes)
     _divide(b, x, y, total)
     return b.finish(verify=False)
 
 
-def _sum(b: Builder, x: Buffer, first: Value, step: Value | int, lanes: int) -> Value:
+def _sum(b: Builder, x: Buffer, first: Value, step: Value | int) -> Value:
     """The sum of the elements that a workgroup's lanes read from `first` on, `step` apart; every lane gets it."""
-    sums = b.buffer("sums", DataType.U64, lanes // SUBGROUP, "workgroup") if lanes > SUBGROUP else None
     with b.for_(first, b.len(x), step, carry=[b.const(0, DataType.U64)]) as loop:
         loop.yield_(b.add(loop.args[0], as_type(b, b.load(x, loop.index), DataType.U64)))
-    return workgroup_total(b, loop.result, sums, lanes)
+    return b.workgroup_reduce(loop.result, "add")
 
 
 def _divide(b: Builder, x: Buffer, y: Buffer, total: Value) -> None:

@@ -48,7 +48,6 @@ from .collective import (
     SUBGROUP,
     all_of,
     as_type,
-    butterfly,
     draw_number,
     fold_lanes,
     gather,
@@ -327,7 +326,7 @@ class _Softmax:
         maximum = subgroup_total(b, lane_max, "max", width)
         base = maximum if self.slots is None else self.finite(maximum)
         powers = [self.exp(value, self.spread(base, value)) for value in values]
-        total = butterfly(b, self.sum_of(powers, spots), "add", width)
+        total = subgroup_total(b, self.sum_of(powers, spots), "add", width)
         if self.slots is None:
             factor = self.reciprocal(total)
         else:
@@ -360,7 +359,7 @@ class _Softmax:
         scaled = b.mul(sums, self.exp(maxima, base))
         if count < SUBGROUP:  # lanes without a part have -inf, whose power is NaN if the maximum is -inf, too
             scaled = b.select(b.lt(b.lane_id(), count), scaled, 0.0)
-        return largest, butterfly(b, scaled, "add")
+        return largest, subgroup_total(b, scaled, "add")
 
     # --- a part of a row in workgroup memory ---------------------------------------------
 
@@ -469,7 +468,7 @@ class _Softmax:
         b, width = self.b, min(self.lanes, SUBGROUP)
         together = subgroup_total(b, maximum, "max", width)
         base = self.finite(together)
-        total = butterfly(b, b.mul(total, self.exp(maximum, base)), "add", width)
+        total = subgroup_total(b, b.mul(total, self.exp(maximum, base)), "add", width)
         if self.slots is None:
             return together, self.reciprocal(total)
         largest, whole = self.exchange(together, total, self.slots)
@@ -504,7 +503,7 @@ class _Softmax:
         (maximum,) = self.each_round([b.const(float("-inf"), DataType.F32)], find)
         wide_maximum = self.spread(subgroup_total(b, maximum, "max"))
         (total,) = self.each_round([b.const(0.0, DataType.F32)], raise_)
-        wide_factor = self.spread(self.reciprocal(butterfly(b, total, "add")))
+        wide_factor = self.spread(self.reciprocal(subgroup_total(b, total, "add")))
         self.each_round([], write)
 
     def each_round(self, carried: list[Value], body: Callable[[Carried, Spots], list[Value]]) -> list[Value]:

@@ -505,7 +505,7 @@ _PYTHON: dict[Any, Handler] = {
     float: _advise(_CONVERSION, "write f32(x), f16(x) or the like"),
     bool: _bool,
     round: _advise("a kernel has no round(...)", "write vyre.round_even(x), vyre.floor(x) or vyre.trunc(x)"),
-    sum: _advise("a kernel has no sum(...)", 'add in a loop, or vyre.subgroup_reduce(x, "add")'),
+    sum: _advise("a kernel has no sum(...)", 'add in a loop, or vyre.workgroup_reduce(x, "add")'),
     pow: _pow,
     print: python_print,
 }

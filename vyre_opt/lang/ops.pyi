@@ -93,6 +93,8 @@ __all__ = [
     "subgroup_shuffle",
     "subgroup_reduce",
     "subgroup_scan",
+    "workgroup_reduce",
+    "workgroup_scan",
     "subgroup_ballot",
     "matrix_load",
     "matrix_store",
@@ -289,9 +291,13 @@ def barrier(scope: Literal["subgroup", "workgroup", "cluster", "grid"] | str = "
 def subgroup_shuffle(x: Any, lane: Any, mode: Literal["idx", "up", "down", "xor"] | str = "idx") -> Any:
     """The value of another lane; a lane outside keeps its own."""
 def subgroup_reduce(x: Any, combine: Literal["add", "mul", "min", "max", "and", "or", "xor"] | str = "add") -> Any:
-    """All lanes combined, in lane order."""
+    """All lanes combined, as a tree."""
 def subgroup_scan(x: Any, mode: Literal["inclusive", "exclusive"] | str = "inclusive", combine: Literal["add", "mul", "min", "max", "and", "or", "xor"] | str = "add") -> Any:
-    """The lanes up to this one combined, in lane order."""
+    """The lanes up to this one combined, as a tree."""
+def workgroup_reduce(x: Any, combine: Literal["add", "mul", "min", "max", "and", "or", "xor"] | str = "add") -> Any:
+    """All invocations of the workgroup combined, as a tree."""
+def workgroup_scan(x: Any, mode: Literal["inclusive", "exclusive"] | str = "inclusive", combine: Literal["add", "mul", "min", "max", "and", "or", "xor"] | str = "add") -> Any:
+    """The invocations up to this one combined, as a tree."""
 def subgroup_ballot(predicate: Any) -> Any:
     """Bit i is the predicate of lane i."""
 def matrix_load(array: Any, index: Any, rows: Any, columns: Any, use: Any = "acc", layout: Literal["row_major", "column_major"] | str = "row_major") -> Any:

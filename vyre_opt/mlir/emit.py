@@ -21,6 +21,7 @@ from ..ir.literals import show
 from ..ir.program import Block, Buffer, Func, Module, Program, Spec
 from ..ir.shapes import declared_shape
 from ..lowering.common.spec_values import check_specs
+from ..lowering.common.workgroup_reductions import with_subgroup_reductions
 from ..rewriting.core_form import core_module
 from .code import Code, HelperSet
 from .emit_control import CONTROL_OPS
@@ -53,11 +54,12 @@ def emit_mlir(module: Module, bare_pointers: bool = False) -> str:
     """
     module = core_module(module)
     check_specs(module.programs.values(), {})
-    problems = [d for program in module.programs.values() for d in refusals(program, module)]
+    programs = [with_subgroup_reductions(program) for program in module.programs.values()]
+    problems = [d for program in programs for d in refusals(program, module)]
     if problems:
         raise DiagnosticError(problems)
     taken: set[str] = set()
-    parts = [_gpu_module(program, module, taken, bare_pointers) for program in module.programs.values()]
+    parts = [_gpu_module(program, module, taken, bare_pointers) for program in programs]
     return "module attributes {gpu.container_module} {\n" + "".join(parts) + "}\n"
 
 

@@ -514,16 +514,17 @@ _COMBINERS = {
 }  # fmt: skip
 
 
-def _reduce(r: Reader, op: Any) -> None:
-    combine = attribute(op, "op")
-    word = str(getattr(combine.data, "value", combine.data))
-    if word not in _COMBINERS:
-        raise NotReadable(f"gpu.subgroup_reduce {word} is not read; those of {', '.join(_COMBINERS)} are")
-    name, is_signed = _COMBINERS[word]
-    dtype = r.type_of(op.results[0], is_signed)
-    r.set(
-        op.results[0], r.emit("subgroup_reduce", (r.value(op.operands[0], dtype),), dtype, {"combine": name})
-    )
+def _reduce(name: str) -> Callable[[Reader, Any], None]:
+    def read(r: Reader, op: Any) -> None:
+        combine = attribute(op, "op")
+        word = "by a region" if combine is None else str(getattr(combine.data, "value", combine.data))
+        if word not in _COMBINERS:
+            raise NotReadable(f"{op.name} {word} is not read; those of {', '.join(_COMBINERS)} are")
+        combiner, is_signed = _COMBINERS[word]
+        dtype = r.type_of(op.results[0], is_signed)
+        r.set(op.results[0], r.emit(name, (r.value(op.operands[0], dtype),), dtype, {"combine": combiner}))
+
+    return read
 
 
 READ_OPS: dict[str, Callable[[Reader, Any], None]] = {
@@ -559,6 +560,7 @@ READ_OPS: dict[str, Callable[[Reader, Any], None]] = {
     **dict.fromkeys((f"gpu.{n}" for n in "lane_id subgroup_id num_subgroups subgroup_size".split()), _size),
     "gpu.barrier": _barrier,
     "gpu.shuffle": _shuffle,
-    "gpu.subgroup_reduce": _reduce,
+    "gpu.subgroup_reduce": _reduce("subgroup_reduce"),
+    "gpu.all_reduce": _reduce("workgroup_reduce"),
 }
 """Readers by the name of MLIR's op."""

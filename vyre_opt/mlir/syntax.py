@@ -353,7 +353,9 @@ def _reduce(cls: Any, parser: Any) -> Any:
     """`add %value uniform attr-dict : (type) -> type`."""
     from xdsl.dialects.builtin import StringAttr
 
-    combine = parser.parse_identifier()
+    combine = parser.parse_optional_identifier()
+    if combine is None:
+        parser.raise_error("a reduction is read if it names an operation, add or the like")
     value = parser.parse_unresolved_operand()
     parser.parse_optional_keyword("uniform")
     attributes = {"op": StringAttr(combine), **_attributes(parser)}
@@ -582,7 +584,7 @@ _SYNTAX: dict[str, Parse] = {
     "gpu.launch_func": _launch,
     "gpu.barrier": _bare,
     "gpu.shuffle": _shuffle,
-    "gpu.subgroup_reduce": _reduce,
+    **dict.fromkeys(("gpu.subgroup_reduce", "gpu.all_reduce"), _reduce),
     **_dimensions("thread_id block_id block_dim grid_dim global_id"),
     **dict.fromkeys(("gpu.lane_id", "gpu.subgroup_id", "gpu.num_subgroups", "gpu.subgroup_size"), _index),
     **dict.fromkeys((f"arith.{name}" for name in CAST_OPS), _cast),

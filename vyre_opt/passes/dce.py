@@ -22,6 +22,9 @@ from ..rewriting.demanded_extents import declare_demands
 from .manager import PassContext
 from .registry import Pass, register
 
+UNOBSERVED = {"read", "subgroup", "workgroup", "control"}
+"""Effects of ops that may go where nobody uses their results."""
+
 
 @register
 class Dce(Pass):
@@ -135,7 +138,7 @@ class _Marks:
             effects = op.definition.effects
             if op.name == "store" and op.attrs["buffer"] in self.hidden:
                 self.unread.setdefault(op.attrs["buffer"], []).append(op)
-            elif op.name == "while" or not effects <= {"read", "subgroup", "control"} or self.may_fault(op):
+            elif op.name == "while" or not effects <= UNOBSERVED or self.may_fault(op):
                 self.pending.append(op)
             for inner in op.regions:
                 self.parents[inner] = op

@@ -1,7 +1,7 @@
 """Legalization: what a target does to programs before it writes LLVM IR.
 
-    cpu     expand_ops, row_major, matrix_fragments, flatten, print_records
-    cuda    expand_ops, warpgroups, row_major, matrix_fragments, print_records, zero_tiles
+    cpu     expand_ops, workgroup_reductions, row_major, matrix_fragments, flatten, print_records
+    cuda    expand_ops, workgroup_reductions, warpgroups, row_major, matrix_fragments, print_records, zero_tiles
     ref     expand_ops
 
 `legalize{target=cuda}` stands for those of a target.  Every target runs them by itself, and `vyre-opt` too with
@@ -126,6 +126,13 @@ def _mixture(name: str, targets: Iterable[str], program: Program) -> str | None:
         f"{name} is for {' and '.join(targets)}, and @{program.name} is lowered for {lowered_for}; "
         f"run passes of one target, those of legalize{{target={lowered_for}}}, say"
     )
+
+
+@register
+class WorkgroupReductions(Legalization):
+    name = "workgroup_reductions"
+    summary = "Replace reductions and scans of workgroups by those of their subgroups and workgroup memory."
+    rewrite_module = "vyre_opt.lowering.common.workgroup_reductions"
 
 
 @register

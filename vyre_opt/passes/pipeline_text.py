@@ -17,6 +17,7 @@ DEFAULT_PIPELINE = (
     "canonicalize",
     "simplify_cf",
     "cse",
+    "reductions",
     # launches are joined, and the buffers between them become workgroup tiles
     "launch_fusion",
     "decode_scan_fuse",

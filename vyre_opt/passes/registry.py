@@ -54,6 +54,7 @@ BUILTIN = (
     "launch_fusion",
     "licm",
     "privatize",
+    "reductions",
     "simplify_cf",
     "specialize",
     "store_forward",
@@ -71,6 +72,7 @@ LEGALIZATIONS = (
     "print_records",
     "row_major",
     "warpgroups",
+    "workgroup_reductions",
     "zero_tiles",
 )
 """Passes that every target runs by itself before it writes code, and what stands for all of a target."""

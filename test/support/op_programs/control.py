@@ -27,7 +27,8 @@ def subgroups() -> Iterator[OpProgram]:
                 bitwise = combine in ("and", "or", "xor")
                 if (bitwise and dtype.is_float) or (not bitwise and dtype.is_bool):
                     continue
-                yield _combined(dtype, combine, lanes)
+                yield _combined("subgroup", dtype, combine, lanes)
+                yield _combined("workgroup", dtype, combine, lanes)
 
 
 def _shuffle(dtype: DataType, mode: str, lanes: int) -> OpProgram:
@@ -42,12 +43,12 @@ def _shuffle(dtype: DataType, mode: str, lanes: int) -> OpProgram:
     return make.finish()
 
 
-def _combined(dtype: DataType, combine: str, lanes: int) -> OpProgram:
-    make = Maker(f"subgroup {combine} {dtype} {lanes}", lanes)
+def _combined(scope: str, dtype: DataType, combine: str, lanes: int) -> OpProgram:
+    make = Maker(f"{scope} {combine} {dtype} {lanes}", lanes)
     b, a = make.b, make.source("a", dtype, lanes)
-    make.result(b.subgroup_reduce(a, combine=combine), lanes)
+    make.result(getattr(b, f"{scope}_reduce")(a, combine=combine), lanes)
     for mode in ("inclusive", "exclusive"):
-        make.result(b.subgroup_scan(a, mode=mode, combine=combine), lanes)
+        make.result(getattr(b, f"{scope}_scan")(a, mode=mode, combine=combine), lanes)
     return make.finish()
 
 

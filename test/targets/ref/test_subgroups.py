@@ -110,8 +110,8 @@ def test_only_active_lanes_take_part(ref: Any) -> None:
     assert list(z[1::2]) == odd
 
 
-def test_float_reduce_is_in_lane_order(ref: Any) -> None:
-    """Left to right, rounding each time: the order that the op table fixes."""
+def test_floats_are_combined_as_a_tree(ref: Any) -> None:
+    """Lane 0 adds 16, then 8, 4, 2 and 1 to its own, rounding each time; all lanes get its total."""
     x = np.random.default_rng(5).normal(size=32).astype(np.float32)
     text = """program @p workgroup(32) {
       buffer @x : f32[32] read binding(0)
@@ -122,4 +122,8 @@ def test_float_reduce_is_in_lane_order(ref: Any) -> None:
       store %s, @y[%l] : f32
     }"""
     (y,) = ref(text, [x, np.zeros(32, np.float32)], 1)
-    assert set(y) == {reduce(lambda a, b: np.float32(a + b), x)}
+    sixteen = x[:16] + x[16:]
+    eight = sixteen[:8] + sixteen[8:]
+    four = eight[:4] + eight[4:]
+    two = four[:2] + four[2:]
+    assert set(y) == {two[0] + two[1]}

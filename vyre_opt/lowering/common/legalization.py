@@ -1,6 +1,7 @@
 """Legalization: what a target does to a program before it writes LLVM IR, as a tuple of named rewrites in their order.
 
-    cpu     lowering/host/legalization.py      buffers of one dimension, no matrices, no calls, prints as records
+    cpu     lowering/host/legalization.py      reductions of subgroups alone, buffers of one dimension, no matrices, no calls,
+                                               prints as records
     cuda    lowering/nvptx/legalization.py     the same with calls, and products of warpgroups
 
 Each rewrite is also a pass of its name (see passes/legalize.py).  A rewrite gives the program itself where it has nothing
@@ -17,6 +18,7 @@ from ...rewriting.core_form import core_form
 from .matrix_fragments import has_matrices
 from .print_records import with_print_records
 from .row_major import has_rows, has_strides, row_major
+from .workgroup_reductions import with_subgroup_reductions
 
 __all__ = [
     "EXPAND_OPS",
@@ -24,6 +26,7 @@ __all__ = [
     "PRINT_RECORDS",
     "REFUSED",
     "ROW_MAJOR",
+    "WORKGROUP_REDUCTIONS",
     "Feature",
     "Legality",
     "Rewrite",
@@ -102,6 +105,9 @@ class Rewrite:
 
 
 EXPAND_OPS = Rewrite("expand_ops", lambda program, module, _: core_form(program, module))
+WORKGROUP_REDUCTIONS = Rewrite(
+    "workgroup_reductions", lambda program, module, _: (with_subgroup_reductions(program), module)
+)
 ROW_MAJOR = Rewrite(
     "row_major", lambda program, module, legality: (row_major(program, legality.bounds), module)
 )

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from ...ir.program import Module, Program
-from ..common.legalization import EXPAND_OPS, PRINT_RECORDS, ROW_MAJOR, Legality, Rewrite, legalize
+from ..common.legalization import (
+    EXPAND_OPS,
+    PRINT_RECORDS,
+    ROW_MAJOR,
+    WORKGROUP_REDUCTIONS,
+    Legality,
+    Rewrite,
+    legalize,
+)
 from ..common.matrix_fragments import ROWS, with_fragments
 from .flatten import flatten
 
@@ -11,6 +19,7 @@ __all__ = ["LEGALIZATION", "legal_program"]
 
 LEGALIZATION = (
     EXPAND_OPS,
+    WORKGROUP_REDUCTIONS,
     ROW_MAJOR,
     Rewrite("matrix_fragments", lambda program, module, _: (with_fragments(program, ROWS), module)),
     Rewrite("flatten", lambda program, module, _: (flatten(program, module.funcs if module else {}), None)),

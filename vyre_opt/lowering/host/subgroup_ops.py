@@ -1,8 +1,7 @@
 """Ops across the 32 lanes of a subgroup: reduce, scan, ballot and shuffle.
 
-Values are combined in lane order.  Where the order does not change the result (integers, min and
-max) that takes five steps, each over twice the distance; a float sum or product takes 31.  Lanes
-that a partial subgroup lacks are filled with the combiner's identity.
+Values are combined in five steps: a reduction folds the upper half of the lanes onto the lower one, a scan adds to each
+lane what lies 1, 2, 4, 8 and 16 below it.  Lanes that a partial subgroup lacks are filled with what changes no value.
 """
 
 from __future__ import annotations
@@ -30,10 +29,6 @@ def _padded_operand(emitter: SubgroupEmitter, op: Op) -> str:
     return emitter.builder.blend(emitter.mask, kind, operand, absent)
 
 
-def _is_ordered(op: Op) -> bool:
-    return op.operands[0].type.is_float and op.attrs["combine"] in ("add", "mul")
-
-
 def _shufflevector(
     emitter: SubgroupEmitter, shape: LaneShape, kind: str, value: str, other: str, lanes: list[int]
 ) -> str:
@@ -47,9 +42,6 @@ def reduce(emitter: SubgroupEmitter, op: Op) -> None:
     w = emitter.w
     dtype, combine, padded = op.operands[0].type, op.attrs["combine"], _padded_operand(emitter, op)
     kind = carrier(dtype)
-    if _is_ordered(op):
-        emitter.define(op.results[0], [_ordered_totals(emitter, op, padded)[-1]])
-        return
     width, total = SUBGROUP_SIZE, padded
     while width > 1:
         half = width // 2
@@ -62,34 +54,17 @@ def reduce(emitter: SubgroupEmitter, op: Op) -> None:
     emitter.define(op.results[0], [total])
 
 
-def _ordered_totals(emitter: SubgroupEmitter, op: Op, padded: str) -> list[str]:
-    """The totals up to each lane, combined one lane after the other."""
-    w = emitter.w
-    dtype, combine = op.operands[0].type, op.attrs["combine"]
-    kind = carrier(dtype)
-    lanes = [w.emit(f"extractelement {WIDE.of(kind)} {padded}, i64 {lane}") for lane in range(SUBGROUP_SIZE)]
-    totals = [lanes[0]]
-    for lane in lanes[1:]:
-        totals.append(elementwise.apply(w, SCALAR, combine, dtype, [totals[-1], lane]))
-    return totals
-
-
 def scan(emitter: SubgroupEmitter, op: Op) -> None:
     """An inclusive scan, or an exclusive one, whose lane 0 gets the identity."""
     dtype, combine, padded = op.operands[0].type, op.attrs["combine"], _padded_operand(emitter, op)
     kind = carrier(dtype)
-    wide, w = WIDE.of(kind), emitter.w
+    w = emitter.w
     absent = WIDE.const(arith.neutral(combine, dtype), dtype)
-    if _is_ordered(op):
-        totals = "poison"
-        for lane, total in enumerate(_ordered_totals(emitter, op, padded)):
-            totals = w.emit(f"insertelement {wide} {totals}, {kind} {total}, i64 {lane}")
-    else:
-        totals, distance = padded, 1
-        while distance < SUBGROUP_SIZE:
-            shifted = _shifted_up(emitter, kind, totals, absent, distance)
-            totals = elementwise.apply(w, WIDE, combine, dtype, [shifted, totals])
-            distance *= 2
+    totals, distance = padded, 1
+    while distance < SUBGROUP_SIZE:
+        shifted = _shifted_up(emitter, kind, totals, absent, distance)
+        totals = elementwise.apply(w, WIDE, combine, dtype, [shifted, totals])
+        distance *= 2
     if op.attrs["mode"] == "exclusive":
         first = WIDE.splat(kind, elementwise.identity(combine, dtype))
         totals = _shifted_up(emitter, kind, totals, first, 1)

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from ...ir.program import Module, Program
-from ..common.legalization import EXPAND_OPS, PRINT_RECORDS, ROW_MAJOR, Legality, Rewrite, legalize
+from ..common.legalization import (
+    EXPAND_OPS,
+    PRINT_RECORDS,
+    ROW_MAJOR,
+    WORKGROUP_REDUCTIONS,
+    Legality,
+    Rewrite,
+    legalize,
+)
 from ..common.matrix_fragments import MMA, with_fragments
 from ..common.zeroed_tiles import with_zeroed_tiles
 from .abi import Unit
@@ -30,6 +38,7 @@ def _zero_tiles(program: Program, module: Module | None, legality: Legality) -> 
 
 LEGALIZATION = (
     EXPAND_OPS,
+    WORKGROUP_REDUCTIONS,
     Rewrite("warpgroups", _warpgroups, is_for=lambda legality: legality.has_warpgroups),
     ROW_MAJOR,
     Rewrite("matrix_fragments", _matrix_fragments),

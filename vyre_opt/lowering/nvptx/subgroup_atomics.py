@@ -79,7 +79,7 @@ def aggregate(
     w.branch_if(w.emit(f"icmp eq i32 {mask}, {WHOLE}"), together, after)
     w.start(together)
     name, lanes = op.name.removeprefix("atomic_"), str(SUBGROUP_SIZE)
-    reduction = ShuffleReduction(emitter, name, dtype, WHOLE, lanes, in_order=False)
+    reduction = ShuffleReduction(emitter, name, dtype, WHOLE, lanes)
     combined = reduction.reduce(value)
     is_first = w.emit(f"icmp eq i32 {lane(emitter)}, 0")
     together = w.block

@@ -3,10 +3,8 @@
 A shuffle moves 32 bits, so a value is moved as one word or two.  In a partial last subgroup
 the member mask has the lanes that exist, and no lane reads from one that does not.
 
-Integers, and min and max of floats, are combined as a tree of five steps.  Sums and
-products of floats are combined in lane order, as the language requires: 31 dependent
-operations, whose shuffles however do not depend on one another, which takes about as long.  A
-program that wants the tree writes it with shuffles.
+Values are combined in the five steps that the language fixes; those of integers are one
+instruction where the GPU has one.
 """
 
 from __future__ import annotations
@@ -107,11 +105,9 @@ def _source(emitter: FunctionEmitter, mode: str, amount: str, lanes: str) -> str
 
 
 class ShuffleReduction:
-    """Combines the values of one type across the `lanes` of a subgroup, those of `mask`; `in_order`: one after the other."""
+    """Combines the values of one type across the `lanes` of a subgroup, those of `mask`."""
 
-    def __init__(
-        self, emitter: FunctionEmitter, name: str, dtype: DataType, mask: str, lanes: str, in_order: bool
-    ) -> None:
+    def __init__(self, emitter: FunctionEmitter, name: str, dtype: DataType, mask: str, lanes: str) -> None:
         self.emitter = emitter
         self.w = emitter.w
         self.dtype = dtype
@@ -120,7 +116,6 @@ class ShuffleReduction:
         self.mask = mask
         self.lanes = lanes
         self.identity = elementwise.identity(name, dtype)
-        self.in_order = in_order
 
     def both(self, a: str, b: str) -> str:
         return elementwise.apply(self.w, SCALAR, self.name, self.dtype, [a, b], target="nvptx")
@@ -134,8 +129,6 @@ class ShuffleReduction:
     # --- reduce: all lanes
 
     def reduce(self, value: str) -> str:
-        if self.in_order:
-            return self.ordered(value, is_scan=False)
         redux = self.redux(value)
         if redux is not None:
             return redux
@@ -171,42 +164,21 @@ class ShuffleReduction:
     # --- scan: the lanes up to each one
 
     def scan(self, value: str, is_exclusive: bool) -> str:
-        if self.in_order:
-            value = self.ordered(value, is_scan=True)
-        else:
-            this_lane = lane(self.emitter)
-            for distance in reversed(STEPS):
-                earlier = self.both(self.move(value, "up", str(distance)), value)
-                exists = self.w.emit(f"icmp uge i32 {this_lane}, {distance}")
-                value = self.choose(exists, earlier, value)
+        this_lane = lane(self.emitter)
+        for distance in reversed(STEPS):
+            earlier = self.both(self.move(value, "up", str(distance)), value)
+            exists = self.w.emit(f"icmp uge i32 {this_lane}, {distance}")
+            value = self.choose(exists, earlier, value)
         if not is_exclusive:
             return value
         before = self.move(value, "up", "1")
-        is_first = self.w.emit(f"icmp eq i32 {lane(self.emitter)}, 0")
+        is_first = self.w.emit(f"icmp eq i32 {this_lane}, 0")
         return self.choose(is_first, self.identity, before)
-
-    def ordered(self, value: str, is_scan: bool) -> str:
-        """((v0 + v1) + v2) + ... up to the last lane, or up to this one."""
-        this_lane = lane(self.emitter) if is_scan else ""
-        total = self.move(value, "idx", "0")
-        for k in range(1, min(SUBGROUP_SIZE, self.emitter.context.program.lanes)):
-            source, included = str(k), ""
-            if self.lanes.startswith("%"):
-                included = self.w.emit(f"icmp ult i32 {k}, {self.lanes}")
-                # Lane 0 always exists; what it gives is dropped below
-                source = self.w.emit(f"select i1 {included}, i32 {k}, i32 0")
-            # A lane up to this one surely exists, so the second test includes the first
-            if is_scan:
-                included = self.w.emit(f"icmp uge i32 {this_lane}, {k}")
-            next_total = self.both(total, self.move(value, "idx", source))
-            total = self.choose(included, next_total, total) if included else next_total
-        return total
 
 
 def _reduction(emitter: FunctionEmitter, op: Op) -> ShuffleReduction:
     name, dtype = op.attrs["combine"], op.results[0].type.element
-    in_order = dtype.is_float and name in ("add", "mul")
-    return ShuffleReduction(emitter, name, dtype, lane_mask(emitter), subgroup_lanes(emitter), in_order)
+    return ShuffleReduction(emitter, name, dtype, lane_mask(emitter), subgroup_lanes(emitter))
 
 
 def _reduce(emitter: FunctionEmitter, op: Op) -> None:

@@ -1,7 +1,7 @@
 """Bodies of helpers for ops across the 32 lanes of a subgroup, which is a warp: by the nvvm dialect.
 
 A shuffle moves 32 bits.  In a partial last subgroup the member mask has the lanes that exist, and no lane reads from
-one that does not.  Sums and products of floats are combined in lane order, all else as a tree, as our own lowering does.
+one that does not.  Values are combined in the five steps of our own lowering.
 """
 
 from __future__ import annotations
@@ -129,7 +129,6 @@ class _Combine:
         self.kind = mlir_type(dtype)
         self.lanes = _subgroup_lanes(code)
         self.mask = _mask(code, self.lanes)
-        self.is_ordered = dtype.is_float and combine in ("add", "mul")
 
     def both(self, a: str, b: str) -> str:
         return scalar_op(self.code, self.combine, self.dtype, [a, b])
@@ -144,8 +143,6 @@ class _Combine:
         return self.code.select(condition, self.kind, a, b)
 
     def reduce(self, value: str) -> str:
-        if self.is_ordered:
-            return self.ordered(value, "")
         if self.lanes == SUBGROUP_SIZE:
             for distance in _STEPS:
                 value = self.both(value, self.move(value, "bfly", self.number(distance)))
@@ -164,36 +161,16 @@ class _Combine:
 
     def scan(self, value: str, is_exclusive: bool) -> str:
         this_lane = _lane(self.code)
-        if self.is_ordered:
-            value = self.ordered(value, this_lane)
-        else:
-            for distance in reversed(_STEPS):
-                earlier = self.both(self.move(value, "up", self.number(distance)), value)
-                exists = self.code.compare("uge", "i32", this_lane, self.number(distance))
-                value = self.choose(exists, earlier, value)
+        for distance in reversed(_STEPS):
+            earlier = self.both(self.move(value, "up", self.number(distance)), value)
+            exists = self.code.compare("uge", "i32", this_lane, self.number(distance))
+            value = self.choose(exists, earlier, value)
         if not is_exclusive:
             return value
         before = self.move(value, "up", self.number(1))
         is_first = self.code.compare("eq", "i32", this_lane, self.number(0))
         first = self.code.literal(constant(arith.identity(self.combine, self.dtype), self.dtype), self.kind)
         return self.choose(is_first, first, before)
-
-    def ordered(self, value: str, this_lane: str) -> str:
-        """((v0 + v1) + v2) + ... up to the last lane, or up to lane `this_lane`."""
-        code = self.code
-        total = self.move(value, "idx", self.number(0))
-        for k in range(1, min(SUBGROUP_SIZE, code.helpers.program.lanes)):
-            number, included = self.number(k), ""
-            source = number
-            if isinstance(self.lanes, str):
-                included = code.compare("ult", "i32", number, self.lanes)
-                # Lane 0 always exists; what it gives is dropped below
-                source = code.select(included, "i32", number, self.number(0))
-            if this_lane:  # a lane up to this one surely exists
-                included = code.compare("uge", "i32", this_lane, number)
-            next_total = self.both(total, self.move(value, "idx", source))
-            total = self.choose(included, next_total, total) if included else next_total
-        return total
 
 
 def reduce(code: Code, key: HelperKey, args: list[str]) -> str:

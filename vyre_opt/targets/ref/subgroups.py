@@ -1,4 +1,4 @@
-"""Barriers, and ops across the 32 lanes of a subgroup.
+"""Barriers, and ops across the 32 lanes of a subgroup and the subgroups of a workgroup.
 
 The lanes of a frame are arranged in a table with a row for each subgroup of the batch and 32 columns;
 `present` says which cells have a lane.
@@ -6,7 +6,7 @@ The lanes of a frame are arranged in a table with a row for each subgroup of the
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -69,8 +69,9 @@ class SubgroupTable:
     """The lanes of a frame by subgroup and lane of the subgroup.  `slots`: the cell of each lane."""
 
     def __init__(self, machine: Machine, frame: Frame, op: Op) -> None:
-        if machine.checks and not frame.whole_subgroups:
-            raise _divergence(machine, frame, op, op.name, "subgroup")
+        scope = "workgroup" if "workgroup" in op.definition.effects else "subgroup"
+        if machine.checks and not (frame.whole_rows if scope == "workgroup" else frame.whole_subgroups):
+            raise _divergence(machine, frame, op, op.name, scope)
         self.rows = frame.batch.rows * frame.batch.subgroups_per_row
         self.lane = frame.locals % SUBGROUP_SIZE
         self.slots = frame.subgroups * SUBGROUP_SIZE + self.lane
@@ -106,42 +107,96 @@ def shuffle(machine: Machine, frame: Frame, op: Op) -> None:
 
 
 def reduce(machine: Machine, frame: Frame, op: Op) -> None:
-    table, running = _running(machine, frame, op)
-    total = np.repeat(running[:, -1:], SUBGROUP_SIZE, axis=1)
-    frame.values[op.results[0]] = table.take(total)
+    table = SubgroupTable(machine, frame, op)
+    total = _folded(_arranged(table, frame, op), op)
+    frame.values[op.results[0]] = table.take(np.repeat(total.values, SUBGROUP_SIZE, axis=1))
 
 
 def scan(machine: Machine, frame: Frame, op: Op) -> None:
-    """Inclusive, or exclusive: then the first lane gets the combiner's identity."""
-    table, running = _running(machine, frame, op)
+    table = SubgroupTable(machine, frame, op)
+    running = _running(_arranged(table, frame, op), op)
     if op.attrs["mode"] == "exclusive":
-        before = np.empty_like(running)
-        before[:, 0] = identity(op.attrs["combine"], op.operands[0].type)
-        before[:, 1:] = running[:, :-1]
-        # for the first lane that is present, not for lane 0, nothing comes before
-        any_before = np.cumsum(table.present, axis=1) - table.present > 0
-        shape = (*any_before.shape, *(1,) * (running.ndim - 2))
-        running = np.where(any_before.reshape(shape), before, before[:1, :1])
-    frame.values[op.results[0]] = table.take(running)
+        running = _one_later(running)
+    frame.values[op.results[0]] = table.take(_or_identity(running, op))
 
 
-def _running(machine: Machine, frame: Frame, op: Op) -> tuple[SubgroupTable, Array]:
-    """The lanes, and for (s, k) the combination of the present lanes 0 to k of subgroup s, from left to right."""
-    table, combine, dtype = SubgroupTable(machine, frame, op), op.attrs["combine"], op.operands[0].type
-    values = frame.spread(frame.get(op.operands[0]))
-    arranged = table.arrange(values)
-    running = arranged.copy()
-    started = table.present[:, 0].copy()
-    for k in range(1, SUBGROUP_SIZE):
-        shape = (-1, *(1,) * (values.ndim - 1))
-        is_present, before = table.present[:, k].reshape(shape), started.reshape(shape)
-        # an absent lane passes on the total of the lanes before it
-        both = compute(combine, [running[:, k - 1], arranged[:, k]], dtype)
-        running[:, k] = np.where(
-            is_present & before, both, np.where(is_present, arranged[:, k], running[:, k - 1])
+def workgroup_reduce(machine: Machine, frame: Frame, op: Op) -> None:
+    """Of each subgroup, then of their totals."""
+    table = SubgroupTable(machine, frame, op)
+    of_subgroups = _folded(_arranged(table, frame, op), op)
+    total = _folded(_by_workgroup(of_subgroups, frame), op)
+    frame.values[op.results[0]] = total.values[frame.rows, 0]
+
+
+def workgroup_scan(machine: Machine, frame: Frame, op: Op) -> None:
+    """The scan of the totals of the subgroups before, then that of the lane's own subgroup."""
+    table = SubgroupTable(machine, frame, op)
+    running = _running(_arranged(table, frame, op), op)
+    totals = _by_workgroup(running.part(slice(-1, None)), frame)
+    before = _one_later(_running(totals, op))
+    subgroups = frame.batch.subgroups_per_row
+    of_subgroup = _Lanes(*(part[:, :subgroups].reshape(table.rows, 1) for part in before))
+    own = _one_later(running) if op.attrs["mode"] == "exclusive" else running
+    frame.values[op.results[0]] = table.take(_or_identity(_combined(of_subgroup, own, op), op))
+
+
+def _by_workgroup(totals: _Lanes, frame: Frame) -> _Lanes:
+    """One value for each subgroup, (subgroups, 1), as lanes of workgroups, (workgroups, 32)."""
+    batch = frame.batch
+    absent = ((0, 0), (0, SUBGROUP_SIZE - batch.subgroups_per_row))
+    return _Lanes(*(np.pad(part.reshape(batch.rows, -1), absent) for part in totals))
+
+
+class _Lanes(NamedTuple):
+    """Values of the lanes of subgroups, (subgroups, lanes), and which lanes have one."""
+
+    values: Array
+    present: Array
+
+    def part(self, lanes: slice) -> _Lanes:
+        return _Lanes(self.values[:, lanes], self.present[:, lanes])
+
+
+def _arranged(table: SubgroupTable, frame: Frame, op: Op) -> _Lanes:
+    return _Lanes(table.arrange(frame.spread(frame.get(op.operands[0]))), table.present)
+
+
+def _combined(left: _Lanes, right: _Lanes, op: Op) -> _Lanes:
+    """Lane by lane `left` op `right`; the other one alone where one has no value."""
+    both = compute(op.attrs["combine"], [left.values, right.values], op.operands[0].type)
+    one = np.where(left.present, left.values, right.values)
+    return _Lanes(np.where(left.present & right.present, both, one), left.present | right.present)
+
+
+def _folded(lanes: _Lanes, op: Op) -> _Lanes:
+    """The second half onto the first, until one lane is left: 16 and more onto 0 to 15, and so on."""
+    half = SUBGROUP_SIZE // 2
+    while half:
+        lanes = _combined(lanes.part(slice(half)), lanes.part(slice(half, 2 * half)), op)
+        half //= 2
+    return lanes
+
+
+def _running(lanes: _Lanes, op: Op) -> _Lanes:
+    """To each lane what the lane 1 below it has, then 2, 4, 8 and 16 below."""
+    distance = 1
+    while distance < SUBGROUP_SIZE:
+        later = _combined(lanes.part(slice(-distance)), lanes.part(slice(distance, None)), op)
+        lanes = _Lanes(
+            *(np.concatenate((own[:, :distance], new), axis=1) for own, new in zip(lanes, later, strict=True))
         )
-        started |= table.present[:, k]
-    return table, running
+        distance *= 2
+    return lanes
+
+
+def _one_later(lanes: _Lanes) -> _Lanes:
+    """To each lane what the lane below has; the first one has nothing."""
+    return _Lanes(*(np.concatenate((np.zeros_like(x[:, :1]), x[:, :-1]), axis=1) for x in lanes))
+
+
+def _or_identity(lanes: _Lanes, op: Op) -> Array:
+    first = identity(op.attrs["combine"], op.operands[0].type)
+    return np.where(lanes.present, lanes.values, np.asarray(first, lanes.values.dtype))
 
 
 def identity(combine: str, dtype: DataType) -> Any:

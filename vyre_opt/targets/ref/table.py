@@ -41,6 +41,8 @@ _BY_NAME: dict[str, Handler] = {
     "subgroup_shuffle": subgroups.shuffle,
     "subgroup_reduce": subgroups.reduce,
     "subgroup_scan": subgroups.scan,
+    "workgroup_reduce": subgroups.workgroup_reduce,
+    "workgroup_scan": subgroups.workgroup_scan,
     "subgroup_ballot": subgroups.ballot,
     "matrix_load": matrices.load,
     "matrix_store": matrices.store,
