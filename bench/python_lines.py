@@ -37,7 +37,7 @@ ROWS = {
     "saxpy": Row("Triton", "saxpy run", "saxpy run"),
     "stencil_2d": Row("Triton", "ROWS stencil run", "stencil run"),
     "layernorm": Row("Triton", "layernorm run", "layernorm run"),
-    "row_softmax": Row("Triton", "LANES workgroup_reduce softmax run", "softmax run"),
+    "row_softmax": Row("Triton", "LANES softmax run", "softmax run"),
     "byte_histogram": Row("CUDA", "histogram run", "HISTOGRAM histogram run"),
     "matmul": Row("CUDA", "TILE matmul run", "MATMUL matmul run"),
     "prefix_sum": Row(

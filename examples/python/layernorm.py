@@ -14,8 +14,8 @@ def layernorm(lanes, width):
 
     @vyre.func
     def row_sum(rows, start, count, centre, power):
-        """Of a row's `(value - centre) ** power`, for each invocation: over lanes, subgroups, and what these have."""
-        partial, total = vyre.shared(f32, lanes // 32), 0.0
+        """The sum of a row's `(value - centre) ** power`, for each invocation."""
+        total = 0.0
         for first in range(vyre.local_id(0), count, 4 * lanes):
             for j in [first + k * lanes for k in range(4)]:  # four loads on their way at once
                 at = min(j, count - 1)
@@ -23,12 +23,7 @@ def layernorm(lanes, width):
                 value = rows[start + at] - centre
                 total += value**power if j < count else 0.0
         total = total if width == 1 else total[0] + total[1] + total[2] + total[3]
-        for k in vyre.static((16, 8, 4, 2, 1)):
-            total += vyre.subgroup_shuffle(total, k, "xor")
-        if vyre.lane_id() == 0:
-            partial[vyre.subgroup_id()] = total
-        vyre.barrier()
-        return vyre.subgroup_reduce(partial[vyre.lane_id() % (lanes // 32)], "add") * (lanes / 1024)
+        return vyre.workgroup_reduce(total, "add")
 
     @vyre.program(workgroup=lanes)
     def kernel(eps: f32, x: Read[f32], weight: Read[f32], bias: Read[f32], y: Write[f32]) -> None:

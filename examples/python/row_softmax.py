@@ -1,4 +1,4 @@
-"""Softmax over rows of any length: a workgroup takes a row, and reduces it by subgroups and shared memory."""
+"""Softmax over rows of any length: a workgroup takes a row, and reduces it."""
 
 import math
 
@@ -10,23 +10,8 @@ from vyre_opt.lang import Read, Write, f32
 LANES = 256
 
 
-@vyre.func
-def workgroup_reduce(value, partial, combine):
-    """All values of a workgroup combined, for each of its invocations; `partial` has room for one a subgroup."""
-    for k in vyre.static((16, 8, 4, 2, 1)):
-        value = combine(value, vyre.subgroup_shuffle(value, k, "xor"))
-    vyre.barrier()
-    if vyre.lane_id() == 0:
-        partial[vyre.subgroup_id()] = value
-    vyre.barrier()
-    for k in range(LANES // 32):
-        value = combine(value, partial[k]) if k > 0 else partial[0]
-    return value
-
-
 @vyre.program(workgroup=LANES)
 def softmax(x: Read[f32[:, :]], y: Write[f32[:, :]]) -> None:
-    partial = vyre.shared(f32, LANES // 32)
     row, lane, columns = vyre.workgroup_id(0), vyre.local_id(0), x.shape[1]
     if row >= min(len(x), len(y)):  # once, or each access would look
         return
@@ -34,10 +19,10 @@ def softmax(x: Read[f32[:, :]], y: Write[f32[:, :]]) -> None:
     for first in range(lane, columns, 4 * LANES):
         for k in vyre.static(range(4)):  # four loads on their way at once
             peak = max(peak, x[row, min(first + k * LANES, columns - 1)])
-    peak = workgroup_reduce(peak, partial, vyre.max)
+    peak = vyre.workgroup_reduce(peak, "max")
     for j in range(lane, columns, LANES):
         total += vyre.exp(x[row, j] - peak)
-    total = workgroup_reduce(total, partial, vyre.add)
+    total = vyre.workgroup_reduce(total, "add")
     for j in range(lane, columns, LANES):
         y[row, j] = vyre.exp(x[row, j] - peak) / total
 
