@@ -175,6 +175,42 @@ def test_what_stays(body: str, why: str | None) -> None:
         assert why is None or any(why in remark for remark in remarks), remarks
 
 
+STORES = {
+    "store": ("    store 5.0, @y[%c]", lambda y, x, c: y.__setitem__(c, 5)),
+    "some store": (
+        "    %v = load @x[%c]\n    %big = gt %v, 0.5\n    if %big {\n      store %v, @y[%c]\n    }",
+        lambda y, x, c: y.__setitem__(c, x[c] if x[c] > 0.5 else y[c]),
+    ),
+    "neighbours": (
+        "    %two = splat %acc : vec<2 x f32>\n    store %two, @y[%c]",
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_a_load_follows_the_stores_before_it(name: str) -> None:
+    """In its own iteration, and by a vector in the one before."""
+    store, update = STORES[name]
+    load = "    %u = load @y[%c]\n    %next = add %acc, %u"
+    body = f"{load}\n{store.replace('%acc', '%next')}" if update is None else f"{store}\n{load}"
+    text = TEXT.format(lower="0", upper="16", step=1, body=body).replace("workgroup(8)", "workgroup(1)")
+    rng = np.random.default_rng(1)
+    x, y = rng.random(17, np.float32), rng.random(17, np.float32)
+    in_place, total = y.copy(), np.float32(0)
+    for c in range(16):
+        if update is not None:
+            update(in_place, x, c)
+        total = total + in_place[c]
+        if update is None:
+            in_place[c : c + 2] = total
+    program, _ = batched(text)
+    for target in ("ref", "cpu"):
+        found = run(program, [x, y, np.zeros(1, np.float32), np.zeros(1, np.uint32)], target)
+        np.testing.assert_array_equal(found[0], in_place)
+        np.testing.assert_array_equal(found[1], [total])
+
+
 def test_short_and_long_loops() -> None:
     """A loop of constant length is batched by what divides into it; one of one iteration stays."""
     for upper, shown in ((8, "4 iterations"), (2, None), (32, "4 iterations")):

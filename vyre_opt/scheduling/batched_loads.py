@@ -17,12 +17,12 @@ They are of buffers that the loop does not write, or whose elements no other ite
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from ..analysis.alignment import Alignment
-from ..analysis.effects import Effects, summarize
+from ..analysis.effects import Effects, effects_of, summarize
 from ..analysis.linear import LinearAnalysis
 from ..analysis.refusal import Refusal
 from ..fusion.halo_recompute import OpEmitter
@@ -183,17 +183,19 @@ class _Batcher(Walker):
         late: set[Value] = set(loop.regions[0].args[1:])
         pure: list[Op] = []
         loads: list[Op] = []
+        written: frozenset[str] = frozenset()
         kept = ""
         for op in ops:
             is_free = not op.regions and not any(value in late for value in op.operands)
             if is_free and op.definition.is_pure:
                 pure.append(op)
-            elif is_free and op.name == "load" and not (why := self.written(loop, op, counter)):
+            elif is_free and op.name == "load" and not (why := self.written(loop, op, counter, written)):
                 loads.append(op)
             else:
                 if is_free and op.name == "load":
                     kept = why
                 late.update(op.results)
+            written |= (self.effects.get(op) or effects_of(op)).writes
         needed = {value for load in loads for value in load.operands}
         early: list[Op] = []
         moving, computing = set(loads), set(pure)
@@ -203,9 +205,12 @@ class _Batcher(Walker):
                 needed.update(op.operands)
         return early[::-1], loads, kept
 
-    def written(self, loop: Op, load: Op, counter: Value) -> str:
-        """Why a load may not go before earlier iterations: one of them may write its element."""
+    def written(self, loop: Op, load: Op, counter: Value, before: Collection[str]) -> str:
+        """Why a load may not go before earlier iterations: one of them may write its element, or its own iteration has,
+        where `before` are the buffers that this has written by then."""
         name = load.attrs["buffer"]
+        if name in before:
+            return f"it may have written the element of @{name} that it loads"
         if name not in self.effects[loop].writes:
             return ""
         why = f"an earlier iteration may write the element of @{name} that it loads"
@@ -220,6 +225,8 @@ class _Batcher(Walker):
                 return why
             if self.linear.of(op.indices[-1]) != (terms, const) or op.index.type is not load.index.type:
                 return why
+            if (op.operands[0] if op.name == "store" else op.result).type is not load.result.type:
+                return why  # one of a vector is of neighbours too
         return ""
 
 
