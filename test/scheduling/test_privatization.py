@@ -14,6 +14,7 @@ from vyre_opt.execution.dispatcher import ProgramError, dispatcher
 from vyre_opt.fusion.group_count import GroupCount, groups_param
 from vyre_opt.ir.program import Module, Program
 from vyre_opt.ir.verifier import check
+from vyre_opt.passes.manager import PassManager
 from vyre_opt.scheduling.privatization import privatize
 
 AS_PARAM = GroupCount(None, {})
@@ -175,6 +176,33 @@ def test_what_would_be_noticed_is_refused(old: str, new: str, message: str) -> N
     refusal = privatize(program_of(HISTOGRAM.replace(old, new)), {"x": 64, "bins": 8}, AS_PARAM)
     assert isinstance(refusal, Refusal)
     assert message in refusal.message
+
+
+LAUNCHED = """
+pipeline @main {
+  buffer @x : u8[?] read
+  buffer @bins : u32[COUNT] live_in live_out
+  launch @histogram grid(4) (@x, @bins)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("count", "workgroups", "message"),
+    [
+        ("?", 3, "of a known length"),
+        ("20", 1 << 30, "would pass 2^32 invocations along x with 1073741824 workgroups"),
+        ("20", 3, "3 workgroups of @histogram.counting take turns"),
+    ],
+)
+def test_what_the_pass_cannot_know_is_refused(count: str, workgroups: int, message: str) -> None:
+    """A length that only a call has, and a grid that there is not."""
+    module = parse(HISTOGRAM + LAUNCHED.replace("COUNT", count))
+    result = PassManager(f"privatize{{workgroups={workgroups}}}").run(module)
+    assert [message in remark.message for remark in result.remarks] == [True]
+    x = np.random.default_rng(1).integers(0, 20, 128).astype(np.uint8)
+    bins = vyre.compile(module, target="ref")({"x": x, "bins": np.ones(20, np.uint32)})["bins"]
+    np.testing.assert_array_equal(bins, np.bincount(x, minlength=20) + 1)
 
 
 def test_too_many_elements_are_refused() -> None:

@@ -148,6 +148,8 @@ class LaunchForms:
         """The same with so many workgroups."""
         if grid[1:] != (1, 1):
             return _refuse(site.program, "runs over a grid of several dimensions")
+        if workgroups * site.program.workgroup[0] > 1 << 32:
+            return _refuse(site.program, f"would pass 2^32 invocations along x with {workgroups} workgroups")
         key = site.program, tuple(sorted(site.lengths.items())), site.on_gpu, site.counts[0].key
         if key not in self._counting:
             self._counting[key] = privatize(

@@ -41,8 +41,8 @@ MAX_PRIVATE_BYTES = 1 << 14
 """Of the copies of a workgroup: eight such workgroups fit a multiprocessor."""
 
 _NO_BUFFER = (
-    "has no buffer of one dimension with which it does nothing but one relaxed atomic at unsigned indices, of integers or a "
-    "minimum, a maximum or a sum with fastmath<reassoc> of floats, whose old values nobody takes"
+    "has no buffer of one dimension and of a known length with which it does nothing but one relaxed atomic at unsigned "
+    "indices, of integers or a minimum, a maximum or a sum with fastmath<reassoc> of floats, whose old values nobody takes"
 )
 
 
@@ -51,14 +51,14 @@ def privatize(
 ) -> Program | Refusal:
     """The program over any number of workgroups along x that does what `program` does over n of them.
 
-    `counts`: the elements of the bound buffers.  `groups`: where it has n from.  `in_order`: each does the work of neighbouring
+    `counts`: the elements of the bound buffers, as far as they are known.  `groups`: where it has n from.  `in_order`: each does the work of neighbouring
     workgroups, turn by turn for all its invocations, as it is best for a target that runs them one after the other: memory is
     touched in its order.  Otherwise neighbours work on neighbours at a time.
     """
     refusal = coarsen_refusal(program)
     if refusal is not None:
         return refusal
-    kinds = _kinds(program)
+    kinds = {name: kind for name, kind in _kinds(program).items() if name in counts}
     size = sum(counts[name] * (program.buffers[name].dtype.bits or 0) // 8 for name in kinds)
     if not kinds or size > MAX_PRIVATE_BYTES:
         why = f"would count in {size} bytes, more than {MAX_PRIVATE_BYTES}" if kinds else _NO_BUFFER
