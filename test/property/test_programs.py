@@ -6,12 +6,13 @@ A failure shows a reduced program.  For more programs, set VYRE_PROPERTY_PROGRAM
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 
 import pytest
 from support import Settings, random_program
 from support.campaign import Report, campaign
-from support.properties import baseline, check_pipeline, check_text, ordinary_passes, run
+from support.properties import baseline, check_pipeline, check_text, ordinary_passes, run, with_options
 from support.quick import quick
 from support.sample import Sample
 
@@ -46,7 +47,7 @@ def test_every_pass_keeps_small_programs(seed: int) -> None:
     sample = random_program(seed, SMALL)
     before = baseline(sample, seed)
     for name in ordinary_passes():
-        check_pipeline(sample, name, before)
+        check_pipeline(sample, with_options(name, random.Random(seed)), before)
 
 
 @pytest.mark.parametrize("first", quick(range(7000, 7040, 4)))

@@ -23,6 +23,7 @@ from .properties import (
     check_text,
     ordinary_passes,
     random_pipeline,
+    with_options,
 )
 from .sample import Sample
 
@@ -53,8 +54,8 @@ def check_program(seed: int, report: Report, settings: Settings | None = None) -
     check_text(sample)
     before = baseline(sample, seed)
     report.programs["clean"] += 1
-    names = ordinary_passes()
-    for pipeline in (names[seed % len(names)], random_pipeline(random.Random(seed))):
+    names, rng = ordinary_passes(), random.Random(seed)
+    for pipeline in (with_options(names[seed % len(names)], rng), random_pipeline(rng)):
         _pipeline(sample, pipeline, before, report)
 
 
@@ -72,7 +73,7 @@ def _pipeline(sample: Sample, pipeline: str, before: Baseline, report: Report) -
     report.pipelines += 1
     result = check_pipeline(sample, pipeline, before)
     if result.changed:
-        report.changed[pipeline if "," not in pipeline else "a pipeline"] += 1
+        report.changed[pipeline.split("{")[0] if "," not in pipeline else "a pipeline"] += 1
 
 
 def campaign(

@@ -39,7 +39,7 @@ from .differential import OPTIONS, distribute
 from .dimension_programs import sound_pipeline
 from .launch_pipelines import launch_pipeline
 from .matrix_pipelines import matrix_pipeline
-from .properties import bits, ordinary_passes, random_pipeline
+from .properties import bits, ordinary_passes, random_pipeline, with_options
 from .sample import random_array
 
 __all__ = [
@@ -256,8 +256,8 @@ def _run_batch(target: str, seeds: list[int], kind: Kind, passes: str) -> Pipeli
 
 def random_passes(seed: int) -> str:
     """Every pass alone in turn, and a random sequence of passes as often."""
-    names = ordinary_passes()
-    return names[seed // 2 % len(names)] if seed % 2 else random_pipeline(random.Random(seed))
+    names, rng = ordinary_passes(), random.Random(seed)
+    return with_options(names[seed // 2 % len(names)], rng) if seed % 2 else random_pipeline(rng)
 
 
 def _run_seed(

@@ -34,6 +34,7 @@ __all__ = [
     "ordinary_passes",
     "random_pipeline",
     "run",
+    "with_options",
 ]
 
 Outputs = dict[str, np.ndarray[Any, Any]]
@@ -204,11 +205,20 @@ def random_pipeline(rng: random.Random, names: Sequence[str] = ()) -> str:
     """Two to six passes in any order, some with options."""
     candidates = list(names) or ordinary_passes()
     sequence = [rng.choice(candidates) for _ in range(rng.randrange(2, 7))]
-    return ",".join(name + rng.choice(_OPTIONS.get(name, ("",))) for name in sequence)
+    return ",".join(with_options(name, rng) for name in sequence)
+
+
+def with_options(name: str, rng: random.Random) -> str:
+    """A pass with some of its options.  Those that wait for a GPU, and for lengths, have such as do not."""
+    return name + rng.choice(_OPTIONS.get(name, ("",)))
 
 
 _OPTIONS = {
-    "unroll": ("", "{factor=2}", "{full=true}", "{factor=3 max_ops=40}"),
-    "inline": ("", "{keep=true}", "{max_ops=50}"),
+    "batch_loads": ("{always=true}",),
+    "coarsen": ("{by=2}", "{by=4}", "{by=8}"),
     "decode_scan_fuse": ("", "{narrow=false}", "{budget=200000}", "{budget=64}"),
+    "inline": ("", "{keep=true}", "{max_ops=50}"),
+    "launch_fusion": ("", "{halo=always}", "{halo=never}", "{strategy=greedy}", "{max_group=2}"),
+    "privatize": ("{workgroups=1}", "{workgroups=3}", "{workgroups=40}"),
+    "unroll": ("", "{factor=2}", "{full=true}", "{factor=3 max_ops=40}"),
 }

@@ -24,7 +24,7 @@ from vyre_opt.rewriting.cloning import copy_module
 from vyre_opt.specialization.binding import fix_types
 from vyre_opt.syntax.parser import parse
 
-from ..properties import ordinary_passes
+from ..properties import ordinary_passes, with_options
 from .arithmetic import Array, bits_of
 from .composition import Composed, Observed
 
@@ -62,23 +62,7 @@ def random_passes(rng: random.Random, *, specs: bool = False) -> str:
     for name in ("launch_fusion", "decode_scan_fuse", "store_forward"):
         if name not in chosen and rng.random() < 0.5:
             chosen.insert(rng.randrange(len(chosen) + 1), name)
-    return ",".join(_with_options(name, rng) for name in chosen)
-
-
-def _with_options(name: str, rng: random.Random) -> str:
-    options = {
-        "launch_fusion": (
-            "",
-            "{halo=always}",
-            "{halo=always}",
-            "{halo=never}",
-            "{strategy=greedy}",
-            "{max_group=2}",
-        ),
-        "decode_scan_fuse": ("", "{narrow=false}", "{budget=200000}"),
-        "unroll": ("", "{factor=2}", "{full=true}"),
-    }
-    return name + rng.choice(options.get(name, ("",)))
+    return ",".join(with_options(name, rng) for name in chosen)
 
 
 def check(composed: Composed, target: str | Dispatcher) -> Outcome:
