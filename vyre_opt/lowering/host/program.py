@@ -20,10 +20,15 @@ from .lane_facts import LaneFacts
 from .lane_major_layout import lane_major_layout
 from .live_values import values_in_memory
 from .outline import weigh_ops
+from .row_emitter import BATCHES, define_batches
+from .row_runs import row_runs
 from .runtime_functions import define_fault, define_half_conversions
-from .segment_emitter import SegmentEmitter
+from .segment_emitter import TABLE, SegmentEmitter
+from .signature import RANGE, Signature
 
 __all__ = ["UnloweredKernel", "lower"]
+
+_GROUPS = "vyre.groups"
 
 
 class UnloweredKernel(Exception):
@@ -59,68 +64,52 @@ def lower(
     numbers = {op: number for number, op in enumerate(ops)}
     in_memory = values_in_memory(program, lambda value: facts.row_stride(value) is None)
     params = {name: f"%p{number}" for number, name in enumerate(sorted(program.params))}
-    vectors = lane_major_layout(program, facts, features.register_bytes)
-    weights = weigh_ops(ops, facts.proven, vectors.values)
-    builder = FunctionBuilder(
-        program, facts, specs, params, module, features, vectors, pointers, counts, numbers, weights
-    )
-    if program.grid is not None:
-        gx, gy, gz = program.grid
-        builder.extents = (str(gx), str(gy), str(gz))
+
+    def builder_for(program: Program, facts: LaneFacts) -> FunctionBuilder:
+        vectors = lane_major_layout(program, facts, features.register_bytes)
+        weights = weigh_ops([*program.walk()], facts.proven, vectors.values)
+        builder = FunctionBuilder(
+            program, facts, specs, params, module, features, vectors, pointers, counts, numbers, weights
+        )
+        if program.grid is not None:
+            gx, gy, gz = program.grid
+            builder.extents = (str(gx), str(gy), str(gz))
+        return builder
+
+    builder = builder_for(program, facts)
     plan = split_at_barriers(program)
     emitter = SegmentEmitter(builder, plan, uncovered_tiles(program), in_memory)
     emitter.write()
     builder.w.branch("exit")
     names = tuple(b.name for b in buffers)
-    _define_groups(builder, names, written, emitter.context_bytes)
-    _define_entry(module, len(names), len(params))
+    signature = Signature(names, written, len(params))
+    _define_groups(builder, signature, emitter.context_bytes)
+    runs = row_runs(program, specs, facts.proven)
+    if runs is not None:
+        define_batches(
+            runs, signature, program.workgroup, lambda: builder_for(runs.program, runs.facts), TABLE
+        )
+    _define_entry(module, signature, _GROUPS if runs is None else BATCHES)
     return HostCode(module.text(), names, written, emitter.context_bytes, plan.has_grid_barrier)
 
 
-def _params(buffers: int, scalars: int) -> list[tuple[str, str]]:
-    """Type and name of the function's parameters; `args` holds them in this order."""
-    pointers = [("ptr", f"%b{number}") for number in range(buffers)]
-    lengths = [("i64", f"%n{number}") for number in range(buffers)]
-    grid = [("i32", "%gx"), ("i32", "%gy"), ("i32", "%gz"), ("i32", "%zero")]
-    return [*pointers, *lengths, *grid, *(("i64", f"%p{number}") for number in range(scalars))]
-
-
-_RANGE = [("i64", "%first"), ("i64", "%last"), ("ptr", "%scratch"), ("ptr", "%status")]
-
-
-def _define_groups(
-    builder: FunctionBuilder, names: Sequence[str], written: frozenset[str], context_bytes: int
-) -> None:
-    """The function that does the work, behind the entry's unpacking of `args`.
-
-    All pointers are `noalias`: no two buffers overlap, nor does one overlap the scratch memory.
-    """
-    params = []
-    for kind, name in [*_params(len(names), len(builder.params)), *_RANGE]:
-        attributes = " noalias" if kind == "ptr" else ""
-        if name.startswith("%b") and names[int(name[2:])] not in written:
-            attributes += " readonly"
-        params.append(f"{kind}{attributes} {name}")
+def _define_groups(builder: FunctionBuilder, signature: Signature, context_bytes: int) -> None:
+    """The function that runs workgroups, one after the other."""
     lines = [
-        f"define internal void @vyre.groups({', '.join(params)}) nounwind {{",
-        "entry:",
         f"  %context.bytes = add i64 0, {context_bytes}",
         *builder.slots,
         *builder.w.lines,
         "exit:",
         "  ret void",
-        "}",
     ]
-    builder.module.define("vyre.groups", "\n".join(lines))
+    builder.module.define(_GROUPS, signature.define(_GROUPS, RANGE, lines))
 
 
-def _define_entry(module: ModuleText, buffers: int, scalars: int) -> None:
-    lines = [f"define void @{ENTRY}(ptr %args, {', '.join(f'{k} {n}' for k, n in _RANGE)}) nounwind {{"]
-    args = []
-    for number, (kind, name) in enumerate(_params(buffers, scalars)):
+def _define_entry(module: ModuleText, signature: Signature, callee: str) -> None:
+    """The function that unpacks `args` for the one that does the work."""
+    lines = [f"define void @{ENTRY}(ptr %args, {', '.join(f'{k} {n}' for k, n in RANGE)}) nounwind {{"]
+    for number, (kind, name) in enumerate(signature.words):
         lines.append(f"  {name}.at = getelementptr i64, ptr %args, i64 {number}")
         lines.append(f"  {name} = load {kind}, ptr {name}.at")
-        args.append(f"{kind} {name}")
-    args += [f"{kind} {name}" for kind, name in _RANGE]
-    lines += [f"  call void @vyre.groups({', '.join(args)})", "  ret void", "}"]
+    lines += [f"  call void @{callee}({signature.passed(RANGE)})", "  ret void", "}"]
     module.define(ENTRY, "\n".join(lines))

@@ -1,0 +1,180 @@
+"""Programs whose invocations may run in rows, along x and across workgroups, without a mask or a check.
+
+A program whose invocations share nothing, and know themselves by `global_id` alone, may run them in any order as long as
+none is at fault.  Its body is cut into conditions and the rest:
+
+    if %j < @~x.1 and %i < @~x.0 {            guards     %j < @~x.1, %i < @~x.0
+      if %j >= @~y.1 { trap }           ->    checks     %j < @~y.1
+      store %v, @y[%i * @~y.1 + %j]           body       store %v, @y[%i * @~y.1 + %j]
+    }
+
+Along x each condition holds for an interval of invocations, so these are found once for a row (see row_emitter.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...ir.loops import bounds
+from ...ir.ops import SUBGROUP_SIZE
+from ...ir.program import Block, Op, Program, Value
+from ...ir.rewrite import clone
+from .lane_facts import LaneFacts
+
+__all__ = ["InBounds", "Condition", "RowRuns", "row_runs"]
+
+MAX_OPS = 256
+"""Of a body that is compiled once more for rows."""
+
+_FORMATS = frozenset(
+    ("unary", "binary", "ternary", "compare", "select", "convert", "const", "spec", "param", "len", "load", "store")
+    + ("splat", "vector", "extract", "insert")
+)  # fmt: skip
+"""Of the ops that an invocation may have; and it may have `global_id`, `if`, `for` and what traps out of bounds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A boolean that is to be `holds`."""
+
+    value: Value
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True)
+class InBounds:
+    """The index of an access, which is to be below the length of its buffer."""
+
+    index: Value
+    buffer: str
+
+
+@dataclass(frozen=True, slots=True)
+class RowRuns:
+    """`program`: of one subgroup along x, with the body; an invocation has work where all of `guards` hold, and then is not at
+    fault where all of `checks` do.  `facts`: of the program."""
+
+    program: Program
+    facts: LaneFacts
+    guards: Sequence[Condition]
+    checks: Sequence[Condition | InBounds]
+
+
+def row_runs(program: Program, specs: Mapping[str, Any], proven: Container[Op]) -> RowRuns | None:
+    """How a flat program may run in rows; None where it may not, or would not gain.  `proven`: accesses in bounds."""
+    ops = [*program.walk()]
+    if len(ops) > MAX_OPS or program.lanes == program.workgroup[0] or not all(map(_is_independent, ops)):
+        return None
+    body = Block((), clone(program.body.ops, {}))
+    copies = Block((), body.ops)
+    for op, copy in zip(ops, copies.walk(), strict=True):
+        if op in proven:
+            copy.attrs = {**copy.attrs, "in_bounds": True}
+    cut = _Cut()
+    if not cut.take_guards(body) or not cut.take_checks(body):
+        return None
+    rows = replace(program, workgroup=(SUBGROUP_SIZE, 1, 1), body=body)
+    facts = LaneFacts(rows, specs)
+    runs = RowRuns(rows, facts, cut.guards, cut.checks)
+    moves = [op for op in rows.walk() if op.definition.format in ("load", "store")]
+    if not all(facts.stride(op.index) in (0, 1) for op in moves):
+        return None
+    conditions = [*cut.guards, *(check for check in cut.checks if isinstance(check, Condition))]
+    indices = [check.index for check in cut.checks if isinstance(check, InBounds)]
+    if all(has_interval(facts, c.value) for c in conditions) and all(_is_known(facts, i) for i in indices):
+        return runs
+    return None
+
+
+def _is_independent(op: Op) -> bool:
+    if op.definition.format in _FORMATS:
+        return op.definition.is_pure or op.definition.format in ("load", "store")
+    return op.name in ("global_id", "if", "for", "trap", "yield")
+
+
+class _Cut:
+    """Takes conditions out of a body, whose ops it changes in place."""
+
+    def __init__(self) -> None:
+        self.guards: list[Condition] = []
+        self.checks: list[Condition | InBounds] = []
+
+    def take_guards(self, body: Block) -> bool:
+        """Put the inside of a branch around all that has an effect in its place, as often as there is one."""
+        while True:
+            effects = [op for op in body.ops if not op.definition.is_pure]
+            if [op.name for op in effects] != ["if"] or _traps(effects[0]):
+                return True
+            (branch,) = effects
+            if branch.results or len(branch.regions) != 1:
+                return True
+            self.guards += _conjuncts(branch.operands[0], True)
+            at = body.ops.index(branch)
+            body.ops[at : at + 1] = [op for op in branch.regions[0].ops if not op.definition.is_terminator]
+
+    def take_checks(self, block: Block) -> bool:
+        """Take out what would end in a fault; False where there is another fault than of an access."""
+        kept: list[Op] = []
+        for op in block.ops:
+            if op.name == "trap" or (op.name == "for" and isinstance(bounds(op)[2], Value)):
+                return False
+            if op.name == "if" and _traps(op):
+                self.checks += _conjuncts(op.operands[0], False)
+                continue
+            if not all(map(self.take_checks, op.regions)):
+                return False
+            if op.definition.format in ("load", "store") and not op.attrs.get("in_bounds"):
+                if (op.result if op.results else op.operands[0]).type.is_vec:
+                    return False
+                self.checks.append(InBounds(op.index, op.attrs["buffer"]))
+                op.attrs = {**op.attrs, "in_bounds": True}
+            kept.append(op)
+        block.ops = kept
+        return True
+
+
+def _traps(op: Op) -> bool:
+    """Whether a branch ends in a fault, and does nothing else."""
+    *others, end = op.regions[0].ops or [op]
+    return len(op.regions) == 1 and end.name == "trap" and all(o.definition.is_pure for o in others)
+
+
+def _conjuncts(value: Value, holds: bool) -> list[Condition]:
+    """Conditions that all hold where `value` is `holds`, and only there."""
+    op = value.owner
+    if isinstance(op, Op) and op.name == "not":
+        return _conjuncts(op.operands[0], not holds)
+    if isinstance(op, Op) and op.name == ("and" if holds else "or"):
+        return [c for operand in op.operands for c in _conjuncts(operand, holds)]
+    return [Condition(value, holds)]
+
+
+def has_interval(facts: LaneFacts, condition: Value) -> bool:
+    """Whether a condition can be told before the body, and holds for an interval of a row's invocations."""
+    op = condition.owner
+    if facts.is_uniform(condition):
+        return _is_pure_slice(condition)
+    if not isinstance(op, Op) or op.definition.format != "compare" or op.name in ("eq", "ne"):
+        return False
+    return all(_is_known(facts, operand) for operand in op.operands) and any(
+        map(facts.is_uniform, op.operands)
+    )
+
+
+def _is_known(facts: LaneFacts, value: Value) -> bool:
+    """Whether an integer can be told before the body, and grows by 0 or 1 along a row."""
+    stride = facts.stride(value)
+    return (stride == 0 or (stride == 1 and value.type.bits == 32)) and _is_pure_slice(value)
+
+
+def _is_pure_slice(value: Value) -> bool:
+    """Whether a value follows from ids, sizes and constants alone."""
+    pending = [value]
+    for each in pending:
+        op = each.owner
+        if not isinstance(op, Op) or op.regions or not op.definition.is_pure or op.name == "load":
+            return False
+        pending += op.operands
+    return True
