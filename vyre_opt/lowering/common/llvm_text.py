@@ -46,6 +46,14 @@ class ModuleText:
     def defines(self, name: str) -> bool:
         return name in self._defined
 
+    def plain_loop(self) -> str:
+        """The name of metadata for another loop, which LLVM's passes are not to unroll, unswitch or split."""
+        if not self.metadata:
+            self.metadata.append('!0 = !{!"llvm.loop.disable_nonforced"}')
+        name = f"!{len(self.metadata)}"
+        self.metadata.append(f"{name} = distinct !{{{name}, !0}}")
+        return name
+
     def text(self) -> str:
         head = [f'target datalayout = "{self.layout}"', f'target triple = "{self.triple}"']
         parts = [*head, *self.globals, *self._declared.values(), *self.functions, *self.metadata]

@@ -132,8 +132,13 @@ class FunctionBuilder:
             yield number
 
     @contextmanager
-    def counting(self, name: str, kind: str, first: str, last: str, step: int = 1) -> Iterator[str]:
-        """A loop whose counter goes from `first` up to `last`, which must be larger; yields the counter."""
+    def counting(
+        self, name: str, kind: str, first: str, last: str, step: int = 1, *, is_plain: bool = False
+    ) -> Iterator[str]:
+        """A loop whose counter goes from `first` up to `last`, which must be larger; yields the counter.
+
+        `is_plain`: LLVM leaves the loop as it is, which takes less time to compile.
+        """
         w, slot = self.w, self.slot(kind)
         self.store(kind, first, slot)
         body, end = w.label(name), w.label(f"end{name}")
@@ -142,7 +147,8 @@ class FunctionBuilder:
         yield counter
         next_value = w.emit(f"add {kind} {counter}, {step}")
         self.store(kind, next_value, slot)
-        w.branch_if(w.emit(f"icmp ult {kind} {next_value}, {last}"), body, end)
+        note = f", !llvm.loop {self.module.plain_loop()}" if is_plain else ""
+        w.branch_if(w.emit(f"icmp ult {kind} {next_value}, {last}"), body, end + note)
         w.start(end)
 
     def fault(self, op: Op, lane: str, *indices: str) -> None:

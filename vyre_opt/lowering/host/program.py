@@ -20,7 +20,7 @@ from .lane_facts import LaneFacts
 from .lane_major_layout import lane_major_layout
 from .live_values import values_in_memory
 from .outline import weigh_ops
-from .row_emitter import BATCHES, define_batches
+from .row_emitter import BATCHES, QUICK, define_batches
 from .row_runs import row_runs
 from .runtime_functions import define_fault, define_half_conversions
 from .segment_emitter import TABLE, SegmentEmitter
@@ -83,8 +83,8 @@ def lower(
     builder.w.branch("exit")
     names = tuple(b.name for b in buffers)
     signature = Signature(names, written, len(params))
-    _define_groups(builder, signature, emitter.context_bytes)
     runs = row_runs(program, specs, facts.proven)
+    _define_groups(builder, signature, emitter.context_bytes, "" if runs is None else QUICK)
     if runs is not None:
         define_batches(
             runs, signature, program.workgroup, lambda: builder_for(runs.program, runs.facts), TABLE
@@ -93,7 +93,9 @@ def lower(
     return HostCode(module.text(), names, written, emitter.context_bytes, plan.has_grid_barrier)
 
 
-def _define_groups(builder: FunctionBuilder, signature: Signature, context_bytes: int) -> None:
+def _define_groups(
+    builder: FunctionBuilder, signature: Signature, context_bytes: int, attributes: str
+) -> None:
     """The function that runs workgroups, one after the other."""
     lines = [
         f"  %context.bytes = add i64 0, {context_bytes}",
@@ -102,7 +104,7 @@ def _define_groups(builder: FunctionBuilder, signature: Signature, context_bytes
         "exit:",
         "  ret void",
     ]
-    builder.module.define(_GROUPS, signature.define(_GROUPS, RANGE, lines))
+    builder.module.define(_GROUPS, signature.define(_GROUPS, RANGE, lines, attributes=attributes))
 
 
 def _define_entry(module: ModuleText, signature: Signature, callee: str) -> None:

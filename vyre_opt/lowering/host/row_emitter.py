@@ -1,18 +1,18 @@
 """Writes how a program runs in rows, see row_runs.py: workgroups beside each other along x, as one row after the other.
 
-    vyre.batches    takes workgroups with one id along y and z, as many as are next: where no invocation of theirs is at fault,
-                    each of their rows is a call of vyre.row, else they run one after the other, in vyre.groups
-    vyre.row.span   the invocations of a row that have work, and whether one of these might be at fault
-    vyre.row        the body for these: 32 at a time, and the last ones with a mask
+vyre.batches    takes workgroups with one id along y and z, as many as are next: where no invocation of theirs is at fault,
+                they run in vyre.rows, else one after the other in vyre.groups
+vyre.spans      for each row, which of its invocations have work, and whether none of these might be at fault
+vyre.rows       the body for these: 32 at a time, and the last ones of a row with a mask
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from ...ir.ops import SUBGROUP_SIZE
-from ...ir.program import Op, Value
-from ...ir.types import DataType
+from ...ir.program import Dim3, Op, Value
 from ..common.llvm_text import Writer
 from .function_builder import WIDE, FunctionBuilder
 from .outline import write_block
@@ -20,99 +20,120 @@ from .row_runs import Condition, InBounds, RowRuns
 from .signature import RANGE, Signature
 from .subgroup_emitter import SubgroupEmitter
 
-__all__ = ["BATCHES", "define_batches"]
+__all__ = ["BATCHES", "QUICK", "define_batches"]
 
 BATCHES = "vyre.batches"
-_ROW = (("i32", "%x"), ("i32", "%y"), ("i32", "%z"), ("i64", "%lanes"))
-_SPAN = "{i64, i64, i1}"
+QUICK = "noinline optnone "
+"""Attributes of what runs seldom, once for some rows or only before a fault: it takes a fraction of the time to compile."""
+
+
+_ROWS = (("i32", "%x"), ("i32", "%y"), ("i32", "%z"), ("ptr", "%spans"))
+"""The first ids along each axis; the spans of the rows, in memory."""
+
+_SPAN = "{i64, i64}"
+"""The first invocation of a row that has work, counted from its begin, and the one behind the last."""
 
 _MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
 
 MOST = 1 << 31
-"""The invocations of a row, and what their ids are less than."""
+"""Up to which ids go in rows: those of more invocations wrap, or are negative as signed ones."""
 
-NewEmitter = Callable[[str | None], SubgroupEmitter]
-"""An emitter of a row's function for the lanes of a mask."""
+Table = dict[str, Callable[[SubgroupEmitter, Op], None]]
 
 
 def define_batches(
     runs: RowRuns,
     signature: Signature,
-    workgroup: tuple[int, int, int],
+    workgroup: Dim3,
     new_builder: Callable[[], FunctionBuilder],
-    table: dict[str, Callable[[SubgroupEmitter, Op], None]],
+    table: Table,
 ) -> None:
     """Define the functions; `new_builder` makes one for the program of `runs`, `table` is that of the emitters."""
     module = new_builder().module
-    module.define("vyre.row.span", _span(runs, signature, new_builder(), table))
-    module.define("vyre.row", _row(runs, signature, new_builder(), table))
+    module.define("vyre.spans", _spans(runs, signature, workgroup, new_builder(), table))
+    module.define("vyre.rows", _rows(runs, signature, workgroup, new_builder(), table))
     module.define(BATCHES, _batches(signature, workgroup, new_builder()))
 
 
-# --- vyre.row
+@contextmanager
+def _each_row(builder: FunctionBuilder, workgroup: Dim3) -> Iterator[str]:
+    """A loop over the rows of workgroups; yields the address of its span."""
+    w, (_, down, deep) = builder.w, workgroup
+    with builder.counting("row", "i32", "0", str(down * deep), is_plain=True) as row:
+        y = w.emit(f"add i32 %y, {w.emit(f'urem i32 {row}, {down}')}")
+        z = w.emit(f"add i32 %z, {w.emit(f'udiv i32 {row}, {down}')}")
+        builder.origin = ("%x", y, z)
+        yield w.emit(f"getelementptr {_SPAN}, ptr %spans, i32 {row}")
 
 
-def _row(
-    runs: RowRuns,
-    signature: Signature,
-    builder: FunctionBuilder,
-    table: dict[str, Callable[[SubgroupEmitter, Op], None]],
+def _end_of(builder: FunctionBuilder, span: str) -> str:
+    return builder.w.emit(f"getelementptr {_SPAN}, ptr {span}, i32 0, i32 1")
+
+
+# --- vyre.rows
+
+
+def _rows(
+    runs: RowRuns, signature: Signature, workgroup: Dim3, builder: FunctionBuilder, table: Table
 ) -> str:
     w = builder.w
 
     def write(first: str, mask: str | None) -> None:
-        builder.origin = (w.emit(f"add i32 %x, {w.emit(f'trunc i64 {first} to i32')}"), "%y", "%z")
+        assert builder.origin is not None
+        x = w.emit(f"add i32 %x, {w.emit(f'trunc i64 {first} to i32')}")
+        builder.origin = (x, *builder.origin[1:])
         write_block(SubgroupEmitter(builder, mask, table), runs.program.body.ops)
 
-    whole = w.emit(f"and i64 %lanes, {-SUBGROUP_SIZE}")
-    some, rest, last, end = (w.label(hint) for hint in ("some", "rest", "last", "end"))
-    w.branch_if(w.emit(f"icmp ne i64 {whole}, 0"), some, rest)
-    w.start(some)
-    with builder.counting("run", "i64", "0", whole, SUBGROUP_SIZE) as first:
-        write(first, None)
-    w.fall_into(rest)
-    count = w.emit(f"trunc i64 {w.emit(f'sub i64 %lanes, {whole}')} to i32")
-    w.branch_if(w.emit(f"icmp ne i32 {count}, 0"), last, end)
-    w.start(last)
-    kind = WIDE.of("i32")
-    write(whole, w.emit(f"icmp ult {kind} {builder.lane_indices()}, {builder.splat('i32', count)}"))
-    w.fall_into(end)
+    with _each_row(builder, workgroup) as span:
+        begin, end = builder.load("i64", span), builder.load("i64", _end_of(builder, span))
+        whole = w.emit(f"and i64 {w.emit(f'sub i64 {end}, {begin}')}, {-SUBGROUP_SIZE}")
+        rest_begin = w.emit(f"add i64 {begin}, {whole}")
+        some, rest, last, done = (w.label(hint) for hint in ("some", "rest", "last", "done"))
+        w.branch_if(w.emit(f"icmp ne i64 {whole}, 0"), some, rest)
+        w.start(some)
+        with builder.counting("run", "i64", begin, rest_begin, SUBGROUP_SIZE, is_plain=True) as first:
+            write(first, None)
+        w.fall_into(rest)
+        w.branch_if(w.emit(f"icmp ult i64 {rest_begin}, {end}"), last, done)
+        w.start(last)
+        count = w.emit(f"trunc i64 {w.emit(f'sub i64 {end}, {rest_begin}')} to i32")
+        lanes = builder.lane_indices()
+        write(rest_begin, w.emit(f"icmp ult {WIDE.of('i32')} {lanes}, {builder.splat('i32', count)}"))
+        w.fall_into(done)
     w.branch("exit")
     lines = [*builder.slots, *w.lines, "exit:", "  ret void"]
-    return signature.define("vyre.row", (*_ROW, ("ptr", "%status")), lines)
+    return signature.define("vyre.rows", (*_ROWS, ("ptr", "%status")), lines, attributes="noinline ")
 
 
-# --- vyre.row.span
+# --- vyre.spans
 
 
-def _span(
-    runs: RowRuns,
-    signature: Signature,
-    builder: FunctionBuilder,
-    table: dict[str, Callable[[SubgroupEmitter, Op], None]],
+def _spans(
+    runs: RowRuns, signature: Signature, workgroup: Dim3, builder: FunctionBuilder, table: Table
 ) -> str:
-    w = builder.w
-    builder.origin = ("%x", "%y", "%z")
-    intervals = _Intervals(runs, builder, SubgroupEmitter(builder, None, table))
-    first, last = "0", "%lanes"
-    for guard in runs.guards:
-        low, high = intervals.of_condition(guard)
-        first, last = _clamped(w, "smax", first, low), _clamped(w, "smin", last, high)
-    none = w.emit(f"icmp sge i64 {first}, {last}")
-    is_safe = "true"
-    for check in runs.checks:
-        low, high = (
-            intervals.of_condition(check) if isinstance(check, Condition) else intervals.of_access(check)
-        )
-        for inside in (f"icmp sle i64 {low}, {first}", f"icmp sge i64 {high}, {last}"):
-            is_safe = w.emit(f"and i1 {is_safe}, {w.emit(inside)}")
-    is_safe = w.emit(f"or i1 {is_safe}, {none}")
-    last = w.emit(f"select i1 {none}, i64 {first}, i64 {last}")
-    span = "poison"
-    for number, (kind, part) in enumerate((("i64", first), ("i64", last), ("i1", is_safe))):
-        span = w.emit(f"insertvalue {_SPAN} {span}, {kind} {part}, {number}")
-    return signature.define("vyre.row.span", _ROW, [*builder.slots, *w.lines, f"  ret {_SPAN} {span}"], _SPAN)
+    """The function that fills `%spans`; whether no invocation of the rows might be at fault."""
+    w, safe = builder.w, builder.slot("i1")
+    builder.store("i1", "true", safe)
+    with _each_row(builder, workgroup) as span:
+        intervals = _Intervals(runs, builder, SubgroupEmitter(builder, None, table))
+        first, last = "0", "%lanes"
+        for guard in runs.guards:
+            low, high = intervals.of_condition(guard)
+            first, last = _clamped(w, "smax", first, low), _clamped(w, "smin", last, high)
+        builder.store("i64", first, span)
+        builder.store("i64", _clamped(w, "smax", first, last), _end_of(builder, span))
+        is_safe = "true"
+        for check in runs.checks:
+            low, high = (
+                intervals.of_condition(check) if isinstance(check, Condition) else intervals.of_access(check)
+            )
+            for inside in (f"icmp sle i64 {low}, {first}", f"icmp sge i64 {high}, {last}"):
+                is_safe = w.emit(f"and i1 {is_safe}, {w.emit(inside)}")
+        is_safe = w.emit(f"or i1 {is_safe}, {w.emit(f'icmp sge i64 {first}, {last}')}")
+        builder.store("i1", w.emit(f"and i1 {builder.load('i1', safe)}, {is_safe}"), safe)
+    lines = [*builder.slots, *w.lines, f"  %safe = load i1, ptr {safe}", "  ret i1 %safe"]
+    return signature.define("vyre.spans", (*_ROWS, ("i64", "%lanes")), lines, "i1", "noinline ")
 
 
 def _clamped(w: Writer, side: str, a: str, b: str) -> str:
@@ -187,13 +208,13 @@ class _Intervals:
 # --- vyre.batches
 
 
-def _batches(signature: Signature, workgroup: tuple[int, int, int], builder: FunctionBuilder) -> str:
+def _batches(signature: Signature, workgroup: Dim3, builder: FunctionBuilder) -> str:
     w, (across, down, deep) = builder.w, workgroup
     width, height = (w.emit(f"zext i32 {extent} to i64") for extent in builder.extents[:2])
-    slot, safe = builder.slot("i64"), builder.slot("i1")
+    slot, spans = builder.slot("i64"), builder.slot(f"[{down * deep} x {_SPAN}]")
     builder.store("i64", "%first", slot)
-    head, rows, groups, next_batch, done = (
-        w.label(hint) for hint in ("batch", "rows", "groups", "next", "done")
+    head, narrow, rows, groups, next_batch, done = (
+        w.label(hint) for hint in ("batch", "narrow", "rows", "groups", "next", "done")
     )
     w.fall_into(head)
     first = builder.load("i64", slot)
@@ -204,28 +225,14 @@ def _batches(signature: Signature, workgroup: tuple[int, int, int], builder: Fun
     x = w.emit(f"mul i64 {column}, {across}")
     y = w.emit(f"mul i64 {w.emit(f'urem i64 {others}, {height}')}, {down}")
     z = w.emit(f"mul i64 {w.emit(f'udiv i64 {others}, {height}')}, {deep}")
-    narrow = [w.emit(f"trunc i64 {start} to i32") for start in (x, y, z)]
-    # the last rows of a grid of 2^32 invocations or more have ids that wrap
-    builder.store("i1", w.emit(f"icmp ult i64 {w.emit(f'add i64 {x}, {lanes}')}, {MOST}"), safe)
-
-    def span(row: str) -> tuple[list[tuple[str, str]], list[str]]:
-        """The row of a number among those of the workgroups, and its span."""
-        at_y = w.emit(f"add i32 {narrow[1]}, {w.emit(f'urem i32 {row}, {down}')}")
-        at_z = w.emit(f"add i32 {narrow[2]}, {w.emit(f'udiv i32 {row}, {down}')}")
-        args = [("i32", narrow[0]), ("i32", at_y), ("i32", at_z), ("i64", lanes)]
-        whole = w.emit(f"call {_SPAN} @vyre.row.span({signature.passed(args)})")
-        return args, [w.emit(f"extractvalue {_SPAN} {whole}, {number}") for number in range(3)]
-
-    with builder.counting("check", "i32", "0", str(down * deep)) as row:
-        is_safe = w.emit(f"and i1 {builder.load('i1', safe)}, {span(row)[1][2]}")
-        builder.store("i1", is_safe, safe)
-    w.branch_if(builder.load("i1", safe), rows, groups)
+    starts = [("i32", w.emit(f"trunc i64 {start} to i32")) for start in (x, y, z)]
+    w.branch_if(w.emit(f"icmp ult i64 {w.emit(f'add i64 {x}, {lanes}')}, {MOST}"), narrow, groups)
+    w.start(narrow)
+    args = [*starts, ("ptr", spans)]
+    is_safe = w.emit(f"call i1 @vyre.spans({signature.passed([*args, ('i64', lanes)])})")
+    w.branch_if(is_safe, rows, groups)
     w.start(rows)
-    with builder.counting("row", "i32", "0", str(down * deep)) as row:
-        args, (begin, last, _) = span(row)
-        start = w.emit(f"add i32 {narrow[0]}, {w.emit(f'trunc i64 {begin} to i32')}")
-        moved = [("i32", start), *args[1:3], ("i64", w.emit(f"sub i64 {last}, {begin}")), ("ptr", "%status")]
-        w.line(f"call void @vyre.row({signature.passed(moved)})")
+    w.line(f"call void @vyre.rows({signature.passed([*args, ('ptr', '%status')])})")
     w.branch(next_batch)
     w.start(groups)
     args = [("i64", first), ("i64", end), ("ptr", "%scratch"), ("ptr", "%status")]
@@ -236,4 +243,4 @@ def _batches(signature: Signature, workgroup: tuple[int, int, int], builder: Fun
     builder.store("i64", end, slot)
     w.branch_if(w.emit(f"icmp ult i64 {end}, %last"), head, done)
     w.start(done)
-    return signature.define(BATCHES, RANGE, [*builder.slots, *w.lines, "  ret void"])
+    return signature.define(BATCHES, RANGE, [*builder.slots, *w.lines, "  ret void"], attributes=QUICK)

@@ -13,6 +13,7 @@ Along x each condition holds for an interval of invocations, so these are found 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,7 +27,7 @@ from .lane_facts import LaneFacts
 __all__ = ["InBounds", "Condition", "RowRuns", "row_runs"]
 
 MAX_OPS = 256
-"""Of a body that is compiled once more for rows."""
+"""Of a program that is compiled for rows too, which takes as long again."""
 
 _FORMATS = frozenset(
     ("unary", "binary", "ternary", "compare", "select", "convert", "const", "spec", "param", "len", "load", "store")
@@ -67,9 +68,10 @@ def row_runs(program: Program, specs: Mapping[str, Any], proven: Container[Op]) 
     ops = [*program.walk()]
     if len(ops) > MAX_OPS or program.lanes == program.workgroup[0] or not all(map(_is_independent, ops)):
         return None
+    if any(buffer.is_on_chip for buffer in program.buffers.values()):
+        return None
     body = Block((), clone(program.body.ops, {}))
-    copies = Block((), body.ops)
-    for op, copy in zip(ops, copies.walk(), strict=True):
+    for op, copy in zip(ops, body.walk(), strict=True):
         if op in proven:
             copy.attrs = {**copy.attrs, "in_bounds": True}
     cut = _Cut()
@@ -77,15 +79,17 @@ def row_runs(program: Program, specs: Mapping[str, Any], proven: Container[Op]) 
         return None
     rows = replace(program, workgroup=(SUBGROUP_SIZE, 1, 1), body=body)
     facts = LaneFacts(rows, specs)
-    runs = RowRuns(rows, facts, cut.guards, cut.checks)
     moves = [op for op in rows.walk() if op.definition.format in ("load", "store")]
     if not all(facts.stride(op.index) in (0, 1) for op in moves):
         return None
     conditions = [*cut.guards, *(check for check in cut.checks if isinstance(check, Condition))]
     indices = [check.index for check in cut.checks if isinstance(check, InBounds)]
-    if all(has_interval(facts, c.value) for c in conditions) and all(_is_known(facts, i) for i in indices):
-        return runs
-    return None
+    if not all(has_interval(facts, c.value) for c in conditions):
+        return None
+    if not all(_is_known(facts, index) for index in indices):
+        return None
+    _sweep(body, Counter(operand for op in body.walk() for operand in op.operands))
+    return RowRuns(rows, facts, cut.guards, cut.checks)
 
 
 def _is_independent(op: Op) -> bool:
@@ -133,6 +137,19 @@ class _Cut:
             kept.append(op)
         block.ops = kept
         return True
+
+
+def _sweep(block: Block, uses: Counter[Value]) -> None:
+    """Remove pure ops without uses: those of conditions that were taken out, mostly."""
+    kept: list[Op] = []
+    for op in reversed(block.ops):
+        for region in op.regions:
+            _sweep(region, uses)
+        if op.definition.is_pure and not any(uses[result] for result in op.results):
+            uses.subtract(op.operands)
+        else:
+            kept.append(op)
+    block.ops = kept[::-1]
 
 
 def _traps(op: Op) -> bool:

@@ -47,8 +47,13 @@ class Signature:
         return ", ".join(f"{kind} {name}" for kind, name in [*self.words, *further])
 
     def define(
-        self, name: str, further: Sequence[Typed], lines: Sequence[str], result: str = "void"
+        self,
+        name: str,
+        further: Sequence[Typed],
+        lines: Sequence[str],
+        result: str = "void",
+        attributes: str = "",
     ) -> str:
         """The text of a function that nobody else calls."""
-        head = f"define internal {result} @{name}({self.declared(further)}) nounwind {{"
+        head = f"define internal {result} @{name}({self.declared(further)}) {attributes}nounwind {{"
         return "\n".join([head, "entry:", *lines, "}"])
