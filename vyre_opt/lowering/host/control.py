@@ -18,6 +18,7 @@ from ..common import conversions, elementwise
 from ..common.lane_shape import SCALAR, LaneShape, carrier
 from .function_builder import ALL, FLAGS, WIDE
 from .held_values import Parts
+from .loop_tiles import TileLoop
 from .outline import write_block
 from .subgroup_emitter import SubgroupEmitter
 
@@ -210,6 +211,9 @@ def for_(emitter: SubgroupEmitter, op: Op) -> None:
     """A lane leaves the loop when it has made its own number of trips."""
     w, builder, outer = emitter.w, emitter.builder, emitter.mask
     body = op.regions[0]
+    if op in builder.tiles:
+        _for_in_tiles(emitter, op)
+        return
     trip_counter = TripCounter(emitter, op)
     slots = _LoopSlots(emitter, op)
     head, inside, done = w.label("for"), w.label("body"), w.label("endfor")
@@ -231,6 +235,34 @@ def for_(emitter: SubgroupEmitter, op: Op) -> None:
     emitter.mask = outer
     w.branch(head)
     w.start(done)
+    slots.finish()
+
+
+def _for_in_tiles(emitter: SubgroupEmitter, op: Op) -> None:
+    """A loop whose iterations are equally many in all lanes, some of them at a time; see loop_tiles.py."""
+    w, builder, body = emitter.w, emitter.builder, op.regions[0]
+    trip_counter = TripCounter(emitter, op)
+    slots = _LoopSlots(emitter, op)
+    kind, extended = trip_counter.kind, "sext" if trip_counter.dtype.is_signed else "zext"
+
+    def wide(number: str, verb: str) -> str:
+        return number if kind == "i64" else w.emit(f"{verb} {kind} {number} to i64")
+
+    trips, lower = wide(trip_counter.trips, "zext"), wide(trip_counter.counter("0"), extended)
+    some, done = w.label("some"), w.label("done")
+    w.branch_if(w.emit(f"icmp ne i64 {trips}, 0"), some, done)
+    w.start(some)
+    tiles = TileLoop(emitter, builder.tiles[op], lower, trips)
+    with tiles.each() as (first, count), builder.counting("column", "i64", "0", count) as column:
+        tiles.take_column(column)
+        iteration = w.emit(f"add i64 {first}, {column}")
+        if kind != "i64":
+            iteration = w.emit(f"trunc i64 {iteration} to {kind}")
+        emitter.define(body.args[0], [trip_counter.counter(iteration)])
+        slots.bind(slots.args)
+        slots.update(emitter.mask, write_block(emitter, body.ops))
+    tiles.finish()
+    w.fall_into(done)
     slots.finish()
 
 

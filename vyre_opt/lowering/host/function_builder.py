@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import MAX_DIMENSIONS, Op, Program, Value
@@ -14,6 +14,9 @@ from ..common.llvm_text import ModuleText, Writer
 from .abi import PATIENCE, ROUNDS_WORD, STOP_WORD, YIELD_WORD
 from .lane_facts import LaneFacts
 from .lane_major_layout import LaneMajorLayout
+
+if TYPE_CHECKING:
+    from .loop_tiles import LoopTiles
 
 __all__ = ["ALL", "FLAGS", "WIDE", "SimdFeatures", "FunctionBuilder", "is_literal"]
 
@@ -60,7 +63,7 @@ class FunctionBuilder:
     `pointers` and `counts`: by buffer name, LLVM names or numbers.  `numbers`: of the ops in
     `Program.walk()`; `weights`: see outline.py.  Names of what is being run: `linear`, the subgroup's
     first linear local id (i32); `origin`, the first global ids (i32), where it is no workgroup's; `group`, the workgroup's linear id (i64); `group_ids`, its id along
-    x, y and z (i32); `extents`, the grid's size along them (i32); `context`, its part of the scratch memory (ptr).
+    x, y and z (i32); `extents`, the grid's size along them (i32); `context`, its part of the scratch memory (ptr).  `tiles`: see loop_tiles.py.
     """
 
     program: Program
@@ -80,6 +83,7 @@ class FunctionBuilder:
     group: str = "%group"
     group_ids: tuple[str, str, str] = ("0", "0", "0")
     context: str = "%scratch"
+    tiles: LoopTiles = field(default_factory=dict)
     slots: list[str] = field(default_factory=list)
     unused_slots: dict[str, list[str]] = field(default_factory=dict)
     last_uses: dict[Value, int] = field(default_factory=dict)

@@ -221,6 +221,11 @@ def _checked_indices(emitter: SubgroupEmitter, access: SubgroupAccess) -> str:
 def load(emitter: SubgroupEmitter, op: Op) -> None:
     result = op.results[0]
     access = SubgroupAccess(emitter, op, result.type)
+    if op in emitter.columns:
+        kind = WIDE.of(access.memory)
+        raw = emitter.w.emit(f"load {kind}, ptr {emitter.columns[op]}, align {access.align}")
+        emitter.define(result, [conversions.load_value(emitter.w, WIDE, access.dtype, raw)])
+        return
     if result in emitter.builder.layout.values:
         _load_lane_major(emitter, access, result)
         return
@@ -387,7 +392,11 @@ def _gather(
 def store(emitter: SubgroupEmitter, op: Op) -> None:
     value = op.operands[0]
     access = SubgroupAccess(emitter, op, value.type)
-    if emitter.lane_major.takes(op):
+    if op in emitter.columns:
+        raw = conversions.store_value(emitter.w, WIDE, access.dtype, emitter.lane(value))
+        kind = WIDE.of(access.memory)
+        emitter.w.line(f"store {kind} {raw}, ptr {emitter.columns[op]}, align {access.align}")
+    elif emitter.lane_major.takes(op):
         _store_lane_major(emitter, access, value)
     elif access.is_uniform:
         _store_uniform(emitter, access, value)

@@ -7,7 +7,8 @@ describes the function; the package's docstring lists the files in the order of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ...ir.program import Op, Program
@@ -87,7 +88,11 @@ def lower(
     _define_groups(builder, signature, emitter.context_bytes, "" if runs is None else QUICK)
     if runs is not None:
         define_batches(
-            runs, signature, program.workgroup, lambda: builder_for(runs.program, runs.facts), TABLE
+            runs,
+            signature,
+            program.workgroup,
+            lambda: replace(builder_for(runs.program, runs.facts), tiles=runs.tiles),
+            TABLE,
         )
     _define_entry(module, signature, _GROUPS if runs is None else BATCHES)
     return HostCode(module.text(), names, written, emitter.context_bytes, plan.has_grid_barrier)

@@ -154,7 +154,7 @@ class _Intervals:
     def of_condition(self, condition: Condition) -> tuple[str, str]:
         op = condition.value.owner
         if self.facts.is_uniform(condition.value):
-            self._write(condition.value)
+            self.emitter.write_pure(condition.value)
             return self._all_if(self.emitter.scalar(condition.value), condition.holds)
         assert isinstance(op, Op)
         relation, (value, bound) = op.name, op.operands
@@ -190,19 +190,11 @@ class _Intervals:
 
     def _wide(self, value: Value, is_signed: bool) -> str:
         """An integer in the first invocation, as an i64."""
-        self._write(value)
+        self.emitter.write_pure(value)
         part = self.emitter.scalar(value)
         if value.type.bits == 64:
             return part
         return self.w.emit(f"{'sext' if is_signed else 'zext'} i{value.type.bits} {part} to i64")
-
-    def _write(self, value: Value) -> None:
-        """Write the ops that a value follows from."""
-        if value not in self.emitter.values:
-            assert isinstance(value.owner, Op)
-            for operand in value.owner.operands:
-                self._write(operand)
-            self.emitter.op(value.owner)
 
 
 # --- vyre.batches

@@ -18,11 +18,14 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ...ir import arith
 from ...ir.loops import bounds
-from ...ir.ops import SUBGROUP_SIZE
+from ...ir.ops import OPS, SUBGROUP_SIZE
 from ...ir.program import Block, Op, Program, Value
-from ...ir.rewrite import clone
+from ...ir.rewrite import clone, constant
+from ...ir.types import DataType
 from .lane_facts import LaneFacts
+from .loop_tiles import LoopTiles, loop_tiles
 
 __all__ = ["InBounds", "Condition", "RowRuns", "row_runs"]
 
@@ -55,10 +58,11 @@ class InBounds:
 @dataclass(frozen=True, slots=True)
 class RowRuns:
     """`program`: of one subgroup along x, with the body; an invocation has work where all of `guards` hold, and then is not at
-    fault where all of `checks` do.  `facts`: of the program."""
+    fault where all of `checks` do.  `facts`, `tiles`: of the program."""
 
     program: Program
     facts: LaneFacts
+    tiles: LoopTiles
     guards: Sequence[Condition]
     checks: Sequence[Condition | InBounds]
 
@@ -66,21 +70,24 @@ class RowRuns:
 def row_runs(program: Program, specs: Mapping[str, Any], proven: Container[Op]) -> RowRuns | None:
     """How a flat program may run in rows; None where it may not, or would not gain.  `proven`: accesses in bounds."""
     ops = [*program.walk()]
-    if len(ops) > MAX_OPS or program.lanes == program.workgroup[0] or not all(map(_is_independent, ops)):
+    has_rows = program.lanes > program.workgroup[0]
+    if len(ops) > MAX_OPS or not (has_rows or any(op.name == "for" for op in ops)):
         return None
-    if any(buffer.is_on_chip for buffer in program.buffers.values()):
+    if not all(map(_is_independent, ops)) or any(buffer.is_on_chip for buffer in program.buffers.values()):
         return None
     body = Block((), clone(program.body.ops, {}))
     for op, copy in zip(ops, body.walk(), strict=True):
         if op in proven:
             copy.attrs = {**copy.attrs, "in_bounds": True}
     cut = _Cut()
-    if not cut.take_guards(body) or not cut.take_checks(body):
+    if not cut.take_guards(body) or not cut.take_checks(body, {}):
         return None
     rows = replace(program, workgroup=(SUBGROUP_SIZE, 1, 1), body=body)
     facts = LaneFacts(rows, specs)
     moves = [op for op in rows.walk() if op.definition.format in ("load", "store")]
-    if not all(facts.stride(op.index) in (0, 1) for op in moves):
+    tiles = loop_tiles(rows, facts)
+    tiled = {op for several in tiles.values() for tile in several for op in tile.moves}
+    if not (has_rows or tiles) or not all(op in tiled or facts.stride(op.index) in (0, 1) for op in moves):
         return None
     conditions = [*cut.guards, *(check for check in cut.checks if isinstance(check, Condition))]
     indices = [check.index for check in cut.checks if isinstance(check, InBounds)]
@@ -89,7 +96,7 @@ def row_runs(program: Program, specs: Mapping[str, Any], proven: Container[Op]) 
     if not all(_is_known(facts, index) for index in indices):
         return None
     _sweep(body, Counter(operand for op in body.walk() for operand in op.operands))
-    return RowRuns(rows, facts, cut.guards, cut.checks)
+    return RowRuns(rows, facts, tiles, cut.guards, cut.checks)
 
 
 def _is_independent(op: Op) -> bool:
@@ -118,16 +125,20 @@ class _Cut:
             at = body.ops.index(branch)
             body.ops[at : at + 1] = [op for op in branch.regions[0].ops if not op.definition.is_terminator]
 
-    def take_checks(self, block: Block) -> bool:
-        """Take out what would end in a fault; False where there is another fault than of an access."""
+    def take_checks(self, block: Block, loops: Mapping[Value, Op]) -> bool:
+        """Take out what would end in a fault; False where there is another fault than of an access.
+
+        `loops`: those around, by their counters.
+        """
         kept: list[Op] = []
         for op in block.ops:
             if op.name == "trap" or (op.name == "for" and isinstance(bounds(op)[2], Value)):
                 return False
             if op.name == "if" and _traps(op):
-                self.checks += _conjuncts(op.operands[0], False)
+                self.checks += [_in_all_rounds(c, loops, kept) for c in _conjuncts(op.operands[0], False)]
                 continue
-            if not all(map(self.take_checks, op.regions)):
+            inner = {**loops, op.regions[0].args[0]: op} if op.name == "for" else loops
+            if not all(self.take_checks(region, inner) for region in op.regions):
                 return False
             if op.definition.format in ("load", "store") and not op.attrs.get("in_bounds"):
                 if (op.result if op.results else op.operands[0]).type.is_vec:
@@ -137,6 +148,21 @@ class _Cut:
             kept.append(op)
         block.ops = kept
         return True
+
+
+def _in_all_rounds(condition: Condition, loops: Mapping[Value, Op], ops: list[Op]) -> Condition:
+    """A condition that says enough before a loop where one speaks of its counter: `%c < n` in all rounds if the upper bound is
+    at most n.  What it needs is appended to `ops`."""
+    op = condition.value.owner
+    if condition.holds or not isinstance(op, Op) or op.name != "ge" or op.operands[0] not in loops:
+        return condition
+    counter, limit = op.operands
+    upper = bounds(loops[counter])[1]
+    if isinstance(upper, int):
+        ops.append(constant(arith.wrap(upper, counter.type), counter.type, "upper", op))
+        upper = ops[-1].result
+    ops.append(Op(OPS["gt"], (upper, limit), (Value("beyond", DataType.BOOL),), loc=op.loc))
+    return Condition(ops[-1].result, False)
 
 
 def _sweep(block: Block, uses: Counter[Value]) -> None:

@@ -29,6 +29,7 @@ class SubgroupEmitter:
 
     `table`: what writes an op, by name or form.  `values`: the LLVM values so far.  `on_define` is
     called with each value when it is defined.  `memory`: for values that are kept there, None where none is.
+    `columns`: where the elements of all lanes are that an access moves, if they are on the stack (see loop_tiles.py).
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class SubgroupEmitter:
         self.values: dict[Value, Parts] = {}
         self.on_define: Callable[[Value], None] = lambda value: None
         self.memory: MemoryForValues | None = None
+        self.columns: dict[Op, str] = {}
         self.lane_major = LaneMajorVectors(self)
 
     def op(self, op: Op) -> None:
@@ -53,6 +55,14 @@ class SubgroupEmitter:
             self.lane_major.write(op)
         else:
             self.table[op.definition.format if op.name not in self.table else op.name](self, op)
+
+    def write_pure(self, value: Value) -> None:
+        """Write the ops that a value follows from, all of them pure, unless they are written."""
+        if value not in self.values:
+            assert isinstance(value.owner, Op)
+            for operand in value.owner.operands:
+                self.write_pure(operand)
+            self.op(value.owner)
 
     # --- values
 

@@ -1,0 +1,294 @@
+"""Loops in which each lane goes along a row of its own, moved in tiles of 32 rows and 16 columns.
+
+    for %c = 0 to %n step 1 {
+      %v = load @x[%i * %n + %c]       lanes are %n elements apart, iterations are neighbours
+
+Lane by lane that is a gather or a scatter in each iteration.  A tile is read row after row, a vector of each, and turned
+in registers, so that an iteration takes its column from the stack; and written in the same way once all its columns are there.
+Where a buffer is written, all accesses of the loop are to one element in each iteration, so that their order stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ...ir.loops import bounds
+from ...ir.ops import SUBGROUP_SIZE
+from ...ir.program import Op, Program, Value
+from ..common.llvm_text import Writer
+from .function_builder import WIDE, FunctionBuilder
+
+if TYPE_CHECKING:
+    from .lane_facts import LaneFacts
+    from .subgroup_emitter import SubgroupEmitter
+
+__all__ = ["LoopTiles", "Tile", "TileLoop", "loop_tiles"]
+
+COLUMNS = 16
+ELEMENT_BITS = 32
+"""Of elements that are moved in tiles: as many as columns are a vector of 64 bytes."""
+
+_ELEMENT = f"i{ELEMENT_BITS}"
+_OFFSETS, _COLUMNS = f"[{SUBGROUP_SIZE} x i64]", f"[{COLUMNS * SUBGROUP_SIZE} x {_ELEMENT}]"
+
+MAX_TILES = 6
+
+
+@dataclass(slots=True)
+class Tile:
+    """Accesses to element `base` + counter of a buffer, in each iteration of a loop."""
+
+    buffer: str
+    base: Value
+    moves: list[Op] = field(default_factory=list)
+
+    @property
+    def is_loaded(self) -> bool:
+        return any(op.name == "load" for op in self.moves)
+
+    @property
+    def is_stored(self) -> bool:
+        return any(op.name == "store" for op in self.moves)
+
+
+LoopTiles = dict[Op, list[Tile]]
+"""Of each loop that has some."""
+
+
+def loop_tiles(program: Program, facts: LaneFacts) -> LoopTiles:
+    """The tiles of a program in which no access is out of bounds."""
+    tiles = {op: _tiles(program, facts, op) for op in program.walk() if op.name == "for"}
+    return {op: of for op, of in tiles.items() if of}
+
+
+def _tiles(program: Program, facts: LaneFacts, loop: Op) -> list[Tile]:
+    if bounds(loop)[2] != 1 or facts.diverges(loop):
+        return []
+    body = loop.regions[0]
+    inside = {result for op in body.walk() for result in op.results}
+    tiles: list[Tile] = []
+    for op in body.ops:
+        if op.definition.format in ("load", "store"):
+            base = _row(program, facts, op, body.args[0], {*inside, *body.args})
+            if base is not None:
+                _add(tiles, op, base)
+    tiled = {op for tile in tiles for op in tile.moves}
+    others = [op for op in body.walk() if op.definition.format in ("load", "store") and op not in tiled]
+    return [
+        tile
+        for tile in tiles[:MAX_TILES]
+        if _keeps_order(tile, [*others, *(op for other in tiles if other is not tile for op in other.moves)])
+    ]
+
+
+def _keeps_order(tile: Tile, others: Sequence[Op]) -> bool:
+    """Whether no other access may meet what the tile moves earlier or later."""
+    rest = [op for op in others if op.attrs["buffer"] == tile.buffer]
+    return not rest if tile.is_stored else all(op.name == "load" for op in rest)
+
+
+def _row(program: Program, facts: LaneFacts, op: Op, counter: Value, varying: set[Value]) -> Value | None:
+    """What the index is above the counter of a loop, if that is the same in each iteration."""
+    buffer, moved = program.buffers[op.attrs["buffer"]], op.result if op.results else op.operands[0]
+    add = op.index.owner
+    is_exact = op.index.type.is_signed and (op.index.type.bits == 64 or buffer.count is not None)
+    if buffer.is_on_chip or moved.type.is_vec or moved.type.bits != ELEMENT_BITS or not is_exact:
+        return None
+    if facts.stride(op.index) is not None or not isinstance(add, Op) or add.name != "add":
+        return None
+    base, step = add.operands
+    if _without_casts(step) is not counter or not _is_invariant(base, varying):
+        return None
+    return base
+
+
+def _without_casts(value: Value) -> Value:
+    while isinstance(value.owner, Op) and value.owner.name == "cast":
+        value = value.owner.operands[0]
+    return value
+
+
+def _is_invariant(value: Value, varying: set[Value]) -> bool:
+    """Whether a value is the same in each iteration, and can be told before the first."""
+    if value not in varying:
+        return True
+    op = value.owner
+    return (
+        isinstance(op, Op) and op.definition.is_pure and all(_is_invariant(v, varying) for v in op.operands)
+    )
+
+
+def _add(tiles: list[Tile], op: Op, base: Value) -> None:
+    for tile in tiles:
+        if tile.buffer == op.attrs["buffer"] and _is_same(tile.base, base):
+            tile.moves.append(op)
+            return
+    tiles.append(Tile(op.attrs["buffer"], base, [op]))
+
+
+def _is_same(a: Value, b: Value) -> bool:
+    """Whether two pure values are the same, since they are computed in the same way."""
+    if a is b:
+        return True
+    one, other = a.owner, b.owner
+    if not isinstance(one, Op) or not isinstance(other, Op) or not one.definition.is_pure:
+        return False
+    if one.name != other.name or one.attrs != other.attrs or a.type is not b.type:
+        return False
+    return all(map(_is_same, one.operands, other.operands))
+
+
+# --- code
+
+
+class TileLoop:
+    """A loop over the tiles of all iterations of a `for`.
+
+    `lower`: the counter of the first iteration, as an i64; `trips`: iterations (i64, at least 1).
+    """
+
+    def __init__(self, emitter: SubgroupEmitter, tiles: Sequence[Tile], lower: str, trips: str) -> None:
+        self.emitter, self.tiles, self.trips = emitter, tiles, trips
+        self.builder, self.w = emitter.builder, emitter.w
+        self._offsets = [self._stored_offsets(tile, lower) for tile in tiles]
+        self._columns = [self.builder.borrow_slot(_COLUMNS) for _ in tiles]
+
+    def _stored_offsets(self, tile: Tile, lower: str) -> str:
+        """A stack slot with the element from which each lane goes on."""
+        w, kind, base = self.w, WIDE.of("i64"), tile.base
+        self.emitter.write_pure(base)
+        offsets = self.emitter.lane(base)
+        if base.type.bits != 64:
+            offsets = w.emit(f"sext {WIDE.type(base.type)} {offsets} to {kind}")
+        offsets = w.emit(f"add {kind} {offsets}, {self.builder.splat('i64', lower)}")
+        slot = self.builder.borrow_slot(_OFFSETS)
+        w.line(f"store {kind} {offsets}, ptr {slot}, align 8")
+        return slot
+
+    @contextmanager
+    def each(self) -> Iterator[tuple[str, str]]:
+        """A round for each tile; yields its first iteration, and how many it has."""
+        w = self.w
+        with self.builder.counting("tile", "i64", "0", self.trips, COLUMNS, is_plain=True) as first:
+            rest = w.emit(f"sub i64 {self.trips}, {first}")
+            count = w.call("llvm.umin.i64", "i64", [("i64", rest), ("i64", str(COLUMNS))])
+            self._move(first, count, is_load=True)
+            yield first, count
+            self._move(first, count, is_load=False)
+
+    def _move(self, first: str, count: str, *, is_load: bool) -> None:
+        w, bits = self.w, self.emitter.active_bits()
+        for tile, offsets, columns in zip(self.tiles, self._offsets, self._columns, strict=True):
+            if not (tile.is_loaded if is_load else tile.is_stored):
+                continue
+            name = _define_move(self.builder, is_load=is_load)
+            at = w.emit(f"getelementptr {_ELEMENT}, ptr {self.builder.pointers[tile.buffer]}, i64 {first}")
+            w.line(f"call void @{name}(ptr {at}, ptr {offsets}, i32 {bits}, i64 {count}, ptr {columns})")
+
+    def take_column(self, number: str) -> None:
+        """Let the accesses of what is written next be to a column (i64) on the stack."""
+        for tile, columns in zip(self.tiles, self._columns, strict=True):
+            kind = f"[{SUBGROUP_SIZE} x {_ELEMENT}]"
+            at = self.w.emit(f"getelementptr {kind}, ptr {columns}, i64 {number}")
+            self.emitter.columns.update(dict.fromkeys(tile.moves, at))
+
+    def finish(self) -> None:
+        for tile, offsets, columns in zip(self.tiles, self._offsets, self._columns, strict=True):
+            self.builder.return_slots([(_OFFSETS, offsets), (_COLUMNS, columns)])
+            for op in tile.moves:
+                del self.emitter.columns[op]
+
+
+def _define_move(builder: FunctionBuilder, *, is_load: bool) -> str:
+    """The function that moves `%count` columns of the rows of the lanes in `%active` from memory to the stack, or back.
+
+    Row of lane k: from element `%offsets[k]` on.  On the stack a column has the elements of all lanes.
+    """
+    name = f"vyre.tile.{'load' if is_load else 'store'}"
+    if not builder.module.defines(name):
+        w = Writer(builder.module)
+        whole, some = w.label("whole"), w.label("some")
+        has_all = w.emit(f"icmp eq i64 %count, {COLUMNS}")
+        w.branch_if(w.emit(f"and i1 {has_all}, {w.emit('icmp eq i32 %active, -1')}"), whole, some)
+        w.start(whole)
+        with _counting(w, "lanes", str(SUBGROUP_SIZE), COLUMNS) as lane:
+            _turn(w, lane, is_load=is_load)
+        w.line("ret void")
+        w.start(some)
+        with _counting(w, "lane", str(SUBGROUP_SIZE)) as lane:
+            bit = w.emit(f"lshr i32 %active, {w.emit(f'trunc i64 {lane} to i32')}")
+            active, passive = w.label("active"), w.label("passive")
+            w.branch_if(w.emit(f"trunc i32 {bit} to i1"), active, passive)
+            w.start(active)
+            row = _row_pointer(w, lane)
+            with _counting(w, "column", "%count") as number:
+                far = w.emit(f"getelementptr {_ELEMENT}, ptr {row}, i64 {number}")
+                near = _column_pointer(w, number, lane)
+                source, target = (far, near) if is_load else (near, far)
+                w.line(f"store {_ELEMENT} {w.emit(f'load {_ELEMENT}, ptr {source}')}, ptr {target}")
+            w.fall_into(passive)
+        w.line("ret void")
+        params = "ptr %buffer, ptr noalias %offsets, i32 %active, i64 %count, ptr noalias %columns"
+        text = [f"define internal void @{name}({params}) noinline nounwind {{", "entry:", *w.lines, "}"]
+        builder.module.define(name, "\n".join(text))
+    return name
+
+
+@contextmanager
+def _counting(w: Writer, name: str, end: str, step: int = 1) -> Iterator[str]:
+    """A loop whose counter goes from 0 up to `end`, which is larger; yields the counter."""
+    body, done, before = w.label(name), w.label(f"end{name}"), w.block
+    following = w.fresh("next")
+    w.fall_into(body)
+    at = len(w.lines)
+    counter = w.fresh(name)
+    yield counter
+    w.lines.insert(at, f"  {counter} = phi i64 [ 0, %{before} ], [ {following}, %{w.block} ]")
+    w.line(f"{following} = add i64 {counter}, {step}")
+    note = f", !llvm.loop {w.module.plain_loop()}"
+    w.branch_if(w.emit(f"icmp ult i64 {following}, {end}"), body, done + note)
+    w.start(done)
+
+
+def _turn(w: Writer, lane: str, *, is_load: bool) -> None:
+    """Move all columns of as many lanes, from `lane` on: what one side has as rows, the other has as columns."""
+    vector = f"<{COLUMNS} x {_ELEMENT}>"
+    rows = [_row_pointer(w, w.emit(f"add i64 {lane}, {number}")) for number in range(COLUMNS)]
+    columns = [_column_pointer(w, str(number), lane) for number in range(COLUMNS)]
+    sources, targets = (rows, columns) if is_load else (columns, rows)
+    vectors = [w.emit(f"load {vector}, ptr {source}, align {ELEMENT_BITS // 8}") for source in sources]
+    step = COLUMNS // 2
+    while step:
+        _exchange(w, vectors, step)
+        step //= 2
+    for value, target in zip(vectors, targets, strict=True):
+        w.line(f"store {vector} {value}, ptr {target}, align {ELEMENT_BITS // 8}")
+
+
+def _exchange(w: Writer, vectors: list[str], step: int) -> None:
+    """Swap, in blocks of two times `step` vectors, the upper right with the lower left quarter of each block."""
+    vector = f"<{COLUMNS} x {_ELEMENT}>"
+    for number in range(COLUMNS):
+        if number & step:
+            continue
+        pair = vectors[number], vectors[number + step]
+        for side in (0, step):
+            order = ", ".join(
+                f"i32 {((lane & ~step) | side) + (COLUMNS if lane & step else 0)}" for lane in range(COLUMNS)
+            )
+            vectors[number + side] = w.emit(
+                f"shufflevector {vector} {pair[0]}, {vector} {pair[1]}, <{COLUMNS} x i32> <{order}>"
+            )
+
+
+def _row_pointer(w: Writer, lane: str) -> str:
+    at = w.emit(f"getelementptr i64, ptr %offsets, i64 {lane}")
+    return w.emit(f"getelementptr {_ELEMENT}, ptr %buffer, i64 {w.emit(f'load i64, ptr {at}')}")
+
+
+def _column_pointer(w: Writer, column: str, lane: str) -> str:
+    """The address of a lane's element of a column on the stack."""
+    return w.emit(f"getelementptr [{SUBGROUP_SIZE} x {_ELEMENT}], ptr %columns, i64 {column}, i64 {lane}")
