@@ -20,7 +20,7 @@ fptosi.sat fptoui.sat assume
 _HOST = """
 masked.load masked.store masked.gather masked.scatter vector.reduce.or vector.reduce.and vector.reduce.add
 vector.reduce.mul vector.reduce.xor vector.reduce.smin vector.reduce.smax vector.reduce.umin vector.reduce.umax
-memcpy memset x86.avx512.mask.scalef.ps.512
+memcpy memset prefetch x86.avx512.mask.scalef.ps.512
 x86.ssse3.pshuf.b.128 x86.avx2.pshuf.b x86.avx512.pshuf.b.512 x86.avx512.permvar.qi.512
 aarch64.neon.tbl1 aarch64.neon.tbl2 aarch64.neon.tbl3 aarch64.neon.tbl4
 """.split()

@@ -36,6 +36,9 @@ _OFFSETS, _COLUMNS = f"[{SUBGROUP_SIZE} x i64]", f"[{COLUMNS * SUBGROUP_SIZE} x 
 
 MAX_TILES = 6
 
+AHEAD = 256
+"""Bytes of a row beyond a vector that are fetched with it: a processor follows fewer rows by itself than a tile has."""
+
 
 @dataclass(slots=True)
 class Tile:
@@ -259,29 +262,50 @@ def _turn(w: Writer, lane: str, *, is_load: bool) -> None:
     rows = [_row_pointer(w, w.emit(f"add i64 {lane}, {number}")) for number in range(COLUMNS)]
     columns = [_column_pointer(w, str(number), lane) for number in range(COLUMNS)]
     sources, targets = (rows, columns) if is_load else (columns, rows)
+    for row in rows:
+        ahead = w.emit(f"getelementptr i8, ptr {row}, i64 {AHEAD}")
+        w.call("llvm.prefetch.p0", "void", [("ptr", ahead), ("i32", "0"), ("i32", "3"), ("i32", "1")])
     vectors = [w.emit(f"load {vector}, ptr {source}, align {ELEMENT_BITS // 8}") for source in sources]
-    step = COLUMNS // 2
-    while step:
-        _exchange(w, vectors, step)
-        step //= 2
-    for value, target in zip(vectors, targets, strict=True):
-        w.line(f"store {vector} {value}, ptr {target}, align {ELEMENT_BITS // 8}")
+    for distance, (lower, upper) in _STAGES.items():
+        for number in range(COLUMNS):
+            if not number & distance:
+                pair = vectors[number], vectors[number + distance]
+                vectors[number], vectors[number + distance] = (_shuffled(w, pair, o) for o in (lower, upper))
+    for number, target in enumerate(targets):
+        # the first two stages leave columns in the order 0, 2, 1, 3
+        at = number & ~3 | (number & 1) << 1 | (number & 2) >> 1
+        w.line(f"store {vector} {vectors[at]}, ptr {target}, align {ELEMENT_BITS // 8}")
 
 
-def _exchange(w: Writer, vectors: list[str], step: int) -> None:
-    """Swap, in blocks of two times `step` vectors, the upper right with the lower left quarter of each block."""
+def _shuffled(w: Writer, pair: tuple[str, str], order: Sequence[int]) -> str:
     vector = f"<{COLUMNS} x {_ELEMENT}>"
-    for number in range(COLUMNS):
-        if number & step:
-            continue
-        pair = vectors[number], vectors[number + step]
-        for side in (0, step):
-            order = ", ".join(
-                f"i32 {((lane & ~step) | side) + (COLUMNS if lane & step else 0)}" for lane in range(COLUMNS)
-            )
-            vectors[number + side] = w.emit(
-                f"shufflevector {vector} {pair[0]}, {vector} {pair[1]}, <{COLUMNS} x i32> <{order}>"
-            )
+    lanes = ", ".join(f"i32 {lane}" for lane in order)
+    return w.emit(f"shufflevector {vector} {pair[0]}, {vector} {pair[1]}, <{COLUMNS} x i32> <{lanes}>")
+
+
+def _zipped(unit: int, start: int) -> list[int]:
+    """In each 16 bytes of two vectors, `unit` elements of the first and as many of the second, in turn, from `start` on."""
+    return [
+        block + start + lane + vector
+        for block in range(0, COLUMNS, 4)
+        for first in range(0, 2, unit)
+        for vector in (0, COLUMNS)
+        for lane in range(first, first + unit)
+    ]
+
+
+def _blocks(start: int) -> list[int]:
+    """Every second 16 bytes of two vectors, one after the other."""
+    return [block + lane for block in range(start, 2 * COLUMNS, 8) for lane in range(4)]
+
+
+_STAGES = {
+    1: (_zipped(1, 0), _zipped(1, 2)),
+    2: (_zipped(2, 0), _zipped(2, 2)),
+    4: (_blocks(0), _blocks(4)),
+    8: (_blocks(0), _blocks(4)),
+}
+"""How rows become columns: by the distance of two vectors, what takes the place of each.  Vector units have all these orders."""
 
 
 def _row_pointer(w: Writer, lane: str) -> str:

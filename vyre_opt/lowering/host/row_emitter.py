@@ -85,21 +85,29 @@ def _rows(
         builder.origin = (x, *builder.origin[1:])
         write_block(SubgroupEmitter(builder, mask, table), runs.program.body.ops)
 
+    def write_lanes_to(end: str, first: str) -> None:
+        count = w.emit(f"trunc i64 {w.emit(f'sub i64 {end}, {first}')} to i32")
+        lanes = builder.lane_indices()
+        write(first, w.emit(f"icmp ult {WIDE.of('i32')} {lanes}, {builder.splat('i32', count)}"))
+
     with _each_row(builder, workgroup) as span:
         begin, end = builder.load("i64", span), builder.load("i64", _end_of(builder, span))
-        whole = w.emit(f"and i64 {w.emit(f'sub i64 {end}, {begin}')}, {-SUBGROUP_SIZE}")
-        rest_begin = w.emit(f"add i64 {begin}, {whole}")
+        # a mask costs little where loops of tiles take the time, and the body is then compiled once
+        count = (
+            "0" if runs.tiles else w.emit(f"and i64 {w.emit(f'sub i64 {end}, {begin}')}, {-SUBGROUP_SIZE}")
+        )
+        whole = w.emit(f"add i64 {begin}, {count}")
         some, rest, last, done = (w.label(hint) for hint in ("some", "rest", "last", "done"))
-        w.branch_if(w.emit(f"icmp ne i64 {whole}, 0"), some, rest)
-        w.start(some)
-        with builder.counting("run", "i64", begin, rest_begin, SUBGROUP_SIZE, is_plain=True) as first:
-            write(first, None)
+        if not runs.tiles:
+            w.branch_if(w.emit(f"icmp ult i64 {begin}, {whole}"), some, rest)
+            w.start(some)
+            with builder.counting("run", "i64", begin, whole, SUBGROUP_SIZE, is_plain=True) as first:
+                write(first, None)
         w.fall_into(rest)
-        w.branch_if(w.emit(f"icmp ult i64 {rest_begin}, {end}"), last, done)
+        w.branch_if(w.emit(f"icmp ult i64 {whole}, {end}"), last, done)
         w.start(last)
-        count = w.emit(f"trunc i64 {w.emit(f'sub i64 {end}, {rest_begin}')} to i32")
-        lanes = builder.lane_indices()
-        write(rest_begin, w.emit(f"icmp ult {WIDE.of('i32')} {lanes}, {builder.splat('i32', count)}"))
+        with builder.counting("part", "i64", whole, end, SUBGROUP_SIZE, is_plain=True) as first:
+            write_lanes_to(end, first)
         w.fall_into(done)
     w.branch("exit")
     lines = [*builder.slots, *w.lines, "exit:", "  ret void"]
