@@ -62,7 +62,7 @@ class FunctionBuilder:
     `params`: the LLVM name of the word (i64) of each runtime scalar.
     `pointers` and `counts`: by buffer name, LLVM names or numbers.  `numbers`: of the ops in
     `Program.walk()`; `weights`: see outline.py.  Names of what is being run: `linear`, the subgroup's
-    first linear local id (i32); `origin`, the first global ids (i32), where it is no workgroup's; `group`, the workgroup's linear id (i64); `group_ids`, its id along
+    first linear local id (i32); `group`, the workgroup's linear id (i64); `group_ids`, its id along
     x, y and z (i32); `extents`, the grid's size along them (i32); `context`, its part of the scratch memory (ptr).  `tiles`: see loop_tiles.py.
     """
 
@@ -78,7 +78,6 @@ class FunctionBuilder:
     numbers: dict[Op, int]
     weights: dict[Op, int]
     extents: tuple[str, str, str] = ("%gx", "%gy", "%gz")
-    origin: tuple[str, str, str] | None = None
     linear: str = "%zero"
     group: str = "%group"
     group_ids: tuple[str, str, str] = ("0", "0", "0")

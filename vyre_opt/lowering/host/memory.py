@@ -222,9 +222,7 @@ def load(emitter: SubgroupEmitter, op: Op) -> None:
     result = op.results[0]
     access = SubgroupAccess(emitter, op, result.type)
     if op in emitter.columns:
-        kind = WIDE.of(access.memory)
-        raw = emitter.w.emit(f"load {kind}, ptr {emitter.columns[op]}, align {access.align}")
-        emitter.define(result, [conversions.load_value(emitter.w, WIDE, access.dtype, raw)])
+        _load_column(emitter, access, result)
         return
     if result in emitter.builder.layout.values:
         _load_lane_major(emitter, access, result)
@@ -238,6 +236,12 @@ def load(emitter: SubgroupEmitter, op: Op) -> None:
         _load_scattered(emitter, access, result)
         return
     emitter.define(result, [conversions.load_value(emitter.w, shape, access.dtype, part) for part in raw])
+
+
+def _load_column(emitter: SubgroupEmitter, access: SubgroupAccess, result: Value) -> None:
+    w, column = emitter.w, emitter.columns[access.op]
+    raw = w.emit(f"load {WIDE.of(access.memory)}, ptr {column}, align {access.align}")
+    emitter.define(result, [conversions.load_value(w, WIDE, access.dtype, raw)])
 
 
 def _load_uniform(emitter: SubgroupEmitter, access: SubgroupAccess) -> Words:
@@ -393,9 +397,7 @@ def store(emitter: SubgroupEmitter, op: Op) -> None:
     value = op.operands[0]
     access = SubgroupAccess(emitter, op, value.type)
     if op in emitter.columns:
-        raw = conversions.store_value(emitter.w, WIDE, access.dtype, emitter.lane(value))
-        kind = WIDE.of(access.memory)
-        emitter.w.line(f"store {kind} {raw}, ptr {emitter.columns[op]}, align {access.align}")
+        _store_column(emitter, access, value)
     elif emitter.lane_major.takes(op):
         _store_lane_major(emitter, access, value)
     elif access.is_uniform:
@@ -406,6 +408,12 @@ def store(emitter: SubgroupEmitter, op: Op) -> None:
         _store_runs(emitter, access, raw)
     else:
         _store_scattered(emitter, access, value)
+
+
+def _store_column(emitter: SubgroupEmitter, access: SubgroupAccess, value: Value) -> None:
+    raw = conversions.store_value(emitter.w, WIDE, access.dtype, emitter.lane(value))
+    column = emitter.columns[access.op]
+    emitter.w.line(f"store {WIDE.of(access.memory)} {raw}, ptr {column}, align {access.align}")
 
 
 def _store_uniform(emitter: SubgroupEmitter, access: SubgroupAccess, value: Value) -> None:

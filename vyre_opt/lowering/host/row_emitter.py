@@ -16,7 +16,7 @@ from ...ir.program import Dim3, Op, Value
 from ..common.llvm_text import Writer
 from .function_builder import WIDE, FunctionBuilder
 from .outline import write_block
-from .row_runs import Condition, InBounds, RowRuns
+from .row_runs import FIRST_IDS, Condition, InBounds, RowRuns
 from .signature import RANGE, Signature
 from .subgroup_emitter import SubgroupEmitter
 
@@ -27,7 +27,7 @@ QUICK = "noinline optnone "
 """Attributes of what runs seldom, once for some rows or only before a fault: it takes a fraction of the time to compile."""
 
 
-_ROWS = (("i32", "%x"), ("i32", "%y"), ("i32", "%z"), ("ptr", "%spans"))
+_ROWS = (("i64", "%x"), ("i64", "%y"), ("i64", "%z"), ("ptr", "%spans"))
 """The first ids along each axis; the spans of the rows, in memory."""
 
 _SPAN = "{i64, i64}"
@@ -60,11 +60,11 @@ def define_batches(
 def _each_row(builder: FunctionBuilder, workgroup: Dim3) -> Iterator[str]:
     """A loop over the rows of workgroups; yields the address of its span."""
     w, (_, down, deep) = builder.w, workgroup
-    with builder.counting("row", "i32", "0", str(down * deep), is_plain=True) as row:
-        y = w.emit(f"add i32 %y, {w.emit(f'urem i32 {row}, {down}')}")
-        z = w.emit(f"add i32 %z, {w.emit(f'udiv i32 {row}, {down}')}")
-        builder.origin = ("%x", y, z)
-        yield w.emit(f"getelementptr {_SPAN}, ptr %spans, i32 {row}")
+    with builder.counting("row", "i64", "0", str(down * deep), is_plain=True) as row:
+        y = w.emit(f"add i64 %y, {w.emit(f'urem i64 {row}, {down}')}")
+        z = w.emit(f"add i64 %z, {w.emit(f'udiv i64 {row}, {down}')}")
+        builder.params = {**builder.params, **dict(zip(FIRST_IDS, ("%x", y, z), strict=True))}
+        yield w.emit(f"getelementptr {_SPAN}, ptr %spans, i64 {row}")
 
 
 def _end_of(builder: FunctionBuilder, span: str) -> str:
@@ -80,9 +80,7 @@ def _rows(
     w = builder.w
 
     def write(first: str, mask: str | None) -> None:
-        assert builder.origin is not None
-        x = w.emit(f"add i32 %x, {w.emit(f'trunc i64 {first} to i32')}")
-        builder.origin = (x, *builder.origin[1:])
+        builder.params = {**builder.params, FIRST_IDS[0]: w.emit(f"add i64 %x, {first}")}
         write_block(SubgroupEmitter(builder, mask, table), runs.program.body.ops)
 
     def write_lanes_to(end: str, first: str) -> None:
@@ -125,20 +123,21 @@ def _spans(
     builder.store("i1", "true", safe)
     with _each_row(builder, workgroup) as span:
         intervals = _Intervals(runs, builder, SubgroupEmitter(builder, None, table))
-        first, last = "0", "%lanes"
+        first, last, is_safe = "0", "%lanes", "true"
         for guard in runs.guards:
             low, high = intervals.of_condition(guard)
             first, last = _clamped(w, "smax", first, low), _clamped(w, "smin", last, high)
+            is_safe = w.emit(f"and i1 {is_safe}, {intervals.is_exact(guard)}")
         builder.store("i64", first, span)
         builder.store("i64", _clamped(w, "smax", first, last), _end_of(builder, span))
-        is_safe = "true"
+        is_empty = w.emit(f"icmp sge i64 {first}, {last}")
         for check in runs.checks:
             low, high = (
                 intervals.of_condition(check) if isinstance(check, Condition) else intervals.of_access(check)
             )
             for inside in (f"icmp sle i64 {low}, {first}", f"icmp sge i64 {high}, {last}"):
-                is_safe = w.emit(f"and i1 {is_safe}, {w.emit(inside)}")
-        is_safe = w.emit(f"or i1 {is_safe}, {w.emit(f'icmp sge i64 {first}, {last}')}")
+                inside = w.emit(f"or i1 {is_empty}, {w.emit(inside)}")
+                is_safe = w.emit(f"and i1 {is_safe}, {inside}")
         builder.store("i1", w.emit(f"and i1 {builder.load('i1', safe)}, {is_safe}"), safe)
     lines = [*builder.slots, *w.lines, f"  %safe = load i1, ptr {safe}", "  ret i1 %safe"]
     return signature.define("vyre.spans", (*_ROWS, ("i64", "%lanes")), lines, "i1", "noinline ")
@@ -152,7 +151,7 @@ class _Intervals:
     """The invocations of a row for which something holds, as those from one number up to another (i64, of any sign).
 
     The ids of a row go up from %x, and do not wrap; a value that grows by 1 with them may wrap once, at 0 or at the end of
-    its type, and what is beyond counts as if it did not hold.
+    its type, and what is beyond counts as if it did not hold (but see `is_exact`).
     """
 
     def __init__(self, runs: RowRuns, builder: FunctionBuilder, emitter: SubgroupEmitter) -> None:
@@ -160,10 +159,33 @@ class _Intervals:
         self.emitter = emitter
 
     def of_condition(self, condition: Condition) -> tuple[str, str]:
-        op = condition.value.owner
         if self.facts.is_uniform(condition.value):
             self.emitter.write_pure(condition.value)
             return self._all_if(self.emitter.scalar(condition.value), condition.holds)
+        relation, value, limit = self._comparison(condition)
+        lowest, beyond = (-(1 << 31), 1 << 31) if value.type.is_signed else (0, 1 << 32)
+        if relation == "lt":
+            return self._between(value, str(lowest), limit)
+        return self._between(value, limit, str(beyond))
+
+    def is_exact(self, condition: Condition) -> str:
+        """An i1: whether a condition holds nowhere else in the row, beyond where its value wraps."""
+        if self.facts.is_uniform(condition.value):
+            return "true"
+        w, (relation, value, limit) = self.w, self._comparison(condition)
+        first = self._wide(value, True)
+        if value.type.is_signed:
+            return w.emit(f"icmp sle i64 {w.emit(f'add i64 {first}, %lanes')}, {1 << 31}")
+        is_ahead = w.emit(f"icmp sge i64 {first}, 0")
+        if relation == "ge":
+            return is_ahead
+        # before 0 it is so large that it is not below the limit
+        is_large = w.emit(f"icmp sge i64 {w.emit(f'add i64 {first}, {1 << 32}')}, {limit}")
+        return w.emit(f"or i1 {is_ahead}, {is_large}")
+
+    def _comparison(self, condition: Condition) -> tuple[str, Value, str]:
+        """A condition as `lt` or `ge`, the value that grows, and what it is compared with (i64)."""
+        op = condition.value.owner
         assert isinstance(op, Op)
         relation, (value, bound) = op.name, op.operands
         if not condition.holds:
@@ -173,10 +195,7 @@ class _Intervals:
         limit = self._wide(bound, bound.type.is_signed)
         if relation in ("le", "gt"):
             limit = self.w.emit(f"add i64 {limit}, 1")
-        lowest, beyond = (-(1 << 31), 1 << 31) if value.type.is_signed else (0, 1 << 32)
-        if relation in ("lt", "le"):
-            return self._between(value, str(lowest), limit)
-        return self._between(value, limit, str(beyond))
+        return ("lt" if relation in ("lt", "le") else "ge"), value, limit
 
     def of_access(self, check: InBounds) -> tuple[str, str]:
         count = self.counts[check.buffer]
@@ -225,10 +244,9 @@ def _batches(signature: Signature, workgroup: Dim3, builder: FunctionBuilder) ->
     x = w.emit(f"mul i64 {column}, {across}")
     y = w.emit(f"mul i64 {w.emit(f'urem i64 {others}, {height}')}, {down}")
     z = w.emit(f"mul i64 {w.emit(f'udiv i64 {others}, {height}')}, {deep}")
-    starts = [("i32", w.emit(f"trunc i64 {start} to i32")) for start in (x, y, z)]
     w.branch_if(w.emit(f"icmp ult i64 {w.emit(f'add i64 {x}, {lanes}')}, {MOST}"), narrow, groups)
     w.start(narrow)
-    args = [*starts, ("ptr", spans)]
+    args = [("i64", x), ("i64", y), ("i64", z), ("ptr", spans)]
     is_safe = w.emit(f"call i1 @vyre.spans({signature.passed([*args, ('i64', lanes)])})")
     w.branch_if(is_safe, rows, groups)
     w.start(rows)

@@ -20,23 +20,26 @@ from typing import Any
 
 from ...ir import arith
 from ...ir.loops import bounds
-from ...ir.ops import OPS, SUBGROUP_SIZE
-from ...ir.program import Block, Op, Program, Value
+from ...ir.ops import AXES, OPS, SUBGROUP_SIZE
+from ...ir.program import Block, Op, Param, Program, Value
 from ...ir.rewrite import clone, constant
 from ...ir.types import DataType
 from .lane_facts import LaneFacts
 from .loop_tiles import LoopTiles, loop_tiles
 
-__all__ = ["InBounds", "Condition", "RowRuns", "row_runs"]
+__all__ = ["FIRST_IDS", "Condition", "InBounds", "RowRuns", "row_runs"]
 
 MAX_OPS = 256
 """Of a program that is compiled for rows too, which takes as long again."""
 
 _FORMATS = frozenset(
-    ("unary", "binary", "ternary", "compare", "select", "convert", "const", "spec", "param", "len", "load", "store")
-    + ("splat", "vector", "extract", "insert")
-)  # fmt: skip
+    "unary binary ternary compare select convert const spec param len load store splat vector extract insert".split()
+)
 """Of the ops that an invocation may have; and it may have `global_id`, `if`, `for` and what traps out of bounds."""
+
+
+FIRST_IDS = tuple(f"~id.{axis}" for axis in AXES)
+"""Names of the params that are the ids along each axis, along x of the first invocation; no text has such names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +82,12 @@ def row_runs(program: Program, specs: Mapping[str, Any], proven: Container[Op]) 
     for op, copy in zip(ops, body.walk(), strict=True):
         if op in proven:
             copy.attrs = {**copy.attrs, "in_bounds": True}
+    _name_ids(body)
     cut = _Cut()
     if not cut.take_guards(body) or not cut.take_checks(body, {}):
         return None
-    rows = replace(program, workgroup=(SUBGROUP_SIZE, 1, 1), body=body)
+    ids = {name: Param(name, DataType.U32) for name in FIRST_IDS}
+    rows = replace(program, workgroup=(SUBGROUP_SIZE, 1, 1), body=body, params=program.params | ids)
     facts = LaneFacts(rows, specs)
     moves = [op for op in rows.walk() if op.definition.format in ("load", "store")]
     tiles = loop_tiles(rows, facts)
@@ -103,6 +108,27 @@ def _is_independent(op: Op) -> bool:
     if op.definition.format in _FORMATS:
         return op.definition.is_pure or op.definition.format in ("load", "store")
     return op.name in ("global_id", "if", "for", "trap", "yield")
+
+
+def _name_ids(block: Block) -> None:
+    """Put the ids of FIRST_IDS in the place of global ids: rows begin anywhere, and not at a multiple of workgroups."""
+    named: list[Op] = []
+    for op in block.ops:
+        for region in op.regions:
+            _name_ids(region)
+        if op.name != "global_id":
+            named.append(op)
+            continue
+        axis = AXES.index(op.attrs["axis"])
+        first, result = {"param": FIRST_IDS[axis]}, op.result
+        if axis:
+            named.append(Op(OPS["param"], (), (result,), first, loc=op.loc))
+            continue
+        start, lane = (Value(name, DataType.U32) for name in ("start", "lane"))
+        named.append(Op(OPS["param"], (), (start,), first, loc=op.loc))
+        named.append(Op(OPS["local_id"], (), (lane,), {"axis": "x"}, loc=op.loc))
+        named.append(Op(OPS["add"], (start, lane), (result,), loc=op.loc))
+    block.ops = named
 
 
 class _Cut:

@@ -326,10 +326,7 @@ def id_or_size(emitter: SubgroupEmitter, op: Op) -> None:
         element = _local_id(emitter, axis, emitter.shape(result))
     elif op.name == "global_id":
         shape = emitter.shape(result)
-        if builder.origin is not None:
-            start = builder.origin[axis]
-        else:
-            start = w.emit(f"mul i32 {builder.group_ids[axis]}, {sizes[axis]}")
+        start = w.emit(f"mul i32 {builder.group_ids[axis]}, {sizes[axis]}")
         if shape is not SCALAR:
             start = builder.splat("i32", start, shape)
         element = w.emit(f"add {shape.of('i32')} {start}, {_local_id(emitter, axis, shape)}")
