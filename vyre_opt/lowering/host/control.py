@@ -18,9 +18,9 @@ from ..common import conversions, elementwise
 from ..common.lane_shape import SCALAR, LaneShape, carrier
 from .function_builder import ALL, FLAGS, WIDE
 from .held_values import Parts
-from .loop_tiles import TileLoop
 from .outline import write_block
 from .subgroup_emitter import SubgroupEmitter
+from .tile_loop import TileLoop
 
 __all__ = ["CONTROL_OPS", "TripCounter"]
 

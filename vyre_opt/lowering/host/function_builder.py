@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import MAX_DIMENSIONS, Op, Program, Value
@@ -14,9 +14,7 @@ from ..common.llvm_text import ModuleText, Writer
 from .abi import PATIENCE, ROUNDS_WORD, STOP_WORD, YIELD_WORD
 from .lane_facts import LaneFacts
 from .lane_major_layout import LaneMajorLayout
-
-if TYPE_CHECKING:
-    from .loop_tiles import LoopTiles
+from .loop_tiles import LoopTiles
 
 __all__ = ["ALL", "FLAGS", "WIDE", "SimdFeatures", "FunctionBuilder", "is_literal"]
 
@@ -63,7 +61,8 @@ class FunctionBuilder:
     `pointers` and `counts`: by buffer name, LLVM names or numbers.  `numbers`: of the ops in
     `Program.walk()`; `weights`: see outline.py.  Names of what is being run: `linear`, the subgroup's
     first linear local id (i32); `group`, the workgroup's linear id (i64); `group_ids`, its id along
-    x, y and z (i32); `extents`, the grid's size along them (i32); `context`, its part of the scratch memory (ptr).  `tiles`: see loop_tiles.py.
+    x, y and z (i32); `extents`, the grid's size along them (i32); `context`, its part of the scratch memory (ptr).
+    `tiles`: see loop_tiles.py.
     """
 
     program: Program
