@@ -73,7 +73,7 @@ class RowRuns:
 def row_runs(program: Program, specs: Mapping[str, Any], proven: Container[Op]) -> RowRuns | None:
     """How a flat program may run in rows; None where it may not, or would not gain.  `proven`: accesses in bounds."""
     ops = [*program.walk()]
-    has_rows = program.lanes > program.workgroup[0]
+    has_rows = any(op.name == "global_id" and op.attrs["axis"] != "x" for op in ops)
     if len(ops) > MAX_OPS or not (has_rows or any(op.name == "for" for op in ops)):
         return None
     if not all(map(_is_independent, ops)) or any(buffer.is_on_chip for buffer in program.buffers.values()):
