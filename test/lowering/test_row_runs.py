@@ -106,3 +106,19 @@ def test_rows_of_lanes_are_moved_in_tiles() -> None:
 
 def test_other_loops_are_not() -> None:
     assert not rows(code(TOTAL.format(step=2), "256"))
+
+
+STRIDED = """
+  %r = workgroup_id x
+  %l = local_id x
+  %n = len @x, 1
+  for %c = %l to %n step {step} {{
+    %v = load @x[%r, %c] : f32
+    store %v, @y[%r, %c] : f32
+  }}"""
+
+
+@pytest.mark.parametrize(("step", "fetches"), [(256, True), (32, False)])
+def test_loops_that_leap_fetch_ahead(step: int, fetches: bool) -> None:
+    """A processor follows memory that is read in order by itself."""
+    assert ("@llvm.prefetch.p0(" in code(STRIDED.format(step=step), str(step))) is fetches

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from ...ir import arith
 from ...ir.loops import bounds, inits
+from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Op, Value
 from ...ir.types import DataType
 from ..common import conversions, elementwise
@@ -230,12 +231,22 @@ def for_(emitter: SubgroupEmitter, op: Op) -> None:
     emitter.mask = mask
     emitter.define(body.args[0], [trip_counter.counter(iteration)])
     slots.bind(slots.args)
+    outer_fetches, builder.fetches_ahead = builder.fetches_ahead, _leaps(emitter, op)
     slots.update(mask, write_block(emitter, body.ops))
+    builder.fetches_ahead = outer_fetches
     trip_counter.advance(iteration)
     emitter.mask = outer
     w.branch(head)
     w.start(done)
     slots.finish()
+
+
+def _leaps(emitter: SubgroupEmitter, loop: Op) -> bool:
+    """Whether each iteration goes on beyond what other subgroups take, so that no processor foresees what is loaded."""
+    step = bounds(loop)[2]
+    return (
+        isinstance(step, int) and step > SUBGROUP_SIZE and emitter.facts.stride(loop.regions[0].args[0]) == 1
+    )
 
 
 def _for_in_tiles(emitter: SubgroupEmitter, op: Op) -> None:

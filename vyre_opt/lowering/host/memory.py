@@ -34,6 +34,9 @@ MAX_SHUFFLED = 4
 MAX_WIDE_PARTS = 8
 """The most scalars of one lane in a wide access."""
 
+LINE, AHEAD = 64, 4096
+"""Bytes of a line of the cache, and how far ahead of a load lines are fetched: a row or more, which other workgroups load next."""
+
 Words = list[str]
 """The LLVM values of one value's parts, of the memory type."""
 
@@ -313,11 +316,21 @@ def _load_run(builder: FunctionBuilder, access: SubgroupAccess, base: str, scala
     """One load of all scalars from the first lane's on, then a shuffle for each part."""
     w, count = builder.w, scalar_stride * access.run
     address = _pointer(builder, access, base)
+    _fetch_ahead(builder, access, address)
     loaded = w.emit(f"load <{count} x {access.memory}>, ptr {address}, align {access.align}")
     if scalar_stride == 1:
         return [loaded]
     orders = (range(part, count, scalar_stride) for part in range(access.parts))
     return [builder.shuffle(access.memory, count, (loaded,), order) for order in orders]
+
+
+def _fetch_ahead(builder: FunctionBuilder, access: SubgroupAccess, address: str) -> None:
+    """Begin to fetch what is AHEAD of a run that is loaded from a buffer, where the processor does not do so by itself."""
+    if not builder.fetches_ahead or builder.program.buffers[access.op.attrs["buffer"]].is_on_chip:
+        return
+    for line in range(0, access.run * access.parts * access.align, LINE):
+        ahead = builder.w.emit(f"getelementptr i8, ptr {address}, i64 {AHEAD + line}")
+        builder.w.call("llvm.prefetch.p0", "void", [("ptr", ahead), ("i32", "0"), ("i32", "3"), ("i32", "1")])
 
 
 def _load_for_run(builder: FunctionBuilder, access: SubgroupAccess, index: str, _: int) -> Words:
@@ -336,6 +349,7 @@ def _has_masked_moves(builder: FunctionBuilder, access: SubgroupAccess) -> bool:
 def _load_masked(builder: FunctionBuilder, access: SubgroupAccess, base: str, mask: str) -> str:
     """One load of the scalars of the lanes in `mask`, from the first lane's on; 0 in the others."""
     w, wide, at = builder.w, WIDE.of(access.memory), _pointer(builder, access, base)
+    _fetch_ahead(builder, access, at)
     whole, some, end = _branch_if_full(builder, mask, SUBGROUP_SIZE)
     loaded = w.emit(f"load {wide}, ptr {at}, align {access.align}")
     w.branch(end)
