@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
+
+from vyre_opt.execution.dispatcher import ProgramError, dispatcher
+from vyre_opt.syntax.parser import parse
+from vyre_opt.targets.cpu import CpuDispatcher
 
 WORKGROUPS = ((16, 16), (32, 8), (8, 4, 2), (64, 2), (5, 3))
 Oracle = Callable[[np.ndarray], np.ndarray]
@@ -313,3 +318,66 @@ def test_rows_begin_anywhere(agree: Any) -> None:
     (after,) = agree(text, [np.zeros((2, 128), np.uint32)], (4, 1))
     columns = np.arange(128)
     assert np.array_equal(after[0], np.where(columns > 40, columns // 32 * 100 + columns % 32, 0))
+
+
+def _random_program(rng: random.Random) -> str:
+    """A body of loads and a store beside each other, behind guards that may wrap, hold nowhere, or leave accesses at fault."""
+    lines = [f"program @p workgroup({rng.choice(['16, 16', '32, 8', '5, 3', '33, 2'])}) {{"]
+    lines += ["buffer @x : u32[?, ?] read binding(0)", "buffer @w : u32[?] read binding(1)"]
+    lines += ["buffer @y : u32[?, ?] read_write binding(2) live_in live_out"]
+    lines += ["%j = global_id x", "%i = global_id y", "%n = len @x, 1", "%m = len @x, 0"]
+
+    def emit(name: str, *operands: str) -> str:
+        lines.append(f"%v{len(lines)} = {name} {', '.join(operands)} : u32")
+        return f"%v{len(lines) - 1}"
+
+    def near(value: str) -> str:
+        name = rng.choice(["", "", "add", "sub"])
+        far = rng.choice([1, 2, 5, (1 << 31) - 40])
+        return emit(name, value, emit("const", str(far))) if name else value
+
+    guards = [emit("lt", "%j", "%n"), emit("lt", "%i", "%m")][: rng.choice([1, 2, 2, 2])]
+    for _ in range(rng.randint(0, 2)):
+        limit = rng.choice(["%n", "%m", emit("const", str(rng.choice([3, 40, (1 << 32) - 3])))])
+        pair = near(rng.choice("%i %j".split())), limit
+        guards.append(emit(rng.choice(["lt", "le", "gt", "ge"]), *rng.sample(pair, 2)))
+    condition = guards[0]
+    for guard in guards[1:]:
+        lines.append(f"%v{len(lines)} = and {condition}, {guard} : bool")
+        condition = f"%v{len(lines) - 1}"
+    lines.append(f"if {condition} {{")
+    total = emit("shr", "%j", emit("const", "4"))
+    for at in (f"@x[{near('%i')}, {near('%j')}]", f"@x[%i, {near('%j')}]", f"@w[{rng.choice(['%i', '%j'])}]"):
+        total = emit("add", total, emit("load", at)) if rng.random() < 0.7 else total
+    return "\n".join([*lines, f"store {total}, @y[%i, %j] : u32", "} }"])
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_guards(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results are the interpreter's, and faults, of which it may see another first, those of runs by workgroups."""
+    rng = random.Random(seed)
+    module = parse(f"vyre 1\n{_random_program(rng)}")
+    program = module.programs["p"]
+    rows, columns = rng.randint(1, 40), rng.randint(1, 90)
+    shape = rng.choice([(rows, columns), (rows, columns), (max(0, rows - 2), max(0, columns - 5))])
+    x = np.random.default_rng(seed).integers(0, 99, (rows, columns)).astype(np.uint32)
+    arrays = [x, np.arange(rng.choice([30, 200]), dtype=np.uint32), np.zeros(shape, np.uint32)]
+    grid = _grid(program.workgroup, columns, rows)
+    cpu = CpuDispatcher(opt=0, cache=False)
+    outcome = _outcome(lambda: cpu.dispatch(program, arrays, grid, module=module))
+    if isinstance(outcome, str):
+        monkeypatch.setattr("vyre_opt.lowering.host.program.row_runs", lambda *_: None)
+        monkeypatch.setattr("vyre_opt.targets.cpu.compiler._LOADED", OrderedDict())
+        cpu = CpuDispatcher(opt=0, cache=False)
+        assert outcome == _outcome(lambda: cpu.dispatch(program, arrays, grid, module=module))
+    else:
+        (expected,) = dispatcher("ref").dispatch(program, arrays, grid, module=module)
+        assert np.array_equal(outcome, expected)
+
+
+def _outcome(run: Callable[[], list[np.ndarray]]) -> np.ndarray | str:
+    """The only output of a run, or its fault in words."""
+    try:
+        return run()[0]
+    except ProgramError as error:
+        return str(error)
