@@ -73,8 +73,11 @@ CHUNK_BYTES = 1 << 23
 SIGNAL_SECONDS = 0.02
 """The longest that the caller should stay in machine code, since Python handles no signals meanwhile."""
 
-CALLER_CHUNKS = 4
-"""Chunks that the caller runs in one call; chunks grow as a job goes on, so more could take far longer."""
+CALLER_CHUNKS, CALLER_GROWTH = 4, 8
+"""Chunks that the caller runs in its first call, and how many times as many in the next one while calls are short.
+
+Chunks grow as a job goes on, so more could take far longer; a return to Python costs as much as a small one.
+"""
 
 MIN_SHARED_BYTES = 1 << 21
 """Memory from which on several threads copy or clear it."""
@@ -282,11 +285,13 @@ def share(job: Job) -> None:
     try:
         if job.threads > 1:
             pool.start(job, job.threads - 1)
-        begun = perf_counter()
-        while not work(address, 0, CALLER_CHUNKS):
+        begun, chunks = perf_counter(), CALLER_CHUNKS
+        while not work(address, 0, chunks):
             now = perf_counter()
             if now - begun > SIGNAL_SECONDS:
                 job.shrink(SIGNAL_SECONDS / (now - begun))
+            if now - begun < SIGNAL_SECONDS / CALLER_GROWTH**2:
+                chunks *= CALLER_GROWTH
             begun = now
         while job.threads > 1 and not pool.finish(job):
             pass
