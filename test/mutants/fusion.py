@@ -49,9 +49,9 @@ MUTANTS = (
     ),
     Mutant(
         "workgroups that may wait for each other run in turn",
-        "vyre_opt/fusion/regrid.py",
-        'if loops or op.attrs["order"] != "relaxed":',
-        "if False:",
+        "vyre_opt/fusion/independence.py",
+        "elif effects.atomics and (effects.orders or has_while):",
+        "elif False:",
         lit("passes/launch_fusion_grids"),
     ),
     Mutant(

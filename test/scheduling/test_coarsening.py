@@ -109,7 +109,11 @@ def test_neighbours_become_vectors() -> None:
     [
         ("workgroup(32)", "workgroup(33)", "a workgroup of 33 along x, no multiple of 4"),
         ("%v = load", "barrier workgroup\n    %v = load", "has an op at which invocations meet: barrier"),
-        ("  %n = len @x", '  %n = len @x\n  debug_print "%u" %i', "prints, in the order of its invocations"),
+        (
+            "  %n = len @x",
+            '  %n = len @x\n  debug_print "%u" %i',
+            "come in the order of its workgroups: it has a debug_print",
+        ),
         ("  %n = len @x", "  %n = len @x\n  %lane = lane_id", "asks for its lane_id"),
         (
             "  %n = len @x",

@@ -168,7 +168,11 @@ def test_an_index_out_of_bounds_is_the_fault_of_the_program() -> None:
         ("%old = atomic_add", "%old = atomic_exchange", "nothing but one relaxed atomic"),
         ("%old = atomic_add", "%old = atomic_add<acq_rel>", "has an atomic_add of order acq_rel"),
         ("u32[?] read_write", "f32[?] read_write", "nothing but one relaxed atomic"),
-        ("  %n = len @x", "  %n = len @x\n  barrier workgroup", "invocations meet: barrier"),
+        (
+            "  %n = len @x",
+            "  %n = len @x\n  barrier grid",
+            "workgroups of @histogram meet: it has a barrier of the grid",
+        ),
     ],
 )
 def test_what_would_be_noticed_is_refused(old: str, new: str, message: str) -> None:
@@ -176,6 +180,43 @@ def test_what_would_be_noticed_is_refused(old: str, new: str, message: str) -> N
     refusal = privatize(program_of(HISTOGRAM.replace(old, new)), {"x": 64, "bins": 8}, AS_PARAM)
     assert isinstance(refusal, Refusal)
     assert message in refusal.message
+
+
+MEETING = """vyre 2
+program @sums workgroup(64) {
+  buffer @x : u32[?] read binding(0)
+  buffer @total : u32[2] read_write binding(1) live_in live_out
+  buffer @tile : u32[64] workgroup
+  %i = global_id x
+  %l = local_id x
+  %v = load @x[%i]
+  %all = subgroup_reduce<add> %v
+  store %all, @tile[%l]
+  barrier workgroup
+  %other = sub 63, %l
+  %across = load @tile[%other]
+  %lane = lane_id
+  %is_first = eq %lane, 0
+  if %is_first {
+    %a = atomic_add @total[0], %all
+    %b = atomic_add @total[1], %across
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("in_order", [False, True])
+def test_workgroups_whose_invocations_meet(in_order: bool) -> None:
+    """In subgroups, at barriers and in workgroup memory, which the next turn finds as any workgroup does."""
+    program = program_of(MEETING)
+    rewritten = privatize(program, {"x": 640, "total": 2}, AS_PARAM, in_order)
+    assert isinstance(rewritten, Program)
+    x = np.random.default_rng(1).integers(0, 1000, 640).astype(np.uint32)
+    for target in ("ref", "cpu"):
+        for few in (1, 3, 10):
+            inputs = [x, np.full(2, 5, np.uint32)]
+            (found,) = dispatcher(target).dispatch(rewritten, inputs, few, params={"groups": 10})
+            np.testing.assert_array_equal(found, x.sum() + 5)
 
 
 LAUNCHED = """
@@ -208,4 +249,4 @@ def test_what_the_pass_cannot_know_is_refused(count: str, workgroups: int, messa
 def test_too_many_elements_are_refused() -> None:
     refusal = privatize(program_of(HISTOGRAM), {"x": 64, "bins": 1 << 20}, AS_PARAM)
     assert isinstance(refusal, Refusal)
-    assert "would count in 4194304 bytes, more than 16384" in refusal.message
+    assert "would have 4194304 bytes in workgroup memory, more than 16384" in refusal.message

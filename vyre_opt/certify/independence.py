@@ -12,6 +12,8 @@ __all__ = ["check_invocations", "check_workgroups"]
 def check_workgroups(program: Program) -> None:
     """Raises Mismatch for a program whose workgroups may wait for each other."""
     has_while = any(op.name == "while" for op in program.walk())
+    if program.cluster is not None:
+        raise Mismatch(f"workgroups of @{program.name} share memory of a cluster")
     for op in program.walk():
         is_ordered = "atomic" in op.definition.effects and op.attrs["order"] != "relaxed"
         if is_ordered or (has_while and "atomic" in op.definition.effects):
@@ -25,8 +27,8 @@ def check_workgroups(program: Program) -> None:
 def check_invocations(program: Program) -> None:
     """Raises Mismatch for a program whose invocations may meet, or wait for each other."""
     check_workgroups(program)
-    if program.cluster is not None or any(buffer.is_workgroup for buffer in program.buffers.values()):
-        raise Mismatch(f"invocations of @{program.name} share memory of a workgroup or a cluster")
+    if any(buffer.is_workgroup for buffer in program.buffers.values()):
+        raise Mismatch(f"invocations of @{program.name} share memory of a workgroup")
     for op in program.walk():
         if op.definition.effects & {"sync", "wait", "subgroup"} or op.name in ("lane_id", "subgroup_id"):
             raise Mismatch(f"invocations of @{program.name} meet", op)

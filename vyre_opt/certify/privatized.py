@@ -26,7 +26,7 @@ from ..ir.rewrite import clone
 from ..ir.types import DataType
 from .expected_ops import OpSequence, emit_extent, ids_of, without_ids
 from .frame_condition import is_rest_unchanged
-from .independence import check_invocations
+from .independence import check_workgroups
 from .mismatch import Mismatch
 from .obligations import Obligation, not_seen
 from .op_terms import FLOAT_FORMATS
@@ -88,10 +88,14 @@ def privatized(of: Relaunched) -> Iterator[Obligation]:
     what = f"workgroups of @{of.after.name} count for themselves what @{of.program.name} counts"
     try:
         of.check("x")
-        check_invocations(of.program)
+        check_workgroups(of.program)
         if of.launch.grid[1:] != (1, 1):
             raise Mismatch("the grid has several dimensions")
-        counted = [_counted(of, buffer) for buffer in of.after.buffers.values() if buffer.is_workgroup]
+        counted = [
+            _counted(of, buffer)
+            for name, buffer in of.after.buffers.items()
+            if buffer.is_workgroup and name not in of.program.buffers
+        ]
         if not counted or len({each.shared.name for each in counted}) < len(counted):
             raise Mismatch("each buffer that is counted has one copy")
         in_order = _runs_in_order(of.after)
@@ -164,7 +168,9 @@ def _expected(of: Relaunched, counted: Sequence[_Counted], in_order: bool) -> Pr
     ids = ids_of(ops, turn, count, ops.op("local_id", U32, axis="x"))
     private = {each.shared.name: each for each in counted}
     ops.ops += _redirected(without_ids(clone(program.body.ops, {}), ids), private, program)
-    if in_order:
+    if any(op.name == "copy_async" for op in program.walk()):
+        ops.statement("copy_wait", pending=0)
+    if in_order or any(buffer.is_workgroup for buffer in program.buffers.values()):
         ops.statement("barrier", scope="workgroup")
     _loop(top, Block((turn,), ops.ops), *_turn_bounds(top, count, in_order))
     top.statement("barrier", scope="workgroup")

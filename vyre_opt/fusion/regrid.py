@@ -25,6 +25,7 @@ from ..ir.rewrite import clone
 from ..ir.types import DataType
 from .group_count import GroupCount
 from .halo_recompute import OpEmitter
+from .independence import order_refusal
 from .workgroup_ids import ids_of, replace_ids
 
 __all__ = ["Regrid", "regrid", "regrid_refusal"]
@@ -60,22 +61,7 @@ def regrid_refusal(program: Program) -> Refusal | None:
         return Refusal(
             "grid", f"@{several.name} of @{name} has several dimensions", several.name, several.loc
         )
-    prints = next((op for op in program.walk() if "print" in op.definition.effects), None)
-    if prints is not None:
-        return Refusal(
-            "grid",
-            f"lines of @{name} come in the order of its workgroups: it has a {prints.name}",
-            loc=prints.loc,
-        )
-    loops = any(op.name == "while" for op in program.walk())
-    for op in program.walk():
-        if "atomic" not in op.definition.effects:
-            continue
-        if loops or op.attrs["order"] != "relaxed":
-            why = "in a program with a while" if loops else f"of order {op.attrs['order']}"
-            message = f"workgroups of @{name} may wait for each other: it has an {op.name} {why}"
-            return Refusal("grid", message, loc=op.loc)
-    return None
+    return order_refusal(program, "grid")
 
 
 def regrid(program: Program, plan: Regrid, groups: Extent, lengths: Mapping[str, str]) -> Program | Refusal:

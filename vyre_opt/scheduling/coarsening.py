@@ -28,6 +28,7 @@ from ..analysis.refusal import Refusal
 from ..execution.plans.neighbours import ITSELF, Neighbours
 from ..fusion.group_count import GroupCount
 from ..fusion.halo_recompute import OpEmitter
+from ..fusion.independence import order_refusal
 from ..fusion.workgroup_ids import Ids, ids_of, replace_ids
 from ..ir.loops import inits
 from ..ir.ops import OPS
@@ -56,26 +57,15 @@ def coarsen_refusal(program: Program, by: Neighbours = ITSELF) -> Refusal | None
             return refuse(f"has a workgroup of {lanes} along {axis}, no multiple of {factor}")
     if by.tile is not None and any(n % of for n, of in zip(program.workgroup, by.tile, strict=False)):
         return refuse(f"has a workgroup of {program.workgroup}, which is not made of tiles of {by.tile}")
-    if program.cluster is not None:
-        return refuse("has clusters")
+    refusal = order_refusal(program, "coarsen")
+    if refusal is not None:
+        return refusal
     if any(buffer.is_workgroup for buffer in program.buffers.values()):
         return refuse("has workgroup memory, which its invocations share")
-    has_while = any(op.name == "while" for op in program.walk())
     for op in program.walk():
         effects = effects_of(op)
-        if op.definition.kernel:
-            return refuse(f"is the named kernel {op.name}", op)
-        if effects.atomics and effects.orders:
-            return refuse(
-                f"has an {op.name} of order {op.attrs['order']}, by which invocations may wait for each other",
-                op,
-            )
         if effects.orders or effects.waits or "subgroup" in op.definition.effects:
             return refuse(f"has an op at which invocations meet: {op.name}", op)
-        if effects.atomics and has_while:
-            return refuse("has an atomic and a while, so that its invocations may wait for each other", op)
-        if effects.prints:
-            return refuse("prints, in the order of its invocations", op)
         if op.definition.format == "size" and op.name not in _IDS:
             return refuse(f"asks for its {op.name}", op)
     return None

@@ -22,10 +22,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ..analysis.buffer_layout import BufferLayout
 from ..analysis.refusal import Refusal
 from ..analysis.regrouping import may_regroup
 from ..fusion.group_count import GroupCount
 from ..fusion.halo_recompute import OpEmitter
+from ..fusion.independence import order_refusal
 from ..fusion.workgroup_ids import ids_of, replace_ids
 from ..ir import arith
 from ..ir.builder import Builder
@@ -33,7 +35,6 @@ from ..ir.program import AccessMode, Block, Op, Program, Value
 from ..ir.rewrite import clone, fresh_name
 from ..ir.types import DataType
 from ..rewriting.walker import Walker
-from .coarsening import coarsen_refusal
 
 __all__ = ["MAX_PRIVATE_BYTES", "privatize"]
 
@@ -55,13 +56,20 @@ def privatize(
     workgroups, turn by turn for all its invocations, as it is best for a target that runs them one after the other: memory is
     touched in its order.  Otherwise neighbours work on neighbours at a time.
     """
-    refusal = coarsen_refusal(program)
+    refusal = order_refusal(program, "privatize")
     if refusal is not None:
         return refusal
     kinds = {name: kind for name, kind in _kinds(program).items() if name in counts}
     size = sum(counts[name] * (program.buffers[name].dtype.bits or 0) // 8 for name in kinds)
+    shared_memory = any(buffer.is_workgroup for buffer in program.buffers.values())
+    if shared_memory:
+        size += BufferLayout(program).workgroup
     if not kinds or size > MAX_PRIVATE_BYTES:
-        why = f"would count in {size} bytes, more than {MAX_PRIVATE_BYTES}" if kinds else _NO_BUFFER
+        why = (
+            f"would have {size} bytes in workgroup memory, more than {MAX_PRIVATE_BYTES}"
+            if kinds
+            else _NO_BUFFER
+        )
         return Refusal("privatize", f"@{program.name} {why}", loc=program.loc)
     copies = {name: replace(buffer) for name, buffer in program.buffers.items()}
     b = Builder.on(replace(program, grid=None, buffers=copies, params=groups.params(program), body=Block()))
@@ -86,7 +94,9 @@ def privatize(
         body = _body(program, loop.index, number, turn)
         _Redirected(b, counts, private).walk_block(body)
         turn += body.ops
-        if in_order:
+        if any(op.name == "copy_async" for op in program.walk()):
+            b.copy_wait(0)
+        if in_order or shared_memory:  # of which the next turn makes use, too
             b.barrier()
     b.barrier()
     for shared, kind in kinds.items():
