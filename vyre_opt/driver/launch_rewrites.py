@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from ..analysis.refusal import Refusal
 from ..execution.plans.call_plan import CallPlan
-from ..execution.plans.steps import AnyStep, LaunchStep, RepeatStep
+from ..execution.plans.steps import AnyStep, FormDecision, LaunchStep, RepeatStep
 from ..execution.target import Target
 from ..fusion.group_count import GroupCount, groups_param
+from ..ir.diagnostics import Location
 from ..ir.program import Buffer, Dim3, Module, Program, Shape
-from ..scheduling.launch_forms import Coarse, Counting, LaunchForms, LaunchSite
+from ..scheduling.launch_forms import LaunchForms, LaunchSite
 
 __all__ = ["LaunchRewrites"]
 
@@ -42,28 +44,46 @@ class LaunchRewrites:
             if isinstance(step, RepeatStep):
                 step = RepeatStep(step.times, self._steps(step.steps, buffers, target))
             elif isinstance(step, LaunchStep) and step.program in self._programs:
-                # an index of a vector would be clamped as a whole
-                if target.architecture and target.bounds != "clamp":
-                    step = self._coarse(step, buffers, target)
+                original = step
                 if target.architecture:
-                    step = replace(step, program=self._forms.batched(step.program, _shapes(step, buffers)))
+                    step = self._batched(self._coarse(step, buffers, target), buffers)
                 step = self._counting(step, buffers, target)
+                if step.program is not original.program:
+                    step = replace(step, original=original)
             made.append(step)
         return made
 
     def _coarse(self, step: LaunchStep, buffers: Mapping[str, Buffer], target: Target) -> LaunchStep:
+        if target.bounds == "clamp":  # an index of a vector would be clamped as a whole
+            return _decided(step, "refused", "accesses out of bounds are moved into them, each by itself")
         coarse = self._forms.coarse(_site(step, buffers, target), step.grid)
-        if not isinstance(coarse, Coarse):
-            return step
-        grid = coarse.by.grid(step.grid)
-        return replace(_relaunched(step, coarse.vectorized, grid), neighbours=coarse.by)
+        if isinstance(coarse, Refusal):
+            return _decided(step, "refused", f"stays as written: {coarse.message}", coarse.loc)
+        relaunched = _relaunched(step, coarse.vectorized, coarse.by.grid(step.grid))
+        step = replace(relaunched, neighbours=coarse.by)
+        return _decided(step, "applied", f"{coarse.by} invocations are one")
+
+    def _batched(self, step: LaunchStep, buffers: Mapping[str, Buffer]) -> LaunchStep:
+        batched = self._forms.batched(step.program, _shapes(step, buffers))
+        for kind, message, loc in batched.remarks:
+            step = _decided(step, kind, message, loc)
+        return replace(step, program=batched.program)
 
     def _counting(self, step: LaunchStep, buffers: Mapping[str, Buffer], target: Target) -> LaunchStep:
         counting = self._forms.counting(_site(step, buffers, target), step.grid)
-        if not isinstance(counting, Counting):
+        if counting is None:
             return step
-        grid = (counting.workgroups, 1, 1)
-        return replace(_relaunched(step, counting.program, grid), takes_turns=True)
+        if isinstance(counting, Refusal):
+            return _decided(step, "refused", f"counts in storage: {counting.message}", counting.loc)
+        relaunched = _relaunched(step, counting.program, (counting.workgroups, 1, 1))
+        step = replace(relaunched, takes_turns=True)
+        return _decided(
+            step, "applied", f"{counting.workgroups} workgroups take turns, and count for themselves"
+        )
+
+
+def _decided(step: LaunchStep, kind: str, message: str, loc: Location | None = None) -> LaunchStep:
+    return replace(step, decisions=(*step.decisions, FormDecision(kind, message, loc)))
 
 
 def _site(step: LaunchStep, buffers: Mapping[str, Buffer], target: Target) -> LaunchSite:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..ir.diagnostics import Location
 
-__all__ = ["RemarkSink", "Silent"]
+__all__ = ["Collected", "RemarkSink", "Silent"]
 
 
 class RemarkSink(Protocol):
@@ -23,3 +24,13 @@ class Silent:
     def remark(self, kind: str, message: str, loc: Location | None = None, **certificate: Any) -> None: ...
 
     def debug(self, message: str, *values: object, loc: Location | None = None) -> None: ...
+
+
+@dataclass(slots=True)
+class Collected(Silent):
+    """`remarks`: kind, message and place of each, for a rewrite that somebody may ask about later."""
+
+    remarks: list[tuple[str, str, Location | None]] = field(default_factory=list)
+
+    def remark(self, kind: str, message: str, loc: Location | None = None, **certificate: Any) -> None:
+        self.remarks.append((kind, message, loc))

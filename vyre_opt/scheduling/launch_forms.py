@@ -15,7 +15,8 @@ from math import prod
 from ..analysis.refusal import Refusal
 from ..execution.plans.neighbours import Neighbours
 from ..fusion.group_count import GroupCount
-from ..fusion.remark_sink import Silent
+from ..fusion.remark_sink import Collected, Silent
+from ..ir.diagnostics import Location
 from ..ir.grids import Grid
 from ..ir.program import Block, Buffer, Dim3, Program, Shape
 from ..ir.rewrite import clone
@@ -24,7 +25,7 @@ from .batched_loads import batch_loads, iterations
 from .coarsening import access_axes, coarsen, coarsen_refusal
 from .privatization import privatize
 
-__all__ = ["Coarse", "Counting", "LaunchForms", "LaunchSite"]
+__all__ = ["Batched", "Coarse", "Counting", "LaunchForms", "LaunchSite"]
 
 MOST = 8
 """Invocations that become one, at most."""
@@ -75,6 +76,14 @@ class Coarse:
 
 
 @dataclass(frozen=True, slots=True)
+class Batched:
+    """`program`, whose loops load for several iterations at once, or as it was; `remarks`: of each of its loops."""
+
+    program: Program
+    remarks: Sequence[tuple[str, str, Location | None]]
+
+
+@dataclass(frozen=True, slots=True)
 class Counting:
     """`program`, whose workgroups take turns, over so many of them."""
 
@@ -89,7 +98,7 @@ class LaunchForms:
     _choices: dict[Program, Sequence[Neighbours] | Refusal] = field(default_factory=dict)
     _coarse: dict[object, Coarse | Refusal] = field(default_factory=dict)
     _counting: dict[object, Program | Refusal] = field(default_factory=dict)
-    _batched: dict[object, Program] = field(default_factory=dict)
+    _batched: dict[object, Batched] = field(default_factory=dict)
 
     def coarse(self, site: LaunchSite, grid: Dim3) -> Coarse | Refusal:
         """A launch over a grid by fewer invocations, as many in one as pays."""
@@ -120,20 +129,24 @@ class LaunchForms:
             self._coarse[key] = _coarse(fixed, by, site.counts)
         return self._coarse[key]
 
-    def batched(self, program: Program, shapes: Mapping[str, Shape]) -> Program:
-        """The program with loops that load for several iterations at once, where they have so many; or itself."""
+    def batched(self, program: Program, shapes: Mapping[str, Shape]) -> Batched:
+        """The program with loops that load for several iterations at once, where they have so many."""
         key = program, iterations(program, shapes)
         if key not in self._batched:
-            copy = _copied(program)
-            self._batched[key] = copy if batch_loads(copy, Silent(), key[1]) else program
+            copy, sink = _copied(program), Collected()
+            changed = batch_loads(copy, sink, key[1])
+            self._batched[key] = Batched(copy if changed else program, sink.remarks)
         return self._batched[key]
 
-    def counting(self, site: LaunchSite, grid: Dim3) -> Counting | Refusal:
-        """A launch over a grid with atomics in memory of workgroups, of which there are as many as run at a time."""
+    def counting(self, site: LaunchSite, grid: Dim3) -> Counting | Refusal | None:
+        """A launch over a grid with atomics in memory of workgroups, of which there are as many as run at a time.
+
+        None for a program without atomics.
+        """
         program = site.program
         atomics = {op.attrs["buffer"] for op in program.walk() if "atomic" in op.definition.effects}
         if not atomics:
-            return _refuse(program, "has no atomics")
+            return None
         held = max(1, RESIDENT // program.lanes) if site.on_gpu else SHARES
         workgroups, invocations = min(site.processors * held, grid[0]), grid[0] * program.lanes
         shared = sum(site.lengths.get(name, 0) for name in atomics)

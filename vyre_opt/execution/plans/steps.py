@@ -15,7 +15,25 @@ from ..arrays import storage_type
 from ..params import Words
 from .neighbours import ITSELF, Neighbours
 
-__all__ = ["AnyStep", "PipelinePlan", "HostReadStep", "RepeatStep", "LaunchStep", "is_returned", "steps_of"]
+__all__ = [
+    "AnyStep",
+    "FormDecision",
+    "HostReadStep",
+    "LaunchStep",
+    "PipelinePlan",
+    "RepeatStep",
+    "is_returned",
+    "steps_of",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class FormDecision:
+    """A form that a launch was given or refused, as a remark of a pass would say it: `kind` is applied or refused."""
+
+    kind: str
+    message: str
+    loc: Location | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -26,6 +44,8 @@ class LaunchStep:
     scalar of the program, in the order of their names, its word, or the pipeline's param that has it.
     `neighbours`: the invocations of the program as it was written that one of this program does the work of.
     `takes_turns`: whether its workgroups each do the work of several, one after the other.
+    `original`: the launch before it got another program, if it did.  `decisions`: which forms were tried (see
+    driver/launch_rewrites.py).
     """
 
     launch: Launch | None
@@ -35,6 +55,8 @@ class LaunchStep:
     params: tuple[int | str, ...] = ()
     neighbours: Neighbours = ITSELF
     takes_turns: bool = False
+    original: LaunchStep | None = None
+    decisions: tuple[FormDecision, ...] = ()
 
     @property
     def is_rewritten(self) -> bool:
