@@ -7,11 +7,13 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from threading import Lock
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ..execution.array_backend import ArrayBackend, Operand, is_torch
 from ..execution.arrays import kind_of
 from ..execution.bound_call import BoundCall, bind
+from ..execution.debug_prints import on_debug_print
 from ..execution.dispatcher import (
     BackendError,
     BadInputs,
@@ -24,7 +26,7 @@ from ..execution.dispatcher import (
 from ..execution.limits import LimitError, compiling
 from ..execution.params import NO_PARAMS, param_words, value_of_word
 from ..execution.plans.call_plan import CallPlan, Loaded
-from ..execution.plans.watch import Watch
+from ..execution.plans.watch import Times, Watch
 from ..execution.shapes import argument_shape, array_of
 from ..execution.signatures import SIGNATURES, exact
 from ..execution.target import as_target
@@ -35,6 +37,7 @@ from ..ir.types import DataType
 from ..rewriting.core_form import core_module
 from .binding import PYTHON, CallSyntax, Signature
 from .binding import bind as bind_arguments
+from .call_report import CallReport, call_report
 from .in_place_arrays import in_place_operands
 from .launch_rewrites import LaunchRewrites
 from .placement import array_backend_of
@@ -51,6 +54,9 @@ Grid = int | Sequence[int] | None
 MAX_LOADED = 64
 MAX_KEPT_BYTES = 1 << 30
 """How many plans are kept, one for each set of lengths, and how much memory they may keep."""
+
+ROUNDS, SECONDS = 21, 0.25
+"""Runs of `time`, or as many as begin within so many seconds."""
 
 Passes = str | Sequence["str | Pass"] | None
 """A pipeline of passes, as text or as a list of passes, each as text too."""
@@ -158,20 +164,7 @@ class Executable(ABC):
         looked at; `order`: the names by which these pass their arrays, if they do.
         """
         words = self.param_words(params)
-        buffers = {buffer.name: buffer for buffer in self.signature.buffers}
-        named: dict[str, Any] = dict(zip(buffers, arguments, strict=True))
-        if isinstance(order, Mapping):
-            named = {name: named[name] for name in [*(name.removeprefix("@") for name in order), *named]}
-        given = {name: a for name, a in named.items() if not isinstance(a, OutputAlloc)}
-        backend = array_backend_of(self._target, given)
-        owner = self.signature.owner
-        operands = {
-            name: backend.operand(
-                array, buffers[name], self._where(buffers[name]), f"inputs[{name!r}]", owner
-            )
-            for name, array in given.items()
-        }
-        named |= operands
+        backend, named, operands = self._operands(arguments, order)
         call, loaded = self._load(backend, named, grid, words, has_storage=scratch is not None)
         results = [self._new_result(backend, b, named, operands) for b in self.signature.outputs]
         passed = [*operands.values()]
@@ -185,6 +178,88 @@ class Executable(ABC):
             return bound.fill(arrays, values, results)
         watch.allocate = backend.allocate
         return bound.watched(watch, arrays, values, results)
+
+    def _operands(
+        self, arguments: Sequence[Any], order: Inputs = ()
+    ) -> tuple[ArrayBackend, dict[str, Any], dict[str, Operand]]:
+        """The backend for arguments; by buffer an operand or `OutputAlloc`; and the operands alone.  Raises BadInputs."""
+        buffers = {buffer.name: buffer for buffer in self.signature.buffers}
+        named: dict[str, Any] = dict(zip(buffers, arguments, strict=True))
+        if isinstance(order, Mapping):
+            named = {name: named[name] for name in [*(name.removeprefix("@") for name in order), *named]}
+        given = {name: a for name, a in named.items() if not isinstance(a, OutputAlloc)}
+        backend = array_backend_of(self._target, given)
+        owner = self.signature.owner
+        operands = {
+            name: backend.operand(
+                array, buffers[name], self._where(buffers[name]), f"inputs[{name!r}]", owner
+            )
+            for name, array in given.items()
+        }
+        return backend, named | operands, operands
+
+    # --- how well it uses the machine
+
+    def report(
+        self,
+        inputs: Inputs = (),
+        grid: Grid = None,
+        *,
+        lengths: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> CallReport:
+        """What a call with these arguments launches: what each launch moves and computes, what it waits for at least, which
+        forms it got and which were refused.  Nothing of it runs.  Raises BadInputs.
+        """
+        self._check_options(lengths, None)
+        words = self.param_words(params)
+        return self.report_on(self.arguments(inputs, lengths or {}, words), grid, params)
+
+    def time(
+        self,
+        inputs: Inputs = (),
+        grid: Grid = None,
+        *,
+        lengths: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> CallReport:
+        """The same, and how long each launch takes, beside a copy of as many bytes there: medians of some runs.
+
+        Arrays are not changed, and nothing that the program prints is shown.  Raises what a call does.
+        """
+        self._check_options(lengths, None)
+        words = self.param_words(params)
+        return self.report_on(self.arguments(inputs, lengths or {}, words), grid, params, is_timed=True)
+
+    def report_on(
+        self,
+        arguments: Sequence[Any],
+        grid: Grid = None,
+        params: Mapping[str, Any] | None = None,
+        is_timed: bool = False,
+    ) -> CallReport:
+        """See `report` and `time`; `arguments`: see `arguments`."""
+        words = self.param_words(params)
+        backend, named, _ = self._operands(arguments)
+        rounds: Sequence[Times] = ()
+        if is_timed:
+            rounds = self._rounds(arguments, grid, params)
+            call, _ = self._load(backend, named, grid, words)  # that of the runs, whose steps have the times
+        else:
+            call = self._rewritten(backend, named, self.grid(grid, named), words)
+        return call_report(call, as_target(backend.dispatcher), words, rounds)
+
+    def _rounds(self, arguments: Sequence[Any], grid: Grid, params: Mapping[str, Any] | None) -> list[Times]:
+        """The times of some runs, without those of the first, which compiles."""
+        rounds: list[Times] = []
+        with on_debug_print(lambda line: None):
+            self.run(arguments, grid, params=params)
+            end = perf_counter() + SECONDS
+            while len(rounds) < ROUNDS and (not rounds or perf_counter() < end):
+                times = Times()
+                self.run(arguments, grid, watch=Watch(None, times), params=params)
+                rounds.append(times)
+        return rounds
 
     def _stored(self, backend: ArrayBackend, buffer: Buffer, scratch: Scratch) -> Operand:
         """The memory that a caller keeps for a buffer of the plan's own."""
@@ -238,14 +313,26 @@ class Executable(ABC):
                 self._loaded.move_to_end(key)
                 return known
         with compiling():
-            call = self.plan(backend, named, workgroups, words, has_storage, in_place)
-            call = self._rewrites.of(call, as_target(backend.dispatcher))
+            call = self._rewritten(backend, named, workgroups, words, has_storage, in_place)
         known = call, backend.load(call)
         with self._lock:
             # another thread may have made one meanwhile
             known = self._loaded.setdefault(key, known)
             self._drop_old()
         return known
+
+    def _rewritten(
+        self,
+        backend: ArrayBackend,
+        named: Mapping[str, Any],
+        grid: Dim3 | None,
+        words: Mapping[str, int],
+        has_storage: bool = False,
+        in_place: bool = False,
+    ) -> CallPlan:
+        """The plan of a call, with its launches in the forms that are best for it; see `_load`."""
+        call = self.plan(backend, named, grid, words, has_storage, in_place)
+        return self._rewrites.of(call, as_target(backend.dispatcher))
 
     @cached_property
     def _rewrites(self) -> LaunchRewrites:

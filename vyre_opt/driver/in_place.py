@@ -13,8 +13,11 @@ from typing import Any
 
 from ..execution.bound_call import BoundCall
 from ..execution.dispatcher import DispatcherLike
+from ..execution.params import value_as_passed
 from ..execution.signatures import SIGNATURES, guard_of
+from .call_report import CallReport
 from .executable import Executable, Grid
+from .machine_target import MachineTarget
 from .placement import target_of_arrays
 from .plans import remember
 
@@ -94,6 +97,18 @@ class InPlace:
         if known is None:
             known = self._executables.setdefault(name, self._compile(target))
         return known
+
+    def report(
+        self, args: Sequence[Any], grid: Grid, machine: str | None = None, is_timed: bool = False
+    ) -> CallReport:
+        """See `Executable.report` and `Executable.time`; `machine`: see `MachineTarget`.  The arrays stay as they are."""
+        arrays = [args[position] for position in self._positions]
+        executable = self.executable(arrays) if machine is None else self._compile(MachineTarget(machine))
+        signature = executable.signature
+        inputs = dict(zip((buffer.name for buffer in signature.parameters), arrays, strict=True))
+        words = {name: encode(args[position]) for name, position, encode in self._scalars}
+        params = {name: value_as_passed(word, signature.params[name]) for name, word in words.items()}
+        return (executable.time if is_timed else executable.report)(inputs, grid, params=params)
 
     def _first(self, arrays: Sequence[Any], grid: Grid, words: tuple[int, ...], key: Any) -> None:
         """A call that none before it was like."""

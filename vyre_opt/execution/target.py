@@ -53,6 +53,11 @@ class Target(ABC):
         return ""
 
     @property
+    def device_name(self) -> str:
+        """The name of the GPU, such as NVIDIA H200; "" for other targets."""
+        return ""
+
+    @property
     def schedules(self) -> str:
         """What schedules are chosen by: the architecture of a GPU, or the name."""
         return self.architecture or self.name

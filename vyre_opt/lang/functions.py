@@ -21,6 +21,7 @@ from .program_translation import translate_program
 from .python_source import remember_source
 
 if TYPE_CHECKING:
+    from ..driver.call_report import CallReport
     from ..driver.in_place import InPlace
     from ..driver.program import ProgramExecutable
     from ..execution.dispatcher import Dispatcher
@@ -304,3 +305,16 @@ class ConfiguredKernel:
         if kwargs or len(args) != self._count:
             args = in_order(self.kernel.function, args, kwargs)
         self.kernel.in_place(args, self.grid)
+
+    def report(self, *args: Any, machine: str | None = None, **kwargs: Any) -> CallReport:
+        """What a call with these arguments launches, without running it: what it moves and computes, what it waits for at
+        least, which forms it got and which were refused.
+
+        `machine`: as a GPU would launch it, such as "H100 SXM"; by default what the arrays are on.
+        """
+        return self.kernel.in_place.report(in_order(self.kernel.function, args, kwargs), self.grid, machine)
+
+    def time(self, *args: Any, **kwargs: Any) -> CallReport:
+        """The same, and how long it takes, beside a copy of as many bytes: the median of some runs on copies of the arrays."""
+        args = in_order(self.kernel.function, args, kwargs)
+        return self.kernel.in_place.report(args, self.grid, is_timed=True)

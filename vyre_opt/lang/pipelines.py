@@ -16,6 +16,7 @@ from .pipeline_translation import translate_pipeline
 from .python_source import remember_source
 
 if TYPE_CHECKING:
+    from ..driver.call_report import CallReport
     from ..driver.in_place import InPlace
     from ..driver.pipeline import PipelineExecutable
     from ..execution.dispatcher import Dispatcher
@@ -104,14 +105,27 @@ class PipelineFunction:
         params = sorted(self.module.pipelines[self.function.__name__].params.items())
         return [(n, self.parameters.index(n), encoder_of(self.function.__name__, p)) for n, p in params]
 
-    def report(self, *, passes: str | None = None) -> Report:
+    def report(
+        self, *args: Any, passes: str | None = None, machine: str | None = None, **kwargs: Any
+    ) -> Report:
         """What the passes make of the pipeline: which launches become one, which do not, and which fact is missing.
 
-        `passes`: others than those of a call.  Print it, show it in a notebook, or `save` it as a page.
+        With the arguments of a call also what it launches: what that moves and computes, and what it waits for.
+        `passes`: others than those of a call.  `machine`: as a GPU would launch it, such as "H100 SXM"; by default what the
+        arrays are on.  Print it, show it in a notebook, or `save` it as a page.
         """
         from ..report.reports import Report
 
-        return Report(self.module, passes or self._passes or ())
+        if not args and not kwargs:
+            return Report(self.module, passes or self._passes or ())
+        chosen = self if passes is None else self.options(target=self._target, passes=passes)
+        call = chosen._in_place.report(in_order(self.function, args, kwargs), None, machine)
+        return Report(self.module, chosen._passes or (), call)
+
+    def time(self, *args: Any, **kwargs: Any) -> CallReport:
+        """What a call launches, and how long each launch takes, beside a copy of as many bytes: medians of some runs on copies
+        of the arrays."""
+        return self._in_place.report(in_order(self.function, args, kwargs), None, is_timed=True)
 
     def _repr_html_(self) -> str:
         return self.report()._repr_html_()

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from ..driver.call_report import CallReport
 from ..ir.diagnostics import render
 from ..ir.program import Module
 from ..passes.manager import PassManager, Remark
@@ -23,11 +24,14 @@ class Report:
     """A module before and after passes.
 
     `str` says what became one launch, what stayed apart and which fact is missing; a notebook shows that as a drawing;
-    `save` writes it as a page.  `module`: after the passes.  `remarks`: what each pass says.
+    `save` writes it as a page.  `module`: after the passes.  `remarks`: what each pass says.  `call`: what a call launches.
     """
 
-    def __init__(self, module: Module, passes: str | Sequence[str] = "default") -> None:
+    def __init__(
+        self, module: Module, passes: str | Sequence[str] = "default", call: CallReport | None = None
+    ) -> None:
         """Runs the passes on a copy of the module.  Raises PassError for a wrong pipeline of passes."""
+        self.call = call
         self.module = copy_module(module)
         self.before: ModuleSnapshot = snapshot(self.module)
         self.manager = PassManager(passes)
@@ -57,6 +61,8 @@ class Report:
         for remark in self.remarks:
             if remark.kind == "warning":
                 yield render(remark.diagnostic())
+        if self.call is not None:
+            yield str(self.call)
 
     def _repr_html_(self) -> str:
         prefix = f"r{zlib.crc32(str(self).encode()):08x}-"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -17,15 +17,19 @@ from ..arrays import new_storage
 from ..shapes import in_shape_of
 from .steps import HostReadStep, LaunchStep
 
-__all__ = ["Times", "Watch", "in_main_memory", "label_of"]
+__all__ = ["LaunchTime", "Times", "Watch", "in_main_memory", "label_of"]
 
 
 @dataclass(slots=True)
 class LaunchTime:
-    """A launch, described by `what`, that ran `count` times in `seconds` in all; `loc` is its stage's."""
+    """A launch, described by `what`, that ran `count` times in `seconds` in all; `loc` is its stage's.
+
+    `steps`: the launch, or all of a graph of them.
+    """
 
     what: str
-    loc: Location | None = None
+    loc: Location | None
+    steps: tuple[LaunchStep, ...]
     count: int = 0
     seconds: float = 0.0
 
@@ -37,8 +41,10 @@ class Times:
     rows: dict[object, LaunchTime] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def add(self, key: object, what: str, seconds: float, loc: Location | None = None) -> None:
-        row = self.rows.setdefault(key, LaunchTime(what, loc))
+    def add(self, key: object, what: str, seconds: float, steps: Sequence[LaunchStep]) -> None:
+        row = self.rows.get(key)
+        if row is None:
+            row = self.rows[key] = LaunchTime(what, steps[0].loc, tuple(steps))
         row.count += 1
         row.seconds += seconds
 
@@ -49,7 +55,7 @@ class Times:
         try:
             yield
         finally:
-            self.add(step, label_of(step), perf_counter() - start, step.loc)
+            self.add(step, label_of(step), perf_counter() - start, (step,))
 
 
 def label_of(step: LaunchStep) -> str:

@@ -116,6 +116,10 @@ class CudaDispatcher(Target):
             return ""
 
     @property
+    def device_name(self) -> str:
+        return self.facts.name
+
+    @property
     def key(self) -> str:
         return f"{self.facts.key}{unusual(self.options)}"
 

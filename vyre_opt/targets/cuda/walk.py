@@ -280,12 +280,12 @@ class _PlanRun:
             for step in batch.steps:
                 with Timer(self.walk.device, self.queue.stream) as timer:
                     self.walk.enqueue([step], self.recording, self.queue)
-                times.add(step, label_of(step), timer.seconds(), step.loc)
+                times.add(step, label_of(step), timer.seconds(), (step,))
         else:
             with Timer(self.walk.device, self.queue.stream) as timer:
                 graph.replay(self.queue.stream)
             what = f"a graph of {len(batch.steps)} launches"
-            times.add(batch, what, timer.seconds(), batch.steps[0].loc)
+            times.add(batch, what, timer.seconds(), batch.steps)
 
     def _read(self, read: HostReadStep) -> None:
         walk, name = self.walk, read.buffer

@@ -1,0 +1,275 @@
+"""How many elements of a buffer the accesses of a whole launch touch, each counted once however often it is touched.
+
+    x[256*w + l - 1], w below 4, l below 256, where 0 < 256*w + l < 1000     elements 0 to 998: 999 of them
+    x[2*i + 1], i below 100                                                  1, 3, .. 199: 100
+    x[y[i]]                                                                  what y holds: all of them at most
+
+An index is a sum of symbols, each of which takes all values of a range, so its values are a sum of progressions.  A sum of
+these is one again, or has gaps; then it is bounded by the one without.  Conditions around an access narrow what they compare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import gcd, prod
+
+from ..ir.loops import bounds
+from ..ir.program import Op
+from .affine import AffineExpr, Range, Symbol, SymbolKind
+from .congruence import fits
+from .footprint import Footprints, Guard, MemoryAccess
+
+__all__ = ["Touched", "touched"]
+
+_FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """`elements`: exactly so many, or at most."""
+
+    elements: int
+    is_exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Progression:
+    """`low`, `low + step`, .. `high`.  `most`: how many of these there are, where not all are; exactly all if `is_exact`."""
+
+    low: int
+    high: int
+    step: int
+    most: int
+    is_exact: bool = True
+
+    @staticmethod
+    def of(low: int, high: int, step: int = 1) -> _Progression:
+        return _Progression(low, high, step, max(0, (high - low) // step + 1))
+
+    @property
+    def count(self) -> int:
+        return max(0, min(self.most, (self.high - self.low) // self.step + 1))
+
+    def scaled(self, factor: int) -> _Progression:
+        ends = sorted((factor * self.low, factor * self.high))
+        return replace(self, low=ends[0], high=ends[1], step=self.step * abs(factor))
+
+    def clipped(self, low: int, high: int) -> _Progression:
+        """Its elements from `low` to `high`."""
+        first = self.low + max(0, -(-(low - self.low) // self.step)) * self.step
+        last = self.high - max(0, -(-(self.high - high) // self.step)) * self.step
+        return replace(self, low=first, high=last)
+
+    def __add__(self, other: _Progression) -> _Progression:
+        """The sums of an element of each."""
+        if not self.count or not other.count:
+            return _Progression.of(0, -1)
+        if self.count == 1 or other.count == 1:
+            whole, shift = (self, other.low) if other.count == 1 else (other, self.low)
+            return replace(
+                whole,
+                low=whole.low + shift,
+                high=whole.high + shift,
+                is_exact=self.is_exact and other.is_exact,
+            )
+        fine, coarse = sorted((self, other), key=lambda each: each.step)
+        step, low, high = gcd(fine.step, coarse.step), fine.low + coarse.low, fine.high + coarse.high
+        # the fine one reaches from each element of the coarse one to the next
+        is_full = coarse.step % fine.step == 0 and coarse.step <= fine.high - fine.low + fine.step
+        most = min(fine.count * coarse.count, (high - low) // step + 1)
+        exact = fine.is_exact and coarse.is_exact and is_full
+        return _Progression(low, high, step, most, exact)
+
+
+def touched(footprints: Footprints, accesses: Sequence[MemoryAccess], shape: Sequence[int]) -> Touched:
+    """The elements of a buffer of this shape that accesses to it touch.
+
+    `footprints`: of the program as the launch binds it, with its grid (see `Program.grid`).
+    """
+    boxes = [_box(footprints, access, shape) for access in accesses]
+    total = prod(shape)
+    union = _union([box for box in boxes if all(along.count for along in box)])
+    if union is not None:
+        elements = prod(along.count for along in union)
+        return Touched(min(elements, total), all(along.is_exact for along in union))
+    return Touched(min(total, sum(prod(along.count for along in box) for box in boxes)), False)
+
+
+def _union(boxes: Sequence[Sequence[_Progression]]) -> Sequence[_Progression] | None:
+    """The box of all of these boxes, None where there is none but a larger one."""
+    if not boxes:
+        return [_Progression.of(0, -1)]
+    union, *others = sorted(boxes, key=lambda box: [along.low for along in box])
+    for box in others:
+        differing = [axis for axis, (one, other) in enumerate(zip(union, box, strict=True)) if one != other]
+        if not differing:
+            continue
+        if len(differing) > 1:
+            if all(_holds(one, other) for one, other in zip(union, box, strict=True)):
+                continue
+            if not all(_holds(other, one) for one, other in zip(union, box, strict=True)):
+                return None
+            union = box
+            continue
+        axis = differing[0]
+        joined = _joined(union[axis], box[axis])
+        if joined is None:
+            return None
+        union = [joined if number == axis else along for number, along in enumerate(union)]
+    return union
+
+
+def _holds(one: _Progression, other: _Progression) -> bool:
+    """Whether one has all elements of the other."""
+    fits = other.step % one.step == 0 and (other.low - one.low) % one.step == 0
+    return one.is_exact and fits and one.low <= other.low and other.high <= one.high
+
+
+def _joined(one: _Progression, other: _Progression) -> _Progression | None:
+    """One progression of the elements of both, if they make one."""
+    for a, b in ((one, other), (other, one)):
+        if _holds(a, b):
+            return a
+    if one.step != other.step or (other.low - one.low) % one.step or other.low > one.high + one.step:
+        return None
+    high = max(one.high, other.high)
+    whole = _Progression.of(one.low, high, one.step)
+    return replace(
+        whole, most=min(whole.count, one.count + other.count), is_exact=one.is_exact and other.is_exact
+    )
+
+
+def _box(footprints: Footprints, access: MemoryAccess, shape: Sequence[int]) -> list[_Progression]:
+    """The elements of one access along each dimension, all of them where its index is not known."""
+    if not isinstance(access.index, AffineExpr):
+        return [replace(_Progression.of(0, extent - 1), is_exact=False) for extent in shape]
+    along = access.along()
+    symbols = {symbol for each in along for symbol in each.expr.terms}
+    conditions = [*map(_condition, access.guards), *_of_loops(footprints, access, symbols)]
+    applied: set[int] = set()
+    box = []
+    for each, extent in zip(along, shape, strict=True):
+        values = _values(each.expr, access.lanes, conditions, applied)
+        wide = values + _Progression.of(0, each.width - 1) + _Progression.of(0, each.rows - 1)
+        box.append(wide.clipped(0, extent - 1))
+    is_rest = any(number not in applied and not _is_always(each) for number, each in enumerate(conditions))
+    is_shared = len(symbols) < sum(len(each.expr.terms) for each in along)
+    is_known = all(_is_free(symbol) for symbol in symbols) and not is_rest and not is_shared
+    return box if is_known else [replace(each, is_exact=False) for each in box]
+
+
+@dataclass(frozen=True, slots=True)
+class _Condition:
+    """A sum without a constant lies in a range."""
+
+    expr: AffineExpr
+    low: int
+    high: int
+
+
+def _values(
+    index: AffineExpr,
+    lanes: Mapping[Symbol, Range],
+    conditions: Sequence[_Condition | None],
+    applied: set[int],
+) -> _Progression:
+    """The values of an index under conditions; `applied` gets the numbers of those that it can be narrowed by."""
+    rest = index
+    parts: dict[frozenset[tuple[Symbol, int]], tuple[int, _Condition]] = {}
+    for number, condition in enumerate(conditions):
+        if condition is None:
+            continue
+        key = condition.expr.key
+        if key in parts:
+            factor, known = parts[key]
+            low, high = max(known.low, condition.low), min(known.high, condition.high)
+            parts[key] = factor, replace(known, low=low, high=high)
+        else:
+            times = _factor(rest, condition.expr)
+            if times is None:
+                continue
+            parts[key] = times, condition
+            rest = rest + condition.expr.scaled(-times)
+        applied.add(number)
+    terms = [
+        _sum(each.expr, lanes).clipped(each.low, each.high).scaled(factor) for factor, each in parts.values()
+    ]
+    total = _Progression.of(0, 0)
+    for term in sorted([*terms, *_terms(rest, lanes)], key=lambda term: term.step):
+        total = total + term
+    return total + _Progression.of(index.const, index.const)
+
+
+def _condition(guard: Guard) -> _Condition | None:
+    """The guard, if it compares a sum with a constant."""
+    if guard.left is None or guard.right is None or guard.dtype is None or guard.relation == "ne":
+        return None
+    for relation, moving, fixed in (
+        (guard.relation, guard.left, guard.right),
+        (_FLIPPED[guard.relation], guard.right, guard.left),
+    ):
+        if fixed.is_const and not moving.is_const and fits(moving.range(), guard.dtype):
+            at, expr = fixed.const - moving.const, _without_constant(moving)
+            low, high = expr.range()
+            if relation in ("lt", "le", "eq"):
+                high = at - (relation == "lt")
+            if relation in ("gt", "ge", "eq"):
+                low = at + (relation == "gt")
+            return _Condition(expr, low, high)
+    return None
+
+
+def _of_loops(
+    footprints: Footprints, access: MemoryAccess, symbols: Collection[Symbol]
+) -> Iterator[_Condition | None]:
+    """That the loops around have not ended: `lower + step * iteration < upper`."""
+    for counter in access.loops:
+        if counter is None:
+            yield None
+        elif counter.symbol in symbols or not counter.min_trips:
+            loop = counter.symbol.identity
+            assert isinstance(loop, Op)
+            bound = bounds(loop)[1]
+            upper = AffineExpr(bound) if isinstance(bound, int) else footprints.affine.form(bound)
+            if upper is None or not upper.is_const:
+                yield None
+                continue
+            expr = counter.lower + AffineExpr.of(counter.symbol).scaled(counter.step)
+            expr, at = _without_constant(expr), upper.const - expr.const - 1
+            yield _Condition(expr, min(at, expr.range()[0]), at)
+
+
+def _is_always(condition: _Condition | None) -> bool:
+    """Whether a condition holds for all values of its symbols."""
+    if condition is None:
+        return False
+    least, most = condition.expr.range()
+    return condition.low <= least and most <= condition.high
+
+
+def _is_free(symbol: Symbol) -> bool:
+    """Whether a symbol takes all values of its range in a launch: an id, or a loop's iteration."""
+    return symbol.kind in (SymbolKind.LOCAL, SymbolKind.LOOP) or symbol.name.startswith("workgroup_id.")
+
+
+def _without_constant(expr: AffineExpr) -> AffineExpr:
+    return AffineExpr(0, expr.terms)
+
+
+def _factor(whole: AffineExpr, part: AffineExpr) -> int | None:
+    """The number of times that a sum contains another one."""
+    factors = {divmod(whole.terms.get(symbol, 0), c) for symbol, c in part.terms.items()}
+    (factor, remainder), *others = factors
+    return factor if factor and not remainder and not others else None
+
+
+def _sum(expr: AffineExpr, lanes: Mapping[Symbol, Range]) -> _Progression:
+    total = _Progression.of(0, 0)
+    for term in sorted(_terms(expr, lanes), key=lambda term: term.step):
+        total = total + term
+    return total
+
+
+def _terms(expr: AffineExpr, lanes: Mapping[Symbol, Range]) -> list[_Progression]:
+    return [_Progression.of(*lanes.get(symbol, symbol.range)).scaled(c) for symbol, c in expr.terms.items()]

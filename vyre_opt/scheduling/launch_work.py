@@ -1,0 +1,202 @@
+"""What a launch asks of the machine: bytes of memory, arithmetic, and how many bytes a lane has on their way.
+
+Bytes are those of the elements that the launch touches, each counted once: what memory must move if caches keep the rest.
+They, and the arithmetic, are of the program as it was written; how it loads is that of the program that runs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+
+from ..analysis.footprint import Footprints
+from ..analysis.touched import Touched, touched
+from ..execution.params import value_of_word
+from ..execution.plans.steps import LaunchStep
+from ..fusion.bound_program import BoundPrograms
+from ..ir.access_extents import moved_type
+from ..ir.grids import lengths_by_dimension
+from ..ir.loops import trip_count
+from ..ir.ops import SUBGROUP_SIZE
+from ..ir.pipeline import Launch, LaunchParam
+from ..ir.program import Block, Buffer, Module, Op, Program, Value
+from ..ir.types import DataType
+
+__all__ = ["LaneAccesses", "LaunchWork", "launch_work"]
+
+_ARITHMETIC = ("unary", "binary", "ternary", "reduce", "matrix_mul_add")
+_ACCESSES = ("load", "store", "matrix_load", "matrix_store", "atomic")
+
+
+@dataclass(frozen=True, slots=True)
+class LaneAccesses:
+    """How a lane moves its bytes.
+
+    `loads`, `stores`: the sizes in bytes of its accesses of memory, largest first.  `in_flight`: the most bytes that loads
+    beside each other ask for before one of them is waited for.
+    """
+
+    loads: tuple[int, ...]
+    stores: tuple[int, ...]
+    in_flight: int
+
+
+@dataclass(frozen=True)
+class LaunchWork:
+    """`reads`, `writes`: elements by the names of the program's buffers; `sizes`: bytes of an element.
+
+    `operations`: of floats, by the unit that does them: a type, or `matrix` and the type that it multiplies.  They are those
+    of all invocations; `is_counted` is False where loops run nobody knows how often, and are taken to run once.
+    """
+
+    invocations: int
+    reads: Mapping[str, Touched]
+    writes: Mapping[str, Touched]
+    sizes: Mapping[str, int]
+    operations: Mapping[str, int]
+    is_counted: bool
+    lane: LaneAccesses
+
+    def bytes_of(self, moved: Mapping[str, Touched]) -> int:
+        return sum(self.sizes[name] * each.elements for name, each in moved.items())
+
+    @cached_property
+    def moved(self) -> int:
+        """Bytes read and written."""
+        return self.bytes_of(self.reads) + self.bytes_of(self.writes)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether `moved` is no upper bound."""
+        return all(each.is_exact for each in (*self.reads.values(), *self.writes.values()))
+
+
+def launch_work(
+    step: LaunchStep, buffers: Mapping[str, Buffer], params: Mapping[str, int], module: Module
+) -> LaunchWork:
+    """The work of a launch of a plan with these buffers; `params`: words of the plan's runtime scalars, if known."""
+    program = _bound(step.original or step, buffers, params)
+    footprints = Footprints(program)
+    reads: dict[str, Touched] = {}
+    writes: dict[str, Touched] = {}
+    for buffer in _in_memory(program):
+        accesses, shape = footprints.accesses(buffer.name), [extent or 0 for extent in buffer.shape]
+        for moved, chosen in (
+            (reads, [each for each in accesses if each.is_atomic or not each.is_write]),
+            (writes, [each for each in accesses if each.is_write]),
+        ):
+            if chosen:
+                moved[buffer.name] = touched(footprints, chosen, shape)
+    sizes = {buffer.name: buffer.dtype.element_bytes or 0 for buffer in _in_memory(program)}
+    counter = _Arithmetic(module, footprints)
+    invocations = prod(program.grid or (1,)) * program.lanes
+    each = counter.block(program.body)
+    operations = {unit: count * invocations for unit, count in each.items()}
+    lane = _lane_accesses(step.program)
+    return LaunchWork(invocations, reads, writes, sizes, operations, counter.is_counted, lane)
+
+
+def _in_memory(program: Program) -> Iterator[Buffer]:
+    return (buffer for buffer in program.buffers.values() if not buffer.is_workgroup)
+
+
+def _bound(step: LaunchStep, buffers: Mapping[str, Buffer], params: Mapping[str, int]) -> Program:
+    """The program with the lengths, whole numbers and the grid of a launch."""
+    program = step.program
+    bound = zip(program.bound_buffers, step.buffers, strict=True)
+    shapes = {formal.name: buffers[name].shape for formal, name in bound}
+    lengths = {
+        key: length
+        for name in step.buffers
+        for key, length in {
+            name: buffers[name].count,
+            **lengths_by_dimension(name, buffers[name].shape),
+        }.items()
+    }
+    numbers: dict[str, LaunchParam] = {}
+    for name, word in zip(sorted(program.params), step.params, strict=True):
+        value = params.get(word) if isinstance(word, str) else word
+        is_known = value is not None and program.params[name].dtype.is_int
+        numbers[name] = ("int", str(value_of_word(value or 0, program.params[name]))) if is_known else name
+    launch = Launch(program.name, step.grid, step.buffers, params=numbers)
+    known = BoundPrograms().of(program, launch, lengths).program
+    fixed = {name: replace(program.buffers[name], shape=shape, sizes=()) for name, shape in shapes.items()}
+    return replace(known, grid=step.grid, buffers=known.buffers | fixed)
+
+
+@dataclass
+class _Arithmetic:
+    """Counts operations of floats of an invocation.  `is_counted`: see `LaunchWork`."""
+
+    module: Module
+    footprints: Footprints
+    is_counted: bool = True
+
+    def block(self, block: Block) -> Counter[str]:
+        return sum(map(self.op, block.ops), Counter())
+
+    def op(self, op: Op) -> Counter[str]:
+        if op.name == "call":
+            return self.block(self.module.funcs[op.attrs["callee"]].body)
+        arms = [self.block(region) for region in op.regions]
+        if op.name == "if":
+            return arms[0] | arms[1] if len(arms) > 1 else arms[0]
+        if op.name in ("for", "while"):
+            times = self.times(op)
+            return Counter({unit: times * n for unit, n in sum(arms, Counter()).items()})
+        if op.regions:
+            return sum(arms, Counter())
+        return _operations(op)
+
+    def times(self, loop: Op) -> int:
+        """The iterations of a loop, the most of any invocation."""
+        count = trip_count(loop) if loop.name == "for" else None
+        if count is None:
+            counters = self.footprints.affine.counters.values()
+            count = next((each.max_trips for each in counters if each.symbol.identity is loop), None)
+        self.is_counted = self.is_counted and count is not None
+        return 1 if count is None else count
+
+
+def _operations(op: Op) -> Counter[str]:
+    if op.definition.format not in _ARITHMETIC:
+        return Counter()
+    dtype: DataType = op.results[0].type
+    if dtype.is_matrix:
+        factor, other = op.operands[0].type, op.operands[1].type
+        products = factor.shape[0] * factor.shape[1] * other.shape[1]
+        return Counter({f"matrix {factor.element.name}": 2 * products // SUBGROUP_SIZE})
+    if not dtype.element.is_float:
+        return Counter()
+    return Counter({dtype.element.name: dtype.lanes * (2 if op.name == "fma" else 1)})
+
+
+def _lane_accesses(program: Program) -> LaneAccesses:
+    names = {buffer.name for buffer in _in_memory(program)}
+    loads: set[int] = set()
+    stores: set[int] = set()
+    for op in program.walk():
+        is_access = op.definition.format in _ACCESSES
+        if is_access and op.attrs["buffer"] in names:
+            is_read = op.definition.format.endswith("load")
+            (loads if is_read else stores).add(moved_type(op).size_bytes or 0)
+    in_flight = _in_flight(program.body, names)
+    return LaneAccesses(tuple(sorted(loads, reverse=True)), tuple(sorted(stores, reverse=True)), in_flight)
+
+
+def _in_flight(block: Block, names: set[str]) -> int:
+    """The most bytes of loads in a block that need no value of another."""
+    rounds: dict[Value, int] = {}
+    asked: Counter[int] = Counter()
+    most = 0
+    for op in block.ops:
+        most = max([most, *(_in_flight(region, names) for region in op.regions)])
+        waits = max((rounds.get(operand, 0) for operand in op.operands), default=0)
+        if op.definition.format in ("load", "matrix_load") and op.attrs["buffer"] in names:
+            asked[waits] += moved_type(op).size_bytes or 0
+            waits += 1
+        rounds |= dict.fromkeys(op.results, waits)
+    return max([most, *asked.values()])

@@ -1,0 +1,97 @@
+"""What machines can move and compute at most, as their vendors say, and which of the two a launch waits for.
+
+Figures are of the data sheets of NVIDIA, without sparsity; of the CPU the bandwidth is that of a copy, and no peak is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+__all__ = ["MACHINES", "Limit", "Machine", "copying_machine", "limit_of", "machine_named", "machine_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """`bytes_per_s`: of memory.  `operations_per_s`: by unit, see `LaunchWork`; a fused multiply-add is two.
+
+    `pattern`: of the name by which the driver knows it.  `source`: of the figures.
+    """
+
+    name: str
+    pattern: str
+    architecture: str
+    processors: int
+    bytes_per_s: float
+    operations_per_s: Mapping[str, float]
+    source: str
+
+
+def _units(f32: float, f64: float | None, f16: float) -> dict[str, float]:
+    """Peaks in 10^12 a second: of f32, f64, and of matrices of f16 and bf16; f16 and bf16 elsewhere are computed as f32."""
+    peaks = {"f32": f32, "f16": f32, "bf16": f32, "matrix f16": f16, "matrix bf16": f16}
+    return {unit: peak * 1e12 for unit, peak in (peaks | ({} if f64 is None else {"f64": f64})).items()}
+
+
+_H100 = "NVIDIA H100 Tensor Core GPU data sheet, 2024"
+_H200 = "NVIDIA H200 Tensor Core GPU data sheet, 2024"
+_A100 = "NVIDIA A100 Tensor Core GPU data sheet, 2021"
+_V100 = "NVIDIA V100 Tensor Core GPU data sheet, 2020"
+
+MACHINES = (
+    Machine("H200 NVL", "NVIDIA H200 NVL*", "sm_90", 132, 4.8e12, _units(60, 30, 835.5), _H200),
+    Machine("H200 SXM", "NVIDIA H200*", "sm_90", 132, 4.8e12, _units(67, 34, 989.5), _H200),
+    Machine("H100 PCIe", "NVIDIA H100 PCIe*", "sm_90", 114, 2.0e12, _units(51, 26, 756.5), _H100),
+    Machine("H100 NVL", "NVIDIA H100 NVL*", "sm_90", 132, 3.9e12, _units(60, 30, 835.5), _H100),
+    Machine("H100 SXM", "NVIDIA H100*", "sm_90", 132, 3.35e12, _units(67, 34, 989.5), _H100),
+    Machine("A100 40GB", "*A100*40GB*", "sm_80", 108, 1.555e12, _units(19.5, 9.7, 312), _A100),
+    Machine("A100 80GB PCIe", "*A100 80GB PCIe*", "sm_80", 108, 1.935e12, _units(19.5, 9.7, 312), _A100),
+    Machine("A100 80GB SXM", "*A100*", "sm_80", 108, 2.039e12, _units(19.5, 9.7, 312), _A100),
+    Machine(
+        "L40S", "*L40S*", "sm_89", 142, 0.864e12, _units(91.6, None, 362.05), "NVIDIA L40S data sheet, 2023"
+    ),
+    Machine("L4", "*L4", "sm_89", 58, 0.3e12, _units(30.3, None, 121), "NVIDIA L4 data sheet, 2023"),
+    Machine("V100 PCIe", "*V100-PCIE*", "sm_70", 80, 0.9e12, _units(14, 7, 112), _V100),
+    Machine("V100 SXM2", "*V100-SXM2*", "sm_70", 80, 0.9e12, _units(15.7, 7.8, 125), _V100),
+)
+"""The first whose pattern fits is meant."""
+
+_OF_ARCHITECTURE = {"sm_70": "V100 SXM2", "sm_80": "A100 80GB SXM", "sm_89": "L40S"}
+_USUAL = "H100 SXM"
+
+
+def machine_named(name: str) -> Machine | None:
+    """The machine that a driver calls so, such as `NVIDIA H100 80GB HBM3`; None for a part of one."""
+    if " MIG " in name:
+        return None
+    return next((each for each in MACHINES if fnmatchcase(name, each.pattern)), None)
+
+
+def machine_of(architecture: str) -> Machine:
+    """The large machine of an architecture; an H100 where there is none in the table."""
+    name = _OF_ARCHITECTURE.get(architecture, _USUAL)
+    return next(each for each in MACHINES if each.name == name)
+
+
+def copying_machine(bytes_per_s: float, threads: int) -> Machine:
+    """A CPU that copies so many bytes a second, read and written ones counted."""
+    return Machine("this CPU", "", "cpu", threads, bytes_per_s, {}, "a copy")
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What a launch waits for on a machine at least: `unit` is memory, or what computes; for so many seconds."""
+
+    unit: str
+    seconds: float
+
+
+def limit_of(moved: int, operations: Mapping[str, int], machine: Machine) -> Limit:
+    """The larger of the times that bytes and operations need where both go on beside each other."""
+    times = {"memory": moved / machine.bytes_per_s}
+    for unit, count in operations.items():
+        if unit in machine.operations_per_s:
+            times[unit] = count / machine.operations_per_s[unit]
+    unit = max(times, key=lambda each: times[each])
+    return Limit(unit, times[unit])
