@@ -85,9 +85,11 @@ def emit(
 
         return graph(module, before.pictures, remarks)
     if options.emit == "html" and before is not None:
+        from ..report.launches import call_reports
         from ..report.page import page
 
-        return page(module, before, manager, remarks, _measured(before, module))
+        calls = call_reports(module, options.target or "")
+        return page(module, before, manager, remarks, _measured(before, module), calls)
     return print_program(module, options.print_generic, options.print_locations)
 
 

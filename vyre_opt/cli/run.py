@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from ..driver.binding import Signature
     from ..execution.dispatcher import Dispatcher
+    from ..execution.plans.watch import Times
     from .run_buffers import AnyExecutable
     from .run_report import HostReads
 
@@ -205,6 +206,7 @@ def _load(file: str, options: RunOptions) -> Module:
 
 def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
     from ..execution.dispatcher import DispatchError, LocatedBadInputs, ProgramError
+    from ..execution.plans.watch import Times
     from . import run_buffers, run_report
 
     try:
@@ -223,7 +225,8 @@ def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
 
             executable = autotune(module, executable, arguments, options)
             clock.lap("tune", less=run_report.book_compilations(executable.dispatcher, clock))
-        outputs, reads = _call(executable, arguments, options, clock)
+        times = Times() if options.timing else None
+        outputs, reads = _call(executable, arguments, options, clock, times)
         # the first dispatch compiles, and each program has a row of its own for that
         clock.lap("dispatch", less=run_report.book_compilations(executable.dispatcher, clock))
         buffers, arrays = [*executable.signature.outputs, *reads.seen], [*outputs, *reads.arrays]
@@ -246,6 +249,11 @@ def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
         raise ToolError(str(error)) from None
     _write_outputs(executable.signature, executable.outputs(outputs), files, options)
     clock.lap("write")
+    if times is not None:
+        clock.details = run_report.launch_table(
+            times, run_report.speeds(executable, arguments, times, options)
+        )
+        clock.lap("measure")
     return 0
 
 
@@ -288,18 +296,22 @@ def _has_useless_grid(executable: AnyExecutable, options: RunOptions) -> bool:
 
 
 def _call(
-    executable: AnyExecutable, arguments: list[Any], options: RunOptions, clock: Stopwatch | None = None
+    executable: AnyExecutable,
+    arguments: list[Any],
+    options: RunOptions,
+    clock: Stopwatch | None = None,
+    times: Times | None = None,
 ) -> tuple[list[np.ndarray], HostReads]:
     """The outputs, and what the host read before the end.
 
-    With a clock it is the run that the user sees: host reads and what programs print are shown as they come, launches
-    may be timed.
+    With a clock it is the run that the user sees: host reads and what programs print are shown as they come.  `times`: gets
+    those of launches.
     """
     from ..driver.program import ProgramExecutable
     from ..driver.progress import ProgressBar
     from ..execution.debug_prints import on_debug_print
-    from ..execution.plans.watch import Times, Watch
-    from .run_report import HostReads, launch_table
+    from ..execution.plans.watch import Watch
+    from .run_report import HostReads
 
     signature = executable.signature
     files = frozenset(name for name, _ in options.outputs)
@@ -313,8 +325,9 @@ def _call(
 
     bar = ProgressBar(f"@{executable.name} on {executable.target}")
     with bar, on_debug_print(print_line):
-        if isinstance(executable, ProgramExecutable):
-            return executable.run(arguments, options.grid, params=dict(options.param)), reads
+        watch = None if times is None else Watch(None, times)
+        if not isinstance(executable, ProgramExecutable):
+            watch = Watch(reads.see, times)
         if clock is not None:
 
             def show(line: str) -> None:
@@ -322,10 +335,7 @@ def _call(
                 _write_line(line, options)
 
             reads.show = show
-        times = Times() if options.timing and clock is not None else None
-        outputs = executable.run(arguments, watch=Watch(reads.see, times), params=dict(options.param))
-    if times is not None and clock is not None:
-        clock.details = launch_table(times)
+        outputs = executable.run(arguments, options.grid, watch=watch, params=dict(options.param))
     return outputs, reads
 
 

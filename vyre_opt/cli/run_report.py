@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from math import prod
+from typing import Any
 
 import numpy as np
 from blake3 import blake3
 
+from ..driver.call_report import CallReport
 from ..execution.arrays import bits_type
-from ..execution.dispatcher import Dispatcher
+from ..execution.dispatcher import Dispatcher, DispatchError
 from ..execution.plans.steps import HostReadStep
 from ..execution.plans.watch import Times
 from ..execution.target import as_target
@@ -20,10 +23,14 @@ from ..ir.shapes import show_shape
 from ..ir.types import DataType
 from .errors import ToolError
 from .reports import Stopwatch
+from .run_buffers import AnyExecutable
+from .run_options import RunOptions
 
-__all__ = ["HostReads", "as_float", "book_compilations", "compare", "launch_table", "summary"]
+__all__ = ["HostReads", "as_float", "book_compilations", "compare", "launch_table", "speeds", "summary"]
 
 SHOWN_VALUES = 8
+SHORT = 0.25
+"""Seconds of launches of a run that is run again to measure it."""
 CHECKSUM_DIGITS = 16
 MAX_COMPARED_BYTES = 1 << 28
 """How much of what the host reads is in memory for a comparison."""
@@ -104,14 +111,33 @@ class HostReads:
         return f"; {reads} after the first {len(self.seen)} not compared"
 
 
-def launch_table(times: Times) -> str:
-    """A line for each launch, or graph of them: seconds in all, how often, what and where."""
+def launch_table(times: Times, report: CallReport | None) -> str:
+    """Two lines for each launch, or graph of them: seconds in all, how often, what and where; and how fast that is."""
     lines = [f"{'seconds':>10}  {'times':>6}  launch"] if times.rows else []
-    for row in times.rows.values():
+    timings = () if report is None else report.timings
+    for row, timing in zip_longest(times.rows.values(), timings):
         where = f"  {row.loc}" if row.loc else ""
         lines.append(f"{row.seconds:10.6f}  {row.count:6}  {row.what}{where}")
+        if timing is not None:
+            lines.append(f"{'':20}{timing}")
     lines += [f"note: {note}" for note in dict.fromkeys(times.notes)]
     return "".join(f"{line}\n" for line in lines)
+
+
+def speeds(
+    executable: AnyExecutable, arguments: Sequence[Any], times: Times, options: RunOptions
+) -> CallReport | None:
+    """How fast the launches of a run are beside a copy; a short run is run again some times, of which the medians count.
+
+    `times`: of the first run.  None where the program does something else when it runs again.
+    """
+    params, rounds = dict(options.param), [times]
+    try:
+        if sum(row.seconds for row in times.rows.values()) < SHORT:
+            rounds = executable.rounds(arguments, options.grid, params)
+        return executable.report_on(arguments, options.grid, params, rounds) if times.rows else None
+    except DispatchError:
+        return None
 
 
 @dataclass(slots=True)

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from math import prod
 from statistics import median
 
+from ..execution.dispatcher import shared_dispatcher
 from ..execution.plans.call_plan import CallPlan
 from ..execution.plans.steps import AnyStep, FormDecision, LaunchStep, RepeatStep
 from ..execution.plans.watch import LaunchTime, Times, label_of
-from ..execution.target import Target
+from ..execution.target import Target, as_target
 from ..ir.diagnostics import Location
 from ..scheduling.launch_forms import RESIDENT
 from ..scheduling.launch_work import LaunchWork, launch_work
@@ -96,6 +97,12 @@ class LaunchReport:
         yield f"  {self.computes}"
         yield from (f"  {each}" for each in (self.lane, self.limited, *self.decided) if each)
 
+    def speed_of(self, seconds: float) -> str:
+        """How well a run on this machine's CPU, which took so long, used it."""
+        copy = copy_speed(as_target(shared_dispatcher("cpu")), self.work.moved)
+        timing = LaunchTiming(self.what, self.loc, seconds, self.work.moved, {}, None, copy)
+        return str(timing)
+
     @property
     def moves(self) -> str:
         work, sides = self.work, []
@@ -145,6 +152,8 @@ class LaunchReport:
         machine, limit = self.machine, self.limit
         if machine is None or limit is None:
             return ""
+        if machine.is_measured:
+            return f"memory is the limit: {show_seconds(limit.seconds)} as fast as a copy ({show_speed(machine.bytes_per_s)})"
         if limit.unit == "memory":
             peak = show_speed(machine.bytes_per_s)
         else:
@@ -223,7 +232,7 @@ def call_report(
     timings = [
         _timing([each.rows[key] for each in rounds if key in each.rows], works, target) for key in keys
     ]
-    return CallReport(f"{plan.title} on {target.name}", launches, timings)
+    return CallReport(f"{plan.title} on {target.device_name or target.name}", launches, timings)
 
 
 def _launches(steps: Sequence[AnyStep], times: int = 1) -> Counter[LaunchStep]:

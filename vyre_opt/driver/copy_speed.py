@@ -36,7 +36,7 @@ program @copy workgroup(256) {
   }
 }
 """
-LEAST, MOST = 1 << 12, 1 << 29
+LEAST, MOST = 1 << 6, 1 << 29
 """Bytes that are read and written; sizes between are rounded up to powers of two."""
 ROUNDS, SECONDS = 21, 0.1
 

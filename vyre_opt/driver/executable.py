@@ -229,27 +229,28 @@ class Executable(ABC):
         """
         self._check_options(lengths, None)
         words = self.param_words(params)
-        return self.report_on(self.arguments(inputs, lengths or {}, words), grid, params, is_timed=True)
+        arguments = self.arguments(inputs, lengths or {}, words)
+        return self.report_on(arguments, grid, params, self.rounds(arguments, grid, params))
 
     def report_on(
         self,
         arguments: Sequence[Any],
         grid: Grid = None,
         params: Mapping[str, Any] | None = None,
-        is_timed: bool = False,
+        rounds: Sequence[Times] = (),
     ) -> CallReport:
-        """See `report` and `time`; `arguments`: see `arguments`."""
+        """See `report` and `time`; `arguments`: see `arguments`; `rounds`: the times of runs of the same call."""
         words = self.param_words(params)
         backend, named, _ = self._operands(arguments)
-        rounds: Sequence[Times] = ()
-        if is_timed:
-            rounds = self._rounds(arguments, grid, params)
-            call, _ = self._load(backend, named, grid, words)  # that of the runs, whose steps have the times
+        if rounds:
+            call, _ = self._load(
+                backend, named, grid, words
+            )  # that of the runs, whose programs have the times
         else:
             call = self._rewritten(backend, named, self.grid(grid, named), words)
         return call_report(call, as_target(backend.dispatcher), words, rounds)
 
-    def _rounds(self, arguments: Sequence[Any], grid: Grid, params: Mapping[str, Any] | None) -> list[Times]:
+    def rounds(self, arguments: Sequence[Any], grid: Grid, params: Mapping[str, Any] | None) -> list[Times]:
         """The times of some runs, without those of the first, which compiles."""
         rounds: list[Times] = []
         with on_debug_print(lambda line: None):

@@ -24,6 +24,10 @@ class MachineTarget(Target):
         self.workers = self.machine.processors
 
     @property
+    def device_name(self) -> str:
+        return self.machine.name
+
+    @property
     def architecture(self) -> str:
         return self.machine.architecture
 

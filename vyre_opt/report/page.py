@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from ..driver.call_report import CallReport, LaunchReport
 from ..fusion.halo_plan import BYTES_PER_US, LAUNCH_US, OPS_PER_US
 from ..ir.program import Module, Program
 from ..ir.shapes import show_shape
@@ -37,25 +38,33 @@ def page(
     manager: PassManager | None,
     remarks: Sequence[Remark],
     measured: Mapping[str, RunTimes] | None = None,
+    calls: Mapping[str, CallReport | str] | None = None,
 ) -> str:
-    """The page of a module after its passes; `before`: as it was before them; `measured`: by pipeline."""
+    """The page of a module after its passes; `before`: as it was before them; by pipeline `measured`, and `calls`: what its
+    launches ask of a machine, or why nobody knows."""
     passes = [str(p) for p in manager.passes] if manager is not None else []
     name = module.source.name if module.source is not None else "a module"
     return render(
         "page.html.jinja",
         name=name,
         passes=passes,
-        **_content(module, before, remarks, "p", measured or {}),
+        **_content(module, before, remarks, "p", measured or {}, calls or {}),
         programs=[_program_row(item) for item in module.order if isinstance(item, Program)],
     )
 
 
-def fragment(module: Module, before: ModuleSnapshot, remarks: Sequence[Remark], prefix: str) -> str:
+def fragment(
+    module: Module,
+    before: ModuleSnapshot,
+    remarks: Sequence[Remark],
+    prefix: str,
+    calls: Mapping[str, CallReport | str],
+) -> str:
     """The drawings of the pipelines and what the passes say, for a place within another page, with the style.
 
-    `prefix`: what ids begin with, so that they differ from those of other fragments on the page.
+    `prefix`: what ids begin with, so that they differ from those of other fragments on the page.  `calls`: see `page`.
     """
-    return render("fragment.html.jinja", **_content(module, before, remarks, prefix, {}))
+    return render("fragment.html.jinja", **_content(module, before, remarks, prefix, {}, calls))
 
 
 def _content(
@@ -64,11 +73,14 @@ def _content(
     remarks: Sequence[Remark],
     prefix: str,
     measured: Mapping[str, RunTimes],
+    calls: Mapping[str, CallReport | str],
 ) -> dict[str, Any]:
     """What both kinds of page show."""
     after = pictures(module)
     pipelines = [
-        _Pipeline(f"{prefix}{number}", picture, after.get(name), remarks, measured.get(name))
+        _Pipeline(
+            f"{prefix}{number}", picture, after.get(name), remarks, measured.get(name), calls.get(name, "")
+        )
         for number, (name, picture) in enumerate(before.pictures.items())
     ]
     by_pass: dict[str, list[Remark]] = {}
@@ -113,10 +125,11 @@ class _Pipeline:
         after: PipelinePicture | None,
         remarks: Sequence[Remark],
         measured: RunTimes | None,
+        call: CallReport | str,
     ) -> None:
         self.key, self.name, self.place = key, before.name, location_text(before.loc)
         self.fusions: Decisions = decisions(before, after, remarks)
-        self.measured = measured
+        self.measured, self.call = measured, call
         self.is_same = after is not None and _without_locations(before) == _without_locations(after)
         states = [(before, False)] if after is None or self.is_same else [(before, False), (after, True)]
         colors = list(dict.fromkeys([*before.buffers, *(after.buffers if after else ())]))
@@ -124,6 +137,31 @@ class _Pipeline:
             Drawing(picture, self.fusions, colors, is_after=is_after, key=key) for picture, is_after in states
         ]
         self.numbers = [*_numbers(before, after or before), *_times(before, after or before, measured)]
+
+    @property
+    def launch_rows(self) -> list[tuple[str, ...]]:
+        """What each launch moves and computes, what it waits for, and what became of it."""
+        if isinstance(self.call, str):
+            return []
+        return [
+            (
+                launch.what if launch.times == 1 else f"{launch.what}, {launch.times} times",
+                launch.moves,
+                launch.computes,
+                launch.lane,
+                launch.limited,
+                self._speed(launch),
+                "; ".join(launch.decided),
+                location_text(launch.loc),
+            )
+            for launch in self.call.launches
+        ]
+
+    def _speed(self, launch: LaunchReport) -> str:
+        """How fast the launch was on this CPU, if it was measured there."""
+        stages = {} if self.measured is None else self.measured.stages_after
+        seconds = stages.get(str(launch.loc))
+        return "" if not seconds else launch.speed_of(seconds / launch.times)
 
     @property
     def edges(self) -> list[tuple[str, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ..driver.call_report import CallReport
@@ -12,6 +12,7 @@ from ..ir.program import Module
 from ..passes.manager import PassManager, Remark
 from ..rewriting.cloning import copy_module
 from .decisions import decisions
+from .launches import call_reports
 from .page import fragment, page
 from .pictures import pictures
 from .snapshot import ModuleSnapshot, snapshot
@@ -66,11 +67,17 @@ class Report:
 
     def _repr_html_(self) -> str:
         prefix = f"r{zlib.crc32(str(self).encode()):08x}-"
-        return fragment(self.module, self.before, self.remarks, prefix)
+        return fragment(self.module, self.before, self.remarks, prefix, self._calls())
 
     def html(self) -> str:
         """The whole page, as `vyre-opt --emit=html` writes it."""
-        return page(self.module, self.before, self.manager, self.remarks)
+        return page(self.module, self.before, self.manager, self.remarks, None, self._calls())
+
+    def _calls(self) -> Mapping[str, CallReport | str]:
+        """Those of the pipeline that `call` is of, or of all whose sizes the text says."""
+        if self.call is None:
+            return call_reports(self.module)
+        return dict.fromkeys(self.before.pictures, self.call)
 
     def save(self, path: str | Path) -> None:
         """Write the page to a file.  Raises OSError."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 
@@ -22,12 +22,13 @@ from ..ir.grids import lengths_by_dimension
 from ..ir.loops import trip_count
 from ..ir.ops import SUBGROUP_SIZE
 from ..ir.pipeline import Launch, LaunchParam
-from ..ir.program import Block, Buffer, Module, Op, Program, Value
+from ..ir.program import AccessMode, Block, Buffer, Module, Op, Program, Value
 from ..ir.types import DataType
 
 __all__ = ["LaneAccesses", "LaunchWork", "launch_work"]
 
 _ARITHMETIC = ("unary", "binary", "ternary", "reduce", "matrix_mul_add")
+MOST_OPERATIONS = 1 << 100
 _ACCESSES = ("load", "store", "matrix_load", "matrix_store", "atomic")
 
 
@@ -90,11 +91,15 @@ def launch_work(
         ):
             if chosen:
                 moved[buffer.name] = touched(footprints, chosen, shape)
+        if footprints.kernels and buffer.access is not AccessMode.WRITE:
+            reads[buffer.name] = Touched(prod(shape), is_exact=False)
+        if footprints.kernels and buffer.access is not AccessMode.READ:
+            writes[buffer.name] = Touched(prod(shape), is_exact=False)
     sizes = {buffer.name: buffer.dtype.element_bytes or 0 for buffer in _in_memory(program)}
-    counter = _Arithmetic(module, footprints)
+    counter = _Arithmetic(module, footprints, not footprints.kernels)
     invocations = prod(program.grid or (1,)) * program.lanes
     each = counter.block(program.body)
-    operations = {unit: count * invocations for unit, count in each.items()}
+    operations = {unit: min(count * invocations, MOST_OPERATIONS) for unit, count in each.items()}
     lane = _lane_accesses(step.program)
     return LaunchWork(invocations, reads, writes, sizes, operations, counter.is_counted, lane)
 
@@ -133,14 +138,18 @@ class _Arithmetic:
 
     module: Module
     footprints: Footprints
-    is_counted: bool = True
+    is_counted: bool
+    _functions: dict[str, Counter[str]] = field(default_factory=dict)
 
     def block(self, block: Block) -> Counter[str]:
         return sum(map(self.op, block.ops), Counter())
 
     def op(self, op: Op) -> Counter[str]:
         if op.name == "call":
-            return self.block(self.module.funcs[op.attrs["callee"]].body)
+            name = op.attrs["callee"]
+            if name not in self._functions:
+                self._functions[name] = self.block(self.module.funcs[name].body)
+            return self._functions[name]
         arms = [self.block(region) for region in op.regions]
         if op.name == "if":
             return arms[0] | arms[1] if len(arms) > 1 else arms[0]

@@ -27,6 +27,11 @@ class Machine:
     operations_per_s: Mapping[str, float]
     source: str
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether it is in no table, and may go faster where caches help."""
+        return not self.pattern
+
 
 def _units(f32: float, f64: float | None, f16: float) -> dict[str, float]:
     """Peaks in 10^12 a second: of f32, f64, and of matrices of f16 and bf16; f16 and bf16 elsewhere are computed as f32."""
