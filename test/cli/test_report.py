@@ -358,3 +358,22 @@ def test_file_name_that_is_not_utf8(emit, tmp_path):
     assert ran.stdout == ""
     if emit == "html":
         assert "a\N{REPLACEMENT CHARACTER}.vyre" in target.read_text(encoding="utf-8")
+
+
+def test_page_says_what_launches_ask_of_the_machine(tmp_path: Path) -> None:
+    """A pipeline of known sizes has a row for each launch; one of open sizes says so."""
+    path = tmp_path / "k.vyre"
+    lines = [each for each in TEXT.splitlines(keepends=True) if not re.search("@(open|weights|soft)", each)]
+    path.write_text("".join(lines))
+    cells = Page(call_opt(path, "--emit=html").stdout).text["td"]
+    assert "@decode over 16 workgroups" in cells
+    # 1024 elements of 2 bytes, and of 1
+    assert "moves 3.07 kB: reads 2.05 kB of @text; writes 1.02 kB of @bytes" in cells
+    assert "memory is the limit: 0.917 ns at least on H100 SXM (3350 GB/s)" in cells
+    assert "@gather over 16 workgroups, 3 times" in cells
+    assert any("refused: stays as written: @decode accesses vec<2 x u8> already" in cell for cell in cells)
+    assert "A100 80GB SXM" in call_opt(path, "--emit=html", "--target=sm_80").stdout
+    assert "GB/s, " in call_opt(path, "--emit=html", "--measure").stdout
+    path.write_text(TEXT)
+    text = Page(call_opt(path, "--emit=html").stdout).all
+    assert "depends on the open size of @open, @weights, @soft: report()" in text

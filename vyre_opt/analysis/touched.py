@@ -52,6 +52,8 @@ class _Progression:
         return max(0, min(self.most, (self.high - self.low) // self.step + 1))
 
     def scaled(self, factor: int) -> _Progression:
+        if not self.count:
+            return self
         ends = sorted((factor * self.low, factor * self.high))
         return replace(self, low=ends[0], high=ends[1], step=self.step * abs(factor))
 

@@ -148,7 +148,11 @@ BUFFERS, RUN = "Buffers", "Run"
     metavar="FILE",
     shell_complete=complete_files,
 )
-@flag("--time --timing timing", "Show the time that each step took.", RUN)
+@flag(
+    "--time --timing timing",
+    "Show the time that each step took, and how fast launches are beside a copy of as many bytes.",
+    RUN,
+)
 @color_option("Other")
 @limits_option()
 @common_options("vyre-run")

@@ -198,12 +198,23 @@ class Kernel:
         return check_grid(self._program, grid)
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
+        self._over_own_grid()(*args, **kwargs)
+
+    def report(self, *args: Any, machine: str | None = None, **kwargs: Any) -> CallReport:
+        """See `ConfiguredKernel.report`, for a kernel that has its grid."""
+        return self._over_own_grid().report(*args, machine=machine, **kwargs)
+
+    def time(self, *args: Any, **kwargs: Any) -> CallReport:
+        """See `ConfiguredKernel.time`, for a kernel that has its grid."""
+        return self._over_own_grid().time(*args, **kwargs)
+
+    def _over_own_grid(self) -> ConfiguredKernel:
         if self.grid is None:
             name = self.function.__name__
             raise TypeError(
                 f"say how many workgroups run: {name}[grid](...), such as {name}[vyre_opt.ceil_div(n, {self.workgroup[0]})](...)"
             )
-        self[self.grid](*args, **kwargs)
+        return self[self.grid]
 
     @functools.cached_property
     def in_place(self) -> InPlace:

@@ -9,6 +9,7 @@
     listings    the IR before and after, line by line
     measure     how long pipelines take on this CPU, before and after
     environment the templates, by Jinja2, which escape all text
+    launches    what the launches of pipelines ask of a machine
     page        what the templates show: drawings, listings, tables
     reports     a module, its passes and what they said: as text, as a page, and in a notebook
     graph       a pipeline in DOT

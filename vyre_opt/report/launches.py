@@ -26,7 +26,7 @@ def _report(module: Module, name: str, target: str) -> CallReport | str:
     sizes = [buffer for buffer in module.pipelines[name].buffers.values() if buffer.count is None]
     if sizes:
         names = ", ".join(f"@{buffer.name}" for buffer in sizes)
-        return f"The size of {names} is open: report() of a call in Python, and vyre-run --time, know it."
+        return f"What launches ask of a machine depends on the open size of {names}: report() in Python has that of a call."
     try:
         executable = compile_module(copy_module(module), name, MachineTarget(machine_of(target)), {})
         return executable.report_on([_of_declared_size(buffer) for buffer in executable.signature.buffers])

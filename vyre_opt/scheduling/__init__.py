@@ -5,5 +5,7 @@ batched_loads    loops that load for several iterations at once
 coarsening       invocations that do the work of several neighbours
 privatization    workgroups that count in memory of their own
 launch_forms     which of the last two a launch gets, by its lengths and by what runs it
+launch_work      bytes and arithmetic of a launch, and how a lane moves its bytes
+machines         what GPUs move and compute at most, and what a launch waits for there
 relaunch         launches of a text that get another program
 """

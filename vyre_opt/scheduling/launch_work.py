@@ -96,7 +96,8 @@ def launch_work(
         if footprints.kernels and buffer.access is not AccessMode.READ:
             writes[buffer.name] = Touched(prod(shape), is_exact=False)
     sizes = {buffer.name: buffer.dtype.element_bytes or 0 for buffer in _in_memory(program)}
-    counter = _Arithmetic(module, footprints, not footprints.kernels)
+    trips = {each.symbol.identity: each.max_trips for each in footprints.affine.counters.values()}
+    counter = _Arithmetic(module, trips, not footprints.kernels)
     invocations = prod(program.grid or (1,)) * program.lanes
     each = counter.block(program.body)
     operations = {unit: min(count * invocations, MOST_OPERATIONS) for unit, count in each.items()}
@@ -134,10 +135,10 @@ def _bound(step: LaunchStep, buffers: Mapping[str, Buffer], params: Mapping[str,
 
 @dataclass
 class _Arithmetic:
-    """Counts operations of floats of an invocation.  `is_counted`: see `LaunchWork`."""
+    """Counts operations of floats of an invocation.  `trips`: the most iterations of loops; `is_counted`: see `LaunchWork`."""
 
     module: Module
-    footprints: Footprints
+    trips: Mapping[object, int]
     is_counted: bool
     _functions: dict[str, Counter[str]] = field(default_factory=dict)
 
@@ -163,9 +164,7 @@ class _Arithmetic:
     def times(self, loop: Op) -> int:
         """The iterations of a loop, the most of any invocation."""
         count = trip_count(loop) if loop.name == "for" else None
-        if count is None:
-            counters = self.footprints.affine.counters.values()
-            count = next((each.max_trips for each in counters if each.symbol.identity is loop), None)
+        count = self.trips.get(loop) if count is None else count
         self.is_counted = self.is_counted and count is not None
         return 1 if count is None else count
 
