@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ..analysis.refusal import Refusal
 from ..ir.program import Module
 from ..kernels.targets import MULTIPROCESSORS, is_gpu
-from ..scheduling.launch_forms import LaunchForms
+from ..scheduling.launch_forms import Counting, LaunchForms
 from ..scheduling.relaunch import NewForm, TextLaunch, rewrite_launches
 from .manager import PassContext
 from .registry import Pass, register
@@ -57,11 +57,12 @@ class Privatize(Pass):
         if not any("atomic" in op.definition.effects for op in each.program.walk()):
             return None
         site, grid = each.site(self.options.multiprocessors, on_gpu), each.grid
+        counting: Counting | Refusal | None
         if self.options.workgroups:
             counting = forms.by_turns(site, each.extents, self.options.workgroups)
         else:
             counting = grid if isinstance(grid, Refusal) else forms.counting(site, grid)
-        if isinstance(counting, Refusal):
+        if not isinstance(counting, Counting):
             return counting
         message = (
             f"{counting.workgroups} workgroups of {{new}} take turns for {{old}}, and count for themselves"
