@@ -152,6 +152,23 @@ def test_arithmetic_may_be_the_limit() -> None:
     assert launch.limited == "f32 is the limit: 31.3 us at least on H100 SXM (67 trillion a second)"
 
 
+def test_a_product_of_matrices() -> None:
+    """Its operations are 2mnk, by the units for matrices; each element is moved once, whose rows are one for the kernel."""
+    m, k, n = 512, 256, 1024
+    text = f"""vyre 2
+pipeline @main {{
+  buffer @a : bf16[{m}, {k}] read
+  buffer @b : bf16[{k}, {n}] read
+  buffer @c : f32[{m}, {n}] write live_out
+  math.matmul(@a, @b, @c)
+}}
+"""
+    executable = vyre.compile(text, target=MachineTarget(H100))
+    launch = launch_of(executable.report([np.zeros((m, k), np.uint16), np.zeros((k, n), np.uint16)]))
+    assert launch.work.operations == {"matrix bf16": 2 * m * n * k}
+    assert launch.work.moved == 2 * (m * k + k * n) + 4 * m * n
+
+
 def test_the_decisions_are_those_of_the_call() -> None:
     """They are in the plan that a call keeps: a later call decides nothing."""
     executable = vyre.compile(saxpy.text(), target="cpu")

@@ -53,6 +53,15 @@ pipeline @main {
 }
 """
 X = np.arange(100, dtype=np.uint32)
+
+
+@vyre_opt.program
+def negated(x: vyre_opt.Read[vyre_opt.f32], y: vyre_opt.Write[vyre_opt.f32]) -> None:
+    i = vyre_opt.global_id(0)
+    if i < len(x):
+        y[i] = -x[i]
+
+
 LENGTHS = {"a": 100, "b": 100, "y": 100}
 
 
@@ -232,6 +241,27 @@ def test_times_are_of_graphs(gpu: Fake) -> None:
         ("a graph of 7 launches", 1),
         ("a graph of 2 launches", 1),
     ]
+
+
+def test_speeds_are_of_graphs(gpu: Fake) -> None:
+    """A graph moves what its launches do, repeats each time, also where buffers have several dimensions."""
+    report = vyre_opt.compile(PIPELINE, target=gpu).time([X, X], lengths=LENGTHS)
+    assert [launch.times for launch in report.launches] == [1, 3, 3, 1, 1]
+    assert [(timing.what, timing.moved) for timing in report.timings] == [
+        ("a graph of 7 launches", 7 * 800),
+        ("a graph of 2 launches", 2 * 800),
+    ]
+    assert all(launch.resident for launch in report.launches)
+
+
+def test_arrays_on_a_gpu_are_of_that_one(gpu: Fake) -> None:
+    x, y = cupy(np.ones(1000, np.float32)), cupy(np.zeros(1000, np.float32))
+    report = negated[4].time(x, y)
+    assert report.title == "program @negated on main memory"
+    assert [timing.moved for timing in report.timings] == [8000]
+    assert (numpy(y) == 0).all()
+    with pytest.raises(BadInputs, match="arrays on a GPU are of that one"):
+        negated[4].report(x, y, machine="H100 SXM")
 
 
 def test_a_grid_beyond_the_gpu_is_located(gpu: Fake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -197,11 +197,12 @@ class LaunchTiming:
 
 @dataclass(frozen=True, slots=True)
 class CallReport:
-    """What a call launches; `timings`: how long that took, if it was measured."""
+    """What a call launches; `timings`: how long that took, if it was measured; `notes`: on these."""
 
     title: str
     launches: Sequence[LaunchReport]
     timings: Sequence[LaunchTiming] = ()
+    notes: Sequence[str] = ()
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -215,6 +216,7 @@ class CallReport:
             yield from (f"  {line}" for line in launch.lines())
         for timing in self.timings:
             yield f"  {timing.what}: {timing}"
+        yield from (f"  note: {note}" for note in self.notes)
 
 
 def call_report(
@@ -228,11 +230,19 @@ def call_report(
     counts = _launches(plan.steps)
     works = {_key(step): launch_work(step, plan.buffers, words, plan.module) for step in counts}
     launches = [_launch(step, times, works[_key(step)], target) for step, times in counts.items()]
-    keys = rounds[0].rows if rounds else ()
+    title = f"{plan.title} on {target.device_name or target.name}"
+    if not rounds:
+        return CallReport(title, launches)
     timings = [
-        _timing([each.rows[key] for each in rounds if key in each.rows], works, target) for key in keys
+        _timing([each.rows[key] for each in rounds if key in each.rows], works, target)
+        for key in rounds[0].rows
     ]
-    return CallReport(f"{plan.title} on {target.device_name or target.name}", launches, timings)
+    notes = [*dict.fromkeys(rounds[0].notes)]
+    if launches and not timings:
+        notes.append(
+            "launches are not timed on a stream that another library made, or by a dispatcher of the caller's"
+        )
+    return CallReport(title, launches, timings, notes)
 
 
 def _launches(steps: Sequence[AnyStep], times: int = 1) -> Counter[LaunchStep]:

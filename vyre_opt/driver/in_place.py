@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..execution.bound_call import BoundCall
-from ..execution.dispatcher import DispatcherLike
+from ..execution.dispatcher import BadInputs, DispatcherLike
 from ..execution.params import value_as_passed
 from ..execution.signatures import SIGNATURES, guard_of
 from .call_report import CallReport
@@ -103,7 +103,14 @@ class InPlace:
     ) -> CallReport:
         """See `Executable.report` and `Executable.time`; `machine`: see `MachineTarget`.  The arrays stay as they are."""
         arrays = [args[position] for position in self._positions]
-        executable = self.executable(arrays) if machine is None else self._compile(MachineTarget(machine))
+        if machine is None:
+            executable = self.executable(arrays)
+        else:
+            executable = self._compile(MachineTarget(machine))
+            if target_of_arrays(arrays) == "cuda":
+                raise BadInputs(
+                    "arrays on a GPU are of that one; for another pass arrays of NumPy of the same shapes"
+                )
         signature = executable.signature
         inputs = dict(zip((buffer.name for buffer in signature.parameters), arrays, strict=True))
         words = {name: encode(args[position]) for name, position, encode in self._scalars}

@@ -36,6 +36,4 @@ def _report(module: Module, name: str, target: str) -> CallReport | str:
 
 def _of_declared_size(buffer: Buffer) -> OutputAlloc:
     shape = tuple(extent or 0 for extent in buffer.shape)
-    if buffer.dimensions == 1:
-        return OutputAlloc(prod(shape))
-    return OutputAlloc(prod(shape) * buffer.dtype.lanes, (*shape[:-1], shape[-1] * buffer.dtype.lanes))
+    return OutputAlloc(prod(shape), shape if buffer.dimensions > 1 else ())

@@ -113,7 +113,11 @@ def _bound(step: LaunchStep, buffers: Mapping[str, Buffer], params: Mapping[str,
     """The program with the lengths, whole numbers and the grid of a launch."""
     program = step.program
     bound = zip(program.bound_buffers, step.buffers, strict=True)
-    shapes = {formal.name: buffers[name].shape for formal, name in bound}
+    # a kernel takes the rows of a buffer as one
+    shapes = {
+        formal.name: buffers[name].shape if formal.dimensions > 1 else (buffers[name].count,)
+        for formal, name in bound
+    }
     lengths = {
         key: length
         for name in step.buffers
