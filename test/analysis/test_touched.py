@@ -27,6 +27,7 @@ program @p workgroup({lanes}) grid({groups}) {{
   %c = const {c} : u32
   %d = const {d} : u32
   %bound = const {bound} : u32
+  %scale = const {scale} : u32
   for %k = {first} to {last} step {step} {{
     %wa = mul %w, %a : u32
     %lb = mul %l, %b : u32
@@ -34,7 +35,8 @@ program @p workgroup({lanes}) grid({groups}) {{
     %s = add %wa, %lb : u32
     %t = add %s, %kc : u32
     %i = add %t, %d : u32
-    %holds = lt %{guard}, %bound : u32
+    %scaled = mul %{guard}, %scale : u32
+    %holds = lt %scaled, %bound : u32
     if %holds {{
       %v = load @x[%i] : u32
       store %v, @y[%zero] : u32
@@ -46,7 +48,7 @@ program @p workgroup({lanes}) grid({groups}) {{
 
 @dataclass(frozen=True)
 class Sample:
-    """Reads x[a*w + b*l + c*k + d] for k from `first` (0, or the local id) where a value is below a bound."""
+    """Reads x[a*w + b*l + c*k + d] for k from `first` (0, or the local id) where a value, or 3 of it, is below a bound."""
 
     lanes: int
     groups: int
@@ -60,6 +62,7 @@ class Sample:
     last: int
     step: int
     guard: str
+    scale: int
 
     @staticmethod
     def of(seed: int) -> Sample:
@@ -79,6 +82,7 @@ class Sample:
             rng.choice((1, 2, 5, 33)),
             rng.choice((1, 2, lanes)),
             rng.choice(("g", "i", "l", "w", "s")),
+            rng.choice((1, 1, 3)),
         )
 
     def elements(self) -> set[int]:
@@ -91,7 +95,7 @@ class Sample:
                     total = self.a * w + self.b * line
                     index = total + self.c * k + self.d
                     values = {"g": w * self.lanes + line, "i": index, "l": line, "w": w, "s": total}
-                    if values[self.guard] < self.bound:
+                    if self.scale * values[self.guard] < self.bound:
                         yield index
 
 

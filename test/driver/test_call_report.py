@@ -132,6 +132,8 @@ def test_what_was_refused_is_said() -> None:
     scattered = launch_of(apart[N // 256].report(floats(3 * N), floats(N), machine=H100))
     assert scattered.decided == ["refused: stays as written: neighbours of @apart touch elements apart"]
     assert (scattered.work.moved, scattered.work.is_exact) == (8 * N, True)
+    # of 1000 every third, which the condition says of the index of the other buffer
+    assert launch_of(apart[4].report(floats(1000), floats(1000))).work.moved == 8 * 334
     small = launch_of(saxpy[4].report(2.0, floats(1000), floats(1000), machine=H100))
     (refused,) = small.decided
     assert refused.startswith("refused: stays as written: @saxpy has 1024 invocations")

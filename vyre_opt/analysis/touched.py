@@ -163,11 +163,19 @@ def _box(footprints: Footprints, access: MemoryAccess, shape: Sequence[int]) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Condition:
-    """A sum without a constant lies in a range."""
+    """A sum without a constant lies in a range.  Its coefficients have no common divisor, so `3 * i < n` narrows `i`."""
 
     expr: AffineExpr
     low: int
     high: int
+
+    @staticmethod
+    def of(expr: AffineExpr, low: int, high: int) -> _Condition:
+        """The condition on `expr` without its constant; there are symbols in it."""
+        by, low, high = gcd(*expr.terms.values()), low - expr.const, high - expr.const
+        return _Condition(
+            AffineExpr(0, {s: c // by for s, c in expr.terms.items()}), -(-low // by), high // by
+        )
 
 
 def _values(
@@ -212,13 +220,12 @@ def _condition(guard: Guard) -> _Condition | None:
         (_FLIPPED[guard.relation], guard.right, guard.left),
     ):
         if fixed.is_const and not moving.is_const and fits(moving.range(), guard.dtype):
-            at, expr = fixed.const - moving.const, _without_constant(moving)
-            low, high = expr.range()
+            low, high = moving.range()
             if relation in ("lt", "le", "eq"):
-                high = at - (relation == "lt")
+                high = fixed.const - (relation == "lt")
             if relation in ("gt", "ge", "eq"):
-                low = at + (relation == "gt")
-            return _Condition(expr, low, high)
+                low = fixed.const + (relation == "gt")
+            return _Condition.of(moving, low, high)
     return None
 
 
@@ -238,8 +245,7 @@ def _of_loops(
                 yield None
                 continue
             expr = counter.lower + AffineExpr.of(counter.symbol).scaled(counter.step)
-            expr, at = _without_constant(expr), upper.const - expr.const - 1
-            yield _Condition(expr, min(at, expr.range()[0]), at)
+            yield _Condition.of(expr, expr.range()[0], upper.const - 1)
 
 
 def _is_always(condition: _Condition | None) -> bool:
@@ -253,10 +259,6 @@ def _is_always(condition: _Condition | None) -> bool:
 def _is_free(symbol: Symbol) -> bool:
     """Whether a symbol takes all values of its range in a launch: an id, or a loop's iteration."""
     return symbol.kind in (SymbolKind.LOCAL, SymbolKind.LOOP) or symbol.name.startswith("workgroup_id.")
-
-
-def _without_constant(expr: AffineExpr) -> AffineExpr:
-    return AffineExpr(0, expr.terms)
 
 
 def _factor(whole: AffineExpr, part: AffineExpr) -> int | None:
