@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..execution.array_backend import ArrayBackend, Operand
 from ..execution.dispatcher import BadInputs, BadLaunch, Scratch
@@ -14,14 +15,23 @@ from ..execution.plans.watch import Watch
 from ..execution.plans.zeroed import zeroed_buffers
 from ..execution.target import as_target
 from ..ir.diagnostics import Diagnostic
-from ..ir.grids import params_of
-from ..ir.pipeline import Launch, Pipeline
-from ..ir.program import Dim3
+from ..ir.grids import GridCall, length_key, params_of
+from ..ir.pipeline import HostRead, Launch, Pipeline
+from ..ir.program import Buffer, Dim3, Module
+from ..rewriting.cloning import copy_module
 from .binding import Signature
-from .executable import Executable, Grid, Inputs
+from .executable import Executable, Grid, Inputs, Passes
 from .pipeline_plan import make_plan
 
+if TYPE_CHECKING:
+    from ..passes.bisect import BisectLimit
+
 __all__ = ["PipelineExecutable"]
+
+MAX_VARIANTS = 4
+"""Of a pipeline, for calls with other lengths that are equal; calls beyond have the code that is right for all."""
+
+Equal = tuple[tuple[tuple[str, int], tuple[str, int]], ...]
 
 
 class PipelineExecutable(Executable):
@@ -35,6 +45,9 @@ class PipelineExecutable(Executable):
         super().__init__(*args)
         self.signature = Signature.of(self.pipeline)
         """What callers pass; taken before passes run, which may change buffers inside the pipeline."""
+        self._written: tuple[Module, Passes] | None = None
+        """The module before its passes, and these, where they may do more if they know which lengths are equal."""
+        self._variants: dict[Equal, PipelineExecutable] = {}
 
     @property
     def pipeline(self) -> Pipeline:
@@ -96,6 +109,42 @@ class PipelineExecutable(Executable):
         sizes = [size for buffer in self.signature.buffers for size in buffer.sizes if size is not None]
         return sorted({name for extent in (*sizes, *self.pipeline.extents) for name in params_of(extent)})
 
+    def transform(self, passes: Passes, bisect: BisectLimit | None = None) -> None:
+        stages = [stage for stage in self.pipeline.walk() if not isinstance(stage, HostRead)]
+        if passes and bisect is None and len(stages) > 1:
+            self._written = copy_module(self.module), passes
+        super().transform(passes, bisect)
+
+    def _rewritten(
+        self,
+        backend: ArrayBackend,
+        named: Mapping[str, Any],
+        grid: Dim3 | None,
+        words: Mapping[str, int],
+        has_storage: bool = False,
+        in_place: bool = False,
+    ) -> CallPlan:
+        variant = self._variant(self.lengths(named))
+        make = super()._rewritten if variant is self else variant._rewritten
+        return make(backend, named, grid, words, has_storage, in_place)
+
+    def _variant(self, lengths: Mapping[str, int]) -> PipelineExecutable:
+        """The pipeline after passes that know which of the open lengths are equal in such calls: each launch asks for the
+        length of an array of its own, and what one hands over is proven only if these are."""
+        equal = _equal_lengths(self.signature.buffers, lengths)
+        if self._written is None or not equal:
+            return self
+        if equal not in self._variants:
+            if len(self._variants) >= MAX_VARIANTS:
+                return self
+            module, passes = self._written
+            variant = PipelineExecutable(copy_module(module), self.name, self._target, self.syntax)
+            _set_sizes(variant.pipeline, equal)
+            Executable.transform(variant, passes)
+            variant.signature = self.signature
+            self._variants[equal] = variant
+        return self._variants[equal]
+
     def grid(self, grid: Grid, named: Mapping[str, Any]) -> None:
         self.refuse_grid(grid)
 
@@ -127,3 +176,29 @@ class PipelineExecutable(Executable):
         message = f"{argument} is for programs: pipeline @{self.name} gives each launch its own grid"
         where = self.pipeline.loc if launch is None else launch.loc
         raise BadLaunch([Diagnostic("error", message, where, help="leave it out, or change the text here")])
+
+
+def _equal_lengths(buffers: Iterable[Buffer], lengths: Mapping[str, int]) -> Equal:
+    """The open extents that equal one of a buffer declared before, by name and dimension, each with the first such."""
+    first: dict[int, tuple[str, int]] = {}
+    equal: list[tuple[tuple[str, int], tuple[str, int]]] = []
+    for buffer in buffers:
+        for dimension, extent in enumerate(buffer.extents):
+            if extent is not None:
+                continue
+            here = buffer.name, dimension
+            length = lengths[length_key(buffer.name, dimension if buffer.dimensions > 1 else None)]
+            other = first.setdefault(length, here)
+            if other[0] != buffer.name:
+                equal.append((here, other))
+    return tuple(equal)
+
+
+def _set_sizes(pipeline: Pipeline, equal: Equal) -> None:
+    """Let the pipeline's buffers say which of their extents are equal."""
+    for (name, dimension), (other, along) in equal:
+        buffer = pipeline.buffers[name]
+        sizes = list(buffer.sizes or (None,) * buffer.dimensions)
+        axis = (along,) if pipeline.buffers[other].dimensions > 1 else ()
+        sizes[dimension] = GridCall("len", (other, *axis))
+        pipeline.buffers[name] = replace(buffer, sizes=tuple(sizes))
