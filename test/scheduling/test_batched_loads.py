@@ -211,6 +211,25 @@ def test_a_load_follows_the_stores_before_it(name: str) -> None:
         np.testing.assert_array_equal(found[1], [total])
 
 
+@pytest.mark.parametrize("step", [64, 128, 256])
+def test_an_index_narrower_than_its_counter(step: int) -> None:
+    """It is the same in several iterations."""
+    body = """    %b = cast %c : u32 -> u8
+    %u = load @y[%b]
+    %next = add %u, 1.0
+    store %next, @y[%b]"""
+    text = TEXT.format(lower="0", upper="2048", step=step, body=body).replace("workgroup(8)", "workgroup(1)")
+    y = np.zeros(256, np.float32)
+    for c in range(0, 2048, step):
+        y[c % 256] += 1
+    program, _ = batched(text)
+    for target in ("ref", "cpu"):
+        found = run(
+            program, [y, np.zeros(256, np.float32), np.zeros(1, np.float32), np.zeros(1, np.uint32)], target
+        )
+        np.testing.assert_array_equal(found[0], y)
+
+
 def test_short_and_long_loops() -> None:
     """A loop of constant length is batched by what divides into it; one of one iteration stays."""
     for upper, shown in ((8, "4 iterations"), (2, None), (32, "4 iterations")):

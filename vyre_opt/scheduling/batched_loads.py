@@ -216,6 +216,8 @@ class _Batcher(Walker):
         why = f"an earlier iteration may write the element of @{name} that it loads"
         terms, const = self.linear.of(load.indices[-1])
         mine = dict(terms)
+        if (counter.type.bits or 1) > (load.indices[-1].type.bits or 1):
+            return why  # where the index wraps around, iterations share an element
         if mine.pop(counter, 0) != 1 or any(_is_inside(term, loop) for term in (*mine, *load.indices[:-1])):
             return why
         for op in _nested(loop.regions[0]):
