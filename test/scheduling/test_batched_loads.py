@@ -230,6 +230,34 @@ def test_an_index_narrower_than_its_counter(step: int) -> None:
         np.testing.assert_array_equal(found[0], y)
 
 
+ROWS = """vyre 2
+program @p workgroup(1) {
+  buffer @y : f32[?, ?] read_write binding(0) live_in live_out
+  %row = workgroup_id x
+  %columns = len @y, 1
+  for %c = 1 to %columns step 1 {
+    %b = sub %c, 1 : u32
+    %u = load @y[%row, INDEX]
+    %v = mul %u, 3.0
+    store %v, @y[%row, %c]
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(("index", "kind"), [("%c", "applied"), ("%b", "refused")])
+def test_rows_in_place(index: str, kind: str) -> None:
+    program, remarks = batched(ROWS.replace("INDEX", index))
+    assert [remark.split(":")[0] for remark in remarks] == [kind]
+    y = np.random.default_rng(1).random((3, 11), np.float32)
+    expected = y.copy()
+    for c in range(1, 11):
+        expected[:, c] = expected[:, c if index == "%c" else c - 1] * np.float32(3)
+    for target in ("ref", "cpu"):
+        (found,) = dispatcher(target).dispatch(program, [y.copy()], 3)
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_short_and_long_loops() -> None:
     """A loop of constant length is batched by what divides into it; one of one iteration stays."""
     for upper, shown in ((8, "4 iterations"), (2, None), (32, "4 iterations")):

@@ -225,7 +225,8 @@ class _Batcher(Walker):
                 continue
             if op.name not in ("load", "store") or op.indices[:-1] != load.indices[:-1]:
                 return why
-            if self.linear.of(op.indices[-1]) != (terms, const) or op.index.type is not load.index.type:
+            index = op.indices[-1]
+            if self.linear.of(index) != (terms, const) or index.type is not load.indices[-1].type:
                 return why
             if (op.operands[0] if op.name == "store" else op.result).type is not load.result.type:
                 return why  # one of a vector is of neighbours too
