@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+from support.aliasing_loops import aliasing_loop
 from support.quick import quick
 
 from vyre_opt import parse
@@ -118,6 +119,22 @@ def test_random_loops(seeds: range) -> None:
             found = run(program, inputs, target)
             np.testing.assert_array_equal(found[0], in_place, f"seed {seed} on {target}\n{text}")
             np.testing.assert_array_equal(found[1], sums, f"seed {seed} on {target}\n{text}")
+
+
+@pytest.mark.parametrize("seeds", quick([range(k, k + 40) for k in range(0, 8_000, 40)], keep=2), ids=str)
+def test_iterations_that_share_elements(seeds: range) -> None:
+    """Alone and beside vectors of accesses: as it is in Python."""
+    changed = 0
+    for seed in seeds:
+        sample = aliasing_loop(seed)
+        for passes in ("", "batch_loads{always=true}", "batch_loads{always=true},vectorize_access"):
+            module = parse(sample.text)
+            changed += bool(PassManager(passes).run(module)) if passes else 0
+            for target in ("ref", "cpu")[: 1 + (seed % 20 == 0)]:
+                found = run(module.programs["p"], sample.arrays, target)
+                for mine, theirs in zip(found, sample.expected, strict=True):
+                    np.testing.assert_array_equal(mine, theirs, f"seed {seed} {passes}\n{sample.text}")
+    assert changed
 
 
 def test_counters_that_wrap() -> None:
