@@ -284,3 +284,41 @@ def test_short_and_long_loops() -> None:
             upper,
             remarks,
         )
+
+
+PRODUCT = """vyre 2
+program @p workgroup(8, 8) {
+  buffer @a : f32[?, ?] read binding(0)
+  buffer @b : f32[?, ?] read binding(1)
+  buffer @c : f32[?, ?] write binding(2)
+  %j = global_id x
+  %i = global_id y
+  %n = len @a, 1
+  %zero = const 0.0 : f32
+  %sum = for %k = 0 to %n step 1 iter(%acc = %zero : f32) {
+    %x = load @a[%i, %k]
+    %y = load @b[%k, %j]
+    %xy = mul %x, %y
+    %next = add %acc, %xy
+    yield %next
+  }
+  store %sum, @c[%i, %j]
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_product"),
+    [
+        ("", "", True),
+        ("%xy = mul %x, %y\n    %next = add %acc, %xy", "%next = fma %y, %x, %acc", True),
+        ("add %acc, %xy", "add %xy, %acc", True),
+        ("add %acc, %xy", "add %acc, %acc", False),
+        ("add %acc, %xy", "max %acc, %xy", False),
+        ("@b[%k, %j]", "@b[%j, %k]", False),
+        ("mul %x, %y", "mul %x, %x", False),
+    ],
+)
+def test_a_product_of_matrices_is_told_of_the_kernel(old: str, new: str, is_product: bool) -> None:
+    _, remarks = batched(PRODUCT.replace(old, new))
+    assert any("the product of @a and @b; math.matmul" in remark for remark in remarks) == is_product

@@ -41,6 +41,10 @@ BYTES = 32
 """That a lane has on their way, where the loop is long enough."""
 MOST = 4
 """Iterations that load at once, at most."""
+_PRODUCT = (
+    "this loop makes an element of the product of @{} and @{}; math.matmul(@a, @b, @c), or kernels.matmul(a, b) in Python, "
+    "makes a product in tiles, by matrix units where there are some"
+)
 MAX_OPS = 512
 """That may stand in the place of one loop."""
 
@@ -115,6 +119,8 @@ class _Batcher(Walker):
         if not _is_inner(op):
             super().visit_structured(op, out)
             return
+        if factors := product_of_matrices(op):
+            self.sink.remark("note", _PRODUCT.format(*factors), op.loc)
         plan = self.plan(op, next(self.trips))
         if isinstance(plan, Refusal):
             if plan.message:
@@ -231,6 +237,24 @@ class _Batcher(Walker):
             if (op.operands[0] if op.name == "store" else op.result).type is not load.result.type:
                 return why  # one of a vector is of neighbours too
         return ""
+
+
+def product_of_matrices(loop: Op) -> tuple[str, str] | None:
+    """The buffers whose product an element is that this loop sums up: rows of the one by columns of the other."""
+    counter, *carried = loop.regions[0].args
+    _, yielded = splittable(loop.regions[0])
+    if len(carried) != 1 or not isinstance(total := yielded[0].owner, Op):
+        return None
+    factors = total.operands[:2] if total.name == "fma" and total.operands[2] is carried[0] else ()
+    if total.name == "add" and carried[0] in total.operands:
+        product = next((value.owner for value in total.operands if value is not carried[0]), None)
+        factors = product.operands if isinstance(product, Op) and product.name == "mul" else ()
+    loads = [value.owner for value in factors if isinstance(value.owner, Op) and value.owner.name == "load"]
+    if len(loads) != 2 or any(len(load.indices) != 2 for load in loads):
+        return None
+    along = [load for load in loads if load.indices[1] is counter and load.indices[0] is not counter]
+    down = [load for load in loads if load.indices[0] is counter and load.indices[1] is not counter]
+    return (along[0].attrs["buffer"], down[0].attrs["buffer"]) if along and down else None
 
 
 def _nested(block: Block) -> Iterator[Op]:
