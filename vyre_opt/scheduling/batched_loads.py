@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
 from ..analysis.alignment import Alignment
@@ -54,6 +55,8 @@ def batch_loads(program: Program, sink: RemarkSink, trips: Sequence[int | None],
 
     `trips`: see `iterations`.  `waits`: loops whose number of iterations depends on a length that is not known stay.
     """
+    if not trips:
+        return 0
     batcher = _Batcher(program, sink, trips, waits)
     batcher.walk_block(program.body)
     return batcher.changes
@@ -112,8 +115,14 @@ class _Batcher(Walker):
     def __init__(self, program: Program, sink: RemarkSink, trips: Sequence[int | None], waits: bool) -> None:
         super().__init__()
         self.program, self.sink, self.trips, self.waits = program, sink, iter(trips), waits
-        self.effects: dict[Op, Effects] = summarize(program.body)[1]
-        self.linear = LinearAnalysis(program, Alignment(program))
+
+    @cached_property
+    def effects(self) -> dict[Op, Effects]:
+        return summarize(self.program.body)[1]
+
+    @cached_property
+    def linear(self) -> LinearAnalysis:
+        return LinearAnalysis(self.program, Alignment(self.program))
 
     def visit_structured(self, op: Op, out: list[Op]) -> None:
         if not _is_inner(op):
@@ -145,12 +154,13 @@ class _Batcher(Walker):
     def plan(self, loop: Op, trips: int | None) -> _Plan | Refusal:
         (body,) = loop.regions
         ops, _ = splittable(body)
-        effects = self.effects[loop]
         step = bounds(loop)[2]
-        if trips is not None and trips < 2:
+        has_load = any(op.name == "load" for op in ops)
+        if not has_load or (trips is not None and trips < 2):
             return Refusal("batch", "")
         if trips is None and self.waits:
             return Refusal("batch", "how many it has is known when it is called")
+        effects = self.effects[loop]
         early, loads, kept = self.early(loop, ops)
         size = sum(load.result.type.size_bytes or 0 for load in loads)
         if not loads:
