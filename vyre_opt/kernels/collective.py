@@ -25,6 +25,7 @@ __all__ = [
     "fold_lanes",
     "gather",
     "guarded",
+    "joined",
     "offset",
     "shared_sums",
     "subgroup_total",
@@ -58,6 +59,11 @@ def fold_lanes(b: Builder, values: Sequence[Value], combine: str, fastmath: Sequ
 def elements(b: Builder, value: Value) -> list[Value]:
     """The elements of a vector; a scalar alone."""
     return [b.extract(value, k) for k in range(value.type.lanes)] if value.type.is_vec else [value]
+
+
+def joined(b: Builder, values: Sequence[Value]) -> Value:
+    """The vector of several values; a single one alone."""
+    return values[0] if len(values) == 1 else b.vector(*values)
 
 
 def offset(b: Builder, base: Value, ahead: int) -> Value:

@@ -40,4 +40,4 @@ class Direct(MatmulForm):
         results = iter(depth.results)
         for each in rows:
             for own_column, exists in zip(columns, exist, strict=True):
-                self.put(next(results), each, own_column, exists)
+                self.put([next(results)], each, own_column, exists)

@@ -36,7 +36,7 @@ class Dots(MatmulForm):
         totals = iter([subgroup_total(b, total, "add") for total in sums])
         for each in rows:
             for column, exists in zip(columns, exist, strict=True):
-                self.put(next(totals), each, column, b.and_(exists, b.eq(lane, 0)))
+                self.put([next(totals)], each, column, b.and_(exists, b.eq(lane, 0)))
 
     def products(
         self,

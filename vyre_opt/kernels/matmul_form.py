@@ -13,18 +13,30 @@ Products and sums are f32, whatever the elements, but for f64.  A form is the or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import gcd, sqrt
+from typing import Protocol, TypeVar
 
 from ..ir.builder import Builder
 from ..ir.program import MAX_LANES, Value
 from ..ir.types import DataType
-from .collective import SUBGROUP, as_type, guarded, offset
+from .collective import SUBGROUP, as_type, elements, guarded, joined, offset
 from .matmul_batch import first_rows, row_behind
+from .powers_of_two import power_of
 from .tiles import each_tile, tiles_of
 
-__all__ = ["ACTIVATIONS", "MatmulForm", "MatmulProblem", "MatmulSchedule", "activated", "rows_of"]
+__all__ = [
+    "ACTIVATIONS",
+    "MOST_MULTIPLE",
+    "MatmulForm",
+    "MatmulProblem",
+    "MatmulSchedule",
+    "finished",
+    "gpu_tiles",
+    "of_least_time",
+    "rows_of",
+]
 
 ACTIVATIONS = ("none", "relu", "gelu", "silu")
 """By their numbers, the kernel's parameter `activation`."""
@@ -35,7 +47,31 @@ MOST_SUMS = 64
 MOST_ROWS = 1024
 """Of a block or a step, which take workgroup memory."""
 
+MOST_UNROLLED = 32
+"""Of a step: compiling takes as long as the code is."""
+
+MANY = 1 << 14
+"""Rows, where they are not known."""
+
+MOST_MULTIPLE = 4
+"""Elements that a lane moves at a time where rows are a multiple of them, at most."""
+
 F32 = DataType.F32
+
+
+class BlockSchedule(Protocol):
+    """A schedule whose workgroups have a block of C each."""
+
+    @property
+    def block_m(self) -> int: ...
+
+    @property
+    def block_n(self) -> int: ...
+
+    def grid(self, rows: int, columns: int) -> int: ...
+
+
+S = TypeVar("S", bound=BlockSchedule)
 
 
 @dataclass(frozen=True)
@@ -46,6 +82,7 @@ class MatmulProblem:
     `pitches`: elements from a row of A to the next, and of B, where rows are longer than the problem; on matrix units only.
     What A has there along the depth is zero.
     `axes`: of stacks, see matmul_batch.py; from one on, `rows` of a matrix are the runtime scalar @rows.
+    `multiples`: powers of two that @depth and @columns are multiples of, where they are runtime scalars.
     """
 
     depth: int | None = None
@@ -56,6 +93,7 @@ class MatmulProblem:
     activation: int = 0
     pitches: tuple[int, int] | None = None
     axes: int = 0
+    multiples: tuple[int, int] = (1, 1)
 
     @property
     def sums(self) -> DataType:
@@ -70,7 +108,7 @@ class MatmulSchedule:
 
     A lane has the sums of `rows_per_thread` times `columns_per_thread` elements of C at a time, `lanes_n` columns apart.
     `block_m`: rows of C of a workgroup.  `block_k`: how far along the depth A and B are in workgroup memory at a time;
-    0 reads them where they are.
+    0 reads them where they are.  `unroll`: positions of such a step in a row without a loop, on a GPU.
     `strided`: right for every grid.
     """
 
@@ -80,6 +118,7 @@ class MatmulSchedule:
     columns_per_thread: int = 2
     block_m: int = 192
     block_k: int = 192
+    unroll: int = 1
     strided: bool = False
 
     def __post_init__(self) -> None:
@@ -101,6 +140,10 @@ class MatmulSchedule:
             raise ValueError(
                 f"lanes over rows have a block_k of 1 or more, and the sums of a whole block in registers: {self}"
             )
+        if self.form == "tiles" and self.block_k * gcd(self.block_m, self.block_n) % self.lanes:
+            raise ValueError(f"all lanes copy as many elements of A, and of B, for a block_k: {self}")
+        if not 1 <= self.unroll <= MOST_UNROLLED or (self.form == "tiles" and self.block_k % self.unroll):
+            raise ValueError(f"unroll divides block_k, and is {MOST_UNROLLED} at most: {self}")
 
     @property
     def form(self) -> str:
@@ -116,6 +159,35 @@ class MatmulSchedule:
         """Columns of C of a workgroup at a time."""
         return self.lanes_n * self.columns_per_thread
 
+    def grid(self, rows: int, columns: int) -> int:
+        """Workgroups for a product of `rows` x `columns`."""
+        return -(-rows // self.block_m) * -(-columns // self.block_n)
+
+
+def gpu_tiles(
+    block_m: int, block_n: int, block_k: int, rows_per_thread: int, columns_per_thread: int
+) -> MatmulSchedule:
+    """The schedule of form `tiles` for blocks of C of such a size, whose steps are unrolled."""
+    lanes_n = block_n // columns_per_thread
+    lanes = lanes_n * block_m // rows_per_thread
+    return MatmulSchedule(
+        lanes, lanes_n, rows_per_thread, columns_per_thread, block_m, block_k, unroll=min(block_k, 8)
+    )
+
+
+def of_least_time(
+    choices: Iterable[tuple[float, S]], rows: int | None, columns: int, multiprocessors: int, matrices: int
+) -> S:
+    """Of schedules and their speeds where blocks are many, the one of the least time for products of `rows` (None: unknown,
+    many) x `columns`, as many as `matrices`, by rounds of blocks that a GPU of so many multiprocessors does."""
+
+    def cost(choice: tuple[float, S]) -> float:
+        speed, schedule = choice
+        blocks = matrices * schedule.grid(MANY if rows is None else rows, columns)
+        return -(-blocks // multiprocessors) * schedule.block_m * schedule.block_n / speed
+
+    return min(choices, key=cost)[1]
+
 
 class MatmulForm:
     """Builds the body of a program in `b`, which declares the buffers of `problem` and nothing else.
@@ -125,8 +197,8 @@ class MatmulForm:
 
     def __init__(self, b: Builder, problem: MatmulProblem, schedule: MatmulSchedule) -> None:
         self.b, self.problem, self.schedule, self.sums = b, problem, schedule, problem.sums
-        self.columns = _size(b, "columns", problem.columns)
-        self.depth = _size(b, "depth", problem.depth)
+        self.depth, self.depth_multiple = _size(b, "depth", problem.depth, problem.multiples[0])
+        self.columns, self.columns_multiple = _size(b, "columns", problem.columns, problem.multiples[1])
         self.rows = rows_of(b, problem, self.depth)
         self.first: dict[str, Value] = {}
 
@@ -158,14 +230,13 @@ class MatmulForm:
         with b.for_(whole, end, dtype=DataType.U32) as rest:
             body([rest.index])
 
-    def put(self, total: Value, row: Value, column: Value, exists: Value) -> None:
-        """Store an element of C, given the sum of its products, where it `exists`."""
+    def put(self, totals: Sequence[Value], row: Value, column: Value, exists: Value) -> None:
+        """Store neighbours of a row of C, given the sums of their products, where these exist."""
         b = self.b
         with b.if_(exists):
-            if self.problem.bias is not None:
-                total = b.add(total, as_type(b, b.load("bias", column), self.sums))
-            value = activated(b, total, self.problem.activation)
-            b.store(as_type(b, value, self.problem.out), "c", self.index("c", row, self.columns, column))
+            b.store(
+                finished(b, self.problem, totals, column), "c", self.index("c", row, self.columns, column)
+            )
 
     def index(self, buffer: str, row: Value, length: Value, column: Value) -> Value:
         """The index of an element of a matrix in its buffer, whose rows have a `length`."""
@@ -189,8 +260,23 @@ def rows_of(b: Builder, problem: MatmulProblem, length: Value | int) -> Value:
     return b.div(b.len("a"), length, name="rows")
 
 
-def _size(b: Builder, name: str, size: int | None) -> Value:
-    return b.param(name, DataType.U32) if size is None else b.const(size, name=name)
+def _size(b: Builder, name: str, size: int | None, multiple: int) -> tuple[Value, int]:
+    """A size, and a power of two that divides it, at most `MOST_MULTIPLE`."""
+    if size is not None:
+        return b.const(size, name=name), power_of(size, MOST_MULTIPLE)
+    known = b.param(name, DataType.U32)
+    # changes nothing, and is what the alignment of vectors is known by
+    return (known if multiple == 1 else b.and_(known, (1 << 32) - multiple)), multiple
+
+
+def finished(b: Builder, problem: MatmulProblem, totals: Sequence[Value], column: Value) -> Value:
+    """The elements of C, side by side from `column` on, given the sums of their products."""
+    if problem.bias is not None:
+        biases = elements(b, b.load("bias", column, len(totals)))
+        totals = [
+            b.add(total, as_type(b, bias, problem.sums)) for total, bias in zip(totals, biases, strict=True)
+        ]
+    return joined(b, [as_type(b, activated(b, total, problem.activation), problem.out) for total in totals])
 
 
 def activated(b: Builder, x: Value, activation: int) -> Value:

@@ -80,7 +80,7 @@ class Panels(MatmulForm):
             for each in rows:
                 for lane_column in self.own_columns():
                     target = b.add(column, lane_column)
-                    self.put(next(totals_of), each, target, b.lt(target, self.columns))
+                    self.put([next(totals_of)], each, target, b.lt(target, self.columns))
         with last.else_():
             for total, index in zip(depth.results, indices, strict=True):
                 b.store(total, "sums", index)

@@ -12,7 +12,15 @@ from .collective import SUBGROUP
 from .matmul_batch import Batch, batch_of
 from .matmul_direct import Direct
 from .matmul_dots import Dots
-from .matmul_form import ACTIVATIONS, MatmulForm, MatmulProblem, MatmulSchedule
+from .matmul_form import (
+    ACTIVATIONS,
+    MOST_MULTIPLE,
+    MatmulForm,
+    MatmulProblem,
+    MatmulSchedule,
+    gpu_tiles,
+    of_least_time,
+)
 from .matmul_panels import Panels
 from .matmul_tiles import Tiles
 from .matmul_units import Units, UnitSchedule, unit_schedule, units_take
@@ -22,6 +30,7 @@ __all__ = [
     "ACTIVATIONS",
     "Batch",
     "LANE_FIELDS",
+    "MOST_MULTIPLE",
     "MatmulProblem",
     "MatmulSchedule",
     "Schedule",
@@ -56,33 +65,41 @@ A core of an EPYC with AVX-512 does 100 GFLOP/s by panels of 1024 columns; of 16
 and 80 where they are; of a single column 15 by dots, 3 by lanes of which the others idle.
 """
 
-LARGE = MatmulSchedule(
-    lanes=256, lanes_n=16, rows_per_thread=8, columns_per_thread=8, block_m=128, block_k=16
+GPU_CHOICES = (
+    (1.0, gpu_tiles(128, 128, 16, 8, 8)),
+    (0.9, gpu_tiles(128, 64, 16, 8, 8)),
+    (0.9, gpu_tiles(64, 128, 16, 8, 8)),
+    (0.8, gpu_tiles(64, 64, 16, 8, 4)),
+    (0.6, gpu_tiles(32, 64, 16, 4, 4)),
+    (0.5, gpu_tiles(32, 32, 16, 4, 4)),
+    (0.4, gpu_tiles(128, 16, 16, 4, 4)),
 )
-SMALL = MatmulSchedule(lanes=256, lanes_n=16, rows_per_thread=4, columns_per_thread=4, block_m=64, block_k=16)
-"""For a GPU: large blocks load less, where there are enough of them for its multiprocessors."""
+"""Schedules for a GPU, and how fast one is beside the first where blocks are many."""
+
+F64_CHOICES = (
+    (1.0, gpu_tiles(64, 64, 16, 4, 4)),
+    (0.7, gpu_tiles(32, 32, 16, 4, 2)),
+)
+"""The same with sums of f64, which take two registers each."""
 
 
 def matmul_schedule(
     rows: int | None,
     columns: int,
     target: str = "",
-    workers: int = 1,
+    workers: int = 0,
     sums: DataType = DataType.F32,
     matrices: int = 1,
 ) -> MatmulSchedule:
     """The default schedule for products of `rows` (None: unknown) by `columns`, as many as `matrices`.  `workers`: threads
-    of the cpu target, which get two blocks each where rows allow.  `sums`: their type; of f64 a lane has half as many."""
+    of the cpu target, which get two blocks each where rows allow, or multiprocessors of a GPU; 0 if unknown.  `sums`: their
+    type; of f64 a lane has half as many."""
+    if is_gpu(target):
+        choices = F64_CHOICES if sums is DataType.F64 else GPU_CHOICES
+        return of_least_time(choices, rows, columns, workers or MULTIPROCESSORS, matrices)
     if sums is DataType.F64:
         schedule = matmul_schedule(rows, columns, target, workers, matrices=matrices)
-        return (
-            SMALL
-            if is_gpu(target)
-            else replace(schedule, columns_per_thread=-(-schedule.columns_per_thread // 2))
-        )
-    if is_gpu(target):
-        is_enough = rows is not None and matmul_grid(LARGE, rows, columns, matrices) >= MULTIPROCESSORS
-        return LARGE if is_enough else SMALL
+        return replace(schedule, columns_per_thread=-(-schedule.columns_per_thread // 2))
     if columns <= 4:
         schedule = DOTS
     elif columns <= SUBGROUP:
@@ -97,9 +114,7 @@ def matmul_schedule(
 
 def matmul_grid(schedule: Schedule, rows: int, columns: int, matrices: int = 1) -> int:
     """Workgroups for products of `rows` by `columns`, as many as `matrices`."""
-    if isinstance(schedule, UnitSchedule):
-        return max(1, matrices * schedule.grid(rows, columns))
-    return max(1, matrices * -(-rows // schedule.block_m) * -(-columns // schedule.block_n))
+    return max(1, matrices * schedule.grid(rows, columns))
 
 
 @lru_cache(maxsize=64)

@@ -1,71 +1,219 @@
 """math.matmul on a GPU without matrix units: a workgroup has a block of C in its registers.
 
-A step of A and of B lies in workgroup memory, zeros beyond the edges of both, so that the loop over it has no branch.
-Lane (x, y) has the sums of the rows y, y + lanes_m, ... and the columns x, x + lanes_n, ... of the block: of what the lanes
-of a subgroup load together, neighbours in a row are neighbours in memory, and rows of A, which are one element longer
-than a step, lie in different banks.
+Steps of A and of B lie in two places of workgroup memory.  While the lanes multiply by one of them, what they have loaded
+of the next step waits in registers, and goes to the other place:
+
+    place         0        1        0        1
+    loaded      k = 0    k = 1    k = 2    k = 3
+    multiplied           k = 0    k = 1    k = 2 ...       one barrier a step
+
+A lies there transposed, so that a lane loads factors of both as vectors: those of the rows and the columns that it has side by
+side, `vector_m` and `vector_n`, which it has once in each of equal parts of the block.  Lanes of a subgroup are `tall` by
+`wide`:
+
+                  x 0     1     2  ..  7
+            y 0   0     2     4     14         lanes 0 and 1 have other rows and the same columns, lanes 0 and 2 the same
+              1   1     3     5     15         rows and other columns: of a vector of 16 bytes that all of such pairs share,
+              2  16    18    20     30         half a subgroup is served at once
+              3  17    19    21     31
+
+Rows and columns beyond the ends of C are computed from the last ones that there are, and not stored; beyond the depth there
+are zeros.  So only the last step has a branch for each load.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import gcd
+
 from ..ir.builder import Builder
 from ..ir.program import Value
 from ..ir.types import DataType
-from .collective import offset
+from .collective import SUBGROUP, as_type, elements, guarded, joined, offset
 from .matmul_form import MatmulForm, MatmulProblem, MatmulSchedule
+from .powers_of_two import power_of
 
 __all__ = ["Tiles"]
+
+PIECE = 16  # bytes that a lane moves at a time, at most
+WIDE = 8  # lanes of a subgroup over columns, where the lanes of a workgroup allow
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Elements that a lane copies: where they are in a tile, and in the buffer for the first step of the depth."""
+
+    row: Value
+    column: Value
+    origin: Value
 
 
 class Tiles(MatmulForm):
     def __init__(self, b: Builder, problem: MatmulProblem, schedule: MatmulSchedule) -> None:
         super().__init__(b, problem, schedule)
-        self.lanes_m = schedule.lanes // schedule.lanes_n
-        self.pitch = schedule.block_k + 1
-        b.buffer("tile_a", self.sums, schedule.block_m * self.pitch, "workgroup")
-        b.buffer("tile_b", self.sums, schedule.block_k * schedule.block_n, "workgroup")
+        s = schedule
+        self.lanes_m = s.lanes // s.lanes_n
+        self.most = most = PIECE // (self.sums.size_bytes or PIECE)
+        self.vector_m, self.vector_n = power_of(s.rows_per_thread, most), power_of(s.columns_per_thread, most)
+        self.a_piece = self.piece(self.depth_multiple, s.block_k, s.block_m)
+        self.b_piece = self.piece(self.columns_multiple, s.block_n, s.block_k)
+        b.buffer("tile_a", self.sums, (2, s.block_k, s.block_m + most), "workgroup")
+        b.buffer("tile_b", self.sums, (2, s.block_k, s.block_n), "workgroup")
+
+    def piece(self, multiple: int, line: int, lines: int) -> int:
+        """Elements that a lane moves at a time of lines of a tile; of its buffer's, the length is a multiple of `multiple`."""
+        return power_of(gcd(multiple, line, line * lines // self.schedule.lanes), self.most)
 
     def block(self, row: Value, column: Value) -> None:
-        b, schedule = self.b, self.schedule
-        lane = b.local_id("x")
-        x, y = b.rem(lane, schedule.lanes_n, name="x"), b.div(lane, schedule.lanes_n, name="y")
-        rows = [offset(b, y, k * self.lanes_m) for k in range(schedule.rows_per_thread)]
-        columns = [offset(b, x, k * schedule.lanes_n) for k in range(schedule.columns_per_thread)]
-        zeros = [b.const(0.0, self.sums)] * (len(rows) * len(columns))
-        with b.for_(0, self.depth, schedule.block_k, carry=zeros, dtype=DataType.U32) as steps:
-            self.copy(row, column, steps.index)
+        b, s = self.b, self.schedule
+        with b.if_(b.lt(row, self.rows)):
+            self.locate(row, column)
+            self.store_step(b.const(0), self.load_step(b.const(0)))
             b.barrier("workgroup")
-            with b.for_(0, schedule.block_k, carry=steps.args, dtype=DataType.U32) as depth:
-                left = [b.load("tile_a", b.add(b.mul(each, self.pitch), depth.index)) for each in rows]
-                right = [
-                    b.load("tile_b", b.add(b.mul(depth.index, schedule.block_n), each)) for each in columns
-                ]
-                sums = iter(depth.args)
-                depth.yield_(*[b.fma(factor, cell, next(sums)) for factor in left for cell in right])
-            b.barrier("workgroup")
-            steps.yield_(*depth.results)
-        totals = iter(steps.results)
-        for each in rows:
-            row_here = b.add(row, each)
-            in_rows = b.lt(row_here, self.rows)
-            for other in columns:
-                column_here = b.add(column, other)
-                self.put(
-                    next(totals), row_here, column_here, b.and_(in_rows, b.lt(column_here, self.columns))
-                )
+            zeros = [b.const(0.0, self.sums)] * (s.rows_per_thread * s.columns_per_thread)
+            with b.for_(0, self.depth, s.block_k, carry=zeros, dtype=DataType.U32) as steps:
+                place = b.and_(b.div(steps.index, s.block_k), 1, name="place")
+                following = self.load_step(b.add(steps.index, s.block_k))
+                sums = self.multiplied(place, steps.args)
+                self.store_step(b.xor(place, 1), following)
+                b.barrier("workgroup")
+                steps.yield_(*sums)
+            self.store_block(row, column, steps.results)
 
-    def copy(self, row: Value, column: Value, start: Value) -> None:
-        """A step of A and B, from `start` on along the depth, to workgroup memory, all lanes together."""
-        b, schedule = self.b, self.schedule
+    def locate(self, row: Value, column: Value) -> None:
+        """What a lane copies, and the rows and columns of the block that it multiplies, the first of each vector."""
+        b, s = self.b, self.schedule
         lane = b.local_id("x")
-        with b.for_(lane, schedule.block_m * schedule.block_k, schedule.lanes) as cells:
-            down, along = b.div(cells.index, schedule.block_k), b.rem(cells.index, schedule.block_k)
-            row_here, depth = b.add(row, down), b.add(start, along)
-            exists = b.and_(b.lt(row_here, self.rows), b.lt(depth, self.depth))
-            value = self.element("a", row_here, self.depth, depth, exists)
-            b.store(value, "tile_a", b.add(b.mul(down, self.pitch), along))
-        with b.for_(lane, schedule.block_k * schedule.block_n, schedule.lanes) as cells:
-            along, side = b.div(cells.index, schedule.block_n), b.rem(cells.index, schedule.block_n)
-            column_here, depth = b.add(column, side), b.add(start, along)
-            exists = b.and_(b.lt(column_here, self.columns), b.lt(depth, self.depth))
-            b.store(self.element("b", depth, self.columns, column_here, exists), "tile_b", cells.index)
+        last_row, last_column = b.sub(self.rows, 1), b.sub(self.columns, self.b_piece)
+        self.whole = b.sub(self.depth, b.rem(self.depth, s.block_k), name="whole")
+
+        def of_a(down: Value, along: Value) -> Value:
+            return self.index("a", b.min(b.add(row, down), last_row), self.depth, along)
+
+        def of_b(down: Value, along: Value) -> Value:
+            return self.index("b", down, self.columns, b.min(b.add(column, along), last_column))
+
+        self.pieces_a = self.pieces(s.block_m, s.block_k, self.a_piece, of_a)
+        self.pieces_b = self.pieces(s.block_k, s.block_n, self.b_piece, of_b)
+
+        wide = min(_widths(s.lanes_n, self.lanes_m), key=lambda width: abs(width - WIDE))
+        tall = SUBGROUP // wide
+        pair = min(tall, 2)
+        in_subgroup = b.rem(lane, SUBGROUP)
+        x = b.rem(b.div(in_subgroup, pair), wide)
+        y = b.add(b.rem(lane, pair), b.mul(b.div(in_subgroup, pair * wide), pair))
+        subgroup, across = b.div(lane, SUBGROUP), s.lanes_n // wide
+        x = b.mul(b.add(b.mul(b.rem(subgroup, across), wide), x), self.vector_n, name="x")
+        y = b.mul(b.add(b.mul(b.div(subgroup, across), tall), y), self.vector_m, name="y")
+        self.own_rows = [offset(b, y, k * self.lanes_m) for k in range(0, s.rows_per_thread, self.vector_m)]
+        self.own_columns = [
+            offset(b, x, k * s.lanes_n) for k in range(0, s.columns_per_thread, self.vector_n)
+        ]
+
+    # --- from memory to a place in workgroup memory
+
+    def pieces(
+        self, lines: int, line: int, piece: int, origin: Callable[[Value, Value], Value]
+    ) -> list[_Piece]:
+        """The pieces of a tile of so many lines that a lane copies: neighbouring lanes have neighbouring ones."""
+        b, lanes, across = self.b, self.schedule.lanes, line // piece
+        lane = b.local_id("x")
+        row, column = b.div(lane, across), b.mul(b.rem(lane, across), piece)
+        made: list[_Piece] = []
+        for first in range(0, lines * across, lanes):
+            if lanes % across == 0:
+                here = offset(b, row, first // across)
+            else:
+                number = b.add(lane, first)
+                here, column = b.div(number, across), b.mul(b.rem(number, across), piece)
+            made.append(_Piece(here, column, origin(here, column)))
+        return made
+
+    def load_step(self, start: Value) -> list[Value]:
+        """The pieces of A and of B for the step that begins at `start`, as far as it lies in the depth; else zeros."""
+        b = self.b
+        step_b = b.mul(start, self.columns)
+
+        def load(is_whole: bool) -> list[Value]:
+            loaded = []
+            for piece in self.pieces_a:
+                exists = None if is_whole else b.lt(b.add(start, piece.column), self.depth)
+                loaded.append(self.load("a", b.add(piece.origin, start), self.a_piece, exists))
+            for piece in self.pieces_b:
+                exists = None if is_whole else b.lt(b.add(start, piece.row), self.depth)
+                loaded.append(self.load("b", b.add(piece.origin, step_b), self.b_piece, exists))
+            return loaded
+
+        with b.if_(b.lt(start, self.whole)) as branch:
+            branch.yield_(*load(True))
+        with branch.else_():
+            branch.yield_(*load(False))
+        return list(branch.results)
+
+    def load(self, buffer: str, index: Value, piece: int, exists: Value | None) -> Value:
+        """A piece as it is stored: conversions would wait for it."""
+        return guarded(self.b, exists, lambda: self.b.load(buffer, index, piece))
+
+    def store_step(self, place: Value, loaded: Sequence[Value]) -> None:
+        b, count = self.b, len(self.pieces_a)
+        for piece, value in zip(self.pieces_a, loaded[:count], strict=True):
+            for ahead, element in enumerate(elements(b, value)):
+                at = (place, offset(b, piece.column, ahead), piece.row)
+                b.store(as_type(b, element, self.sums), "tile_a", at)
+        for piece, value in zip(self.pieces_b, loaded[count:], strict=True):
+            values = [as_type(b, element, self.sums) for element in elements(b, value)]
+            b.store(joined(b, values), "tile_b", (place, piece.row, piece.column))
+
+    # --- products and results
+
+    def multiplied(self, place: Value, sums: Sequence[Value]) -> list[Value]:
+        """`sums` and the products of a step."""
+        b, s = self.b, self.schedule
+        if s.unroll == s.block_k:
+            return self.add_products(place, b.const(0), sums)
+        with b.for_(0, s.block_k, s.unroll, carry=sums, dtype=DataType.U32) as depth:
+            depth.yield_(*self.add_products(place, depth.index, depth.args))
+        return list(depth.results)
+
+    def add_products(self, place: Value, start: Value, sums: Sequence[Value]) -> list[Value]:
+        """`unroll` positions of a step, from `start` on."""
+        b = self.b
+        for ahead in range(self.schedule.unroll):
+            depth = offset(b, start, ahead)
+            left = self.factors("tile_a", place, depth, self.own_rows, self.vector_m)
+            right = self.factors("tile_b", place, depth, self.own_columns, self.vector_n)
+            pairs = zip(product(left, right), sums, strict=True)
+            sums = [b.fma(factor, cell, total) for (factor, cell), total in pairs]
+        return list(sums)
+
+    def factors(
+        self, tile: str, place: Value, depth: Value, starts: Sequence[Value], vector: int
+    ) -> list[Value]:
+        b = self.b
+        return [
+            factor for start in starts for factor in elements(b, b.load(tile, (place, depth, start), vector))
+        ]
+
+    def store_block(self, row: Value, column: Value, sums: Sequence[Value]) -> None:
+        b = self.b
+        width = min(self.columns_multiple, self.vector_n)
+        rows = [b.add(row, offset(b, start, k)) for start in self.own_rows for k in range(self.vector_m)]
+        runs = [
+            b.add(column, offset(b, start, k))
+            for start in self.own_columns
+            for k in range(0, self.vector_n, width)
+        ]
+        in_columns = [b.lt(run, self.columns) for run in runs]
+        totals = iter(sums)
+        for each in rows:
+            in_rows = b.lt(each, self.rows)
+            for run, exists in zip(runs, in_columns, strict=True):
+                self.put([next(totals) for _ in range(width)], each, run, b.and_(in_rows, exists))
+
+
+def _widths(lanes_n: int, lanes_m: int) -> list[int]:
+    """Lanes side by side that a subgroup may have in a workgroup of `lanes_m` x `lanes_n`."""
+    widths = [1 << k for k in range(SUBGROUP.bit_length())]
+    return [width for width in widths if lanes_n % width == 0 and lanes_m % (SUBGROUP // width) == 0]

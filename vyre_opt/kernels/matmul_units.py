@@ -25,9 +25,9 @@ from ..ir.builder import Builder
 from ..ir.program import Value
 from ..ir.types import DataType
 from ..lowering.nvptx.targets import gpu
-from .collective import SUBGROUP, as_type, elements
+from .collective import SUBGROUP, elements
 from .matmul_batch import first_rows, row_behind
-from .matmul_form import MatmulProblem, activated, rows_of
+from .matmul_form import MatmulProblem, finished, of_least_time, rows_of
 from .powers_of_two import power_of
 from .targets import MULTIPROCESSORS, has_matrix_units, workgroup_bytes
 from .tiles import tiles_of
@@ -40,7 +40,6 @@ WARPGROUP = 4  # subgroups that multiply together
 MOST_WIDE = 128  # columns of a matrix
 PIECE = 16  # bytes that a lane copies at a time, at most
 STRIP_PAD = 4  # elements of a line of sums, so that lines lie in different banks
-MANY = 1 << 14  # rows, where they are not known
 UNROLLED = 16  # pieces of a lane, at most; more are in a loop
 
 
@@ -110,13 +109,8 @@ def unit_schedule(
     of tiles that a GPU of so many multiprocessors does, of those that its workgroups have the memory for."""
     room = workgroup_bytes(target)
     choices = WARPGROUP_CHOICES if gpu(target).has_warpgroups else CHOICES
-
-    def cost(choice: tuple[float, UnitSchedule]) -> float:
-        speed, schedule = choice
-        tiles = matrices * schedule.grid(MANY if rows is None else rows, columns)
-        return -(-tiles // multiprocessors) * schedule.block_m * schedule.block_n / speed
-
-    return min((choice for choice in choices if choice[1].shared_bytes <= room), key=cost)[1]
+    fitting = [choice for choice in choices if choice[1].shared_bytes <= room]
+    return of_least_time(fitting, rows, columns, multiprocessors, matrices)
 
 
 class Units:
@@ -345,18 +339,8 @@ class Units:
                 row = b.add(self.row, b.add(b.add(self.own_row, strip), line))
                 column = b.add(b.add(self.column, b.add(self.own_column, part)), piece_column)
                 with b.if_(b.and_(b.lt(row, self.end), b.le(column, self.columns - piece))):
-                    values = elements(b, b.load("strip", (self.subgroup, line, piece_column), piece))
-                    if self.problem.bias is not None:
-                        biases = elements(b, b.load("bias", column, piece))
-                        values = [
-                            b.add(value, as_type(b, bias, DataType.F32))
-                            for value, bias in zip(values, biases, strict=True)
-                        ]
-                    values = [
-                        as_type(b, activated(b, value, self.problem.activation), self.problem.out)
-                        for value in values
-                    ]
-                    whole = values[0] if piece == 1 else b.vector(*values)
+                    totals = elements(b, b.load("strip", (self.subgroup, line, piece_column), piece))
+                    whole = finished(b, self.problem, totals, column)
                     b.store(whole, "c", b.add(b.mul(row, self.columns), column))
 
 

@@ -12,39 +12,38 @@ from .. import matmul_program as k
 from ..call import Call, EmptyResult, InputSlice, KernelCall, Steps, launch
 from ..expansion import Expansion, ExpansionRequest
 from ..pitched_rows import pitch_of, pitched_rows, pitched_rows_grid
+from ..powers_of_two import power_of
 from .kernel import MAX_ELEMENTS, Array, NamedKernel, OperandLike, TargetDevice, element_type, factors
 
 _factors = partial(factors, k.MatmulSchedule)
 _BLOCKS = (16, 48, 96, 192)
+_GPU_LANES = (
+    (256, 16, 8, 8),
+    (128, 8, 8, 8),
+    (128, 16, 8, 8),
+    (64, 8, 8, 8),
+    (128, 16, 8, 4),
+    (256, 16, 4, 4),
+    (128, 16, 4, 4),
+    (64, 8, 4, 4),
+    (128, 4, 4, 4),
+)
+"""Lanes, lanes side by side, and rows and columns of a lane."""
 
 
 class Matmul(NamedKernel):
     name = "math.matmul"
-    gpu = (
+    gpu = tuple(
         _factors(
-            lanes=(256,),
-            lanes_n=(16,),
-            rows_per_thread=(4,),
-            columns_per_thread=(4, 8),
-            block_m=(64,),
+            lanes=(lanes,),
+            lanes_n=(lanes_n,),
+            rows_per_thread=(rows,),
+            columns_per_thread=(columns,),
+            block_m=(lanes // lanes_n * rows,),
             block_k=(8, 16, 32),
-        ),
-        _factors(
-            lanes=(256,),
-            lanes_n=(16,),
-            rows_per_thread=(8,),
-            columns_per_thread=(4, 8),
-            block_m=(128,),
-            block_k=(8, 16, 32),
-        ),
-        _factors(
-            lanes=(64,),
-            lanes_n=(8, 16),
-            rows_per_thread=(4, 8),
-            columns_per_thread=(4,),
-            block_m=(32, 64),
-            block_k=(8, 16),
-        ),
+            unroll=(4, 8),
+        )
+        for lanes, lanes_n, rows, columns in _GPU_LANES
     )
     cpu = (
         _factors(
@@ -164,7 +163,10 @@ def _product(
         schedule = k.matmul_schedule(
             batch.rows, columns, device.target, device.workers, problem.sums, batch.count
         )
-        problem = replace(problem, depth=None, columns=None)
+        multiples = power_of(depth, k.MOST_MULTIPLE), power_of(columns, k.MOST_MULTIPLE)
+        if schedule.form != "tiles":
+            multiples = 1, 1  # so that others are compiled once
+        problem = replace(problem, depth=None, columns=None, multiples=multiples)
         sizes |= {"depth": depth, "columns": columns}
     grid = k.matmul_grid(schedule, batch.rows, columns, batch.count)
     words = tuple(size for _, size in sorted(sizes.items()))
