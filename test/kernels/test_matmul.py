@@ -21,7 +21,14 @@ from vyre_opt.ir.types import DataType
 from vyre_opt.ir.verifier import check, verify
 from vyre_opt.kernels.expansion import ExpansionRequest
 from vyre_opt.kernels.matmul_batch import Batch, BatchAxis, batch_of
-from vyre_opt.kernels.matmul_program import MatmulSchedule, matmul_schedule
+from vyre_opt.kernels.matmul_program import (
+    MatmulProblem,
+    MatmulSchedule,
+    gpu_tiles,
+    matmul,
+    matmul_grid,
+    matmul_schedule,
+)
 from vyre_opt.kernels.named import expand
 from vyre_opt.tuning.workload import kernel_workload
 
@@ -318,11 +325,55 @@ def test_forms_follow_the_shape_and_the_target() -> None:
         {"block_m": 2048},
         {"lanes": 64, "lanes_n": 8, "block_k": 0},
         {"lanes": 64, "lanes_n": 8, "rows_per_thread": 2, "block_m": 17},
+        {"lanes": 64, "lanes_n": 8, "rows_per_thread": 2, "block_m": 16, "block_k": 6},
+        {"lanes": 64, "lanes_n": 8, "rows_per_thread": 2, "block_m": 16, "block_k": 8, "unroll": 3},
+        {"unroll": 0},
     ],
 )
 def test_schedules_that_no_form_takes(fields: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=r"MatmulSchedule\("):
         MatmulSchedule(**fields)
+
+
+def test_blocks_for_a_gpu_are_as_many_as_its_multiprocessors_and_as_large_as_they_may_be() -> None:
+    for rows, columns in ((512, 512), (100, 4096), (1000, 1000), (4096, 16)):
+        schedule = matmul_schedule(rows, columns, "sm_90", 132)
+        assert matmul_grid(schedule, rows, columns) >= 120
+    area = {
+        workers: schedule.block_m * schedule.block_n
+        for workers in (132, 8)
+        for schedule in [matmul_schedule(512, 512, "sm_90", workers)]
+    }
+    assert area[8] > area[132], "a small GPU has large blocks for all its multiprocessors"
+    assert matmul_schedule(100_000, 16, "sm_90").block_n == 16
+    assert matmul_schedule(2000, 2000, "sm_90", sums=DataType.F64).rows_per_thread <= 4
+
+
+@pytest.mark.parametrize("multiples", [(1, 1), (4, 4)])
+def test_gpus_add_in_order_of_the_depth(multiples: tuple[int, int], target: str) -> None:
+    """In each block whose lanes have others than those of the rest, and whatever is known of the sizes.
+
+    Factors have so few bits that products are exact, so that an fma is rounded as the sum that NumPy makes of them is.
+    """
+    rows, depth, columns = 36, 44, 40
+    rng = np.random.default_rng(5)
+    a, b = (
+        rng.integers(-(1 << 11), 1 << 11, shape).astype(np.float32)
+        for shape in ((rows, depth), (depth, columns))
+    )
+    expected = np.zeros((rows, columns), np.float32)
+    for k in range(depth):
+        expected += a[:, k : k + 1] * b[k]
+    assert not np.array_equal(expected, (a.astype(np.float64) @ b).astype(np.float32)), (
+        "another order differs"
+    )
+    problem = MatmulProblem(multiples=multiples)
+    params = {"depth": depth, "columns": columns}
+    for schedule in (gpu_tiles(32, 16, 16, 2, 2), gpu_tiles(32, 64, 8, 4, 8), gpu_tiles(64, 32, 8, 8, 4, 2)):
+        grid = matmul_grid(schedule, rows, columns)
+        inputs = [a.reshape(-1), b.reshape(-1), np.full(rows * columns, np.nan, np.float32)]
+        (got,) = dispatcher(target).dispatch(matmul(problem, schedule), inputs, grid, params=params)
+        assert np.array_equal(got.reshape(rows, columns), expected), schedule
 
 
 @pytest.mark.parametrize("target", ["cpu", "sm_90"])

@@ -105,9 +105,9 @@ EDGES = ((1000, 328), (64, 64), (256, 256))
     ("schedule", "depth", "columns", "axes"),
     quick(
         (
-            (schedule, *EDGES[(k + shift) % 3], (k + shift) % 2 * 2)
+            (choice.schedule, *EDGES[(k + shift) % 3], (k + shift) % 2 * 2)
             for shift in range(3)
-            for k, (_, schedule) in enumerate(WARPGROUP_CHOICES)
+            for k, choice in enumerate(WARPGROUP_CHOICES)
         ),
         lambda case: case[0].is_of_warpgroups,
         3,

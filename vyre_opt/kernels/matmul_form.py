@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import gcd, sqrt
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from ..ir.builder import Builder
 from ..ir.program import MAX_LANES, Value
@@ -28,6 +28,7 @@ from .tiles import each_tile, tiles_of
 
 __all__ = [
     "ACTIVATIONS",
+    "Choice",
     "MOST_MULTIPLE",
     "MatmulForm",
     "MatmulProblem",
@@ -165,28 +166,39 @@ class MatmulSchedule:
 
 
 def gpu_tiles(
-    block_m: int, block_n: int, block_k: int, rows_per_thread: int, columns_per_thread: int
+    block_m: int, block_n: int, block_k: int, rows_per_thread: int, columns_per_thread: int, unroll: int = 0
 ) -> MatmulSchedule:
-    """The schedule of form `tiles` for blocks of C of such a size, whose steps are unrolled."""
+    """The schedule of form `tiles` for blocks of C of such a size; `unroll` 0: whole steps."""
     lanes_n = block_n // columns_per_thread
-    lanes = lanes_n * block_m // rows_per_thread
+    lanes = lanes_n * (block_m // rows_per_thread)
     return MatmulSchedule(
-        lanes, lanes_n, rows_per_thread, columns_per_thread, block_m, block_k, unroll=min(block_k, 8)
+        lanes, lanes_n, rows_per_thread, columns_per_thread, block_m, block_k, unroll or block_k
     )
 
 
+@dataclass(frozen=True)
+class Choice(Generic[S]):
+    """A schedule for a GPU, and the rates at which a multiprocessor makes blocks of it, of several at once and of one `alone`, beside
+    the rate of the first of the choices; `alone` None: the same."""
+
+    schedule: S
+    rate: float
+    alone: float | None = None
+
+
 def of_least_time(
-    choices: Iterable[tuple[float, S]], rows: int | None, columns: int, multiprocessors: int, matrices: int
+    choices: Iterable[Choice[S]], rows: int | None, columns: int, multiprocessors: int, matrices: int
 ) -> S:
-    """Of schedules and their speeds where blocks are many, the one of the least time for products of `rows` (None: unknown,
-    many) x `columns`, as many as `matrices`, by rounds of blocks that a GPU of so many multiprocessors does."""
+    """The schedule of the least time for products of `rows` (None: unknown, many) x `columns`, as many as `matrices`, by the
+    blocks that the busiest of so many multiprocessors makes."""
 
-    def cost(choice: tuple[float, S]) -> float:
-        speed, schedule = choice
+    def cost(choice: Choice[S]) -> float:
+        schedule = choice.schedule
         blocks = matrices * schedule.grid(MANY if rows is None else rows, columns)
-        return -(-blocks // multiprocessors) * schedule.block_m * schedule.block_n / speed
+        together = -(-blocks // multiprocessors) / choice.rate
+        return max(together, 1 / (choice.alone or choice.rate)) * schedule.block_m * schedule.block_n
 
-    return min(choices, key=cost)[1]
+    return min(choices, key=cost).schedule
 
 
 class MatmulForm:

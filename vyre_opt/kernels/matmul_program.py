@@ -15,6 +15,7 @@ from .matmul_dots import Dots
 from .matmul_form import (
     ACTIVATIONS,
     MOST_MULTIPLE,
+    Choice,
     MatmulForm,
     MatmulProblem,
     MatmulSchedule,
@@ -37,6 +38,7 @@ __all__ = [
     "UNIT_FIELDS",
     "UnitSchedule",
     "batch_of",
+    "gpu_tiles",
     "matmul",
     "matmul_grid",
     "matmul_schedule",
@@ -66,21 +68,21 @@ and 80 where they are; of a single column 15 by dots, 3 by lanes of which the ot
 """
 
 GPU_CHOICES = (
-    (1.0, gpu_tiles(128, 128, 16, 8, 8)),
-    (0.9, gpu_tiles(128, 64, 16, 8, 8)),
-    (0.9, gpu_tiles(64, 128, 16, 8, 8)),
-    (0.8, gpu_tiles(64, 64, 16, 8, 4)),
-    (0.6, gpu_tiles(32, 64, 16, 4, 4)),
-    (0.5, gpu_tiles(32, 32, 16, 4, 4)),
-    (0.4, gpu_tiles(128, 16, 16, 4, 4)),
+    Choice(gpu_tiles(128, 128, 8, 8, 8), 1.0, 0.8),
+    Choice(gpu_tiles(128, 64, 16, 8, 8), 0.95, 0.5),
+    Choice(gpu_tiles(64, 128, 16, 8, 8), 0.95, 0.5),
+    Choice(gpu_tiles(64, 64, 16, 8, 4), 0.8, 0.5),
+    Choice(gpu_tiles(32, 64, 16, 4, 4), 0.6, 0.4),
+    Choice(gpu_tiles(32, 32, 16, 4, 2), 0.5, 0.4),
+    Choice(gpu_tiles(128, 16, 32, 4, 4), 0.5, 0.3),
+    Choice(gpu_tiles(32, 16, 64, 2, 2, unroll=32), 0.3, 0.25),
 )
-"""Schedules for a GPU, and how fast one is beside the first where blocks are many."""
-
 F64_CHOICES = (
-    (1.0, gpu_tiles(64, 64, 16, 4, 4)),
-    (0.7, gpu_tiles(32, 32, 16, 4, 2)),
+    Choice(gpu_tiles(64, 64, 16, 4, 4), 1.0),
+    Choice(gpu_tiles(32, 32, 16, 4, 2), 0.7),
+    Choice(gpu_tiles(32, 16, 32, 2, 2), 0.4),
 )
-"""The same with sums of f64, which take two registers each."""
+"""For a GPU, with sums of f32, and of f64, which take two registers each."""
 
 
 def matmul_schedule(

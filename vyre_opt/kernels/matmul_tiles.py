@@ -59,7 +59,7 @@ class Tiles(MatmulForm):
         self.vector_m, self.vector_n = power_of(s.rows_per_thread, most), power_of(s.columns_per_thread, most)
         self.a_piece = self.piece(self.depth_multiple, s.block_k, s.block_m)
         self.b_piece = self.piece(self.columns_multiple, s.block_n, s.block_k)
-        b.buffer("tile_a", self.sums, (2, s.block_k, s.block_m + most), "workgroup")
+        b.buffer("tile_a", self.sums, (2, s.block_k, s.block_m + self.vector_m), "workgroup")
         b.buffer("tile_b", self.sums, (2, s.block_k, s.block_n), "workgroup")
 
     def piece(self, multiple: int, line: int, lines: int) -> int:

@@ -18,7 +18,7 @@ Workgroups walk over C in groups of `group_m` tiles down, so that those that run
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from ..ir.builder import Builder
@@ -27,7 +27,7 @@ from ..ir.types import DataType
 from ..lowering.nvptx.targets import gpu
 from .collective import SUBGROUP, elements
 from .matmul_batch import first_rows, row_behind
-from .matmul_form import MatmulProblem, finished, of_least_time, rows_of
+from .matmul_form import Choice, MatmulProblem, finished, of_least_time, rows_of
 from .powers_of_two import power_of
 from .targets import MULTIPROCESSORS, has_matrix_units, workgroup_bytes
 from .tiles import tiles_of
@@ -109,7 +109,7 @@ def unit_schedule(
     of tiles that a GPU of so many multiprocessors does, of those that its workgroups have the memory for."""
     room = workgroup_bytes(target)
     choices = WARPGROUP_CHOICES if gpu(target).has_warpgroups else CHOICES
-    fitting = [choice for choice in choices if choice[1].shared_bytes <= room]
+    fitting = [choice for choice in choices if choice.schedule.shared_bytes <= room]
     return of_least_time(fitting, rows, columns, multiprocessors, matrices)
 
 
@@ -344,26 +344,26 @@ class Units:
                     b.store(whole, "c", b.add(b.mul(row, self.columns), column))
 
 
-CHOICES: tuple[tuple[float, UnitSchedule], ...] = (
-    (1.0, UnitSchedule(128, 256, 64, 3, 2, 4)),
-    (0.98, UnitSchedule(256, 128, 64, 3, 4, 2)),
-    (0.79, UnitSchedule(128, 128, 64, 3, 2, 4)),
-    (0.74, UnitSchedule(128, 128, 32, 4, 2, 4)),
-    (0.56, UnitSchedule(64, 128, 64, 3, 2, 2)),
-    (0.43, UnitSchedule(64, 64, 64, 4, 2, 2)),
+CHOICES: tuple[Choice[UnitSchedule], ...] = (
+    Choice(UnitSchedule(128, 256, 64, 3, 2, 4), 1.0),
+    Choice(UnitSchedule(256, 128, 64, 3, 4, 2), 0.98),
+    Choice(UnitSchedule(128, 128, 64, 3, 2, 4), 0.79),
+    Choice(UnitSchedule(128, 128, 32, 4, 2, 4), 0.74),
+    Choice(UnitSchedule(64, 128, 64, 3, 2, 2), 0.56),
+    Choice(UnitSchedule(64, 64, 64, 4, 2, 2), 0.43),
 )
-"""Schedules, and how fast one is beside the first where tiles are many, on an H200."""
+"""As measured on an H200."""
 
 WARPGROUP_CHOICES = (
-    (1.0, UnitSchedule(128, 256, 64, 3, 8, 1, 16)),
-    (0.94, UnitSchedule(256, 128, 64, 3, 8, 1)),
-    (0.84, UnitSchedule(128, 128, 64, 4, 8, 1)),
-    (0.73, UnitSchedule(64, 256, 64, 3, 4, 1)),
-    (0.65, UnitSchedule(64, 128, 64, 4, 4, 1)),
-    (0.46, UnitSchedule(64, 64, 64, 4, 4, 1)),
-    *((0.79 * speed, schedule) for speed, schedule in CHOICES),
+    Choice(UnitSchedule(128, 256, 64, 3, 8, 1, 16), 1.0),
+    Choice(UnitSchedule(256, 128, 64, 3, 8, 1), 0.94),
+    Choice(UnitSchedule(128, 128, 64, 4, 8, 1), 0.84),
+    Choice(UnitSchedule(64, 256, 64, 3, 4, 1), 0.73),
+    Choice(UnitSchedule(64, 128, 64, 4, 4, 1), 0.65),
+    Choice(UnitSchedule(64, 64, 64, 4, 4, 1), 0.46),
+    *(replace(choice, rate=0.79 * choice.rate) for choice in CHOICES),
 )
-"""The same where warpgroups multiply; the first one's speed is 546 TFLOP/s."""
+"""The same where warpgroups multiply; the first one's rate is 546 TFLOP/s."""
 
 
 class _CopiedPieces:

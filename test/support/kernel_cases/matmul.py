@@ -25,6 +25,9 @@ SCHEDULES = {
     "tiles": MatmulSchedule(
         lanes=64, lanes_n=8, rows_per_thread=2, columns_per_thread=3, block_m=16, block_k=8
     ),
+    "tiles of vectors": MatmulSchedule(
+        lanes=64, lanes_n=8, rows_per_thread=4, columns_per_thread=8, block_m=32, block_k=8, unroll=4
+    ),
 }
 SHAPES = ((1, 1, 1), (2, 65, 17), (17, 3, 33), (23, 70, 8))
 TYPES = ((F32, F32, F32), (F16, F16, F32), (BF16, BF16, BF16), (F16, F32, None), (BF16, F32, None))
@@ -40,6 +43,10 @@ def matmul_cases() -> Iterator[KernelCase]:
             yield _case(f"{form}, {dtype} to {out}, bias {bias}", (9, 40, 12), problem, schedule)
         open_sizes = MatmulProblem(None, None, bias=F32, activation=2)
         yield _case(f"{form}, any sizes and grid", (20, 34, 11), open_sizes, replace(schedule, strided=True))
+        multiples = replace(open_sizes, multiples=(4, 2))
+        yield _case(
+            f"{form}, multiples and any grid", (35, 66, 20), multiples, replace(schedule, strided=True)
+        )
         yield _case(f"{form}, no rows", (0, 5, 4), MatmulProblem(4, 5), schedule)
         for problem in (MatmulProblem(11, 34, axes=3, activation=1), MatmulProblem(bias=F32, axes=3)):
             each = replace(schedule, strided=problem.depth is None)

@@ -21,12 +21,12 @@ _GPU_LANES = (
     (256, 16, 8, 8),
     (128, 8, 8, 8),
     (128, 16, 8, 8),
-    (64, 8, 8, 8),
     (128, 16, 8, 4),
     (256, 16, 4, 4),
     (128, 16, 4, 4),
-    (64, 8, 4, 4),
+    (128, 16, 4, 2),
     (128, 4, 4, 4),
+    (128, 8, 2, 2),
 )
 """Lanes, lanes side by side, and rows and columns of a lane."""
 
@@ -41,7 +41,7 @@ class Matmul(NamedKernel):
             columns_per_thread=(columns,),
             block_m=(lanes // lanes_n * rows,),
             block_k=(8, 16, 32),
-            unroll=(4, 8),
+            unroll=(8, 16),
         )
         for lanes, lanes_n, rows, columns in _GPU_LANES
     )
