@@ -29,7 +29,6 @@ from .tiles import each_tile, tiles_of
 __all__ = [
     "ACTIVATIONS",
     "Choice",
-    "MOST_MULTIPLE",
     "MatmulForm",
     "MatmulProblem",
     "MatmulSchedule",
@@ -53,9 +52,6 @@ MOST_UNROLLED = 32
 
 MANY = 1 << 14
 """Rows, where they are not known."""
-
-MOST_MULTIPLE = 4
-"""Elements that a lane moves at a time where rows are a multiple of them, at most."""
 
 F32 = DataType.F32
 
@@ -100,6 +96,11 @@ class MatmulProblem:
     def sums(self) -> DataType:
         """The type of products and sums."""
         return DataType.F64 if self.dtype is DataType.F64 else F32
+
+    @property
+    def vector(self) -> int:
+        """Sums in 16 bytes: so many elements a lane of a GPU moves at a time where rows are multiples of them."""
+        return 2 if self.sums is DataType.F64 else 4
 
 
 @dataclass(frozen=True)
@@ -209,8 +210,11 @@ class MatmulForm:
 
     def __init__(self, b: Builder, problem: MatmulProblem, schedule: MatmulSchedule) -> None:
         self.b, self.problem, self.schedule, self.sums = b, problem, schedule, problem.sums
-        self.depth, self.depth_multiple = _size(b, "depth", problem.depth, problem.multiples[0])
-        self.columns, self.columns_multiple = _size(b, "columns", problem.columns, problem.multiples[1])
+        depth_multiple, columns_multiple = problem.multiples
+        self.depth = _size(b, "depth", problem.depth, depth_multiple)
+        self.columns = _size(b, "columns", problem.columns, columns_multiple)
+        self.depth_multiple = power_of(problem.depth or depth_multiple, problem.vector)
+        self.columns_multiple = power_of(problem.columns or columns_multiple, problem.vector)
         self.rows = rows_of(b, problem, self.depth)
         self.first: dict[str, Value] = {}
 
@@ -272,13 +276,12 @@ def rows_of(b: Builder, problem: MatmulProblem, length: Value | int) -> Value:
     return b.div(b.len("a"), length, name="rows")
 
 
-def _size(b: Builder, name: str, size: int | None, multiple: int) -> tuple[Value, int]:
-    """A size, and a power of two that divides it, at most `MOST_MULTIPLE`."""
+def _size(b: Builder, name: str, size: int | None, multiple: int) -> Value:
     if size is not None:
-        return b.const(size, name=name), power_of(size, MOST_MULTIPLE)
+        return b.const(size, name=name)
     known = b.param(name, DataType.U32)
     # changes nothing, and is what the alignment of vectors is known by
-    return (known if multiple == 1 else b.and_(known, (1 << 32) - multiple)), multiple
+    return known if multiple == 1 else b.and_(known, (1 << 32) - multiple)
 
 
 def finished(b: Builder, problem: MatmulProblem, totals: Sequence[Value], column: Value) -> Value:

@@ -14,7 +14,6 @@ from .matmul_direct import Direct
 from .matmul_dots import Dots
 from .matmul_form import (
     ACTIVATIONS,
-    MOST_MULTIPLE,
     Choice,
     MatmulForm,
     MatmulProblem,
@@ -31,7 +30,6 @@ __all__ = [
     "ACTIVATIONS",
     "Batch",
     "LANE_FIELDS",
-    "MOST_MULTIPLE",
     "MatmulProblem",
     "MatmulSchedule",
     "Schedule",

@@ -37,7 +37,6 @@ from .powers_of_two import power_of
 
 __all__ = ["Tiles"]
 
-PIECE = 16  # bytes that a lane moves at a time, at most
 WIDE = 8  # lanes of a subgroup over columns, where the lanes of a workgroup allow
 
 
@@ -55,7 +54,7 @@ class Tiles(MatmulForm):
         super().__init__(b, problem, schedule)
         s = schedule
         self.lanes_m = s.lanes // s.lanes_n
-        self.most = most = PIECE // (self.sums.size_bytes or PIECE)
+        most = problem.vector
         self.vector_m, self.vector_n = power_of(s.rows_per_thread, most), power_of(s.columns_per_thread, most)
         self.a_piece = self.piece(self.depth_multiple, s.block_k, s.block_m)
         self.b_piece = self.piece(self.columns_multiple, s.block_n, s.block_k)
@@ -64,7 +63,7 @@ class Tiles(MatmulForm):
 
     def piece(self, multiple: int, line: int, lines: int) -> int:
         """Elements that a lane moves at a time of lines of a tile; of its buffer's, the length is a multiple of `multiple`."""
-        return power_of(gcd(multiple, line, line * lines // self.schedule.lanes), self.most)
+        return power_of(gcd(multiple, line, line * lines // self.schedule.lanes), self.problem.vector)
 
     def block(self, row: Value, column: Value) -> None:
         b, s = self.b, self.schedule

@@ -12,7 +12,6 @@ from .. import matmul_program as k
 from ..call import Call, EmptyResult, InputSlice, KernelCall, Steps, launch
 from ..expansion import Expansion, ExpansionRequest
 from ..pitched_rows import pitch_of, pitched_rows, pitched_rows_grid
-from ..powers_of_two import power_of
 from .kernel import MAX_ELEMENTS, Array, NamedKernel, OperandLike, TargetDevice, element_type, factors
 
 _factors = partial(factors, k.MatmulSchedule)
@@ -163,14 +162,19 @@ def _product(
         schedule = k.matmul_schedule(
             batch.rows, columns, device.target, device.workers, problem.sums, batch.count
         )
-        multiples = power_of(depth, k.MOST_MULTIPLE), power_of(columns, k.MOST_MULTIPLE)
+        multiples = _multiple(depth, problem), _multiple(columns, problem)
         if schedule.form != "tiles":
-            multiples = 1, 1  # so that others are compiled once
+            multiples = 1, 1  # other forms make no use of them
         problem = replace(problem, depth=None, columns=None, multiples=multiples)
         sizes |= {"depth": depth, "columns": columns}
     grid = k.matmul_grid(schedule, batch.rows, columns, batch.count)
     words = tuple(size for _, size in sorted(sizes.items()))
     return launch(k.matmul(problem, schedule), grid, shape, words=words)
+
+
+def _multiple(size: int, problem: k.MatmulProblem) -> int:
+    """What the code for a size may rely on, of few kinds, so that few are compiled."""
+    return problem.vector if size % problem.vector == 0 else 1
 
 
 def _broadcast(a_extents: tuple[int, ...], b_extents: tuple[int, ...]) -> tuple[int, ...]:
