@@ -328,6 +328,8 @@ def test_forms_follow_the_shape_and_the_target() -> None:
         {"lanes": 64, "lanes_n": 8, "rows_per_thread": 2, "block_m": 16, "block_k": 6},
         {"lanes": 64, "lanes_n": 8, "rows_per_thread": 2, "block_m": 16, "block_k": 8, "unroll": 3},
         {"unroll": 0},
+        {"prefetch": True},
+        {"lanes": 64, "lanes_n": 8, "rows_per_thread": 2, "block_m": 16, "block_k": 8, "prefetch": True},
     ],
 )
 def test_schedules_that_no_form_takes(fields: dict[str, int]) -> None:
@@ -369,7 +371,11 @@ def test_gpus_add_in_order_of_the_depth(multiples: tuple[int, int], target: str)
     )
     problem = MatmulProblem(multiples=multiples)
     params = {"depth": depth, "columns": columns}
-    for schedule in (gpu_tiles(32, 16, 16, 2, 2), gpu_tiles(32, 64, 8, 4, 8), gpu_tiles(64, 32, 8, 8, 4, 2)):
+    for schedule in (
+        gpu_tiles(32, 16, 16, 2, 2),
+        gpu_tiles(32, 64, 8, 4, 8, prefetch=True),
+        gpu_tiles(64, 32, 8, 8, 4, 2),
+    ):
         grid = matmul_grid(schedule, rows, columns)
         inputs = [a.reshape(-1), b.reshape(-1), np.full(rows * columns, np.nan, np.float32)]
         (got,) = dispatcher(target).dispatch(matmul(problem, schedule), inputs, grid, params=params)

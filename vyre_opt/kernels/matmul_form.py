@@ -111,6 +111,7 @@ class MatmulSchedule:
     A lane has the sums of `rows_per_thread` times `columns_per_thread` elements of C at a time, `lanes_n` columns apart.
     `block_m`: rows of C of a workgroup.  `block_k`: how far along the depth A and B are in workgroup memory at a time;
     0 reads them where they are.  `unroll`: positions of such a step in a row without a loop, on a GPU.
+    `prefetch`: of these, one is loaded from workgroup memory while the one before is multiplied; of whole steps that are unrolled.
     `strided`: right for every grid.
     """
 
@@ -121,6 +122,7 @@ class MatmulSchedule:
     block_m: int = 192
     block_k: int = 192
     unroll: int = 1
+    prefetch: bool = False
     strided: bool = False
 
     def __post_init__(self) -> None:
@@ -146,6 +148,8 @@ class MatmulSchedule:
             raise ValueError(f"all lanes copy as many elements of A, and of B, for a block_k: {self}")
         if not 1 <= self.unroll <= MOST_UNROLLED or (self.form == "tiles" and self.block_k % self.unroll):
             raise ValueError(f"unroll divides block_k, and is {MOST_UNROLLED} at most: {self}")
+        if self.prefetch and (self.form != "tiles" or self.unroll != self.block_k):
+            raise ValueError(f"prefetch takes whole steps in workgroup memory, unroll = block_k: {self}")
 
     @property
     def form(self) -> str:
@@ -167,13 +171,26 @@ class MatmulSchedule:
 
 
 def gpu_tiles(
-    block_m: int, block_n: int, block_k: int, rows_per_thread: int, columns_per_thread: int, unroll: int = 0
+    block_m: int,
+    block_n: int,
+    block_k: int,
+    rows_per_thread: int,
+    columns_per_thread: int,
+    unroll: int = 0,
+    prefetch: bool = False,
 ) -> MatmulSchedule:
     """The schedule of form `tiles` for blocks of C of such a size; `unroll` 0: whole steps."""
     lanes_n = block_n // columns_per_thread
     lanes = lanes_n * (block_m // rows_per_thread)
     return MatmulSchedule(
-        lanes, lanes_n, rows_per_thread, columns_per_thread, block_m, block_k, unroll or block_k
+        lanes,
+        lanes_n,
+        rows_per_thread,
+        columns_per_thread,
+        block_m,
+        block_k,
+        unroll or block_k,
+        prefetch,
     )
 
 

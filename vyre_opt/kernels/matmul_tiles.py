@@ -18,7 +18,8 @@ side, `vector_m` and `vector_n`, which it has once in each of equal parts of the
               3  17    19    21     31
 
 Rows and columns beyond the ends of C are computed from the last ones that there are, and not stored; beyond the depth there
-are zeros.  So only the last step has a branch for each load.
+are zeros.  So only the last step has a branch for each load.  With `prefetch`, the factors of a position of the depth are loaded
+while those of the one before are multiplied, over the barrier, too.
 """
 
 from __future__ import annotations
@@ -72,14 +73,25 @@ class Tiles(MatmulForm):
             self.store_step(b.const(0), self.load_step(b.const(0)))
             b.barrier("workgroup")
             zeros = [b.const(0.0, self.sums)] * (s.rows_per_thread * s.columns_per_thread)
-            with b.for_(0, self.depth, s.block_k, carry=zeros, dtype=DataType.U32) as steps:
+            first = self.factors(b.const(0), b.const(0)) if s.prefetch else []
+            with b.for_(0, self.depth, s.block_k, carry=[*zeros, *first], dtype=DataType.U32) as steps:
+                sums, factors = steps.args[: len(zeros)], steps.args[len(zeros) :]
                 place = b.and_(b.div(steps.index, s.block_k), 1, name="place")
+                other = b.xor(place, 1)
                 following = self.load_step(b.add(steps.index, s.block_k))
-                sums = self.multiplied(place, steps.args)
-                self.store_step(b.xor(place, 1), following)
+                if s.prefetch:
+                    for depth in range(1, s.block_k):
+                        ahead = self.factors(place, b.const(depth))
+                        sums, factors = self.multiplied(factors, sums), ahead
+                else:
+                    sums = self.multiply_step(place, sums)
+                self.store_step(other, following)
                 b.barrier("workgroup")
-                steps.yield_(*sums)
-            self.store_block(row, column, steps.results)
+                if s.prefetch:  # after the last step, zeros
+                    ahead = self.factors(other, b.const(0))
+                    sums, factors = self.multiplied(factors, sums), ahead
+                steps.yield_(*sums, *factors)
+            self.store_block(row, column, steps.results[: len(zeros)])
 
     def locate(self, row: Value, column: Value) -> None:
         """What a lane copies, and the rows and columns of the block that it multiplies, the first of each vector."""
@@ -167,33 +179,33 @@ class Tiles(MatmulForm):
 
     # --- products and results
 
-    def multiplied(self, place: Value, sums: Sequence[Value]) -> list[Value]:
+    def multiply_step(self, place: Value, sums: Sequence[Value]) -> Sequence[Value]:
         """`sums` and the products of a step."""
         b, s = self.b, self.schedule
         if s.unroll == s.block_k:
-            return self.add_products(place, b.const(0), sums)
+            return self.multiply_run(place, b.const(0), sums)
         with b.for_(0, s.block_k, s.unroll, carry=sums, dtype=DataType.U32) as depth:
-            depth.yield_(*self.add_products(place, depth.index, depth.args))
-        return list(depth.results)
+            depth.yield_(*self.multiply_run(place, depth.index, depth.args))
+        return depth.results
 
-    def add_products(self, place: Value, start: Value, sums: Sequence[Value]) -> list[Value]:
+    def multiply_run(self, place: Value, start: Value, sums: Sequence[Value]) -> Sequence[Value]:
         """`unroll` positions of a step, from `start` on."""
-        b = self.b
         for ahead in range(self.schedule.unroll):
-            depth = offset(b, start, ahead)
-            left = self.factors("tile_a", place, depth, self.own_rows, self.vector_m)
-            right = self.factors("tile_b", place, depth, self.own_columns, self.vector_n)
-            pairs = zip(product(left, right), sums, strict=True)
-            sums = [b.fma(factor, cell, total) for (factor, cell), total in pairs]
-        return list(sums)
+            sums = self.multiplied(self.factors(place, offset(self.b, start, ahead)), sums)
+        return sums
 
-    def factors(
-        self, tile: str, place: Value, depth: Value, starts: Sequence[Value], vector: int
-    ) -> list[Value]:
+    def multiplied(self, factors: Sequence[Value], sums: Sequence[Value]) -> list[Value]:
+        """`sums` and the products of the factors of one position of the depth."""
+        rows = self.schedule.rows_per_thread
+        pairs = zip(product(factors[:rows], factors[rows:]), sums, strict=True)
+        return [self.b.fma(left, right, total) for (left, right), total in pairs]
+
+    def factors(self, place: Value, depth: Value) -> list[Value]:
+        """The elements of A, and of B, that a lane multiplies at a position of the depth."""
         b = self.b
-        return [
-            factor for start in starts for factor in elements(b, b.load(tile, (place, depth, start), vector))
-        ]
+        left = [b.load("tile_a", (place, depth, row), self.vector_m) for row in self.own_rows]
+        right = [b.load("tile_b", (place, depth, column), self.vector_n) for column in self.own_columns]
+        return [factor for loaded in left + right for factor in elements(b, loaded)]
 
     def store_block(self, row: Value, column: Value, sums: Sequence[Value]) -> None:
         b = self.b

@@ -28,6 +28,16 @@ SCHEDULES = {
     "tiles of vectors": MatmulSchedule(
         lanes=64, lanes_n=8, rows_per_thread=4, columns_per_thread=8, block_m=32, block_k=8, unroll=4
     ),
+    "tiles ahead": MatmulSchedule(
+        lanes=64,
+        lanes_n=8,
+        rows_per_thread=4,
+        columns_per_thread=4,
+        block_m=32,
+        block_k=8,
+        unroll=8,
+        prefetch=True,
+    ),
 }
 SHAPES = ((1, 1, 1), (2, 65, 17), (17, 3, 33), (23, 70, 8))
 TYPES = ((F32, F32, F32), (F16, F16, F32), (BF16, BF16, BF16), (F16, F32, None), (BF16, F32, None))

@@ -41,6 +41,7 @@ class Matmul(NamedKernel):
             block_m=(lanes // lanes_n * rows,),
             block_k=(8, 16, 32),
             unroll=(8, 16),
+            prefetch=(0, 1),
         )
         for lanes, lanes_n, rows, columns in _GPU_LANES
     )
