@@ -108,7 +108,8 @@ class MatmulSchedule:
     """`lanes` of a workgroup, `lanes_n` of them side by side over columns; the others are over rows, or, of a single subgroup
     with `lanes_n` 1, along the depth.
 
-    A lane has the sums of `rows_per_thread` times `columns_per_thread` elements of C at a time, `lanes_n` columns apart.
+    A lane has the sums of `rows_per_thread` times `columns_per_thread` elements of C at a time: columns are `lanes_n` apart,
+    and in form `tiles` runs of up to 16 bytes side by side.
     `block_m`: rows of C of a workgroup.  `block_k`: how far along the depth A and B are in workgroup memory at a time;
     0 reads them where they are.  `unroll`: positions of such a step in a row without a loop, on a GPU.
     `prefetch`: of these, one is loaded from workgroup memory while the one before is multiplied; of whole steps that are unrolled.

@@ -75,7 +75,8 @@ class Tiles(MatmulForm):
             zeros = [b.const(0.0, self.sums)] * (s.rows_per_thread * s.columns_per_thread)
             first = self.factors(b.const(0), b.const(0)) if s.prefetch else []
             with b.for_(0, self.depth, s.block_k, carry=[*zeros, *first], dtype=DataType.U32) as steps:
-                sums, factors = steps.args[: len(zeros)], steps.args[len(zeros) :]
+                sums: Sequence[Value] = steps.args[: len(zeros)]
+                factors: Sequence[Value] = steps.args[len(zeros) :]
                 place = b.and_(b.div(steps.index, s.block_k), 1, name="place")
                 other = b.xor(place, 1)
                 following = self.load_step(b.add(steps.index, s.block_k))
@@ -91,6 +92,8 @@ class Tiles(MatmulForm):
                     ahead = self.factors(other, b.const(0))
                     sums, factors = self.multiplied(factors, sums), ahead
                 steps.yield_(*sums, *factors)
+            if s.prefetch and s.strided:
+                b.barrier("workgroup")  # the next block begins in the place that was read last
             self.store_block(row, column, steps.results[: len(zeros)])
 
     def locate(self, row: Value, column: Value) -> None:

@@ -55,7 +55,7 @@ def matmul_cases() -> Iterator[KernelCase]:
         yield _case(f"{form}, any sizes and grid", (20, 34, 11), open_sizes, replace(schedule, strided=True))
         multiples = replace(open_sizes, multiples=(4, 2))
         yield _case(
-            f"{form}, multiples and any grid", (35, 66, 20), multiples, replace(schedule, strided=True)
+            f"{form}, multiples and any grid", (35, 66, 28), multiples, replace(schedule, strided=True)
         )
         yield _case(f"{form}, no rows", (0, 5, 4), MatmulProblem(4, 5), schedule)
         for problem in (MatmulProblem(11, 34, axes=3, activation=1), MatmulProblem(bias=F32, axes=3)):
