@@ -152,7 +152,7 @@ pipeline @main {
 @pytest.mark.parametrize(
     ("field", "target"),
     quick(
-        [("", "cpu"), (", schedule_block_m = 32", "ref"), ("", "ref"), (", schedule_tall = 32", "cpu")],
+        [("", "cpu"), (", schedule_block_m = 32", "ref"), ("", "ref"), (", schedule_block_m = 32", "cpu")],
         keep=2,
     ),
 )
