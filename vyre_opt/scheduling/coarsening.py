@@ -39,7 +39,7 @@ from ..ir.types import DataType
 __all__ = ["access_axes", "coarsen", "coarsen_refusal"]
 
 MAX_OPS = 2048
-"""Of a coarsened program: what LLVM takes to compile grows with it."""
+"""Of a coarse program, at most: what LLVM takes to compile grows with it."""
 
 _IDS = ("global_id", "local_id")
 
@@ -113,6 +113,9 @@ def coarsen(program: Program, by: Neighbours, counts: Sequence[GroupCount]) -> P
     refusal = coarsen_refusal(program, by)
     if refusal is not None:
         return refusal
+    if _ops(program.body, by.count)[1] > MAX_OPS:
+        message = f"@{program.name} may have more than {MAX_OPS} ops where {by} invocations are one"
+        return Refusal("coarsen", message, loc=program.loc)
     loc, factors = program.loc, {"x": by.x, "y": by.y}
     emit = OpEmitter([], loc)
     groups: dict[str, Value] = {}
@@ -124,10 +127,7 @@ def coarsen(program: Program, by: Neighbours, counts: Sequence[GroupCount]) -> P
         groups[count.axis] = number
     jam = _Jam(program, by, inner := OpEmitter([], loc))
     existing = _place(program, by, emit, inner, groups, jam)
-    try:
-        inner.ops += jam.ops(program.body.ops)
-    except _TooLarge:
-        return Refusal("coarsen", f"@{program.name} would have more than {MAX_OPS} ops", loc=loc)
+    inner.ops += jam.ops(program.body.ops)
     if existing is None:
         emit.ops += inner.ops
     else:
@@ -138,6 +138,17 @@ def coarsen(program: Program, by: Neighbours, counts: Sequence[GroupCount]) -> P
         params |= count.params(program)
     grid = None if program.grid is None else by.grid(program.grid)
     return replace(program, grid=grid, buffers=buffers, params=params, body=Block((), emit.ops))
+
+
+def _ops(block: Block, by: int) -> tuple[int, int]:
+    """How many ops a block has, and how many there are at most of so many neighbours, which may part at each `if`."""
+    count = most = 0
+    for op in block.ops:
+        inner = [_ops(region, by) for region in op.regions]
+        here = 1 + sum(each for each, _ in inner)
+        count += here
+        most += by * (here if op.name == "if" else 1) + sum(each for _, each in inner)
+    return count, most
 
 
 def _place(
@@ -196,10 +207,6 @@ def _tiled(program: Program, by: Neighbours, emit: OpEmitter) -> dict[str, Value
     }
 
 
-class _TooLarge(Exception):
-    """The program has more than MAX_OPS ops."""
-
-
 class _Jam:
     """Writes ops for all neighbours at once.
 
@@ -214,7 +221,6 @@ class _Jam:
         self.maps: list[dict[Value, Value]] = [{} for _ in range(self.by)]
         axes = "".join(axis for axis, factor in (("x", by.x), ("y", by.y)) if factor > 1)
         self.varying = _varying(program, axes)
-        self.size = 0
 
     def place(self, axis: str, first: Mapping[str, Value], common: Ids) -> None:
         """The ids of the neighbours along an axis: `first` are those of the first one, `common` those of all."""
@@ -291,9 +297,6 @@ class _Jam:
         ids = {each: values[neighbour] for each, values in self.neighbours.items()} | self.common
         for block in made.regions:
             replace_ids(block, ids)
-        self.size += sum(1 for _ in made.walk())
-        if self.size > MAX_OPS:
-            raise _TooLarge
         return [made]
 
     def together(self, op: Op, out: list[Op]) -> None:

@@ -33,6 +33,8 @@ MOST_ALONG_Y = 4
 """Neighbours along y that become one, at most, and of those along x where others are along y."""
 TILES = ((4, 8), (8, 4), (16, 2))
 """Where lanes of a subgroup may stand, so that neighbours along both axes are in it, best first."""
+MOST_OPS = 512
+"""Of a program, times its neighbours: one with more computes so much for each access that vectors gain nothing."""
 INVOCATIONS = 1024
 """Of a multiprocessor, at least, that a coarse launch leaves: half of what it holds at a time."""
 RESIDENT = 2048
@@ -219,10 +221,15 @@ def _choices(program: Program) -> Sequence[Neighbours] | Refusal:
     if apart is not None:
         return Refusal("form", f"neighbours of @{program.name} touch elements apart", loc=apart.loc)
     vector = min(MOST, WIDTH // widest)
+    vector = min(vector, MOST_OPS // max(1, sum(1 for _ in program.walk())))
     if all("x" in along for along in axes.values()):
         rows = [Neighbours(by) for by in (8, 4, 2) if by <= vector and program.workgroup[0] % by == 0]
-        return rows or Refusal("form", f"no 2 invocations of @{program.name} make a vector", loc=program.loc)
-    side = min(vector, MOST_ALONG_Y)
+        return rows or Refusal(
+            "form",
+            f"@{program.name} has no 2 neighbours that make a vector and are worth one",
+            loc=program.loc,
+        )
+    side = 1 << (max(1, min(vector, MOST_ALONG_Y)).bit_length() - 1)
     choices = [
         Neighbours(1, side, (8, 4)),
         Neighbours(side, 1, (4, 8)),
