@@ -216,19 +216,17 @@ def _choices(program: Program) -> Sequence[Neighbours] | Refusal:
         if value.is_vec or value.bits is None:
             return Refusal("form", f"@{program.name} accesses {value} already", loc=op.loc)
         widest = max(widest, value.bits // 8)
+    vector = min(MOST, WIDTH // widest, MOST_OPS // max(1, sum(1 for _ in program.walk())))
+    nothing = _refuse(program, "has no 2 neighbours that make a vector and are worth one")
+    if vector < 2:
+        return nothing
     axes = access_axes(program)
     apart = next((op for op, along in axes.items() if not along), None)
     if apart is not None:
         return Refusal("form", f"neighbours of @{program.name} touch elements apart", loc=apart.loc)
-    vector = min(MOST, WIDTH // widest)
-    vector = min(vector, MOST_OPS // max(1, sum(1 for _ in program.walk())))
     if all("x" in along for along in axes.values()):
         rows = [Neighbours(by) for by in (8, 4, 2) if by <= vector and program.workgroup[0] % by == 0]
-        return rows or Refusal(
-            "form",
-            f"@{program.name} has no 2 neighbours that make a vector and are worth one",
-            loc=program.loc,
-        )
+        return rows or nothing
     side = 1 << (max(1, min(vector, MOST_ALONG_Y)).bit_length() - 1)
     choices = [
         Neighbours(1, side, (8, 4)),
@@ -236,6 +234,4 @@ def _choices(program: Program) -> Sequence[Neighbours] | Refusal:
         *(Neighbours(1, 1, t) for t in TILES),
     ]
     fitting = [by for by in choices if coarsen_refusal(program, by) is None]
-    return fitting or Refusal(
-        "form", f"the workgroup of @{program.name} is not made of tiles", loc=program.loc
-    )
+    return fitting or _refuse(program, "has a workgroup that is not made of tiles")
