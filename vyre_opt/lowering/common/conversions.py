@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...ir.arith import int_range
 from ...ir.types import DataType
 from .lane_shape import SCALAR, LaneShape, carrier
 from .llvm_text import Writer
@@ -66,10 +67,40 @@ def _from_float(w: Writer, shape: LaneShape, source: DataType, target: DataType,
             return w.emit(f"fpext {kind} {value} to {shape.of('double')}")
         # f16 and bf16 values are carried as float already
         return value if target.name == "f32" else round_to_half(w, shape, target, value)
+    if shape is not SCALAR and (target.bits or 0) <= 32:
+        return _lanes_to_int(w, shape, source, target, value)
     verb = "fptosi" if target.is_signed else "fptoui"
     element = carrier(target)
     name = f"llvm.{verb}.sat.{shape.suffix(element)}.{shape.suffix(source_kind)}"
     return w.call(name, shape.of(element), [(kind, value)])
+
+
+def _lanes_to_int(w: Writer, shape: LaneShape, source: DataType, target: DataType, value: str) -> str:
+    """By the instructions of vector units, of numbers that were brought into the range before: LLVM takes lanes apart where it
+    saturates itself."""
+    element, kind, flags = carrier(source), shape.type(source), shape.of("i1")
+    low, high = int_range(target)
+    top = (
+        float(high)
+        if element == "double" or high < 1 << 24
+        else float(high + 1 - (1 << (7 if target.is_signed else 8)))
+    )
+
+    def limited(number: str, compare: str, limit: float) -> str:
+        inside = w.emit(f"fcmp {compare} {kind} {number}, {shape.real(element, limit)}")
+        return w.emit(f"select {flags} {inside}, {kind} {number}, {kind} {shape.real(element, limit)}")
+
+    number = limited(limited(value, "ogt", float(low)), "olt", top)
+    is_number = w.emit(f"fcmp ord {kind} {value}, {value}")
+    number = w.emit(f"select {flags} {is_number}, {kind} {number}, {kind} {shape.real(element, 0.0)}")
+    wide = shape.of("i32")
+    verb = "fptoui" if target.name == "u32" else "fptosi"
+    result = w.emit(f"{verb} {kind} {number} to {wide}")
+    if top != high:
+        beyond = w.emit(f"fcmp ogt {kind} {value}, {shape.real(element, top)}")
+        most = shape.integer("i32", high)
+        result = w.emit(f"select {flags} {beyond}, {wide} {most}, {wide} {result}")
+    return result if target.bits == 32 else w.emit(f"trunc {wide} {result} to {shape.type(target)}")
 
 
 def _int_to_float(w: Writer, shape: LaneShape, source: DataType, target: DataType, value: str) -> str:
