@@ -8,6 +8,7 @@ import pytest
 
 import vyre_opt as vyre
 from vyre_opt import BadInputs, ProgramError, Read, Write, f32, global_id
+from vyre_opt.driver import numeric_kernels
 
 torch = pytest.importorskip("torch")
 
@@ -100,3 +101,20 @@ def test_memory_that_is_shared(tensors: list[Any]) -> None:
     expected = memory[4:] + a
     add[4](memory[4:], a, memory[:1000])
     assert torch.equal(memory[:1000], expected)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_calls_with_more_tensors(device: str) -> None:
+    """A chain of so many cores takes its plan again, after chains of fewer."""
+    made = []
+    for count in (2, 4, 3, 4, 2):
+        start, cores = torch.rand(8, device=device), [torch.rand(8, 8, device=device) for _ in range(count)]
+        for _ in range(2):
+            result = vyre.kernels.tt_chain(start, cores)
+        expected = start
+        for core in cores:
+            expected = expected @ core
+        torch.testing.assert_close(result, expected)
+        made.append(numeric_kernels._chain._latest[3])
+    assert made[1] is made[3] is not made[0]
+    assert made[0] is made[4]

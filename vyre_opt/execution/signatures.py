@@ -128,8 +128,9 @@ def guard_of(arrays: Sequence[Any]) -> Callable[..., bool] | None:
     except (RuntimeError, TypeError, ValueError):
         return None
     is_neg = torch.Tensor.is_neg  # of which a guard does not tell
+    count = len(arrays)  # a guard raises where there are more or fewer
 
     def is_like(*others: Any) -> bool:
-        return check(*others) and not any(map(is_neg, others))
+        return len(others) == count and check(*others) and not any(map(is_neg, others))
 
     return is_like if is_like(*arrays) else None

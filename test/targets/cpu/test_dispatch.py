@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from base64 import b64encode
 from typing import Any
 
 import numpy as np
 import pytest
 
+from vyre_opt import kernels
 from vyre_opt.execution.dispatcher import BackendError, BadInputs, Scratch, dispatcher
 from vyre_opt.syntax.parser import parse
 from vyre_opt.targets.cpu import CpuDispatcher, compiler
@@ -98,6 +100,17 @@ def test_a_program_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
         (y,) = CpuDispatcher().dispatch(program, inputs, 1, specs=specs)
         assert y[3] == 3 * (specs or {"k": 17})["k"]
     assert len(objects) == 2
+
+
+def test_a_search_is_compiled_once() -> None:
+    """However its text is long, and though no plan of a call fits another."""
+    target = CpuDispatcher()
+    texts = [b64encode(bytes(count) + b"key" + bytes(count)) for count in (10, 200, 11)]
+    launches = []
+    for text in texts:
+        assert len(kernels.decode_scan(text, [b"key"], dispatcher=target)) == 1
+        launches.append(list(target._launches.values()))
+    assert launches[0] == launches[1] == launches[2] != []
 
 
 def test_a_program_that_is_changed_is_another() -> None:

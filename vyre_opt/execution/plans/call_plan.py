@@ -132,6 +132,10 @@ def is_written(buffer: Buffer) -> bool:
     return buffer.live_out or buffer.access in (AccessMode.WRITE, AccessMode.READ_WRITE)
 
 
+_NO_MODULE = Module()
+"""Of programs that call nothing: the same for all their plans, since targets keep code by program and module."""
+
+
 def launch_plan(
     program: Program,
     grid: Dim3,
@@ -158,5 +162,5 @@ def launch_plan(
     step = LaunchStep(None, program, grid, tuple(buffers), (*passed, *words))
     written = frozenset(step.written)
     return PipelinePlan(
-        pipeline, module or Module(), [step], written, [b for b in buffers.values() if b.live_out]
+        pipeline, module or _NO_MODULE, [step], written, [b for b in buffers.values() if b.live_out]
     )

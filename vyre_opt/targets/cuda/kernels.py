@@ -252,25 +252,28 @@ class KernelCache:
 
     def get(self, unit: Unit) -> LoadedKernel:
         """The kernel of a program; the context must be current.  See `load`."""
+        return self.get_all([unit])[0]
+
+    def get_all(self, units: Sequence[Unit]) -> list[LoadedKernel]:
+        """The kernels of many programs; those that are not loaded yet are loaded as one module."""
+        recent = [self._recent_kernel(unit) for unit in units]
+        keys = {k: _key(units[k]) for k, kernel in enumerate(recent) if kernel is None}
+        missing = {key: units[k] for k, key in keys.items() if key not in self._loaded}
+        if missing:
+            self.load(list(missing.values()))
+        others = {k: self._remembered(units[k], self._loaded[key]) for k, key in keys.items()}
+        return [kernel or others[k] for k, kernel in enumerate(recent)]
+
+    def _recent_kernel(self, unit: Unit) -> LoadedKernel | None:
+        """The kernel of a program that was asked for lately and did not change since: no hash of it is made."""
         recent = self._recent.get(unit.program)
-        if recent is not None and recent[0] == unit and recent[1].holds():
-            return recent[2]
-        key = _key(unit)
-        kernel = self._loaded.get(key)
-        if kernel is None:
-            (kernel,) = self.load([unit])
+        return recent[2] if recent is not None and recent[0] == unit and recent[1].holds() else None
+
+    def _remembered(self, unit: Unit, kernel: LoadedKernel) -> LoadedKernel:
         if len(self._recent) >= MAX_RECENT:
             del self._recent[next(iter(self._recent))]
         self._recent[unit.program] = (unit, Snapshot(unit.program, unit.module), kernel)
         return kernel
-
-    def get_all(self, units: Sequence[Unit]) -> list[LoadedKernel]:
-        """The kernels of many programs; those that are not loaded yet are loaded as one module."""
-        keys = [_key(unit) for unit in units]
-        missing = {key: unit for key, unit in zip(keys, units, strict=True) if key not in self._loaded}
-        if missing:
-            self.load(list(missing.values()))
-        return [self._loaded[key] for key in keys]
 
     def load(self, units: Sequence[Unit]) -> list[LoadedKernel]:
         """Compile programs into one module and load it, which is faster than one by one.
