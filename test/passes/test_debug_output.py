@@ -107,6 +107,7 @@ pipeline @main {
 SAYS = {
     "barrier_elim": (BARRIERS, r"p\.vyre:1[67]:3: stays: it orders accesses of @t"),
     "batch_loads": (BARRIERS, r"the target is no GPU"),
+    "keep_loads": (BARRIERS, r"the target is no GPU"),
     "canonicalize": (BARRIERS, r"p\.vyre:11:3: folds: %seven = add %three, %four"),
     "coarsen": (PIPELINE, r"the target is no GPU"),
     "cse": (BARRIERS, r"p\.vyre:14:3: %b = load %i equals %a = load %i of p\.vyre:13:3"),

@@ -215,6 +215,7 @@ def with_options(name: str, rng: random.Random) -> str:
 
 _OPTIONS = {
     "batch_loads": ("{always=true}",),
+    "keep_loads": ("{always=true}",),
     "coarsen": ("{by=2}", "{by=4}", "{by=8}"),
     "decode_scan_fuse": ("", "{narrow=false}", "{budget=200000}", "{budget=64}"),
     "inline": ("", "{keep=true}", "{max_ops=50}"),

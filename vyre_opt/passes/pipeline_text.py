@@ -29,8 +29,9 @@ DEFAULT_PIPELINE = (
     "canonicalize",
     "licm",
     "simplify_cf",
-    # what is best for a GPU: invocations that do more, loads in batches; at the end workgroups that do more
+    # what is best for a GPU: invocations that do more, rows read once, loads in batches; at the end workgroups that do more
     "coarsen",
+    "keep_loads",
     "batch_loads",
     "cse",
     "dce",

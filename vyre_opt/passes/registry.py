@@ -51,6 +51,7 @@ BUILTIN = (
     "fold",
     "fusion_pressure",
     "inline",
+    "keep_loads",
     "launch_fusion",
     "licm",
     "privatize",

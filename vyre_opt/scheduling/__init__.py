@@ -2,9 +2,11 @@
 
 access_vectors   accesses of neighbouring elements as one of a vector
 batched_loads    loops that load for several iterations at once
+kept_loads       loops over the same elements that load them once
 coarsening       invocations that do the work of several neighbours
 privatization    workgroups that count in memory of their own
-launch_forms     which of the last two a launch gets, by its lengths and by what runs it
+trips            how many iterations loops have at most
+launch_forms     which of these forms a launch gets, by its lengths and by what runs it
 launch_work      bytes and arithmetic of a launch, and how a lane moves its bytes
 machines         what GPUs move and compute at most, and what a launch waits for there
 relaunch         launches of a text that get another program

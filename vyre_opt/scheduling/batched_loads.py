@@ -17,10 +17,9 @@ They are of buffers that the loop does not write, or whose elements no other ite
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
 
 from ..analysis.alignment import Alignment
 from ..analysis.effects import Effects, effects_of, summarize
@@ -35,6 +34,7 @@ from ..ir.program import Block, Op, Program, Shape, Value
 from ..ir.rewrite import clone, constant, splittable
 from ..ir.types import DataType
 from ..rewriting.walker import Walker
+from .trips import is_inner, known_shapes, most_trips, nested
 
 __all__ = ["batch_loads", "iterations"]
 
@@ -65,40 +65,10 @@ def batch_loads(program: Program, sink: RemarkSink, trips: Sequence[int | None],
 def iterations(program: Program, shapes: Mapping[str, Shape] | None = None) -> tuple[int | None, ...]:
     """The most iterations of each of the innermost loops, none above MOST, which stands for any number.
 
-    None where a length says how many, and is not known.  `shapes`: of the buffers in a launch, with extents of None where
-    they are open.
+    None where a length says how many, and is not known.  `shapes`: see `known_shapes`.
     """
-    known = {name: buffer.shape for name, buffer in program.buffers.items()} | dict(shapes or {})
-    return tuple([_iterations(op, known) for op in program.walk() if _is_inner(op)])
-
-
-def _iterations(loop: Op, shapes: Mapping[str, Shape]) -> int | None:
-    lower, upper, step = bounds(loop)
-    start = lower if isinstance(lower, int) else 0
-    end: int | None = MOST
-    if isinstance(upper, int):
-        end = upper
-    elif isinstance(upper.owner, Op) and upper.owner.name == "len":
-        end = _length(upper.owner, shapes)
-    else:
-        return MOST
-    if end is None or not isinstance(step, int) or start < 0:
-        return None if end is None else MOST
-    return min(MOST, max(0, -((start - end) // step)))
-
-
-def _length(op: Op, shapes: Mapping[str, Shape]) -> int | None:
-    shape = shapes[op.attrs["buffer"]]
-    dimension: int | None = op.attrs.get("dimension")
-    if dimension is not None:
-        return shape[dimension]
-    return None if None in shape else prod(n or 0 for n in shape)
-
-
-def _is_inner(op: Op) -> bool:
-    return op.name == "for" and not any(
-        inner.name in ("for", "while") for block in op.regions for inner in _nested(block)
-    )
+    known = known_shapes(program, shapes)
+    return tuple([most_trips(op, known, MOST) for op in program.walk() if is_inner(op)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +95,7 @@ class _Batcher(Walker):
         return LinearAnalysis(self.program, Alignment(self.program))
 
     def visit_structured(self, op: Op, out: list[Op]) -> None:
-        if not _is_inner(op):
+        if not is_inner(op):
             super().visit_structured(op, out)
             return
         if factors := product_of_matrices(op):
@@ -165,11 +135,7 @@ class _Batcher(Walker):
         size = sum(load.result.type.size_bytes or 0 for load in loads)
         if not loads:
             return Refusal("batch", kept)
-        if (
-            effects.orders
-            or effects.waits
-            or any("subgroup" in op.definition.effects for op in _nested(body))
-        ):
+        if effects.orders or effects.waits or any("subgroup" in op.definition.effects for op in nested(body)):
             return Refusal("batch", "invocations meet in it")
         if effects.stops or effects.prints:
             return Refusal("batch", "it may stop, or print, before it loads again")
@@ -180,7 +146,7 @@ class _Batcher(Walker):
         by = MOST
         while by > 1 and (by * size > BYTES or (trips is not None and by > trips)):
             by //= 2
-        count = sum(1 for _ in _nested(body))
+        count = sum(1 for _ in nested(body))
         while by > 1 and 2 * by * (count + 4) > MAX_OPS:
             by //= 2
         counter = body.args[0].type
@@ -236,7 +202,7 @@ class _Batcher(Walker):
             return why  # where the index wraps around, iterations share an element
         if mine.pop(counter, 0) != 1 or any(_is_inside(term, loop) for term in (*mine, *load.indices[:-1])):
             return why
-        for op in _nested(loop.regions[0]):
+        for op in nested(loop.regions[0]):
             if op.attrs.get("buffer") != name or op.name == "len":
                 continue
             if op.name not in ("load", "store") or op.indices[:-1] != load.indices[:-1]:
@@ -267,18 +233,11 @@ def product_of_matrices(loop: Op) -> tuple[str, str] | None:
     return (along[0].attrs["buffer"], down[0].attrs["buffer"]) if along and down else None
 
 
-def _nested(block: Block) -> Iterator[Op]:
-    for op in block.ops:
-        yield op
-        for inner in op.regions:
-            yield from _nested(inner)
-
-
 def _is_inside(term: object, loop: Op) -> bool:
     """Whether a term may have another value in another iteration."""
     if isinstance(term, tuple):  # an id, or what is cast
         return bool(term[0] == "cast")
-    inside = {value for op in _nested(loop.regions[0]) for value in op.results}
+    inside = {value for op in nested(loop.regions[0]) for value in op.results}
     return term in inside or term in loop.regions[0].args
 
 

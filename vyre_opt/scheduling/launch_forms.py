@@ -23,6 +23,7 @@ from ..ir.rewrite import clone
 from .access_vectors import WIDTH, vectorize
 from .batched_loads import batch_loads, iterations
 from .coarsening import access_axes, coarsen, coarsen_refusal
+from .kept_loads import Row, keep_loads, rows, trips
 from .privatization import privatize
 
 __all__ = ["Batched", "Coarse", "Counting", "LaunchForms", "LaunchSite"]
@@ -100,6 +101,7 @@ class LaunchForms:
     _choices: dict[Program, Sequence[Neighbours] | Refusal] = field(default_factory=dict)
     _coarse: dict[object, Coarse | Refusal] = field(default_factory=dict)
     _counting: dict[object, Program | Refusal] = field(default_factory=dict)
+    _rows: dict[Program, Sequence[Row]] = field(default_factory=dict)
     _batched: dict[object, Batched] = field(default_factory=dict)
 
     def coarse(self, site: LaunchSite, grid: Dim3) -> Coarse | Refusal:
@@ -132,11 +134,16 @@ class LaunchForms:
         return self._coarse[key]
 
     def batched(self, program: Program, shapes: Mapping[str, Shape]) -> Batched:
-        """The program with loops that load for several iterations at once, where they have so many."""
-        key = program, iterations(program, shapes)
+        """The program with loops that keep what they load, or load for several iterations at once, where they have so
+        many."""
+        if program not in self._rows:
+            self._rows[program] = rows(program)
+        steps = trips(program, self._rows[program], shapes)
+        key = program, steps, iterations(program, shapes)
         if key not in self._batched:
             copy, sink = _copied(program), Collected()
-            changed = batch_loads(copy, sink, key[1])
+            changed = keep_loads(copy, sink, rows(copy), steps)
+            changed += batch_loads(copy, sink, iterations(copy, shapes))
             self._batched[key] = Batched(copy if changed else program, sink.remarks)
         return self._batched[key]
 

@@ -1,0 +1,192 @@
+"""Loops that load the same elements load them once, and compute the same, in the same order."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from support.quick import quick
+
+from vyre_opt import parse
+from vyre_opt.execution.dispatcher import dispatcher
+from vyre_opt.ir.program import Program
+from vyre_opt.passes.manager import PassManager
+from vyre_opt.scheduling.launch_forms import LaunchForms
+
+LANES = 8
+
+HEAD = """vyre 2
+program @p workgroup(8) {{
+  buffer @x : f32[{length}] read binding(0)
+  buffer @w : f32[{length}] read binding(1)
+  buffer @y : f32[{length}] read_write binding(2) live_in live_out
+  buffer @z : f32[8] write binding(3) live_out
+  %l = local_id x
+  %n = len @x
+  %total_0 = const 0.0 : f32
+"""
+
+LOOPS = {
+    "sum": """  %total_{next} = for %c = {bounds} iter(%a = %total_{last} : f32) {{
+    %v = load @x[%c]
+    %b = add %a, %v
+    yield %b
+  }}
+""",
+    "squares": """  %total_{next} = for %c = {bounds} iter(%a = %total_{last} : f32) {{
+    %v = load @x[%c]
+    %d = sub %v, %total_{last}
+    %s = mul %d, %d
+    %w = load @w[%c]
+    %t = mul %s, %w
+    %b = sub %a, %t
+    yield %b
+  }}
+""",
+    "in place": """  for %c = {bounds} {{
+    %v = load @x[%c]
+    %o = load @y[%c]
+    %s = mul %v, %total_{last}
+    %b = add %o, %s
+    store %b, @y[%c]
+  }}
+  %total_{next} = add %total_{last}, 1.0
+""",
+    "branch": """  %total_{next} = for %c = {bounds} iter(%a = %total_{last} : f32) {{
+    %w = load @w[%c]
+    %is = gt %w, 0.5
+    %b = if %is -> f32 {{
+      %v = load @x[%c]
+      %t = sub %a, %v
+      yield %t
+    }} else {{
+      %t = mul %a, %w
+      yield %t
+    }}
+    yield %b
+  }}
+""",
+}
+
+
+def program_text(kinds: list[str], length: int | str, bounds: str) -> str:
+    text = HEAD.format(length=length)
+    for number, kind in enumerate(kinds):
+        text += LOOPS[kind].format(next=number + 1, last=number, bounds=bounds)
+    return text + f"  store %total_{len(kinds)}, @z[%l]\n}}\n"
+
+
+def program_of(text: str) -> Program:
+    (program,) = parse(text).programs.values()
+    return program
+
+
+def kept(text: str) -> tuple[Program, list[str]]:
+    module = parse(text)
+    result = PassManager("keep_loads{always=true}").run(module)
+    (program,) = module.programs.values()
+    return program, [f"{remark.kind}: {remark.message}" for remark in result.remarks]
+
+
+def expected(kinds: list[str], arrays: list[np.ndarray], start: int | None, step: int) -> list[np.ndarray]:
+    """@y and @z, computed loop by loop and iteration by iteration."""
+    x, w, y = (array.copy() for array in arrays)
+    totals = []
+    for lane in range(LANES):
+        total = np.float32(0)
+        for kind in kinds:
+            before = total
+            for c in range(lane if start is None else start, len(x), step):
+                if kind == "sum":
+                    total = total + x[c]
+                elif kind == "squares":
+                    total = total - (x[c] - before) * (x[c] - before) * w[c]
+                elif kind == "in place":
+                    y[c] = y[c] + x[c] * total
+                else:
+                    total = total - x[c] if w[c] > 0.5 else total * w[c]
+            total = total + np.float32(1) if kind == "in place" else total
+        totals.append(total)
+    return [y, np.array(totals, np.float32)]
+
+
+def loads_of(program: Program, buffer: str) -> int:
+    return sum(op.name == "load" and op.attrs["buffer"] == buffer for op in program.walk())
+
+
+@pytest.mark.parametrize("seed", quick(range(200), keep=12))
+def test_random_rows(seed: int) -> None:
+    """Several loops over one row, by lanes in turn, at lengths with and without a last partial turn, on both targets."""
+    rng = random.Random(seed)
+    kinds = [rng.choice(list(LOOPS)) for _ in range(rng.randint(2, 4))]
+    length = rng.choice([1, 5, 8, 9, 23, 64, 100])
+    program, remarks = kept(program_text(kinds, length, "%l to %n step 8"))
+    values = np.random.default_rng(seed)
+    arrays = [values.standard_normal(length, np.float32) for _ in range(3)]
+    want = expected(kinds, arrays, None, 8)
+    for target in ("ref", "cpu"):
+        got = dispatcher(target).dispatch(program, [*map(np.copy, arrays), np.zeros(8, np.float32)], 1)
+        for have, wanted in zip(got, want, strict=True):
+            np.testing.assert_array_equal(have, wanted)
+    if sum(kind != "branch" for kind in kinds) > 1:  # a load in a branch stays there
+        assert remarks[0].startswith("applied")
+        steps = next(n for n in (1, 2, 3, 4, 6, 8, 12, 16) if 8 * n >= length)
+        assert loads_of(program, "x") <= (kinds.count("branch") + 1) * steps
+
+
+def test_a_call_says_how_many() -> None:
+    """Where lengths are open: the forms of a program share code for about as many iterations."""
+    program = program_of(program_text(["sum", "squares", "in place"], "?", "%l to %n step 8"))
+    forms = LaunchForms()
+    made = {
+        n: forms.batched(program, {"x": (n,), "w": (n,), "y": (n,), "z": (8,)}).program
+        for n in (40, 48, 49, 56, 2000)
+    }
+    assert made[40] is made[48]
+    assert made[49] is made[56]
+    assert not any(op.name == "for" for op in made[56].walk())
+    assert sum(op.name == "for" for op in made[2000].walk()) == 3
+    for n, form in made.items():
+        arrays = [np.random.default_rng(n).standard_normal(n, np.float32) for _ in range(3)]
+        got = dispatcher("cpu").dispatch(form, [*map(np.copy, arrays), np.zeros(8, np.float32)], 1)
+        for have, wanted in zip(got, expected(["sum", "squares", "in place"], arrays, None, 8), strict=True):
+            np.testing.assert_array_equal(have, wanted)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (("@x : f32[100] read ", "@x : f32[100] read_write live_in "), None),
+        (("step 8", "step %step"), None),
+        (("length=100", ""), "refused: this loop loads again what one before it did: registers do not hold"),
+    ],
+    ids=["written", "step", "long"],
+)
+def test_rows_that_stay(change: tuple[str, str], why: str | None) -> None:
+    length = 100 if why is None else 10_000
+    text = program_text(["sum", "sum"], length, "%l to %n step 8").replace(*change)
+    text = text.replace("  %total_0", "  %step = const 8 : u32\n  %total_0", 1)
+    if "read_write live_in" in change[1]:
+        text = text.replace("  store", "  store %total_0, @x[%l]\n  store", 1)
+    program, remarks = kept(text)
+    assert sum(op.name == "for" for op in program.walk()) == 2
+    assert bool(remarks) == (why is not None)
+    assert not why or remarks[0].startswith(why)
+
+
+def test_terms_that_share_parts_are_numbered_in_linear_time() -> None:
+    """%v1 = %v0 * %v0, %v2 = %v1 * %v1, ...: written out as a tree, the last one has 2^200 leaves."""
+    squares = "".join(f"    %v{k + 1} = mul %v{k}, %v{k}\n" for k in range(200))
+    loop = """  %t{n} = for %c = %l to %n step 8 iter(%a = %total_0 : f32) {{
+    %v0 = load @x[%c]
+{squares}    %b = add %a, %v200
+    yield %b
+  }}
+"""
+    text = HEAD.format(length=8) + "".join(loop.format(n=n, squares=squares) for n in range(2))
+    program, remarks = kept(text + "  store %t1, @z[%l]\n}\n")
+    assert remarks == ["applied: 2 loops load 1 elements once, and keep them in registers"]
+    assert sum(op.name == "mul" for op in program.walk()) == 200
+    assert all(a.name != "for" for a, _ in pairwise(program.walk()))

@@ -1,0 +1,41 @@
+"""Loops over one row keep in registers what they load alike (scheduling/kept_loads): on a GPU, for few iterations.
+
+A loop over a length that is open is rewritten when a call has that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..ir.program import Module
+from ..kernels.targets import is_gpu
+from ..scheduling.kept_loads import keep_loads, rows, trips
+from .manager import PassContext
+from .registry import Pass, register
+
+
+@dataclass(frozen=True)
+class KeepLoadsOptions:
+    """`always`: whatever the target; otherwise only where it is a GPU."""
+
+    always: bool = False
+
+
+@register
+class KeepLoads(Pass):
+    name = "keep_loads"
+    summary = "Let loops over the same elements load them once."
+    per_item = True
+    needs_core_ops = True
+    Options = KeepLoadsOptions
+
+    def run(self, module: Module, ctx: PassContext) -> bool:
+        if not self.options.always and not is_gpu(ctx.target):
+            ctx.debug("{} is no GPU", ctx.target or "the target")
+            return False
+        changed = 0
+        for program in ctx.programs(module):
+            found = rows(program)
+            changed += keep_loads(program, ctx, found, trips(program, found), waits=True)
+        ctx.count("rows that are loaded once", changed)
+        return changed > 0

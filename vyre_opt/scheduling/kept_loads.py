@@ -1,0 +1,364 @@
+"""Loops over the same elements that keep what they load in registers, so that memory is read once.
+
+    for %c = %l to %n step 256 iter(%a) {        %in0 = lt %l, %n        %in1 = lt %l + 256, %n   ...
+      %v = load @x[%c]                           %v0 = if %in0 { load @x[%l] } else { 0 }
+      yield %a + %v                              %v1 = if %in1 { load @x[%l + 256] } else { 0 }   ...
+    }                                            %a0 = if %in0 { %a + %v0 } else { %a }           ...
+    for %c = %l to %n step 256 {           -->
+      %v = load @x[%c]                           if %in0 { store %v0 / %s, @y[%l] }
+      store %v / %s, @y[%c]                      if %in1 { store %v1 / %s, @y[%l + 256] }         ...
+    }
+
+The loops are of one block and have the same bounds, and a launch has so few iterations that registers hold what is
+kept: a load of a buffer that the program never writes, or what is computed of such loads alone.  Each iteration computes
+what it did, in the order in which it did; only loads stand before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..analysis.effects import Effects, summarize
+from ..fusion.halo_recompute import OpEmitter
+from ..fusion.remark_sink import RemarkSink
+from ..ir import arith
+from ..ir.loops import bounds, inits, trip_count
+from ..ir.ops import OPS
+from ..ir.program import Block, Op, Program, Shape, Value
+from ..ir.rewrite import clone, constant, splittable
+from ..ir.types import DataType
+from ..rewriting.walker import Walker
+from .trips import is_inner, known_shapes, most_trips, nested
+
+__all__ = ["Row", "keep_loads", "rows", "trips"]
+
+WORDS = 104
+"""Registers that hold what a lane keeps, at most: with some others, 512 lanes share the 65,536 of a multiprocessor."""
+REGISTERS, OTHERS = 1 << 16, 24
+"""Of a multiprocessor, and those that a lane has beside what it keeps."""
+STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 32, 40, 48, 56, 64, 80, 96, 104)
+"""Iterations that a form is made for: lengths with about as many share one."""
+MAX_OPS = 3072
+"""That may stand in the place of the loops over one row."""
+
+Key = int
+"""What an op of a loop computes, as a function of the counter and of values outside: one number, equal results."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """Loops over the same elements, in the order of the text.
+
+    `keys`: of the ops of each loop that have one.  `taken`: what each loop takes from those before it; `given`: what it keeps
+    for those after it.  `loads`: what is loaded, or computed of that.
+    """
+
+    loops: Sequence[Op]
+    keys: Sequence[Mapping[Op, Key]]
+    taken: Sequence[Mapping[Key, DataType]]
+    given: Sequence[Collection[Key]]
+    loads: Collection[Key]
+
+    @cached_property
+    def words(self) -> int:
+        """Registers of an iteration that are in use between two loops, at most."""
+        most, last = 0, {key: n for n, taken in enumerate(self.taken) for key in taken}
+        types = {key: dtype for taken in self.taken for key, dtype in taken.items()}
+        held: set[Key] = set()
+        for number, given in enumerate(self.given):
+            held = {key for key in (*held, *given) if last[key] > number}
+            most = max(most, sum(-(-(types[key].size_bytes or 4) // 4) for key in held))
+        return most
+
+    @property
+    def ops(self) -> int:
+        """Of an iteration of all loops, and what they become beside them."""
+        return sum(4 + sum(1 for _ in nested(loop.regions[0])) for loop in self.loops)
+
+
+def rows(program: Program) -> list[Row]:
+    """The loops of a program that load the same elements, where nothing but their length is in the way."""
+    written, effects = summarize(program.body)
+    stable = {buffer.name for buffer in program.bound_buffers} - written.writes
+    blocks = [program.body, *(block for op in program.walk() for block in op.regions)]
+    return [row for block in blocks for row in _rows(block, effects, stable)]
+
+
+def keep_loads(
+    program: Program, sink: RemarkSink, found: Sequence[Row], steps: Sequence[int | None], waits: bool = False
+) -> int:
+    """Rewrite the rows of a program, in place; how many changed.
+
+    `steps`: see `trips`.  `waits`: loops whose number of iterations depends on a length that is not known stay.
+    """
+    keeper = _Keeper(program, sink)
+    for row, count in zip(found, steps, strict=True):
+        keeper.add(row, count, waits)
+    if keeper.planned:
+        keeper.walk_block(program.body)
+    return keeper.changes
+
+
+def trips(
+    program: Program, found: Sequence[Row], shapes: Mapping[str, Shape] | None = None
+) -> tuple[int | None, ...]:
+    """For how many iterations each row is written out in a launch; 0 where they are too many, and None where a length
+    that is not known says it.  `shapes`: see `known_shapes`."""
+    known = known_shapes(program, shapes)
+    return tuple([_steps(row, most_trips(row.loops[0], known, WORDS + 1), program.lanes) for row in found])
+
+
+def _steps(row: Row, count: int | None, lanes: int) -> int | None:
+    if count is None:
+        return None
+    exact = trip_count(row.loops[0])
+    steps = exact if exact is not None else next((n for n in STEPS if n >= count), WORDS + 1)
+    registers = min(WORDS, REGISTERS // lanes - OTHERS)
+    fits = 0 < steps and steps * row.words <= registers and steps * row.ops <= MAX_OPS
+    return steps if fits else 0
+
+
+# --- which loops load the same elements -----------------------------------------------------------
+
+
+def _rows(block: Block, effects: Mapping[Op, Effects], stable: set[str]) -> Iterator[Row]:
+    alike: dict[tuple[object, ...], list[Op]] = {}
+    for op in block.ops:
+        if is_inner(op) and _may_be_written_out(op, effects[op]):
+            alike.setdefault(tuple(map(_bound, bounds(op))), []).append(op)
+    for loops in alike.values():
+        row = _Numbers(stable).row(loops) if len(loops) > 1 else None
+        if row is not None:
+            yield row
+
+
+def _may_be_written_out(loop: Op, effects: Effects) -> bool:
+    """Whether invocations go through it by themselves, and forward."""
+    lower, _, step = bounds(loop)
+    meets = (
+        effects.orders
+        or effects.waits
+        or any("subgroup" in op.definition.effects for op in nested(loop.regions[0]))
+    )
+    if meets or effects.stops or effects.prints or not isinstance(step, int) or step <= 0:
+        return False
+    counter = loop.regions[0].args[0].type
+    first = 0 if isinstance(lower, Value) and not counter.is_signed else lower
+    return isinstance(first, int) and first >= 0 and 2 * WORDS * step <= arith.int_range(counter)[1]
+
+
+def _bound(value: int | Value) -> object:
+    """A bound as a key: lengths of the same are equal."""
+    if isinstance(value, Value) and isinstance(value.owner, Op) and value.owner.name == "len":
+        return value.type, *sorted(value.owner.attrs.items())
+    return value
+
+
+class _Numbers:
+    """Numbers what loops compute.  `stable`: the buffers that nothing writes."""
+
+    def __init__(self, stable: set[str]) -> None:
+        self.stable = stable
+        self.numbers: dict[tuple[object, ...], Key] = {}
+        self.loads: set[Key] = set()
+        """What is loaded, or computed of that."""
+
+    def of(self, loop: Op) -> dict[Op, Key]:
+        counter, *carried = loop.regions[0].args
+        values: dict[Value, object] = {counter: "counter"}
+        unknown, keys = set(carried), {}
+        for op in loop.regions[0].ops:
+            is_load = op.name == "load" and op.attrs["buffer"] in self.stable
+            may_go = (is_load or op.definition.is_pure) and not op.regions and len(op.results) == 1
+            if not may_go or op.result.type.is_vec or not unknown.isdisjoint(op.operands):
+                unknown.update(op.results)
+                continue
+            operands = [values.get(v, v) for v in op.operands]
+            term = op.name, op.result.type, repr(sorted(op.attrs.items())), *operands
+            key = keys[op] = self.numbers.setdefault(term, len(self.numbers))
+            values[op.result] = key
+            if is_load or any(operand in self.loads for operand in operands):
+                self.loads.add(key)
+        return keys
+
+    def row(self, loops: Sequence[Op]) -> Row | None:
+        """The loops that give or take something; None if there are none."""
+        keys = [self.of(loop) for loop in loops]
+        first: dict[Key, int] = {}
+        taken: list[dict[Key, DataType]] = []
+        for number, (loop, mine) in enumerate(zip(loops, keys, strict=True)):
+            known = {op: key for op, key in mine.items() if key in first and key in self.loads}
+            results = {op.result: key for op, key in known.items()}
+            used = {v for op in nested(loop.regions[0]) if op not in known for v in op.operands}
+            taken.append({results[value]: value.type for value in used if value in results})
+            for key in mine.values():
+                first.setdefault(key, number)
+        givers = {first[key] for wanted in taken for key in wanted}
+        chosen = [k for k, wanted in enumerate(taken) if wanted or k in givers]
+        if not chosen:
+            return None
+        given = [{key for wanted in taken for key in wanted if first[key] == k} for k in chosen]
+        return Row(
+            [loops[k] for k in chosen],
+            [keys[k] for k in chosen],
+            [taken[k] for k in chosen],
+            given,
+            self.loads,
+        )
+
+
+# --- loops written out ----------------------------------------------------------------------------
+
+
+class _Keeper(Walker):
+    def __init__(self, program: Program, sink: RemarkSink) -> None:
+        super().__init__()
+        self.program, self.sink = program, sink
+        self.planned: dict[Op, tuple[_WrittenOut, int]] = {}
+        """By its loops: how a row is written out, and which of its loops this is."""
+
+    def add(self, row: Row, steps: int | None, waits: bool) -> None:
+        if not steps:
+            if steps is None:
+                why = "registers hold it where a call has few iterations"
+            else:
+                why = f"registers do not hold {row.words} words of each of its iterations"
+            if steps == 0 or waits:
+                message = f"this loop loads again what one before it did: {why}"
+                self.sink.remark("refused", message, row.loops[-1].loc)
+            return
+        written = _WrittenOut(row, steps)
+        self.planned.update({loop: (written, number) for number, loop in enumerate(row.loops)})
+        self.changes += 1
+        self.sink.remark(
+            "applied",
+            f"{len(row.loops)} loops load {steps} elements once, and keep them in registers",
+            row.loops[0].loc,
+            claim="keep_loads",
+            program=self.program.name,
+            by=steps,
+        )
+
+    def visit_structured(self, op: Op, out: list[Op]) -> None:
+        if op not in self.planned:
+            super().visit_structured(op, out)
+            return
+        written, number = self.planned[op]
+        self.replaced.update(zip(op.results, written.loop(number, self.replaced, out), strict=True))
+
+
+class _WrittenOut:
+    """Writes the loops of a row as `count` iterations each."""
+
+    def __init__(self, row: Row, count: int) -> None:
+        self.row, self.count = row, count
+        self.counters: list[Value] = []
+        self.present: list[Value | None] = []
+        """Whether there is such an iteration; None where there always is."""
+        self.kept: dict[Key, list[Value]] = {}
+
+    def begin(self, out: list[Op]) -> None:
+        """The counters of all iterations.  A counter wraps around only where there is no first iteration: the upper bound is
+        at most `count` steps, and the lower bound below it."""
+        loop = self.row.loops[0]
+        lower, upper, step = bounds(loop)
+        assert isinstance(step, int)
+        counter, emit = loop.regions[0].args[0], OpEmitter(out, loop.loc)
+        if isinstance(lower, int):
+            self.counters = [emit.const(lower + k * step, counter.type) for k in range(self.count)]
+        else:
+            later = [emit.const(k * step, counter.type) for k in range(1, self.count)]
+            self.counters = [lower, *(emit.op("add", counter.name, lower, each) for each in later)]
+        if trip_count(loop) is not None:
+            self.present = [None] * self.count
+            return
+        end = upper if isinstance(upper, Value) else emit.const(upper, counter.type)
+        below = [emit.op("lt", "below", each, end, dtype=DataType.BOOL) for each in self.counters]
+        self.present = [below[0], *(emit.op("and", "present", below[0], each) for each in below[1:])]
+
+    def loop(self, number: int, replaced: Mapping[Value, Value], out: list[Op]) -> Sequence[Value]:
+        """Write a loop of the row; its results.  `replaced`: values that are gone."""
+        if not self.counters:
+            self.begin(out)
+        row, loop = self.row, self.row.loops[number]
+        counter, *arguments = loop.regions[0].args
+        body, yielded = splittable(loop.regions[0])
+        keys = row.keys[number]
+        taken = {op.result: key for op, key in keys.items() if key in row.taken[number]}
+        given = {op.result: key for op, key in keys.items() if key in row.given[number]}
+        loads = {op.result for op in keys if op.name == "load" and op.result not in taken}
+        there = loads | set(taken)
+        late = [op for op in body if op not in keys]
+        free = _needed(body, [], [*yielded, *given, *(v for op in late for v in _operands(op))], there)
+        free = [op for op in free if op in keys]
+        used = {value for op in (*free, *late) for value in _operands(op)} | {*yielded, *given}
+        leaving = [op.result for op in keys if op.result in loads & used]
+        early = _needed(body, [], leaving, taken)
+        maps: list[dict[Value, Value]] = []
+        for k, value in enumerate(self.counters):
+            mapping = {
+                **replaced,
+                counter: value,
+                **{result: self.kept[key][k] for result, key in taken.items()},
+            }
+            within = dict(mapping)
+            block = Block((), clone(early, within))
+            zeros = [constant(0, each.type, each.name, loop) for each in leaving]
+            ends = self.branch(k, block, [within[each] for each in leaving], zeros, loop, out)
+            maps.append(mapping | dict(zip(leaving, ends, strict=True)))
+        carried: Sequence[Value] = inits(loop)
+        for k, mapping in enumerate(maps):
+            out += clone(free, mapping)
+            mapping.update(zip(arguments, carried, strict=True))
+            block = Block((), clone(late, mapping))
+            carried = self.branch(
+                k, block, [mapping.get(value, value) for value in yielded], carried, loop, out
+            )
+        for result, key in given.items():
+            self.kept[key] = [mapping[result] for mapping in maps]
+        return carried
+
+    def branch(
+        self,
+        k: int,
+        block: Block,
+        values: Sequence[Value],
+        others: Sequence[Op] | Sequence[Value],
+        loop: Op,
+        out: list[Op],
+    ) -> Sequence[Value]:
+        """The values of a block where iteration `k` is, the others elsewhere: values, or constants."""
+        condition = self.present[k]
+        if condition is None or not block.ops:
+            out += block.ops
+            return values
+        other = Block((), [each for each in others if isinstance(each, Op)])
+        if values:
+            ends = tuple([each.result if isinstance(each, Op) else each for each in others])
+            block.ops.append(Op(OPS["yield"], tuple(values), loc=loop.loc))
+            other.ops.append(Op(OPS["yield"], ends, loc=loop.loc))
+        results = tuple([Value(value.name, value.type) for value in values])
+        out.append(Op(OPS["if"], (condition,), results, regions=(block, other), loc=loop.loc))
+        return results
+
+
+def _needed(
+    body: Sequence[Op], roots: Sequence[Op], values: Sequence[Value], there: Collection[Value]
+) -> list[Op]:
+    """The roots, and the ops that they and the values need, in their order.  `there`: values that are known already."""
+    chosen, needed = set(roots), set(values) - set(there)
+    for op in reversed(body):
+        if op in chosen or not needed.isdisjoint(op.results):
+            chosen.add(op)
+            needed.update(value for value in _operands(op) if value not in there)
+    return [op for op in body if op in chosen]
+
+
+def _operands(op: Op) -> list[Value]:
+    """Of an op, and of those in its regions."""
+    return [
+        *op.operands,
+        *(value for block in op.regions for inner in nested(block) for value in inner.operands),
+    ]

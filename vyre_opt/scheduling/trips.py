@@ -1,0 +1,54 @@
+"""How many iterations the innermost loops of a program have at most, in a launch whose lengths are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import prod
+
+from ..ir.loops import bounds
+from ..ir.program import Block, Op, Program, Shape
+
+__all__ = ["is_inner", "known_shapes", "most_trips", "nested"]
+
+
+def known_shapes(program: Program, shapes: Mapping[str, Shape] | None = None) -> dict[str, Shape]:
+    """By the name of each buffer.  `shapes`: of the bound ones in a launch, with extents of None where they are open."""
+    return {name: buffer.shape for name, buffer in program.buffers.items()} | dict(shapes or {})
+
+
+def most_trips(loop: Op, shapes: Mapping[str, Shape], most: int) -> int | None:
+    """The most iterations of a `for`, none above `most`, which stands for any number; None where a length that is not
+    known says how many."""
+    lower, upper, step = bounds(loop)
+    start = lower if isinstance(lower, int) else 0
+    end: int | None = most
+    if isinstance(upper, int):
+        end = upper
+    elif isinstance(upper.owner, Op) and upper.owner.name == "len":
+        end = _length(upper.owner, shapes)
+    else:
+        return most
+    if end is None or not isinstance(step, int) or start < 0:
+        return None if end is None else most
+    return min(most, max(0, -((start - end) // step)))
+
+
+def _length(op: Op, shapes: Mapping[str, Shape]) -> int | None:
+    shape = shapes[op.attrs["buffer"]]
+    dimension: int | None = op.attrs.get("dimension")
+    if dimension is not None:
+        return shape[dimension]
+    return None if None in shape else prod(n or 0 for n in shape)
+
+
+def is_inner(op: Op) -> bool:
+    return op.name == "for" and not any(
+        inner.name in ("for", "while") for block in op.regions for inner in nested(block)
+    )
+
+
+def nested(block: Block) -> Iterator[Op]:
+    for op in block.ops:
+        yield op
+        for inner in op.regions:
+            yield from nested(inner)
