@@ -16,6 +16,7 @@ import pytest
 import vyre_opt
 import vyre_opt as vyre
 from vyre_opt import kernels
+from vyre_opt.targets.cpu import CpuDispatcher
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(vyre_opt.__file__).parent
@@ -106,7 +107,8 @@ def test_every_function_of_a_later_call_is_named(name: str) -> None:
 
 def test_a_first_call_goes_through_what_is_named() -> None:
     (walk,) = (steps for title, steps in walks().items() if "first call" in title)
-    way = way_of(lambda: kernels.softmax(np.ones((7, 113), np.float32)))
+    rows, fresh = np.ones((7, 113), np.float32), CpuDispatcher()
+    way = way_of(lambda: kernels.softmax(rows, dispatcher=fresh))
     assert_in_order(walk, way)
 
 
