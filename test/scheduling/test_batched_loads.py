@@ -46,6 +46,17 @@ BODIES = {
     %u = add %v, %w
     store %u, @y[%c]
     %next = max %acc, %u""",
+    "guard": """    %is = lt %c, 40
+    %v = if %is -> f32 {
+      %a = load @x[%c]
+      %b = load @k[%c]
+      %f = cast %b : u32 -> f32
+      %p = mul %a, %f
+      yield %p
+    } else {
+      yield 0.5
+    }
+    %next = sub %acc, %v""",
     "branch": """    %v = load @x[%c]
     %big = gt %v, 0.5
     %next = if %big -> f32 {
@@ -88,6 +99,8 @@ def expected(body: str, inputs: list[np.ndarray], indices: list[list[int]]) -> t
             elif body == "in place":
                 y[c] = y[c] + x[c]
                 acc = max(acc, y[c])
+            elif body == "guard":
+                acc = acc - (x[c] * np.float32(k[c]) if c < 40 else np.float32(0.5))
             else:
                 acc = acc * x[c] if x[c] > 0.5 else acc - x[c]
         sums[lane] = acc
@@ -144,6 +157,31 @@ def test_some_iterations_that_share_elements_are_batched() -> None:
     )
 
 
+@pytest.mark.parametrize("count", [1, 7, 8, 24, 31, 32, 33, 100])
+def test_invocations_that_meet(count: int) -> None:
+    """All have the same iterations, and the loads of the next ones, in a branch, stand before the reduction of this one."""
+    body = """    %at = add %c, %l
+    %is = lt %at, %n
+    %v = if %is -> f32 {
+      %u = load @x[%at]
+      yield %u
+    } else {
+      yield 0.25
+    }
+    %most = workgroup_reduce<max> %v
+    %next = sub %most, %acc"""
+    program, remarks = batched(TEXT.format(lower="0", upper="%n", step=8, body=body))
+    assert remarks == ["applied: this loop loads for 4 iterations at a time"]
+    x = np.random.default_rng(count).random(count, np.float32)
+    padded = np.concatenate([x, np.full(-count % 8, 0.25, np.float32)])
+    total = np.float32(0)
+    for row in padded.reshape(-1, 8):
+        total = row.max() - total
+    inputs = [x, x.copy(), np.zeros(8, np.float32), np.zeros(1, np.uint32)]
+    for target in ("ref", "cpu"):
+        np.testing.assert_array_equal(run(program, inputs, target)[1], [total] * 8)
+
+
 def test_counters_that_wrap() -> None:
     """The last iterations stand right below the largest number of the counter's type."""
     text = """vyre 2
@@ -181,7 +219,7 @@ program @p workgroup(1) {
             "    %v = load @y[%c]\n    %b = load @k[%c]\n    store %v, @y[%b]\n    %next = add %acc, %v",
             "may write",
         ),
-        ("    %v = load @x[%c]\n    barrier workgroup\n    %next = add %acc, %v", "meet"),
+        ("    %v = load @y[%c]\n    barrier workgroup\n    %next = add %acc, %v", "meet"),
         ("    %b = cast %acc : f32 -> u32\n    %v = load @x[%b]\n    %next = add %acc, %v", None),
     ],
 )
@@ -189,7 +227,10 @@ def test_what_stays(body: str, why: str | None) -> None:
     """Loads whose elements an earlier iteration may write, loops in which invocations meet, and those that load by what
     they carry."""
     lower = "0" if "barrier" in body else "%l"
-    program, remarks = batched(TEXT.format(lower=lower, upper="%n", step=8, body=body))
+    text = TEXT.format(lower=lower, upper="%n", step=8, body=body)
+    if "barrier" in body:
+        text = text.replace("  store %sum, @z", "  store %sum, @y[%i]\n  store %sum, @z")
+    program, remarks = batched(text)
     loads = [remark for remark in remarks if remark.startswith("applied")]
     if "load @k" in body:
         assert loads  # of @k

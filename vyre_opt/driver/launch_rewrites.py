@@ -46,8 +46,10 @@ class LaunchRewrites:
             elif isinstance(step, LaunchStep) and step.program in self._programs:
                 original = step
                 if target.architecture:
-                    step = self._batched(self._coarse(step, buffers, target), buffers)
+                    step = self._coarse(step, buffers, target)
                 step = self._counting(step, buffers, target)
+                if target.architecture:
+                    step = self._batched(step, buffers)
                 if step.program is not original.program:
                     step = replace(step, original=original)
             made.append(step)
@@ -64,7 +66,8 @@ class LaunchRewrites:
         return _decided(step, "applied", f"{coarse.by} invocations are one")
 
     def _batched(self, step: LaunchStep, buffers: Mapping[str, Buffer]) -> LaunchStep:
-        batched = self._forms.batched(step.program, _shapes(step, buffers))
+        workgroups = step.grid[0] if step.takes_turns else None
+        batched = self._forms.batched(step.program, _shapes(step, buffers), workgroups)
         for kind, message, loc in batched.remarks:
             step = _decided(step, kind, message, loc)
         return replace(step, program=batched.program)

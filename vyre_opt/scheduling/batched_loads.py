@@ -12,7 +12,8 @@
                                                }
 
 Each iteration computes what it did, in the order in which it did; only loads of the next few iterations stand before it.
-They are of buffers that the loop does not write, or whose elements no other iteration touches.
+They are of buffers that the loop does not write, or whose elements no other iteration touches; and where invocations meet in
+the loop, all of which go through it alike, of buffers that the program does not write.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from ..ir.ops import OPS
 from ..ir.program import Block, Op, Program, Shape, Value
 from ..ir.rewrite import clone, constant, splittable
 from ..ir.types import DataType
+from ..ir.uniformity import Level, Uniformity
 from ..rewriting.walker import Walker
 from .trips import is_inner, known_shapes, most_trips, nested
 
@@ -41,7 +43,9 @@ __all__ = ["batch_loads", "iterations"]
 BYTES = 32
 """That a lane has on their way, where the loop is long enough."""
 MOST = 4
-"""Iterations that load at once, at most."""
+"""Iterations that load at once, at most, but for those that load neighbouring elements."""
+MOST_NEIGHBOURS = 8
+"""Of these: so many f32 are a sector of memory, which then comes once, however many sectors other lanes load from."""
 _PRODUCT = (
     "this loop makes an element of the product of @{} and @{}; math.matmul(@a, @b, @c), or kernels.matmul(a, b) in Python, "
     "makes a product in tiles, by matrix units where there are some"
@@ -91,6 +95,14 @@ class _Batcher(Walker):
         return summarize(self.program.body)[1]
 
     @cached_property
+    def written_buffers(self) -> set[str]:
+        return summarize(self.program.body)[0].writes
+
+    @cached_property
+    def uniformity(self) -> Uniformity:
+        return Uniformity(self.program)
+
+    @cached_property
     def linear(self) -> LinearAnalysis:
         return LinearAnalysis(self.program, Alignment(self.program))
 
@@ -125,25 +137,32 @@ class _Batcher(Walker):
         (body,) = loop.regions
         ops, _ = splittable(body)
         step = bounds(loop)[2]
-        has_load = any(op.name == "load" for op in ops)
+        has_load = any(op.name == "load" for op in nested(body))
         if not has_load or (trips is not None and trips < 2):
             return Refusal("batch", "")
         if trips is None and self.waits:
             return Refusal("batch", "how many it has is known when it is called")
         effects = self.effects[loop]
         early, loads, kept = self.early(loop, ops)
-        size = sum(load.result.type.size_bytes or 0 for load in loads)
+        size = sum(load.result.type.size_bytes or 0 for op in loads for load in _loads_in(op))
         if not loads:
             return Refusal("batch", kept)
-        if effects.orders or effects.waits or any("subgroup" in op.definition.effects for op in nested(body)):
-            return Refusal("batch", "invocations meet in it")
+        meets = (
+            effects.orders or effects.waits or any("subgroup" in op.definition.effects for op in nested(body))
+        )
+        if meets and not self.is_uniform(loop):
+            return Refusal("batch", "invocations meet in it, of which some may have fewer iterations")
+        if meets and any(
+            load.attrs["buffer"] in self.written_buffers for op in loads for load in _loads_in(op)
+        ):
+            return Refusal("batch", "invocations meet in it, before which others may write what it loads")
         if effects.stops or effects.prints:
             return Refusal("batch", "it may stop, or print, before it loads again")
-        if any(load.result.type.is_vec for load in loads):
+        if any(value.type.is_vec for load in loads for value in load.results):
             return Refusal("batch", "it loads vectors")
         if not isinstance(step, int):
             return Refusal("batch", "its step is not constant")
-        by = MOST
+        by = MOST_NEIGHBOURS if any(self.are_neighbours(loop, load) for load in loads) else MOST
         while by > 1 and (by * size > BYTES or (trips is not None and by > trips)):
             by //= 2
         count = sum(1 for _ in nested(body))
@@ -168,34 +187,51 @@ class _Batcher(Walker):
         written: frozenset[str] = frozenset()
         kept = ""
         for op in ops:
-            is_free = not op.regions and not any(value in late for value in op.operands)
-            if is_free and op.definition.is_pure:
+            is_free = late.isdisjoint(op.operands) and not any(
+                value in late for block in op.regions for inner in nested(block) for value in inner.operands
+            )
+            why = self.written(loop, op, counter, written) if is_free and _is_load(op) else ""
+            if is_free and op.definition.is_pure and not op.regions:
                 pure.append(op)
-            elif is_free and op.name == "load" and not (why := self.written(loop, op, counter, written)):
+            elif is_free and _is_load(op) and not why:
                 loads.append(op)
             else:
-                if is_free and op.name == "load":
-                    kept = why
+                kept = why or kept
                 late.update(op.results)
             written |= (self.effects.get(op) or effects_of(op)).writes
-        needed = {value for load in loads for value in load.operands}
+        needed = {value for load in loads for value in _operands(load)}
         early: list[Op] = []
         moving, computing = set(loads), set(pure)
         for op in reversed(ops):
             if op in moving or (op in computing and not needed.isdisjoint(op.results)):
                 early.append(op)
-                needed.update(op.operands)
+                needed.update(_operands(op))
         return early[::-1], loads, kept
+
+    def is_uniform(self, loop: Op) -> bool:
+        """Whether all invocations of a workgroup have the same iterations; those that come here do."""
+        return all(self.uniformity.level(v) <= Level.WORKGROUP for v in bounds(loop) if isinstance(v, Value))
+
+    def are_neighbours(self, loop: Op, load: Op) -> bool:
+        """Whether iterations that follow each other load neighbouring elements."""
+        counter, step = loop.regions[0].args[0], bounds(loop)[2]
+        if load.regions or step != 1:
+            return False
+        return dict(self.linear.of(load.indices[-1])[0]).get(counter) == 1
 
     def written(self, loop: Op, load: Op, counter: Value, before: Collection[str]) -> str:
         """Why a load may not go before earlier iterations: one of them may write its element, or its own iteration has,
         where `before` are the buffers that this has written by then."""
-        name = load.attrs["buffer"]
-        if name in before:
+        names = {each.attrs["buffer"] for each in _loads_in(load)}
+        name = next((name for name in sorted(names) if name in before), None)
+        if name is not None:
             return f"it may have written the element of @{name} that it loads"
-        if name not in self.effects[loop].writes:
+        name = next((name for name in sorted(names) if name in self.effects[loop].writes), None)
+        if name is None:
             return ""
         why = f"an earlier iteration may write the element of @{name} that it loads"
+        if load.regions:
+            return why
         terms, const = self.linear.of(load.indices[-1])
         mine = dict(terms)
         if (counter.type.bits or 1) > (load.indices[-1].type.bits or 1):
@@ -213,6 +249,28 @@ class _Batcher(Walker):
             if (op.operands[0] if op.name == "store" else op.result).type is not load.result.type:
                 return why  # one of a vector is of neighbours too
         return ""
+
+
+def _is_load(op: Op) -> bool:
+    """A load, or a branch in which there is nothing but loads and what is computed of them."""
+    if op.name == "if":
+        inside = [inner for block in op.regions for inner in nested(block)]
+        return bool(op.results) and all(
+            each.name in ("load", "yield", "if") or each.definition.is_pure for each in inside
+        )
+    return op.name == "load"
+
+
+def _loads_in(op: Op) -> list[Op]:
+    return [each for each in (op, *(inner for b in op.regions for inner in nested(b))) if each.name == "load"]
+
+
+def _operands(op: Op) -> list[Value]:
+    """Of an op, and of those in its regions."""
+    return [
+        *op.operands,
+        *(value for block in op.regions for inner in nested(block) for value in inner.operands),
+    ]
 
 
 def product_of_matrices(loop: Op) -> tuple[str, str] | None:
@@ -322,7 +380,7 @@ class _Batch:
         self, counters: Sequence[Value], fits: Sequence[Value], carried: Sequence[Value], out: list[Op]
     ) -> Sequence[Value]:
         """The first iteration, and those that fit: each of them only where the one before does."""
-        loop, loads = self.loop, [load.result for load in self.plan.loads]
+        loop, loads = self.loop, [value for load in self.plan.loads for value in load.results]
         counter, *arguments = loop.regions[0].args
         _, yielded = splittable(loop.regions[0])
         maps: list[dict[Value, Value]] = [{counter: value} for value in counters]

@@ -18,8 +18,9 @@ from ..fusion.group_count import GroupCount
 from ..fusion.remark_sink import Collected, Silent
 from ..ir.diagnostics import Location
 from ..ir.grids import Grid
-from ..ir.program import Block, Buffer, Dim3, Program, Shape
-from ..ir.rewrite import clone
+from ..ir.loops import bounds, with_bounds
+from ..ir.program import Block, Buffer, Dim3, Program, Shape, Value
+from ..ir.rewrite import become, clone, constant_value
 from .access_vectors import WIDTH, vectorize
 from .batched_loads import batch_loads, iterations
 from .coarsening import access_axes, coarsen, coarsen_refusal
@@ -103,6 +104,7 @@ class LaunchForms:
     _counting: dict[object, Program | Refusal] = field(default_factory=dict)
     _rows: dict[Program, Sequence[Row]] = field(default_factory=dict)
     _batched: dict[object, Batched] = field(default_factory=dict)
+    _of_grid: dict[object, Program] = field(default_factory=dict)
 
     def coarse(self, site: LaunchSite, grid: Dim3) -> Coarse | Refusal:
         """A launch over a grid by fewer invocations, as many in one as pays."""
@@ -133,9 +135,16 @@ class LaunchForms:
             self._coarse[key] = _coarse(fixed, by, site.counts)
         return self._coarse[key]
 
-    def batched(self, program: Program, shapes: Mapping[str, Shape]) -> Batched:
+    def batched(
+        self, program: Program, shapes: Mapping[str, Shape], workgroups: int | None = None
+    ) -> Batched:
         """The program with loops that keep what they load, or load for several iterations at once, where they have so
-        many."""
+        many.  `workgroups`: in the launch along x, where other launches of the program have as many."""
+        if workgroups is not None:
+            fixed = program, workgroups
+            if fixed not in self._of_grid:
+                self._of_grid[fixed] = _with_grid(program, workgroups)
+            program = self._of_grid[fixed]
         if program not in self._rows:
             self._rows[program] = rows(program)
         steps = trips(program, self._rows[program], shapes)
@@ -193,6 +202,19 @@ def _coarse(program: Program, by: Neighbours, counts: Sequence[GroupCount]) -> C
 
 def _copied(program: Program) -> Program:
     return replace(program, body=Block((), clone(program.body.ops, {})))
+
+
+def _with_grid(program: Program, workgroups: int) -> Program:
+    """A copy that has its number of workgroups along x, and steps of loops by it, as constants."""
+    copy = _copied(program)
+    for op in copy.walk():
+        if op.name == "num_workgroups" and op.attrs["axis"] == "x":
+            become(op, "const", (), {"value": workgroups})
+        elif op.name == "for":
+            lower, upper, step = bounds(op)
+            known = constant_value(step) if isinstance(step, Value) else None
+            with_bounds(op, lower, upper, step if known is None else known)
+    return copy
 
 
 def _refuse(program: Program, message: str) -> Refusal:
