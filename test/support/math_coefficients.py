@@ -26,7 +26,7 @@ class Row:
     """A polynomial in x for `function` on [low, high].
 
     `weight(x)`: the relative error of the result for an absolute error of 1 of the polynomial.  `margin`: bits by
-    which that error is below 2^-precision.
+    which that error is below 2^-precision, for each format that has the polynomial.
     """
 
     name: str
@@ -40,6 +40,11 @@ class Row:
 
 def _row(name: str, what: str, function: Any, low: float, high: float, weight: Any, **margin: float) -> Row:
     return Row(name, what, function, low, high, weight, {"f32": MARGIN, "f64": MARGIN, **margin})
+
+
+def _short(name: str, what: str, function: Any, low: float, high: float, weight: Any, margin: float) -> Row:
+    """A polynomial of an approximation, which is for f32 only."""
+    return Row(name, what, function, low, high, weight, {"f32": margin})
 
 
 def _odd(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -84,6 +89,16 @@ ROWS = (
          erfc_scaled, -1, 0.75, lambda t: 1 / erfc_scaled(t), f32=3, f64=3),
     _row("INVERSE_CBRT", "m^(-1/3), 1 <= m <= 2, as a first approximation",
          lambda m: m ** (-mp.mpf(1) / 3), 1, 2, lambda m: 1, f32=-24 + 9.5, f64=-53 + 9.5),
+    _short("SHORT_EXP2", "2^u, 0 <= u <= 1", lambda u: 2**u, 0, 1, lambda u: 2**-u, 2),
+    _short("SHORT_LOG", "(log(1 + f) - f) / f^2, sqrt(1/2) <= 1 + f <= sqrt 2", lambda f: (mp.log1p(f) - f) / f**2,
+           -0.29290, 0.41422, lambda f: abs(f * f / mp.log1p(f)), 1),
+    _short("SHORT_TANH", "(tanh(x) / x - 1) / z, z = x^2 <= 0.55^2", _odd(mp.tanh), 0, 0.3026, lambda z: z, 1),
+    _short("SHORT_ERF", "erf(x) / x - 1 as a polynomial in z = x^2 <= 0.93^2",
+           lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, 0, 0.8649, lambda z: 1, 1),
+    _short("SHORT_ERFC", "-log2(erfc(x)) / x, 0.93 <= x <= 4", lambda x: -mp.log(mp.erfc(x), 2) / x, 0.93, 4,
+           lambda x: mp.log(2) * x * mp.erfc(x) / mp.erf(x), 1),
+    _short("SHORT_LOG2_TAIL", "(2 artanh(q/2) - q) / (q^3 ln 2), z = q^2, sqrt(1/2) <= (2 + q) / (2 - q) <= sqrt 2",
+           lambda z: (2 * mp.atanh(mp.sqrt(z) / 2) / mp.sqrt(z) - 1) / z / mp.log(2), 0, 4 * S2, lambda z: z, 7),
 )  # fmt: skip
 
 
@@ -144,7 +159,7 @@ def lines() -> Iterator[str]:
     yield ""
     yield "# fmt: off"
     for row in ROWS:
-        fits = {format.name: fitted(row, format) for format in (F32, F64)}
+        fits = {format.name: fitted(row, format) for format in (F32, F64) if format.name in row.margin}
         yield f"{row.name}: dict[str, tuple[float, ...]] = {{"
         for name, (coefficients, _) in fits.items():
             yield f'    "{name}": ('

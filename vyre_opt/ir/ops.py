@@ -127,6 +127,8 @@ class OpDef:
     lanes meet, and with `workgroup` all of a workgroup's.  `fault`: it may end in one, as an access may, and no access,
     barrier or trap is kept on one side of it.
     `ulp`: the error bound of a mathematical function, in units in the last place of the result, at every float type.
+    `approximate_ulp`: that of its short form in f32, which fastmath<afn> allows (see math_functions/approximations.py); 0 where
+    it has none.
     `since`: the first version of the format that has it.
     `expansion`: of another package's op or kernel, the function that builds what it means (see plugin_ops.py).
     """
@@ -141,6 +143,7 @@ class OpDef:
     fold_int: IntFold | None = None
     fold_float: FloatFold | None = None
     ulp: float = 0.0
+    approximate_ulp: float = 0.0
     is_terminator: bool = False
     kernel: KernelDef | None = None
     is_pure: bool = False
@@ -207,7 +210,7 @@ _row("add", "binary", "a + b.", "num", commutative=True, fold_int=lambda a, b, t
 _row("sub", "binary", "a - b.", "num", fold_int=lambda a, b, t: a - b, fold_float=lambda a, b: a - b)
 _row("mul", "binary", "a * b.", "num", commutative=True, fold_int=lambda a, b, t: a * b,
      fold_float=lambda a, b: a * b)
-_row("div", "binary", "a / b, truncated for integers; x/0 = x, INT_MIN/-1 = INT_MIN.", "num",
+_row("div", "binary", "a / b, truncated for integers; x/0 = x, INT_MIN/-1 = INT_MIN.", "num", approximate_ulp=2.0,
      fold_int=lambda a, b, t: arith.int_div(a, b), fold_float=arith.float_div)
 _row("rem", "binary", "Remainder with the sign of a; integer x%0 = 0; fmod for floats.", "num",
      fold_int=lambda a, b, t: arith.int_rem(a, b), fold_float=arith.float_rem)
@@ -247,24 +250,24 @@ _row("reverse_bits", "unary", "Bits in opposite order.", _int, fold_int=arith.re
 
 # --- floats ---------------------------------------------------------------------------
 _row("fma", "ternary", "a * b + c with one rounding.", _flt)
-_row("sqrt", "unary", "Square root, correctly rounded.", _flt, fold_float=arith.float_sqrt)
+_row("sqrt", "unary", "Square root, correctly rounded.", _flt, approximate_ulp=2.0, fold_float=arith.float_sqrt)
 _row("floor", "unary", "Largest integral value not above a.", _flt, fold_float=arith.integral(math.floor))
 _row("ceil", "unary", "Smallest integral value not below a.", _flt, fold_float=arith.integral(math.ceil))
 _row("trunc", "unary", "a without its fraction.", _flt, fold_float=arith.integral(math.trunc))
 _row("round_even", "unary", "Nearest integral value, ties to even.", _flt, fold_float=arith.round_even)
-_row("rsqrt", "unary", "1 / sqrt(a).", _flt, ulp=1.5)
-_row("rcp", "unary", "1 / a.", _flt, ulp=1.0)
+_row("rsqrt", "unary", "1 / sqrt(a).", _flt, ulp=1.5, approximate_ulp=2.5)
+_row("rcp", "unary", "1 / a.", _flt, ulp=1.0, approximate_ulp=1.0)
 _row("cbrt", "unary", "Cube root.", _flt, ulp=1.0, since=2)
-_row("exp", "unary", "e to the a.", _flt, ulp=1.0)
-_row("exp2", "unary", "2 to the a.", _flt, ulp=2.0)
+_row("exp", "unary", "e to the a.", _flt, ulp=1.0, approximate_ulp=4.0)
+_row("exp2", "unary", "2 to the a.", _flt, ulp=2.0, approximate_ulp=2.0)
 _row("exp10", "unary", "10 to the a.", _flt, ulp=1.0, since=2)
 _row("expm1", "unary", "e to the a, less 1; accurate where a is small, too.", _flt, ulp=1.5, since=2)
-_row("log", "unary", "Natural logarithm.", _flt, ulp=1.0)
-_row("log2", "unary", "Logarithm to base 2.", _flt, ulp=1.0)
+_row("log", "unary", "Natural logarithm.", _flt, ulp=1.0, approximate_ulp=2.0)
+_row("log2", "unary", "Logarithm to base 2.", _flt, ulp=1.0, approximate_ulp=2.0)
 _row("log1p", "unary", "log(1 + a); accurate where a is small, too.", _flt, ulp=1.0, since=2)
-_row("pow", "binary", "a to the b; a negative a takes integral b; 1 for b = 0 or a = 1, even beside NaN.", _flt, ulp=1.0, since=2)
-_row("sin", "unary", "Sine of a in radians, of any size.", _flt, ulp=1.0, since=2)
-_row("cos", "unary", "Cosine of a in radians, of any size.", _flt, ulp=1.0, since=2)
+_row("pow", "binary", "a to the b; a negative a takes integral b; 1 for b = 0 or a = 1, even beside NaN.", _flt, ulp=1.0, approximate_ulp=5.0, since=2)
+_row("sin", "unary", "Sine of a in radians, of any size.", _flt, ulp=1.0, approximate_ulp=2.0, since=2)
+_row("cos", "unary", "Cosine of a in radians, of any size.", _flt, ulp=1.0, approximate_ulp=2.0, since=2)
 _row("tan", "unary", "Tangent of a in radians, of any size.", _flt, ulp=1.0, since=2)
 _row("asin", "unary", "Arcsine, from -pi/2 to pi/2.", _flt, ulp=1.0, since=2)
 _row("acos", "unary", "Arccosine, from 0 to pi.", _flt, ulp=1.0, since=2)
@@ -272,8 +275,8 @@ _row("atan", "unary", "Arctangent, from -pi/2 to pi/2.", _flt, ulp=1.0, since=2)
 _row("atan2", "binary", "The angle of the point (b, a), from -pi to pi: atan(a / b) where b > 0.", _flt, ulp=1.0, since=2)
 _row("sinh", "unary", "Hyperbolic sine.", _flt, ulp=2.0, since=2)
 _row("cosh", "unary", "Hyperbolic cosine.", _flt, ulp=1.5, since=2)
-_row("tanh", "unary", "Hyperbolic tangent.", _flt, ulp=2.0)
-_row("erf", "unary", "Error function.", _flt, ulp=1.5, since=2)
+_row("tanh", "unary", "Hyperbolic tangent.", _flt, ulp=2.0, approximate_ulp=4.0)
+_row("erf", "unary", "Error function.", _flt, ulp=1.5, approximate_ulp=2.0, since=2)
 _row("erfc", "unary", "1 - erf(a), down to the smallest results.", _flt, ulp=4.0, since=2)
 
 # --- compare, select, convert ---------------------------------------------------------

@@ -19,6 +19,7 @@ from .bindings import Binding, BufferView, Static
 from .call_arguments import array_of, positional, word_of
 from .constants import evaluate
 from .emitter import type_of
+from .fastmath import words_of
 from .inference import OpenType, flags_of, resolved
 from .intrinsics import Intrinsic, KernelIntrinsic, ceil_div, static
 from .printing import debug_print, python_print
@@ -126,19 +127,18 @@ def _elementwise(t: Expressions, node: ast.Call, row: OpDef) -> Binding:
     arguments = positional(t, plain, *names)
     operands = _alike(t, plain, arguments)
     dtype = t.accepted(node, row.name, type_of(operands[0]))
-    attrs = {"fastmath": flags} if flags else {}
+    attrs = {} if flags is None else {"fastmath": flags}
     if row.format == "compare":
         dtype = flags_of(dtype)
     return t.emitter.value(row.name, operands, dtype, attrs)
 
 
-def _fastmath(t: Expressions, node: ast.Call, row: OpDef) -> tuple[tuple[str, ...], ast.Call]:
-    """The flags of `fastmath=`, and the call without it."""
+def _fastmath(t: Expressions, node: ast.Call, row: OpDef) -> tuple[tuple[str, ...] | None, ast.Call]:
+    """The flags of `fastmath=`, which replace the program's, or None; and the call without it."""
     keywords = [k for k in node.keywords if k.arg == "fastmath"]
     if not keywords:
-        return (), node
-    flags = t.static(keywords[0].value, "fastmath")
-    names = flags.replace(",", " ").split() if isinstance(flags, str) else list(flags)
+        return None, node
+    names = words_of(t.static(keywords[0].value, "fastmath"))
     if not row.fastmath:
         raise Unsupported(keywords[0].value, f"{row.name} takes no fastmath flags")
     wrong = next((word for word in names if word not in row.fastmath), None)
@@ -209,7 +209,7 @@ def _atomic(t: Expressions, node: ast.Call, row: OpDef) -> Value:
         )
     orders = row.attrs[0].choices or ()
     order = word_of(t, rest[-1], "order", orders) if len(rest) > len(names) else "relaxed"
-    attrs = {"order": order, "buffer": view.buffer.name} | ({"fastmath": flags} if flags else {})
+    attrs = {"order": order, "buffer": view.buffer.name} | ({} if flags is None else {"fastmath": flags})
     return t.emitter.value(row.name, (*indices, *values), dtype, attrs)
 
 

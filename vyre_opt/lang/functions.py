@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from ..ir.program import Dim3, Module, Program
@@ -14,6 +14,7 @@ from ..syntax.highlighting import highlight
 from ..syntax.printer import print_program
 from .arguments import Encoder, encoder_of, in_order, some_by_name
 from .constants import constant_of
+from .fastmath import flags_of_program
 from .inlining import call_function
 from .options import under_options
 from .pickling import reduced
@@ -42,6 +43,7 @@ def program(
     grid: int | Sequence[int] | None = None,
     prefer_shared: int | None = None,
     cluster: int | None = None,
+    fastmath: str | Collection[str] = (),
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 
 
@@ -52,30 +54,25 @@ def program(
     grid: int | Sequence[int] | None = None,
     prefer_shared: int | None = None,
     cluster: int | None = None,
+    fastmath: str | Collection[str] = (),
 ) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
     """A Python function as a program: `@program(workgroup=256)`, called as `name[grid](arguments)`.
 
     `workgroup`: invocations of a workgroup, one to three extents.  `grid`: workgroups, where they are fixed.
     `prefer_shared`: percent of a multiprocessor's cache that should be workgroup memory, a hint for GPUs.  `cluster`: how many
-    workgroups, neighbours along the first axis, share memory and meet at barriers of a cluster.
+    workgroups, neighbours along the first axis, share memory and meet at barriers of a cluster.  `fastmath`: flags that its
+    arithmetic on floats gets, such as ("afn", "contract"); `fastmath=` of a call replaces them.
     """
     dims, fixed = _dims(workgroup, "workgroup"), None if grid is None else _dims(grid, "grid")
     shared = None if prefer_shared is None else _percentage(prefer_shared)
     together = None if cluster is None else _workgroups(cluster)
-    if function is None:
-        return functools.partial(_kernel, workgroup=dims, grid=fixed, prefer_shared=shared, cluster=together)
-    return _kernel(function, dims, fixed, shared, together)
+    options = dims, fixed, shared, together, flags_of_program(fastmath)
+    return (lambda function: _kernel(function, *options)) if function is None else _kernel(function, *options)
 
 
-def _kernel(
-    function: Callable[..., Any],
-    workgroup: Dim3,
-    grid: Dim3 | None,
-    prefer_shared: int | None,
-    cluster: int | None,
-) -> Kernel:
+def _kernel(function: Callable[..., Any], *options: Any) -> Kernel:
     check_function(function, "@program")
-    return Kernel(function, workgroup, grid, prefer_shared, cluster)
+    return Kernel(function, *options)
 
 
 def check_function(function: Any, decorator: str) -> None:
@@ -150,10 +147,11 @@ class Kernel:
         grid: Dim3 | None,
         prefer_shared: int | None = None,
         cluster: int | None = None,
+        fastmath: tuple[str, ...] = (),
     ) -> None:
         functools.update_wrapper(self, function)
         self.function, self.workgroup, self.grid = function, workgroup, grid
-        self.prefer_shared, self.cluster = prefer_shared, cluster
+        self._translation = workgroup, grid, prefer_shared, cluster, fastmath
         remember_source(function)
         self._target: str | Dispatcher | None = None
         self._passes: str | None = "default"
@@ -176,7 +174,7 @@ class Kernel:
             self,
             target,
             passes,
-            lambda: Kernel(self.function, self.workgroup, self.grid, self.prefer_shared, self.cluster),
+            lambda: Kernel(self.function, *self._translation),
         )
 
     def __getitem__(self, grid: Any) -> ConfiguredKernel:
@@ -252,7 +250,7 @@ class Kernel:
     @functools.cached_property
     def module(self) -> Module:
         """The module of the kernel, translated now if it was not.  Raises DiagnosticError."""
-        return translate_program(self.function, self.workgroup, self.grid, self.prefer_shared, self.cluster)
+        return translate_program(self.function, *self._translation)
 
     @property
     def _program(self) -> Program:

@@ -19,6 +19,7 @@ from .array_types import declared_array, refuse_arguments
 from .bindings import Binding, BufferView
 from .dead_code import remove_dead_code
 from .emitter import Emitter
+from .fastmath import give_flags
 from .program_warnings import give_warnings
 from .python_source import FunctionSource, Unsupported
 from .statements import Statements
@@ -34,8 +35,11 @@ def translate_program(
     grid: Dim3 | None,
     prefer_shared: int | None = None,
     cluster: int | None = None,
+    fastmath: tuple[str, ...] = (),
 ) -> Module:
     """The module with the program of a function, and the functions that it calls.
+
+    `fastmath`: flags for its arithmetic on floats, but for calls that have their own.
 
     Raises DiagnosticError, located in the file of the function.
     """
@@ -64,6 +68,7 @@ def translate_program(
     if diagnostics:
         raise DiagnosticError(diagnostics)
     remove_dead_code(program.body)
+    give_flags(program.body, fastmath)
     module.add(program)
     give_warnings(verify(module))
     return module

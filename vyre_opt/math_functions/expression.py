@@ -80,9 +80,13 @@ _N = TypeVar("_N", bound="Node")
 
 @dataclass(slots=True)
 class Graph:
-    """A function's code: `nodes` in an order in which operands come first, and the `result`."""
+    """A function's code: `nodes` in an order in which operands come first, and the `result`.
+
+    `has_instructions`: the machine has the instructions of a GPU for some functions (see `Real.instruction`).
+    """
 
     format: Format
+    has_instructions: bool = False
     params: tuple[Real, ...] = ()
     nodes: list[Node] = field(default_factory=list)
     _known: dict[tuple[object, ...], Node] = field(default_factory=dict)
@@ -218,6 +222,10 @@ class Real(Node):
         """x * 2^exponent, rounded once, for an integral exponent from -2 bias to 2 bias + 2."""
         return self._op("scale", exponent)
 
+    def instruction(self, name: str, *others: Real) -> Real:
+        """A function by the machine's own instruction, whose results differ by machine."""
+        return self.graph.node(Real, "instruction", self, *others, payload=name)
+
     def with_sign_of(self, other: Real) -> Real:
         return self._op("copysign", other)
 
@@ -325,12 +333,12 @@ def fma(a: Real, b: float | Real, c: float | Real) -> Real:
     return a.graph.node(Real, "fma", a, a.constant(b), a.constant(c))
 
 
-def rarely(condition: Flag, function: str, argument: Real, usual: Real) -> Real:
-    """`function` of the argument where the condition holds, else `usual`.
+def rarely(condition: Flag, function: str, arguments: Sequence[Real], usual: Real) -> Real:
+    """`function` of the arguments where the condition holds, else `usual`.
 
     The function, a name in `FUNCTIONS`, is evaluated only if the condition holds in some lane; then perhaps in all.
     """
-    return condition.graph.node(Real, "rarely", condition, argument, usual, payload=function)
+    return condition.graph.node(Real, "rarely", condition, usual, *arguments, payload=function)
 
 
 def polynomial(x: Real, coefficients: Sequence[float]) -> Real:

@@ -1,6 +1,7 @@
 """Name -> function: the mathematical functions, and parts of them that are rarely needed.
 
-`graph` records one for a format.  A part's name has a dot, which no op of the language has.
+`graph` records one for a format, and `approximation` the short form of one.  A part's name has a dot, which no op of the
+language has.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from collections.abc import Callable
 from functools import cache
 
 from . import error_function, exponentials, inverse_trigonometry, logarithms, power, roots, trigonometry
-from .expression import Format, Graph, Real
+from .approximations import APPROXIMATIONS
+from .expression import F32, Format, Graph, Real
 
-__all__ = ["FUNCTIONS", "graph"]
+__all__ = ["FUNCTIONS", "approximation", "graph"]
 
 FUNCTIONS: dict[str, Callable[..., Real]] = {
     "exp": exponentials.exp,
@@ -47,6 +49,15 @@ FUNCTIONS: dict[str, Callable[..., Real]] = {
 @cache
 def graph(name: str, format: Format) -> Graph:
     """The code of a function of the table, with its operands as parameters."""
-    function, code = FUNCTIONS[name], Graph(format)
+    return _recorded(FUNCTIONS[name], Graph(format))
+
+
+@cache
+def approximation(name: str, has_instructions: bool) -> Graph:
+    """The short form of a function of f32; `has_instructions`: see `Graph`."""
+    return _recorded(APPROXIMATIONS[name], Graph(F32, has_instructions))
+
+
+def _recorded(function: Callable[..., Real], code: Graph) -> Graph:
     operands = [code.param() for _ in inspect.signature(function).parameters]
     return code.finish(function(*operands))

@@ -15,7 +15,7 @@ from .constants import LN2, words
 from .double_word import Words, fast_two_sum, product, two_sum
 from .expression import Format, Real, fma, polynomial, select
 
-__all__ = ["log", "log1p", "log2", "split"]
+__all__ = ["log", "log1p", "log2", "special", "split"]
 
 
 def split(x: Real) -> tuple[Real, Real]:
@@ -50,7 +50,7 @@ def _short_ln2(format: Format) -> Words | tuple[float, float]:
     return first, second
 
 
-def _special(x: Real, result: Real) -> Real:
+def special(x: Real, result: Real) -> Real:
     """The logarithm's -inf at 0, NaN below, inf and NaN at themselves."""
     result = select(x.equals(math.inf), x, result)
     result = select(x.equals(0.0), -math.inf, result)
@@ -67,7 +67,7 @@ def _natural(e: Real, high: Real, low: Real) -> Real:
 
 def log(x: Real) -> Real:
     e, m = split(x)
-    return _special(x, _natural(e, *_log_words(m)))
+    return special(x, _natural(e, *_log_words(m)))
 
 
 def log2(x: Real) -> Real:
@@ -75,7 +75,7 @@ def log2(x: Real) -> Real:
     per_ln2 = words(1 / LN2, 2, x.format)
     high, low = product(_log_words(m), (per_ln2[0], per_ln2[1]))
     total, error = fast_two_sum(e, high)
-    return _special(x, total + (error + low))
+    return special(x, total + (error + low))
 
 
 def log1p(x: Real) -> Real:
@@ -83,6 +83,6 @@ def log1p(x: Real) -> Real:
     u, c = two_sum(x.constant(1.0), x)
     e, m = split(u)
     high, low = _log_words(m)
-    result = _special(u, _natural(e, high, low + c / u))
+    result = special(u, _natural(e, high, low + c / u))
     # x itself where the next term is below half an ulp: it keeps the sign of zero and subnormals
     return select(abs(x) < 2.0**-x.format.precision, x, result)

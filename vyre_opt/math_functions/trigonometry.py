@@ -12,7 +12,7 @@ from .double_word import Words, divided, fast_two_sum
 from .expression import Bits, Real, fma, polynomial, rarely, select
 from .pi_reduction import Reduced, limit, reduced, reduced_large
 
-__all__ = ["cos", "cos_large", "sin", "sin_large", "tan", "tan_large"]
+__all__ = ["cos", "cos_large", "sin", "sin_large", "tan", "tan_large", "where_large"]
 
 
 def _sine(r: Words) -> Words:
@@ -50,24 +50,24 @@ def _tangent(at: Reduced) -> Real:
     return quotient + rest
 
 
-def _where_large(name: str, x: Real, usual: Real) -> Real:
+def where_large(name: str, x: Real, usual: Real) -> Real:
     """`usual`, or the function `name` where the argument is too large for it; infinity gives NaN."""
     size = abs(x)
-    return rarely((size > limit(x.format)) & (size < math.inf), name, x, usual)
+    return rarely((size > limit(x.format)) & (size < math.inf), name, (x,), usual)
 
 
 def sin(x: Real) -> Real:
     usual = _sine_at(*reduced(x))
-    return _where_large("sin.large", x, select(abs(x) < _tiny(x), x, usual))
+    return where_large("sin.large", x, select(abs(x) < _tiny(x), x, usual))
 
 
 def cos(x: Real) -> Real:
     quadrant, r = reduced(x)
-    return _where_large("cos.large", x, _sine_at(quadrant + 1, r))
+    return where_large("cos.large", x, _sine_at(quadrant + 1, r))
 
 
 def tan(x: Real) -> Real:
-    return _where_large("tan.large", x, select(abs(x) < _tiny(x), x, _tangent(reduced(x))))
+    return where_large("tan.large", x, select(abs(x) < _tiny(x), x, _tangent(reduced(x))))
 
 
 def _tiny(x: Real) -> float:

@@ -110,7 +110,7 @@ def _arithmetic(f: FunctionCode, op: Op) -> None:
     direct = direct_op(op.name, dtype)
     if direct is None or (op.name in GUARDED and dtype.element.is_int and _may_be_open(f, op)):
         flags = op.attrs.get("fastmath", ())
-        modifiers = ("afn",) if "afn" in flags and op.name in ("exp2", "rcp") else ()
+        modifiers = ("afn",) if "afn" in flags and op.definition.approximate_ulp else ()
         call_helper(f, op, HelperKey(op.name, modifiers, (dtype,)), _flags_hint(op))
     elif direct.form == "intrinsic":
         kinds = ", ".join([kind] * len(op.operands))

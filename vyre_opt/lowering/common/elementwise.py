@@ -7,6 +7,7 @@ INT_MIN / -1, and shifts by the width or more.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -28,10 +29,9 @@ def apply(
     args: Sequence[str],
     target: str = "host",
     guarded: bool = True,
-    any_zero: bool = False,
 ) -> str:
     """A unary, binary or ternary op of the table; see `Elementwise`."""
-    return Elementwise(w, shape, dtype, target, guarded, any_zero).apply(name, args)
+    return Elementwise(w, shape, dtype, target, guarded).apply(name, args)
 
 
 def compare(w: Writer, shape: LaneShape, name: str, dtype: DataType, a: str, b: str) -> str:
@@ -68,6 +68,12 @@ _FLOAT_CALLS = {
     "ceil": "ceil", "trunc": "trunc", "round_even": "roundeven",
 }  # fmt: skip
 
+# Ops that are one LLVM instruction or nearly.  The others expand to sequences (argument reduction, two-sums) whose exactness
+# fastmath flags would break.
+_FLAGGED = {"add", "sub", "mul", "div", "neg", "sqrt", "min", "max", "abs_diff", "fma"}
+_FLOAT_OP = re.compile(r" = (fadd|fsub|fmul|fdiv|fneg|call(?= [^@]*@llvm\.))")
+_HOST_FLAGS = ("contract",)
+
 
 @dataclass(slots=True)
 class Elementwise:
@@ -75,7 +81,7 @@ class Elementwise:
 
     `target`: host, avx512 or nvptx; on each, results are within the op table's error bounds.
     `guarded`: an integer division or shift may meet operands that LLVM leaves undefined (see
-    `needs_guard`).  `any_zero`: a zero may have either sign.  `flushes`: see `math_functions.apply`.
+    `needs_guard`).  `fastmath`: the op's flags.
     """
 
     w: Writer
@@ -83,8 +89,7 @@ class Elementwise:
     dtype: DataType
     target: str
     guarded: bool = True
-    any_zero: bool = False
-    flushes: bool = False
+    fastmath: Sequence[str] = ()
     element: str = field(init=False)
     kind: str = field(init=False)
 
@@ -93,7 +98,12 @@ class Elementwise:
 
     def apply(self, name: str, args: Sequence[str]) -> str:
         if self.dtype.is_float:
-            return self.float(name, args)
+            start = len(self.w.lines)
+            result = self.float(name, args)
+            is_plain = name in _FLAGGED and not math_functions.is_approximated(name, self.element, self.fastmath)
+            if self.fastmath and is_plain and self.dtype.bits != 16:
+                self.put_flags(start)
+            return result
         if name in _INT_BINARY:
             return self.emit(f"{name} {self.kind} {args[0]}, {args[1]}")
         if name in _INT_CALLS:
@@ -128,6 +138,8 @@ class Elementwise:
 
     def float(self, name: str, args: Sequence[str]) -> str:
         w, shape, kind = self.w, self.shape, self.kind
+        if math_functions.is_approximated(name, self.element, self.fastmath):
+            return self.rounded(math_functions.apply(w, shape, name, self.element, args, self.target, True))
         if name == "neg":
             return self.emit(f"fneg {kind} {args[0]}")
         if name == "fma":
@@ -146,8 +158,15 @@ class Elementwise:
         elif name == "rem":
             result = fmod.fmod(w, shape, self.element, args[0], args[1])
         else:
-            result = math_functions.apply(w, shape, name, self.element, args, self.target, self.flushes)
+            result = math_functions.apply(w, shape, name, self.element, args, self.target)
         return self.rounded(result)
+
+    def put_flags(self, start: int) -> None:
+        """Put the fastmath flags on the float instructions written since line `start`."""
+        flags = self.fastmath if self.target == "nvptx" else [flag for flag in self.fastmath if flag in _HOST_FLAGS]
+        lines, words = self.w.lines, " ".join(flags)
+        for number in range(start, len(lines) if words else start):
+            lines[number] = _FLOAT_OP.sub(rf" = \1 {words}", lines[number])
 
     def rounded(self, value: str) -> str:
         if self.dtype.name in ("f16", "bf16"):
@@ -164,7 +183,7 @@ class Elementwise:
         a_wins = self.emit(f"fcmp {'olt' if name == 'min' else 'ogt'} {self.kind} {a}, {b}")
         b_is_nan = self.emit(f"fcmp uno {self.kind} {b}, {b}")
         result = self.choose(b_is_nan, a, self.choose(a_wins, a, b))
-        if self.any_zero:
+        if "nsz" in self.fastmath:
             return result
         equal = self.emit(f"fcmp oeq {self.kind} {a}, {b}")
         x, y = (self.emit(f"bitcast {self.kind} {value} to {ints}") for value in (a, b))

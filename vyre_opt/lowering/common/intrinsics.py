@@ -42,7 +42,8 @@ nvvm.ldmatrix.sync.aligned.m8n8.x2.b16 nvvm.ldmatrix.sync.aligned.m8n8.x4.b16
 nvvm.ldmatrix.sync.aligned.m8n8.x2.trans.b16 nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16
 nvvm.cp.async.ca.shared.global.4 nvvm.cp.async.ca.shared.global.8 nvvm.cp.async.cg.shared.global.16
 nvvm.cp.async.commit.group nvvm.cp.async.wait.group
-nvvm.ex2.approx.ftz.f nvvm.rcp.approx.ftz.f nvvm.f2bf16.rn nvvm.ff2bf16x2.rn nvvm.prmt nvvm.exit
+nvvm.ex2.approx.ftz.f nvvm.rcp.approx.ftz.f nvvm.rsqrt.approx.f nvvm.sqrt.approx.f nvvm.div.full
+nvvm.f2bf16.rn nvvm.ff2bf16x2.rn nvvm.prmt nvvm.exit
 """.split()
 
 _ALLOWED = {*_ANY_TARGET, *_HOST, *_NVPTX}

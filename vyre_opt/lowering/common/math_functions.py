@@ -10,13 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ...math_functions.expression import F32, F64, Format, Graph, Node
-from ...math_functions.functions import graph
+from ...math_functions.approximations import APPROXIMATIONS
+from ...math_functions.functions import approximation, graph
 from .lane_shape import LaneShape, float_literal
 from .llvm_text import Writer
 
-__all__ = ["apply"]
+__all__ = ["INSTRUCTIONS", "apply", "is_approximated"]
 
-_IN_PLACE = frozenset({"exp2", "rcp", "rsqrt"})
+_IN_PLACE = frozenset({"exp2", "rcp", "rsqrt", "sqrt", "div"})
 """Functions so short that they are written where they are used, on the host too."""
 
 _FORMATS = {"float": F32, "double": F64}
@@ -27,8 +28,19 @@ _SCALEF_LANES = 16
 _CURRENT_ROUNDING = "4"
 """That instruction's operand for the current rounding mode."""
 
-_HARDWARE = {"exp2": "llvm.nvvm.ex2.approx.ftz.f", "rcp": "llvm.nvvm.rcp.approx.ftz.f"}
-"""Functions of f32 for which a GPU has an instruction that flushes subnormals; within the bounds of the op table."""
+INSTRUCTIONS = {
+    "exp2": "llvm.nvvm.ex2.approx.ftz.f",
+    "rcp": "llvm.nvvm.rcp.approx.ftz.f",
+    "rsqrt": "llvm.nvvm.rsqrt.approx.f",
+    "sqrt": "llvm.nvvm.sqrt.approx.f",
+    "div": "llvm.nvvm.div.full",
+}
+"""The instructions of a GPU for functions of f32 (see `Real.instruction`).  The first two take subnormals for zero."""
+
+
+def is_approximated(name: str, element: str, flags: Sequence[str]) -> bool:
+    """Whether an op with these fastmath flags, which computes in the LLVM type `element`, has its short form."""
+    return "afn" in flags and element == "float" and name in APPROXIMATIONS
 
 
 def apply(
@@ -38,29 +50,31 @@ def apply(
     element: str,
     operands: Sequence[str],
     target: str,
-    flushes: bool = False,
+    approximates: bool = False,
 ) -> str:
     """The function `name` of operands in a shape of the LLVM type `element`, float or double.
 
-    `flushes`: exp2 and rcp may take subnormals for zero, in operand and result.
+    `approximates`: by the short form.
     """
-    if target == "nvptx" and flushes and element == "float" and name in _HARDWARE:
-        return w.call(_HARDWARE[name], element, [(element, operands[0])])
+    symbol = f"{name}.short" if approximates else name
+    code = approximation(name, target == "nvptx") if approximates else graph(name, _FORMATS[element])
     if target == "nvptx" or name in _IN_PLACE:
-        return _GraphWriter(w, shape, element, target).write(graph(name, _FORMATS[element]), operands)
+        return _GraphWriter(w, shape, element, target).write(code, operands)
     lanes = (1024 if target == "avx512" else 512) // _FORMATS[element].bits
     if shape.lanes <= lanes or shape.lanes % lanes:
-        return _call(w, shape, element, target, name, operands)
+        return _call(w, shape, element, target, symbol, code, operands)
     piece = LaneShape(lanes)
     columns = zip(*(_split(w, shape, element, operand, lanes) for operand in operands), strict=True)
-    return _join(w, piece, element, [_call(w, piece, element, target, name, column) for column in columns])
+    return _join(w, piece, element, [_call(w, piece, element, target, symbol, code, column) for column in columns])
 
 
-def _call(w: Writer, shape: LaneShape, element: str, target: str, name: str, operands: Sequence[str]) -> str:
+def _call(
+    w: Writer, shape: LaneShape, element: str, target: str, name: str, code: Graph, operands: Sequence[str]
+) -> str:
     """A call of the function for one shape, which is defined on first use."""
     symbol, kind = f"vyre.{name}.{shape.suffix(element)}", shape.of(element)
     if not w.module.defines(symbol):
-        body, code = Writer(w.module), graph(name, _FORMATS[element])
+        body = Writer(w.module)
         params = [f"%p{number}" for number in range(len(code.params))]
         result = _GraphWriter(body, shape, element, target).write(code, params)
         head = f"define internal {kind} @{symbol}({', '.join(f'{kind} {param}' for param in params)})"
@@ -135,6 +149,9 @@ class _GraphWriter:
         name = f"llvm.{stem}.{self.shape.suffix(self.element)}"
         return self.w.call(name, self.kind, [(self.kind, operand) for operand in operands])
 
+    def instruction(self, node: Node, *operands: str) -> str:
+        return self.w.call(INSTRUCTIONS[str(node.payload)], self.kind, [(self.kind, a) for a in operands])
+
     def multiply_high(self, a: str, b: str) -> str:
         bits = self.format.bits
         wide = self.shape.of(f"i{2 * bits}")
@@ -172,7 +189,7 @@ class _GraphWriter:
         ]
         return _join(self.w, piece, "float", pieces)
 
-    def rarely(self, node: Node, condition: str, argument: str, usual: str) -> str:
+    def rarely(self, node: Node, condition: str, usual: str, *arguments: str) -> str:
         """A branch around the call, unless no lane needs it."""
         w, any_lane = self.w, condition
         if self.shape.lanes > 1:
@@ -181,7 +198,8 @@ class _GraphWriter:
         before, rare, end = w.block, w.label("rare"), w.label("usual")
         w.branch_if(any_lane, rare, end)
         w.start(rare)
-        result = _call(w, self.shape, self.element, self.target, str(node.payload), [argument])
+        name = str(node.payload)
+        result = _call(w, self.shape, self.element, self.target, name, graph(name, self.format), arguments)
         chosen = w.emit(f"select {self.flags} {condition}, {self.kind} {result}, {self.kind} {usual}")
         w.fall_into(end)
         return w.phi(self.kind, [(usual, before), (chosen, rare)])
@@ -227,5 +245,6 @@ _RULES: dict[str, Callable[..., str]] = {
     "mul_hi": lambda body, node, a, b: body.multiply_high(a, b),
     "fnot": lambda body, node, a: body.w.emit(f"xor {body.flags} {a}, {body.shape.splat('i1', 'true')}"),
     "scale": lambda body, node, a, exponent: body.scale(a, exponent),
+    "instruction": _GraphWriter.instruction,
     "rarely": _GraphWriter.rarely,
 }

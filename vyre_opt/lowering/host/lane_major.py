@@ -294,9 +294,9 @@ class LaneMajorVectors:
     def _arithmetic(self, op: Op) -> None:
         result, columns = op.results[0], self._columns(op)
         guarded = needs_guard(op, self.emitter.facts.forms)
-        target = self.builder.features.arithmetic
+        target, flags = self.builder.features.arithmetic, op.attrs.get("fastmath", ())
         apply = elementwise.Elementwise(
-            self.w, self.shape(result), result.type.element, target, guarded
+            self.w, self.shape(result), result.type.element, target, guarded, flags
         ).apply
         self.define(result, lambda number: apply(op.name, columns(number)))
 

@@ -210,8 +210,8 @@ def arithmetic(emitter: SubgroupEmitter, op: Op) -> None:
     result = op.results[0]
     shape, dtype = emitter.shape(result), result.type.element
     guarded = needs_guard(op, emitter.facts.forms)
-    target, any_zero = emitter.builder.features.arithmetic, "nsz" in op.attrs.get("fastmath", ())
-    apply = elementwise.Elementwise(emitter.w, shape, dtype, target, guarded, any_zero).apply
+    target, flags = emitter.builder.features.arithmetic, op.attrs.get("fastmath", ())
+    apply = elementwise.Elementwise(emitter.w, shape, dtype, target, guarded, flags).apply
     operands = [emitter.get(value, shape) for value in op.operands]
     emitter.define_each(result, operands, lambda column, _: apply(op.name, column))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -138,35 +137,14 @@ def _len(emitter: FunctionEmitter, op: Op) -> None:
 
 # --- arithmetic
 
-# Ops that are one LLVM instruction or nearly.  The others expand to sequences (argument reduction,
-# two-sums) whose exactness fastmath flags would break.
-_FLAGGED = {"add", "sub", "mul", "div", "neg", "sqrt", "min", "max", "abs_diff", "fma"}
-_FLOAT_OP = re.compile(r" = (fadd|fsub|fmul|fdiv|fneg|call(?= (?:float|double) @llvm\.))")
-
-
-def with_flags(emitter: FunctionEmitter, op: Op, dtype: DataType, start: int, allowed: bool = True) -> None:
-    """Put the fastmath flags of `op` on the float instructions written since line `start`.
-
-    `allowed`: whether `op` may have flags at all, see `_FLAGGED`.  f16 and bf16 never have them.
-    """
-    flags = op.attrs.get("fastmath")
-    if not flags or dtype.element.name not in ("f32", "f64") or not allowed:
-        return
-    lines, words = emitter.w.lines, " ".join(flags)
-    for number in range(start, len(lines)):
-        lines[number] = _FLOAT_OP.sub(rf" = \1 {words}", lines[number])
-
 
 def _arithmetic(emitter: FunctionEmitter, op: Op) -> None:
     element = op.results[0].type.element
-    start = len(emitter.w.lines)
     operands = [emitter.get(value) for value in op.operands]
     guarded = needs_guard(op, emitter.context.forms)
-    flushes = "afn" in op.attrs.get("fastmath", ())
-    apply = elementwise.Elementwise(emitter.w, SCALAR, element, TARGET, guarded, flushes=flushes).apply
-    elements = [apply(op.name, parts) for parts in zip(*operands, strict=True)]
-    with_flags(emitter, op, element, start, op.name in _FLAGGED)
-    emitter.set(op, *elements)
+    flags = op.attrs.get("fastmath", ())
+    apply = elementwise.Elementwise(emitter.w, SCALAR, element, TARGET, guarded, flags).apply
+    emitter.set(op, *(apply(op.name, parts) for parts in zip(*operands, strict=True)))
 
 
 def _compare(emitter: FunctionEmitter, op: Op) -> None:

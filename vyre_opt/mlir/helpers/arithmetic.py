@@ -29,7 +29,7 @@ def arithmetic(code: Code, key: HelperKey, args: list[str]) -> str:
     if dtype.is_float and dtype.bits == 16 and key.name not in _OF_HALVES:
         return _through_f32(code, key, args)
     if key.name in FUNCTION_OPS:
-        return function(code, key.name, dtype, args, flushes="afn" in key.modifiers)
+        return function(code, key.name, dtype, args, approximates="afn" in key.modifiers)
     rules = _FLOATS if dtype.is_float else _INTS
     return rules[key.name](code, dtype, *args)
 

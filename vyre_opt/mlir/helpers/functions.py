@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from ...ir.ops import OPS
 from ...ir.types import DataType
 from ...math_functions.expression import F32, F64, Format, Graph, Node
-from ...math_functions.functions import graph
+from ...math_functions.approximations import APPROXIMATIONS
+from ...math_functions.functions import approximation, graph
+from ...lowering.common.math_functions import INSTRUCTIONS
 from ..code import Code
 from ..helper_key import HelperKey
 from ..spelling import constant
@@ -22,15 +24,12 @@ PART = "part"
 
 _FORMATS = {"f32": F32, "f64": F64}
 
-_HARDWARE = {"exp2": "llvm.nvvm.ex2.approx.ftz.f", "rcp": "llvm.nvvm.rcp.approx.ftz.f"}
-"""Functions of f32 for which a GPU has an instruction that flushes subnormals; with `afn` they are that."""
 
-
-def function(code: Code, name: str, dtype: DataType, args: list[str], flushes: bool = False) -> str:
-    """The function of f32 or f64 operands.  `flushes`: it may take subnormals for zero."""
-    if flushes and dtype.name == "f32" and name in _HARDWARE:
-        return code.emit(f'llvm.call_intrinsic "{_HARDWARE[name]}"({args[0]}) : (f32) -> f32')
-    return _MlirGraphWriter(code, dtype).write(graph(name, _FORMATS[dtype.name]), args)
+def function(code: Code, name: str, dtype: DataType, args: list[str], approximates: bool = False) -> str:
+    """The function of f32 or f64 operands.  `approximates`: by its short form, if it has one."""
+    is_short = approximates and dtype.name == "f32" and name in APPROXIMATIONS
+    whole = approximation(name, True) if is_short else graph(name, _FORMATS[dtype.name])
+    return _MlirGraphWriter(code, dtype).write(whole, args)
 
 
 def part(code: Code, key: HelperKey, args: list[str]) -> str:
@@ -76,6 +75,11 @@ class _MlirGraphWriter:
     def real(self, bits: int) -> str:
         return self.code.literal(constant(bits, self.dtype), self.kind)
 
+    def instruction(self, node: Node, *operands: str) -> str:
+        kinds = ", ".join([self.kind] * len(operands))
+        name = INSTRUCTIONS[str(node.payload)]
+        return self.code.emit(f'llvm.call_intrinsic "{name}"({", ".join(operands)}) : ({kinds}) -> {self.kind}')
+
     def multiply_high(self, a: str, b: str) -> str:
         code, bits = self.code, self.format.bits
         wide = f"i{2 * bits}"
@@ -98,13 +102,13 @@ class _MlirGraphWriter:
             value = code.op("arith.mulf", self.kind, value, power)
         return value
 
-    def rarely(self, node: Node, condition: str, argument: str, usual: str) -> str:
+    def rarely(self, node: Node, condition: str, usual: str, *arguments: str) -> str:
         """A call of the part where the condition holds."""
         code = self.code
         name = code.fresh()
         code.open(f"{name} = scf.if {condition} -> ({self.kind})")
         key = HelperKey(PART, (str(node.payload).replace(".", "_"),), (self.dtype,))
-        result = code.call(key, [(argument, self.kind)], self.kind)
+        result = code.call(key, [(argument, self.kind) for argument in arguments], self.kind)
         code.line(f"scf.yield {result} : {self.kind}")
         code.next_region("else")
         code.line(f"scf.yield {usual} : {self.kind}")
@@ -152,5 +156,6 @@ _RULES: dict[str, Callable[..., str]] = {
     "mul_hi": lambda body, node, a, b: body.multiply_high(a, b),
     "fnot": lambda body, node, a: body.code.op("arith.xori", "i1", a, body.code.literal("true", "i1")),
     "scale": lambda body, node, a, exponent: body.scale(a, exponent),
+    "instruction": _MlirGraphWriter.instruction,
     "rarely": _MlirGraphWriter.rarely,
 }

@@ -54,12 +54,14 @@ def _const(node: Node) -> Array:
     return np.array([node.payload], _words(node)).view(_floats(node))
 
 
-def _rarely(node: Node, condition: Array, argument: Array, usual: Array) -> Array:
-    indices = np.nonzero(np.broadcast_to(condition, argument.shape))
+def _rarely(node: Node, condition: Array, usual: Array, *arguments: Array) -> Array:
+    shape = arguments[0].shape
+    indices = np.nonzero(np.broadcast_to(condition, shape))
     if not len(indices[0]):
         return usual
-    result = np.array(np.broadcast_to(usual, argument.shape))
-    result[indices] = _run(graph(str(node.payload), node.graph.format), [argument[indices]])
+    result = np.array(np.broadcast_to(usual, shape))
+    rare = [argument[indices] for argument in arguments]
+    result[indices] = _run(graph(str(node.payload), node.graph.format), rare)
     return result
 
 
