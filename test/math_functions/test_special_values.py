@@ -7,57 +7,13 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
+from support.special_values import INF, NAN, PI, POW, UNARY, X
 
 from vyre_opt.ir.ops import OPS
 from vyre_opt.ir.types import DataType
 from vyre_opt.targets.ref.elementwise import compute
 
 FLOATS = [DataType.F16, DataType.BF16, DataType.F32, DataType.F64]
-INF, NAN, PI = math.inf, math.nan, math.pi
-
-X = (0.0, -0.0, INF, -INF, 1.0, -1.0)
-"""The arguments of the columns; NaN gives NaN everywhere."""
-
-UNARY = {
-    "rsqrt": (INF, -INF, 0.0, NAN, 1.0, NAN),
-    "rcp": (INF, -INF, 0.0, -0.0, 1.0, -1.0),
-    "cbrt": (0.0, -0.0, INF, -INF, 1.0, -1.0),
-    "exp": (1.0, 1.0, INF, 0.0, math.e, 1 / math.e),
-    "exp2": (1.0, 1.0, INF, 0.0, 2.0, 0.5),
-    "exp10": (1.0, 1.0, INF, 0.0, 10.0, 0.1),
-    "expm1": (0.0, -0.0, INF, -1.0, 1.718281828459045, -0.6321205588285577),
-    "log": (-INF, -INF, INF, NAN, 0.0, NAN),
-    "log2": (-INF, -INF, INF, NAN, 0.0, NAN),
-    "log1p": (0.0, -0.0, INF, NAN, 0.6931471805599453, -INF),
-    "sin": (0.0, -0.0, NAN, NAN, 0.8414709848078965, -0.8414709848078965),
-    "cos": (1.0, 1.0, NAN, NAN, 0.5403023058681398, 0.5403023058681398),
-    "tan": (0.0, -0.0, NAN, NAN, 1.5574077246549023, -1.5574077246549023),
-    "asin": (0.0, -0.0, NAN, NAN, PI / 2, -PI / 2),
-    "acos": (PI / 2, PI / 2, NAN, NAN, 0.0, PI),
-    "atan": (0.0, -0.0, PI / 2, -PI / 2, PI / 4, -PI / 4),
-    "sinh": (0.0, -0.0, INF, -INF, 1.1752011936438014, -1.1752011936438014),
-    "cosh": (1.0, 1.0, INF, INF, 1.5430806348152437, 1.5430806348152437),
-    "tanh": (0.0, -0.0, 1.0, -1.0, 0.7615941559557649, -0.7615941559557649),
-    "erf": (0.0, -0.0, 1.0, -1.0, 0.8427007929497149, -0.8427007929497149),
-    "erfc": (1.0, 1.0, 0.0, 2.0, 0.15729920705028513, 1.8427007929497148),
-}
-
-POW = [
-    # x, y, x^y
-    *((x, y, 1.0) for x in (0.0, -0.0, 2.0, -3.0, INF, -INF, NAN) for y in (0.0, -0.0)),
-    *((1.0, y, 1.0) for y in (2.0, -0.5, INF, -INF, NAN)),
-    (-1.0, INF, 1.0), (-1.0, -INF, 1.0), (-1.0, 3.0, -1.0), (-1.0, 4.0, 1.0),
-    (0.0, 3.0, 0.0), (-0.0, 3.0, -0.0), (-0.0, 2.0, 0.0), (-0.0, 0.5, 0.0), (0.0, INF, 0.0), (-0.0, INF, 0.0),
-    (0.0, -3.0, INF), (-0.0, -3.0, -INF), (-0.0, -2.0, INF), (-0.0, -0.5, INF), (0.0, -INF, INF), (-0.0, -INF, INF),
-    (0.5, INF, 0.0), (-0.5, INF, 0.0), (0.5, -INF, INF), (-0.5, -INF, INF),
-    (2.0, INF, INF), (-2.0, INF, INF), (2.0, -INF, 0.0), (-2.0, -INF, 0.0),
-    (INF, 2.0, INF), (INF, 0.5, INF), (INF, -1.0, 0.0), (INF, INF, INF), (INF, -INF, 0.0),
-    (-INF, 3.0, -INF), (-INF, 2.0, INF), (-INF, 0.5, INF), (-INF, -3.0, -0.0), (-INF, -2.0, 0.0), (-INF, -0.5, 0.0),
-    (-8.0, 3.0, -512.0), (-8.0, -1.0, -0.125), (-8.0, 2.0, 64.0), (-8.0, 1 / 3, NAN), (-8.0, 0.5, NAN),
-    (NAN, 1.0, NAN), (2.0, NAN, NAN), (-2.0, NAN, NAN), (0.0, NAN, NAN),
-    (2.0, 10.0, 1024.0), (2.0, -3.0, 0.125), (4.0, 0.5, 2.0), (10.0, 2.0, 100.0),
-]  # fmt: skip
-
 ATAN2 = [
     # y, x, the angle of (x, y)
     (0.0, 0.0, 0.0), (-0.0, 0.0, -0.0), (0.0, -0.0, PI), (-0.0, -0.0, -PI),

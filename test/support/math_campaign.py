@@ -94,10 +94,12 @@ def all_arguments(name: str, dtype: DataType) -> list[Array]:
     return [column[in_domain(name, numbers(column, dtype))]]
 
 
-def fast_errors(name: str, operands: list[Array], results: Array) -> Array:
+def fast_errors(
+    name: str, operands: list[Array], results: Array, oracle: Callable[..., Array] | None = None
+) -> Array:
     """As `math_oracle.errors` for f32, by an oracle in f64."""
     with np.errstate(all="ignore"):
-        exact = FAST[name](*(operand.astype(np.float64) for operand in operands))
+        exact = (oracle or FAST[name])(*(operand.astype(np.float64) for operand in operands))
         exponent = np.frexp(np.where(np.isfinite(exact), exact, 1.0))[1]
         unit = np.ldexp(1.0, np.maximum(exponent - 24, LEAST["f32"]))
         largest = 2.0 ** LARGEST["f32"]
