@@ -92,7 +92,7 @@ def _callers(
     """Who computes the kernel: the name, what makes a call of arrays, and what makes arrays of the arguments."""
     yield OURS, each.bound, side.arrays
     for peer in peers:
-        function = peer.function(each.name)
+        function = peer.function(each.peers_name)
         if function is not None:
             yield peer.name, _binder(function), _arrays_of(peer, side)
 
@@ -107,7 +107,7 @@ def _arrays_of(peer: Peer, side: Side) -> Callable[[list[Any]], list[Any]]:
 
 def _mistakes(each: Natural, arguments: list[Any], side: Side, results: dict[str, Any]) -> dict[str, str]:
     """Who has another result than NumPy, or than the first peer where NumPy lacks the kernel or takes too long."""
-    function = getattr(by_numpy, each.name, None)
+    function = getattr(by_numpy, each.peers_name, None)
     if function is None or max(a.size for a in arguments if isinstance(a, np.ndarray)) > CHECKED:
         expected = next((array for name, array in results.items() if name != OURS), None)
     else:
@@ -267,7 +267,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for each in KERNELS:
         if each.name not in names:
             continue
-        if not any(peer.function(each.name) for peer in peers):
+        if not any(peer.function(each.peers_name) for peer in peers):
             absent.append(f"a peer for {each.name}")
             continue
         for size in sizes(int(most * each.share), args.drawn, args.seed):

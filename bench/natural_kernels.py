@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -381,7 +381,7 @@ class Natural:
     """A kernel.  `arguments`: for so many elements, arrays of NumPy and numbers; the last is the result.
 
     `grid`: workgroups for the shape of the first array; None of a pipeline.  `share`: of the most elements, for what
-    computes much with each.  `tolerance`: relative, in the 2-norm.
+    computes much with each.  `tolerance`: relative, in the 2-norm.  `suffix`: of its name, behind that of the function.
     """
 
     kernel: Any
@@ -389,9 +389,15 @@ class Natural:
     grid: Grid | None = _elements
     share: float = 1.0
     tolerance: float = 1e-5
+    suffix: str = ""
 
     @property
     def name(self) -> str:
+        return self.peers_name + self.suffix
+
+    @property
+    def peers_name(self) -> str:
+        """The name of the same kernel by other libraries."""
         return str(self.kernel.function.__name__)
 
     def bound(self, arrays: list[Any], target: str | None = None) -> Callable[[], Any]:
@@ -489,6 +495,15 @@ def _squares_of(rng: np.random.Generator, count: int) -> list[Any]:
     return [*(_uniform(rng, (n, n), -1, 1) for _ in range(2)), np.zeros((n, n), np.float32)]
 
 
+def _fast(natural: Natural) -> Natural:
+    """The kernel with the flags under which the peers' own functions and compilers compute; the peers stay."""
+    kernel = vyre.program(fastmath=("afn", "contract"))(natural.kernel.function)
+    return replace(natural, kernel=kernel, suffix="_fast")
+
+
+# a product and sum of one rounding escapes elsewhere
+_MANDELBROT = Natural(mandelbrot, _points, share=0.1, tolerance=0.03)
+
 KERNELS = (
     Natural(affine, _floats()),
     Natural(add, _floats(2)),
@@ -503,11 +518,12 @@ KERNELS = (
     Natural(tanh, _floats(1, -3, 3)),
     Natural(erf, _floats(1, -3, 3)),
     Natural(pow, _floats(2, 0.1, 3)),
+    *(_fast(Natural(kernel, _floats(1, -3, 3))) for kernel in (tanh, erf)),
+    _fast(Natural(pow, _floats(2, 0.1, 3))),
     Natural(gelu, _floats(1, -3, 3)),
     Natural(polynomial, _floats(1, -1, 1)),
-    Natural(
-        mandelbrot, _points, share=0.1, tolerance=0.03
-    ),  # a product and sum of one rounding escapes elsewhere
+    _MANDELBROT,
+    _fast(_MANDELBROT),
     Natural(add_bias, _with_columns(1), _tiles),
     Natural(bias_gelu, _with_columns(1), None),
     Natural(residual, _floats(2, -1, 1), None),

@@ -31,7 +31,9 @@ INSTRUCTIONS = {"exp2": 2.0, "rcp": 1.0, "rsqrt": 2.15, "sqrt": 2.0, "div": 2.0}
 """The errors of a GPU's instructions in ulp, as NVIDIA documents them; 2^-22.9 and 2^-23 of the result for the two roots."""
 
 
-def run(name: str, dtype: DataType, operands: list[Array], target: str, flags: tuple[str, ...] = ("afn",)) -> Array:
+def run(
+    name: str, dtype: DataType, operands: list[Array], target: str, flags: tuple[str, ...] = ("afn",)
+) -> Array:
     b = Builder(name, 256)
     sources = [b.buffer(f"x{k}", dtype, None, "read", k) for k in range(len(operands))]
     result = b.buffer("y", dtype, None, "write", len(sources), live_out=True)
@@ -49,7 +51,10 @@ def tried(name: str, dtype: DataType = DataType.F32, count: int = COUNT) -> list
         x, *y = arguments(name, dtype, count)
         sign = np.where(np.arange(len(x)) % 8, 1, -1).astype(np.float32) if name == "pow" else 1
         whole = [np.where(sign < 0, np.rint(np.clip(each, -9e3, 9e3)), each).astype(each.dtype) for each in y]
-        return [x * sign if name == "pow" and dtype is DataType.F32 else x, *(whole if dtype is DataType.F32 else y)]
+        return [
+            x * sign if name == "pow" and dtype is DataType.F32 else x,
+            *(whole if dtype is DataType.F32 else y),
+        ]
     x = abs(arguments("rsqrt", dtype, count)[0])
     return [x] if name == "sqrt" else [x, np.random.default_rng(0).permutation(x)]
 
@@ -58,7 +63,9 @@ def checked(name: str, operands: list[Array], results: Array) -> None:
     """Raises AssertionError for an error above the op's bound; results and operands that are subnormal may be zero."""
     with np.errstate(all="ignore"):
         exact = ORACLES[name](*(operand.astype(np.float64) for operand in operands))
-        off = np.where(np.isnan(exact), np.where(np.isnan(results), 0, math.inf), fast_errors_of(name, operands, results))
+        off = np.where(
+            np.isnan(exact), np.where(np.isnan(results), 0, math.inf), fast_errors_of(name, operands, results)
+        )
     is_tiny = (abs(exact) < LEAST_NORMAL) & (abs(results) <= LEAST_NORMAL)
     if name == "rcp":
         is_tiny |= abs(operands[0]) < LEAST_NORMAL
@@ -152,8 +159,14 @@ def test_special_values(target: str) -> None:
 
 def compare(name: str, found: Array, expected: list[float]) -> None:
     for got, want in zip(found.astype(np.float64), expected, strict=True):
-        is_near = abs(got - want) <= OPS[name].approximate_ulp * 2.0**-23 * abs(want) if np.isfinite(want) else got == want
-        is_same = np.isnan(got) if math.isnan(want) else is_near and math.copysign(1, got) == math.copysign(1, want)
+        is_near = (
+            abs(got - want) <= OPS[name].approximate_ulp * 2.0**-23 * abs(want)
+            if np.isfinite(want)
+            else got == want
+        )
+        is_same = (
+            np.isnan(got) if math.isnan(want) else is_near and math.copysign(1, got) == math.copysign(1, want)
+        )
         assert is_same, (name, got, want)
 
 

@@ -100,7 +100,9 @@ class Elementwise:
         if self.dtype.is_float:
             start = len(self.w.lines)
             result = self.float(name, args)
-            is_plain = name in _FLAGGED and not math_functions.is_approximated(name, self.element, self.fastmath)
+            is_plain = name in _FLAGGED and not math_functions.is_approximated(
+                name, self.element, self.fastmath
+            )
             if self.fastmath and is_plain and self.dtype.bits != 16:
                 self.put_flags(start)
             return result
@@ -163,7 +165,11 @@ class Elementwise:
 
     def put_flags(self, start: int) -> None:
         """Put the fastmath flags on the float instructions written since line `start`."""
-        flags = self.fastmath if self.target == "nvptx" else [flag for flag in self.fastmath if flag in _HOST_FLAGS]
+        flags = (
+            self.fastmath
+            if self.target == "nvptx"
+            else [flag for flag in self.fastmath if flag in _HOST_FLAGS]
+        )
         lines, words = self.w.lines, " ".join(flags)
         for number in range(start, len(lines) if words else start):
             lines[number] = _FLOAT_OP.sub(rf" = \1 {words}", lines[number])

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ...math_functions.expression import F32, F64, Format, Graph, Node
 from ...math_functions.approximations import APPROXIMATIONS
+from ...math_functions.expression import F32, F64, Format, Graph, Node
 from ...math_functions.functions import approximation, graph
 from .lane_shape import LaneShape, float_literal
 from .llvm_text import Writer
@@ -65,7 +65,9 @@ def apply(
         return _call(w, shape, element, target, symbol, code, operands)
     piece = LaneShape(lanes)
     columns = zip(*(_split(w, shape, element, operand, lanes) for operand in operands), strict=True)
-    return _join(w, piece, element, [_call(w, piece, element, target, symbol, code, column) for column in columns])
+    return _join(
+        w, piece, element, [_call(w, piece, element, target, symbol, code, column) for column in columns]
+    )
 
 
 def _call(

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from ...ir.ops import OPS
 from ...ir.types import DataType
-from ...math_functions.expression import F32, F64, Format, Graph, Node
-from ...math_functions.approximations import APPROXIMATIONS
-from ...math_functions.functions import approximation, graph
 from ...lowering.common.math_functions import INSTRUCTIONS
+from ...math_functions.approximations import APPROXIMATIONS
+from ...math_functions.expression import F32, F64, Format, Graph, Node
+from ...math_functions.functions import approximation, graph
 from ..code import Code
 from ..helper_key import HelperKey
 from ..spelling import constant
@@ -78,7 +78,9 @@ class _MlirGraphWriter:
     def instruction(self, node: Node, *operands: str) -> str:
         kinds = ", ".join([self.kind] * len(operands))
         name = INSTRUCTIONS[str(node.payload)]
-        return self.code.emit(f'llvm.call_intrinsic "{name}"({", ".join(operands)}) : ({kinds}) -> {self.kind}')
+        return self.code.emit(
+            f'llvm.call_intrinsic "{name}"({", ".join(operands)}) : ({kinds}) -> {self.kind}'
+        )
 
     def multiply_high(self, a: str, b: str) -> str:
         code, bits = self.code, self.format.bits
