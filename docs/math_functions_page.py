@@ -27,8 +27,8 @@ The ops from `rsqrt` to `erfc` are computed in f32 or f64 by a fixed sequence of
 rounds correctly: additions, products, quotients, roots, fused multiply-adds, comparisons, and integer operations on bit
 patterns.  `vyre_opt/math_functions` has each once; the interpreter, the CPU and GPUs carry out the same sequence.  So
 a function gives the same bits on all of them, and a program can be checked on one target and run on another.  f16 and
-bf16 are computed in f32 and rounded once more.  Only `exp2` and `rcp` with `fastmath<afn>` differ: on a GPU these
-are one instruction.
+bf16 are computed in f32 and rounded once more.  Only with `fastmath<afn>` do some have
+[short forms](language.md#flags-on-floats) of their own, which are not in the table below.
 
 | Functions | How |
 |---|---|

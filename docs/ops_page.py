@@ -47,7 +47,7 @@ all ops share (wrapping, division, NaN, bounds) are in [language.md](language.md
 An elementwise op also takes a vector of what it takes.  **Notes** name what a pass
 may use: `commutative`; `folds` (constants are computed at compile time); `not pure`
 with the effects.  A mathematical function names its error bound in units in the last place
-(ulp) of the result.
+(ulp) of the result, and that of its [short form](language.md#flags-on-floats) in f32.
 
 Any op but a named kernel also has a generic form, which `--print-generic` prints:
 `%r = "add"(%a, %b) : (u32, u32) -> (u32)`.
@@ -113,6 +113,8 @@ def _notes(row: OpDef) -> Iterator[str]:
         yield "folds"
     if row.ulp:
         yield f"{row.ulp:g} ulp"
+    if row.approximate_ulp:
+        yield f"{row.approximate_ulp:g} ulp with `afn`"
     if not row.is_pure:
         yield f"not pure: {' '.join(sorted(row.effects))}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 from typing import Any
 
 import numpy as np
@@ -209,3 +210,32 @@ def test_a_sum_that_may_be_regrouped() -> None:
     total, least = np.zeros(1, np.float32), np.full(1, np.nan, np.float32)
     dot[1 << 10](x, y, total, least)
     assert (total[0], least[0]) == (np.dot(x, y), 1.0)
+
+
+def test_a_program_gives_flags_to_its_arithmetic_on_floats() -> None:
+    """To each op those that it takes; a call has its own, also none; integers have none."""
+
+    def kernel(x: ReadWrite[f32], total: ReadWrite[f32], n: u32) -> None:
+        i = vyre.global_id(0) + n
+        x[i] = vyre.tanh(x[i]) * 2.0 + vyre.exp(x[i], fastmath=()) - vyre.log(x[i], fastmath="nnan")
+        vyre.atomic_add(total, 0, x[i])
+
+    text = vyre.program(fastmath={"afn", "reassoc", "contract"})(kernel).text()
+    parts = [re.split(r"fastmath<|>", line.split("= ")[-1]) for line in text.splitlines()]
+    flags = {part[0].split()[0]: "".join(part[1:2]) for part in parts if part[0].strip()}
+    every = "contract, reassoc, afn"
+    assert {name: flags[name] for name in ("tanh", "mul", "sub")} == dict.fromkeys(
+        ("tanh", "mul", "sub"), every
+    )
+    assert (flags["exp"], flags["log"], flags["atomic_add<relaxed>"]) == ("", "nnan", "reassoc")
+    assert (
+        vyre.program(fastmath="afn, contract")(kernel).options(target="ref").text().count("<contract, afn>")
+        == 4
+    )
+    assert vyre.program(kernel).text().count("fastmath") == 1
+
+
+@pytest.mark.parametrize(("flags", "wrong"), [("fast", "'fast'"), (("afn", 3), "3"), (1, "1")])
+def test_a_program_takes_no_other_flags(flags: Any, wrong: str) -> None:
+    with pytest.raises(ValueError, match=f"fastmath takes contract, .*, afn, not {wrong}"):
+        vyre.program(fastmath=flags)

@@ -17,6 +17,7 @@ from vyre_opt.ir.diagnostics import DiagnosticError, Source
 from vyre_opt.ir.program import Module
 from vyre_opt.ir.verifier import check
 from vyre_opt.lowering.common.workgroup_reductions import with_subgroup_reductions
+from vyre_opt.math_functions.approximations import APPROXIMATIONS
 from vyre_opt.mlir.emit import emit_mlir
 from vyre_opt.mlir.read import read_mlir
 from vyre_opt.mlir.refusals import refusals
@@ -28,6 +29,8 @@ pytest.importorskip("xdsl")
 SEEDS = quick(sorted(range(120), key=lambda seed: seed not in (6, 9)), keep=2)
 # few: reading a long text takes xdsl a second
 KERNELS = quick(kernel_cases(), group=lambda case: re.split(r"[._]", case.kernel)[0])
+SHORT = [name for name in APPROXIMATIONS if name not in ("sqrt", "div")]
+"""The others are MLIR's own ops, with its flags."""
 
 
 def refused(module: Module) -> list[str]:
@@ -47,6 +50,14 @@ def assert_same(module: Module) -> None:
         assert fingerprint(again) == fingerprint(written)
     for name, func in back.funcs.items():
         assert fingerprint(func) == fingerprint(module.funcs[name])
+
+
+def test_short_forms() -> None:
+    """Helpers of their own, also where a part that is rarely needed takes two operands."""
+    lines = "\n".join(f"%{name} = {name} %v{', %v' * (name == 'pow')} fastmath<afn> : f32" for name in SHORT)
+    stores = "\n".join(f"store %{name}, @y[{k}]" for k, name in enumerate(SHORT))
+    body = f"buffer @y : f32[{len(SHORT)}] read_write live_in live_out %v = load @y[0] {lines} {stores}"
+    assert_same(parse(f"vyre 2 program @p workgroup(1) {{ {body} }}"))
 
 
 @pytest.mark.parametrize("is_first", quick([True, False]))

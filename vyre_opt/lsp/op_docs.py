@@ -50,6 +50,7 @@ def _notes(row: OpDef) -> Iterator[str]:
         row.fold_int is not None or row.fold_float is not None
     )
     notes += [f"{row.ulp:g} ulp"] * bool(row.ulp)
+    notes += [f"{row.approximate_ulp:g} ulp with afn"] * bool(row.approximate_ulp)
     notes += [f"not pure: {' '.join(sorted(row.effects))}"] * (not row.is_pure)
     if notes:
         yield f"*{', '.join(notes)}*"

@@ -12,6 +12,7 @@ trigonometry           sin, cos, tan
 pi_reduction           an argument of those, modulo pi/2
 inverse_trigonometry   asin, acos, atan, atan2
 error_function         erf, erfc
+approximations         short forms of some, which fastmath<afn> allows
 functions              the table of all
 
 lowering/common/math_functions.py writes a graph as LLVM IR, targets/ref/math_functions.py evaluates it on arrays.

@@ -34,7 +34,7 @@ def function(code: Code, name: str, dtype: DataType, args: list[str], approximat
 
 def part(code: Code, key: HelperKey, args: list[str]) -> str:
     """The body of the helper of a part."""
-    (dtype,) = key.types
+    dtype = key.types[0]
     return _MlirGraphWriter(code, dtype).write(
         graph(key.modifiers[0].replace("_", "."), _FORMATS[dtype.name]), args
     )
@@ -109,7 +109,7 @@ class _MlirGraphWriter:
         code = self.code
         name = code.fresh()
         code.open(f"{name} = scf.if {condition} -> ({self.kind})")
-        key = HelperKey(PART, (str(node.payload).replace(".", "_"),), (self.dtype,))
+        key = HelperKey(PART, (str(node.payload).replace(".", "_"),), (self.dtype,) * len(arguments))
         result = code.call(key, [(argument, self.kind) for argument in arguments], self.kind)
         code.line(f"scf.yield {result} : {self.kind}")
         code.next_region("else")
