@@ -1,7 +1,7 @@
 """Short forms of functions of f32, which `fastmath<afn>` allows: some tens of instructions, so that memory sets the pace.
 
 A GPU has instructions for 2^p, 1/x, 1/sqrt(x), sqrt(x) and x/y, good to 2 ulp; `Real.instruction` is one.  Elsewhere 2^p is
-a polynomial and the others are IEEE operations.  The op table has each function's bound (`OpDef.approximate_ulp`).
+a polynomial, and functions that are no more than one of these have their exact forms.  The op table has each function's bound (`OpDef.approximate_ulp`).
 
     2^(p + e)     = 2^p + 2^p e ln 2  for a small e
     e^x           = 2^(p + e),  p = x log2(e) rounded, e its error
@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from . import coefficients
+from . import coefficients, exponentials
 from .constants import LN2, PI, words
 from .double_word import Words, fast_two_sum
 from .expression import F32, Bits, Real, fma, polynomial, rarely, select
@@ -55,7 +55,7 @@ def _below_128(p: Real) -> Real:
 
 
 def _exp2(x: Real) -> Real:
-    return _power_of_2(x)
+    return _power_of_2(x) if x.graph.has_instructions else exponentials.exp2(x)
 
 
 def _exp(x: Real) -> Real:

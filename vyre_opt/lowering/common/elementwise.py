@@ -8,7 +8,7 @@ INT_MIN / -1, and shifts by the width or more.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ...ir import arith
@@ -72,7 +72,14 @@ _FLOAT_CALLS = {
 # fastmath flags would break.
 _FLAGGED = {"add", "sub", "mul", "div", "neg", "sqrt", "min", "max", "abs_diff", "fma"}
 _FLOAT_OP = re.compile(r" = (fadd|fsub|fmul|fdiv|fneg|call(?= [^@]*@llvm\.))")
-_HOST_FLAGS = ("contract",)
+_HOST_FLAGS = frozenset({"contract"})
+
+
+def _put_flags(lines: list[str], start: int, flags: Iterable[str]) -> None:
+    """Put fastmath flags on the float instructions written since line `start`."""
+    words = " ".join(flags)
+    for number in range(start, len(lines) if words else start):
+        lines[number] = _FLOAT_OP.sub(rf" = \1 {words}", lines[number])
 
 
 @dataclass(slots=True)
@@ -100,11 +107,9 @@ class Elementwise:
         if self.dtype.is_float:
             start = len(self.w.lines)
             result = self.float(name, args)
-            is_plain = name in _FLAGGED and not math_functions.is_approximated(
-                name, self.element, self.fastmath
-            )
-            if self.fastmath and is_plain and self.dtype.bits != 16:
-                self.put_flags(start)
+            if self.fastmath and name in _FLAGGED and self.dtype.bits != 16 and not self.is_short(name):
+                allowed = self.fastmath if self.target == "nvptx" else _HOST_FLAGS.intersection(self.fastmath)
+                _put_flags(self.w.lines, start, allowed)
             return result
         if name in _INT_BINARY:
             return self.emit(f"{name} {self.kind} {args[0]}, {args[1]}")
@@ -138,9 +143,12 @@ class Elementwise:
 
     # --- floats
 
+    def is_short(self, name: str) -> bool:
+        return math_functions.is_approximated(name, self.element, self.fastmath)
+
     def float(self, name: str, args: Sequence[str]) -> str:
         w, shape, kind = self.w, self.shape, self.kind
-        if math_functions.is_approximated(name, self.element, self.fastmath):
+        if self.is_short(name):
             return self.rounded(math_functions.apply(w, shape, name, self.element, args, self.target, True))
         if name == "neg":
             return self.emit(f"fneg {kind} {args[0]}")
@@ -162,17 +170,6 @@ class Elementwise:
         else:
             result = math_functions.apply(w, shape, name, self.element, args, self.target)
         return self.rounded(result)
-
-    def put_flags(self, start: int) -> None:
-        """Put the fastmath flags on the float instructions written since line `start`."""
-        flags = (
-            self.fastmath
-            if self.target == "nvptx"
-            else [flag for flag in self.fastmath if flag in _HOST_FLAGS]
-        )
-        lines, words = self.w.lines, " ".join(flags)
-        for number in range(start, len(lines) if words else start):
-            lines[number] = _FLOAT_OP.sub(rf" = \1 {words}", lines[number])
 
     def rounded(self, value: str) -> str:
         if self.dtype.name in ("f16", "bf16"):
