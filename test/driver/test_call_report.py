@@ -145,7 +145,7 @@ def test_what_was_refused_is_said() -> None:
 
 def test_batches_of_loads() -> None:
     launch = launch_of(sums[N // 256].report(floats(N, 8), floats(N), machine=H100))
-    assert "applied: this loop loads for 4 iterations at a time" in launch.decided
+    assert "applied: this loop loads for 8 iterations at a time" in launch.decided
 
 
 def test_arithmetic_may_be_the_limit() -> None:

@@ -171,7 +171,7 @@ def test_invocations_that_meet(count: int) -> None:
     %most = workgroup_reduce<max> %v
     %next = sub %most, %acc"""
     program, remarks = batched(TEXT.format(lower="0", upper="%n", step=8, body=body))
-    assert remarks == ["applied: this loop loads for 4 iterations at a time"]
+    assert remarks == ["applied: this loop loads for 8 iterations at a time"]
     x = np.random.default_rng(count).random(count, np.float32)
     padded = np.concatenate([x, np.full(-count % 8, 0.25, np.float32)])
     total = np.float32(0)
@@ -201,7 +201,7 @@ program @p workgroup(1) {
 }
 """
     program, remarks = batched(text)
-    assert remarks == ["applied: this loop loads for 4 iterations at a time"]
+    assert remarks == ["applied: this loop loads for 8 iterations at a time"]
     x = np.arange(256, dtype=np.uint8)
     for target in ("ref", "cpu"):
         (z,) = run(program, [x, np.zeros(1, np.uint32)], target)
@@ -234,7 +234,7 @@ def test_what_stays(body: str, why: str | None) -> None:
     loads = [remark for remark in remarks if remark.startswith("applied")]
     if "load @k" in body:
         assert loads  # of @k
-        assert sum(op.name == "load" and op.attrs["buffer"] == "y" for op in program.walk()) == 8
+        assert sum(op.name == "load" and op.attrs["buffer"] == "y" for op in program.walk()) == 16
     else:
         assert not loads
         assert why is None or any(why in remark for remark in remarks), remarks
@@ -325,7 +325,7 @@ def test_rows_in_place(index: str, kind: str) -> None:
 
 def test_short_and_long_loops() -> None:
     """A loop of constant length is batched by what divides into it; one of one iteration stays."""
-    for upper, shown in ((8, "4 iterations"), (2, None), (32, "4 iterations")):
+    for upper, shown in ((8, "4 iterations"), (2, None), (32, "8 iterations")):
         text = TEXT.format(lower="0", upper=str(upper), step=2, body=BODIES["sum"])
         _, remarks = batched(text)
         assert (shown is None and not remarks) or (shown is not None and shown in remarks[0]), (

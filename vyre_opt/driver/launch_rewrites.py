@@ -15,7 +15,7 @@ from ..execution.target import Target
 from ..fusion.group_count import GroupCount, groups_param
 from ..ir.diagnostics import Location
 from ..ir.program import Buffer, Dim3, Module, Program, Shape
-from ..scheduling.launch_forms import LaunchForms, LaunchSite
+from ..scheduling.launch_forms import LaunchForms, LaunchSite, Rewritten
 
 __all__ = ["LaunchRewrites"]
 
@@ -46,6 +46,7 @@ class LaunchRewrites:
             elif isinstance(step, LaunchStep) and step.program in self._programs:
                 original = step
                 if target.architecture:
+                    step = _rewritten(step, self._forms.hoisted(step.program))
                     step = self._coarse(step, buffers, target)
                 step = self._counting(step, buffers, target)
                 if target.architecture:
@@ -67,10 +68,7 @@ class LaunchRewrites:
 
     def _batched(self, step: LaunchStep, buffers: Mapping[str, Buffer]) -> LaunchStep:
         workgroups = step.grid[0] if step.takes_turns else None
-        batched = self._forms.batched(step.program, _shapes(step, buffers), workgroups)
-        for kind, message, loc in batched.remarks:
-            step = _decided(step, kind, message, loc)
-        return replace(step, program=batched.program)
+        return _rewritten(step, self._forms.batched(step.program, _shapes(step, buffers), workgroups))
 
     def _counting(self, step: LaunchStep, buffers: Mapping[str, Buffer], target: Target) -> LaunchStep:
         counting = self._forms.counting(_site(step, buffers, target), step.grid)
@@ -83,6 +81,12 @@ class LaunchRewrites:
         return _decided(
             step, "applied", f"{counting.workgroups} workgroups take turns, and count for themselves"
         )
+
+
+def _rewritten(step: LaunchStep, form: Rewritten) -> LaunchStep:
+    for kind, message, loc in form.remarks:
+        step = _decided(step, kind, message, loc)
+    return replace(step, program=form.program)
 
 
 def _decided(step: LaunchStep, kind: str, message: str, loc: Location | None = None) -> LaunchStep:

@@ -1,4 +1,5 @@
-"""Loops over one row keep in registers what they load alike (scheduling/kept_loads): on a GPU, for few iterations.
+"""Loops keep in registers what they would load again, on a GPU: what each iteration loads stands before the loop
+(scheduling/invariant_loads), and what loops over one row load alike is loaded once, for few iterations (scheduling/kept_loads).
 
 A loop over a length that is open is rewritten when a call has that.
 """
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 
 from ..ir.program import Module
 from ..kernels.targets import is_gpu
+from ..scheduling.invariant_loads import hoist_loads
 from ..scheduling.kept_loads import keep_loads, rows, trips
 from .manager import PassContext
 from .registry import Pass, register
@@ -24,7 +26,7 @@ class KeepLoadsOptions:
 @register
 class KeepLoads(Pass):
     name = "keep_loads"
-    summary = "Let loops over the same elements load them once."
+    summary = "Let loops load once what they would load again."
     per_item = True
     needs_core_ops = True
     Options = KeepLoadsOptions
@@ -35,7 +37,8 @@ class KeepLoads(Pass):
             return False
         changed = 0
         for program in ctx.programs(module):
+            changed += hoist_loads(program, ctx)
             found = rows(program)
             changed += keep_loads(program, ctx, found, trips(program, found), waits=True)
-        ctx.count("rows that are loaded once", changed)
+        ctx.count("loads and rows that are loaded once", changed)
         return changed > 0

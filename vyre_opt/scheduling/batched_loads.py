@@ -42,10 +42,8 @@ __all__ = ["batch_loads", "iterations"]
 
 BYTES = 32
 """That a lane has on their way, where the loop is long enough."""
-MOST = 4
-"""Iterations that load at once, at most, but for those that load neighbouring elements."""
-MOST_NEIGHBOURS = 8
-"""Of these: so many f32 are a sector of memory, which then comes once, however many sectors other lanes load from."""
+MOST = 8
+"""Iterations that load at once, at most."""
 _PRODUCT = (
     "this loop makes an element of the product of @{} and @{}; math.matmul(@a, @b, @c), or kernels.matmul(a, b) in Python, "
     "makes a product in tiles, by matrix units where there are some"
@@ -162,7 +160,7 @@ class _Batcher(Walker):
             return Refusal("batch", "it loads vectors")
         if not isinstance(step, int):
             return Refusal("batch", "its step is not constant")
-        by = MOST_NEIGHBOURS if any(self.are_neighbours(loop, load) for load in loads) else MOST
+        by = MOST
         while by > 1 and (by * size > BYTES or (trips is not None and by > trips)):
             by //= 2
         count = sum(1 for _ in nested(body))
@@ -211,13 +209,6 @@ class _Batcher(Walker):
     def is_uniform(self, loop: Op) -> bool:
         """Whether all invocations of a workgroup have the same iterations; those that come here do."""
         return all(self.uniformity.level(v) <= Level.WORKGROUP for v in bounds(loop) if isinstance(v, Value))
-
-    def are_neighbours(self, loop: Op, load: Op) -> bool:
-        """Whether iterations that follow each other load neighbouring elements."""
-        counter, step = loop.regions[0].args[0], bounds(loop)[2]
-        if load.regions or step != 1:
-            return False
-        return dict(self.linear.of(load.indices[-1])[0]).get(counter) == 1
 
     def written(self, loop: Op, load: Op, counter: Value, before: Collection[str]) -> str:
         """Why a load may not go before earlier iterations: one of them may write its element, or its own iteration has,

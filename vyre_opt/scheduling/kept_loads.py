@@ -38,8 +38,6 @@ WORDS = 104
 """Registers that hold what a lane keeps, at most: with some others, 512 lanes share the 65,536 of a multiprocessor."""
 REGISTERS, OTHERS = 1 << 16, 24
 """Of a multiprocessor, and those that a lane has beside what it keeps."""
-STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 32, 40, 48, 56, 64, 80, 96, 104)
-"""Iterations that a form is made for: lengths with about as many share one."""
 MAX_OPS = 3072
 """That may stand in the place of the loops over one row."""
 
@@ -113,11 +111,9 @@ def trips(
 def _steps(row: Row, count: int | None, lanes: int) -> int | None:
     if count is None:
         return None
-    exact = trip_count(row.loops[0])
-    steps = exact if exact is not None else next((n for n in STEPS if n >= count), WORDS + 1)
     registers = min(WORDS, REGISTERS // lanes - OTHERS)
-    fits = 0 < steps and steps * row.words <= registers and steps * row.ops <= MAX_OPS
-    return steps if fits else 0
+    fits = 0 < count and count * row.words <= registers and count * row.ops <= MAX_OPS
+    return count if fits else 0
 
 
 # --- which loops load the same elements -----------------------------------------------------------
@@ -294,20 +290,19 @@ class _WrittenOut:
         free = _needed(body, [], [*yielded, *given, *(v for op in late for v in _operands(op))], there)
         free = [op for op in free if op in keys]
         used = {value for op in (*free, *late) for value in _operands(op)} | {*yielded, *given}
-        leaving = [op.result for op in keys if op.result in loads & used]
+        leaving = list({keys[op]: op.result for op in keys if op.result in loads & used}.values())
         early = _needed(body, [], leaving, taken)
-        maps: list[dict[Value, Value]] = []
-        for k, value in enumerate(self.counters):
-            mapping = {
-                **replaced,
-                counter: value,
-                **{result: self.kept[key][k] for result, key in taken.items()},
-            }
-            within = dict(mapping)
-            block = Block((), clone(early, within))
-            zeros = [constant(0, each.type, each.name, loop) for each in leaving]
-            ends = self.branch(k, block, [within[each] for each in leaving], zeros, loop, out)
-            maps.append(mapping | dict(zip(leaving, ends, strict=True)))
+        known = [{**replaced, counter: value} for value in self.counters]
+        for k, mapping in enumerate(known):
+            mapping.update((result, self.kept[key][k]) for result, key in taken.items())
+        loaded = self.loaded(loop, early, leaving, known, out)
+        numbers = {
+            keys[op]: loaded[n] for n, value in enumerate(leaving) for op in keys if op.result is value
+        }
+        maps = [
+            mapping | {op.result: numbers[key][k] for op, key in keys.items() if key in numbers}
+            for k, mapping in enumerate(known)
+        ]
         carried: Sequence[Value] = inits(loop)
         for k, mapping in enumerate(maps):
             out += clone(free, mapping)
@@ -319,6 +314,61 @@ class _WrittenOut:
         for result, key in given.items():
             self.kept[key] = [mapping[result] for mapping in maps]
         return carried
+
+    def loaded(
+        self,
+        loop: Op,
+        early: Sequence[Op],
+        leaving: Sequence[Value],
+        maps: Sequence[dict[Value, Value]],
+        out: list[Op],
+    ) -> list[list[Value]]:
+        """What all iterations load, by value and iteration; zeros for those that are not there.
+
+        Where all but the last are there, which is so in nearly all lanes, no branch is between their loads, so that none
+        waits for another.
+        """
+
+        def each(first: int, block: list[Op]) -> list[list[Value]]:
+            """Of each iteration from the first on: a branch, and before that loads alone."""
+            made = []
+            for k, mapping in enumerate(maps):
+                within = dict(mapping)
+                ops = clone(early, within)
+                ends = [within[value] for value in leaving]
+                if k < first:
+                    block += ops
+                else:
+                    zeros = [constant(0, value.type, value.name, loop) for value in leaving]
+                    ends = list(self.branch(k, Block((), ops), ends, zeros, loop, block))
+                made.append(ends)
+            return [list(values) for values in zip(*made, strict=True)]
+
+        last = len(maps) - 1
+        if not leaving or last < 1 or self.present[0] is None:
+            return each(0, out)
+        whole, some = Block(), Block()
+        ends = [each(first, block.ops) for block, first in ((whole, last), (some, 0))]
+        flat = [[value for values in each for value in values] for each in ends]
+        for block, values in zip((whole, some), flat, strict=True):
+            block.ops.append(Op(OPS["yield"], tuple(values), loc=loop.loc))
+        results = [Value(value.name, value.type) for value in flat[0]]
+        fits = self.fits(loop, last - 1, OpEmitter(out, loop.loc))
+        out.append(Op(OPS["if"], (fits,), tuple(results), regions=(whole, some), loc=loop.loc))
+        return [results[n * len(maps) : (n + 1) * len(maps)] for n in range(len(leaving))]
+
+    def fits(self, loop: Op, k: int, emit: OpEmitter) -> Value:
+        """Whether iteration `k` is there, and so all before it: the distance says the same as the counter, and what follows
+        for theirs."""
+        _, upper, step = bounds(loop)
+        assert isinstance(step, int)
+        first = self.counters[0]
+        end = upper if isinstance(upper, Value) else emit.const(upper, first.type)
+        left = emit.op("sub", "left", end, first)
+        room = emit.op("lt", "room", emit.const(k * step, first.type), left, dtype=DataType.BOOL)
+        present = self.present[k]
+        assert present is not None
+        return emit.op("and", "fits", present, room)
 
     def branch(
         self,

@@ -24,10 +24,11 @@ from ..ir.rewrite import become, clone, constant_value
 from .access_vectors import WIDTH, vectorize
 from .batched_loads import batch_loads, iterations
 from .coarsening import access_axes, coarsen, coarsen_refusal
+from .invariant_loads import hoist_loads
 from .kept_loads import Row, keep_loads, rows, trips
 from .privatization import privatize
 
-__all__ = ["Batched", "Coarse", "Counting", "LaunchForms", "LaunchSite"]
+__all__ = ["Coarse", "Counting", "LaunchForms", "LaunchSite", "Rewritten"]
 
 MOST = 8
 """Invocations that become one, at most."""
@@ -80,8 +81,8 @@ class Coarse:
 
 
 @dataclass(frozen=True, slots=True)
-class Batched:
-    """`program`, whose loops load for several iterations at once, or as it was; `remarks`: of each of its loops."""
+class Rewritten:
+    """`program`, whose loops load in another way, or as it was; `remarks`: of each of its loops."""
 
     program: Program
     remarks: Sequence[tuple[str, str, Location | None]]
@@ -102,8 +103,9 @@ class LaunchForms:
     _choices: dict[Program, Sequence[Neighbours] | Refusal] = field(default_factory=dict)
     _coarse: dict[object, Coarse | Refusal] = field(default_factory=dict)
     _counting: dict[object, Program | Refusal] = field(default_factory=dict)
+    _hoisted: dict[Program, Rewritten] = field(default_factory=dict)
     _rows: dict[Program, Sequence[Row]] = field(default_factory=dict)
-    _batched: dict[object, Batched] = field(default_factory=dict)
+    _batched: dict[object, Rewritten] = field(default_factory=dict)
     _of_grid: dict[object, Program] = field(default_factory=dict)
 
     def coarse(self, site: LaunchSite, grid: Dim3) -> Coarse | Refusal:
@@ -135,9 +137,17 @@ class LaunchForms:
             self._coarse[key] = _coarse(fixed, by, site.counts)
         return self._coarse[key]
 
+    def hoisted(self, program: Program) -> Rewritten:
+        """The program whose loops load once, before them, what each iteration would load."""
+        if program not in self._hoisted:
+            copy, sink = _copied(program), Collected()
+            changed = hoist_loads(copy, sink)
+            self._hoisted[program] = Rewritten(copy if changed else program, sink.remarks)
+        return self._hoisted[program]
+
     def batched(
         self, program: Program, shapes: Mapping[str, Shape], workgroups: int | None = None
-    ) -> Batched:
+    ) -> Rewritten:
         """The program with loops that keep what they load, or load for several iterations at once, where they have so
         many.  `workgroups`: in the launch along x, where other launches of the program have as many."""
         if workgroups is not None:
@@ -153,7 +163,7 @@ class LaunchForms:
             copy, sink = _copied(program), Collected()
             changed = keep_loads(copy, sink, rows(copy), steps)
             changed += batch_loads(copy, sink, iterations(copy, shapes))
-            self._batched[key] = Batched(copy if changed else program, sink.remarks)
+            self._batched[key] = Rewritten(copy if changed else program, sink.remarks)
         return self._batched[key]
 
     def counting(self, site: LaunchSite, grid: Dim3) -> Counting | Refusal | None:

@@ -23,7 +23,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _SYMBOL = re.compile(r"@([\w.$]+)", re.ASCII)
 _VALUE = re.compile(r"%[\w.$]+", re.ASCII)
 _WORD = re.compile(r"[\w.$]+", re.ASCII)
-_RESULTS = re.compile(r"%[\w.$]++(?:[ \t]*+,[ \t]*+%[\w.$]++){0,63}+\s*+=", re.ASCII)
+_RESULTS = re.compile(r"%[\w.$]++(?:[ \t]*+,[ \t]*+%[\w.$]++){0,127}+\s*+=", re.ASCII)
 
 _ITEMS = ("program", "func", "pipeline")
 _STATEMENTS = (Op, Buffer, Spec, Launch, Fill, HostRead, KernelStage, Repeat)

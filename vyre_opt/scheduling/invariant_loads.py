@@ -1,0 +1,120 @@
+"""Loads that a loop repeats: each stands before it, where the loop has a first iteration.
+
+    while %go {                                %go0 = is there a first iteration?
+      %v = load @x[%i]                   -->   %v = if %go0 { load @x[%i] } else { 0 }
+      ...                                      while %go { ... }
+    }
+
+`%i` is the same in all iterations, and nothing writes @x.  The first iteration would load, and fault, as what stands before
+the loop does; licm moves what needs no such condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from ..analysis.effects import effects_of, summarize
+from ..fusion.halo_recompute import OpEmitter
+from ..fusion.remark_sink import RemarkSink
+from ..ir.loops import bounds, inits, trip_count
+from ..ir.ops import OPS
+from ..ir.program import Block, Op, Program, Value
+from ..ir.rewrite import clone, constant, splittable
+from ..ir.types import DataType
+from ..rewriting.walker import Walker
+from .trips import nested
+
+__all__ = ["hoist_loads"]
+
+
+def hoist_loads(program: Program, sink: RemarkSink) -> int:
+    """Rewrite the loops of a program, in place, the outer ones first; how many loads now stand before them."""
+    written = summarize(program.body)[0].writes
+    hoister = _Hoister({b.name for b in program.bound_buffers} - written, sink)
+    hoister.walk_block(program.body)
+    return hoister.changes
+
+
+class _Hoister(Walker):
+    def __init__(self, stable: set[str], sink: RemarkSink) -> None:
+        super().__init__()
+        self.stable, self.sink = stable, sink
+
+    def visit_structured(self, op: Op, out: list[Op]) -> None:
+        if op.name in ("for", "while"):
+            self.hoist(op, out)
+        super().visit_structured(op, out)
+
+    def hoist(self, loop: Op, out: list[Op]) -> None:
+        """Put the loads of the first iteration that all others repeat before the loop."""
+        body = loop.regions[-1]
+        ops, loads = self.repeated(loop, body)
+        first = self.first_iteration(loop) if loads else None
+        if first is None:
+            return
+        condition, before = first
+        mapping = dict(self.replaced)
+        block, other = Block((), clone(ops, mapping)), Block()
+        other.ops += [constant(0, load.result.type, load.result.name, loop) for load in loads]
+        for each, ends in (
+            (block, [mapping[load.result] for load in loads]),
+            (other, [op.result for op in other.ops]),
+        ):
+            each.ops.append(Op(OPS["yield"], tuple(ends), loc=loop.loc))
+        results = tuple([Value(load.result.name, load.result.type) for load in loads])
+        out += [*before, Op(OPS["if"], (condition,), results, regions=(block, other), loc=loop.loc)]
+        self.replaced.update(zip([load.result for load in loads], results, strict=True))
+        body.ops = [op for op in body.ops if op not in loads]
+        self.changes += len(loads)
+        self.sink.remark("applied", f"this loop loads {len(loads)} elements once, before it", loop.loc)
+
+    def repeated(self, loop: Op, body: Block) -> tuple[list[Op], list[Op]]:
+        """The loads of an iteration that have the same index in all, with the pure ops that compute it; and they alone."""
+        inside = {value for block in loop.regions for op in nested(block) for value in op.results}
+        inside.update(value for block in loop.regions for value in block.args)
+        ops: list[Op] = []
+        for op in body.ops:
+            effects = effects_of(op)
+            if (
+                effects.stops
+                or effects.prints
+                or any(effects_of(i).stops for b in op.regions for i in nested(b))
+            ):
+                break  # it may not come to what is behind
+            is_load = self.is_stable(op) and not op.result.type.is_vec
+            if (is_load or op.definition.is_pure) and not op.regions and inside.isdisjoint(op.operands):
+                ops.append(op)
+                inside.difference_update(op.results)
+        loads = [op for op in ops if op.name == "load"]
+        return _needed(ops, loads), loads
+
+    def first_iteration(self, loop: Op) -> tuple[Value, list[Op]] | None:
+        """Whether a loop has a first iteration, and the ops that compute it; None where that is sure, or may have an effect."""
+        out: list[Op] = []
+        if loop.name == "for":
+            lower, upper, step = bounds(loop)
+            if trip_count(loop) is not None or not isinstance(step, int) or step <= 0:
+                return None
+            emit, dtype = OpEmitter(out, loop.loc), loop.regions[0].args[0].type
+            ends = [each if isinstance(each, Value) else emit.const(each, dtype) for each in (lower, upper)]
+            return emit.op("lt", "begins", *ends, dtype=DataType.BOOL), out
+        head = loop.regions[0]
+        ops, (condition, *_) = splittable(head)
+        if any(op.regions or not (op.definition.is_pure or self.is_stable(op)) for op in ops):
+            return None
+        mapping = self.replaced | dict(zip(head.args, inits(loop), strict=True))
+        out += clone(ops, mapping)
+        return mapping.get(condition, condition), out
+
+    def is_stable(self, op: Op) -> bool:
+        return op.name == "load" and op.attrs["buffer"] in self.stable
+
+
+def _needed(ops: Sequence[Op], roots: Collection[Op]) -> list[Op]:
+    needed: set[Value] = set()
+    chosen: list[Op] = []
+    for op in reversed(ops):
+        if op in roots or not needed.isdisjoint(op.results):
+            chosen.append(op)
+            needed.update(op.operands)
+    return chosen[::-1]
