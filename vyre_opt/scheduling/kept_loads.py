@@ -1,13 +1,13 @@
 """Loops over the same elements that keep what they load in registers, so that memory is read once.
 
-    for %c = %l to %n step 256 iter(%a) {        %in0 = lt %l, %n        %in1 = lt %l + 256, %n   ...
-      %v = load @x[%c]                           %v0 = if %in0 { load @x[%l] } else { 0 }
-      yield %a + %v                              %v1 = if %in1 { load @x[%l + 256] } else { 0 }   ...
-    }                                            %a0 = if %in0 { %a + %v0 } else { %a }           ...
-    for %c = %l to %n step 256 {           -->
-      %v = load @x[%c]                           if %in0 { store %v0 / %s, @y[%l] }
-      store %v / %s, @y[%c]                      if %in1 { store %v1 / %s, @y[%l + 256] }         ...
-    }
+    for %c = %l to %n step 256 iter(%a) {        if all of %l, %l + 256, ... but the last are below %n {
+      %v = load @x[%c]                             %v0 = load @x[%l]   %v1 = load @x[%l + 256]   ...
+      yield %a + %v                                %v9 = if %l + 2304 < %n { load @x[%l + 2304] } else { 0 }
+    }                                              yield %a + %v0 + %v1 + ..., and %v0, %v1, ... for later
+    for %c = %l to %n step 256 {             -->  } else { the loop as it was }
+      %v = load @x[%c]                           if all but the last are {
+      store %v / %s, @y[%c]                        store %v0 / %s, @y[%l]   ...
+    }                                            } else { the loop as it was }
 
 The loops are of one block and have the same bounds, and a launch has so few iterations that registers hold what is
 kept: a load of a buffer that the program never writes, or what is computed of such loads alone.  Each iteration computes
@@ -38,6 +38,8 @@ WORDS = 104
 """Registers that hold what a lane keeps, at most: with some others, 512 lanes share the 65,536 of a multiprocessor."""
 REGISTERS, OTHERS = 1 << 16, 24
 """Of a multiprocessor, and those that a lane has beside what it keeps."""
+AHEAD = 8
+"""Iterations whose loads stand before what is computed of the first of them, where they are not kept."""
 MAX_OPS = 3072
 """That may stand in the place of the loops over one row."""
 
@@ -246,161 +248,148 @@ class _Keeper(Walker):
 
 
 class _WrittenOut:
-    """Writes the loops of a row as `count` iterations each."""
+    """Writes the loops of a row as `count` iterations each, where all but the last of them are there."""
 
     def __init__(self, row: Row, count: int) -> None:
         self.row, self.count = row, count
-        self.counters: list[Value] = []
-        self.present: list[Value | None] = []
-        """Whether there is such an iteration; None where there always is."""
-        self.kept: dict[Key, list[Value]] = {}
-
-    def begin(self, out: list[Op]) -> None:
-        """The counters of all iterations.  A counter wraps around only where there is no first iteration: the upper bound is
-        at most `count` steps, and the lower bound below it."""
-        loop = self.row.loops[0]
-        lower, upper, step = bounds(loop)
-        assert isinstance(step, int)
-        counter, emit = loop.regions[0].args[0], OpEmitter(out, loop.loc)
-        if isinstance(lower, int):
-            self.counters = [emit.const(lower + k * step, counter.type) for k in range(self.count)]
-        else:
-            later = [emit.const(k * step, counter.type) for k in range(1, self.count)]
-            self.counters = [lower, *(emit.op("add", counter.name, lower, each) for each in later)]
-        if trip_count(loop) is not None:
-            self.present = [None] * self.count
-            return
-        end = upper if isinstance(upper, Value) else emit.const(upper, counter.type)
-        below = [emit.op("lt", "below", each, end, dtype=DataType.BOOL) for each in self.counters]
-        self.present = [below[0], *(emit.op("and", "present", below[0], each) for each in below[1:])]
+        self.is_exact = trip_count(row.loops[0]) is not None
+        self.fits: Value | None = None
+        self.kept: dict[Key, Sequence[Value]] = {}
+        """What is kept of each iteration."""
 
     def loop(self, number: int, replaced: Mapping[Value, Value], out: list[Op]) -> Sequence[Value]:
         """Write a loop of the row; its results.  `replaced`: values that are gone."""
-        if not self.counters:
-            self.begin(out)
+        loop = self.row.loops[number]
+        if self.is_exact:
+            carried, given = self.iterations(number, replaced, out)
+            self.kept.update(given)
+            return carried
+        if self.fits is None:
+            self.fits = self.fitting(OpEmitter(out, loop.loc))
+        whole, other = Block(), Block((), clone([loop], dict(replaced)))
+        carried, given = self.iterations(number, replaced, whole.ops)
+        values = [*carried, *(value for kept in given.values() for value in kept)]
+        zeros = [constant(0, value.type, value.name, loop) for value in values[len(carried) :]]
+        others = [*other.ops[0].results, *(op.result for op in zeros)]
+        other.ops += zeros
+        results = _branch(self.fits, whole, values, other, others, loop, out)
+        rest = iter(results[len(carried) :])
+        self.kept.update((key, [next(rest) for _ in kept]) for key, kept in given.items())
+        return results[: len(carried)]
+
+    def fitting(self, emit: OpEmitter) -> Value:
+        """Whether all iterations but the last are there; nearly all lanes have them, so that no branch is between their
+        loads.  A distance says the same as the counter, and what follows for those before it."""
+        loop = self.row.loops[0]
+        lower, upper, step = bounds(loop)
+        assert isinstance(step, int)
+        dtype = loop.regions[0].args[0].type
+        first, end = (each if isinstance(each, Value) else emit.const(each, dtype) for each in (lower, upper))
+        begins = emit.op("lt", "begins", first, end, dtype=DataType.BOOL)
+        if self.count < 3:
+            return begins
+        left = emit.op("sub", "left", end, first)
+        distance = emit.const((self.count - 2) * step, dtype)
+        room = emit.op("lt", "room", distance, left, dtype=DataType.BOOL)
+        return emit.op("and", "fits", begins, room)
+
+    def iterations(
+        self, number: int, replaced: Mapping[Value, Value], out: list[Op]
+    ) -> tuple[Sequence[Value], dict[Key, Sequence[Value]]]:
+        """Write the iterations of a loop of the row; what they carry on, and what is kept of each."""
         row, loop = self.row, self.row.loops[number]
         counter, *arguments = loop.regions[0].args
         body, yielded = splittable(loop.regions[0])
         keys = row.keys[number]
+        numbers = {op.result: key for op, key in keys.items()}
         taken = {op.result: key for op, key in keys.items() if key in row.taken[number]}
         given = {op.result: key for op, key in keys.items() if key in row.given[number]}
         loads = {op.result for op in keys if op.name == "load" and op.result not in taken}
-        there = loads | set(taken)
         late = [op for op in body if op not in keys]
-        free = _needed(body, [], [*yielded, *given, *(v for op in late for v in _operands(op))], there)
-        free = [op for op in free if op in keys]
-        used = {value for op in (*free, *late) for value in _operands(op)} | {*yielded, *given}
+        wanted = [*yielded, *given, *(value for op in late for value in _operands(op))]
+        free = [op for op in _needed(body, wanted, loads | set(taken)) if op in keys]
+        used = {*wanted, *(value for op in free for value in op.operands)}
         leaving = list({keys[op]: op.result for op in keys if op.result in loads & used}.values())
-        early = _needed(body, [], leaving, taken)
-        known = [{**replaced, counter: value} for value in self.counters]
-        for k, mapping in enumerate(known):
-            mapping.update((result, self.kept[key][k]) for result, key in taken.items())
-        loaded = self.loaded(loop, early, leaving, known, out)
-        numbers = {
-            keys[op]: loaded[n] for n, value in enumerate(leaving) for op in keys if op.result is value
-        }
-        maps = [
-            mapping | {op.result: numbers[key][k] for op, key in keys.items() if key in numbers}
-            for k, mapping in enumerate(known)
-        ]
-        carried: Sequence[Value] = inits(loop)
-        for k, mapping in enumerate(maps):
-            out += clone(free, mapping)
+        early = _needed(body, leaving, taken)
+        counters, last = self.counters(loop, out)
+        maps: list[dict[Value, Value]] = []
+        for k, value in enumerate(counters):
+            kept = {result: self.kept[key][k] for result, key in taken.items()}
+            maps.append({**replaced, counter: value, **kept})
+
+        def load(k: int) -> None:
+            within = dict(maps[k])
+            block = Block((), clone(early, within))
+            zeros = Block((), [constant(0, each.type, each.name, loop) for each in leaving])
+            values, others = [within[each] for each in leaving], [op.result for op in zeros.ops]
+            condition = last if k == self.count - 1 else None
+            values = list(_branch(condition, block, values, zeros, others, loop, out))
+            loaded = dict(zip([numbers[each] for each in leaving], values, strict=True))
+            maps[k].update((result, loaded[key]) for result, key in numbers.items() if key in loaded)
+
+        def compute(k: int, carried: Sequence[Value]) -> Sequence[Value]:
+            mapping = maps[k]
+            out.extend(clone(free, mapping))
             mapping.update(zip(arguments, carried, strict=True))
             block = Block((), clone(late, mapping))
-            carried = self.branch(
-                k, block, [mapping.get(value, value) for value in yielded], carried, loop, out
-            )
-        for result, key in given.items():
-            self.kept[key] = [mapping[result] for mapping in maps]
-        return carried
+            values = [mapping.get(value, value) for value in yielded]
+            condition = last if k == self.count - 1 else None
+            return _branch(condition, block, values, Block(), carried, loop, out)
 
-    def loaded(
-        self,
-        loop: Op,
-        early: Sequence[Op],
-        leaving: Sequence[Value],
-        maps: Sequence[dict[Value, Value]],
-        out: list[Op],
-    ) -> list[list[Value]]:
-        """What all iterations load, by value and iteration; zeros for those that are not there.
+        carried: Sequence[Value] = inits(loop)
+        # what is not kept is loaded for some iterations at a time, so that it takes few registers
+        ahead = self.count if any(value in given for value in leaving) else AHEAD
+        for start in range(0, self.count, ahead):
+            chunk = range(start, min(start + ahead, self.count))
+            for k in chunk if leaving else ():
+                load(k)
+            for k in chunk:
+                carried = compute(k, carried)
+        return carried, {key: [mapping[result] for mapping in maps] for result, key in given.items()}
 
-        Where all but the last are there, which is so in nearly all lanes, no branch is between their loads, so that none
-        waits for another.
-        """
-
-        def each(first: int, block: list[Op]) -> list[list[Value]]:
-            """Of each iteration from the first on: a branch, and before that loads alone."""
-            made = []
-            for k, mapping in enumerate(maps):
-                within = dict(mapping)
-                ops = clone(early, within)
-                ends = [within[value] for value in leaving]
-                if k < first:
-                    block += ops
-                else:
-                    zeros = [constant(0, value.type, value.name, loop) for value in leaving]
-                    ends = list(self.branch(k, Block((), ops), ends, zeros, loop, block))
-                made.append(ends)
-            return [list(values) for values in zip(*made, strict=True)]
-
-        last = len(maps) - 1
-        if not leaving or last < 1 or self.present[0] is None:
-            return each(0, out)
-        whole, some = Block(), Block()
-        ends = [each(first, block.ops) for block, first in ((whole, last), (some, 0))]
-        flat = [[value for values in each for value in values] for each in ends]
-        for block, values in zip((whole, some), flat, strict=True):
-            block.ops.append(Op(OPS["yield"], tuple(values), loc=loop.loc))
-        results = [Value(value.name, value.type) for value in flat[0]]
-        fits = self.fits(loop, last - 1, OpEmitter(out, loop.loc))
-        out.append(Op(OPS["if"], (fits,), tuple(results), regions=(whole, some), loc=loop.loc))
-        return [results[n * len(maps) : (n + 1) * len(maps)] for n in range(len(leaving))]
-
-    def fits(self, loop: Op, k: int, emit: OpEmitter) -> Value:
-        """Whether iteration `k` is there, and so all before it: the distance says the same as the counter, and what follows
-        for theirs."""
-        _, upper, step = bounds(loop)
+    def counters(self, loop: Op, out: list[Op]) -> tuple[list[Value], Value | None]:
+        """Of all iterations, and whether the last one is there; None where it is sure.  None wraps around: there is a first
+        iteration, and the upper bound is at most `count` steps."""
+        lower, upper, step = bounds(loop)
         assert isinstance(step, int)
-        first = self.counters[0]
-        end = upper if isinstance(upper, Value) else emit.const(upper, first.type)
-        left = emit.op("sub", "left", end, first)
-        room = emit.op("lt", "room", emit.const(k * step, first.type), left, dtype=DataType.BOOL)
-        present = self.present[k]
-        assert present is not None
-        return emit.op("and", "fits", present, room)
-
-    def branch(
-        self,
-        k: int,
-        block: Block,
-        values: Sequence[Value],
-        others: Sequence[Op] | Sequence[Value],
-        loop: Op,
-        out: list[Op],
-    ) -> Sequence[Value]:
-        """The values of a block where iteration `k` is, the others elsewhere: values, or constants."""
-        condition = self.present[k]
-        if condition is None or not block.ops:
-            out += block.ops
-            return values
-        other = Block((), [each for each in others if isinstance(each, Op)])
-        if values:
-            ends = tuple([each.result if isinstance(each, Op) else each for each in others])
-            block.ops.append(Op(OPS["yield"], tuple(values), loc=loop.loc))
-            other.ops.append(Op(OPS["yield"], ends, loc=loop.loc))
-        results = tuple([Value(value.name, value.type) for value in values])
-        out.append(Op(OPS["if"], (condition,), results, regions=(block, other), loc=loop.loc))
-        return results
+        dtype, emit = loop.regions[0].args[0].type, OpEmitter(out, loop.loc)
+        if isinstance(lower, int):
+            counters = [emit.const(lower + k * step, dtype) for k in range(self.count)]
+        else:
+            later = [emit.const(k * step, dtype) for k in range(1, self.count)]
+            counters = [lower, *(emit.op("add", "next", lower, each) for each in later)]
+        if self.is_exact or self.count == 1:
+            return counters, None
+        end = upper if isinstance(upper, Value) else emit.const(upper, dtype)
+        return counters, emit.op("lt", "last", counters[-1], end, dtype=DataType.BOOL)
 
 
-def _needed(
-    body: Sequence[Op], roots: Sequence[Op], values: Sequence[Value], there: Collection[Value]
-) -> list[Op]:
-    """The roots, and the ops that they and the values need, in their order.  `there`: values that are known already."""
-    chosen, needed = set(roots), set(values) - set(there)
+def _branch(
+    condition: Value | None,
+    block: Block,
+    values: Sequence[Value],
+    other: Block,
+    others: Sequence[Value],
+    loop: Op,
+    out: list[Op],
+) -> Sequence[Value]:
+    """The values of a block where a condition holds, the others elsewhere; those of the block where it is None."""
+    if condition is None or not block.ops:
+        out += block.ops
+        return values
+    if values:
+        block.ops.append(Op(OPS["yield"], tuple(values), loc=loop.loc))
+        other.ops.append(Op(OPS["yield"], tuple(others), loc=loop.loc))
+    results = tuple([Value(value.name, value.type) for value in values])
+    out.append(Op(OPS["if"], (condition,), results, regions=(block, other), loc=loop.loc))
+    return results
+
+
+def _needed(body: Sequence[Op], values: Collection[Value], there: Collection[Value]) -> list[Op]:
+    """The ops that compute values, in their order.  `there`: values that are known already."""
+    chosen, needed = set(), set(values) - set(there)
     for op in reversed(body):
-        if op in chosen or not needed.isdisjoint(op.results):
+        if not needed.isdisjoint(op.results):
             chosen.add(op)
             needed.update(value for value in _operands(op) if value not in there)
     return [op for op in body if op in chosen]
