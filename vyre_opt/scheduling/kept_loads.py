@@ -34,9 +34,9 @@ from .trips import is_inner, known_shapes, most_trips, nested
 
 __all__ = ["Row", "keep_loads", "rows", "trips"]
 
-WORDS = 104
-"""Registers that hold what a lane keeps, at most: with some others, 512 lanes share the 65,536 of a multiprocessor."""
-REGISTERS, OTHERS = 1 << 16, 24
+WORDS = 64
+"""Registers that hold what a lane keeps, at most: with as many others, 512 lanes share the 65,536 of a multiprocessor."""
+REGISTERS, OTHERS = 1 << 16, 64
 """Of a multiprocessor, and those that a lane has beside what it keeps."""
 AHEAD = 8
 """Iterations whose loads stand before what is computed of the first of them, where they are not kept."""
