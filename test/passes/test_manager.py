@@ -323,6 +323,46 @@ def test_a_pass_that_breaks_the_module() -> None:
     PassManager("break_it", verify_each=False).run(parse(TEXT))
 
 
+CALLS = """vyre 2
+func @twice(%x : u32) -> u32 {
+  %y = add %x, %x
+  yield %y
+}
+program @p workgroup(1) {
+  buffer @out : u32[1] write binding(0) live_out
+  %one = const 1 : u32
+  %two = call @twice(%one) : (u32) -> u32
+  store %two, @out[0]
+}
+program @q workgroup(1) {
+  buffer @out : u32[1] write binding(0) live_out
+  store 1, @out[0]
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda m: m.order.remove(m.funcs.pop("twice")), "there is no func @twice"),
+        (lambda m: setattr(m.funcs["twice"], "results", (DataType.F32,)), None),
+        (lambda m: m.programs["q"].body.ops.reverse(), None),
+    ],
+    ids=["no function", "another type", "another program"],
+)
+def test_what_a_pass_left_alone_is_verified_where_it_depends_on_the_rest(
+    change: Callable[[Module], Any], message: str | None
+) -> None:
+    def changing(self: Pass, module: Module, ctx: PassContext) -> bool:
+        change(module)
+        return True
+
+    declare("changing", changing)
+    with pytest.raises(PassFailure, match="changing left a module that does not verify") as caught:
+        PassManager("changing").run(parse(CALLS))
+    assert message is None or message in caught.value.diagnostics[0].message
+
+
 def test_what_a_pass_returns_is_a_bool() -> None:
     declare("silent", lambda self, module, ctx: None)
     with pytest.raises(PassFailure, match="pass silent returned None, not whether anything changed"):

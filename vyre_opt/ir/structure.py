@@ -7,7 +7,7 @@ that is not of the op table.  The verifier, the printer and every pass take it f
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
 from .diagnostics import Diagnostic, Location
@@ -42,9 +42,12 @@ _LOWERED_NAME = re.compile(r"~?[\w.$]+")
 """Also of what lowered programs alone declare, so that no text has it."""
 
 
-def check_structure(module: Module) -> list[Diagnostic]:
-    """An error for each part of a module that is of a wrong type, at most `MAX_ERRORS`; empty if all is well."""
-    checker = _Checker()
+def check_structure(module: Module, intact: Container[Program | Func | Pipeline] = ()) -> list[Diagnostic]:
+    """An error for each part of a module that is of a wrong type, at most `MAX_ERRORS`; empty if all is well.
+
+    `intact`: items that were checked before and are the same.
+    """
+    checker = _Checker(intact)
     try:
         checker.module(module)
     except _StopChecking:
@@ -60,7 +63,8 @@ class _Checker:
     """`where`: what is being checked, as text; `loc`: the nearest place in the source; `is_lowered`: whether it is of a
     lowered program."""
 
-    def __init__(self) -> None:
+    def __init__(self, intact: Container[Program | Func | Pipeline]) -> None:
+        self.intact = intact
         self.errors: list[Diagnostic] = []
         self.is_lowered = False
         self.where = "the module"
@@ -112,6 +116,8 @@ class _Checker:
         self.enter(f"{kind} {_symbol(item.name)}", item.loc)
         if self.name(item.name) and table.get(item.name) is not item:
             self.error(f"the module's table of {kind}s has another one, or none, of this name")
+        if item in self.intact:
+            return
         if isinstance(item, Program):
             self.program(item)
         elif isinstance(item, Func):

@@ -36,7 +36,7 @@ of bounds whenever they run, comparisons of unsigned numbers that have one resul
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from .body_checker import BodyChecker
 from .diagnostics import Diagnostic, DiagnosticError, Location, Replacement, suggest
@@ -84,13 +84,20 @@ MAX_BYTES = {True: 1 << 31, False: 1 << 47}
 """Of a buffer in workgroup memory, which every thread of a CPU has for itself; and of any other, an address space."""
 
 
-def verify(module: Module, holes: ParseHoles = NO_HOLES, warns: bool = True) -> list[Diagnostic]:
+def verify(
+    module: Module,
+    holes: ParseHoles = NO_HOLES,
+    warns: bool = True,
+    intact: Container[Program | Func | Pipeline] = (),
+) -> list[Diagnostic]:
     """Every error and warning of a module, errors first in the order of the text.  `warns`: whether warnings are wanted.
+    `intact`: items that verified before and are the same; programs and functions among them are not looked at again unless
+    a function is another.
 
     For a module that was built from a text with errors, `holes` says what they left out; a problem
     that only follows from that is not reported.
     """
-    checker = _ModuleChecker(module, holes, warns)
+    checker = _ModuleChecker(module, holes, warns, intact)
     checker.run()
     return sorted(checker.diagnostics, key=lambda d: (d.severity != "error", d.loc.start if d.loc else 0))
 
@@ -105,9 +112,11 @@ def check(module: Module) -> list[Diagnostic]:
 
 
 class _ModuleChecker:
-    def __init__(self, module: Module, holes: ParseHoles, warns: bool) -> None:
+    def __init__(
+        self, module: Module, holes: ParseHoles, warns: bool, intact: Container[Program | Func | Pipeline]
+    ) -> None:
         self.module = module
-        self.holes = holes
+        self.holes, self.intact = holes, intact
         is_lowered = any(program.lowered_for is not None for program in module.programs.values())
         self.warns = warns and holes is NO_HOLES and not is_lowered  # warnings are of what somebody wrote
         self.diagnostics: list[Diagnostic] = []
@@ -120,7 +129,10 @@ class _ModuleChecker:
         return diagnostic
 
     def run(self) -> None:
+        has_same_functions = all(func in self.intact for func in self.module.funcs.values())
         for item in self.module.order:
+            if has_same_functions and item in self.intact:
+                continue
             before = len(self.diagnostics)
             if isinstance(item, Program):
                 self.program(item)

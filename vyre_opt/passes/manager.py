@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, render_all
+from ..ir.pipeline import Pipeline
 from ..ir.plugin_ops import has_plugin_ops
-from ..ir.program import Module
+from ..ir.program import Func, Module, Program
 from ..ir.structure import check_structure
 from ..ir.verifier import verify
 from ..syntax.normal_form import normalize
@@ -212,7 +213,7 @@ def _check_types(running: Pass, module: Module) -> None:
 def _check(running: Pass, module: Module, changed: bool, state: ModuleState) -> None:
     """Raises PassFailure for a bug of a pass.  `state`: that of the module before it."""
     is_same = state.is_same(module)
-    if not is_same and (errors := _errors(module)):
+    if not is_same and (errors := _errors(module, state.intact(module))):
         raise PassFailure(running.name, "left a module that does not verify", errors)
     if changed == (is_same or state.is_equal(module)):
         claimed, actual = ("a change", "nothing changed") if changed else ("no change", "something changed")
@@ -236,9 +237,10 @@ def _of_input(module: Module, function: Callable[[Module], T]) -> T:
         raise
 
 
-def _errors(module: Module) -> list[Diagnostic]:
-    """What is wrong with a module.  The verifier relies on its structure."""
-    return check_structure(module) or [d for d in verify(module, warns=False) if d.severity == "error"]
+def _errors(module: Module, intact: Container[Program | Func | Pipeline] = ()) -> list[Diagnostic]:
+    """What is wrong with a module.  The verifier relies on its structure.  `intact`: items that verified, and are the same."""
+    wrong = check_structure(module, intact)
+    return wrong or [d for d in verify(module, warns=False, intact=intact) if d.severity == "error"]
 
 
 def schedule_passes(requested: Sequence[Pass]) -> list[Pass]:

@@ -8,6 +8,8 @@ Most passes change little or nothing.  So the ops of each item are compared with
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ..ir.pipeline import Pipeline
 from ..ir.program import Func, Module, Program
 from ..ir.snapshot import Snapshot
@@ -53,6 +55,11 @@ class ModuleState:
         changed = [item for item, state in self.items.items() if not _holds(state)]
         self.replaced = {item: self.items.pop(item) for item in changed}
         return not changed and module.order == self.order and _names(module) == self.names
+
+    def intact(self, module: Module) -> Collection[Item]:
+        """Behind `is_same`: the items that are the same, but none where a function is gone that they may call."""
+        funcs = [item for item in self.items if isinstance(item, Func)]
+        return self.items if all(module.funcs.get(func.name) is func for func in funcs) else ()
 
     def is_equal(self, module: Module) -> bool:
         """Whether an intact module that is not the same has equal items, in any order."""
