@@ -27,17 +27,18 @@ DEFAULT_PIPELINE = (
     "simplify_cf",
     "store_forward",
     "canonicalize",
-    "licm",
-    "simplify_cf",
-    # what is best for a GPU: invocations that do more, rows read once, loads in batches; at the end workgroups that do more
+    # what is best for a GPU: invocations and workgroups that do more, rows read once, loads in batches
     "coarsen",
+    "privatize",
     "keep_loads",
     "batch_loads",
+    "licm",
+    "simplify_cf",
+    "canonicalize",
     "cse",
-    "dce",
     "barrier_elim",
     "vectorize_access",
-    "privatize",
+    "dce",
 )
 """The passes that `default` stands for."""
 
