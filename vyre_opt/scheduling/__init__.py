@@ -4,6 +4,7 @@ access_vectors   accesses of neighbouring elements as one of a vector
 batched_loads    loops that load for several iterations at once
 invariant_loads  loads that all iterations of a loop repeat
 kept_loads       loops over the same elements that load them once
+combined_atomics atomics of one invocation on one element
 coarsening       invocations that do the work of several neighbours
 privatization    workgroups that count in memory of their own
 trips            how many iterations loops have at most

@@ -24,6 +24,7 @@ from ..ir.rewrite import become, clone, constant_value
 from .access_vectors import WIDTH, vectorize
 from .batched_loads import batch_loads, iterations
 from .coarsening import access_axes, coarsen, coarsen_refusal
+from .combined_atomics import combine_atomics
 from .invariant_loads import hoist_loads
 from .kept_loads import Row, keep_loads, rows, trips
 from .privatization import privatize
@@ -205,6 +206,7 @@ def _coarse(program: Program, by: Neighbours, counts: Sequence[GroupCount]) -> C
     if isinstance(coarse, Refusal):
         return coarse
     vectorized = _copied(coarse)
+    combine_atomics(vectorized)
     if not vectorize(vectorized, Silent()) and by.count > 1:
         return _refuse(program, f"has no accesses that become vectors where {by} invocations are one")
     return Coarse(coarse, vectorized, by)
