@@ -71,10 +71,9 @@ class RowRuns:
 
 
 def row_runs(program: Program, specs: Mapping[str, Any], proven: Container[Op]) -> RowRuns | None:
-    """How a flat program may run in rows; None where it may not, or would not gain.  `proven`: accesses in bounds."""
+    """How a flat program may run in rows; None where it may not.  `proven`: accesses in bounds."""
     ops = [*program.walk()]
-    has_rows = any(op.name == "global_id" and op.attrs["axis"] != "x" for op in ops)
-    if len(ops) > MAX_OPS or not (has_rows or any(op.name == "for" for op in ops)):
+    if len(ops) > MAX_OPS:
         return None
     if not all(map(_is_independent, ops)) or any(buffer.is_on_chip for buffer in program.buffers.values()):
         return None
@@ -92,7 +91,7 @@ def row_runs(program: Program, specs: Mapping[str, Any], proven: Container[Op]) 
     moves = [op for op in rows.walk() if op.definition.format in ("load", "store")]
     tiles = loop_tiles(rows, facts)
     tiled = {op for several in tiles.values() for tile in several for op in tile.moves}
-    if not (has_rows or tiles) or not all(op in tiled or facts.stride(op.index) in (0, 1) for op in moves):
+    if not all(op in tiled or facts.stride(op.index) in (0, 1) for op in moves):
         return None
     conditions = [*cut.guards, *(check for check in cut.checks if isinstance(check, Condition))]
     indices = [check.index for check in cut.checks if isinstance(check, InBounds)]

@@ -63,6 +63,9 @@ SPIN_NS = 200_000
 """How long an idle thread spins before it sleeps: the time of some calls, so that calls that follow one
 another find it awake.  Waking it takes 50 us and more."""
 
+QUICK_NS = 5_000_000
+"""How long a caller runs chunks in the first call of machine code, and waits for workers in it."""
+
 WAIT_NS = 50_000_000
 """How long a caller waits for the workers before it lets Python handle signals."""
 
@@ -76,6 +79,7 @@ _LINUX_SYMBOLS = (
     "vyre_worker",
     "vyre_start",
     "vyre_finish",
+    "vyre_share",
     "vyre_first",
     "vyre_abandon",
     "vyre_install",
@@ -181,6 +185,10 @@ class ThreadPool(Protocol):
 
     def start(self, job: Job, workers: int) -> int:
         """Let up to `workers` threads take chunks of the job, fewer than `job.threads`; gives how many."""
+
+    def share(self, job: Job) -> bool:
+        """Start a job with all its threads, run chunks as its caller, and finish it; False if some of that is left to do
+        after QUICK_NS, or when a signal comes."""
 
     def await_first(self, job: Job) -> bool:
         """Of a job that the caller does no part of: wait until a worker finds no more chunks; see `finish`."""
@@ -289,13 +297,22 @@ class _SemaphorePool:
         self._start = _function("vyre_start", 4)
         self._first = _function("vyre_first", 2)
         self._finish = _function("vyre_finish", 2)
+        self._share = _function("vyre_share", 5)
         self.breaks_off = _install_signal()
         atexit.register(self._quit)
 
     def start(self, job: Job, workers: int) -> int:
+        return self._start(job.address, self.slots, self._available(workers), workers)
+
+    def share(self, job: Job) -> bool:
+        workers = job.threads - 1
+        return bool(self._share(job.address, self.slots, self._available(workers), workers, QUICK_NS))
+
+    def _available(self, workers: int) -> int:
+        """The number of threads, once there are as many as are wanted, if the system allows."""
         if len(self.threads) < workers:
             self._grow(min(workers, MAX_THREADS))
-        return self._start(job.address, self.slots, len(self.threads), workers)
+        return len(self.threads)
 
     def await_first(self, job: Job) -> bool:
         return bool(self._first(job.address, WAIT_NS))
@@ -311,8 +328,8 @@ class _SemaphorePool:
             while len(self.threads) < count:
                 number = len(self.threads)
                 slot = self.slots + number * SLOT_BYTES
-                # a spinning thread must not take a CPU that the caller, or anybody else, could use
-                spin = SPIN_NS if cpus > 2 and number < cpus - 1 else 0
+                # the caller has a CPU of its own; a thread that spins lets others have its one whenever they want it
+                spin = SPIN_NS if number < cpus - 1 else 0
                 thread = threading.Thread(
                     target=worker, args=(slot, spin), name=f"vyre-cpu-{number}", daemon=True
                 )
@@ -357,6 +374,10 @@ class _ExecutorPool:
         numbers = range(1, workers + 1)
         futures.extend(self.executor.submit(work_function(), job.address, n, FOREVER) for n in numbers)
         return len(futures)
+
+    def share(self, job: Job) -> bool:
+        self.start(job, job.threads - 1)
+        return False
 
     def finish(self, job: Job) -> bool:
         """Workers that have not begun are cancelled: they would find no chunk."""

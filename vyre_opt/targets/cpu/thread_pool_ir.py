@@ -138,6 +138,8 @@ def linux_ir(triple: str) -> str:
     vyre_start(job, slots, count, wanted): give the job to up to `wanted` of the first `count` slots.
     vyre_finish(job, ns): to be called after the caller's part: 1 when all workers have left the job,
         0 after so many ns, or a signal.  ns < 1e9; 0 waits for as long as it takes.
+    vyre_share(job, slots, count, wanted, ns): vyre_start, the caller's part, and vyre_finish: 1 when all is done, 0 after
+        so many ns in one of the two; then the caller goes on with vyre_work and vyre_finish.
     vyre_first(job, ns): 1 once a worker has come to the end of a job that is WORKERS_ONLY, 0 after so many ns, or a signal.
     vyre_abandon(job): stop all workers, break off the code that they are in, and wait until they have left; nothing
         where they have.
@@ -151,6 +153,7 @@ def linux_ir(triple: str) -> str:
         + _reclaim()
         + _timed_wait()
         + _finish()
+        + _share()
         + _first()
         + _abandon()
         + _install()
@@ -313,6 +316,7 @@ define void @vyre_copy(ptr %args, i64 %first, i64 %last, ptr %scratch, ptr %reco
 def _libc() -> str:
     """Declares functions of the C library, and defines vyre.now(): nanoseconds of CLOCK_MONOTONIC (1)."""
     return """
+declare i32 @sched_yield()
 declare i32 @sem_init(ptr, i32, i32)
 declare i32 @sem_post(ptr)
 declare i32 @sem_wait(ptr)
@@ -341,7 +345,8 @@ define internal i64 @vyre.now() nounwind {
 
 def _spin(triple: str) -> str:
     """vyre.spin(word, other, until_zero, ns): for up to `ns`, until the word is 0 if `until_zero`,
-    else until it is neither 0 nor `other`.  It looks at the clock in every 32nd round."""
+    else until it is neither 0 nor `other`.  In every 32nd round it looks at the clock, and lets others have the CPU: on a
+    busy machine that may be the thread that it waits for."""
     declaration, pause = _pause(triple)
     return f"""
 {declaration}
@@ -369,6 +374,7 @@ rest:
 again:
   br label %look
 clock:
+  %yielded = call i32 @sched_yield()
   %now = call i64 @vyre.now()
   %elapsed = sub i64 %now, %start
   %late = icmp uge i64 %elapsed, %ns
@@ -785,6 +791,31 @@ end:
 gone:
   ret i64 1
 }}
+"""
+
+
+def _share() -> str:
+    return """
+define i64 @vyre_share(ptr %job, ptr %slots, i64 %count, i64 %wanted, i64 %ns) nounwind {
+entry:
+  %given = call i64 @vyre_start(ptr %job, ptr %slots, i64 %count, i64 %wanted)
+  %begun = call i64 @vyre.now()
+  br label %work
+work:
+  %done = call i64 @vyre_work(ptr %job, i64 0, i64 1)
+  %is.done = icmp ne i64 %done, 0
+  br i1 %is.done, label %finish, label %clock
+clock:
+  %now = call i64 @vyre.now()
+  %elapsed = sub i64 %now, %begun
+  %late = icmp uge i64 %elapsed, %ns
+  br i1 %late, label %left, label %work
+finish:
+  %finished = call i64 @vyre_finish(ptr %job, i64 %ns)
+  ret i64 %finished
+left:
+  ret i64 0
+}
 """
 
 

@@ -74,7 +74,7 @@ SIGNAL_SECONDS = 0.02
 """The longest that the caller should stay in machine code, since Python handles no signals meanwhile."""
 
 CALLER_CHUNKS, CALLER_GROWTH = 4, 8
-"""Chunks that the caller runs in its first call, and how many times as many in the next one while calls are short.
+"""Chunks that the caller of a long job runs in a call of machine code at first, and how many times as many in the next one while calls are short.
 
 Chunks grow as a job goes on, so more could take far longer; a return to Python costs as much as a small one.
 """
@@ -283,18 +283,17 @@ def share(job: Job) -> None:
     pool, work, address = thread_pool(), work_function(), job.address
     abandon, is_finished = pool.abandon, False
     try:
-        if job.threads > 1:
-            pool.start(job, job.threads - 1)
-        begun, chunks = perf_counter(), CALLER_CHUNKS
-        while not work(address, 0, chunks):
-            now = perf_counter()
-            if now - begun > SIGNAL_SECONDS:
-                job.shrink(SIGNAL_SECONDS / (now - begun))
-            if now - begun < SIGNAL_SECONDS / CALLER_GROWTH**2:
-                chunks *= CALLER_GROWTH
-            begun = now
-        while job.threads > 1 and not pool.finish(job):
-            pass
+        if not pool.share(job):
+            begun, chunks = perf_counter(), CALLER_CHUNKS
+            while not work(address, 0, chunks):
+                now = perf_counter()
+                if now - begun > SIGNAL_SECONDS:
+                    job.shrink(SIGNAL_SECONDS / (now - begun))
+                if now - begun < SIGNAL_SECONDS / CALLER_GROWTH**2:
+                    chunks *= CALLER_GROWTH
+                begun = now
+            while not pool.finish(job):
+                pass
         is_finished = True  # a signal before this only costs a call of `abandon` that finds nothing to do
     finally:
         if not is_finished:
