@@ -67,7 +67,8 @@ def test_code_before_a_fault_is_compiled_quickly() -> None:
 REFUSED = {
     "a local id": f"%l = local_id x %p = eq %l, %c1 : u32 if %p {{ {COPY} }}",
     "a column": "%v = load @x[%i, %j] : f32 store %v, @y[%j, %i] : f32",
-    "an atomic": f"%o = atomic_add @n[%c1], %c1 : u32 {COPY}",
+    "an atomic of its own element": f"%o = atomic_add<relaxed> @n[%j], %c1 : u32 {COPY}",
+    "an atomic in order": f"%o = atomic_add<acq_rel> @n[%c1], %c1 : u32 {COPY}",
     "an index from memory": "%k = load @n[%j] : u32 %v = load @x[%i, %k] : f32 store %v, @y[%i, %j] : f32",
     "an assertion": f'%p = lt %j, %i : u32 assert %p, "no" {COPY}',
     "memory of the workgroup": f"store %c1, @tile[%c1] : u32 {COPY}",

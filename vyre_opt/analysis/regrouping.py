@@ -6,9 +6,9 @@ specified.  A float sum depends on its order, and may be another one where the p
 
 from __future__ import annotations
 
-from ..ir.program import Op
+from ..ir.program import Op, Program
 
-__all__ = ["may_regroup"]
+__all__ = ["counted_buffers", "may_regroup"]
 
 _COMBINING = ("atomic_add", "atomic_and", "atomic_or", "atomic_xor", "atomic_min", "atomic_max")
 
@@ -19,3 +19,18 @@ def may_regroup(op: Op) -> bool:
         return False
     is_float_sum = op.name == "atomic_add" and op.result.type.is_float
     return not is_float_sum or "reassoc" in op.attrs.get("fastmath", ())
+
+
+def counted_buffers(program: Program) -> dict[str, str]:
+    """The buffers with which a program does nothing but such atomics of one name, whose old values nobody takes; and the name."""
+    used = {value for op in program.walk() for value in op.operands}
+    names: dict[str, str] = {}
+    others: set[str] = set()
+    for op in program.walk():
+        buffer = op.attrs.get("buffer")
+        if buffer is None or op.name == "len":
+            continue
+        is_counting = may_regroup(op) and op.result not in used
+        if not is_counting or names.setdefault(buffer, op.name) != op.name:
+            others.add(buffer)
+    return {buffer: name for buffer, name in names.items() if buffer not in others}

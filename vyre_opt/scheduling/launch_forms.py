@@ -21,6 +21,7 @@ from ..ir.grids import Grid
 from ..ir.loops import bounds, with_bounds
 from ..ir.program import Block, Buffer, Dim3, Program, Shape, Value
 from ..ir.rewrite import become, clone, constant_value
+from ..lowering.host.row_runs import counts_in_registers
 from .access_vectors import WIDTH, vectorize
 from .batched_loads import batch_loads, iterations
 from .coarsening import access_axes, coarsen, coarsen_refusal
@@ -43,7 +44,7 @@ INVOCATIONS = 1024
 """Of a multiprocessor, at least, that a coarse launch leaves: half of what it holds at a time."""
 RESIDENT = 2048
 """Invocations that a multiprocessor holds at a time."""
-SHARES = 8
+SHARES = 4
 """Workgroups that a thread of the cpu takes, one after the other, so that threads end at the same time."""
 LEAST_COUNTING = 1 << 14
 """Invocations of a launch that counts by workgroups, at least: faults of smaller ones name the invocation."""
@@ -108,6 +109,7 @@ class LaunchForms:
     _rows: dict[Program, Sequence[Row]] = field(default_factory=dict)
     _batched: dict[object, Rewritten] = field(default_factory=dict)
     _of_grid: dict[object, Program] = field(default_factory=dict)
+    _in_registers: dict[Program, bool] = field(default_factory=dict)
 
     def coarse(self, site: LaunchSite, grid: Dim3) -> Coarse | Refusal:
         """A launch over a grid by fewer invocations, as many in one as pays."""
@@ -177,6 +179,8 @@ class LaunchForms:
         if not atomics:
             return None
         held = max(1, RESIDENT // program.lanes) if site.on_gpu else SHARES
+        if not site.on_gpu and self._counts_in_registers(program):
+            return _refuse(program, "combines what it counts in registers")
         workgroups, invocations = min(site.processors * held, grid[0]), grid[0] * program.lanes
         shared = sum(site.lengths.get(name, 0) for name in atomics)
         if (
@@ -185,6 +189,11 @@ class LaunchForms:
         ):
             return _refuse(program, f"has {invocations} invocations, too few to count by workgroups")
         return self.by_turns(site, grid, workgroups)
+
+    def _counts_in_registers(self, program: Program) -> bool:
+        if program not in self._in_registers:
+            self._in_registers[program] = counts_in_registers(program)
+        return self._in_registers[program]
 
     def by_turns(self, site: LaunchSite, grid: Grid, workgroups: int) -> Counting | Refusal:
         """The same with so many workgroups."""

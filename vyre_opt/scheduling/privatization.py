@@ -24,7 +24,7 @@ from dataclasses import replace
 
 from ..analysis.buffer_layout import BufferLayout
 from ..analysis.refusal import Refusal
-from ..analysis.regrouping import may_regroup
+from ..analysis.regrouping import counted_buffers, may_regroup
 from ..fusion.group_count import GroupCount
 from ..fusion.halo_recompute import OpEmitter
 from ..fusion.independence import order_refusal
@@ -117,25 +117,14 @@ def _neutral(kind: str, dtype: DataType) -> int:
 
 def _kinds(program: Program) -> dict[str, str]:
     """The buffers that may be private, each with its atomic."""
-    used = {value for op in program.walk() for value in op.operands}
-    kinds: dict[str, str] = {}
-    others: set[str] = set()
-    for op in program.walk():
-        name = op.attrs.get("buffer")
-        if name is None or op.name == "len":
-            continue
-        buffer = program.buffers[name]
-        fits = (
-            may_regroup(op)
-            and buffer.binding is not None
-            and buffer.dimensions == 1
-            and not op.index.type.is_signed
-            and op.result not in used
-            and kinds.setdefault(name, op.name) == op.name
-        )
-        if not fits:
-            others.add(name)
-    return {name: kind for name, kind in kinds.items() if name not in others}
+    signed = {op.attrs["buffer"] for op in program.walk() if may_regroup(op) and op.index.type.is_signed}
+    return {
+        name: kind
+        for name, kind in counted_buffers(program).items()
+        if name not in signed
+        and program.buffers[name].binding is not None
+        and program.buffers[name].dimensions == 1
+    }
 
 
 def _lane(b: Builder) -> Value:

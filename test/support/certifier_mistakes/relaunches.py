@@ -10,6 +10,7 @@ __all__ = ["MISTAKES"]
 COARSENING = "scheduling/coarsening.py"
 PRIVATIZATION = "scheduling/privatization.py"
 FORMS = "scheduling/launch_forms.py"
+REGROUPING = "analysis/regrouping.py"
 RELAUNCH = "scheduling/relaunch.py"
 COARSEN = "coarsen{by=4}"
 PRIVATIZE = "privatize{workgroups=3}"
@@ -102,7 +103,7 @@ MISTAKES = [
     mistake("turns are of all workgroups that follow", PRIVATIZATION, "return number, groups, workgroups", "return number, groups, 1", PRIVATIZE, counts("atomic_add")),
     mistake("workgroups in turn begin with the second", PRIVATIZATION, "return number, groups, workgroups", "return b.add(number, 1), groups, workgroups", PRIVATIZE, counts("atomic_xor")),
     mistake("a workgroup in turn is the last one of all", PRIVATIZATION, "_body(program, loop.index, number, turn)", "_body(program, b.sub(number, 1), number, turn)", PRIVATIZE, counts("atomic_add")),
-    mistake("copies take atomics of several kinds", PRIVATIZATION, "and kinds.setdefault(name, op.name) == op.name", "and kinds.setdefault(name, op.name) != ''", PRIVATIZE, counts("atomic_add", "\n  %m = atomic_max<relaxed> @bins[%k], 900 : u32")),
+    mistake("copies take atomics of several kinds", REGROUPING, "or names.setdefault(buffer, op.name) != op.name", "or names.setdefault(buffer, op.name) == ''", PRIVATIZE, counts("atomic_add", "\n  %m = atomic_max<relaxed> @bins[%k], 900 : u32")),
     mistake("counting programs are the same over all grids", FORMS, 'site.on_gpu, site.counts[0].key', 'site.on_gpu', PRIVATIZE, text(
         program("count", "x:r bins:b", "  %v = load @x[%g]\n  %o = atomic_add<relaxed> @bins[0], %v : u32", 8),
         pipeline("x : u32[72] read, bins : u32[1] live_in live_out", "@count grid(5) (@x, @bins)", "@count grid(9) (@x, @bins)"),

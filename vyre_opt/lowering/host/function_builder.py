@@ -62,6 +62,7 @@ class FunctionBuilder:
     `Program.walk()`; `weights`: see outline.py.  Names of what is being run: `linear`, the subgroup's
     first linear local id (i32); `group`, the workgroup's linear id (i64); `group_ids`, its id along
     x, y and z (i32); `extents`, the grid's size along them (i32); `context`, its part of the scratch memory (ptr).
+    `totals`: atomics whose operands are combined in a stack slot, see memory.py.
     `tiles`: see loop_tiles.py.  `fetches_ahead`: whether loads begin to fetch what is next in memory.
     """
 
@@ -82,6 +83,7 @@ class FunctionBuilder:
     group_ids: tuple[str, str, str] = ("0", "0", "0")
     context: str = "%scratch"
     tiles: LoopTiles = field(default_factory=dict)
+    totals: dict[Op, str] = field(default_factory=dict)
     fetches_ahead: bool = False
     slots: list[str] = field(default_factory=list)
     unused_slots: dict[str, list[str]] = field(default_factory=dict)

@@ -15,18 +15,21 @@ and moved one by one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+from ...analysis.regrouping import may_regroup
+from ...ir import arith
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Op, Value
 from ...ir.types import DataType
-from ..common import conversions
-from ..common.lane_shape import SCALAR, LaneShape
+from ..common import conversions, elementwise
+from ..common.lane_shape import SCALAR, LaneShape, carrier
 from . import runtime_functions as runtime
 from .function_builder import FLAGS, WIDE, FunctionBuilder
 from .subgroup_emitter import SubgroupEmitter
+from .subgroup_ops import fold_lanes
 
-__all__ = ["MEMORY_OPS"]
+__all__ = ["MEMORY_OPS", "begin_totals", "finish_totals"]
 
 MAX_SHUFFLED = 4
 """A strided access is a wide load if at least one in so many of the scalars loaded is used."""
@@ -653,19 +656,94 @@ def _chunk_pointer(
     return builder.w.emit(f"getelementptr {access.memory}, ptr {address}, i64 {number * shape.lanes}")
 
 
-# --- atomics: the active lanes, one after the other
+# --- atomics: the active lanes, one after the other, unless they may be combined before
 
 
 def atomic(emitter: SubgroupEmitter, op: Op) -> None:
     builder = emitter.builder
-    access = SubgroupAccess(emitter, op, op.results[0].type)
+    if op in builder.totals:
+        _combine_with_total(emitter, op)
+        return
+    access, takes_old = SubgroupAccess(emitter, op, op.result.type), builder.last_use(op.result) >= 0
+    is_alone = builder.program.buffers[op.attrs["buffer"]].is_workgroup  # one thread runs a workgroup
+    if access.is_uniform and may_regroup(op) and not takes_old:
+        _update_once(emitter, access, is_alone)
+        return
     indices = _lane_indices(emitter, access)
     _check_lanes(emitter, access, indices)
     offsets = _scalar_offsets(builder, access, indices)
     operands = [emitter.lane(value) for value in op.operands[1:]]
-    is_alone = builder.program.buffers[op.attrs["buffer"]].is_workgroup  # one thread runs a workgroup
-    old = runtime.atomic(builder, op, access.pointer, offsets, operands, emitter.active_bits(), is_alone)
-    emitter.define(op.results[0], [old])
+    counted = None
+    if is_alone and not takes_old and len(operands) == 1:
+        counted = _count_if_all_active(emitter, access, operands[0])
+    bits = emitter.active_bits()
+    old = runtime.atomic(builder, op, access.pointer, offsets, operands, bits, is_alone, takes_old)
+    if old is not None:
+        emitter.define(op.result, [old])
+    if counted is not None:
+        emitter.w.fall_into(counted)
+
+
+def _count_if_all_active(emitter: SubgroupEmitter, access: SubgroupAccess, values: str) -> str:
+    """Begins the block for what to do where not all lanes are active; gives the label of what follows it."""
+    w, lanes = emitter.w, emitter.lane(access.index)
+    every, some, counted = w.label("every"), w.label("some"), w.label("counted")
+    w.branch_if(w.emit(f"icmp eq i32 {emitter.active_bits()}, -1"), every, some)
+    w.start(every)
+    runtime.count_alone(emitter.builder, access.op, access.pointer, access.index.type, lanes, values)
+    w.branch(counted)
+    w.start(some)
+    return counted
+
+
+def _update_once(emitter: SubgroupEmitter, access: SubgroupAccess, is_alone: bool) -> None:
+    """All active lanes update one element, together."""
+    op, builder, dtype = access.op, emitter.builder, access.op.result.type
+    index = _base_index(emitter, access)
+    _check_one(emitter, access, index)
+    lanes = builder.blend(emitter.mask, carrier(dtype), emitter.lane(op.operands[1]), _neutral(op))
+    total = fold_lanes(emitter, _combiner(op), dtype, lanes)
+    runtime.atomic_of_one(builder, op, _pointer(builder, access, index), total, is_alone)
+
+
+def _combiner(op: Op) -> str:
+    return op.name.removeprefix("atomic_")
+
+
+def _neutral(op: Op) -> str:
+    """Lanes that change nothing by an atomic."""
+    dtype = op.result.type
+    return WIDE.const(arith.neutral(_combiner(op), dtype), dtype)
+
+
+def begin_totals(builder: FunctionBuilder, ops: Iterable[Op]) -> None:
+    """Let atomics, each on one element, be combined lane by lane in registers until `finish_totals`."""
+    for op in ops:
+        kind = WIDE.type(op.result.type)
+        builder.totals[op] = builder.slot(kind)
+        builder.store(kind, _neutral(op), builder.totals[op])
+
+
+def _combine_with_total(emitter: SubgroupEmitter, op: Op) -> None:
+    builder, dtype, slot = emitter.builder, op.result.type, emitter.builder.totals[op]
+    total = builder.load(WIDE.type(dtype), slot)
+    combined = elementwise.apply(emitter.w, WIDE, _combiner(op), dtype, [total, emitter.lane(op.operands[1])])
+    builder.store(WIDE.type(dtype), builder.blend(emitter.mask, carrier(dtype), combined, total), slot)
+
+
+def finish_totals(emitter: SubgroupEmitter) -> None:
+    """Write the atomics once.  Out of bounds is an element that no invocation has asked for."""
+    w, builder = emitter.w, emitter.builder
+    for op, slot in builder.totals.items():
+        access, dtype = SubgroupAccess(emitter, op, op.result.type), op.result.type
+        emitter.write_pure(op.index)
+        index = _base_index(emitter, access)
+        inside, end = w.label("inside"), w.label("combined")
+        w.branch_if(w.emit(f"icmp ult i64 {index}, {access.length}"), inside, end)
+        w.start(inside)
+        total = fold_lanes(emitter, _combiner(op), dtype, builder.load(WIDE.type(dtype), slot))
+        runtime.atomic_of_one(builder, op, _pointer(builder, access, index), total, is_alone=False)
+        w.fall_into(end)
 
 
 MEMORY_OPS = {"load": load, "store": store, "atomic": atomic}

@@ -223,7 +223,7 @@ def _types(emitter: SubgroupEmitter, ops: Sequence[Op]) -> dict[str, str]:
     types = {"%status": "ptr", builder.context: "ptr", "%zero": "i32"}
     types |= {builder.linear: "i32", builder.group: "i64"}
     types.update(dict.fromkeys((*builder.group_ids, *builder.extents), "i32"))
-    types.update(dict.fromkeys(builder.pointers.values(), "ptr"))
+    types.update(dict.fromkeys((*builder.pointers.values(), *builder.totals.values()), "ptr"))
     types.update(dict.fromkeys((*builder.counts.values(), *builder.params.values()), "i64"))
     if emitter.mask is not None:
         types[emitter.mask] = FLAGS

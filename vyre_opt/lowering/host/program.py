@@ -62,13 +62,13 @@ def lower(
     counts.update({b.name: f"%n{number}" for number, b in enumerate(buffers) if b.count is None})
     written = frozenset(op.attrs["buffer"] for op in ops if "write" in op.definition.effects)
     facts = LaneFacts(program, specs)
-    numbers = {op: number for number, op in enumerate(ops)}
     in_memory = values_in_memory(program, lambda value: facts.row_stride(value) is None)
     params = {name: f"%p{number}" for number, name in enumerate(sorted(program.params))}
 
     def builder_for(program: Program, facts: LaneFacts) -> FunctionBuilder:
         vectors = lane_major_layout(program, facts, features.register_bytes)
-        weights = weigh_ops([*program.walk()], facts.proven, vectors.values)
+        numbers = {op: number for number, op in enumerate(program.walk())}
+        weights = weigh_ops([*numbers], facts.proven, vectors.values)
         builder = FunctionBuilder(
             program, facts, specs, params, module, features, vectors, pointers, counts, numbers, weights
         )

@@ -15,6 +15,7 @@ from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Dim3, Op, Value
 from ..common.llvm_text import Writer
 from .function_builder import WIDE, FunctionBuilder
+from .memory import begin_totals, finish_totals
 from .outline import write_block
 from .row_runs import FIRST_IDS, Condition, InBounds, RowRuns
 from .signature import RANGE, Signature
@@ -88,6 +89,7 @@ def _rows(
         lanes = builder.lane_indices()
         write(first, w.emit(f"icmp ult {WIDE.of('i32')} {lanes}, {builder.splat('i32', count)}"))
 
+    begin_totals(builder, runs.totals)
     with _each_row(builder, workgroup) as span:
         begin, end = builder.load("i64", span), builder.load("i64", _end_of(builder, span))
         # a mask costs little where loops of tiles take the time, and the body is then compiled once
@@ -107,6 +109,7 @@ def _rows(
         with builder.counting("part", "i64", whole, end, SUBGROUP_SIZE, is_plain=True) as first:
             write_lanes_to(end, first)
         w.fall_into(done)
+    finish_totals(SubgroupEmitter(builder, None, table))
     w.branch("exit")
     lines = [*builder.slots, *w.lines, "exit:", "  ret void"]
     return signature.define("vyre.rows", (*_ROWS, ("ptr", "%status")), lines, attributes="noinline ")

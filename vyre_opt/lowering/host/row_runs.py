@@ -1,7 +1,7 @@
 """Programs whose invocations may run in rows, along x and across workgroups, without a mask or a check.
 
-A program whose invocations share nothing, and know themselves by `global_id` alone, may run them in any order as long as
-none is at fault.  Its body is cut into conditions and the rest:
+A program whose invocations share nothing, but for elements that they count in and nobody looks at, and know themselves by
+`global_id` alone, may run them in any order as long as none is at fault.  Its body is cut into conditions and the rest:
 
     if %j < @~x.1 and %i < @~x.0 {            guards     %j < @~x.1, %i < @~x.0
       if %j >= @~y.1 { trap }           ->    checks     %j < @~y.1
@@ -18,16 +18,19 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ...analysis.bounds import BoundsProofs
+from ...analysis.regrouping import counted_buffers
 from ...ir import arith
 from ...ir.loops import bounds
 from ...ir.ops import AXES, OPS, SUBGROUP_SIZE
 from ...ir.program import Block, Op, Param, Program, Value
-from ...ir.rewrite import clone, constant
+from ...ir.rewrite import clone, constant, constant_value
 from ...ir.types import DataType
 from .lane_facts import LaneFacts
+from .legalization import legal_program
 from .loop_tiles import LoopTiles, loop_tiles
 
-__all__ = ["FIRST_IDS", "Condition", "InBounds", "RowRuns", "row_runs"]
+__all__ = ["FIRST_IDS", "Condition", "InBounds", "RowRuns", "counts_in_registers", "row_runs"]
 
 MAX_OPS = 256
 """Of a program that is compiled for rows too, which takes as long again."""
@@ -61,21 +64,25 @@ class InBounds:
 @dataclass(frozen=True, slots=True)
 class RowRuns:
     """`program`: of one subgroup along x, with the body; an invocation has work where all of `guards` hold, and then is not at
-    fault where all of `checks` do.  `facts`, `tiles`: of the program."""
+    fault where all of `checks` do.  `facts`, `tiles`: of the program; `totals`: its atomics, each on one element."""
 
     program: Program
     facts: LaneFacts
     tiles: LoopTiles
+    totals: Sequence[Op]
     guards: Sequence[Condition]
     checks: Sequence[Condition | InBounds]
 
 
-def row_runs(program: Program, specs: Mapping[str, Any], proven: Container[Op]) -> RowRuns | None:
+def row_runs(program: Program, specs: Mapping[str, Any] | None, proven: Container[Op]) -> RowRuns | None:
     """How a flat program may run in rows; None where it may not.  `proven`: accesses in bounds."""
     ops = [*program.walk()]
     if len(ops) > MAX_OPS:
         return None
-    if not all(map(_is_independent, ops)) or any(buffer.is_on_chip for buffer in program.buffers.values()):
+    counted = counted_buffers(program)
+    if not all(_is_independent(op, counted) for op in ops) or any(
+        buffer.is_on_chip for buffer in program.buffers.values()
+    ):
         return None
     body = Block((), clone(program.body.ops, {}))
     for op, copy in zip(ops, body.walk(), strict=True):
@@ -89,9 +96,12 @@ def row_runs(program: Program, specs: Mapping[str, Any], proven: Container[Op]) 
     rows = replace(program, workgroup=(SUBGROUP_SIZE, 1, 1), body=body, params=program.params | ids)
     facts = LaneFacts(rows, specs)
     moves = [op for op in rows.walk() if op.definition.format in ("load", "store")]
+    totals = [op for op in rows.walk() if op.definition.format == "atomic"]
     tiles = loop_tiles(rows, facts)
     tiled = {op for several in tiles.values() for tile in several for op in tile.moves}
     if not all(op in tiled or facts.stride(op.index) in (0, 1) for op in moves):
+        return None
+    if not all(_is_one_for_all(op.index) for op in totals):
         return None
     conditions = [*cut.guards, *(check for check in cut.checks if isinstance(check, Condition))]
     indices = [check.index for check in cut.checks if isinstance(check, InBounds)]
@@ -100,10 +110,21 @@ def row_runs(program: Program, specs: Mapping[str, Any], proven: Container[Op]) 
     if not all(_is_known(facts, index) for index in indices):
         return None
     _sweep(body, Counter(operand for op in body.walk() for operand in op.operands))
-    return RowRuns(rows, facts, tiles, cut.guards, cut.checks)
+    return RowRuns(rows, facts, tiles, totals, cut.guards, cut.checks)
 
 
-def _is_independent(op: Op) -> bool:
+def counts_in_registers(program: Program) -> bool:
+    """Whether a program, not legalized yet, runs in rows and does its atomics once for all invocations of some rows."""
+    ops, counted = [*program.walk()], counted_buffers(program)
+    if len(ops) > MAX_OPS or not counted or not all(_is_independent(op, counted) for op in ops):
+        return False
+    legal = legal_program(program, None)
+    return row_runs(legal, None, BoundsProofs(legal).proven) is not None
+
+
+def _is_independent(op: Op, counted: Container[str]) -> bool:
+    if op.definition.format == "atomic":
+        return op.attrs["buffer"] in counted
     if op.definition.format in _FORMATS:
         return op.definition.is_pure or op.definition.format in ("load", "store")
     return op.name in ("global_id", "if", "for", "trap", "yield")
@@ -141,6 +162,9 @@ class _Cut:
         """Put the inside of a branch around all that has an effect in its place, as often as there is one."""
         while True:
             effects = [op for op in body.ops if not op.definition.is_pure]
+            if len(effects) == 2 and _is_nested(body, *effects):
+                _nest(body, *effects)
+                continue
             if [op.name for op in effects] != ["if"] or _traps(effects[0]):
                 return True
             (branch,) = effects
@@ -165,7 +189,7 @@ class _Cut:
             inner = {**loops, op.regions[0].args[0]: op} if op.name == "for" else loops
             if not all(self.take_checks(region, inner) for region in op.regions):
                 return False
-            if op.definition.format in ("load", "store") and not op.attrs.get("in_bounds"):
+            if op.definition.format in ("load", "store", "atomic") and not op.attrs.get("in_bounds"):
                 if (op.result if op.results else op.operands[0]).type.is_vec:
                     return False
                 self.checks.append(InBounds(op.index, op.attrs["buffer"]))
@@ -173,6 +197,28 @@ class _Cut:
             kept.append(op)
         block.ops = kept
         return True
+
+
+def _is_nested(body: Block, first: Op, second: Op) -> bool:
+    """Whether a branch is taken only where another one is, which yields for nothing but this whether it is."""
+    if first.name != "if" or second.name != "if" or len(first.results) != 1 or len(second.regions) != 1:
+        return False
+    other = first.regions[1]
+    is_false = len(other.ops) == 2 and constant_value(other.ops[1].operands[0]) == 0
+    uses = [operand for op in body.walk() for operand in op.operands].count(first.result)
+    return is_false and second.operands == first.results and uses == 1
+
+
+def _nest(body: Block, first: Op, second: Op) -> None:
+    """Move a branch into the one that yields whether it is taken.
+
+    %c = if %a -> bool { ... yield %b } else { yield false }
+    if %c { ... }                                               ->    if %a { ... if %b { ... } }
+    """
+    *ops, end = first.regions[0].ops
+    inner = Op(second.definition, end.operands, (), second.attrs, second.regions, second.loc)
+    outer = Op(first.definition, first.operands, (), first.attrs, (Block((), [*ops, inner]),), first.loc)
+    body.ops = [*(op for op in body.ops if op not in (first, second)), outer]
 
 
 def _in_all_rounds(condition: Condition, loops: Mapping[Value, Op], ops: list[Op]) -> Condition:
@@ -239,10 +285,24 @@ def _is_known(facts: LaneFacts, value: Value) -> bool:
 
 def _is_pure_slice(value: Value) -> bool:
     """Whether a value follows from ids, sizes and constants alone."""
-    pending = [value]
+    return _slice(value) is not None
+
+
+def _is_one_for_all(value: Value) -> bool:
+    """Whether a value follows from sizes and constants alone, so that it is the same in all invocations."""
+    ops = _slice(value)
+    return ops is not None and not any(
+        op.definition.format == "id" or op.attrs.get("param") in FIRST_IDS for op in ops
+    )
+
+
+def _slice(value: Value) -> list[Op] | None:
+    """The ops that a value follows from; None where not all of them are pure."""
+    ops, pending = [], [value]
     for each in pending:
         op = each.owner
         if not isinstance(op, Op) or op.regions or not op.definition.is_pure or op.name == "load":
-            return False
+            return None
+        ops.append(op)
         pending += op.operands
-    return True
+    return ops

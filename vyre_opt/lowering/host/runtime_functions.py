@@ -21,6 +21,8 @@ from .function_builder import ALL, FLAGS, WIDE, FunctionBuilder
 
 __all__ = [
     "atomic",
+    "atomic_of_one",
+    "count_alone",
     "define_fault",
     "define_half_conversions",
     "fault_lane",
@@ -320,31 +322,49 @@ def atomic(
     values: Sequence[str],
     bits: str,
     is_alone: bool,
-) -> str:
+    takes_old: bool,
+) -> str | None:
     """The old values of an atomic op that the lanes of `bits` do one after the other, lowest first.
 
-    `is_alone`: no other thread has the memory.
+    `is_alone`: no other thread has the memory.  `takes_old`: whether they are asked for.
     """
     name, dtype = op.name.removeprefix("atomic_"), op.results[0].type
     kind, indices = carrier(dtype), WIDE.of("i64")
     wide, ordering = WIDE.of(kind), "alone" if is_alone else _ORDERS.get(op.attrs["order"], "seq_cst")
     if is_atomic_read(op):
         name, values = "load", []
-    symbol = f"vyre.atomic.{name}.{dtype.name}.{ordering}"
+    symbol = f"vyre.atomic.{name}.{dtype.name}.{ordering}{'.old' if takes_old else ''}"
     if not builder.module.defines(symbol):
         builder.module.declare("llvm.cttz.i32", "i32", ["i32", "i1"])
-        text = _atomic_function(builder.module, symbol, name, dtype, ordering, len(values))
+        text = _atomic_function(builder.module, symbol, name, dtype, ordering, len(values), takes_old)
         builder.module.define(symbol, text)
     operands = "".join(f", {wide} {value}" for value in values)
-    return builder.w.emit(f"call {wide} @{symbol}(ptr {pointer}, {indices} {offsets}{operands}, i32 {bits})")
+    args = f"(ptr {pointer}, {indices} {offsets}{operands}, i32 {bits})"
+    if takes_old:
+        return builder.w.emit(f"call {wide} @{symbol}{args}")
+    builder.w.line(f"call void @{symbol}{args}")
+    return None
+
+
+def atomic_of_one(builder: FunctionBuilder, op: Op, pointer: str, value: str, is_alone: bool) -> None:
+    """An atomic op by one invocation, whose old value nobody takes; `pointer`: to its element."""
+    name, dtype = op.name.removeprefix("atomic_"), op.results[0].type
+    ordering = "alone" if is_alone else _ORDERS[op.attrs["order"]]
+    symbol = f"vyre.atomic.one.{name}.{dtype.name}.{ordering}"
+    if not builder.module.defines(symbol):
+        w = Writer(builder.module)
+        _update(w, name, dtype, ordering, "ptr %at", ["%value"])
+        text = [f"define internal void @{symbol}(ptr %at, {carrier(dtype)} %value) nounwind {{", "entry:"]
+        builder.module.define(symbol, "\n".join([*text, *w.lines, "  ret void", "}"]))
+    builder.w.line(f"call void @{symbol}(ptr {pointer}, {carrier(dtype)} {value})")
 
 
 def _atomic_function(
-    module: ModuleText, symbol: str, name: str, dtype: DataType, order: str, count: int
+    module: ModuleText, symbol: str, name: str, dtype: DataType, order: str, count: int, takes_old: bool
 ) -> str:
     kind, indices = carrier(dtype), WIDE.of("i64")
     wide = WIDE.of(kind)
-    lines = [f"  %old = alloca {wide}", f"  store {wide} zeroinitializer, ptr %old"]
+    lines = [f"  %old = alloca {wide}", f"  store {wide} zeroinitializer, ptr %old"] if takes_old else []
     for number in range(count):
         lines += [f"  %values{number} = alloca {wide}", f"  store {wide} %v{number}, ptr %values{number}"]
     w = Writer(module)
@@ -355,14 +375,47 @@ def _atomic_function(
         at = w.emit(f"getelementptr {kind}, ptr %values{number}, i64 %lane")
         operands.append(w.emit(f"load {kind}, ptr {at}"))
     old = _update(w, name, dtype, order, pointer, operands)
-    w.line(f"store {kind} {old}, ptr {w.emit(f'getelementptr {kind}, ptr %old, i64 %lane')}")
+    result = f"  %all = load {wide}, ptr %old\n  ret {wide} %all" if takes_old else "  ret void"
+    if takes_old:
+        w.line(f"store {kind} {old}, ptr {w.emit(f'getelementptr {kind}, ptr %old, i64 %lane')}")
     params = "".join(f", {wide} %v{number}" for number in range(count))
     head = "\n".join(lines)
-    loop = _lane_loop(f"  %all = load {wide}, ptr %old\n  ret {wide} %all", "\n".join(w.lines))
+    loop = _lane_loop(result, "\n".join(w.lines))
     return (
-        f"define internal {wide} @{symbol}(ptr %base, {indices} %indices{params}, i32 %bits) noinline nounwind {{\n"
+        f"define internal {wide if takes_old else 'void'} @{symbol}(ptr %base, {indices} %indices{params}, i32 %bits) noinline nounwind {{\n"
         f"entry:\n{head}{_SPILL_INDICES}{loop}"
     )
+
+
+def count_alone(
+    builder: FunctionBuilder, op: Op, pointer: str, index: DataType, indices: str, values: str
+) -> None:
+    """An atomic op of all lanes on memory that no other thread has, whose old values nobody takes.
+
+    `indices`: in bounds, of the type `index`.  They are passed as words, so that each is cut out of a register: to take
+    elements of a vector one by one, or from memory, takes twice as long.
+    """
+    name, dtype, bits = op.name.removeprefix("atomic_"), op.results[0].type, index.bits or 0
+    kind, words = WIDE.of(carrier(dtype)), range(SUBGROUP_SIZE * bits // 64)
+    symbol = f"vyre.count.{name}.{dtype.name}.{index.name}"
+    if not builder.module.defines(symbol):
+        w = Writer(builder.module)
+        for lane in range(SUBGROUP_SIZE):
+            number, low = divmod(lane * bits, 64)
+            place = f"%word{number}"
+            if bits < 64:
+                place = w.emit(f"trunc i64 {w.emit(f'lshr i64 {place}, {low}')} to i{bits}")
+                place = w.emit(f"{'sext' if index.is_signed else 'zext'} i{bits} {place} to i64")
+            at = w.emit(f"getelementptr {conversions.memory_type(dtype)}, ptr %base, i64 {place}")
+            operand = w.emit(f"extractelement {kind} %values, i64 {lane}")
+            _update(w, name, dtype, "alone", f"ptr {at}", [operand])
+        params = ", ".join(["ptr %base", f"{kind} %values", *(f"i64 %word{number}" for number in words)])
+        head = f"define internal void @{symbol}({params}) noinline nounwind {{"
+        builder.module.define(symbol, "\n".join([head, "entry:", *w.lines, "  ret void", "}"]))
+    w, joined = builder.w, f"<{len(words)} x i64>"
+    whole = w.emit(f"bitcast {WIDE.type(index)} {indices} to {joined}")
+    parts = ", ".join(f"i64 {w.emit(f'extractelement {joined} {whole}, i64 {n}')}" for n in words)
+    w.line(f"call void @{symbol}(ptr {pointer}, {kind} {values}, {parts})")
 
 
 def _update(w: Writer, name: str, dtype: DataType, order: str, pointer: str, operands: list[str]) -> str:

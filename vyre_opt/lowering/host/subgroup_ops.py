@@ -9,13 +9,14 @@ from __future__ import annotations
 from ...ir import arith
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Op
+from ...ir.types import DataType
 from ..common import elementwise
 from ..common.lane_shape import SCALAR, LaneShape, carrier
 from . import runtime_functions as runtime
 from .function_builder import ALL, WIDE
 from .subgroup_emitter import SubgroupEmitter
 
-__all__ = ["SUBGROUP_OPS"]
+__all__ = ["SUBGROUP_OPS", "fold_lanes"]
 
 
 def _padded_operand(emitter: SubgroupEmitter, op: Op) -> str:
@@ -39,19 +40,22 @@ def _shufflevector(
 
 
 def reduce(emitter: SubgroupEmitter, op: Op) -> None:
-    w = emitter.w
-    dtype, combine, padded = op.operands[0].type, op.attrs["combine"], _padded_operand(emitter, op)
-    kind = carrier(dtype)
-    width, total = SUBGROUP_SIZE, padded
+    total = fold_lanes(emitter, op.attrs["combine"], op.operands[0].type, _padded_operand(emitter, op))
+    emitter.define(op.results[0], [total])
+
+
+def fold_lanes(emitter: SubgroupEmitter, combine: str, dtype: DataType, lanes: str) -> str:
+    """All lanes of a vector as one scalar."""
+    w, kind, width = emitter.w, carrier(dtype), SUBGROUP_SIZE
     while width > 1:
         half = width // 2
-        low = _shufflevector(emitter, LaneShape(width), kind, total, "poison", list(range(half)))
-        high = _shufflevector(emitter, LaneShape(width), kind, total, "poison", list(range(half, width)))
+        low = _shufflevector(emitter, LaneShape(width), kind, lanes, "poison", list(range(half)))
+        high = _shufflevector(emitter, LaneShape(width), kind, lanes, "poison", list(range(half, width)))
         if half == 1:
             low, high = (w.emit(f"extractelement <1 x {kind}> {part}, i64 0") for part in (low, high))
-        total = elementwise.apply(w, LaneShape(half), combine, dtype, [low, high])
+        lanes = elementwise.apply(w, LaneShape(half), combine, dtype, [low, high])
         width = half
-    emitter.define(op.results[0], [total])
+    return lanes
 
 
 def scan(emitter: SubgroupEmitter, op: Op) -> None:
