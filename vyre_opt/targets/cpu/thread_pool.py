@@ -128,19 +128,19 @@ class Job:
             start = output_memory.address(self.scratch)
             words[SCRATCH], words[STRIDE] = start + -start % SCRATCH_ALIGN, stride
 
-    def begin(self, first: int, max_chunk: int, workers_only: bool = False) -> None:
-        """Prepare a run from workgroup `first` on, in chunks of up to `max_chunk`; no thread is in the job now.
+    def begin(self, first: int, max_chunk: int, workers_only: bool = False, least: int = 1) -> None:
+        """Prepare a run from workgroup `first` on, in chunks of `least` up to `max_chunk`; no thread is in the job now.
 
         `workers_only`: the caller takes no chunk.
         """
         words = self.words
         words[NEXT], words[MAX_CHUNK], words[STOP] = first, max_chunk, 0
-        words[LEAST], words[END], words[WORKERS_ONLY] = 1, self.workgroups, workers_only
+        words[LEAST], words[END], words[WORKERS_ONLY] = least, self.workgroups, workers_only
 
     def begin_chunk(self, first: int, last: int) -> None:
         """Prepare a run of the workgroups from `first` to `last` - 1 as one chunk, of which the caller does no part."""
-        self.begin(first, last - first, workers_only=True)
-        self.words[LEAST], self.words[END] = last - first, last
+        self.begin(first, last - first, workers_only=True, least=last - first)
+        self.words[END] = last
 
     def run(self, loaded: jit.LoadedFunction, first: int, last: int) -> None:
         """Run the workgroups from `first` to `last` - 1 in this thread, as number 0 of the job."""

@@ -44,10 +44,10 @@ Several times what it costs to call a thread that is awake.
 SURE_BYTES_PER_THREAD = 1 << 19
 """Of the largest buffer; from so many on a run is taken to be worth all threads without being measured.
 
-Adding two numbers for each element of so many bytes takes about ALONE_SECONDS_AWAKE.
+Adding two numbers for each f32 of so many bytes takes about ALONE_SECONDS_AWAKE.
 """
 
-ALONE_SECONDS, ALONE_SECONDS_AWAKE = 1e-4, 4e-5
+ALONE_SECONDS, ALONE_SECONDS_AWAKE = 1e-4, SECONDS_PER_THREAD
 """Seconds of work that the caller does alone, since threads that sleep would wake too late to help.
 
 The second holds shortly after another call: then the threads are still awake, or are worth waking for the
@@ -63,7 +63,7 @@ long as some workgroups."""
 
 FIRST_INVOCATIONS, TRIAL_GROWTH = 1 << 12, 8
 """The caller measures itself on FIRST_INVOCATIONS (or a 64th of all, if that is less), then on TRIAL_GROWTH
-times as many, and so on."""
+times as many, and so on.  Chunks begin with as many where the text shows that none runs for long."""
 
 CHUNKS_PER_THREAD = 8
 CHUNK_INVOCATIONS = 1 << 16
@@ -196,6 +196,11 @@ class GridRunner:
             done, min(self.workers, self.workgroups - done, 1 + int(seconds / SECONDS_PER_THREAD))
         )
 
+    @property
+    def _quick_groups(self) -> int:
+        """Workgroups that take little time in all likelihood."""
+        return max(1, min(self.workgroups // 64, FIRST_INVOCATIONS // self.code.lanes))
+
     def _remember(self, seconds: float) -> None:
         """Expect the next runs to take `seconds`, at most twice what was expected: this one may have been preempted."""
         if self.code.has_fixed_trip_counts:
@@ -210,7 +215,7 @@ class GridRunner:
         rest is expected to take.
         """
         job, workgroups = self._job(2 if self.workers_only else 1), self.workgroups
-        done, part = 0, max(1, min(workgroups // 64, FIRST_INVOCATIONS // self.code.lanes))
+        done, part = 0, self._quick_groups
         if self.code.whole_grid:
             part = workgroups
         while True:
@@ -256,7 +261,7 @@ class GridRunner:
             if self.code.has_fixed_trip_counts:
                 self.workers_only = (perf_counter() - begun) * threads > LONG_SECONDS * (workgroups - first)
             return job
-        job.begin(first, chunk)
+        job.begin(first, chunk, least=min(chunk, self._quick_groups) if self.code.is_bounded else 1)
         share(job)
         return job
 
