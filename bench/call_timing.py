@@ -16,6 +16,8 @@ from measure import machine
 RESULTS = Path(__file__).parent / "results"
 ROUNDS = 7
 """How often each figure is taken."""
+QUIET = 0.01
+"""Seconds before a row: threads of OpenMP, which Numba has, look for work for 5 ms, and would take a CPU from the next library."""
 
 Run = Callable[[], Any]
 
@@ -81,6 +83,7 @@ def called(runs: dict[str, Run], side: Side, seconds: float) -> dict[str, float]
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(ROUNDS):
         for name, run in runs.items():
+            time.sleep(QUIET)
             times[name].append(_row(run, counts[name], side))
     return {name: median(each) for name, each in times.items()}
 

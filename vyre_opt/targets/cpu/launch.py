@@ -268,6 +268,7 @@ class _Code:
                 loop_analysis.has_ticket_loop(program),
                 loop_analysis.has_fixed_trip_counts(program),
                 is_bounded or loop_analysis.is_bounded(program),
+                loop_analysis.may_wait(program),
             ),
         )
 

@@ -7,7 +7,7 @@ from math import inf
 from ...ir.loops import BOUND_NAMES
 from ...ir.program import Block, Op, Program, Value
 
-__all__ = ["has_fixed_trip_counts", "has_ticket_loop", "is_bounded"]
+__all__ = ["has_fixed_trip_counts", "has_ticket_loop", "is_bounded", "may_wait"]
 
 MAX_ROUNDS = 1 << 12
 """The rounds that an invocation's loops may have in all, and still be done at once."""
@@ -30,6 +30,12 @@ def _uses_own_atomic(loop: Op) -> bool:
     ops = [op for block in loop.regions for op in block.walk()]
     used = {operand for op in ops for operand in op.operands}
     return any(op.definition.format == "atomic" and op.result in used for op in ops)
+
+
+def may_wait(program: Program) -> bool:
+    """Whether a workgroup may look at what others have done, and so wait for those before it."""
+    used = {operand for op in program.walk() for operand in op.operands}
+    return any("atomic" in op.definition.effects and not used.isdisjoint(op.results) for op in program.walk())
 
 
 def has_fixed_trip_counts(program: Program) -> bool:

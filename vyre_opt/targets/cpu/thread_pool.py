@@ -31,10 +31,15 @@ from .thread_pool_ir import (
     ARGS,
     CODE,
     END,
+    END_OF,
+    FIRST_OF,
     LEAST,
     MAX_CHUNK,
     MEMBERS,
     NEXT,
+    PARTS,
+    RANGE_WORDS,
+    RANGES,
     RECORD_WORDS,
     RECORDS,
     SCRATCH,
@@ -110,13 +115,14 @@ class Job:
         self, code: int, args: array[int], workgroups: int, threads: int = 1, scratch_bytes: int = 0
     ) -> None:
         self.records = records = MEMBERS + threads
+        self.ranges = ranges = records + threads * RECORD_WORDS
         # never resized, so that `address` stays what it is
-        self.words = words = array("Q", bytes(8 * (records + threads * RECORD_WORDS)))
+        self.words = words = array("Q", bytes(8 * (ranges + threads * RANGE_WORDS)))
         self.address = address = words.buffer_info()[0]
         self.args = args
         self.threads = threads
         self.workgroups = workgroups
-        words[END], words[SPREAD] = workgroups, 2 * threads
+        words[END], words[RANGES] = workgroups, address + 8 * ranges
         words[CODE], words[ARGS], words[YIELD] = code, args.buffer_info()[0], _yield_address()
         words[RECORDS] = address + 8 * records
         words[records + STOP_WORD] = address + 8 * STOP
@@ -128,19 +134,27 @@ class Job:
             start = output_memory.address(self.scratch)
             words[SCRATCH], words[STRIDE] = start + -start % SCRATCH_ALIGN, stride
 
-    def begin(self, first: int, max_chunk: int, workers_only: bool = False, least: int = 1) -> None:
+    def begin(
+        self, first: int, max_chunk: int, workers_only: bool = False, least: int = 1, in_order: bool = True
+    ) -> None:
         """Prepare a run from workgroup `first` on, in chunks of `least` up to `max_chunk`; no thread is in the job now.
 
-        `workers_only`: the caller takes no chunk.
+        `workers_only`: the caller takes no chunk.  `in_order`: no chunk is taken before those ahead of it; else the caller
+        takes part, and each thread begins with a part of its own.
         """
-        words = self.words
-        words[NEXT], words[MAX_CHUNK], words[STOP] = first, max_chunk, 0
-        words[LEAST], words[END], words[WORKERS_ONLY] = least, self.workgroups, workers_only
+        words, parts, end = self.words, 1 if in_order else self.threads, self.workgroups
+        words[MAX_CHUNK], words[STOP], words[PARTS] = max_chunk, 0, parts
+        words[LEAST], words[END], words[WORKERS_ONLY] = least, end, workers_only
+        words[SPREAD] = 2 * self.threads // parts
+        for part in range(parts):
+            at, begun = self.ranges + part * RANGE_WORDS, first + (end - first) * part // parts
+            words[at + NEXT] = words[at + FIRST_OF] = begun
+            words[at + END_OF] = first + (end - first) * (part + 1) // parts
 
     def begin_chunk(self, first: int, last: int) -> None:
         """Prepare a run of the workgroups from `first` to `last` - 1 as one chunk, of which the caller does no part."""
         self.begin(first, last - first, workers_only=True, least=last - first)
-        self.words[END] = last
+        self.words[END] = self.words[self.ranges + END_OF] = last
 
     def run(self, loaded: jit.LoadedFunction, first: int, last: int) -> None:
         """Run the workgroups from `first` to `last` - 1 in this thread, as number 0 of the job."""
@@ -155,13 +169,15 @@ class Job:
     def shrink(self, factor: float) -> None:
         """Make the chunks that are still to be taken smaller; other threads may be taking some."""
         # the size that vyre_work would take next; it starts small and grows with what is done
-        current = min(self.words[MAX_CHUNK], self.words[NEXT] // self.words[SPREAD])
-        self.words[MAX_CHUNK] = max(1, int(current * factor))
+        words, ranges = self.words, range(self.ranges, len(self.words), RANGE_WORDS)
+        taken = max(words[at + NEXT] - words[at + FIRST_OF] for at in ranges)
+        current = min(words[MAX_CHUNK], taken // words[SPREAD])
+        words[MAX_CHUNK] = max(1, int(current * factor))
 
     @property
     def is_at_fault(self) -> bool:
         # the first word of a record is its kind, 0 for none
-        return any(self.words[self.records :: RECORD_WORDS])
+        return any(self.words[self.records : self.ranges : RECORD_WORDS])
 
     def fault(self) -> list[int] | None:
         """The record of the first workgroup at fault, if any is."""
@@ -169,7 +185,7 @@ class Job:
             return None
         records = [
             self.words[at : at + len(FAULT_WORDS)].tolist()
-            for at in range(self.records, len(self.words), RECORD_WORDS)
+            for at in range(self.records, self.ranges, RECORD_WORDS)
             if self.words[at]
         ]
         return min(records, key=itemgetter(FAULT_WORDS.index("workgroup")))

@@ -35,14 +35,16 @@ it called it.  That is safe since such code holds nothing: no lock, no memory of
 Both structures are arrays of 64-bit words.  A job (words that threads change at the same time lie in
 cache lines of their own):
 
-    END              the workgroup behind the last
+    END              the workgroup behind the last; behind the first chunk with a fault, once there is one
     LEAST, MAX_CHUNK the fewest and the most workgroups in a chunk
-    SPREAD           a chunk is at most 1/SPREAD of the workgroups taken so far (at least LEAST), so that
+    SPREAD           a chunk is at most 1/SPREAD of the workgroups taken so far of its range (at least LEAST), so that
                      chunks stay small at first, when nobody knows how long a workgroup takes
+    RANGES, PARTS    the address of the ranges, and how many there are: one if chunks have to be taken in order, else one for
+                     each thread.  A thread takes what is left of its own one, then of the next ones: so it has the
+                     same part of all buffers in each run, and finds it in its caches.
     CODE, ARGS       the function of the program (see lowering.host) and its arguments
     SCRATCH, STRIDE  scratch memory of the first thread; bytes from one thread's to the next one's
     RECORDS          fault records, RECORD_WORDS a thread: what lowering.host calls status
-    NEXT             the first workgroup that no thread has taken; chunks are taken in order
     STOP             not 0 once no more chunks are to be taken: a fault, or the caller gave up
     RUNNING          the number of threads that may touch the job, the caller among them
     DONE             a semaphore, posted by the last of them unless that is the caller
@@ -53,6 +55,13 @@ cache lines of their own):
     SPENT            nanoseconds that a worker was in the job, the last to leave
     FIRST            a semaphore, posted by each worker that leaves a job that is WORKERS_ONLY
     COUNT, MEMBERS   the slots of the workers that share the job: member k is its thread k + 1
+
+A range, RANGE_WORDS words:
+
+    NEXT             its first workgroup that no thread has taken; chunks of a range are taken in order
+    FIRST_OF, END_OF its first workgroup, and the one behind its last
+
+The caller, thread 0, goes from range to range in order: whatever is before a chunk in which it finds a fault has been taken.
 
 A slot:
 
@@ -76,9 +85,11 @@ __all__ = ["GROUP_BYTES", "linux_ir", "worker_ir"]
 
 END, MAX_CHUNK, SPREAD, CODE, ARGS, SCRATCH, STRIDE, RECORDS = range(8)
 # 8 words apart is 64 bytes: a cache line each.  A sem_t takes 32 bytes, so it fits behind DONE and WAKE.
-NEXT, STOP, RUNNING, DONE = 8, 16, 24, 32
+RANGES, PARTS, STOP, RUNNING, DONE = 8, 9, 16, 24, 32
 YIELD, STATE, COUNT, WORKERS_ONLY, SPENT, LEAST = range(40, 46)
 FIRST, MEMBERS = 48, 52
+NEXT, FIRST_OF, END_OF = range(3)
+RANGE_WORDS = 8
 RECORD_WORDS = 16
 ALONE, SHARED, LEFT = range(3)
 
@@ -178,25 +189,49 @@ def _work() -> str:
 define i64 @vyre_work(ptr %job, i64 %thread, i64 %most) nounwind {{
 entry:
 {_thread_setup()}
+  br label %find
+find:
+  ; ranges from the thread's own one on
+  %turn = phi i64 [ 0, %entry ], [ %turn.next, %next.range ]
+  %found = phi i64 [ 0, %entry ], [ %count, %next.range ]
+  %number.sum = add i64 %thread, %turn
+  %number = urem i64 %number.sum, %parts
+  %range.offset = mul i64 %number, {RANGE_WORDS}
+  %range = getelementptr i64, ptr %ranges, i64 %range.offset
+{_address("next", NEXT, "range")}
+{_address("first.of", FIRST_OF, "range")}
+  %first.of = load i64, ptr %first.of.at
+{_address("end.of", END_OF, "range")}
+  %end.of = load i64, ptr %end.of.at
   br label %head
 head:
-  %count = phi i64 [ 0, %entry ], [ %count.next, %following ]
+  %count = phi i64 [ %found, %find ], [ %count.next, %following ]
   %enough = icmp uge i64 %count, %most
   br i1 %enough, label %some.left, label %look
 look:
   %stop = load atomic i64, ptr %stop.at monotonic, align 8
   %stopped = icmp ne i64 %stop, 0
-  br i1 %stopped, label %none.left, label %take
-take:
-  %max.chunk = load atomic i64, ptr %max.chunk.at monotonic, align 8
+  br i1 %stopped, label %none.left, label %measure
+measure:
+  %end.all = load atomic i64, ptr %end.at monotonic, align 8
+  %end = call i64 @llvm.umin.i64(i64 %end.all, i64 %end.of)
   ; another thread may take a chunk between this load and the addition: the size is only a guide
   %so.far = load atomic i64, ptr %next.at monotonic, align 8
-  %part = udiv i64 %so.far, %spread
+  %any = icmp ult i64 %so.far, %end
+  br i1 %any, label %take, label %next.range
+take:
+  %max.chunk = load atomic i64, ptr %max.chunk.at monotonic, align 8
+  %taken = sub i64 %so.far, %first.of
+  %part = udiv i64 %taken, %spread
   %capped = call i64 @llvm.umin.i64(i64 %part, i64 %max.chunk)
   %size = call i64 @llvm.umax.i64(i64 %capped, i64 %least)
   %first = atomicrmw add ptr %next.at, i64 %size monotonic
   %some = icmp ult i64 %first, %end
-  br i1 %some, label %run, label %none.left
+  br i1 %some, label %run, label %next.range
+next.range:
+  %turn.next = add i64 %turn, 1
+  %more = icmp ult i64 %turn.next, %parts
+  br i1 %more, label %find, label %none.left
 run:
   %sum = add i64 %first, %size
   %last = call i64 @llvm.umin.i64(i64 %sum, i64 %end)
@@ -208,6 +243,11 @@ following:
   %count.next = add i64 %count, 1
   br label %head
 fault:
+  %was.end = atomicrmw umin ptr %end.at, i64 %last monotonic
+  ; what is before it in other ranges may be at fault, too; in a single range all that is before it is taken
+  %in.order = icmp eq i64 %parts, 1
+  br i1 %in.order, label %stop.all, label %none.left
+stop.all:
   store atomic i64 1, ptr %stop.at monotonic, align 8
   ret i64 1
 some.left:
@@ -252,7 +292,9 @@ def _thread_setup() -> str:
     """Loads the words of %job that the chunk loop uses, and finds this thread's %scratch and %record; the
     program's code polls STOP and calls YIELD through addresses in the record, which are stored here."""
     return f"""\
-{_load("end", "i64", END)}
+{_address("end", END)}
+{_load("ranges", "ptr", RANGES)}
+{_load("parts", "i64", PARTS)}
 {_address("max.chunk", MAX_CHUNK)}
 {_load("spread", "i64", SPREAD)}
 {_load("least", "i64", LEAST)}
@@ -262,7 +304,6 @@ def _thread_setup() -> str:
 {_load("stride", "i64", STRIDE)}
 {_load("records", "ptr", RECORDS)}
 {_address("stop", STOP)}
-{_address("next", NEXT)}
   %scratch.offset = mul i64 %thread, %stride
   %scratch = getelementptr i8, ptr %scratches, i64 %scratch.offset
   %record.offset = mul i64 %thread, {RECORD_WORDS}

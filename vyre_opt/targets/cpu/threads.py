@@ -63,7 +63,7 @@ long as some workgroups."""
 
 FIRST_INVOCATIONS, TRIAL_GROWTH = 1 << 12, 8
 """The caller measures itself on FIRST_INVOCATIONS (or a 64th of all, if that is less), then on TRIAL_GROWTH
-times as many, and so on.  Chunks begin with as many where the text shows that none runs for long."""
+times as many, and so on."""
 
 CHUNKS_PER_THREAD = 8
 CHUNK_INVOCATIONS = 1 << 16
@@ -100,7 +100,7 @@ class WorkgroupCode:
     """A program's function, and what holds for its runs on any grid.
 
     `lanes`: invocations of a workgroup.  `scratch_bytes`: see lowering.host.  `whole_grid`: one call runs
-    the whole grid.  `has_ticket_loop`, `has_fixed_trip_counts`, `is_bounded`: see `loop_analysis`.
+    the whole grid.  `has_ticket_loop`, `has_fixed_trip_counts`, `is_bounded`, `may_wait`: see `loop_analysis`.
     """
 
     loaded: LoadedFunction
@@ -110,6 +110,7 @@ class WorkgroupCode:
     has_ticket_loop: bool
     has_fixed_trip_counts: bool
     is_bounded: bool
+    may_wait: bool
 
 
 class GridRunner:
@@ -196,11 +197,6 @@ class GridRunner:
             done, min(self.workers, self.workgroups - done, 1 + int(seconds / SECONDS_PER_THREAD))
         )
 
-    @property
-    def _quick_groups(self) -> int:
-        """Workgroups that take little time in all likelihood."""
-        return max(1, min(self.workgroups // 64, FIRST_INVOCATIONS // self.code.lanes))
-
     def _remember(self, seconds: float) -> None:
         """Expect the next runs to take `seconds`, at most twice what was expected: this one may have been preempted."""
         if self.code.has_fixed_trip_counts:
@@ -215,7 +211,7 @@ class GridRunner:
         rest is expected to take.
         """
         job, workgroups = self._job(2 if self.workers_only else 1), self.workgroups
-        done, part = 0, self._quick_groups
+        done, part = 0, max(1, min(workgroups // 64, FIRST_INVOCATIONS // self.code.lanes))
         if self.code.whole_grid:
             part = workgroups
         while True:
@@ -261,7 +257,8 @@ class GridRunner:
             if self.code.has_fixed_trip_counts:
                 self.workers_only = (perf_counter() - begun) * threads > LONG_SECONDS * (workgroups - first)
             return job
-        job.begin(first, chunk, least=min(chunk, self._quick_groups) if self.code.is_bounded else 1)
+        least = chunk if self.code.is_bounded else 1
+        job.begin(first, chunk, least=least, in_order=self.code.may_wait)
         share(job)
         return job
 
@@ -370,7 +367,7 @@ def clear_bytes(target: int, size: int, workers: int) -> None:
 def _share_memory(symbol: str, args: list[int], size: int, workers: int) -> None:
     threads = min(max(1, size // BYTES_PER_THREAD), workers)
     job = _memory_job(symbol, args, size, threads)
-    job.begin(0, 1)
+    job.begin(0, 1, in_order=False)
     share(job)
 
 
