@@ -8,7 +8,7 @@ turns into registers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ...ir import arith
 from ...ir.loops import bounds, inits
@@ -23,7 +23,7 @@ from .outline import write_block
 from .subgroup_emitter import SubgroupEmitter
 from .tile_loop import TileLoop
 
-__all__ = ["CONTROL_OPS", "TripCounter"]
+__all__ = ["CONTROL_OPS", "TripCounter", "write_for"]
 
 
 class _ValueSlots:
@@ -209,14 +209,23 @@ class TripCounter:
 
 
 def for_(emitter: SubgroupEmitter, op: Op) -> None:
-    """A lane leaves the loop when it has made its own number of trips."""
+    if op in emitter.builder.tiles:
+        _for_in_tiles(emitter, op)
+    else:
+        write_for([emitter], op, lambda ops: write_block(emitter, ops))
+
+
+def write_for(
+    emitters: Sequence[SubgroupEmitter], op: Op, write: Callable[[Sequence[Op]], Sequence[Value]]
+) -> None:
+    """A loop that several emitters share, all of whose lanes make equally many trips; a single one's lanes leave it when they
+    have made their own number.  `write`: writes the ops of the body by all of them; gives the operands of its terminator.
+    """
+    emitter = emitters[0]
     w, builder, outer = emitter.w, emitter.builder, emitter.mask
     body = op.regions[0]
-    if op in builder.tiles:
-        _for_in_tiles(emitter, op)
-        return
     trip_counter = TripCounter(emitter, op)
-    slots = _LoopSlots(emitter, op)
+    slots = [_LoopSlots(each, op) for each in emitters]
     head, inside, done = w.label("for"), w.label("body"), w.label("endfor")
     w.fall_into(head)
     iteration = trip_counter.iteration()
@@ -228,17 +237,23 @@ def for_(emitter: SubgroupEmitter, op: Op) -> None:
         continues = builder.any_lane(mask)
     w.branch_if(continues, inside, done)
     w.start(inside)
-    emitter.mask = mask
-    emitter.define(body.args[0], [trip_counter.counter(iteration)])
-    slots.bind(slots.args)
+    counter = trip_counter.counter(iteration)
+    for each, own in zip(emitters, slots, strict=True):
+        each.mask = mask
+        each.define(body.args[0], [counter])
+        own.bind(own.args)
     outer_fetches, builder.fetches_ahead = builder.fetches_ahead, _leaps(emitter, op)
-    slots.update(mask, write_block(emitter, body.ops))
+    yielded = write(body.ops)
+    for own in slots:
+        own.update(mask, yielded)
     builder.fetches_ahead = outer_fetches
     trip_counter.advance(iteration)
-    emitter.mask = outer
-    w.branch(head)
+    for each in emitters:
+        each.mask = outer
+    w.branch(head + (f", !llvm.loop {w.module.plain_loop()}" if builder.has_plain_loops else ""))
     w.start(done)
-    slots.finish()
+    for own in slots:
+        own.finish()
 
 
 def _leaps(emitter: SubgroupEmitter, loop: Op) -> bool:

@@ -64,6 +64,7 @@ class FunctionBuilder:
     x, y and z (i32); `extents`, the grid's size along them (i32); `context`, its part of the scratch memory (ptr).
     `totals`: atomics whose operands are combined in a stack slot, see memory.py.
     `tiles`: see loop_tiles.py.  `fetches_ahead`: whether loads begin to fetch what is next in memory.
+    `has_plain_loops`: whether LLVM leaves the program's loops as they are, which takes less time to compile.
     """
 
     program: Program
@@ -85,6 +86,7 @@ class FunctionBuilder:
     tiles: LoopTiles = field(default_factory=dict)
     totals: dict[Op, str] = field(default_factory=dict)
     fetches_ahead: bool = False
+    has_plain_loops: bool = False
     slots: list[str] = field(default_factory=list)
     unused_slots: dict[str, list[str]] = field(default_factory=dict)
     last_uses: dict[Value, int] = field(default_factory=dict)

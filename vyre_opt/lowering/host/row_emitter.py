@@ -3,20 +3,23 @@
 vyre.batches    takes workgroups with one id along y and z, as many as are next: where no invocation of theirs is at fault,
                 they run in vyre.rows, else one after the other in vyre.groups
 vyre.spans      for each row, which of its invocations have work, and whether none of these might be at fault
-vyre.rows       the body for these: 32 at a time, and the last ones of a row with a mask
+vyre.rows       the body for these: 32 at a time, and the last ones of a row with a mask; or several rows at a time, see
+                row_blocks.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Dim3, Op, Value
 from ..common.llvm_text import Writer
+from .control import write_for
 from .function_builder import WIDE, FunctionBuilder
 from .memory import begin_totals, finish_totals
 from .outline import write_block
+from .row_blocks import RowBlocks, row_blocks
 from .row_runs import FIRST_IDS, Condition, InBounds, RowRuns
 from .signature import RANGE, Signature
 from .subgroup_emitter import SubgroupEmitter
@@ -60,16 +63,28 @@ def define_batches(
 @contextmanager
 def _each_row(builder: FunctionBuilder, workgroup: Dim3) -> Iterator[str]:
     """A loop over the rows of workgroups; yields the address of its span."""
-    w, (_, down, deep) = builder.w, workgroup
+    _, down, deep = workgroup
     with builder.counting("row", "i64", "0", str(down * deep), is_plain=True) as row:
-        y = w.emit(f"add i64 %y, {w.emit(f'urem i64 {row}, {down}')}")
-        z = w.emit(f"add i64 %z, {w.emit(f'udiv i64 {row}, {down}')}")
-        builder.params = {**builder.params, **dict(zip(FIRST_IDS, ("%x", y, z), strict=True))}
-        yield w.emit(f"getelementptr {_SPAN}, ptr %spans, i64 {row}")
+        builder.params = _ids_of(builder, workgroup, row)
+        yield _span_of(builder, row)
 
 
-def _end_of(builder: FunctionBuilder, span: str) -> str:
-    return builder.w.emit(f"getelementptr {_SPAN}, ptr {span}, i32 0, i32 1")
+def _ids_of(builder: FunctionBuilder, workgroup: Dim3, row: str) -> Mapping[str, str]:
+    """The params with the ids of a row, along x those of the first workgroup."""
+    w, (_, down, _) = builder.w, workgroup
+    y = w.emit(f"add i64 %y, {w.emit(f'urem i64 {row}, {down}')}")
+    z = w.emit(f"add i64 %z, {w.emit(f'udiv i64 {row}, {down}')}")
+    return {**builder.params, **dict(zip(FIRST_IDS, ("%x", y, z), strict=True))}
+
+
+def _span_of(builder: FunctionBuilder, row: str) -> str:
+    return builder.w.emit(f"getelementptr {_SPAN}, ptr %spans, i64 {row}")
+
+
+def _ends_of(builder: FunctionBuilder, span: str) -> tuple[str, str]:
+    """The first invocation of a span and the one behind its last."""
+    end = builder.w.emit(f"getelementptr {_SPAN}, ptr {span}, i32 0, i32 1")
+    return builder.load("i64", span), builder.load("i64", end)
 
 
 # --- vyre.rows
@@ -78,6 +93,28 @@ def _end_of(builder: FunctionBuilder, span: str) -> str:
 def _rows(
     runs: RowRuns, signature: Signature, workgroup: Dim3, builder: FunctionBuilder, table: Table
 ) -> str:
+    w, (_, down, deep) = builder.w, workgroup
+    begin_totals(builder, runs.totals)
+    blocks = row_blocks(runs.program, runs.facts, FIRST_IDS[1:], down, builder.features.register_bytes)
+    if blocks is None:
+        # a mask costs little where loops of tiles take the time, and the body is then compiled once
+        with _each_row(builder, workgroup) as span:
+            _write_row(runs, builder, table, span, has_vectors=not runs.tiles)
+    else:
+        builder.has_plain_loops = True
+        with builder.counting("block", "i64", "0", str(down * deep), blocks.rows, is_plain=True) as first:
+            numbers = [w.emit(f"add i64 {first}, {number}") for number in range(blocks.rows)]
+            _write_rows(runs, blocks, builder, table, workgroup, numbers)
+    finish_totals(SubgroupEmitter(builder, None, table))
+    w.branch("exit")
+    lines = [*builder.slots, *w.lines, "exit:", "  ret void"]
+    return signature.define("vyre.rows", (*_ROWS, ("ptr", "%status")), lines, attributes="noinline ")
+
+
+def _write_row(
+    runs: RowRuns, builder: FunctionBuilder, table: Table, span: str, *, has_vectors: bool
+) -> None:
+    """Write a row: 32 invocations at a time (`has_vectors`), and then with a mask."""
     w = builder.w
 
     def write(first: str, mask: str | None) -> None:
@@ -89,30 +126,83 @@ def _rows(
         lanes = builder.lane_indices()
         write(first, w.emit(f"icmp ult {WIDE.of('i32')} {lanes}, {builder.splat('i32', count)}"))
 
-    begin_totals(builder, runs.totals)
-    with _each_row(builder, workgroup) as span:
-        begin, end = builder.load("i64", span), builder.load("i64", _end_of(builder, span))
-        # a mask costs little where loops of tiles take the time, and the body is then compiled once
-        count = (
-            "0" if runs.tiles else w.emit(f"and i64 {w.emit(f'sub i64 {end}, {begin}')}, {-SUBGROUP_SIZE}")
-        )
+    begin, end = _ends_of(builder, span)
+    whole, last, done = begin, w.label("last"), w.label("done")
+    if has_vectors:
+        count = w.emit(f"and i64 {w.emit(f'sub i64 {end}, {begin}')}, {-SUBGROUP_SIZE}")
         whole = w.emit(f"add i64 {begin}, {count}")
-        some, rest, last, done = (w.label(hint) for hint in ("some", "rest", "last", "done"))
-        if not runs.tiles:
-            w.branch_if(w.emit(f"icmp ult i64 {begin}, {whole}"), some, rest)
-            w.start(some)
-            with builder.counting("run", "i64", begin, whole, SUBGROUP_SIZE, is_plain=True) as first:
-                write(first, None)
+        some, rest = w.label("some"), w.label("rest")
+        w.branch_if(w.emit(f"icmp ult i64 {begin}, {whole}"), some, rest)
+        w.start(some)
+        with builder.counting("run", "i64", begin, whole, SUBGROUP_SIZE, is_plain=True) as first:
+            write(first, None)
         w.fall_into(rest)
-        w.branch_if(w.emit(f"icmp ult i64 {whole}, {end}"), last, done)
-        w.start(last)
-        with builder.counting("part", "i64", whole, end, SUBGROUP_SIZE, is_plain=True) as first:
-            write_lanes_to(end, first)
-        w.fall_into(done)
-    finish_totals(SubgroupEmitter(builder, None, table))
-    w.branch("exit")
-    lines = [*builder.slots, *w.lines, "exit:", "  ret void"]
-    return signature.define("vyre.rows", (*_ROWS, ("ptr", "%status")), lines, attributes="noinline ")
+    w.branch_if(w.emit(f"icmp ult i64 {whole}, {end}"), last, done)
+    w.start(last)
+    with builder.counting("part", "i64", whole, end, SUBGROUP_SIZE, is_plain=True) as first:
+        write_lanes_to(end, first)
+    w.fall_into(done)
+
+
+def _write_rows(
+    runs: RowRuns,
+    blocks: RowBlocks,
+    builder: FunctionBuilder,
+    table: Table,
+    workgroup: Dim3,
+    numbers: Sequence[str],
+) -> None:
+    """Write rows together where their spans are the same, of 32 invocations or more; else one after the other.
+
+    The last 32 of a span may have run before, as far as they are not a multiple: they do the same again.
+    """
+    w = builder.w
+    spans = [_ends_of(builder, _span_of(builder, number)) for number in numbers]
+    (begin, end), *others = spans
+    is_same = w.emit(f"icmp sge i64 {w.emit(f'sub i64 {end}, {begin}')}, {SUBGROUP_SIZE}")
+    for span in others:
+        for mine, other in zip((begin, end), span, strict=True):
+            is_same = w.emit(f"and i1 {is_same}, {w.emit(f'icmp eq i64 {mine}, {other}')}")
+    together, apart, done = (w.label(hint) for hint in ("together", "apart", "rowsdone"))
+    w.branch_if(is_same, together, apart)
+    w.start(together)
+    ids = [_ids_of(builder, workgroup, number) for number in numbers]
+    last = w.emit(f"sub i64 {end}, {SUBGROUP_SIZE}")
+    with builder.counting("run", "i64", begin, end, SUBGROUP_SIZE, is_plain=True) as place:
+        start = {FIRST_IDS[0]: w.emit(f"add i64 %x, {_clamped(w, 'smin', place, last)}")}
+        rows = [(SubgroupEmitter(builder, None, table), {**each, **start}) for each in ids]
+        _write_together(blocks, builder, rows, runs.program.body.ops)
+    w.branch(done)
+    w.start(apart)
+    behind = w.emit(f"add i64 {numbers[0]}, {len(numbers)}")
+    with builder.counting("row", "i64", numbers[0], behind, is_plain=True) as row:
+        builder.params = _ids_of(builder, workgroup, row)
+        _write_row(runs, builder, table, _span_of(builder, row), has_vectors=False)
+    w.fall_into(done)
+
+
+def _write_together(
+    blocks: RowBlocks,
+    builder: FunctionBuilder,
+    rows: Sequence[tuple[SubgroupEmitter, Mapping[str, str]]],
+    ops: Sequence[Op],
+) -> tuple[Value, ...]:
+    """Write each op for all rows, each with its params, or once; returns the operands of the block's terminator."""
+    emitters = [emitter for emitter, _ in rows]
+    for op in ops:
+        if op.definition.is_terminator:
+            return op.operands
+        if op.name == "for":
+            write_for(emitters, op, lambda inner: _write_together(blocks, builder, rows, inner))
+            continue
+        is_shared = bool(op.results) and op.result not in blocks.varying
+        for emitter, params in rows[:1] if is_shared else rows:
+            builder.params = params
+            emitter.op(op)
+        if is_shared:
+            for emitter in emitters:
+                emitter.values[op.result] = emitters[0].values[op.result]
+    return ()
 
 
 # --- vyre.spans
@@ -132,7 +222,8 @@ def _spans(
             first, last = _clamped(w, "smax", first, low), _clamped(w, "smin", last, high)
             is_safe = w.emit(f"and i1 {is_safe}, {intervals.is_exact(guard)}")
         builder.store("i64", first, span)
-        builder.store("i64", _clamped(w, "smax", first, last), _end_of(builder, span))
+        end = w.emit(f"getelementptr {_SPAN}, ptr {span}, i32 0, i32 1")
+        builder.store("i64", _clamped(w, "smax", first, last), end)
         is_empty = w.emit(f"icmp sge i64 {first}, {last}")
         for check in runs.checks:
             low, high = (
