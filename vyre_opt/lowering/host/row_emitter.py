@@ -234,7 +234,8 @@ def _spans(
                 is_safe = w.emit(f"and i1 {is_safe}, {inside}")
         builder.store("i1", w.emit(f"and i1 {builder.load('i1', safe)}, {is_safe}"), safe)
     lines = [*builder.slots, *w.lines, f"  %safe = load i1, ptr {safe}", "  ret i1 %safe"]
-    return signature.define("vyre.spans", (*_ROWS, ("i64", "%lanes")), lines, "i1", "noinline ")
+    attributes = QUICK if workgroup[1:] == (1, 1) else "noinline "
+    return signature.define("vyre.spans", (*_ROWS, ("i64", "%lanes")), lines, "i1", attributes)
 
 
 def _clamped(w: Writer, side: str, a: str, b: str) -> str:
