@@ -121,6 +121,9 @@ class Job:
         self.address = address = words.buffer_info()[0]
         self.args = args
         self.threads = threads
+        self._begun: object = None
+        """What `begin` was told last, for which it leaves the words of `_at_begin`: most runs are like the one before."""
+        self._at_begin = words[:0], words[:0]
         self.workgroups = workgroups
         words[END], words[RANGES] = workgroups, address + 8 * ranges
         words[CODE], words[ARGS], words[YIELD] = code, args.buffer_info()[0], _yield_address()
@@ -142,7 +145,11 @@ class Job:
         `workers_only`: the caller takes no chunk.  `in_order`: no chunk is taken before those ahead of it; else the caller
         takes part, and each thread begins with a part of its own.
         """
-        words, parts, end = self.words, 1 if in_order else self.threads, self.workgroups
+        words, key = self.words, (first, max_chunk, workers_only, least, in_order)
+        if key == self._begun:
+            words[: STOP + 1], words[self.ranges :] = self._at_begin
+            return
+        parts, end = 1 if in_order else self.threads, self.workgroups
         words[MAX_CHUNK], words[STOP], words[PARTS] = max_chunk, 0, parts
         words[LEAST], words[END], words[WORKERS_ONLY] = least, end, workers_only
         words[SPREAD] = 2 * self.threads // parts
@@ -150,6 +157,7 @@ class Job:
             at, begun = self.ranges + part * RANGE_WORDS, first + (end - first) * part // parts
             words[at + NEXT] = words[at + FIRST_OF] = begun
             words[at + END_OF] = first + (end - first) * (part + 1) // parts
+        self._begun, self._at_begin = key, (words[: STOP + 1], words[self.ranges :])
 
     def begin_chunk(self, first: int, last: int) -> None:
         """Prepare a run of the workgroups from `first` to `last` - 1 as one chunk, of which the caller does no part."""

@@ -126,6 +126,10 @@ class GridRunner:
         self.code, self.args = code, args
         self.workgroups, self.touched, self.workers = workgroups, touched, workers
         self.scratch_bytes = code.scratch_bytes * (workgroups if code.whole_grid else 1)
+        group_bytes = touched // max(1, workgroups)
+        self.largest_chunk = min(
+            CHUNK_INVOCATIONS // code.lanes, CHUNK_BYTES // group_bytes if group_bytes else workgroups
+        )
         self.threads = 1 if code.whole_grid else min(workers, workgroups)
         self.begins_alone = False
         if code.has_ticket_loop and touched >= 2 * TICKET_BYTES_PER_THREAD:
@@ -245,11 +249,7 @@ class GridRunner:
             return job
         job = self._job(threads + self.workers_only)
         # about CHUNKS_PER_THREAD chunks for each thread, smaller ones where those would hold up a signal
-        group_bytes = self.touched // workgroups
-        largest = min(
-            CHUNK_INVOCATIONS // self.code.lanes, CHUNK_BYTES // group_bytes if group_bytes else workgroups
-        )
-        chunk = max(1, min((workgroups - first) // (threads * CHUNKS_PER_THREAD), largest))
+        chunk = max(1, min((workgroups - first) // (threads * CHUNKS_PER_THREAD), self.largest_chunk))
         job.begin(first, chunk, workers_only=self.workers_only)
         begun = perf_counter()
         if self.workers_only and share_among_workers(job, threads):
