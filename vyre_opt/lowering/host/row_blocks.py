@@ -18,7 +18,7 @@ from ...ir.program import Block, Op, Program, Value
 from .lane_facts import LaneFacts
 from .outline import is_heavy
 
-__all__ = ["RowBlocks", "row_blocks"]
+__all__ = ["RowBlocks", "may_repeat", "row_blocks"]
 
 MOST_ROWS = 8
 MOST_OPS = 64
@@ -45,7 +45,7 @@ def row_blocks(
     """
     ops = [*program.walk()]
     loops = [op for op in ops if op.name == "for"]
-    if len(ops) > MOST_OPS or any(map(is_heavy, ops)) or not all(map(_is_plain, ops)) or not _may_repeat(ops):
+    if len(ops) > MOST_OPS or any(map(is_heavy, ops)) or not all(map(_is_plain, ops)) or not may_repeat(ops):
         return None
     varying: set[Value] = set()
     _add_varying(program.body, row_ids, varying)
@@ -64,8 +64,10 @@ def row_blocks(
     return RowBlocks(rows, varying) if rows > 1 else None
 
 
-def _may_repeat(ops: Sequence[Op]) -> bool:
+def may_repeat(ops: Sequence[Op]) -> bool:
     """Whether an invocation that runs twice leaves what it leaves once."""
+    if any(op.definition.format == "atomic" for op in ops):
+        return False
     loaded, stored = ({op.attrs["buffer"] for op in ops if op.name == name} for name in ("load", "store"))
     return loaded.isdisjoint(stored)
 

@@ -2,7 +2,7 @@
 
 vyre.batches    takes workgroups with one id along y and z, as many as are next: where no invocation of theirs is at fault,
                 they run in vyre.rows, else one after the other in vyre.groups
-vyre.spans      for each row, which of its invocations have work, and whether none of these might be at fault
+vyre.spans      for each row, which of its invocations have work, and whether none of these might be at fault, nor are too few
 vyre.rows       the body for these: 32 at a time, and the last ones of a row with a mask; or several rows at a time, see
                 row_blocks.py
 """
@@ -19,7 +19,7 @@ from .control import write_for
 from .function_builder import WIDE, FunctionBuilder
 from .memory import begin_totals, finish_totals
 from .outline import write_block
-from .row_blocks import RowBlocks, row_blocks
+from .row_blocks import RowBlocks, may_repeat, row_blocks
 from .row_runs import FIRST_IDS, Condition, InBounds, RowRuns
 from .signature import RANGE, Signature
 from .subgroup_emitter import SubgroupEmitter
@@ -99,7 +99,7 @@ def _rows(
     if blocks is None:
         # a mask costs little where loops of tiles take the time, and the body is then compiled once
         with _each_row(builder, workgroup) as span:
-            _write_row(runs, builder, table, span, has_vectors=not runs.tiles)
+            _write_row(runs, builder, table, workgroup, span, has_vectors=not runs.tiles)
     else:
         builder.has_plain_loops = True
         with builder.counting("block", "i64", "0", str(down * deep), blocks.rows, is_plain=True) as first:
@@ -111,8 +111,16 @@ def _rows(
     return signature.define("vyre.rows", (*_ROWS, ("ptr", "%status")), lines, attributes="noinline ")
 
 
+def _overlaps(runs: RowRuns, workgroup: Dim3) -> bool:
+    """Whether the last 32 invocations of a row run as a whole, some of them for the second time, so that no code has a mask.
+
+    Shorter rows run by workgroups.  Where a launch has many rows, these may all be so.
+    """
+    return workgroup[1:] == (1, 1) and not runs.tiles and may_repeat([*runs.program.walk()])
+
+
 def _write_row(
-    runs: RowRuns, builder: FunctionBuilder, table: Table, span: str, *, has_vectors: bool
+    runs: RowRuns, builder: FunctionBuilder, table: Table, workgroup: Dim3, span: str, *, has_vectors: bool
 ) -> None:
     """Write a row: 32 invocations at a time (`has_vectors`), and then with a mask."""
     w = builder.w
@@ -127,6 +135,15 @@ def _write_row(
         write(first, w.emit(f"icmp ult {WIDE.of('i32')} {lanes}, {builder.splat('i32', count)}"))
 
     begin, end = _ends_of(builder, span)
+    if _overlaps(runs, workgroup):
+        some, done = w.label("some"), w.label("done")
+        w.branch_if(w.emit(f"icmp ult i64 {begin}, {end}"), some, done)
+        w.start(some)
+        last = w.emit(f"sub i64 {end}, {SUBGROUP_SIZE}")
+        with builder.counting("run", "i64", begin, end, SUBGROUP_SIZE, is_plain=True) as first:
+            write(_clamped(w, "smin", first, last), None)
+        w.fall_into(done)
+        return
     whole, last, done = begin, w.label("last"), w.label("done")
     if has_vectors:
         count = w.emit(f"and i64 {w.emit(f'sub i64 {end}, {begin}')}, {-SUBGROUP_SIZE}")
@@ -177,7 +194,7 @@ def _write_rows(
     behind = w.emit(f"add i64 {numbers[0]}, {len(numbers)}")
     with builder.counting("row", "i64", numbers[0], behind, is_plain=True) as row:
         builder.params = _ids_of(builder, workgroup, row)
-        _write_row(runs, builder, table, _span_of(builder, row), has_vectors=False)
+        _write_row(runs, builder, table, workgroup, _span_of(builder, row), has_vectors=False)
     w.fall_into(done)
 
 
@@ -225,6 +242,9 @@ def _spans(
         end = w.emit(f"getelementptr {_SPAN}, ptr {span}, i32 0, i32 1")
         builder.store("i64", _clamped(w, "smax", first, last), end)
         is_empty = w.emit(f"icmp sge i64 {first}, {last}")
+        if _overlaps(runs, workgroup):
+            is_long = w.emit(f"icmp sge i64 {w.emit(f'sub i64 {last}, {first}')}, {SUBGROUP_SIZE}")
+            is_safe = w.emit(f"and i1 {is_safe}, {w.emit(f'or i1 {is_empty}, {is_long}')}")
         for check in runs.checks:
             low, high = (
                 intervals.of_condition(check) if isinstance(check, Condition) else intervals.of_access(check)

@@ -29,11 +29,12 @@ from ...ir.types import DataType
 from .lane_facts import LaneFacts
 from .legalization import legal_program
 from .loop_tiles import LoopTiles, loop_tiles
+from .row_blocks import may_repeat
 
 __all__ = ["FIRST_IDS", "Condition", "InBounds", "RowRuns", "counts_in_registers", "row_runs"]
 
-MAX_OPS = 256
-"""Of a program that is compiled for rows too, which takes as long again."""
+MAX_OPS, MAX_OPS_TWICE = 256, 64
+"""Of a program that is compiled for rows too, which takes as long again; and of one that then has its body with a mask and without."""
 
 _FORMATS = frozenset(
     "unary binary ternary compare select convert const spec param len load store splat vector extract insert".split()
@@ -77,7 +78,7 @@ class RowRuns:
 def row_runs(program: Program, specs: Mapping[str, Any] | None, proven: Container[Op]) -> RowRuns | None:
     """How a flat program may run in rows; None where it may not.  `proven`: accesses in bounds."""
     ops = [*program.walk()]
-    if len(ops) > MAX_OPS:
+    if len(ops) > (MAX_OPS if _gains_much(ops) or may_repeat(ops) else MAX_OPS_TWICE):
         return None
     counted = counted_buffers(program)
     if not all(_is_independent(op, counted) for op in ops) or any(
@@ -120,6 +121,11 @@ def counts_in_registers(program: Program) -> bool:
         return False
     legal = legal_program(program, None)
     return row_runs(legal, None, BoundsProofs(legal).proven) is not None
+
+
+def _gains_much(ops: Sequence[Op]) -> bool:
+    """Whether workgroups have rows, or invocations may have."""
+    return any(op.name == "for" or (op.name == "global_id" and op.attrs["axis"] != "x") for op in ops)
 
 
 def _is_independent(op: Op, counted: Container[str]) -> bool:
