@@ -225,6 +225,42 @@ def test_the_first_workgroup_at_fault_is_told(kind: str) -> None:
     assert "index 5017, length 1000, by workgroup (4017,0,0)" in only
 
 
+@pytest.mark.parametrize("bad", [(9_999,), (5_000, 9_999), (4_999, 5_000), (2, 5_001), (0, 9_998)])
+def test_each_part_is_run_up_to_the_first_fault(kind: str, bad: tuple[int, ...]) -> None:
+    """Threads have parts of their own where no workgroup waits: all before the first fault have run, whoever meets which."""
+    (program,) = parse("""vyre 1
+    program @p workgroup(32) {
+      buffer @x    : u32[?] read  binding(0)
+      buffer @y    : u32[?] write binding(1) live_out
+      buffer @hits : u32[1] read_write binding(2) live_in live_out
+      %g = global_id x
+      %zero = const 0 : u32
+      %one = const 1 : u32
+      %v = load @x[%g] : u32
+      %old = atomic_add<relaxed> @hits[%zero], %one : u32
+      %is_bad = eq %v, %one : u32
+      if %is_bad { trap "one" }
+      store %g, @y[%g] : u32
+    }""").programs.values()
+    assert not loop_analysis.may_wait(program)
+    x = np.zeros(32 * GROUPS, np.uint32)
+    arrays = [x, np.zeros_like(x), np.zeros(1, np.uint32)]
+    for workers in (1, 2, 3, 7):
+        y, hits = CpuDispatcher(workers=workers).dispatch(program, arrays, GROUPS)
+        assert np.array_equal(y, np.arange(len(x)))
+        assert hits[0] == len(x)
+    for group in bad:
+        x[32 * group] = 1
+    for workers in (1, 2, 3, 7):
+        with pytest.raises(ProgramError, match=rf"workgroup \({min(bad)},0,0\)"):
+            CpuDispatcher(workers=workers).dispatch(program, arrays, GROUPS)
+
+
+def test_who_may_wait_takes_workgroups_in_order() -> None:
+    assert loop_analysis.may_wait(chain())
+    assert not loop_analysis.may_wait(parse(SLOW).programs["slow"])
+
+
 @pytest.mark.campaign
 def test_many_threads_dispatch_at_once(kind: str) -> None:
     """They share the others without a mix-up of arguments, scratch memory or faults."""
