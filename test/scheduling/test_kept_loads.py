@@ -67,6 +67,11 @@ LOOPS = {
     yield %b
   }}
 """,
+    "newest": """  %total_{next} = for %c = {bounds} iter(%a = %total_{last} : f32) {{
+    %v = load @x[%c]
+    yield %v
+  }}
+""",
 }
 
 
@@ -104,6 +109,8 @@ def expected(kinds: list[str], arrays: list[np.ndarray], start: int | None, step
                     total = total - (x[c] - before) * (x[c] - before) * w[c]
                 elif kind == "in place":
                     y[c] = y[c] + x[c] * total
+                elif kind == "newest":
+                    total = x[c]
                 else:
                     total = total - x[c] if w[c] > 0.5 else total * w[c]
             total = total + np.float32(1) if kind == "in place" else total
@@ -133,6 +140,18 @@ def test_random_rows(seed: int) -> None:
         assert remarks[0].startswith("applied")
         # once in each loop for where iterations are missing
         assert loads_of(program, "x") <= len(kinds) + (1 + kinds.count("branch")) * -(-length // 8)
+
+
+@pytest.mark.parametrize("target", ["ref", "cpu"])
+def test_what_an_iteration_carries_on_may_be_what_it_loads(target: str) -> None:
+    """Nothing is computed of it then; a lane that lacks the last iteration has what the one before loaded."""
+    kinds = ["newest", "sum", "newest"]
+    program, remarks = kept(program_text(kinds, 20, "%l to %n step 8"))
+    assert remarks == ["applied: 3 loops load 3 elements once, and keep them in registers"]
+    arrays = [np.arange(1, 21, dtype=np.float32) for _ in range(3)]
+    got = dispatcher(target).dispatch(program, [*map(np.copy, arrays), np.zeros(8, np.float32)], 1)
+    for have, wanted in zip(got, expected(kinds, arrays, None, 8), strict=True):
+        np.testing.assert_array_equal(have, wanted)
 
 
 def test_a_call_says_how_many() -> None:

@@ -374,7 +374,7 @@ def _branch(
     out: list[Op],
 ) -> Sequence[Value]:
     """The values of a block where a condition holds, the others elsewhere; those of the block where it is None."""
-    if condition is None or not block.ops:
+    if condition is None or (not block.ops and list(values) == list(others)):
         out += block.ops
         return values
     if values:
