@@ -363,6 +363,15 @@ def test_what_a_pass_left_alone_is_verified_where_it_depends_on_the_rest(
     assert message is None or message in caught.value.diagnostics[0].message
 
 
+def test_an_item_that_never_verified_is_looked_at_though_no_pass_changes_it() -> None:
+    """As in a module that somebody builds."""
+    module = parse(CALLS)
+    module.programs["q"].workgroup = (5000, 1, 1)
+    with pytest.raises(PassFailure, match="inline left a module that does not verify") as caught:
+        PassManager("inline").run(module)
+    assert "not 5000" in caught.value.diagnostics[0].message
+
+
 def test_what_a_pass_returns_is_a_bool() -> None:
     declare("silent", lambda self, module, ctx: None)
     with pytest.raises(PassFailure, match="pass silent returned None, not whether anything changed"):

@@ -152,7 +152,7 @@ class PassManager:
                 served = void & set(running.requires)  # this pass was what they were for
                 stale.update(dict.fromkeys((void - served) & runs.keys() & self._requested, running))
                 if self.normalizes and not running.is_legalization and normalize(module):
-                    state = ModuleState()
+                    state = ModuleState(state.is_verified)
                     ctx.analyses.drop()  # they may know constants that are no more
                 ctx.analyses.drop(running.preserves, running.invalidates)
                 changed_any = True
@@ -213,8 +213,10 @@ def _check_types(running: Pass, module: Module) -> None:
 def _check(running: Pass, module: Module, changed: bool, state: ModuleState) -> None:
     """Raises PassFailure for a bug of a pass.  `state`: that of the module before it."""
     is_same = state.is_same(module)
-    if not is_same and (errors := _errors(module, state.intact(module))):
-        raise PassFailure(running.name, "left a module that does not verify", errors)
+    if not is_same:
+        if errors := _errors(module, state.intact(module)):
+            raise PassFailure(running.name, "left a module that does not verify", errors)
+        state.is_verified = True
     if changed == (is_same or state.is_equal(module)):
         claimed, actual = ("a change", "nothing changed") if changed else ("no change", "something changed")
         raise PassFailure(running.name, f"reported {claimed}, but {actual}")

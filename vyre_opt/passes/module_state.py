@@ -36,10 +36,12 @@ class _PipelineState:
 class ModuleState:
     """`refresh` takes down what a module is; `is_same` and `is_equal` compare it with that.
 
-    `replaced`: the items that were not the same, as they were.
+    `replaced`: the items that were not the same, as they were.  `is_verified`: whether all items verified since they were
+    given; who built a module need not have asked.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_verified: bool = False) -> None:
+        self.is_verified = is_verified
         self.items: dict[Item, Snapshot | _PipelineState] = {}
         self.replaced: dict[Item, Snapshot | _PipelineState] = {}
         self.order: list[Item] = []
@@ -57,9 +59,10 @@ class ModuleState:
         return not changed and module.order == self.order and _names(module) == self.names
 
     def intact(self, module: Module) -> Collection[Item]:
-        """Behind `is_same`: the items that are the same, but none where a function is gone that they may call."""
+        """Behind `is_same`: the items that verified and are the same, but none where a function is gone that they may call."""
         funcs = [item for item in self.items if isinstance(item, Func)]
-        return self.items if all(module.funcs.get(func.name) is func for func in funcs) else ()
+        has_all = all(module.funcs.get(func.name) is func for func in funcs)
+        return self.items if self.is_verified and has_all else ()
 
     def is_equal(self, module: Module) -> bool:
         """Whether an intact module that is not the same has equal items, in any order."""
