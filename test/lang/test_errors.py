@@ -147,6 +147,14 @@ WRONG: list[tuple[str, str, str]] = [
         "vyre.atomic_add(z, 0, 1, fastmath='reassoc')",
     ),
     ("vyre.atomic_add(y, 0, 1.0, fastmath='afn')", "fastmath takes reassoc, not afn", "'afn'"),
+    *(
+        (
+            f"y[0] = vyre.exp(1.0, fastmath={wrong})",
+            f"fastmath takes contract, reassoc, nnan, ninf, nsz, arcp, afn, not {wrong}",
+            wrong,
+        )
+        for wrong in ("5", "None")
+    ),
     ("vyre.atomic_min(y, 0, 1.0, fastmath='reassoc')", "atomic_min takes no fastmath flags", "'reassoc'"),
     ("for k in x: pass", "a loop over an array is not supported", "x"),
     ("for k in range(1.5): pass", "a loop counts by whole numbers, not 1.5", "1.5"),

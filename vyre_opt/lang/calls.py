@@ -141,12 +141,12 @@ def _fastmath(t: Expressions, node: ast.Call, row: OpDef) -> tuple[tuple[str, ..
     names = words_of(t.static(keywords[0].value, "fastmath"))
     if not row.fastmath:
         raise Unsupported(keywords[0].value, f"{row.name} takes no fastmath flags")
-    wrong = next((word for word in names if word not in row.fastmath), None)
-    if wrong is not None:
+    wrong = [str(word) for word in names if word not in row.fastmath]
+    if wrong:
         raise Unsupported(
             keywords[0].value,
-            f"fastmath takes {', '.join(row.fastmath)}, not {wrong}",
-            suggest(str(wrong), row.fastmath),
+            f"fastmath takes {', '.join(row.fastmath)}, not {wrong[0]}",
+            suggest(wrong[0], row.fastmath),
         )
     plain = ast.Call(node.func, node.args, [k for k in node.keywords if k.arg != "fastmath"])
     return tuple(flag for flag in FASTMATH if flag in names), ast.copy_location(plain, node)

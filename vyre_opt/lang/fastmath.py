@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ..ir.ops import FASTMATH, OpDef
@@ -13,16 +14,15 @@ _ARITHMETIC = ("unary", "binary", "ternary", "atomic")
 
 
 def words_of(flags: Any) -> list[Any]:
-    """The words of a text such as "afn, contract", or of a sequence or set of them."""
-    return flags.replace(",", " ").split() if isinstance(flags, str) else list(flags)
+    """The words of a text such as "afn, contract", or of a sequence or set of them; anything else is a wrong word itself."""
+    if isinstance(flags, str):
+        return flags.replace(",", " ").split()
+    return list(flags) if isinstance(flags, Iterable) else [flags]
 
 
 def flags_of_program(flags: Any) -> tuple[str, ...]:
     """The flags of a program, in the order of the language.  Raises ValueError."""
-    try:
-        words = words_of(flags)
-    except TypeError:
-        words = [flags]
+    words = words_of(flags)
     for word in words:
         if word not in FASTMATH:
             raise ValueError(f"fastmath takes {', '.join(FASTMATH)}, not {word!r}")
