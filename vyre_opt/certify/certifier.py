@@ -13,9 +13,12 @@ A pass says what it claims in the certificate of its remark:
                                                        the work of several; the programs before and after
     claim: privatize  pipeline, at, program, into          a launch whose workgroups count for themselves, and take turns
     claim: merge      program, op, parts               an `if` that earlier ones of its condition went into
+    claim: batch      program, loops                       a loop that loads for several iterations at once
+    claim: keep_loads program, loops, by                   loops that are written out, as `by` iterations at most
+    claim: hoist_loads     program, loops                  a loop whose loads stand before it
 
-`op`, `source`, `by`, `parts` and `lanes_of` are numbers of ops, in the order of the program's text before the pass; but `by`,
-`by_y` and `tile` of a coarse launch are what `NeighbourBlock` has.
+`op`, `source`, `by`, `parts`, `loops` and `lanes_of` are numbers of ops, in the order of the program's text before the pass; but `by`,
+`by_y` and `tile` of a coarse launch are what `NeighbourBlock` has, and `by` of loops is a count.
 """
 
 from __future__ import annotations
@@ -49,6 +52,7 @@ from .obligations import REFUTED, Answer, Obligation, not_seen, prove, smt2
 from .pipelines import Changes, difference, lost_demands, who_sees_argument
 from .privatized import privatized
 from .relaunched import Relaunched
+from .rewritten_loops import rewritten_loops
 from .tiles import tile
 from .vectors import vector
 
@@ -246,6 +250,7 @@ def _rests(
 ) -> Iterator[Decision]:
     """A decision for each program that a pass changed, as it says: that nothing else changed."""
     by_program = _launches_by_program(before)
+    yield from _rests_of_loops(before, after, running, certificates)
     in_place = [facts for facts in certificates if facts["claim"] in _SPECIAL]
     for name in dict.fromkeys(facts["program"] for facts in in_place):
         program = before.programs[name]
@@ -262,6 +267,21 @@ def _rests(
         )
 
 
+def _rests_of_loops(
+    before: Module, after: Module, running: Named, certificates: Sequence[Facts]
+) -> Iterator[Decision]:
+    """A decision for each program whose loops changed, as the pass says: that all else does what it did."""
+    named: dict[str, set[int]] = defaultdict(set)
+    for facts in certificates:
+        if facts["claim"] in _LOOPS:
+            named[facts["program"]].update(facts["loops"])
+    for name, numbers in named.items():
+        program = before.programs[name]
+        loops = {_ops(program)[number] for number in numbers}
+        rest = [each for loop, each in _about_loops(before, after, name, certificates) if loop not in loops]
+        yield Decision(running.name, f"@{name} changes {_counted(len(loops), 'loop')}", program.loc, rest)
+
+
 CERTIFIED = (
     "launch_fusion",
     "decode_scan_fuse",
@@ -270,6 +290,8 @@ CERTIFIED = (
     "vectorize_access",
     "coarsen",
     "privatize",
+    "batch_loads",
+    "keep_loads",
 )
 """Passes that change nothing without a certificate."""
 
@@ -282,7 +304,7 @@ def _elsewhere(
         what = "functions change without a certificate"
         yield Decision(running.name, what, None, [not_seen(what, "they are other ones", [])])
     by_program = _launches_by_program(before)
-    named = {facts["program"] for facts in certificates if facts["claim"] in _SPECIAL}
+    named = {facts["program"] for facts in certificates if facts["claim"] in (*_SPECIAL, *_LOOPS)}
     for name, program in before.programs.items():
         if name in after.programs and name not in named:
             rest = is_rest_unchanged(program, after.programs[name], {}, (), by_program[name])
@@ -369,6 +391,9 @@ def _relaunches(certificates: Sequence[Facts], pipeline: Pipeline) -> list[int]:
 def _counted(number: int, what: str) -> str:
     return f"in {number} {what}" + ("s" if number != 1 else "")
 
+
+_LOOPS = ("batch", "keep_loads", "hoist_loads")
+"""Claims about loops that load at other places."""
 
 _RELAUNCHED = ("coarsen", "privatize")
 """Claims about a launch that gets another program over another grid."""
@@ -500,6 +525,34 @@ def _privatize(before: Module, after: Module, facts: Facts, others: Sequence[Fac
     return privatized(_relaunched(before, after, facts))
 
 
+def _loops(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) -> Iterable[Obligation]:
+    """Those about these loops, and those about no loop."""
+    program = before.programs[facts["program"]]
+    loops = [None, *(_ops(program)[number] for number in facts["loops"])]
+    return [each for loop, each in _about_loops(before, after, program.name, others) if loop in loops]
+
+
+def _about_loops(
+    before: Module, after: Module, name: str, certificates: Sequence[Facts]
+) -> Sequence[tuple[Op | None, Obligation]]:
+    """What has to hold where loops of a program load elsewhere, with the loop that it is about."""
+    counts = tuple(
+        (number, facts["by"])
+        for facts in certificates
+        if facts["claim"] == "keep_loads" and facts["program"] == name
+        for number in facts["loops"]
+    )
+    return _side_by_side(before.programs[name], after.programs[name], counts)
+
+
+@lru_cache(maxsize=2)
+def _side_by_side(
+    before: Program, after: Program, counts: tuple[tuple[int, int], ...]
+) -> Sequence[tuple[Op | None, Obligation]]:
+    ops = _ops(before)
+    return rewritten_loops(before, after, {ops[number]: count for number, count in counts})
+
+
 def _halo(facts: Facts) -> Halo:
     return Halo(facts["buffer"], facts["producer"], facts["stride"], low=facts["tile"][0])
 
@@ -514,4 +567,5 @@ _CLAIMS: dict[str, Callable[[Module, Module, Facts, Sequence[Facts]], Iterable[O
     "merge": _merge,
     "coarsen": _coarsen,
     "privatize": _privatize,
+    **dict.fromkeys(_LOOPS, _loops),
 }

@@ -22,7 +22,7 @@ from .lengths import LengthTerms
 from .mismatch import Mismatch
 from .obligations import Obligation, not_seen
 
-__all__ = ["is_rest_unchanged", "replaced", "vanished", "vectorized"]
+__all__ = ["is_rest_unchanged", "match_declarations", "replaced", "vanished", "vectorized"]
 
 
 def is_rest_unchanged(
@@ -57,7 +57,7 @@ def is_rest_unchanged(
         kept=kept,
     )
     try:
-        _match_declarations(before, after, moved)
+        match_declarations(before, after, moved)
         match.match()
     except Mismatch as mismatch:
         return not_seen(what, str(mismatch), mismatch.ops)
@@ -79,7 +79,7 @@ def _agree(
     return bool(launches) or LengthTerms({}).agree(one, other)
 
 
-def _match_declarations(before: Program, after: Program, moved: Collection[str]) -> None:
+def match_declarations(before: Program, after: Program, moved: Collection[str]) -> None:
     """Raises Mismatch unless the programs have equal buffers, but for those that became tiles."""
     if (before.workgroup, before.cluster, before.grid, before.specs) != (
         after.workgroup,

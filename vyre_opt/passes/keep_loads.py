@@ -12,6 +12,7 @@ from ..ir.program import Module
 from ..kernels.targets import is_gpu
 from ..scheduling.invariant_loads import hoist_loads
 from ..scheduling.kept_loads import keep_loads, rows, trips
+from ..scheduling.trips import op_numbers
 from .manager import PassContext
 from .registry import Pass, register
 
@@ -37,8 +38,9 @@ class KeepLoads(Pass):
             return False
         changed = 0
         for program in ctx.programs(module):
-            changed += hoist_loads(program, ctx)
+            numbers = op_numbers(program)
+            changed += hoist_loads(program, ctx, numbers)
             found = rows(program)
-            changed += keep_loads(program, ctx, found, trips(program, found), waits=True)
+            changed += keep_loads(program, ctx, found, trips(program, found), numbers, waits=True)
         ctx.count("loads and rows that are loaded once", changed)
         return changed > 0

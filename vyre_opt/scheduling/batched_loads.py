@@ -36,7 +36,7 @@ from ..ir.rewrite import clone, constant, splittable
 from ..ir.types import DataType
 from ..ir.uniformity import Level, Uniformity
 from ..rewriting.walker import Walker
-from .trips import is_inner, known_shapes, most_trips, nested
+from .trips import is_inner, known_shapes, most_trips, nested, op_numbers
 
 __all__ = ["batch_loads", "iterations"]
 
@@ -87,6 +87,7 @@ class _Batcher(Walker):
     def __init__(self, program: Program, sink: RemarkSink, trips: Sequence[int | None], waits: bool) -> None:
         super().__init__()
         self.program, self.sink, self.trips, self.waits = program, sink, iter(trips), waits
+        self.numbers = op_numbers(program)
 
     @cached_property
     def effects(self) -> dict[Op, Effects]:
@@ -125,7 +126,7 @@ class _Batcher(Walker):
             op.loc,
             claim="batch",
             program=self.program.name,
-            by=plan.by,
+            loops=[self.numbers[op]],
         )
         out += _Batch(plan).ops()
 

@@ -11,7 +11,7 @@ the loop does; licm moves what needs no such condition.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from ..analysis.effects import effects_of, summarize
 from ..fusion.halo_recompute import OpEmitter
@@ -27,18 +27,24 @@ from .trips import nested
 __all__ = ["hoist_loads"]
 
 
-def hoist_loads(program: Program, sink: RemarkSink) -> int:
-    """Rewrite the loops of a program, in place, the outer ones first; how many loads now stand before them."""
+def hoist_loads(program: Program, sink: RemarkSink, numbers: Mapping[Op, int]) -> int:
+    """Rewrite the loops of a program, in place, the outer ones first; how many loads now stand before them.
+
+    `numbers`: of its ops, see `op_numbers`.
+    """
     written = summarize(program.body)[0].writes
-    hoister = _Hoister({b.name for b in program.bound_buffers} - written, sink)
+    stable = {b.name for b in program.bound_buffers} - written
+    hoister = _Hoister(program, stable, sink, numbers)
     hoister.walk_block(program.body)
     return hoister.changes
 
 
 class _Hoister(Walker):
-    def __init__(self, stable: set[str], sink: RemarkSink) -> None:
+    def __init__(
+        self, program: Program, stable: set[str], sink: RemarkSink, numbers: Mapping[Op, int]
+    ) -> None:
         super().__init__()
-        self.stable, self.sink = stable, sink
+        self.program, self.stable, self.sink, self.numbers = program, stable, sink, numbers
 
     def visit_structured(self, op: Op, out: list[Op]) -> None:
         if op.name in ("for", "while"):
@@ -66,7 +72,14 @@ class _Hoister(Walker):
         self.replaced.update(zip([load.result for load in loads], results, strict=True))
         body.ops = [op for op in body.ops if op not in loads]
         self.changes += len(loads)
-        self.sink.remark("applied", f"this loop loads {len(loads)} elements once, before it", loop.loc)
+        self.sink.remark(
+            "applied",
+            f"this loop loads {len(loads)} elements once, before it",
+            loop.loc,
+            claim="hoist_loads",
+            program=self.program.name,
+            loops=[self.numbers[loop]],
+        )
 
     def repeated(self, loop: Op, body: Block) -> tuple[list[Op], list[Op]]:
         """The loads of an iteration that have the same index in all, with the pure ops that compute it; and they alone."""

@@ -87,13 +87,18 @@ def rows(program: Program) -> list[Row]:
 
 
 def keep_loads(
-    program: Program, sink: RemarkSink, found: Sequence[Row], steps: Sequence[int | None], waits: bool = False
+    program: Program,
+    sink: RemarkSink,
+    found: Sequence[Row],
+    steps: Sequence[int | None],
+    numbers: Mapping[Op, int],
+    waits: bool = False,
 ) -> int:
     """Rewrite the rows of a program, in place; how many changed.
 
-    `steps`: see `trips`.  `waits`: loops whose number of iterations depends on a length that is not known stay.
+    `steps`: see `trips`.  `numbers`: of the program's ops, see `op_numbers`.  `waits`: loops whose number of iterations depends on a length that is not known stay.
     """
-    keeper = _Keeper(program, sink)
+    keeper = _Keeper(program, sink, numbers)
     for row, count in zip(found, steps, strict=True):
         keeper.add(row, count, waits)
     if keeper.planned:
@@ -211,9 +216,9 @@ class _Numbers:
 
 
 class _Keeper(Walker):
-    def __init__(self, program: Program, sink: RemarkSink) -> None:
+    def __init__(self, program: Program, sink: RemarkSink, numbers: Mapping[Op, int]) -> None:
         super().__init__()
-        self.program, self.sink = program, sink
+        self.program, self.sink, self.numbers = program, sink, numbers
         self.planned: dict[Op, tuple[_WrittenOut, int]] = {}
         """By its loops: how a row is written out, and which of its loops this is."""
 
@@ -236,6 +241,7 @@ class _Keeper(Walker):
             row.loops[0].loc,
             claim="keep_loads",
             program=self.program.name,
+            loops=[self.numbers[loop] for loop in row.loops],
             by=steps,
         )
 

@@ -29,6 +29,7 @@ from .combined_atomics import combine_atomics
 from .invariant_loads import hoist_loads
 from .kept_loads import Row, keep_loads, rows, trips
 from .privatization import privatize
+from .trips import op_numbers
 
 __all__ = ["Coarse", "Counting", "LaunchForms", "LaunchSite", "Rewritten"]
 
@@ -144,7 +145,7 @@ class LaunchForms:
         """The program whose loops load once, before them, what each iteration would load."""
         if program not in self._hoisted:
             copy, sink = _copied(program), Collected()
-            changed = hoist_loads(copy, sink)
+            changed = hoist_loads(copy, sink, op_numbers(copy))
             self._hoisted[program] = Rewritten(copy if changed else program, sink.remarks)
         return self._hoisted[program]
 
@@ -164,7 +165,7 @@ class LaunchForms:
         key = program, steps, iterations(program, shapes)
         if key not in self._batched:
             copy, sink = _copied(program), Collected()
-            changed = keep_loads(copy, sink, rows(copy), steps)
+            changed = keep_loads(copy, sink, rows(copy), steps, op_numbers(copy))
             changed += batch_loads(copy, sink, iterations(copy, shapes))
             self._batched[key] = Rewritten(copy if changed else program, sink.remarks)
         return self._batched[key]

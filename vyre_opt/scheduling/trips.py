@@ -8,7 +8,12 @@ from math import prod
 from ..ir.loops import bounds
 from ..ir.program import Block, Op, Program, Shape
 
-__all__ = ["is_inner", "known_shapes", "most_trips", "nested"]
+__all__ = ["is_inner", "known_shapes", "most_trips", "nested", "op_numbers"]
+
+
+def op_numbers(program: Program) -> dict[Op, int]:
+    """The ops of a program by their places in its text, as certificates name them."""
+    return {op: number for number, op in enumerate(program.walk())}
 
 
 def known_shapes(program: Program, shapes: Mapping[str, Shape] | None = None) -> dict[str, Shape]:
