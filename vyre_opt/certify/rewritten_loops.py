@@ -24,7 +24,7 @@ from functools import partial
 import z3
 
 from ..ir.access_extents import access_extents
-from ..ir.loops import bounds, inits, trip_count
+from ..ir.loops import bounds, inits
 from ..ir.program import Op, Program, Value
 from ..ir.rewrite import splittable
 from ..ir.types import DataType
@@ -75,11 +75,24 @@ class _Side:
         self.pending += reversed(items)
 
 
-class _Store:
-    """A write to a buffer: of `width` elements at `indices`, None where they may be any."""
+Place = tuple[tuple[str, ...], tuple[Term, ...], tuple[tuple[Term, int], ...], int]
+"""Of a store, all but a number in its last index: the types of indices, the other indices, the parts of the last one, and its width."""
 
-    def __init__(self, indices: tuple[Term, ...] | None, width: int) -> None:
-        self.indices, self.width = indices, width
+
+class _Stores:
+    """The stores to a buffer in their order, by numbers.
+
+    `fence`: the last one that may be of any element.  `latest`: those behind it, by their places and by what is added there;
+    so that a load is compared with one store of its own place only, and not with the stores of all iterations.
+    """
+
+    def __init__(self) -> None:
+        self.fence = 0
+        self.latest: dict[Place, dict[int, tuple[int, tuple[Term, ...]]]] = {}
+
+    def forget(self, number: int) -> None:
+        self.fence = number
+        self.latest.clear()
 
 
 class _SideBySide:
@@ -88,7 +101,8 @@ class _SideBySide:
         self.terms = Terms()
         self.paths = Paths(self.terms)
         self.written = {op.attrs["buffer"] for op in before.walk() if "write" in op.definition.effects}
-        self.stores: dict[str, list[_Store]] = {name: [] for name in self.written}
+        self.stores = {name: _Stores() for name in self.written}
+        self.writes = 0
         self.loads: dict[Load, set[tuple[frozenset[tuple[Term, bool]], int]]] = {}
         """Of the old program: the conditions of each, and the stops before it."""
         self.new_loads: dict[tuple[Load, frozenset[tuple[Term, bool]], int], Op] = {}
@@ -142,7 +156,7 @@ class _SideBySide:
     def pair(self, was: Op | None, now: Op | None) -> None:
         """The next ops of both.  Raises Mismatch."""
         if was is not None and was in self.counts and was.name == "for":
-            count = trip_count(was)
+            count = self.trip_count(was)
             if count is not None:
                 if now is not None:
                     self.new.push([now])
@@ -189,26 +203,37 @@ class _SideBySide:
         else:
             self.new_loads.setdefault((key, path.closure, self.stops), op)
         width = access_extents(op, side.program.buffers[name])[-1]
-        return self.terms.add(
-            Node("load", op.result.type, (name, self.behind(name, indices, width)), indices)
-        )
+        behind = self.behind(name, indices, width) if name in self.stores else 0
+        return self.terms.add(Node("load", op.result.type, (name, behind), indices))
 
-    def behind(self, name: str, indices: tuple[Term, ...], width: int) -> _Store | None:
-        """The last store that may be of the elements of a load; None if none is."""
-        for store in reversed(self.stores.get(name, ())):
-            if store.indices is None or not self.are_apart(store, indices, width):
-                return store
-        return None
+    def behind(self, name: str, indices: tuple[Term, ...], width: int) -> int:
+        """The last store that may be of the elements of a load."""
+        stores = self.stores[name]
+        last, (own, const) = stores.fence, self.place(indices, width)
+        for place, by_const in stores.latest.items():
+            if place == own and width == 1:  # another number is another element, also modulo 2^bits
+                last = max(last, by_const.get(const, (0, ()))[0])
+                continue
+            for number, other in by_const.values():
+                if number > last and not self.are_apart(other, place[-1], indices, width):
+                    last = number
+        return last
 
-    def are_apart(self, store: _Store, indices: tuple[Term, ...], width: int) -> bool:
+    def place(self, indices: tuple[Term, ...], width: int) -> tuple[Place, int]:
+        parts, const = self.terms.linear(indices[-1])
+        types = tuple(self.terms.dtype(each).name for each in indices)
+        return (types, indices[:-1], tuple(parts.items()), width), const
+
+    def are_apart(
+        self, store: tuple[Term, ...], store_width: int, load: tuple[Term, ...], width: int
+    ) -> bool:
         """Whether a store surely is of other elements: a guess, which becomes a claim."""
-        assert store.indices is not None
-        widths = [*[(1, 1)] * (len(indices) - 1), (store.width, width)]
-        for one, other, (wide, long) in reversed([*zip(store.indices, indices, widths, strict=True)]):
+        widths = [*[(1, 1)] * (len(load) - 1), (store_width, width)]
+        for one, other, (wide, long) in reversed([*zip(store, load, widths, strict=True)]):
             if self._seem_apart(one, other, wide, long):
-                a, b = self.terms.to_z3(one), self.terms.to_z3(other)
                 is_signed = self.terms.dtype(one).is_signed
-                a, b = ((z3.SignExt if is_signed else z3.ZeroExt)(8, each) for each in (a, b))
+                extend = z3.SignExt if is_signed else z3.ZeroExt
+                a, b = (extend(8, self.terms.to_z3(each)) for each in (one, other))
                 self.paths.claim(("apart", one, other, wide, long), z3.Or(a + wide <= b, b + long <= a))
                 return True
         return False
@@ -219,8 +244,8 @@ class _SideBySide:
             return False
         parts, const = self.terms.difference(other, one)
         if not parts:
-            const = centred(const, dtype.bits or 1)
-            return const >= wide or -const >= long
+            distance = centred(const, dtype.bits or 1)
+            return distance >= wide or -distance >= long
         nodes = [self.terms.nodes[each] for each in parts]
         return (
             wide == long == 1
@@ -303,9 +328,13 @@ class _SideBySide:
         elif was.name == "store":
             width = access_extents(was, self.old.program.buffers[was.attrs["buffer"]])[-1]
             indices = tuple(operands[1:])
-            self.stores[was.attrs["buffer"]].append(_Store(indices, width))
+            place, const = self.place(indices, width)
+            self.writes += 1
+            latest = self.stores[was.attrs["buffer"]].latest.setdefault(place, {})
+            latest[const] = self.writes, indices
         elif "atomic" in effects and was.attrs["order"] == "relaxed":
-            self.stores[was.attrs["buffer"]].append(_Store(None, 1))
+            self.writes += 1
+            self.stores[was.attrs["buffer"]].forget(self.writes)
         elif "print" not in effects:
             self.forget()
 
@@ -320,8 +349,9 @@ class _SideBySide:
 
     def forget(self) -> None:
         """Any element of what the program writes may be another one now."""
+        self.writes += 1
         for stores in self.stores.values():
-            stores.append(_Store(None, 1))
+            stores.forget(self.writes)
 
     # --- loops ----------------------------------------------------------------------------------------
 
@@ -335,7 +365,7 @@ class _SideBySide:
         if step is not None and self.is_uniform(lower) and self.is_uniform(upper):
             self.uniform.add(counter)
         distance = step or 1
-        for count in _counts_left(was, by):
+        for count in self.counts_left(was, by):
             if (count - 1) * distance >= 1 << (self.terms.dtype(counter).bits or 1):
                 continue  # counters do not get as far
             what = "an iteration does what it did" if by == 1 else f"{count} iterations do what they did"
@@ -515,16 +545,29 @@ class _SideBySide:
         if _meets(loop) and not (self.is_uniform(lower) and self.is_uniform(upper)):
             raise Mismatch("invocations that meet in this for may have other iterations left", loop)
 
+    def trip_count(self, loop: Op) -> int | None:
+        """The iterations of a loop of the old program, where its bounds are known."""
+        lower, upper, step = self.bounds(self.old, loop)
+        start, end = (self.terms.linear(each) for each in (lower, upper))
+        if start.parts or end.parts or step is None:
+            return None
+        return max(0, -((start.const - end.const) // step))
+
+    def counts_left(self, loop: Op, by: int) -> list[int]:
+        """The iterations that may be left where `by` of them at a time are done, `by` for as many or more."""
+        total = self.trip_count(loop)
+        if total is None:
+            return [*range(1, by + 1)]
+        return [count for count in (total % by, by if total >= by else 0) if count]
+
     def is_uniform(self, term: Term) -> bool:
         """Whether all invocations of a workgroup have the same value."""
         node = self.terms.nodes[term]
         if self.old.program.lanes == 1 or term in self.uniform:
             return True
-        if node.name == "symbol" or (node.name == "load" and node.attrs[1] is not None):
+        if node.name == "symbol" or (node.name == "load" and node.attrs[0] in self.written):
             return False
         if not node.operands and node.name not in UNIFORM:
-            return False
-        if node.name == "load" and node.attrs[0] in self.written:
             return False
         is_uniform = all(map(self.is_uniform, node.operands))
         if is_uniform:
@@ -535,11 +578,3 @@ class _SideBySide:
 def _meets(loop: Op) -> bool:
     """Whether invocations may meet in a loop."""
     return any(op.definition.effects & {"sync", "wait", "subgroup", "workgroup"} for op in loop.walk())
-
-
-def _counts_left(loop: Op, by: int) -> list[int]:
-    """The iterations that may be left where `by` of them at a time are done, `by` for as many or more."""
-    total = trip_count(loop)
-    if total is None:
-        return [*range(1, by + 1)]
-    return [count for count in (total % by, by if total >= by else 0) if count]
