@@ -107,10 +107,11 @@ class Paths:
                 pending.append((node.operands[0], not holds))
             elif node.name == ("and" if holds else "or"):
                 pending += [(each, holds) for each in node.operands]
+        new = {(term, holds) for term, holds in known if self.decide(term) is not holds}
         self.now = replace(
             self.now,
             assumed=assumed,
-            guards=self.now.guards | {*known} if guards else self.now.guards,
+            guards=self.now.guards | new if guards else self.now.guards,
             closure=self.now.closure | {*known},
             facts=(*self.now.facts, (condition, value)),
         )
@@ -166,7 +167,7 @@ class Paths:
             one, other = node.operands
             a, b = self.terms.linear(one), self.terms.linear(other)
             if not a.parts and not b.parts:
-                return a.const < b.const, True
+                return a.const < b.const, False
             parts = self.terms.difference(other, one).parts
             return self._positive(Linear(parts, b.const - a.const), one), True
         return None, False

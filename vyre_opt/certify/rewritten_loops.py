@@ -142,7 +142,7 @@ class _SideBySide:
             elif op.name == "load":
                 side.values[op.result] = self.load(side, op)
             elif op.name == "region":
-                side.push(op.regions[0].ops)
+                side.push(self.block(side, op, 0))
             elif op.name != "if":
                 return op
             elif (value := self.paths.decide(self.of(side, op.operands)[0])) is not None:
