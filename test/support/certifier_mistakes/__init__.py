@@ -4,6 +4,7 @@ mistake     a mistake, and a text of which it makes a pass write a wrong program
 launches    about launches that become one
 relaunches  about launches that get another program over another grid
 programs    about what passes do within a program
+loops       about loops that load at other places
 of_tables   those of the tables in test/mutants
 edits       random edits of a module
 recorder    what an observer of passes is told
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from . import launches, of_tables, programs, relaunches
+from . import launches, loops, of_tables, programs, relaunches
 from .mistake import Mistake
 
 __all__ = ["MISTAKES", "Mistake"]
@@ -26,5 +27,6 @@ MISTAKES: Sequence[Mistake] = [
     *launches.MISTAKES,
     *relaunches.MISTAKES,
     *programs.MISTAKES,
+    *loops.MISTAKES,
     *of_tables.MISTAKES,
 ]

@@ -1,11 +1,13 @@
-"""Random edits of a module: an op less, two that change places, another operand, constant, buffer or relation."""
+"""Random edits of a module: an op less, two that change places, another operand, constant, bound, buffer or relation, and
+blocks of a branch that change places."""
 
 from __future__ import annotations
 
 import random
 
+from vyre_opt.ir.loops import BOUND_NAMES
 from vyre_opt.ir.ops import OPS
-from vyre_opt.ir.program import Module, Op, Program
+from vyre_opt.ir.program import Block, Module, Op, Program, Value
 
 __all__ = ["edit"]
 
@@ -19,7 +21,15 @@ def edit(module: Module, rng: random.Random) -> str:
     block = rng.choice([block for block in blocks if block.ops] or [program.body])
     at = rng.randrange(len(block.ops))
     op = block.ops[at]
-    ways = [_another_operand, _another_buffer, _another_constant, _another_op]
+    ways = [
+        _another_operand,
+        _another_buffer,
+        _another_constant,
+        _another_op,
+        _another_visible_operand,
+        _another_bound,
+        _blocks_swapped,
+    ]
     kind = rng.randrange(len(ways) + 2)
     if kind < len(ways):
         return ways[kind](program, op, rng)
@@ -40,6 +50,54 @@ def _another_operand(program: Program, op: Op, rng: random.Random) -> str:
         return ""
     op.operands = (*op.operands[:place], rng.choice(fitting), *op.operands[place + 1 :])
     return f"another operand of {op.name}"
+
+
+def _another_visible_operand(program: Program, op: Op, rng: random.Random) -> str:
+    """Of the blocks around it as well."""
+    visible = _visible(program.body, op, []) or []
+    place = rng.randrange(len(op.operands)) if op.operands else 0
+    fitting = [v for v in visible if op.operands and v.type is op.operands[place].type]
+    if not fitting:
+        return ""
+    op.operands = (*op.operands[:place], rng.choice(fitting), *op.operands[place + 1 :])
+    return f"another operand of {op.name} from around"
+
+
+def _visible(block: Block, wanted: Op, values: list[Value]) -> list[Value] | None:
+    """The values that an op may have as operands; None if it is not in the block."""
+    values = [*values, *block.args]
+    for op in block.ops:
+        if op is wanted:
+            return values
+        for inner in op.regions:
+            found = _visible(inner, wanted, values)
+            if found is not None:
+                return found
+        values += op.results
+    return None
+
+
+def _another_bound(program: Program, op: Op, rng: random.Random) -> str:
+    """Of a random loop, since most ops are none."""
+    loops = [each for each in program.walk() if each.name == "for"]
+    if not loops:
+        return ""
+    loop, name = rng.choice(loops), rng.choice(BOUND_NAMES)
+    bound = loop.attrs[name]
+    if bound is None:
+        return ""
+    changed = max(name == "step", rng.choice((bound + 1, bound - 1, 2 * bound, bound // 2)))
+    loop.attrs = {**loop.attrs, name: changed}
+    return f"{name} {changed} for {bound}"
+
+
+def _blocks_swapped(program: Program, op: Op, rng: random.Random) -> str:
+    branches = [each for each in program.walk() if each.name == "if" and len(each.regions) == 2]
+    if not branches:
+        return ""
+    branch = rng.choice(branches)
+    branch.regions = branch.regions[::-1]
+    return "blocks of an if change places"
 
 
 def _another_buffer(program: Program, op: Op, rng: random.Random) -> str:
