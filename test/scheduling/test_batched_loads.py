@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 from support.aliasing_loops import aliasing_loop
+from support.loading_loops import SUM, SUM_BODIES
 from support.quick import quick
 
 from vyre_opt import parse
@@ -15,58 +16,6 @@ from vyre_opt.ir.program import Program
 from vyre_opt.passes.manager import PassManager
 
 LANES = 8
-
-TEXT = """vyre 2
-program @p workgroup(8) {{
-  buffer @x : f32[?] read binding(0)
-  buffer @y : f32[?] read_write binding(1) live_in live_out
-  buffer @z : f32[?] write binding(2) live_out
-  buffer @k : u32[?] read binding(3)
-  %l = local_id x
-  %n = len @x
-  %zero = const 0.0 : f32
-  %sum = for %c = {lower} to {upper} step {step} iter(%acc = %zero : f32) {{
-{body}
-    yield %next
-  }}
-  %i = global_id x
-  store %sum, @z[%i]
-}}
-"""
-
-BODIES = {
-    "sum": """    %v = load @x[%c]
-    %next = add %acc, %v""",
-    "gather": """    %at = load @k[%c]
-    %v = load @x[%at]
-    %w = mul %v, %acc
-    %next = add %w, %v""",
-    "in place": """    %v = load @y[%c]
-    %w = load @x[%c]
-    %u = add %v, %w
-    store %u, @y[%c]
-    %next = max %acc, %u""",
-    "guard": """    %is = lt %c, 40
-    %v = if %is -> f32 {
-      %a = load @x[%c]
-      %b = load @k[%c]
-      %f = cast %b : u32 -> f32
-      %p = mul %a, %f
-      yield %p
-    } else {
-      yield 0.5
-    }
-    %next = sub %acc, %v""",
-    "branch": """    %v = load @x[%c]
-    %big = gt %v, 0.5
-    %next = if %big -> f32 {
-      %t = mul %acc, %v
-      yield %t
-    } else {
-      %s = sub %acc, %v
-      yield %s
-    }""",
-}
 
 
 def program_of(text: str) -> Program:
@@ -112,12 +61,12 @@ def test_random_loops(seeds: range) -> None:
     """Any length, also below the first lane, and any step: what is left at the end is 0 to 7 iterations."""
     for seed in seeds:
         rng = random.Random(seed)
-        body = rng.choice([*BODIES])
+        body = rng.choice([*SUM_BODIES])
         count = rng.choice((1, 5, 8, 9, 63, 64, 65, 100, rng.randrange(1, 300)))
         is_by_turns = body == "in place" or rng.random() < 0.6
         lower, step = ("%l", 8) if is_by_turns else (str(rng.randrange(4)), rng.choice((1, 1, 2, 3, 7)))
         upper = rng.choice(("%n", str(count)))
-        text = TEXT.format(lower=lower, upper=upper, step=step, body=BODIES[body])
+        text = SUM.format(lower=lower, upper=upper, step=step, body=SUM_BODIES[body])
         numbers = np.random.default_rng(seed)
         x, y = (numbers.random(count, np.float32) for _ in range(2))
         inputs = [x, y, np.zeros(LANES, np.float32), numbers.integers(0, count, count, np.uint32)]
@@ -170,7 +119,7 @@ def test_invocations_that_meet(count: int) -> None:
     }
     %most = workgroup_reduce<max> %v
     %next = sub %most, %acc"""
-    program, remarks = batched(TEXT.format(lower="0", upper="%n", step=8, body=body))
+    program, remarks = batched(SUM.format(lower="0", upper="%n", step=8, body=body))
     assert remarks == ["applied: this loop loads for 8 iterations at a time"]
     x = np.random.default_rng(count).random(count, np.float32)
     padded = np.concatenate([x, np.full(-count % 8, 0.25, np.float32)])
@@ -227,7 +176,7 @@ def test_what_stays(body: str, why: str | None) -> None:
     """Loads whose elements an earlier iteration may write, loops in which invocations meet, and those that load by what
     they carry."""
     lower = "0" if "barrier" in body else "%l"
-    text = TEXT.format(lower=lower, upper="%n", step=8, body=body)
+    text = SUM.format(lower=lower, upper="%n", step=8, body=body)
     if "barrier" in body:
         text = text.replace("  store %sum, @z", "  store %sum, @y[%i]\n  store %sum, @z")
     program, remarks = batched(text)
@@ -259,7 +208,7 @@ def test_a_load_follows_the_stores_before_it(name: str) -> None:
     store, update = STORES[name]
     load = "    %u = load @y[%c]\n    %next = add %acc, %u"
     body = f"{load}\n{store.replace('%acc', '%next')}" if update is None else f"{store}\n{load}"
-    text = TEXT.format(lower="0", upper="16", step=1, body=body).replace("workgroup(8)", "workgroup(1)")
+    text = SUM.format(lower="0", upper="16", step=1, body=body).replace("workgroup(8)", "workgroup(1)")
     rng = np.random.default_rng(1)
     x, y = rng.random(17, np.float32), rng.random(17, np.float32)
     in_place, total = y.copy(), np.float32(0)
@@ -283,7 +232,7 @@ def test_an_index_narrower_than_its_counter(step: int) -> None:
     %u = load @y[%b]
     %next = add %u, 1.0
     store %next, @y[%b]"""
-    text = TEXT.format(lower="0", upper="2048", step=step, body=body).replace("workgroup(8)", "workgroup(1)")
+    text = SUM.format(lower="0", upper="2048", step=step, body=body).replace("workgroup(8)", "workgroup(1)")
     y = np.zeros(256, np.float32)
     for c in range(0, 2048, step):
         y[c % 256] += 1
@@ -326,7 +275,7 @@ def test_rows_in_place(index: str, kind: str) -> None:
 def test_short_and_long_loops() -> None:
     """A loop of constant length is batched by what divides into it; one of one iteration stays."""
     for upper, shown in ((8, "4 iterations"), (2, None), (32, "8 iterations")):
-        text = TEXT.format(lower="0", upper=str(upper), step=2, body=BODIES["sum"])
+        text = SUM.format(lower="0", upper=str(upper), step=2, body=SUM_BODIES["sum"])
         _, remarks = batched(text)
         assert (shown is None and not remarks) or (shown is not None and shown in remarks[0]), (
             upper,

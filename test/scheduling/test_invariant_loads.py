@@ -6,54 +6,13 @@ import random
 
 import numpy as np
 import pytest
+from support.loading_loops import REPEATING, REPEATING_BODIES, REPEATING_LOOPS
 from support.quick import quick
 
 from vyre_opt import ProgramError, parse
 from vyre_opt.execution.dispatcher import dispatcher
 from vyre_opt.ir.program import Program
 from vyre_opt.passes.manager import PassManager
-
-TEXT = """vyre 2
-program @p workgroup(8) {{
-  buffer @x : f32[?] read binding(0)
-  buffer @k : u32[?] read binding(1)
-  buffer @y : f32[8] read_write binding(2) live_in live_out
-  %l = local_id x
-  %n = load @k[%l]
-  %start = load @y[%l]
-{loop}
-  store %sum, @y[%l]
-}}
-"""
-
-LOOPS = {
-    "for": """  %sum = for %c = 0 to %n iter(%a = %start : f32) {{
-{body}
-    yield %next
-  }}""",
-    "while": """  %zero = const 0 : u32
-  %sum, %end = while iter(%a = %start : f32, %c = %zero : u32) {{
-    %more = lt %c, %n
-    condition %more
-  }} do {{
-{body}
-    %one = add %c, 1
-    yield %next, %one
-  }}""",
-}
-
-BODIES = {
-    "one": "    %at = add %n, 3\n    %v = load @x[%at]\n    %next = add %a, %v",
-    "gather": "    %at = load @k[8]\n    %v = load @x[%at]\n    %next = sub %v, %a",
-    "inner": """    %next = for %d = 0 to %c iter(%b = %a : f32) {
-      %v = load @x[%n]
-      %w = load @x[%c]
-      %t = mul %v, %w
-      %s = sub %t, %b
-      yield %s
-    }""",
-    "store": "    store %a, @y[%l]\n    %at = load @k[8]\n    %v = load @x[%at]\n    %u = load @y[%l]\n    %next = sub %v, %u",
-}
 
 
 def run(text: str, arrays: list[np.ndarray], passes: str, target: str) -> tuple[Program, np.ndarray]:
@@ -90,8 +49,8 @@ def loads_in_loops(program: Program) -> int:
 def test_random_loops(seed: int) -> None:
     """Loops of no iteration as well, whose loads would be out of bounds."""
     rng, values = random.Random(seed), np.random.default_rng(seed)
-    kind, body = rng.choice(list(LOOPS)), rng.choice(list(BODIES))
-    text = TEXT.format(loop=LOOPS[kind].format(body=BODIES[body]))
+    kind, body = rng.choice(list(REPEATING_LOOPS)), rng.choice(list(REPEATING_BODIES))
+    text = REPEATING.format(loop=REPEATING_LOOPS[kind].format(body=REPEATING_BODIES[body]))
     k = values.integers(0, rng.choice((1, 2, 9)), 9, np.uint32)
     x = values.standard_normal(13 if k[:8].any() else 1, np.float32)
     arrays = [x, k, values.standard_normal(8, np.float32)]
@@ -101,10 +60,10 @@ def test_random_loops(seed: int) -> None:
     assert loads_in_loops(program) == {"one": 0, "gather": 0, "inner": 0, "store": 1}[body]
 
 
-@pytest.mark.parametrize("kind", LOOPS)
+@pytest.mark.parametrize("kind", REPEATING_LOOPS)
 def test_a_fault_stays_one(kind: str) -> None:
     """Of a first iteration, in the invocation that has one."""
-    text = TEXT.format(loop=LOOPS[kind].format(body=BODIES["one"]))
+    text = REPEATING.format(loop=REPEATING_LOOPS[kind].format(body=REPEATING_BODIES["one"]))
     k = np.zeros(9, np.uint32)
     k[5] = 2
     for passes in ("verify", "keep_loads{always=true}"):
@@ -123,7 +82,7 @@ def test_a_fault_stays_one(kind: str) -> None:
     ids=["another index", "written", "behind an assert"],
 )
 def test_loads_that_stay(body: str) -> None:
-    text = TEXT.format(loop=LOOPS["for"].format(body=body))
+    text = REPEATING.format(loop=REPEATING_LOOPS["for"].format(body=body))
     module = parse(text)
     PassManager("keep_loads{always=true}").run(module)
     assert loads_in_loops(module.programs["p"]) == 1

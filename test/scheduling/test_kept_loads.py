@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+from support.loading_loops import ROW_HEAD, ROW_LOOPS, row_text
 from support.quick import quick
 
 from vyre_opt import parse, print_program
@@ -15,71 +16,6 @@ from vyre_opt.passes.manager import PassManager
 from vyre_opt.scheduling.launch_forms import LaunchForms
 
 LANES = 8
-
-HEAD = """vyre 2
-program @p workgroup(8) {{
-  buffer @x : f32[{length}] read binding(0)
-  buffer @w : f32[{length}] read binding(1)
-  buffer @y : f32[{length}] read_write binding(2) live_in live_out
-  buffer @z : f32[8] write binding(3) live_out
-  %l = local_id x
-  %n = len @x
-  %total_0 = const 0.0 : f32
-"""
-
-LOOPS = {
-    "sum": """  %total_{next} = for %c = {bounds} iter(%a = %total_{last} : f32) {{
-    %v = load @x[%c]
-    %b = add %a, %v
-    yield %b
-  }}
-""",
-    "squares": """  %total_{next} = for %c = {bounds} iter(%a = %total_{last} : f32) {{
-    %v = load @x[%c]
-    %d = sub %v, %total_{last}
-    %s = mul %d, %d
-    %w = load @w[%c]
-    %t = mul %s, %w
-    %b = sub %a, %t
-    yield %b
-  }}
-""",
-    "in place": """  for %c = {bounds} {{
-    %v = load @x[%c]
-    %o = load @y[%c]
-    %s = mul %v, %total_{last}
-    %b = add %o, %s
-    store %b, @y[%c]
-  }}
-  %total_{next} = add %total_{last}, 1.0
-""",
-    "branch": """  %total_{next} = for %c = {bounds} iter(%a = %total_{last} : f32) {{
-    %w = load @w[%c]
-    %is = gt %w, 0.5
-    %b = if %is -> f32 {{
-      %v = load @x[%c]
-      %t = sub %a, %v
-      yield %t
-    }} else {{
-      %t = mul %a, %w
-      yield %t
-    }}
-    yield %b
-  }}
-""",
-    "newest": """  %total_{next} = for %c = {bounds} iter(%a = %total_{last} : f32) {{
-    %v = load @x[%c]
-    yield %v
-  }}
-""",
-}
-
-
-def program_text(kinds: list[str], length: int | str, bounds: str) -> str:
-    text = HEAD.format(length=length)
-    for number, kind in enumerate(kinds):
-        text += LOOPS[kind].format(next=number + 1, last=number, bounds=bounds)
-    return text + f"  store %total_{len(kinds)}, @z[%l]\n}}\n"
 
 
 def program_of(text: str) -> Program:
@@ -126,9 +62,9 @@ def loads_of(program: Program, buffer: str) -> int:
 def test_random_rows(seed: int) -> None:
     """Several loops over one row, by lanes in turn, at lengths with and without a last partial turn, on both targets."""
     rng = random.Random(seed)
-    kinds = [rng.choice(list(LOOPS)) for _ in range(rng.randint(2, 4))]
+    kinds = [rng.choice(list(ROW_LOOPS)) for _ in range(rng.randint(2, 4))]
     length = rng.choice([1, 5, 8, 9, 23, 64, 100])
-    program, remarks = kept(program_text(kinds, length, "%l to %n step 8"))
+    program, remarks = kept(row_text(kinds, length, "%l to %n step 8"))
     values = np.random.default_rng(seed)
     arrays = [values.standard_normal(length, np.float32) for _ in range(3)]
     want = expected(kinds, arrays, None, 8)
@@ -146,7 +82,7 @@ def test_random_rows(seed: int) -> None:
 def test_what_an_iteration_carries_on_may_be_what_it_loads(target: str) -> None:
     """Nothing is computed of it then; a lane that lacks the last iteration has what the one before loaded."""
     kinds = ["newest", "sum", "newest"]
-    program, remarks = kept(program_text(kinds, 20, "%l to %n step 8"))
+    program, remarks = kept(row_text(kinds, 20, "%l to %n step 8"))
     assert remarks == ["applied: 3 loops load 3 elements once, and keep them in registers"]
     arrays = [np.arange(1, 21, dtype=np.float32) for _ in range(3)]
     got = dispatcher(target).dispatch(program, [*map(np.copy, arrays), np.zeros(8, np.float32)], 1)
@@ -156,7 +92,7 @@ def test_what_an_iteration_carries_on_may_be_what_it_loads(target: str) -> None:
 
 def test_a_call_says_how_many() -> None:
     """Where lengths are open: the forms of a program share code for about as many iterations."""
-    program = program_of(program_text(["sum", "squares", "in place"], "?", "%l to %n step 8"))
+    program = program_of(row_text(["sum", "squares", "in place"], "?", "%l to %n step 8"))
     forms = LaunchForms()
     made = {
         n: forms.batched(program, {"x": (n,), "w": (n,), "y": (n,), "z": (8,)}).program
@@ -175,7 +111,7 @@ def test_a_call_says_how_many() -> None:
 
 def test_as_many_as_registers_hold() -> None:
     """The loads of all iterations are results of one op, and a text of it is read again."""
-    program, remarks = kept(program_text(["sum", "sum"], 512, "%l to %n step 8"))
+    program, remarks = kept(row_text(["sum", "sum"], 512, "%l to %n step 8"))
     assert remarks == ["applied: 2 loops load 64 elements once, and keep them in registers"]
     again = program_of(print_program(program))
     x = np.random.default_rng(0).standard_normal(512, np.float32)
@@ -194,7 +130,7 @@ def test_as_many_as_registers_hold() -> None:
 )
 def test_rows_that_stay(change: tuple[str, str], why: str | None) -> None:
     length = 100 if why is None else 10_000
-    text = program_text(["sum", "sum"], length, "%l to %n step 8").replace(*change)
+    text = row_text(["sum", "sum"], length, "%l to %n step 8").replace(*change)
     text = text.replace("  %total_0", "  %step = const 8 : u32\n  %total_0", 1)
     if "read_write live_in" in change[1]:
         text = text.replace("  store", "  store %total_0, @x[%l]\n  store", 1)
@@ -213,7 +149,7 @@ def test_terms_that_share_parts_are_numbered_in_linear_time() -> None:
     yield %b
   }}
 """
-    text = HEAD.format(length=8) + "".join(loop.format(n=n, squares=squares) for n in range(2))
+    text = ROW_HEAD.format(length=8) + "".join(loop.format(n=n, squares=squares) for n in range(2))
     program, remarks = kept(text + "  store %t1, @z[%l]\n}\n")
     assert remarks == ["applied: 2 loops load 1 elements once, and keep them in registers"]
     assert sum(op.name == "mul" for op in program.walk()) == 3 * 200

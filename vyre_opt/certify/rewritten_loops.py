@@ -406,8 +406,6 @@ class _SideBySide:
 
     def unroll(self, loop: Op, count: int) -> None:
         """A loop of the old program that the new one need not have."""
-        if count * sum(1 for _ in loop.walk()) > MOST_OPS:
-            raise Mismatch("this for is too long to be looked at", loop)
         self.old.push(self.all_iterations(loop, count))
 
     def all_iterations(self, loop: Op, count: int) -> list[Item]:
@@ -415,6 +413,8 @@ class _SideBySide:
         lower, _, step = self.bounds(self.old, loop)
         if step is None:
             raise Mismatch("the step of this for is not constant", loop)
+        if count * sum(1 for _ in loop.walk()) > MOST_OPS:
+            raise Mismatch("this for is too long to be looked at", loop)
         carried = self.of(self.old, inits(loop))
         counters = [self.terms.moved(lower, k * step) for k in range(count)]
 
