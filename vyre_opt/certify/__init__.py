@@ -8,6 +8,9 @@ tiles         hand-offs that are tiles of workgroups
 joins         launches that become one
 coarsened     launches of which an invocation does the work of several neighbours
 privatized    launches whose workgroups count for themselves
+rewritten_loops  loops that load at other places: both programs, run side by side
+loop_terms    the values of two programs as terms, equal ones as one
+loop_paths    what is known where a program goes
 barriers      barriers that are removed
 vectors       accesses that are one of a vector
 certifier     the decisions of passes as obligations

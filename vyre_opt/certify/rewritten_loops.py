@@ -246,14 +246,11 @@ class _SideBySide:
         if not parts:
             distance = centred(const, dtype.bits or 1)
             return distance >= wide or -distance >= long
-        nodes = [self.terms.nodes[each] for each in parts]
-        return (
-            wide == long == 1
-            and const == 0
-            and sorted(parts.values()) == [-1, 1]
-            and all(node.name == "cast" and self.terms.dtype(node.operands[0]).is_int for node in nodes)
-            and self._seem_apart(*(node.operands[0] for node in nodes), 1, 1)
-        )
+        if const or wide > 1 or long > 1 or sorted(parts.values()) != [-1, 1]:
+            return False
+        a, b = (self.terms.nodes[each] for each in parts)
+        is_cast = a.name == b.name == "cast" and self.terms.dtype(a.operands[0]).is_int
+        return is_cast and self._seem_apart(a.operands[0], b.operands[0], 1, 1)
 
     # --- branches -------------------------------------------------------------------------------------
 
@@ -402,7 +399,10 @@ class _SideBySide:
         def leave() -> None:
             carried[:] = self.of(side, ends)
 
-        return [item for counter in counters for item in (partial(enter, counter), *ops, leave)]
+        items: list[Item] = []
+        for counter in counters:
+            items += [partial(enter, counter), *ops, leave]
+        return items
 
     def unroll(self, loop: Op, count: int) -> None:
         """A loop of the old program that the new one need not have."""
@@ -505,31 +505,32 @@ class _SideBySide:
     # --- bounds -----------------------------------------------------------------------------------------
 
     def bounds(self, side: _Side, loop: Op) -> tuple[Term, Term, int | None]:
-        """The bounds of a loop, and its step if that is constant."""
+        """The bounds of a loop, and its step if that is written there."""
         dtype = loop.regions[0].args[0].type
+
+        def end(bound: int | Value) -> Term:
+            return self.of(side, [bound])[0] if isinstance(bound, Value) else self.terms.number(bound, dtype)
+
         lower, upper, step = bounds(loop)
-        ends = (
-            self.of(side, [each])[0] if isinstance(each, Value) else self.terms.number(each, dtype)
-            for each in (lower, upper)
-        )
-        return (*ends, step if isinstance(step, int) and step > 0 else None)
+        return end(lower), end(upper), step if isinstance(step, int) else None
 
     def steps_at_once(self, was: Op, now: Op) -> int:
         """How many iterations of the old loop one of the new loop is.  Raises Mismatch."""
         *ends, step = self.bounds(self.old, was)
         *other_ends, other = self.bounds(self.new, now)
-        if step is None or other is None:
-            steps = [
-                self.of(side, [bounds(op)[2]])
-                for side, op in ((self.old, was), (self.new, now))
-                if isinstance(bounds(op)[2], Value)
-            ]
-            by = 1 if len(steps) == 2 and steps[0] == steps[1] else 0
-        else:
+        if step is not None and other is not None:
             by = 0 if other % step else other // step
+        else:
+            by = int(
+                step is other is None and self.last_bound(self.old, was) == self.last_bound(self.new, now)
+            )
         if ends != other_ends or not by:
             raise Mismatch("this for has other bounds", now, was)
         return by
+
+    def last_bound(self, side: _Side, loop: Op) -> Term:
+        """Of a loop whose step is computed."""
+        return self.of(side, loop.operands[: len(loop.operands) - len(inits(loop))])[-1]
 
     def check_carried(self, was: Op, now: Op) -> None:
         """Raises Mismatch unless two loops begin with the same values."""

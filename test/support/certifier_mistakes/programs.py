@@ -170,7 +170,7 @@ MISTAKES = [
     mistake("the sides of an if yield one value", FLOW, "if then is other:", "if True:", "simplify_cf", EQUAL_YIELDS),
     mistake("what a program gives back, nobody reads", DEAD, "buffer.access is AccessMode.WRITE and buffer.binding is None and not buffer.live_out", "buffer.access is AccessMode.WRITE", "dce", WRITE),
     mistake("a load of a hidden buffer needs no store", DEAD, '            self.pending += self.unread.pop(op.attrs["buffer"], ())', "            pass", "dce", UNREAD),
-    mistake("an atomic whose value nobody uses is dead", DEAD, 'UNOBSERVED = {"read", "subgroup", "workgroup", "control"}', 'UNOBSERVED = {"read", "write", "atomic", "subgroup", "control"}', "dce", COUNTED),
+    mistake("an atomic whose value nobody uses is dead", DEAD, 'not effects <= UNOBSERVED or', 'not effects - {"write", "atomic"} <= UNOBSERVED or', "dce", COUNTED),
     mistake("a place in a tile is one element late", PLACES, "- AffineExpr(local.extent.low)", "- AffineExpr(local.extent.low - 1)", "decode_scan_fuse", TILES),
     mistake("a place in a tile has rows for columns", PLACES, "(self.local_id(axis, emit), c) for", '(self.local_id({"x": "y", "y": "x"}.get(axis, axis), emit), c) for', "decode_scan_fuse", ROWS),
     mistake("a place in a tile is that of its first digit", PLACES, "terms.append((digit(symbol.digit, emit), coefficient))", "terms.append((digit(symbol.digit, emit), 1))", "decode_scan_fuse", DIGITS),
