@@ -249,8 +249,11 @@ class _SideBySide:
         if const or wide > 1 or long > 1 or sorted(parts.values()) != [-1, 1]:
             return False
         a, b = (self.terms.nodes[each] for each in parts)
-        is_cast = a.name == b.name == "cast" and self.terms.dtype(a.operands[0]).is_int
-        return is_cast and self._seem_apart(a.operands[0], b.operands[0], 1, 1)
+        sources = [self.terms.dtype(each) for node in (a, b) for each in node.operands]
+        is_wider = a.name == b.name == "cast" and all(
+            each.is_int and (each.bits or 0) <= (dtype.bits or 0) for each in sources
+        )
+        return is_wider and self._seem_apart(a.operands[0], b.operands[0], 1, 1)
 
     # --- branches -------------------------------------------------------------------------------------
 
