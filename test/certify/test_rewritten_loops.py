@@ -146,7 +146,9 @@ program @p workgroup(32) grid(1) {
     %r = add %s, %v
     yield %r
   }
-  store %sum, @t[%l]
+  %b = load @w[%l]
+  %with = add %sum, %b
+  store %with, @t[%l]
   %more, %left = while iter(%k = %a : u32, %q = %n : u32) {
     %go = lt %k, %n
     condition %go
@@ -198,6 +200,7 @@ def test_a_program_is_as_it_is() -> None:
     ("old", "new"),
     [
         ("load @x[%c]", "load @w[%c]"),
+        ("load @w[%l]", "load @x[%l]"),
         ("%n = len @x", "%n = len @w"),
         ("const 1.5", "const 2.5"),
         ("local_id x", "lane_id"),
