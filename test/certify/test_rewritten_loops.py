@@ -58,7 +58,7 @@ def test_the_passes_own_texts(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seeds", quick([range(k, k + 40) for k in range(0, 1000, 40)]), ids=str)
+@pytest.mark.parametrize("seeds", quick([range(k, k + 10) for k in range(0, 1000, 10)]), ids=str)
 def test_random_loops(kind: str, seeds: range) -> None:
     make, passes = KINDS[kind]
     counts = Counter[str]()
@@ -286,7 +286,7 @@ def differs(before: Module, after: Module) -> bool:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seeds", quick([range(k, k + 4) for k in range(0, 400, 4)]), ids=str)
+@pytest.mark.parametrize("seeds", quick([range(k, k + 2) for k in range(0, 400, 2)]), ids=str)
 def test_no_edit_that_changes_a_program_is_proved(kind: str, seeds: range) -> None:
     make, passes = KINDS[kind]
     counts = Counter[bool]()
