@@ -93,6 +93,41 @@ def _clone_op(op: Op, mapping: dict[Value, Value]) -> Op:
     return Op(op.definition, operands, results, op.attrs, tuple(regions), op.loc)
 
 
+def operands_within(op: Op) -> Iterator[Value]:
+    """The operands of an op, and of those in its regions."""
+    return (value for inner in op.walk() for value in inner.operands)
+
+
+def needed_ops(ops: Sequence[Op], values: Iterable[Value], known: Container[Value] = ()) -> list[Op]:
+    """Those of `ops` that compute the values, in their order.  `known`: values that need no computing."""
+    needed = {value for value in values if value not in known}
+    chosen: list[Op] = []
+    for op in reversed(ops):
+        if not needed.isdisjoint(op.results):
+            chosen.append(op)
+            needed.update(value for value in operands_within(op) if value not in known)
+    return chosen[::-1]
+
+
+def conditional(
+    condition: Value,
+    block: Block,
+    values: Sequence[Value],
+    other: Block,
+    others: Sequence[Value],
+    like: Op,
+) -> Op:
+    """An `if` located at `like`, with the values of a block where the condition holds, those of the other one elsewhere.
+
+    Both blocks get their ends here; the results have the names and types of `values`.
+    """
+    if values:
+        block.ops.append(Op(OPS["yield"], tuple(values), loc=like.loc))
+        other.ops.append(Op(OPS["yield"], tuple(others), loc=like.loc))
+    results = tuple([Value(value.name, value.type) for value in values])
+    return Op(OPS["if"], (condition,), results, regions=(block, other), loc=like.loc)
+
+
 def splittable(block: Block) -> tuple[list[Op], tuple[Value, ...]]:
     """The ops of `block` without its terminator, and the values that this one yields."""
     end = block.terminator

@@ -12,7 +12,7 @@ from ..ir.program import Module
 from ..kernels.targets import is_gpu
 from ..scheduling.invariant_loads import hoist_loads
 from ..scheduling.kept_loads import keep_loads, rows, trips
-from ..scheduling.trips import op_numbers
+from ..scheduling.loop_facts import op_numbers
 from .manager import PassContext
 from .registry import Pass, register
 

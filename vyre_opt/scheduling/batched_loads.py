@@ -32,11 +32,11 @@ from ..ir import arith
 from ..ir.loops import bounds, trip_count, with_bounds
 from ..ir.ops import OPS
 from ..ir.program import Block, Op, Program, Shape, Value
-from ..ir.rewrite import clone, constant, splittable
+from ..ir.rewrite import clone, conditional, constant, needed_ops, operands_within, splittable
 from ..ir.types import DataType
 from ..ir.uniformity import Level, Uniformity
 from ..rewriting.walker import Walker
-from .trips import is_inner, known_shapes, most_trips, nested, op_numbers
+from .loop_facts import invocations_meet, is_inner, known_shapes, most_trips, op_numbers
 
 __all__ = ["batch_loads", "iterations"]
 
@@ -90,12 +90,9 @@ class _Batcher(Walker):
         self.numbers = op_numbers(program)
 
     @cached_property
-    def effects(self) -> dict[Op, Effects]:
-        return summarize(self.program.body)[1]
-
-    @cached_property
-    def written_buffers(self) -> set[str]:
-        return summarize(self.program.body)[0].writes
+    def summary(self) -> tuple[Effects, dict[Op, Effects]]:
+        """The effects of the program, and of its structured ops."""
+        return summarize(self.program.body)
 
     @cached_property
     def uniformity(self) -> Uniformity:
@@ -136,23 +133,21 @@ class _Batcher(Walker):
         (body,) = loop.regions
         ops, _ = splittable(body)
         step = bounds(loop)[2]
-        has_load = any(op.name == "load" for op in nested(body))
+        has_load = any(op.name == "load" for op in body.walk())
         if not has_load or (trips is not None and trips < 2):
             return Refusal("batch", "")
         if trips is None and self.waits:
             return Refusal("batch", "how many it has is known when it is called")
-        effects = self.effects[loop]
+        effects = self.summary[1][loop]
         early, loads, kept = self.early(loop, ops)
         size = sum(load.result.type.size_bytes or 0 for op in loads for load in _loads_in(op))
         if not loads:
             return Refusal("batch", kept)
-        meets = (
-            effects.orders or effects.waits or any("subgroup" in op.definition.effects for op in nested(body))
-        )
+        meets = invocations_meet(loop, effects)
         if meets and not self.is_uniform(loop):
             return Refusal("batch", "invocations meet in it, of which some may have fewer iterations")
         if meets and any(
-            load.attrs["buffer"] in self.written_buffers for op in loads for load in _loads_in(op)
+            load.attrs["buffer"] in self.summary[0].writes for op in loads for load in _loads_in(op)
         ):
             return Refusal("batch", "invocations meet in it, before which others may write what it loads")
         if effects.stops or effects.prints:
@@ -164,7 +159,7 @@ class _Batcher(Walker):
         by = MOST
         while by > 1 and (by * size > BYTES or (trips is not None and by > trips)):
             by //= 2
-        count = sum(1 for _ in nested(body))
+        count = sum(1 for _ in body.walk())
         while by > 1 and 2 * by * (count + 4) > MAX_OPS:
             by //= 2
         counter = body.args[0].type
@@ -186,9 +181,7 @@ class _Batcher(Walker):
         written: frozenset[str] = frozenset()
         kept = ""
         for op in ops:
-            is_free = late.isdisjoint(op.operands) and not any(
-                value in late for block in op.regions for inner in nested(block) for value in inner.operands
-            )
+            is_free = late.isdisjoint(operands_within(op))
             why = self.written(loop, op, counter, written) if is_free and _is_load(op) else ""
             if is_free and op.definition.is_pure and not op.regions:
                 pure.append(op)
@@ -197,15 +190,10 @@ class _Batcher(Walker):
             else:
                 kept = why or kept
                 late.update(op.results)
-            written |= (self.effects.get(op) or effects_of(op)).writes
-        needed = {value for load in loads for value in _operands(load)}
-        early: list[Op] = []
-        moving, computing = set(loads), set(pure)
-        for op in reversed(ops):
-            if op in moving or (op in computing and not needed.isdisjoint(op.results)):
-                early.append(op)
-                needed.update(_operands(op))
-        return early[::-1], loads, kept
+            written |= (self.summary[1].get(op) or effects_of(op)).writes
+        free = {*loads, *pure}
+        early = needed_ops([op for op in ops if op in free], [v for load in loads for v in load.results])
+        return early, loads, kept
 
     def is_uniform(self, loop: Op) -> bool:
         """Whether all invocations of a workgroup have the same iterations; those that come here do."""
@@ -218,7 +206,7 @@ class _Batcher(Walker):
         name = next((name for name in sorted(names) if name in before), None)
         if name is not None:
             return f"it may have written the element of @{name} that it loads"
-        name = next((name for name in sorted(names) if name in self.effects[loop].writes), None)
+        name = next((name for name in sorted(names) if name in self.summary[1][loop].writes), None)
         if name is None:
             return ""
         why = f"an earlier iteration may write the element of @{name} that it loads"
@@ -230,7 +218,7 @@ class _Batcher(Walker):
             return why  # where the index wraps around, iterations share an element
         if mine.pop(counter, 0) != 1 or any(_is_inside(term, loop) for term in (*mine, *load.indices[:-1])):
             return why
-        for op in nested(loop.regions[0]):
+        for op in loop.regions[0].walk():
             if op.attrs.get("buffer") != name or op.name == "len":
                 continue
             if op.name not in ("load", "store") or op.indices[:-1] != load.indices[:-1]:
@@ -245,24 +233,14 @@ class _Batcher(Walker):
 
 def _is_load(op: Op) -> bool:
     """A load, or a branch in which there is nothing but loads and what is computed of them."""
-    if op.name == "if":
-        inside = [inner for block in op.regions for inner in nested(block)]
-        return bool(op.results) and all(
-            each.name in ("load", "yield", "if") or each.definition.is_pure for each in inside
-        )
-    return op.name == "load"
+    if op.name != "if":
+        return op.name == "load"
+    inside = (each.name in ("load", "yield", "if") or each.definition.is_pure for each in op.walk())
+    return bool(op.results) and all(inside)
 
 
 def _loads_in(op: Op) -> list[Op]:
-    return [each for each in (op, *(inner for b in op.regions for inner in nested(b))) if each.name == "load"]
-
-
-def _operands(op: Op) -> list[Value]:
-    """Of an op, and of those in its regions."""
-    return [
-        *op.operands,
-        *(value for block in op.regions for inner in nested(block) for value in inner.operands),
-    ]
+    return [each for each in op.walk() if each.name == "load"]
 
 
 def product_of_matrices(loop: Op) -> tuple[str, str] | None:
@@ -287,7 +265,7 @@ def _is_inside(term: object, loop: Op) -> bool:
     """Whether a term may have another value in another iteration."""
     if isinstance(term, tuple):  # an id, or what is cast
         return bool(term[0] == "cast")
-    inside = {value for op in nested(loop.regions[0]) for value in op.results}
+    inside = {value for op in loop.regions[0].walk() for value in op.results}
     return term in inside or term in loop.regions[0].args
 
 
@@ -387,7 +365,8 @@ class _Batch:
             ends = load(k + 1, block.ops)
             for value in ends:
                 other.ops.append(constant(0, value.type, value.name, loop))
-            return [*mine, *self.branch(fits[k], block, ends, other, [op.result for op in other.ops], out)]
+            out.append(conditional(fits[k], block, ends, other, [op.result for op in other.ops], loop))
+            return [*mine, *out[-1].results]
 
         def compute(k: int, carried: Sequence[Value], out: list[Op]) -> Sequence[Value]:
             mapping = maps[k]
@@ -397,7 +376,8 @@ class _Batch:
             if k + 1 == self.by:
                 return ends
             block = Block()
-            return self.branch(fits[k], block, compute(k + 1, ends, block.ops), Block(), ends, out)
+            out.append(conditional(fits[k], block, compute(k + 1, ends, block.ops), Block(), ends, loop))
+            return out[-1].results
 
         loaded = load(0, out)
         maps = [
@@ -405,20 +385,3 @@ class _Batch:
             for k, value in enumerate(counters)
         ]
         return compute(0, carried, out)
-
-    def branch(
-        self,
-        condition: Value,
-        block: Block,
-        values: Sequence[Value],
-        other: Block,
-        others: Sequence[Value],
-        out: list[Op],
-    ) -> list[Value]:
-        """The values of the block where the condition holds, those of the other one elsewhere."""
-        if values:
-            block.ops.append(Op(OPS["yield"], tuple(values), loc=self.loop.loc))
-            other.ops.append(Op(OPS["yield"], tuple(others), loc=self.loop.loc))
-        results = [Value(value.name, value.type) for value in values]
-        out.append(Op(OPS["if"], (condition,), tuple(results), regions=(block, other), loc=self.loop.loc))
-        return results

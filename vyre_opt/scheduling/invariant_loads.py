@@ -11,18 +11,16 @@ the loop does; licm moves what needs no such condition.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 
 from ..analysis.effects import effects_of, summarize
 from ..fusion.halo_recompute import OpEmitter
 from ..fusion.remark_sink import RemarkSink
 from ..ir.loops import bounds, inits, trip_count
-from ..ir.ops import OPS
 from ..ir.program import Block, Op, Program, Value
-from ..ir.rewrite import clone, constant, splittable
+from ..ir.rewrite import clone, conditional, constant, needed_ops, splittable
 from ..ir.types import DataType
 from ..rewriting.walker import Walker
-from .trips import nested
 
 __all__ = ["hoist_loads"]
 
@@ -60,17 +58,14 @@ class _Hoister(Walker):
             return
         condition, before = first
         mapping = dict(self.replaced)
-        block, other = Block((), clone(ops, mapping)), Block()
-        other.ops += [constant(0, load.result.type, load.result.name, loop) for load in loads]
-        for each, ends in (
-            (block, [mapping[load.result] for load in loads]),
-            (other, [op.result for op in other.ops]),
-        ):
-            each.ops.append(Op(OPS["yield"], tuple(ends), loc=loop.loc))
-        results = tuple([Value(load.result.name, load.result.type) for load in loads])
-        out += [*before, Op(OPS["if"], (condition,), results, regions=(block, other), loc=loop.loc)]
-        self.replaced.update(zip([load.result for load in loads], results, strict=True))
-        body.ops = [op for op in body.ops if op not in loads]
+        block, zeros = Block((), clone(ops, mapping)), Block()
+        zeros.ops += [constant(0, load.result.type, load.result.name, loop) for load in loads]
+        values, others = [mapping[load.result] for load in loads], [op.result for op in zeros.ops]
+        hoisted = conditional(condition, block, values, zeros, others, loop)
+        out += [*before, hoisted]
+        self.replaced.update(zip([load.result for load in loads], hoisted.results, strict=True))
+        gone = set(loads)
+        body.ops = [op for op in body.ops if op not in gone]
         self.changes += len(loads)
         self.sink.remark(
             "applied",
@@ -83,23 +78,18 @@ class _Hoister(Walker):
 
     def repeated(self, loop: Op, body: Block) -> tuple[list[Op], list[Op]]:
         """The loads of an iteration that have the same index in all, with the pure ops that compute it; and they alone."""
-        inside = {value for block in loop.regions for op in nested(block) for value in op.results}
+        inside = {value for block in loop.regions for op in block.walk() for value in op.results}
         inside.update(value for block in loop.regions for value in block.args)
         ops: list[Op] = []
         for op in body.ops:
-            effects = effects_of(op)
-            if (
-                effects.stops
-                or effects.prints
-                or any(effects_of(i).stops for b in op.regions for i in nested(b))
-            ):
+            if effects_of(op).prints or any(effects_of(inner).stops for inner in op.walk()):
                 break  # it may not come to what is behind
             is_load = self.is_stable(op) and not op.result.type.is_vec
             if (is_load or op.definition.is_pure) and not op.regions and inside.isdisjoint(op.operands):
                 ops.append(op)
                 inside.difference_update(op.results)
         loads = [op for op in ops if op.name == "load"]
-        return _needed(ops, loads), loads
+        return needed_ops(ops, [load.result for load in loads]), loads
 
     def first_iteration(self, loop: Op) -> tuple[Value, list[Op]] | None:
         """Whether a loop has a first iteration, and the ops that compute it; None where that is sure, or may have an effect."""
@@ -121,13 +111,3 @@ class _Hoister(Walker):
 
     def is_stable(self, op: Op) -> bool:
         return op.name == "load" and op.attrs["buffer"] in self.stable
-
-
-def _needed(ops: Sequence[Op], roots: Collection[Op]) -> list[Op]:
-    needed: set[Value] = set()
-    chosen: list[Op] = []
-    for op in reversed(ops):
-        if op in roots or not needed.isdisjoint(op.results):
-            chosen.append(op)
-            needed.update(op.operands)
-    return chosen[::-1]

@@ -25,12 +25,11 @@ from ..fusion.halo_recompute import OpEmitter
 from ..fusion.remark_sink import RemarkSink
 from ..ir import arith
 from ..ir.loops import bounds, inits, trip_count
-from ..ir.ops import OPS
 from ..ir.program import Block, Op, Program, Shape, Value
-from ..ir.rewrite import clone, constant, splittable
+from ..ir.rewrite import clone, conditional, constant, needed_ops, operands_within, splittable
 from ..ir.types import DataType
 from ..rewriting.walker import Walker
-from .trips import is_inner, known_shapes, most_trips, nested
+from .loop_facts import invocations_meet, is_inner, known_shapes, most_trips
 
 __all__ = ["Row", "keep_loads", "rows", "trips"]
 
@@ -75,7 +74,7 @@ class Row:
     @property
     def ops(self) -> int:
         """Of an iteration of all loops, and what they become beside them."""
-        return sum(4 + sum(1 for _ in nested(loop.regions[0])) for loop in self.loops)
+        return sum(4 + sum(1 for _ in loop.regions[0].walk()) for loop in self.loops)
 
 
 def rows(program: Program) -> list[Row]:
@@ -96,7 +95,8 @@ def keep_loads(
 ) -> int:
     """Rewrite the rows of a program, in place; how many changed.
 
-    `steps`: see `trips`.  `numbers`: of the program's ops, see `op_numbers`.  `waits`: loops whose number of iterations depends on a length that is not known stay.
+    `steps`: see `trips`.  `numbers`: of the program's ops, see `op_numbers`.  `waits`: loops whose number of iterations
+    depends on a length that is not known stay.
     """
     keeper = _Keeper(program, sink, numbers)
     for row, count in zip(found, steps, strict=True):
@@ -140,12 +140,13 @@ def _rows(block: Block, effects: Mapping[Op, Effects], stable: set[str]) -> Iter
 def _may_be_written_out(loop: Op, effects: Effects) -> bool:
     """Whether invocations go through it by themselves, and forward."""
     lower, _, step = bounds(loop)
-    meets = (
-        effects.orders
-        or effects.waits
-        or any("subgroup" in op.definition.effects for op in nested(loop.regions[0]))
-    )
-    if meets or effects.stops or effects.prints or not isinstance(step, int) or step <= 0:
+    if (
+        invocations_meet(loop, effects)
+        or effects.stops
+        or effects.prints
+        or not isinstance(step, int)
+        or step <= 0
+    ):
         return False
     counter = loop.regions[0].args[0].type
     first = 0 if isinstance(lower, Value) and not counter.is_signed else lower
@@ -194,7 +195,7 @@ class _Numbers:
         for number, (loop, mine) in enumerate(zip(loops, keys, strict=True)):
             known = {op: key for op, key in mine.items() if key in first and key in self.loads}
             results = {op.result: key for op, key in known.items()}
-            used = {v for op in nested(loop.regions[0]) if op not in known for v in op.operands}
+            used = {v for op in loop.regions[0].walk() if op not in known for v in op.operands}
             taken.append({results[value]: value.type for value in used if value in results})
             for key in mine.values():
                 first.setdefault(key, number)
@@ -312,11 +313,11 @@ class _WrittenOut:
         given = {op.result: key for op, key in keys.items() if key in row.given[number]}
         loads = {op.result for op in keys if op.name == "load" and op.result not in taken}
         late = [op for op in body if op not in keys]
-        wanted = [*yielded, *given, *(value for op in late for value in _operands(op))]
-        free = [op for op in _needed(body, wanted, loads | set(taken)) if op in keys]
+        wanted = [*yielded, *given, *(value for op in late for value in operands_within(op))]
+        free = [op for op in needed_ops(body, wanted, loads | set(taken)) if op in keys]
         used = {*wanted, *(value for op in free for value in op.operands)}
         leaving = list({keys[op]: op.result for op in keys if op.result in loads & used}.values())
-        early = _needed(body, leaving, taken)
+        early = needed_ops(body, leaving, taken)
         counters, last = self.counters(loop, out)
         maps: list[dict[Value, Value]] = []
         for k, value in enumerate(counters):
@@ -383,27 +384,5 @@ def _branch(
     if condition is None or (not block.ops and list(values) == list(others)):
         out += block.ops
         return values
-    if values:
-        block.ops.append(Op(OPS["yield"], tuple(values), loc=loop.loc))
-        other.ops.append(Op(OPS["yield"], tuple(others), loc=loop.loc))
-    results = tuple([Value(value.name, value.type) for value in values])
-    out.append(Op(OPS["if"], (condition,), results, regions=(block, other), loc=loop.loc))
-    return results
-
-
-def _needed(body: Sequence[Op], values: Collection[Value], there: Collection[Value]) -> list[Op]:
-    """The ops that compute values, in their order.  `there`: values that are known already."""
-    chosen, needed = set(), set(values) - set(there)
-    for op in reversed(body):
-        if not needed.isdisjoint(op.results):
-            chosen.add(op)
-            needed.update(value for value in _operands(op) if value not in there)
-    return [op for op in body if op in chosen]
-
-
-def _operands(op: Op) -> list[Value]:
-    """Of an op, and of those in its regions."""
-    return [
-        *op.operands,
-        *(value for block in op.regions for inner in nested(block) for value in inner.operands),
-    ]
+    out.append(conditional(condition, block, values, other, others, loop))
+    return out[-1].results

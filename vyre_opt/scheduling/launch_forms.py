@@ -28,8 +28,8 @@ from .coarsening import access_axes, coarsen, coarsen_refusal
 from .combined_atomics import combine_atomics
 from .invariant_loads import hoist_loads
 from .kept_loads import Row, keep_loads, rows, trips
+from .loop_facts import op_numbers
 from .privatization import privatize
-from .trips import op_numbers
 
 __all__ = ["Coarse", "Counting", "LaunchForms", "LaunchSite", "Rewritten"]
 

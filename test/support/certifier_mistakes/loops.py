@@ -102,11 +102,12 @@ REWRITTEN = program(
 )
 
 ABSENT = """            block = Block()
-            return self.branch(fits[k], block, compute(k + 1, ends, block.ops), Block(), ends, out)"""
+            out.append(conditional(fits[k], block, compute(k + 1, ends, block.ops), Block(), ends, loop))
+            return out[-1].results"""
 CARRIED = """            carried = [mapping.get(value, value) for value in yielded]
         return carried"""
 OWN = "name = next((name for name in sorted(names) if name in before), None)"
-OTHERS = "name = next((name for name in sorted(names) if name in self.effects[loop].writes), None)"
+OTHERS = "name = next((name for name in sorted(names) if name in self.summary[1][loop].writes), None)"
 IN_TURN = """        for mapping in maps:
             mapping.update("""
 ALL_LOADED = """            condition = last if k == self.count - 1 else None
@@ -127,7 +128,7 @@ MISTAKES = [
     mistake("all but the last iteration of a batch are lost", BATCHED, CARRIED, CARRIED.replace("yielded]\n        return carried", "yielded]\n        return [maps[0].get(value, value) for value in yielded]"), BATCH, SUM),
     mistake("a load passes the store of its own element", BATCHED, OWN, OWN.replace("in before", "in ()"), BATCH, STORED),
     mistake("a load passes the store of a neighbour", BATCHED, "if self.linear.of(index) != (terms, const) or", "if self.linear.of(index)[0] != terms or", BATCH, SHIFTED),
-    mistake("a load passes any store of an earlier iteration", BATCHED, OTHERS, OTHERS.replace("in self.effects[loop].writes", "in ()"), BATCH, SHIFTED),
+    mistake("a load passes any store of an earlier iteration", BATCHED, OTHERS, OTHERS.replace("in self.summary[1][loop].writes", "in ()"), BATCH, SHIFTED),
     mistake("a vector is stored to one element", BATCHED, "op.result).type is not load.result.type:", "op.result).type is None:", BATCH, PAIRS),
     mistake("a load passes the barrier behind which others have written", BATCHED, "if meets and any(", "if not meets and any(", BATCH, TURNS),
     mistake("the distance of signed bounds fits in their type", BATCHED, "if counter.is_signed and not", "if counter.is_float and not", BATCH, SIGNED),
@@ -146,7 +147,7 @@ MISTAKES = [
     mistake("each iteration of a row begins with what the loop does", KEPT, "carried = compute(k, carried)", "carried = compute(k, inits(loop))", KEEP, ROW),
     mistake("a row begins at its end", KEPT, 'emit.op("lt", "begins", first, end', 'emit.op("le", "begins", first, end', KEEP, SHORT_ROW),
     mistake("a row of constant length is loaded a neighbour further", KEPT, "emit.const(lower + k * step, dtype)", "emit.const(lower + k * step + 1, dtype)", KEEP, WHOLE_ROW),
-    mistake("a load stands before a loop that does not begin", INVARIANT, "(condition,), results, regions=(block, other)", "(condition,), results, regions=(other, block)", KEEP, COUNTED),
+    mistake("a load stands before a loop that does not begin", INVARIANT, "conditional(condition, block, values, zeros, others, loop)", "conditional(condition, zeros, others, block, values, loop)", KEEP, COUNTED),
     mistake("a loop begins at its end", INVARIANT, 'emit.op("lt", "begins", *ends', 'emit.op("le", "begins", *ends', KEEP, COUNTED),
     mistake("a load of what the loop writes stands before it", INVARIANT, "program.bound_buffers} - written", "program.bound_buffers}", KEEP, REWRITTEN),
 ]  # fmt: skip

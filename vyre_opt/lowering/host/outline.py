@@ -17,6 +17,7 @@ import re
 from collections.abc import Container, Mapping, Sequence
 
 from ...ir.program import Op, Value
+from ...ir.rewrite import operands_within
 from .function_builder import FLAGS
 from .subgroup_emitter import SubgroupEmitter
 
@@ -228,7 +229,7 @@ def _types(emitter: SubgroupEmitter, ops: Sequence[Op]) -> dict[str, str]:
     if emitter.mask is not None:
         types[emitter.mask] = FLAGS
     for op in ops:
-        for value in (operand for inner in op.walk() for operand in inner.operands):
+        for value in operands_within(op):
             for name in emitter.held(value) or ():
                 types[name] = emitter.held_kind(value)
     return types

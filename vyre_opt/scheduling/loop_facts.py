@@ -1,14 +1,15 @@
-"""How many iterations the innermost loops of a program have at most, in a launch whose lengths are known."""
+"""What rewrites of loops ask: which loops there are, how many iterations they have at most, whether invocations meet."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from math import prod
 
+from ..analysis.effects import Effects
 from ..ir.loops import bounds
-from ..ir.program import Block, Op, Program, Shape
+from ..ir.program import Op, Program, Shape
 
-__all__ = ["is_inner", "known_shapes", "most_trips", "nested", "op_numbers"]
+__all__ = ["invocations_meet", "is_inner", "known_shapes", "most_trips", "op_numbers"]
 
 
 def op_numbers(program: Program) -> dict[Op, int]:
@@ -47,13 +48,10 @@ def _length(op: Op, shapes: Mapping[str, Shape]) -> int | None:
 
 
 def is_inner(op: Op) -> bool:
-    return op.name == "for" and not any(
-        inner.name in ("for", "while") for block in op.regions for inner in nested(block)
-    )
+    """Whether this is a `for` with no loop in it."""
+    return op.name == "for" and sum(inner.name in ("for", "while") for inner in op.walk()) == 1
 
 
-def nested(block: Block) -> Iterator[Op]:
-    for op in block.ops:
-        yield op
-        for inner in op.regions:
-            yield from nested(inner)
+def invocations_meet(loop: Op, effects: Effects) -> bool:
+    """Whether an iteration has a barrier, an op of a subgroup or the like.  `effects`: those of the loop."""
+    return effects.orders or effects.waits or any("subgroup" in op.definition.effects for op in loop.walk())
