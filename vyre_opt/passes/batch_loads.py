@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..ir.program import Module
-from ..kernels.targets import is_gpu
 from ..scheduling.batched_loads import batch_loads, iterations
 from .manager import PassContext
 from .registry import Pass, register
@@ -30,8 +29,7 @@ class BatchLoads(Pass):
     Options = BatchLoadsOptions
 
     def run(self, module: Module, ctx: PassContext) -> bool:
-        if not self.options.always and not is_gpu(ctx.target):
-            ctx.debug("{} is no GPU", ctx.target or "the target")
+        if not (self.options.always or ctx.is_for_gpu()):
             return False
         waits = not self.options.always
         loops = sum(batch_loads(program, ctx, iterations(program), waits) for program in ctx.programs(module))

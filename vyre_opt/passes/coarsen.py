@@ -13,7 +13,7 @@ from ..analysis.refusal import Refusal
 from ..execution.plans.neighbours import Neighbours
 from ..ir.grids import ceil_divided
 from ..ir.program import Module
-from ..kernels.targets import MULTIPROCESSORS, is_gpu
+from ..kernels.targets import MULTIPROCESSORS
 from ..scheduling.launch_forms import LaunchForms
 from ..scheduling.relaunch import NewForm, TextLaunch, rewrite_launches
 from .manager import PassContext
@@ -47,8 +47,7 @@ class Coarsen(Pass):
     Options = CoarsenOptions
 
     def run(self, module: Module, ctx: PassContext) -> bool:
-        if not self.options.by and not is_gpu(ctx.target):
-            ctx.debug("{} is no GPU", ctx.target or "the target")
+        if not (self.options.by or ctx.is_for_gpu()):
             return False
         forms = LaunchForms()
         changes = rewrite_launches(module, ctx, "is not coarsened", lambda each: self.choose(each, forms))

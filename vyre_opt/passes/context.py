@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ..ir.diagnostics import Diagnostic, Location, printable, render
 from ..ir.program import Func, Module, Op, Program, Value
+from ..kernels.targets import is_gpu
 
 if TYPE_CHECKING:
     from ..execution.dispatcher import Dispatcher
@@ -145,6 +146,12 @@ class PassContext:
         """Make a program what a copy of it says, which was made before the pass changed it."""
         program.buffers, program.body = before.buffers, before.body
         self.analyses.drop()  # those of the ops that are no more
+
+    def is_for_gpu(self) -> bool:
+        """Whether the target is a GPU; if not, the debug output says so."""
+        if not is_gpu(self.target):
+            self.debug("{} is no GPU", self.target or "the target")
+        return is_gpu(self.target)
 
     def remark(self, kind: str, message: str, loc: Location | None = None, **certificate: Any) -> None:
         """Report what was done (applied), was not done (refused), or deserves a warning, with its reasons."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..ir.program import Module
-from ..kernels.targets import is_gpu
 from ..scheduling.invariant_loads import hoist_loads
 from ..scheduling.kept_loads import keep_loads, rows, trips
 from ..scheduling.loop_facts import op_numbers
@@ -33,8 +32,7 @@ class KeepLoads(Pass):
     Options = KeepLoadsOptions
 
     def run(self, module: Module, ctx: PassContext) -> bool:
-        if not self.options.always and not is_gpu(ctx.target):
-            ctx.debug("{} is no GPU", ctx.target or "the target")
+        if not (self.options.always or ctx.is_for_gpu()):
             return False
         changed = 0
         for program in ctx.programs(module):

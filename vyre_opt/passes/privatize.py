@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..analysis.refusal import Refusal
 from ..ir.program import Module
-from ..kernels.targets import MULTIPROCESSORS, is_gpu
+from ..kernels.targets import MULTIPROCESSORS
 from ..scheduling.launch_forms import Counting, LaunchForms
 from ..scheduling.relaunch import NewForm, TextLaunch, rewrite_launches
 from .manager import PassContext
@@ -43,8 +43,7 @@ class Privatize(Pass):
     Options = PrivatizeOptions
 
     def run(self, module: Module, ctx: PassContext) -> bool:
-        if not self.options.workgroups and not is_gpu(ctx.target):
-            ctx.debug("{} is no GPU", ctx.target or "the target")
+        if not (self.options.workgroups or ctx.is_for_gpu()):
             return False
         forms, on_gpu = LaunchForms(), ctx.target != "cpu"
         changes = rewrite_launches(

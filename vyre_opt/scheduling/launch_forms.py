@@ -9,7 +9,8 @@ counting  a workgroup does the work of many, and has its own memory for what ato
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cache
 from math import prod
 
 from ..analysis.refusal import Refusal
@@ -27,7 +28,7 @@ from .batched_loads import batch_loads, iterations
 from .coarsening import access_axes, coarsen, coarsen_refusal
 from .combined_atomics import combine_atomics
 from .invariant_loads import hoist_loads
-from .kept_loads import Row, keep_loads, rows, trips
+from .kept_loads import keep_loads, rows, trips
 from .loop_facts import op_numbers
 from .privatization import privatize
 
@@ -99,25 +100,20 @@ class Counting:
     workgroups: int
 
 
-@dataclass
 class LaunchForms:
     """Forms of launches; a program that several of them share is made once."""
 
-    _choices: dict[Program, Sequence[Neighbours] | Refusal] = field(default_factory=dict)
-    _coarse: dict[object, Coarse | Refusal] = field(default_factory=dict)
-    _counting: dict[object, Program | Refusal] = field(default_factory=dict)
-    _hoisted: dict[Program, Rewritten] = field(default_factory=dict)
-    _rows: dict[Program, Sequence[Row]] = field(default_factory=dict)
-    _batched: dict[object, Rewritten] = field(default_factory=dict)
-    _of_grid: dict[object, Program] = field(default_factory=dict)
-    _in_registers: dict[Program, bool] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._choices, self._rows, self._hoisted = cache(_choices), cache(rows), cache(_hoisted)
+        self._of_grid, self._counts_in_registers = cache(_of_grid), cache(counts_in_registers)
+        self._coarse: dict[object, Coarse | Refusal] = {}
+        self._counting: dict[object, Program | Refusal] = {}
+        self._batched: dict[object, Rewritten] = {}
 
     def coarse(self, site: LaunchSite, grid: Dim3) -> Coarse | Refusal:
         """A launch over a grid by fewer invocations, as many in one as pays."""
         program, invocations = site.program, prod(grid) * site.program.lanes
-        if program not in self._choices:
-            self._choices[program] = _choices(program)
-        choices = self._choices[program]
+        choices = self._choices(program)
         if isinstance(choices, Refusal):
             return choices
         refusal = _refuse(
@@ -143,11 +139,7 @@ class LaunchForms:
 
     def hoisted(self, program: Program) -> Rewritten:
         """The program whose loops load once, before them, what each iteration would load."""
-        if program not in self._hoisted:
-            copy, sink = _copied(program), Collected()
-            changed = hoist_loads(copy, sink, op_numbers(copy))
-            self._hoisted[program] = Rewritten(copy if changed else program, sink.remarks)
-        return self._hoisted[program]
+        return self._hoisted(program)
 
     def batched(
         self, program: Program, shapes: Mapping[str, Shape], workgroups: int | None = None
@@ -155,13 +147,8 @@ class LaunchForms:
         """The program with loops that keep what they load, or load for several iterations at once, where they have so
         many.  `workgroups`: in the launch along x, where other launches of the program have as many."""
         if workgroups is not None:
-            fixed = program, workgroups
-            if fixed not in self._of_grid:
-                self._of_grid[fixed] = _with_grid(program, workgroups)
-            program = self._of_grid[fixed]
-        if program not in self._rows:
-            self._rows[program] = rows(program)
-        steps = trips(program, self._rows[program], shapes)
+            program = self._of_grid(program, workgroups)
+        steps = trips(program, self._rows(program), shapes)
         key = program, steps, iterations(program, shapes)
         if key not in self._batched:
             copy, sink = _copied(program), Collected()
@@ -190,11 +177,6 @@ class LaunchForms:
         ):
             return _refuse(program, f"has {invocations} invocations, too few to count by workgroups")
         return self.by_turns(site, grid, workgroups)
-
-    def _counts_in_registers(self, program: Program) -> bool:
-        if program not in self._in_registers:
-            self._in_registers[program] = counts_in_registers(program)
-        return self._in_registers[program]
 
     def by_turns(self, site: LaunchSite, grid: Grid, workgroups: int) -> Counting | Refusal:
         """The same with so many workgroups."""
@@ -226,7 +208,13 @@ def _copied(program: Program) -> Program:
     return replace(program, body=Block((), clone(program.body.ops, {})))
 
 
-def _with_grid(program: Program, workgroups: int) -> Program:
+def _hoisted(program: Program) -> Rewritten:
+    copy, sink = _copied(program), Collected()
+    changed = hoist_loads(copy, sink, op_numbers(copy))
+    return Rewritten(copy if changed else program, sink.remarks)
+
+
+def _of_grid(program: Program, workgroups: int) -> Program:
     """A copy that has its number of workgroups along x, and steps of loops by it, as constants."""
     copy = _copied(program)
     for op in copy.walk():
