@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from support.certifier_mistakes.edits import edit
 from support.certifier_mistakes.recorder import Recorder, Step
-from support.loading_loops import KINDS, REPEATING, REPEATING_BODIES, REPEATING_LOOPS, SUM
+from support.loading_loops import KINDS, MEETING, REPEATING, REPEATING_BODIES, REPEATING_LOOPS, SUM
 from support.quick import quick
 
 from vyre_opt import parse
@@ -67,17 +67,6 @@ def test_random_loops(kind: str, seeds: range) -> None:
             counts += statuses(step)
     assert counts.keys() == {"proved"} or (kind == "shared elements" and not counts), counts
 
-
-MEETING = """    %at = add %c, %l
-    %is = lt %at, %n
-    %v = if %is -> f32 {
-      %u = load @x[%at]
-      yield %u
-    } else {
-      yield 0.25
-    }
-    %most = workgroup_reduce<max> %v
-    %next = sub %most, %acc"""
 
 RAGGED = """vyre 2
 program @p workgroup(32) grid(1) {

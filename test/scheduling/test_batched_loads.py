@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 from support.aliasing_loops import aliasing_loop
-from support.loading_loops import SUM, SUM_BODIES
+from support.loading_loops import MEETING, SUM, SUM_BODIES
 from support.quick import quick
 
 from vyre_opt import parse
@@ -109,17 +109,7 @@ def test_some_iterations_that_share_elements_are_batched() -> None:
 @pytest.mark.parametrize("count", [1, 7, 8, 24, 31, 32, 33, 100])
 def test_invocations_that_meet(count: int) -> None:
     """All have the same iterations, and the loads of the next ones, in a branch, stand before the reduction of this one."""
-    body = """    %at = add %c, %l
-    %is = lt %at, %n
-    %v = if %is -> f32 {
-      %u = load @x[%at]
-      yield %u
-    } else {
-      yield 0.25
-    }
-    %most = workgroup_reduce<max> %v
-    %next = sub %most, %acc"""
-    program, remarks = batched(SUM.format(lower="0", upper="%n", step=8, body=body))
+    program, remarks = batched(SUM.format(lower="0", upper="%n", step=8, body=MEETING))
     assert remarks == ["applied: this loop loads for 8 iterations at a time"]
     x = np.random.default_rng(count).random(count, np.float32)
     padded = np.concatenate([x, np.full(-count % 8, 0.25, np.float32)])

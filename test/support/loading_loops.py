@@ -13,6 +13,7 @@ from .aliasing_loops import aliasing_loop
 
 __all__ = [
     "KINDS",
+    "MEETING",
     "REPEATING",
     "REPEATING_BODIES",
     "REPEATING_LOOPS",
@@ -75,6 +76,18 @@ SUM_BODIES = {
     }""",
 }
 
+
+MEETING = """    %at = add %c, %l
+    %is = lt %at, %n
+    %v = if %is -> f32 {
+      %u = load @x[%at]
+      yield %u
+    } else {
+      yield 0.25
+    }
+    %most = workgroup_reduce<max> %v
+    %next = sub %most, %acc"""
+"""The body of a loop in which invocations meet, behind a branch of loads."""
 
 ROW_HEAD = """vyre 2
 program @p workgroup(8) {{
