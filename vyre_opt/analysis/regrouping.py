@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..ir.program import Op, Program
 
-__all__ = ["counted_buffers", "may_regroup"]
+__all__ = ["counted_buffers", "may_regroup", "regrouped_atomics"]
 
 _COMBINING = ("atomic_add", "atomic_and", "atomic_or", "atomic_xor", "atomic_min", "atomic_max")
 
@@ -21,16 +21,22 @@ def may_regroup(op: Op) -> bool:
     return not is_float_sum or "reassoc" in op.attrs.get("fastmath", ())
 
 
+def regrouped_atomics(program: Program) -> set[Op]:
+    """Such atomics of a program whose old values nobody takes, so that nobody can tell in how many steps they are done."""
+    atomics = {op for op in program.walk() if may_regroup(op)}
+    used = {value for op in program.walk() for value in op.operands} if atomics else set()
+    return {op for op in atomics if op.result not in used}
+
+
 def counted_buffers(program: Program) -> dict[str, str]:
-    """The buffers with which a program does nothing but such atomics of one name, whose old values nobody takes; and the name."""
-    used = {value for op in program.walk() for value in op.operands}
+    """The buffers with which a program does nothing but `regrouped_atomics` of one name; and the name."""
+    atomics = regrouped_atomics(program)
     names: dict[str, str] = {}
     others: set[str] = set()
     for op in program.walk():
         buffer = op.attrs.get("buffer")
         if buffer is None or op.name == "len":
             continue
-        is_counting = may_regroup(op) and op.result not in used
-        if not is_counting or names.setdefault(buffer, op.name) != op.name:
+        if op not in atomics or names.setdefault(buffer, op.name) != op.name:
             others.add(buffer)
     return {buffer: name for buffer, name in names.items() if buffer not in others}

@@ -9,10 +9,10 @@ invocation leave such behind.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 
 from ..analysis.effects import effects_of
-from ..analysis.regrouping import may_regroup
+from ..analysis.regrouping import regrouped_atomics
 from ..ir.ops import OPS
 from ..ir.program import Block, Op, Program, Value
 from ..ir.rewrite import constant_value
@@ -22,17 +22,17 @@ __all__ = ["combine_atomics"]
 
 def combine_atomics(program: Program) -> int:
     """Rewrite a program in place; how many atomics are gone."""
-    used = {value for op in program.walk() for value in op.operands}
+    atomics = regrouped_atomics(program)
     blocks = [program.body, *(block for op in program.walk() for block in op.regions)]
-    return sum(_combine(block, used) for block in blocks)
+    return sum(_combine(block, atomics) for block in blocks)
 
 
-def _combine(block: Block, used: set[Value]) -> int:
+def _combine(block: Block, atomics: Collection[Op]) -> int:
     out: list[Op] = []
     pending: dict[tuple[Hashable, ...], Op] = {}
     gone: set[Op] = set()
     for op in block.ops:
-        if may_regroup(op) and op.result not in used:
+        if op in atomics:
             key = op.name, op.attrs["buffer"], repr(sorted(op.attrs.items())), *map(_index, op.indices)
             for other in [k for k in pending if k[1] == op.attrs["buffer"] and k[0] != op.name]:
                 del pending[other]  # of another op, perhaps on the same element

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ...analysis.regrouping import may_regroup
+from ...analysis.regrouping import regrouped_atomics
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Block, Op, Program, Value
 from ...ir.uniformity import Level, Uniformity
@@ -38,16 +38,14 @@ def aggregated(program: Program) -> frozenset[Op]:
     """The atomics whose lanes are combined."""
     if program.lanes < SUBGROUP_SIZE:
         return frozenset()
-    atomics = [op for op in program.walk() if may_regroup(op) and not _is_for_ptxas(op)]
+    atomics = [op for op in regrouped_atomics(program) if not _is_for_ptxas(op)]
     if not atomics:
         return frozenset()
-    used = {value for op in program.walk() for value in op.operands}
     levels, varying = Uniformity(program), frozenset(_of_rounds(program.body, set(), False))
     return frozenset(
         op
         for op in atomics
-        if op.result not in used
-        and all(levels.level(i) <= Level.SUBGROUP and i not in varying for i in op.indices)
+        if all(levels.level(i) <= Level.SUBGROUP and i not in varying for i in op.indices)
     )
 
 
