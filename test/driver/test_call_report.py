@@ -143,9 +143,17 @@ def test_what_was_refused_is_said() -> None:
     ]
 
 
-def test_batches_of_loads() -> None:
+def test_rows_of_lanes() -> None:
+    """A vector of each row at a time; as few rows as there are here are spread over all multiprocessors."""
+    launch = launch_of(sums[4].report(floats(1000, 300), floats(1000), machine=H100))
+    assert launch.decided[1:] == [
+        "applied: this loop loads for 64 iterations at a time, along rows",
+        "applied: workgroups are of 32 invocations, for all multiprocessors",
+    ]
     launch = launch_of(sums[N // 256].report(floats(N, 8), floats(N), machine=H100))
-    assert "applied: this loop loads for 8 iterations at a time" in launch.decided
+    assert launch.decided[1:] == ["applied: this loop loads for 8 iterations at a time, along rows"]
+    launch = launch_of(sums[1000].report(floats(256_000, 20), floats(256_000), machine=H100))
+    assert launch.decided[1:] == ["applied: this loop loads for 16 iterations at a time, along rows"]
 
 
 def test_arithmetic_may_be_the_limit() -> None:

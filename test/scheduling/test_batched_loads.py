@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 from support.aliasing_loops import aliasing_loop
-from support.loading_loops import MEETING, SUM, SUM_BODIES
+from support.loading_loops import MEETING, OWN_ROW_BODIES, OWN_ROWS, SUM, SUM_BODIES
 from support.quick import quick
 
 from vyre_opt import parse
@@ -119,6 +119,47 @@ def test_invocations_that_meet(count: int) -> None:
     inputs = [x, x.copy(), np.zeros(8, np.float32), np.zeros(1, np.uint32)]
     for target in ("ref", "cpu"):
         np.testing.assert_array_equal(run(program, inputs, target)[1], [total] * 8)
+
+
+@pytest.mark.parametrize("seeds", quick([range(k, k + 8) for k in range(0, 800, 8)], keep=2), ids=str)
+def test_rows_of_lanes(seeds: range) -> None:
+    """A vector of a row for many iterations, and what is left over: of more lanes than rows, and of any length."""
+    for seed in seeds:
+        rng = random.Random(seed)
+        body, dtype = rng.choice([*OWN_ROW_BODIES]), rng.choice(["f32", "f64", "u8", "i32"])
+        lower, step = rng.randrange(3), rng.choice((1, 1, 1, 2))
+        rows, columns = rng.choice((1, 31, 32)), rng.choice((8, 31, 32, 33, 64, 66, rng.randrange(3, 200)))
+        upper = rng.choice(("%n", str(rng.randrange(3, columns + 1))))
+        last = columns if upper == "%n" else int(upper)
+        text = OWN_ROWS.format(
+            dtype=dtype, row="local_id", lower=lower, upper=upper, step=step, body=OWN_ROW_BODIES[body]
+        )
+        numbers, kind = (
+            np.random.default_rng(seed),
+            np.dtype({"f32": "f4", "f64": "f8", "u8": "u1", "i32": "i4"}[dtype]),
+        )
+        x, w = (
+            numbers.integers(0, 9, (rows, columns)).astype(kind),
+            numbers.integers(0, 9, columns).astype(kind),
+        )
+        in_place, sums = x.copy(), np.zeros(rows, kind)
+        for c in range(lower, last, step):
+            v, u = in_place[:, c].copy(), w[c] if body == "product" else in_place[0, c]
+            if body == "sum":
+                sums = sums + v
+            elif body == "in place":
+                in_place[:, c] = v + sums
+                sums = np.maximum(v + sums, v)
+            else:
+                sums = (v * u if body == "product" else v - u) - sums
+        program, remarks = batched(text)
+        is_row = step == 1 and (upper == "%n" or last - lower >= 8)
+        assert is_row == any("along rows" in remark for remark in remarks), (text, remarks)
+        assert is_row == any(op.name == "load" and op.result.type.is_vec for op in program.walk())
+        for target in ("ref", "cpu"):
+            found = run(program, [x, w, np.zeros(rows, kind)], target)
+            np.testing.assert_array_equal(found[0], in_place, f"seed {seed} on {target}\n{text}")
+            np.testing.assert_array_equal(found[1], sums, f"seed {seed} on {target}\n{text}")
 
 
 def test_counters_that_wrap() -> None:

@@ -2,6 +2,7 @@
 
 SUM         a loop over elements of @x, with a body of SUM_BODIES
 row_text    loops of ROW_LOOPS over one row
+OWN_ROWS    a loop of OWN_ROW_BODIES in which each lane goes along a row of its own
 REPEATING   a loop of REPEATING_LOOPS with a body that loads the same in each iteration
 """
 
@@ -14,6 +15,8 @@ from .aliasing_loops import aliasing_loop
 __all__ = [
     "KINDS",
     "MEETING",
+    "OWN_ROWS",
+    "OWN_ROW_BODIES",
     "REPEATING",
     "REPEATING_BODIES",
     "REPEATING_LOOPS",
@@ -155,6 +158,33 @@ def row_text(kinds: list[str], length: int | str, bounds: str) -> str:
     return text + f"  store %total_{len(kinds)}, @z[%l]\n}}\n"
 
 
+OWN_ROWS = """vyre 2
+program @p workgroup(32) {{
+  buffer @x : {dtype}[?, ?] read_write binding(0) live_in live_out
+  buffer @w : {dtype}[?] read binding(1)
+  buffer @z : {dtype}[?] write binding(2) live_out
+  %row = {row} x
+  %rows = len @x, 0
+  %n = len @x, 1
+  %is = lt %row, %rows
+  if %is {{
+    %zero = const 0 : {dtype}
+    %sum = for %c = {lower} to {upper} step {step} iter(%a = %zero : {dtype}) {{
+{body}
+      yield %next
+    }}
+    store %sum, @z[%row]
+  }}
+}}
+"""
+
+OWN_ROW_BODIES = {
+    "sum": "      %v = load @x[%row, %c]\n      %next = add %a, %v",
+    "product": "      %v = load @x[%row, %c]\n      %u = load @w[%c]\n      %t = mul %v, %u\n      %next = sub %t, %a",
+    "in place": "      %v = load @x[%row, %c]\n      %t = add %v, %a\n      store %t, @x[%row, %c]\n      %next = max %t, %v",
+    "two rows": "      %v = load @x[%row, %c]\n      %u = load @x[0, %c]\n      %t = sub %v, %u\n      %next = sub %t, %a",
+}
+
 REPEATING = """vyre 2
 program @p workgroup(8) {{
   buffer @x : f32[?] read binding(0)
@@ -223,6 +253,15 @@ def _random_row_text(seed: int) -> str:
     return row_text(kinds, length, bounds)
 
 
+def _own_row_text(seed: int) -> str:
+    rng = random.Random(seed)
+    upper = rng.choice(["%n", *map(str, range(14, 70, 5))])
+    body = OWN_ROW_BODIES[rng.choice([*OWN_ROW_BODIES])]
+    return OWN_ROWS.format(
+        dtype="f32", row="global_id", lower=rng.randrange(4), upper=upper, step=1, body=body
+    )
+
+
 def _repeating_text(seed: int) -> str:
     rng = random.Random(seed)
     kind, body = rng.choice([*REPEATING_LOOPS]), rng.choice([*REPEATING_BODIES])
@@ -233,6 +272,7 @@ KINDS = {
     "sums": (_sum_text, "batch_loads{always=true}"),
     "shared elements": (lambda seed: aliasing_loop(seed).text, "batch_loads{always=true}"),
     "rows": (_random_row_text, "keep_loads{always=true}"),
+    "own rows": (_own_row_text, "batch_loads{always=true}"),
     "repeated loads": (_repeating_text, "keep_loads{always=true}"),
 }
 """A random text for each seed, and the passes that rewrite its loops."""

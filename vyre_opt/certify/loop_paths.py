@@ -14,7 +14,7 @@ from typing import Any
 import z3
 
 from ..ir.program import Op
-from .loop_terms import Linear, Term, Terms, beyond
+from .loop_terms import Linear, Term, Terms, beyond, centred
 from .obligations import Obligation
 
 __all__ = ["Distance", "Path", "Paths"]
@@ -128,6 +128,28 @@ class Paths:
             distances=(Distance(form, low, high), *self.now.distances),
             facts=(*self.now.facts, *facts),
         )
+
+    def steps_between(self, lower: Term, upper: Term, step: int) -> int | None:
+        """How many steps, each of which is positive, lead from one to the other, if distances say it."""
+        form, modulus = self.terms.difference(upper, lower), 1 << (self.terms.dtype(lower).bits or 1)
+        for distance in self.now.distances:
+            if distance.form.parts != form.parts or distance.high is None or step < 1:
+                continue
+            moved = centred((form.const - distance.form.const) % modulus, modulus.bit_length() - 1)
+            least, most = (max(0, -(-(apart + moved) // step)) for apart in (distance.low, distance.high))
+            if least == most:
+                self._claim_steps(lower, upper, most, step)
+                return most
+        return None
+
+    def _claim_steps(self, lower: Term, upper: Term, count: int, step: int) -> None:
+        bits, apart = self.terms.dtype(lower).bits or 1, self.terms.distance(lower, upper)
+        begins = self.terms.to_z3(self.terms.less(lower, upper))
+        claim = z3.Not(begins)
+        if count:
+            least, most = ((each * step) for each in (count - 1, count))
+            claim = z3.And(begins, beyond(apart, least, bits), z3.Not(beyond(apart, most, bits)))
+        self.claim(("steps", lower, upper, count, step), claim)
 
     # --- what follows ------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ the same order; loads and pure ops may be anywhere, as equal terms are equal val
     it is written out                so often is what stands there; and the loop itself where it is not
     a loop of constant length        the old body so often
 
-A load of a buffer that the program never writes is a term of its index.  One of another buffer also says behind which
+A load of a vector, of which the old program has none, is the loads of its elements.  A load of a buffer that the program never writes is a term of its index.  One of another buffer also says behind which
 store it stands, of those that may be of its element.  A load that the old program does not make, under these conditions
 or weaker ones, may be out of bounds, so it may not be there.
 
@@ -18,6 +18,7 @@ Trusted is, besides what `--certify` takes for granted anywhere, that loops end.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -100,6 +101,7 @@ class _SideBySide:
         self.old, self.new, self.counts = _Side(before), _Side(after), counts
         self.terms = Terms()
         self.paths = Paths(self.terms)
+        self.vectors = {(op.attrs["buffer"], op.result.type) for op in before.walk() if op.name == "load"}
         self.written = {op.attrs["buffer"] for op in before.walk() if "write" in op.definition.effects}
         self.stores = {name: _Stores() for name in self.written}
         self.writes = 0
@@ -165,6 +167,13 @@ class _SideBySide:
             if now is not None and now.name == "if":
                 self.written_out(was, now)
                 return
+        if now is not None and now.name == "for" and (was is None or was.name != "for"):
+            count = self.count_left(now)
+            if count is not None:
+                if was is not None:
+                    self.old.push([was])
+                self.new.push(self.all_iterations(self.new, now, count))
+                return
         if was is None or now is None or was.name != now.name:
             raise Mismatch("here the programs differ", *(op for op in (was, now) if op is not None))
         rule = {"if": self.branch, "for": self.loop, "while": self.while_loop}.get(was.name, self.effect)
@@ -192,19 +201,42 @@ class _SideBySide:
             length = buffer.count if dimension is None else buffer.shape[dimension]
             if length is not None:
                 return (self.terms.number(length, op.result.type),)
+        if op.name == "extract":
+            vector = self.terms.nodes[self.of(side, op.operands)[0]]
+            if vector.name == "elements":
+                return (vector.operands[op.attrs["index"]],)
         return self.terms.of(side.program, op, self.of(side, op.operands))
 
     def load(self, side: _Side, op: Op) -> Term:
-        name, indices = op.attrs["buffer"], tuple(self.of(side, op.indices))
-        key: Load = (name, op.result.type, indices)
+        dtype, indices = op.result.type, tuple(self.of(side, op.indices))
+        if side is self.old or not dtype.is_vec or (op.attrs["buffer"], dtype) in self.vectors:
+            return self.load_one(side, op, dtype, indices)
+        *rows, index = indices
+        self.claim_room(index, dtype.lanes - 1)
+        elements = [
+            self.load_one(side, op, dtype.element, (*rows, self.terms.moved(index, lane)))
+            for lane in range(dtype.lanes)
+        ]
+        return self.terms.add(Node("elements", dtype, (), tuple(elements)))
+
+    def claim_room(self, index: Term, distance: int) -> None:
+        """An index does not wrap around where a distance is added."""
+        bits, is_signed = self.terms.dtype(index).bits or 1, self.terms.dtype(index).is_signed
+        most = (1 << (bits - is_signed)) - 1 - distance
+        no_more = operator.le if is_signed else z3.ULE
+        self.paths.claim(("room", index, distance), no_more(self.terms.to_z3(index), most))
+
+    def load_one(self, side: _Side, op: Op, dtype: DataType, indices: tuple[Term, ...]) -> Term:
+        name = op.attrs["buffer"]
+        lanes = dtype.lanes // side.program.buffers[name].dtype.lanes
+        key: Load = (name, dtype, indices)
         path = self.paths.now
         if side is self.old:
             self.loads.setdefault(key, set()).add((path.guards, self.stops))
         else:
             self.new_loads.setdefault((key, path.closure, self.stops), op)
-        width = access_extents(op, side.program.buffers[name])[-1]
-        behind = self.behind(name, indices, width) if name in self.stores else 0
-        return self.terms.add(Node("load", op.result.type, (name, behind), indices))
+        behind = self.behind(name, indices, lanes) if name in self.stores else 0
+        return self.terms.add(Node("load", dtype, (name, behind), indices))
 
     def behind(self, name: str, indices: tuple[Term, ...], width: int) -> int:
         """The last store that may be of the elements of a load."""
@@ -409,22 +441,22 @@ class _SideBySide:
 
     def unroll(self, loop: Op, count: int) -> None:
         """A loop of the old program that the new one need not have."""
-        self.old.push(self.all_iterations(loop, count))
+        self.old.push(self.all_iterations(self.old, loop, count))
 
-    def all_iterations(self, loop: Op, count: int) -> list[Item]:
-        """The items of a loop of the old program that has so many iterations."""
-        lower, _, step = self.bounds(self.old, loop)
+    def all_iterations(self, side: _Side, loop: Op, count: int) -> list[Item]:
+        """The items of a loop that has so many iterations."""
+        lower, _, step = self.bounds(side, loop)
         if step is None:
             raise Mismatch("the step of this for is not constant", loop)
         if count * sum(1 for _ in loop.walk()) > MOST_OPS:
             raise Mismatch("this for is too long to be looked at", loop)
-        carried = self.of(self.old, inits(loop))
+        carried = self.of(side, inits(loop))
         counters = [self.terms.moved(lower, k * step) for k in range(count)]
 
         def leave() -> None:
-            self.old.values.update(zip(loop.results, carried, strict=True))
+            side.values.update(zip(loop.results, carried, strict=True))
 
-        return [*self.iterations(self.old, loop, counters, carried), leave]
+        return [*self.iterations(side, loop, counters, carried), leave]
 
     def written_out(self, loop: Op, branch: Op) -> None:
         """A branch that has a loop written out, for where it has the most iterations that it may have, or one less, and
@@ -457,7 +489,7 @@ class _SideBySide:
                     low, high = (count - 1) * step + 1, count * step
                     self.paths.assume_distance(lower, upper, low, high)
                     self.paths.begin_claims()
-                    ends.append(run(self.all_iterations(loop, count), 0))
+                    ends.append(run(self.all_iterations(self.old, loop, count), 0))
         self.forget()
         for number, (side, op) in enumerate(((self.old, loop), (self.new, branch))):
             self.choose(side, op.results, is_last, ends[0][number], ends[-1][number])
@@ -556,6 +588,11 @@ class _SideBySide:
         if start.parts or end.parts or step is None:
             return None
         return max(0, -((start.const - end.const) // step))
+
+    def count_left(self, loop: Op) -> int | None:
+        """The iterations of a loop of the new program, where it is known how far its bounds are apart."""
+        lower, upper, step = self.bounds(self.new, loop)
+        return None if step is None else self.paths.steps_between(lower, upper, step)
 
     def counts_left(self, loop: Op, by: int) -> list[int]:
         """The iterations that may be left where `by` of them at a time are done, `by` for as many or more."""

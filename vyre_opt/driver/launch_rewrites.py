@@ -51,6 +51,7 @@ class LaunchRewrites:
                 step = self._counting(step, buffers, target)
                 if target.architecture:
                     step = self._batched(step, buffers)
+                    step = self._narrow(step, buffers, target)
                 if step.program is not original.program:
                     step = replace(step, original=original)
             made.append(step)
@@ -69,6 +70,14 @@ class LaunchRewrites:
     def _batched(self, step: LaunchStep, buffers: Mapping[str, Buffer]) -> LaunchStep:
         workgroups = step.grid[0] if step.takes_turns else None
         return _rewritten(step, self._forms.batched(step.program, _shapes(step, buffers), workgroups))
+
+    def _narrow(self, step: LaunchStep, buffers: Mapping[str, Buffer], target: Target) -> LaunchStep:
+        narrow = self._forms.narrow(_site(step, buffers, target), step.grid)
+        if narrow is None:
+            return step
+        step = replace(step, program=narrow.program, grid=(narrow.workgroups, *step.grid[1:]))
+        lanes = narrow.program.lanes
+        return _decided(step, "applied", f"workgroups are of {lanes} invocations, for all multiprocessors")
 
     def _counting(self, step: LaunchStep, buffers: Mapping[str, Buffer], target: Target) -> LaunchStep:
         counting = self._forms.counting(_site(step, buffers, target), step.grid)

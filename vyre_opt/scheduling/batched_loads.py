@@ -14,12 +14,23 @@
 Each iteration computes what it did, in the order in which it did; only loads of the next few iterations stand before it.
 They are of buffers that the loop does not write, or whose elements no other iteration touches; and where invocations meet in
 the loop, all of which go through it alike, of buffers that the program does not write.
+
+Where each lane has a row of its own to go along, the loads are one of a vector, which lanes do together on a GPU:
+
+    for %c = 0 to %n iter(%a) {                for %c = 0 to %n step 64 iter(%a) {
+      %v = load @x[%row, %c]                     if %c + 63 is below %n {
+      yield %a + %v                                %v = load @x[%row, %c] : vec<64 x f32>
+    }                                              yield %a + %v[0] + %v[1] + ..., %v[63]
+                                                 } else {
+                                                   as above, from %c on
+                                                 }
+                                               }
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ..analysis.alignment import Alignment
@@ -29,8 +40,8 @@ from ..analysis.refusal import Refusal
 from ..fusion.halo_recompute import OpEmitter
 from ..fusion.remark_sink import RemarkSink
 from ..ir import arith
-from ..ir.loops import bounds, trip_count, with_bounds
-from ..ir.ops import OPS
+from ..ir.loops import BOUND_NAMES, bounds, trip_count, with_bounds
+from ..ir.ops import OPS, SUBGROUP_SIZE
 from ..ir.program import Block, Op, Program, Shape, Value
 from ..ir.rewrite import clone, conditional, constant, needed_ops, operands_within, splittable
 from ..ir.types import DataType
@@ -44,6 +55,10 @@ BYTES = 32
 """That a lane has on their way, where the loop is long enough."""
 MOST = 8
 """Iterations that load at once, at most."""
+ROW_BYTES, MOST_OF_ROWS = 256, 64
+"""The same where each lane has a row of its own."""
+FEWEST_OF_ROWS = 8
+"""Elements of a row that are a vector."""
 _PRODUCT = (
     "this loop makes an element of the product of @{} and @{}; math.matmul(@a, @b, @c), or kernels.matmul(a, b) in Python, "
     "makes a product in tiles, by matrix units where there are some"
@@ -65,22 +80,36 @@ def batch_loads(program: Program, sink: RemarkSink, trips: Sequence[int | None],
 
 
 def iterations(program: Program, shapes: Mapping[str, Shape] | None = None) -> tuple[int | None, ...]:
-    """The most iterations of each of the innermost loops, none above MOST, which stands for any number.
+    """The most iterations of each of the innermost loops: up to MOST, or a power of two up to MOST_OF_ROWS where it may load
+    along rows; the largest of them stands for any number.
 
     None where a length says how many, and is not known.  `shapes`: see `known_shapes`.
     """
     known = known_shapes(program, shapes)
-    return tuple([most_trips(op, known, MOST) for op in program.walk() if is_inner(op)])
+
+    def most(loop: Op) -> int | None:
+        limit = MOST_OF_ROWS if any(_is_along_row(loop, op) for op in loop.walk()) else MOST
+        trips = most_trips(loop, known, limit)
+        return trips if trips is None or trips <= MOST else 1 << (trips.bit_length() - 1)
+
+    return tuple([most(op) for op in program.walk() if is_inner(op)])
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """`early`: the ops of the body that go before those of earlier iterations: `loads`, and what their indices need."""
+    """`early`: the ops of the body that go before those of earlier iterations: `loads`, and what their indices need.
+
+    `rows`: the loads that are one of a vector for `row_by` iterations, where there are so many."""
 
     loop: Op
     early: Sequence[Op]
     loads: Sequence[Op]
     by: int
+    rows: frozenset[Op] = frozenset()
+    row_by: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.row_by or self.by} iterations at a time{', along rows' if self.rows else ''}"
 
 
 class _Batcher(Walker):
@@ -119,7 +148,7 @@ class _Batcher(Walker):
         self.changes += 1
         self.sink.remark(
             "applied",
-            f"this loop loads for {plan.by} iterations at a time",
+            f"this loop loads for {plan}",
             op.loc,
             claim="batch",
             program=self.program.name,
@@ -156,12 +185,15 @@ class _Batcher(Walker):
             return Refusal("batch", "it loads vectors")
         if not isinstance(step, int):
             return Refusal("batch", "its step is not constant")
-        by = MOST
-        while by > 1 and (by * size > BYTES or (trips is not None and by > trips)):
-            by //= 2
         count = sum(1 for _ in body.walk())
-        while by > 1 and 2 * by * (count + 4) > MAX_OPS:
-            by //= 2
+
+        def as_many(most: int, most_bytes: int, copies: int) -> int:
+            """Iterations at once; `copies` of each are written."""
+            by = min(most, MAX_OPS // (copies * (count + 4)), most_bytes // max(1, size))
+            by = min(by, most if trips is None else trips)
+            return 1 << (by.bit_length() - 1) if by else 0
+
+        by = as_many(MOST, BYTES, 2)
         counter = body.args[0].type
         lower = bounds(loop)[0]
         if by < 2:
@@ -170,7 +202,18 @@ class _Batcher(Walker):
             return Refusal("batch", f"{by} steps of {step} do not fit in {counter}")
         if counter.is_signed and not (isinstance(lower, int) and lower >= 0):
             return Refusal("batch", f"the distance between its bounds may not fit in {counter}")
-        return _Plan(loop, early, loads, by)
+        rows = frozenset(load for load in loads if self.has_own_rows(loop, load))
+        row_by = as_many(MOST_OF_ROWS, ROW_BYTES, 1) if rows and step == 1 else 0
+        if row_by < FEWEST_OF_ROWS or row_by * step > arith.int_range(counter)[1]:
+            return _Plan(loop, early, loads, by)
+        return _Plan(loop, early, loads, by, rows, row_by)
+
+    def has_own_rows(self, loop: Op, load: Op) -> bool:
+        """Whether it loads along a row, and neighbouring lanes along different ones."""
+        if not _is_along_row(loop, load) or self.program.workgroup[0] % SUBGROUP_SIZE:
+            return False
+        terms = [term for index in load.indices[:-1] for term, _ in self.linear.of(index)[0]]
+        return any(term in (("global_id", "x"), ("local_id", "x")) for term in terms)
 
     def early(self, loop: Op, ops: Sequence[Op]) -> tuple[list[Op], list[Op], str]:
         """The ops that may go before earlier iterations, the loads among them, and why a load does not, if one does not."""
@@ -261,6 +304,15 @@ def product_of_matrices(loop: Op) -> tuple[str, str] | None:
     return (along[0].attrs["buffer"], down[0].attrs["buffer"]) if along and down else None
 
 
+def _is_along_row(loop: Op, op: Op) -> bool:
+    """Whether each iteration loads the element of a row of a matrix that its counter says."""
+    if op.name != "load" or len(op.indices) < 2 or op.result.type.is_vec:
+        return False
+    return op.indices[-1] is loop.regions[0].args[0] and not any(
+        _is_inside(index, loop) for index in op.indices[:-1]
+    )
+
+
 def _is_inside(term: object, loop: Op) -> bool:
     """Whether a term may have another value in another iteration."""
     if isinstance(term, tuple):  # an id, or what is cast
@@ -273,7 +325,7 @@ class _Batch:
     """Writes a loop that has the loads of `by` iterations first."""
 
     def __init__(self, plan: _Plan) -> None:
-        self.plan, self.loop, self.by = plan, plan.loop, plan.by
+        self.plan, self.loop, self.by = plan, plan.loop, plan.row_by or plan.by
         self.rest = [op for op in splittable(plan.loop.regions[0])[0] if op not in set(plan.loads)]
 
     def ops(self) -> list[Op]:
@@ -318,11 +370,12 @@ class _Batch:
         last = fits(self.by - 1, emit)
         whole, some = Block(), Block()
         inner = OpEmitter(some.ops, self.loop.loc)
-        each = [*(fits(k, inner) for k in range(1, self.by - 1)), last]
-        for block, ends in (
-            (whole, self.whole(counters, carried, whole.ops)),
-            (some, self.some(counters, each, carried, some.ops)),
-        ):
+        if self.plan.rows:
+            left_over = self.left_over(first, end, carried, some.ops)
+        else:
+            each = [*(fits(k, inner) for k in range(1, self.by - 1)), last]
+            left_over = self.some(counters, each, carried, some.ops)
+        for block, ends in ((whole, self.whole(counters, carried, whole.ops)), (some, left_over)):
             if ends:
                 block.ops.append(Op(OPS["yield"], tuple(ends), loc=self.loop.loc))
         results = tuple([Value(value.name, value.type) for value in carried])
@@ -333,10 +386,11 @@ class _Batch:
         """All iterations; the values that they carry on."""
         loop = self.loop
         counter, *arguments = loop.regions[0].args
-        maps: list[dict[Value, Value]] = []
-        for value in counters:
-            maps.append({counter: value})
-            out += clone(self.plan.early, maps[-1])
+        maps: list[dict[Value, Value]] = [{counter: value} for value in counters]
+        for load in self.plan.rows:
+            self.load_row(load, maps, out)
+        for mapping in maps:
+            out += clone([op for op in self.plan.early if op not in self.plan.rows], mapping)
         done = set(self.plan.early)
         late = [op for op in self.rest if op not in done]
         _, yielded = splittable(loop.regions[0])
@@ -345,6 +399,25 @@ class _Batch:
             out += clone(late, mapping)
             carried = [mapping.get(value, value) for value in yielded]
         return carried
+
+    def load_row(self, load: Op, maps: Sequence[dict[Value, Value]], out: list[Op]) -> None:
+        """The elements of all iterations as one vector."""
+        vector = Value(load.result.name, DataType.vec(load.result.type, len(maps)))
+        mapping = {load.indices[-1]: maps[0][load.indices[-1]]}
+        indices = tuple([mapping.get(index, index) for index in load.indices])
+        out.append(Op(OPS["load"], indices, (vector,), load.attrs, (), load.loc))
+        for lane, mapping in enumerate(maps):
+            element = mapping[load.result] = Value(load.result.name, load.result.type)
+            out.append(Op(OPS["extract"], (vector,), (element,), {"index": lane}, (), load.loc))
+
+    def left_over(self, first: Value, end: Value, carried: Sequence[Value], out: list[Op]) -> Sequence[Value]:
+        """The iterations from one on, which are fewer."""
+        results = tuple([Value(value.name, value.type) for value in carried])
+        loop = Op(OPS["for"], tuple(carried), results, self.loop.attrs, self.loop.regions, self.loop.loc)
+        loop.attrs = {**loop.attrs, **dict.fromkeys(BOUND_NAMES, 0)}
+        with_bounds(loop, first, end, bounds(self.loop)[2])
+        out += _Batch(replace(self.plan, loop=loop, rows=frozenset(), row_by=0)).ops()
+        return results
 
     def some(
         self, counters: Sequence[Value], fits: Sequence[Value], carried: Sequence[Value], out: list[Op]

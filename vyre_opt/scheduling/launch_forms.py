@@ -4,6 +4,8 @@ coarse    an invocation does the work of several neighbours, so that each lane m
           on a GPU, where their accesses become vectors, and invocations enough for all multiprocessors are left
 counting  a workgroup does the work of many, and has its own memory for what atomics count (privatization): where it
           then adds to the buffers that all share fewer times than before
+narrow    workgroups are of fewer invocations, so that there is one for each multiprocessor: where invocations loop, and do
+          not know of workgroups
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from ..fusion.remark_sink import Collected, Silent
 from ..ir.diagnostics import Location
 from ..ir.grids import Grid
 from ..ir.loops import bounds, with_bounds
+from ..ir.ops import SUBGROUP_SIZE
 from ..ir.program import Block, Buffer, Dim3, Program, Shape, Value
 from ..ir.rewrite import become, clone, constant_value
 from ..lowering.host.row_runs import counts_in_registers
@@ -32,7 +35,7 @@ from .kept_loads import keep_loads, rows, trips
 from .loop_facts import op_numbers
 from .privatization import privatize
 
-__all__ = ["Coarse", "Counting", "LaunchForms", "LaunchSite", "Rewritten"]
+__all__ = ["Coarse", "Counting", "LaunchForms", "LaunchSite", "Narrow", "Rewritten"]
 
 MOST = 8
 """Invocations that become one, at most."""
@@ -85,6 +88,14 @@ class Coarse:
 
 
 @dataclass(frozen=True, slots=True)
+class Narrow:
+    """`program`, with smaller workgroups, of which there are so many along x."""
+
+    program: Program
+    workgroups: int
+
+
+@dataclass(frozen=True, slots=True)
 class Rewritten:
     """`program`, whose loops load in another way, or as it was; `remarks`: of each of its loops."""
 
@@ -108,6 +119,7 @@ class LaunchForms:
         self._of_grid, self._counts_in_registers = cache(_of_grid), cache(counts_in_registers)
         self._coarse: dict[object, Coarse | Refusal] = {}
         self._counting: dict[object, Program | Refusal] = {}
+        self._narrow, self._is_divisible = cache(_narrow), cache(_is_divisible)
         self._batched: dict[object, Rewritten] = {}
 
     def coarse(self, site: LaunchSite, grid: Dim3) -> Coarse | Refusal:
@@ -156,6 +168,16 @@ class LaunchForms:
             changed += batch_loads(copy, sink, iterations(copy, shapes))
             self._batched[key] = Rewritten(copy if changed else program, sink.remarks)
         return self._batched[key]
+
+    def narrow(self, site: LaunchSite, grid: Dim3) -> Narrow | None:
+        """A launch over more workgroups, none smaller than a subgroup, where it has fewer than there are multiprocessors."""
+        lanes, groups = site.program.lanes, prod(grid)
+        parts = 1
+        while groups * parts < site.processors and lanes % (2 * parts * SUBGROUP_SIZE) == 0:
+            parts *= 2
+        if parts == 1 or not self._is_divisible(site.program):
+            return None
+        return Narrow(self._narrow(site.program, parts), grid[0] * parts)
 
     def counting(self, site: LaunchSite, grid: Dim3) -> Counting | Refusal | None:
         """A launch over a grid with atomics in memory of workgroups, of which there are as many as run at a time.
@@ -212,6 +234,20 @@ def _hoisted(program: Program) -> Rewritten:
     copy, sink = _copied(program), Collected()
     changed = hoist_loads(copy, sink, op_numbers(copy))
     return Rewritten(copy if changed else program, sink.remarks)
+
+
+def _narrow(program: Program, parts: int) -> Program:
+    return replace(program, workgroup=(program.workgroup[0] // parts, 1, 1))
+
+
+def _is_divisible(program: Program) -> bool:
+    """Whether invocations loop, each for itself, and none asks for more than its place in the grid."""
+    if program.workgroup[1:] != (1, 1) or any(buffer.is_on_chip for buffer in program.buffers.values()):
+        return False
+    ops = [*program.walk()]
+    asks = (op.definition.format in ("id", "size") and not op.name.startswith("global_") for op in ops)
+    meets = (op.definition.effects & {"sync", "wait", "subgroup", "workgroup", "print"} for op in ops)
+    return any(op.name in ("for", "while") for op in ops) and not any(asks) and not any(meets)
 
 
 def _of_grid(program: Program, workgroups: int) -> Program:

@@ -93,6 +93,23 @@ OVERWRITTEN_ROW = row(
 )
 WHOLE_ROW = row("0 to 12 step 4")
 
+OWN_ROW = """vyre 2
+program @p workgroup(32) grid(1) {
+  buffer @x : u32[32, 45] read binding(0)
+  buffer @z : u32[32] read_write binding(1) live_in live_out
+  %l = local_id x
+  %n = len @x, 1
+  %one = const 1 : u32
+  %sum = for %c = 0 to %n step 1 iter(%acc = %one : u32) {
+    %m = mul %acc, 3
+    %v = load @x[%l, %c]
+    %next = add %m, %v
+    yield %next
+  }
+  store %sum, @z[%l]
+}
+"""
+
 COUNTED = program(
     loop("    %at = sub %count, 1\n    %v = load @x[%at]", "0 to %count step 1"),
     before="  %count = load @z[%l]",
@@ -132,6 +149,10 @@ MISTAKES = [
     mistake("a vector is stored to one element", BATCHED, "op.result).type is not load.result.type:", "op.result).type is None:", BATCH, PAIRS),
     mistake("a load passes the barrier behind which others have written", BATCHED, "if meets and any(", "if not meets and any(", BATCH, TURNS),
     mistake("the distance of signed bounds fits in their type", BATCHED, "if counter.is_signed and not", "if counter.is_float and not", BATCH, SIGNED),
+    mistake("a vector of a row begins one element further", BATCHED, "{load.indices[-1]: maps[0][load.indices[-1]]}", "{load.indices[-1]: maps[1][load.indices[-1]]}", BATCH, OWN_ROW),
+    mistake("the elements of a row are in reverse", BATCHED, "for lane, mapping in enumerate(maps):", "for lane, mapping in enumerate(maps[::-1]):", BATCH, OWN_ROW),
+    mistake("what is left over of rows begins with what the loop does", BATCHED, 'OPS["for"], tuple(carried), results', 'OPS["for"], self.loop.operands[-1:], results', BATCH, OWN_ROW),
+    mistake("what is left over of rows has each second element", BATCHED, "with_bounds(loop, first, end, bounds(self.loop)[2])", "with_bounds(loop, first, end, 2)", BATCH, OWN_ROW),
     mistake("a row is written out if it begins", KEPT, "if self.count < 3:", "if self.count:", KEEP, ROW),
     mistake("two iterations of a row may be missing", KEPT, "(self.count - 2) * step", "(self.count - 3) * step", KEEP, ROW),
     mistake("the last iteration of a row is always there", KEPT, 'return counters, emit.op("lt", "last", counters[-1], end, dtype=DataType.BOOL)', "return counters, None", KEEP, ROW),

@@ -91,6 +91,70 @@ def test_a_transpose_in_tiles(shape: tuple[int, int]) -> None:
     np.testing.assert_array_equal(y, x.T)
 
 
+ROWS = """vyre 2
+program @p workgroup(256) {{
+  buffer @x : {dtype}[?, ?] {access} binding(0) {live}
+  buffer @w : {dtype}[?] read binding(1)
+  buffer @z : {dtype}[?] write binding(2) live_out
+  %row = global_id x
+  %rows = len @x, 0
+  %n = len @x, 1
+  %is = lt %row, %rows
+  if %is {{
+    %zero = const 0 : {dtype}
+    {before}
+    %sum = for %c = {lower} to %n step 1 iter(%a = %zero : {dtype}) {{
+      %v = load @x[%row, %c]
+      %u = load @w[%c]
+      %t = mul %v, %u
+      {store}
+      %next = sub %t, %a
+      yield %next
+    }}
+    store %sum, @z[%row]
+  }}
+}}
+"""
+IN_PLACE = """for %d = 0 to %n step 1 {
+      %o = load @x[%row, %d]
+      %p = add %o, %o
+      store %p, @x[%row, %d]
+    }"""
+
+
+@pytest.mark.parametrize("dtype", ["u8", "f16", "i32", "f32", "u64", "f64"])
+@pytest.mark.parametrize("in_place", [False, True])
+def test_rows_of_lanes(dtype: str, in_place: bool) -> None:
+    """Lanes load their rows together, also what they have stored just before; the last subgroup has fewer rows."""
+    access, live = ("read_write", "live_in live_out") if in_place else ("read", "")
+    text = ROWS.format(
+        dtype=dtype,
+        access=access,
+        live=live,
+        lower=1 if in_place else 0,
+        before=IN_PLACE if in_place else "",
+        store="store %t, @x[%row, %c]" if in_place else "",
+    )
+    types = {"u8": "u1", "f16": "f2", "i32": "i4", "f32": "f4", "u64": "u8", "f64": "f8"}
+    rng = np.random.default_rng(5)
+    for rows, columns in ((1, 70), (32, 64), (100, 33), (256, 8), (700, 133), (40_000, 20)):
+        x, w = (rng.integers(0, 3, shape).astype(types[dtype]) for shape in ((rows, columns), (columns,)))
+        inputs, grid = {"x": x, "w": w, "z": np.zeros(rows, x.dtype)}, (-(-rows // 256), 1, 1)
+        found = vyre.compile(text, target="cuda")(inputs, grid)
+        expected = vyre.compile(text, target="cpu")(inputs, grid)
+        for name, array in expected.items():
+            np.testing.assert_array_equal(found[name], array, f"@{name} of {rows} x {columns}")
+
+
+def test_a_fault_in_a_narrow_workgroup() -> None:
+    x, w, z = np.ones((700, 64), np.float32), np.ones(64, np.float32), np.zeros(600, np.float32)
+    text = ROWS.format(dtype="f32", access="read", live="", lower=0, before="", store="")
+    with pytest.raises(
+        ProgramError, match=r"@z: index 6\d\d, .* by workgroup \(2,0,0\) local id \((8[89]|9\d|1\d\d),0,0\)"
+    ):
+        vyre.compile(text, target="cuda")({"x": x, "w": w, "z": z}, (3, 1, 1))
+
+
 def test_random_programs(launched: list[LaunchStep]) -> None:
     for seed in range(60):
         sample = neighbour_program(seed)

@@ -61,7 +61,12 @@ class LaunchStep:
     @property
     def is_rewritten(self) -> bool:
         """Whether its invocations are others than those of the program as it was written."""
-        return self.neighbours != ITSELF or self.takes_turns
+        return self.neighbours != ITSELF or self.takes_turns or self.program.workgroup != self._workgroup
+
+    @property
+    def _workgroup(self) -> Dim3:
+        """Of the program as it was written."""
+        return (self.original or self).program.workgroup
 
     def written_ids(
         self, workgroup: Dim3, local: Dim3
@@ -70,8 +75,11 @@ class LaunchStep:
 
         Of neighbours x is `4 to 7`; the workgroup is None where it is one of several that take turns.
         """
-        group, lanes = self.neighbours.written(workgroup, local, self.program.workgroup)
-        return None if self.takes_turns else group, lanes
+        width = self._workgroup[0]  # several narrow workgroups are one of it
+        group, lane = divmod(workgroup[0] * self.program.workgroup[0] + local[0], width)
+        workgroup, local = (group, *workgroup[1:]), (lane, *local[1:])
+        groups, lanes = self.neighbours.written(workgroup, local, self._workgroup)
+        return None if self.takes_turns else groups, lanes
 
     @property
     def loc(self) -> Location | None:

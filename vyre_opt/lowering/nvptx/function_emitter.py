@@ -62,7 +62,8 @@ class KernelContext:
     `specs`: the encoded values of the specialization constants.  `proven`: the accesses that are
     known to be in bounds.  `aggregated`: see subgroup_atomics.py.  `bases`: see BoundsProofs.  `is_cluster`: the whole grid is one cluster of workgroups.  `replicas`: see
     replicas.py; `mailbox` is then the pointer to the object that their barrier waits on.  `runs`: copies by the engine for bulk copies, and
-    `ring` the pointer to their objects (see bulk_copies.py).  `buffers`, `params` (the LLVM name of each runtime scalar's word) and `sites` are filled in while the kernel is written.
+    `ring` the pointer to their objects (see bulk_copies.py).  `free_shared`: bytes of static workgroup memory that
+    are left, of which `exchanged` are used by subgroup_loads.py.  `buffers`, `params` (the LLVM name of each runtime scalar's word) and `sites` are filled in while the kernel is written.
     """
 
     program: Program
@@ -83,6 +84,8 @@ class KernelContext:
     mailbox: str = ""
     runs: CopyRuns | None = None
     ring: str = ""
+    free_shared: int = 0
+    exchanged: int = 0
     buffers: dict[str, BufferRef] = field(default_factory=dict)
     params: dict[str, str] = field(default_factory=dict)
     sites: list[FaultSite] = field(default_factory=list)

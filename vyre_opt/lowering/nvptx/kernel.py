@@ -36,6 +36,7 @@ from .matrices import FIRST, MATRIX_OPS, why_no_product
 from .memory import MEMORY_OPS
 from .replicas import NeedsFence, Replicas, object_bytes, own_bytes, own_elements, replicas
 from .subgroup_atomics import aggregated
+from .subgroup_loads import declare_tile
 from .subgroup_ops import SUBGROUP_OPS
 from .targets import STATIC_SHARED_BYTES, GpuTarget
 from .values import VALUE_OPS
@@ -149,6 +150,7 @@ def _kernel(
         bulk_copies.drain(emitter)
     emitter.w.line("ret void")
     fault_blocks(emitter)
+    declare_tile(emitter)
     x, y, z = program.workgroup
     attributes = f'"nvvm.reqntid"="{x},{y},{z}"'
     if program.cluster or context.is_cluster:
@@ -333,6 +335,7 @@ def _workgroup_memory(context: KernelContext, kernel: EntryPoint, symbols: set[s
         context.runs = None
     elif context.runs is not None:
         context.ring, objects = _objects(context, "ring", ring_bytes), objects + ring_bytes
+    context.free_shared = max(0, STATIC_SHARED_BYTES - total - objects)
     base = ""
     if total + objects > STATIC_SHARED_BYTES:
         base = f"@{_symbol(f'{context.symbol}_shared', symbols)}"  # external: LLVM leaves the name as it is

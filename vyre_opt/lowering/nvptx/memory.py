@@ -1,7 +1,8 @@
 """Loads and stores.
 
 An access that is not proven in bounds is left alone, clamped or checked, as `bounds`
-says.  A vector is moved in pieces as wide as its proven alignment allows, 16 bytes at most.
+says.  A vector is moved in pieces as wide as its proven alignment allows, 16 bytes at most; where that is less, the lanes
+of a subgroup load theirs together (see subgroup_loads.py).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from ..common.lane_shape import SCALAR, LaneShape
 from .abi import ALIGNMENT
 from .exchange import send
 from .function_emitter import NO_METADATA, BufferRef, FunctionEmitter
+from .subgroup_loads import exchanged_at_once, load_together
 from .values import as_vector, words_of
 
 __all__ = [
@@ -186,18 +188,40 @@ def _load(emitter: FunctionEmitter, op: Op) -> None:
     # Lets LLVM read a buffer that nobody writes through the read-only cache
     constant = f", !invariant.load {NO_METADATA}" if access.buffer.is_constant else ""
 
-    def read() -> list[str]:
+    def raw() -> list[str]:
         elements: list[str] = []
         for _, wide, pointer in _pieces(emitter, op, access, index, dtype):
             kind = LaneShape(wide).of(memory)
-            raw = w.emit(f"load {kind}, {_aligned(access, pointer, dtype, wide)}{constant}")
-            lanes = (
-                [w.emit(f"extractelement {kind} {raw}, i32 {k}") for k in range(wide)] if wide > 1 else [raw]
+            piece = w.emit(f"load {kind}, {_aligned(access, pointer, dtype, wide)}{constant}")
+            elements += (
+                [w.emit(f"extractelement {kind} {piece}, i32 {k}") for k in range(wide)]
+                if wide > 1
+                else [piece]
             )
-            elements += [conversions.load_value(w, SCALAR, dtype.element, lane) for lane in lanes]
         return elements
 
+    def read() -> list[str]:
+        count = _exchanged_at_once(emitter, op, access, index, dtype)
+        if count:
+            place = w.emit(f"add i64 {access.index}, {access.offset}") if access.offset else access.index
+            elements = load_together(emitter, access.buffer, place, dtype, count, raw)
+        else:
+            elements = raw()
+        return [conversions.load_value(w, SCALAR, dtype.element, element) for element in elements]
+
     emitter.set(op, *guarded(emitter, access.happens, read, dtype))
+
+
+def _exchanged_at_once(
+    emitter: FunctionEmitter, op: Op, access: ThreadAccess, index: Value, dtype: DataType
+) -> int:
+    """How many elements of a vector that is not aligned the lanes of a subgroup exchange at once; 0 for none."""
+    buffer = emitter.context.program.buffers[op.attrs["buffer"]]
+    is_elsewhere = access.buffer.space != 1 or access.owner or access.happens or access.is_clamped
+    if is_elsewhere or dtype.lanes == 1 or buffer.dtype.is_vec:
+        return 0
+    is_aligned = aligned_bytes(emitter.context.alignment, dtype, index, 1) == ALIGNMENT
+    return 0 if is_aligned else exchanged_at_once(emitter, dtype)
 
 
 def guarded(
