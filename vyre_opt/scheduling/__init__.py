@@ -6,6 +6,7 @@ invariant_loads  loads that all iterations of a loop repeat
 loop_facts       which loops there are, and how many iterations they have
 kept_loads       loops over the same elements that load them once
 combined_atomics atomics of one invocation on one element
+carried_atomics  atomics of all iterations of a loop on one element
 coarsening       invocations that do the work of several neighbours
 privatization    workgroups that count in memory of their own
 launch_forms     which of these forms a launch gets, by its lengths and by what runs it

@@ -28,6 +28,7 @@ from ..ir.rewrite import become, clone, constant_value
 from ..lowering.host.row_runs import counts_in_registers
 from .access_vectors import WIDTH, vectorize
 from .batched_loads import batch_loads, iterations
+from .carried_atomics import carry_atomics
 from .coarsening import access_axes, coarsen, coarsen_refusal
 from .combined_atomics import combine_atomics
 from .invariant_loads import hoist_loads
@@ -150,7 +151,8 @@ class LaunchForms:
         return self._coarse[key]
 
     def hoisted(self, program: Program) -> Rewritten:
-        """The program whose loops load once, before them, what each iteration would load."""
+        """The program whose loops load once, before them, what each iteration would load, and add once, behind them, to one
+        element."""
         return self._hoisted(program)
 
     def batched(
@@ -208,9 +210,10 @@ class LaunchForms:
             return _refuse(site.program, f"would pass 2^32 invocations along x with {workgroups} workgroups")
         key = site.program, tuple(sorted(site.lengths.items())), site.on_gpu, site.counts[0].key
         if key not in self._counting:
-            self._counting[key] = privatize(
-                site.program, site.lengths, site.counts[0], in_order=not site.on_gpu
-            )
+            program = privatize(site.program, site.lengths, site.counts[0], in_order=not site.on_gpu)
+            if isinstance(program, Program):
+                carry_atomics(program, Silent())
+            self._counting[key] = program
         made = self._counting[key]
         return made if isinstance(made, Refusal) else Counting(made, workgroups)
 
@@ -232,7 +235,7 @@ def _copied(program: Program) -> Program:
 
 def _hoisted(program: Program) -> Rewritten:
     copy, sink = _copied(program), Collected()
-    changed = hoist_loads(copy, sink, op_numbers(copy))
+    changed = hoist_loads(copy, sink, op_numbers(copy)) + carry_atomics(copy, sink)
     return Rewritten(copy if changed else program, sink.remarks)
 
 
