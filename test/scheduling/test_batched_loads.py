@@ -130,9 +130,15 @@ def test_rows_of_lanes(seeds: range) -> None:
         lower, step = rng.randrange(3), rng.choice((1, 1, 1, 2))
         rows, columns = rng.choice((1, 31, 32)), rng.choice((8, 31, 32, 33, 64, 66, rng.randrange(3, 200)))
         upper = rng.choice(("%n", str(rng.randrange(3, columns + 1))))
-        last = columns if upper == "%n" else int(upper)
+        last, has_columns = columns if upper == "%n" else int(upper), rng.random() < 0.7
         text = OWN_ROWS.format(
-            dtype=dtype, row="local_id", lower=lower, upper=upper, step=step, body=OWN_ROW_BODIES[body]
+            dtype=dtype,
+            row="local_id",
+            columns=columns if has_columns else "?",
+            lower=lower,
+            upper=upper,
+            step=step,
+            body=OWN_ROW_BODIES[body],
         )
         numbers, kind = (
             np.random.default_rng(seed),
@@ -153,7 +159,7 @@ def test_rows_of_lanes(seeds: range) -> None:
             else:
                 sums = (v * u if body == "product" else v - u) - sums
         program, remarks = batched(text)
-        is_row = step == 1 and (upper == "%n" or last - lower >= 8)
+        is_row = step == 1 and (last - lower >= 8 if has_columns else upper == "%n")
         assert is_row == any("along rows" in remark for remark in remarks), (text, remarks)
         assert is_row == any(op.name == "load" and op.result.type.is_vec for op in program.walk())
         for target in ("ref", "cpu"):

@@ -160,7 +160,7 @@ def row_text(kinds: list[str], length: int | str, bounds: str) -> str:
 
 OWN_ROWS = """vyre 2
 program @p workgroup(32) {{
-  buffer @x : {dtype}[?, ?] read_write binding(0) live_in live_out
+  buffer @x : {dtype}[?, {columns}] read_write binding(0) live_in live_out
   buffer @w : {dtype}[?] read binding(1)
   buffer @z : {dtype}[?] write binding(2) live_out
   %row = {row} x
@@ -258,7 +258,13 @@ def _own_row_text(seed: int) -> str:
     upper = rng.choice(["%n", *map(str, range(14, 70, 5))])
     body = OWN_ROW_BODIES[rng.choice([*OWN_ROW_BODIES])]
     return OWN_ROWS.format(
-        dtype="f32", row="global_id", lower=rng.randrange(4), upper=upper, step=1, body=body
+        dtype="f32",
+        row="global_id",
+        columns="?" if upper == "%n" else 70,
+        lower=rng.randrange(4),
+        upper=upper,
+        step=1,
+        body=body,
     )
 
 

@@ -34,6 +34,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ..analysis.alignment import Alignment
+from ..analysis.bounds import BoundsProofs
 from ..analysis.effects import Effects, effects_of, summarize
 from ..analysis.linear import LinearAnalysis
 from ..analysis.refusal import Refusal
@@ -156,6 +157,10 @@ class _Batcher(Walker):
         )
         out += _Batch(plan).ops()
 
+    @cached_property
+    def proofs(self) -> BoundsProofs:
+        return BoundsProofs(self.program)
+
     # --- what may go before -----------------------------------------------------------------
 
     def plan(self, loop: Op, trips: int | None) -> _Plan | Refusal:
@@ -209,8 +214,11 @@ class _Batcher(Walker):
         return _Plan(loop, early, loads, by, rows, row_by)
 
     def has_own_rows(self, loop: Op, load: Op) -> bool:
-        """Whether it loads along a row, and neighbouring lanes along different ones."""
+        """Whether it loads along a row, and neighbouring lanes along different ones, surely in bounds: a vector that is not
+        is clamped, and is at fault, as a whole."""
         if not _is_along_row(loop, load) or self.program.workgroup[0] % SUBGROUP_SIZE:
+            return False
+        if load not in self.proofs.proven:
             return False
         terms = [term for index in load.indices[:-1] for term, _ in self.linear.of(index)[0]]
         return any(term in (("global_id", "x"), ("local_id", "x")) for term in terms)

@@ -240,7 +240,8 @@ def _hoisted(program: Program) -> Rewritten:
 
 
 def _narrow(program: Program, parts: int) -> Program:
-    return replace(program, workgroup=(program.workgroup[0] // parts, 1, 1))
+    grid = None if program.grid is None else (program.grid[0] * parts, *program.grid[1:])
+    return replace(program, workgroup=(program.workgroup[0] // parts, 1, 1), grid=grid)
 
 
 def _is_divisible(program: Program) -> bool:
