@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from vyre_opt import Read, ReadWrite, Write, f32, global_id, u8, u32
 from vyre_opt.driver.call_report import CallReport, LaunchReport, LaunchTiming
 from vyre_opt.driver.machine_target import MachineTarget
 from vyre_opt.execution.dispatcher import BackendError, BadInputs
+from vyre_opt.fusion.group_count import GroupCount
+from vyre_opt.scheduling.launch_forms import LaunchForms, LaunchSite
 from vyre_opt.scheduling.machines import MACHINES
 
 Matrix = Annotated[f32, :, :]
@@ -154,6 +157,16 @@ def test_rows_of_lanes() -> None:
     assert launch.decided[1:] == ["applied: this loop loads for 8 iterations at a time, along rows"]
     launch = launch_of(sums[1000].report(floats(256_000, 20), floats(256_000), machine=H100))
     assert launch.decided[1:] == ["applied: this loop loads for 16 iterations at a time, along rows"]
+
+
+def test_a_fixed_grid_has_as_many_narrow_workgroups() -> None:
+    """Else the invocations of the others would be taken for those of the first one."""
+    (program,) = sums.module.programs.values()
+    counts = GroupCount(None, {}), GroupCount(None, {}, "y")
+    site = LaunchSite(replace(program, grid=(4, 1, 1)), {}, counts, 132, True)
+    narrow = LaunchForms().narrow(site, (4, 1, 1))
+    assert narrow is not None
+    assert (narrow.program.workgroup, narrow.program.grid, narrow.workgroups) == ((32, 1, 1), (32, 1, 1), 32)
 
 
 def test_arithmetic_may_be_the_limit() -> None:

@@ -80,7 +80,7 @@ class _Carrier(Walker):
         names: dict[str, set[str]] = {}
         for op in loop.walk():
             effects = effects_of(op)
-            if effects.orders or effects.waits or effects.stops or effects.prints:
+            if effects.orders or effects.waits or effects.prints or (effects.stops and not _holds(op)):
                 return {}
             if "buffer" in op.attrs and op.name != "len":
                 is_atomic = op in self.atomics
@@ -100,6 +100,15 @@ class _Carrier(Walker):
             if index is None or extent is None or not 0 <= index < extent:
                 return None
         return _Element(atomic.name, atomic.attrs["buffer"], tuple(indices))
+
+
+def _holds(op: Op) -> bool:
+    """Whether this is a check of bounds that never ends in a fault."""
+    index, length = op.operands if op.name == "check_bounds" else (None, None)
+    while index is not None and isinstance(index.owner, Op) and index.owner.name == "cast":
+        (index,) = index.owner.operands  # to the wider type of the length
+    known, most = (None if value is None else constant_value(value) for value in (index, length))
+    return known is not None and most is not None and 0 <= known < most
 
 
 def _outside_of_loops(block: Block) -> Iterator[Op]:

@@ -32,7 +32,7 @@ from ..fusion.workgroup_ids import ids_of, replace_ids
 from ..ir import arith
 from ..ir.builder import Builder
 from ..ir.program import AccessMode, Block, Op, Program, Value
-from ..ir.rewrite import clone, constant_value, fresh_name
+from ..ir.rewrite import clone, fresh_name
 from ..ir.types import DataType
 from ..rewriting.walker import Walker
 
@@ -167,11 +167,10 @@ class _Redirected(Walker):
         if name not in self.private or op.name == "len":
             out.append(op)
             return
-        b, block, known = self.b, Block(), constant_value(op.index)
+        b, block = self.b, Block()
         b.loc = op.loc
-        if known is None or known >= self.counts[name]:
-            with b.at(block):
-                index = b.cast(op.index, DataType.U64)
-                b.check_bounds(op.name, name, index, self.counts[name])
+        with b.at(block):
+            index = b.cast(op.index, DataType.U64)
+            b.check_bounds(op.name, name, index, self.counts[name])
         op.attrs = {**op.attrs, "buffer": self.private[name]}
         out += [*block.ops, op]

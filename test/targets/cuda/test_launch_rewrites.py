@@ -92,7 +92,7 @@ def test_a_transpose_in_tiles(shape: tuple[int, int]) -> None:
 
 
 ROWS = """vyre 2
-program @p workgroup(256) {{
+program @p workgroup(256){grid} {{
   buffer @x : {dtype}[?, ?] {access} binding(0) {live}
   buffer @w : {dtype}[?] read binding(1)
   buffer @z : {dtype}[?] write binding(2) live_out
@@ -128,6 +128,7 @@ def test_rows_of_lanes(dtype: str, in_place: bool) -> None:
     """Lanes load their rows together, also what they have stored just before; the last subgroup has fewer rows."""
     access, live = ("read_write", "live_in live_out") if in_place else ("read", "")
     text = ROWS.format(
+        grid="",
         dtype=dtype,
         access=access,
         live=live,
@@ -148,7 +149,10 @@ def test_rows_of_lanes(dtype: str, in_place: bool) -> None:
 
 def test_a_fault_in_a_narrow_workgroup() -> None:
     x, w, z = np.ones((700, 64), np.float32), np.ones(64, np.float32), np.zeros(600, np.float32)
-    text = ROWS.format(dtype="f32", access="read", live="", lower=0, before="", store="")
+    text = ROWS.format(grid=" grid(3)", dtype="f32", access="read", live="", lower=0, before="", store="")
+    enough = np.ones(700, np.float32)
+    found = vyre.compile(text, target="cuda")({"x": x, "w": w, "z": enough}, (3, 1, 1))
+    np.testing.assert_array_equal(found["z"], np.zeros(700))
     with pytest.raises(
         ProgramError, match=r"@z: index 6\d\d, .* by workgroup \(2,0,0\) local id \((8[89]|9\d|1\d\d),0,0\)"
     ):
