@@ -50,6 +50,7 @@ class LaunchRewrites:
                     step = self._coarse(step, buffers, target)
                 step = self._counting(step, buffers, target)
                 if target.architecture:
+                    step = _rewritten(step, self._forms.carried(step.program))
                     step = self._batched(step, buffers)
                     step = self._narrow(step, buffers, target)
                 if step.program is not original.program:

@@ -116,7 +116,8 @@ class LaunchForms:
     """Forms of launches; a program that several of them share is made once."""
 
     def __init__(self) -> None:
-        self._choices, self._rows, self._hoisted = cache(_choices), cache(rows), cache(_hoisted)
+        self._choices, self._rows = cache(_choices), cache(rows)
+        self._hoisted, self._carried = cache(_hoisted), cache(_carried)
         self._of_grid, self._counts_in_registers = cache(_of_grid), cache(counts_in_registers)
         self._coarse: dict[object, Coarse | Refusal] = {}
         self._counting: dict[object, Program | Refusal] = {}
@@ -151,9 +152,12 @@ class LaunchForms:
         return self._coarse[key]
 
     def hoisted(self, program: Program) -> Rewritten:
-        """The program whose loops load once, before them, what each iteration would load, and add once, behind them, to one
-        element."""
+        """The program whose loops load once, before them, what each iteration would load."""
         return self._hoisted(program)
+
+    def carried(self, program: Program) -> Rewritten:
+        """The program whose loops do atomics on one element once, behind them."""
+        return self._carried(program)
 
     def batched(
         self, program: Program, shapes: Mapping[str, Shape], workgroups: int | None = None
@@ -210,10 +214,9 @@ class LaunchForms:
             return _refuse(site.program, f"would pass 2^32 invocations along x with {workgroups} workgroups")
         key = site.program, tuple(sorted(site.lengths.items())), site.on_gpu, site.counts[0].key
         if key not in self._counting:
-            program = privatize(site.program, site.lengths, site.counts[0], in_order=not site.on_gpu)
-            if isinstance(program, Program):
-                carry_atomics(program, Silent())
-            self._counting[key] = program
+            self._counting[key] = privatize(
+                site.program, site.lengths, site.counts[0], in_order=not site.on_gpu
+            )
         made = self._counting[key]
         return made if isinstance(made, Refusal) else Counting(made, workgroups)
 
@@ -235,7 +238,13 @@ def _copied(program: Program) -> Program:
 
 def _hoisted(program: Program) -> Rewritten:
     copy, sink = _copied(program), Collected()
-    changed = hoist_loads(copy, sink, op_numbers(copy)) + carry_atomics(copy, sink)
+    changed = hoist_loads(copy, sink, op_numbers(copy))
+    return Rewritten(copy if changed else program, sink.remarks)
+
+
+def _carried(program: Program) -> Rewritten:
+    copy, sink = _copied(program), Collected()
+    changed = carry_atomics(copy, sink)
     return Rewritten(copy if changed else program, sink.remarks)
 
 
