@@ -119,6 +119,17 @@ def _matrix_program(row: OpDef) -> str:
     }}"""
 
 
+def _slice_program(row: OpDef) -> str:
+    return f"""vyre 2
+    program @p workgroup(1) {{
+      buffer @b : u32[?] read_write binding(0) live_in live_out
+      %i = const 3 : u32
+      %a = const 4 : u32
+      %v = slice_load @b[%i] : slice<?xu32>
+      {ops_page.example(row)}
+    }}"""
+
+
 def _program(row: OpDef) -> str:
     """A program around the example of `row`, with all that it names."""
     if row.kernel is not None:
@@ -130,6 +141,8 @@ def _program(row: OpDef) -> str:
     dtype = ops_page.operand_type(row)
     if row.format.startswith("matrix"):
         return _matrix_program(row)
+    if row.format.startswith("slice"):
+        return _slice_program(row)
     # a terminator is shown where it stands
     text = "" if row.is_terminator else ops_page.example(row)
     if row.name == "yield":

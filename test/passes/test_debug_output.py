@@ -120,6 +120,7 @@ SAYS = {
     "inline": (PIPELINE, r"p\.vyre:15:3: applied: @half is inlined here, 3 ops"),
     "launch_fusion": (PIPELINE, r"in @main, 3 launches in a row: @first, @second, @math_softmax; groups begin at numbers \[0, 2\]"),
     "licm": (BARRIERS, r"p\.vyre:22:5: %varying = mul %k, %three stays at level 1: %k is computed in this loop"),
+    "lower_slices": (BARRIERS, r"p\.vyre:\d+:9: on program @"),
     "privatize": (PIPELINE, r"the target is no GPU"),
     "reductions": (BARRIERS, r"p\.vyre:19:3: %c = load %o: 56 lanes load what is not known"),
     "simplify_cf": (BARRIERS, r"p\.vyre:28:3: this if becomes selects; its results: 1, ops that run always now: 1"),

@@ -22,7 +22,7 @@ def op_samples(row: OpDef) -> Iterator[Module]:
         return
     choices = next((attr.choices for attr in row.attrs if attr.choices), None) or (None,)
     for choice in choices:
-        workgroup = (8, 4) if row.format.startswith("matrix") else (8, 2)
+        workgroup = {"matrix": (8, 4), "slice": (1,)}.get(row.format.partition("_")[0], (8, 2))
         b = Builder("p", workgroup, 2, cluster=2 if choice == "cluster" else None)
         b.buffer("in", _operand_type(row), 64, "read_write", 0, live_in=True, live_out=True)
         _build(b, row, choice)
@@ -70,6 +70,8 @@ def _build(b: Builder, row: OpDef, choice: str | None) -> None:
         method(x, choice or "")
     elif format.startswith("matrix"):
         _matrix(b, row.name, choice or "")
+    elif format.startswith("slice"):
+        _slice(b, row.name, choice or "")
     elif format == "check_bounds":
         b.check_bounds(choice or "", "in", x, 8)
     elif format == "scan":
@@ -88,6 +90,25 @@ def _matrix(b: Builder, name: str, layout: str) -> None:
     else:
         x = b.const(2.0, DataType.matrix(16, 16, DataType.BF16, "a"))
         b.matrix_mul_add(x, b.const(1.0, DataType.matrix(16, 8, DataType.BF16, "b")), b.const(0.0, total))
+
+
+def _slice(b: Builder, name: str, choice: str) -> None:
+    b.buffer("s", F32, (None, 16), "read_write", 1, live_in=True, live_out=True)
+    row = b.slice_load("s", (1, 0), (None,))
+    if name == "slice_load" and choice == "filled":
+        b.slice_load("s", (2, 3), (4, 20), 0.5)
+    elif name == "slice_store":
+        b.slice_store(row, "s", (3, 0), choice)
+    elif name == "slice_broadcast":
+        b.slice_broadcast(b.slice_broadcast(b.const(1.5, F32), row), row)
+        b.slice_broadcast(b.const(1.5, F32), (3, 8))
+    elif name == "slice_reduce":
+        both = b.slice_load("s", (0, 0), (None, None))
+        b.slice_reduce(
+            b.slice_reduce(both, "max", 1), choice if choice in ("add", "mul", "min", "max") else "add"
+        )
+    elif name == "slice_len":
+        b.slice_len(row)
 
 
 def _splat(b: Builder, x: Value, truth: Value) -> None:

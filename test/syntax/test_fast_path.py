@@ -379,6 +379,7 @@ LEFT = {
     "%r = len @in : u64": "a type where there is mostly none",
     "%r = matrix_load<column_major> @m[%r, %r] : matrix<8x8xtf32, b>": "a layout",
     "matrix_store<column_major> %r, @m[%r, %r] : matrix<16x8xf32, acc>": "a layout",
+    "slice_store<clipped> %r, @s[%r, %r] : slice<?xf32>": "a word",
     "%r = add %r, %r : u32": "the first op of a function",
 }
 """What only the tables read of what is printed in short form, but for ops whose format has a rule of its own."""

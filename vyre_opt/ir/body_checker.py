@@ -75,12 +75,12 @@ class BodyChecker:
         results: tuple[DataType, ...] = ()
         if isinstance(self.owner, Func):
             results = tuple(self.owner.results)
-            matrices = [
-                dtype for dtype in (*(param.type for param in self.owner.params), *results) if dtype.is_matrix
-            ]
-            if matrices:
+            types = [*(param.type for param in self.owner.params), *results]
+            shared = [dtype for dtype in types if dtype.is_matrix or dtype.is_slice]
+            if shared:
+                what = "slices" if shared[0].is_slice else "matrices"
                 message = (
-                    f"function @{self.owner.name} takes or gives {matrices[0]}; matrices are in programs only"
+                    f"function @{self.owner.name} takes or gives {shared[0]}; {what} are in programs only"
                 )
                 self.diagnostics.append(Diagnostic("error", message, self.owner.loc))
         self.block(body, results, None)
@@ -260,14 +260,9 @@ class BodyChecker:
         is_matrix = is_matrix_access(op)
         if is_matrix and not dtype.is_matrix:
             return f"moves a matrix, not {dtype}"
-        for index in op.indices:
-            if not index.type.is_int:
-                return index, f"the index {index} is {index.type}, not an integer"
-        if buffer is None or self.holes.is_invalid(buffer):
-            return None
-        if len(op.indices) != buffer.dimensions:
-            dimensions = _several(buffer.dimensions, "dimension")
-            return f"@{buffer.name} has {dimensions}, {_indices(len(op.indices))} given"
+        problem = self.indices(op, buffer)
+        if problem is not None or buffer is None or self.holes.is_invalid(buffer):
+            return problem
         if buffer.dtype.size_bytes is None:
             return f"elements of {buffer.dtype} cannot be moved one by one"
         if is_matrix:
@@ -277,6 +272,16 @@ class BodyChecker:
         if dtype is not buffer.dtype and not (dtype.is_vec and dtype.element is buffer.dtype):
             return f"@{buffer.name} holds {buffer.dtype}, not {dtype}"
         return None
+
+    def indices(self, op: Op, buffer: Buffer | None) -> str | tuple[Value, str] | None:
+        """Check that there is an integer for each dimension."""
+        for index in op.indices:
+            if not index.type.is_int:
+                return index, f"the index {index} is {index.type}, not an integer"
+        if buffer is None or self.holes.is_invalid(buffer) or len(op.indices) == buffer.dimensions:
+            return None
+        dimensions = _several(buffer.dimensions, "dimension")
+        return f"@{buffer.name} has {dimensions}, {_indices(len(op.indices))} given"
 
 
 OpRule = Callable[[BodyChecker, Op], Problem]

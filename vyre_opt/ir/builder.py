@@ -196,6 +196,13 @@ class Builder(OpMethods):
         attrs = {"layout": layout, "buffer": self.find_buffer(buffer).name}
         self.emit(OPS["matrix_store"], (value, *self.as_indices(index)), (), attrs)
 
+    def slice_store(
+        self, value: Value, buffer: Buffer | str, index: Operand | Sequence[Operand], edge: str = "checked"
+    ) -> None:
+        """Write a row or block; its first element is at the indices."""
+        attrs = {"edge": edge, "buffer": self.find_buffer(buffer).name}
+        self.emit(OPS["slice_store"], (value, *self.as_indices(index)), (), attrs)
+
     def barrier(self, scope: str = "workgroup") -> None:
         self.emit(OPS["barrier"], (), (), {"scope": scope})
 

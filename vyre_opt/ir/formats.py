@@ -64,6 +64,19 @@ def _shape_atomic(op: Op) -> str | None:
     return f"takes an index for each dimension of its buffer, and {values} value{'s' * (values > 1)}"
 
 
+def _shape_slice_load(op: Op) -> str | None:
+    filled = op.attrs.get("edge") == "filled"
+    if len(op.operands) > filled:
+        return None
+    return f"takes an index for each dimension of its buffer{', and what is beyond it' if filled else ''}"
+
+
+def _shape_slice_broadcast(op: Op) -> str | None:
+    return (
+        None if len(op.operands) in (1, 2) else "takes a value, and a slice of the extents if they are open"
+    )
+
+
 MAX_PENDING = 64
 """Groups of copies that a wait may leave."""
 
@@ -128,6 +141,11 @@ FORMATS: dict[str, OpFormat] = {row.name: row for row in (
     OpFormat("matrix_load", None, 1, 0, shape=_shape_load),
     OpFormat("matrix_store", None, 0, 0, shape=_shape_store),
     OpFormat("matrix_mul_add", 3, 1, 0),
+    OpFormat("slice_load", None, 1, 0, shape=_shape_slice_load),
+    OpFormat("slice_store", None, 0, 0, shape=_shape_store),
+    OpFormat("slice_broadcast", None, 1, 0, shape=_shape_slice_broadcast),
+    OpFormat("slice_reduce", 1, 1, 0),
+    OpFormat("slice_len", 1, 1, 0),
     OpFormat("for", None, None, 1, shape=_shape_for),
     OpFormat("while", None, None, 2),
     OpFormat("if", 1, None, None, shape=_shape_if),

@@ -7,6 +7,7 @@
     b.subgroup_ballot(p)      b.subgroup_shuffle(x, lane, "idx")
     b.subgroup_reduce(x, "add")                    b.subgroup_scan(x, "inclusive", "add")
     b.matrix_load(buffer, (r, c), dtype)           b.matrix_mul_add(x, y, z)
+    b.slice_load(buffer, (r, 0), (None,))          b.slice_broadcast(x, like)   b.slice_reduce(v, "add", axis=0)
 
 A format that is not among BUILDERS has a method of its own in `Builder`.
 """
@@ -201,6 +202,42 @@ def _build_ballot(b: OpBuilder, row: OpDef, predicate: Value) -> Value:
 # --- matrices -----------------------------------------------------------------------------
 
 
+def _build_slice_load(
+    b: OpBuilder,
+    row: OpDef,
+    buffer: Buffer | str,
+    index: Operand | Sequence[Operand],
+    extents: Sequence[int | None],
+    fill: Operand | None = None,
+) -> Value:
+    source = b.find_buffer(buffer)
+    beyond = () if fill is None else (b.as_value(fill, source.dtype),)
+    attrs = {"edge": "checked" if fill is None else "filled", "buffer": source.name}
+    return b.emit(
+        row, (*b.as_indices(index), *beyond), (DataType.slice(extents, source.dtype),), attrs
+    ).result
+
+
+def _build_slice_broadcast(b: OpBuilder, row: OpDef, value: Value, like: Value | Sequence[int]) -> Value:
+    if isinstance(like, Value):
+        dtype = like.type.with_element(value.type.element)
+        return b.emit(row, (value, like) if None in dtype.extents else (value,), (dtype,)).result
+    return b.emit(row, (value,), (DataType.slice(like, value.type.element),)).result
+
+
+def _build_slice_reduce(
+    b: OpBuilder, row: OpDef, value: Value, combine: str = "add", axis: int = 0, keep: bool = False
+) -> Value:
+    extents, element = value.type.extents, value.type.element
+    kept = (*extents[:axis], *[1] * keep, *extents[axis + 1 :])
+    dtype = DataType.slice(kept, element) if kept else element
+    return b.emit(row, (value,), (dtype,), {"combine": combine, "axis": axis}).result
+
+
+def _build_slice_len(b: OpBuilder, row: OpDef, value: Value, axis: int = 0) -> Value:
+    return b.emit(row, (value,), (_U32,), {"axis": axis}).result
+
+
 def _build_matrix_load(
     b: OpBuilder,
     row: OpDef,
@@ -241,6 +278,10 @@ BUILDERS: dict[str, Callable[..., Value]] = {
     "reduce": _build_reduce,
     "scan": _build_scan,
     "ballot": _build_ballot,
+    "slice_load": _build_slice_load,
+    "slice_broadcast": _build_slice_broadcast,
+    "slice_reduce": _build_slice_reduce,
+    "slice_len": _build_slice_len,
     "matrix_load": _build_matrix_load,
     "matrix_mul_add": _build_matrix_mul_add,
 }

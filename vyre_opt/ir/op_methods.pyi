@@ -206,3 +206,11 @@ class OpMethods:
         """Read a matrix whose first element is at the indices, from the rows of a buffer or transposed."""
     def matrix_mul_add(self, x: Value, y: Value, z: Value, *, name: str | None = None) -> BuiltValue:
         """a * b + c; the order of its sums is open, see language.md."""
+    def slice_load(self, buffer: Buffer | str, index: Operand | Sequence[Operand], extents: Sequence[int | None], fill: Operand | None = None, *, name: str | None = None) -> BuiltValue:
+        """Read the row or block whose first element is at the indices.  An open extent is what is left of its dimension; beyond the edge is the last operand where it is filled, else a fault."""
+    def slice_broadcast(self, value: Value, like: Value | Sequence[int], *, name: str | None = None) -> BuiltValue:
+        """A value, or a slice along its extents of 1, repeated; open extents are those of the second operand."""
+    def slice_reduce(self, value: Value, combine: Literal["add", "mul", "min", "max", "and", "or", "xor"] | str = "add", axis: int = 0, keep: bool = False, *, name: str | None = None) -> BuiltValue:
+        """Elements along an axis combined, in one order for all extents, see language.md."""
+    def slice_len(self, value: Value, axis: int = 0, *, name: str | None = None) -> BuiltValue:
+        """An extent of a slice."""

@@ -41,6 +41,8 @@ def _check_const(checker: BodyChecker, op: Op) -> Problem:
     dtype, value = op.results[0].type, op.attrs["value"]
     if not dtype.has_arithmetic:
         return f"no constant of {dtype} exists"
+    if dtype.is_slice:
+        return f"no constant of {dtype} exists; write slice_broadcast of one of {dtype.element}"
     if dtype.is_matrix and isinstance(value, tuple):
         return f"a constant of {dtype} is one value for all elements"
     lanes = value if isinstance(value, tuple) else (value,)
@@ -138,7 +140,11 @@ def _check_convert(checker: BodyChecker, op: Op) -> Problem:
     source, target = op.operands[0].type, op.results[0].type
     if not (source.has_arithmetic and target.has_arithmetic):
         return f"no conversion from {source} to {target} exists"
+    if source.extents != target.extents:
+        return f"{source} and {target} have different shapes"
     if op.name == "bitcast":
+        if source.is_slice and source.element.bits != target.element.bits:
+            return f"{source} and {target} have different sizes"
         if source.bits != target.bits or source.element.is_bool or target.element.is_bool:
             return f"{source} and {target} have different sizes"
         return (
@@ -263,6 +269,8 @@ def _check_subgroup(checker: BodyChecker, op: Op) -> Problem:
     problem = _mismatch(op.operands[:1], dtype)
     if dtype.is_matrix:
         return "takes no matrix, of which it is open what a lane has"
+    if dtype.is_slice:
+        return f"combines values of invocations, not {dtype}; write slice_reduce or slice_scan"
     if problem or format == "shuffle":
         return problem or _mismatch(op.operands[1:], _U32)
     combine = op.attrs["combine"]
@@ -319,6 +327,83 @@ def _check_full_subgroups(checker: BodyChecker) -> str | None:
     if owner.lanes % SUBGROUP_SIZE:
         return f"needs workgroups of whole subgroups of {SUBGROUP_SIZE}, not of {owner.lanes} invocations"
     return None
+
+
+# --- slices -------------------------------------------------------------------------------
+
+
+def _check_slice_access(checker: BodyChecker, op: Op) -> Problem:
+    is_load = op.definition.format == "slice_load"
+    dtype = op.results[0].type if is_load else op.operands[0].type
+    denied = _check_workgroup_of_slices(checker) or checker.access(op, is_load, not is_load)
+    if denied or not dtype.is_slice:
+        return denied or f"moves a slice, not {dtype}"
+    if is_load and op.attrs["edge"] == "filled":
+        if None in dtype.extents:
+            return f"an open extent ends where its dimension does, so nothing is beyond {dtype}"
+        problem = _mismatch(op.operands[-1:], dtype.element)
+        if problem:
+            return problem
+    buffer = checker.buffers.get(op.attrs["buffer"])
+    if buffer is None or checker.holes.is_invalid(buffer):
+        return None
+    if len(dtype.extents) > buffer.dimensions:
+        return f"{dtype} has {len(dtype.extents)} extents, @{buffer.name} one dimension"
+    if dtype.element is not buffer.dtype:
+        return f"@{buffer.name} holds {buffer.dtype}, not {dtype.element}"
+    return checker.indices(op, buffer)
+
+
+def _check_workgroup_of_slices(checker: BodyChecker) -> str | None:
+    if isinstance(checker.owner, Func):
+        return "not in a function"
+    if checker.owner.lanes == 1:
+        return None
+    return (
+        f"works for a whole workgroup, and @{checker.owner.name} says what each of {checker.owner.lanes} invocations does; "
+        "write workgroup(1), and lower_slices gives it as many as are best"
+    )
+
+
+def _check_slice_broadcast(checker: BodyChecker, op: Op) -> Problem:
+    value, dtype = op.operands[0], op.results[0].type
+    problem = _check_workgroup_of_slices(checker)
+    if problem:
+        return problem
+    if not dtype.is_slice:
+        return f"gives a slice, not {dtype}"
+    if value.type.element is not dtype.element or not (value.type.is_slice or value.type is dtype.element):
+        return value, f"{value} is {value.type}, not of {dtype.element}"
+    pairs = zip(reversed(value.type.extents), reversed(dtype.extents), strict=False)
+    if len(value.type.extents) > len(dtype.extents) or any(a not in (1, b) for a, b in pairs):
+        return (
+            value,
+            f"{value.type} does not broadcast to {dtype}: an extent is 1 or the same, from the last one on",
+        )
+    if (len(op.operands) == 2) != (None in dtype.extents):
+        return "takes a slice that has the extents of the result if one of them is open, and no other"
+    if len(op.operands) == 2 and op.operands[1].type.extents != dtype.extents:
+        return op.operands[1], f"{op.operands[1]} is {op.operands[1].type}, without the extents of {dtype}"
+    return None
+
+
+def _check_slice_axis(checker: BodyChecker, op: Op) -> Problem:
+    value, axis, result = op.operands[0], op.attrs["axis"], op.results[0].type
+    extents = value.type.extents
+    if not value.type.is_slice:
+        return value, f"{value} is {value.type}, not a slice"
+    if not 0 <= axis < len(extents):
+        return f"{value.type} has no axis {axis}"
+    if op.definition.format == "slice_len":
+        return None if result is _U32 else f"gives u32, not {result}"
+    combine = op.attrs["combine"]
+    element = value.type.element
+    if not OPS["and" if combine in ("and", "or", "xor") else "add"].accepts(element):
+        return f"cannot combine {element} by {combine}"
+    dropped = extents[:axis] + extents[axis + 1 :]
+    kept = (*extents[:axis], 1, *extents[axis + 1 :])
+    allowed = [DataType.slice(kept, element), DataType.slice(dropped, element) if dropped else element]
+    return None if result in allowed else f"gives {' or '.join(map(str, allowed[::-1]))}, not {result}"
 
 
 # --- for, while ---------------------------------------------------------------------------
@@ -437,6 +522,8 @@ def _check_debug_print(checker: BodyChecker, op: Op) -> Problem:
     if len(directives) != len(op.operands):
         return wrong_count(len(directives), len(op.operands))
     for directive, value in zip(directives, op.operands, strict=True):
+        if value.type.is_slice:
+            return value, f"takes no {value.type}; print elements"
         if value.type.is_matrix:
             return value, f"takes no {value.type}, of which it is open what a lane has"
         problem = None if checker.poisoned(value.type) else why_not(directive, value.type)
@@ -503,6 +590,11 @@ OP_RULES: dict[str, OpRule] = {
     "matrix_load": _check_matrix_load,
     "matrix_store": _check_matrix_store,
     "matrix_mul_add": _check_matrix_mul_add,
+    "slice_load": _check_slice_access,
+    "slice_store": _check_slice_access,
+    "slice_broadcast": _check_slice_broadcast,
+    "slice_reduce": _check_slice_axis,
+    "slice_len": _check_slice_axis,
     "for": _check_for,
     "while": _check_while,
     "if": _check_if,

@@ -134,7 +134,9 @@ class Op:
         format = self.definition.format
         if format in ("load", "matrix_load"):
             return self.operands
-        if format in ("store", "matrix_store"):
+        if format == "slice_load":
+            return self.operands[:-1] if self.attrs["edge"] == "filled" else self.operands
+        if format in ("store", "matrix_store", "slice_store"):
             return self.operands[1:]
         return self.operands[: -self.definition.atomic_values]
 

@@ -7,10 +7,15 @@ the elements of a buffer and the values that cross the host boundary.
 
 A matrix is a value of a whole subgroup, `matrix<16x16xbf16, a>`: each of the 32 lanes holds as many of its elements, and
 which, the target decides.  Its use says where it stands in a product a * b + acc.
+
+A slice is a value of a whole workgroup, `slice<?xf32>` or `slice<64x32xbf16>`: a row or a block of elements.  An extent of `?` is
+known when the program runs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from math import prod
 from typing import Any, ClassVar
 
 __all__ = [
@@ -19,6 +24,7 @@ __all__ = [
     "MATRIX_USES",
     "MAX_MATRIX_ELEMENTS",
     "MAX_VECTOR_LANES",
+    "MAX_SLICE_ELEMENTS",
     "MIN_VECTOR_LANES",
     "TypeNameError",
     "UNKNOWN",
@@ -35,6 +41,9 @@ MIN_VECTOR_LANES, MAX_VECTOR_LANES = 2, 64
 MATRIX_USES = ("a", "b", "acc")
 MAX_MATRIX_ELEMENTS = 2048
 """64 of each lane."""
+
+MAX_SLICE_ELEMENTS = 1 << 16
+"""Of a slice whose extents are fixed."""
 
 # name -> (attribute, tag, kind, bits).  `bits` is None where no static size exists.
 _SIMPLE: dict[str, tuple[str, int, str, int | None]] = {
@@ -73,6 +82,7 @@ _PARAMETRIC: dict[str, tuple[int, str]] = {
     "sparse_bsr": (0x18, "TYPE, ROWS, COLUMNS"),
     "device_mesh": (0x1E, "A0, A1, ..."),
     "matrix": (0x1F, "ROWSxCOLUMNSxTYPE, USE"),
+    "slice": (0x21, "ROWSxCOLUMNSxTYPE"),
     "opaque": (0x80, "an id"),
 }
 
@@ -90,8 +100,8 @@ class DataType:
     """An interned type.  Make one by attribute (`DataType.F32`), `DataType.vec`, or `DataType.of`.
 
     Attributes: `name` (text form), `tag` (cache tag), `kind` (bool, uint, int,
-    float, vec, matrix or opaque), `bits` (of one element as stored; None if it has no
-    static size), `element` and `lanes` (of a vector, and of what a lane holds of a matrix; else itself and 1),
+    float, vec, matrix, slice or opaque), `bits` (of one element as stored; None if it has no
+    static size), `element` and `lanes` (of a vector, and of what a lane holds of a matrix; of a slice its element and 1; else itself and 1),
     `params` (as given to `of`), `bound` (what a type parameter stands for; else itself).
     """
 
@@ -162,6 +172,14 @@ class DataType:
         return DataType.of("matrix", rows, columns, element, use)
 
     @staticmethod
+    def slice(extents: Iterable[int | None], element: DataType) -> DataType:
+        """A row or a block of a workgroup, of one or two extents; None for one that is known when the program runs.
+
+        Raises TypeNameError for other numbers of extents, and for elements that are no scalars.
+        """
+        return DataType.of("slice", *(extent or 0 for extent in extents), element)
+
+    @staticmethod
     def parameter(name: str, bound: DataType) -> DataType:
         """The type parameter `@name` of a program, which is `bound` unless another type is given.
 
@@ -203,6 +221,15 @@ class DataType:
     @property
     def is_matrix(self) -> bool:
         return self.kind == "matrix"
+
+    @property
+    def is_slice(self) -> bool:
+        return self.kind == "slice"
+
+    @property
+    def extents(self) -> tuple[int | None, ...]:
+        """Of a slice; None for one that is known when the program runs.  Of another type ()."""
+        return tuple([extent or None for extent in self.params[:-1]]) if self.kind == "slice" else ()
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -249,6 +276,8 @@ class DataType:
         """The same shape over another scalar type.  Raises TypeNameError for a matrix that cannot be of it."""
         if self.kind == "matrix":
             return DataType.matrix(*self.shape, element, self.use)
+        if self.kind == "slice":
+            return DataType.slice(self.extents, element)
         return DataType.vec(element, self.lanes) if self.kind == "vec" else element
 
     def __repr__(self) -> str:
@@ -320,6 +349,10 @@ def _parametric(name: str, params: tuple[Any, ...]) -> DataType:
         return _matrix(*params)
     if any(n >= 1 << 64 for n in ints):
         raise malformed
+    if name == "slice":
+        if shape[0] != 1 or params[-1] is not types[0]:
+            raise malformed
+        return _slice(ints, types[0])
     if name == "vec":
         if shape != (1, 1) or params[0] is not ints[0]:
             raise malformed
@@ -355,6 +388,24 @@ def _vector(element: DataType, lanes: int) -> DataType:
     else:
         dtype = _make(text, tag, "vec", lanes * element.bits, params)
     dtype.element, dtype.lanes = element, lanes
+    return dtype
+
+
+def _slice(extents: Sequence[int], element: DataType) -> DataType:
+    if element.kind not in ("bool", "uint", "int", "float"):
+        raise TypeNameError(f"a slice's element is a bool, an integer or a float, not {element}")
+    if element.is_open:
+        raise TypeNameError("the element of a slice is a type, not a parameter")
+    if len(extents) not in (1, 2):
+        raise TypeNameError(f"a slice has 1 or 2 extents, not {len(extents)}")
+    if prod(extents) > MAX_SLICE_ELEMENTS:
+        raise TypeNameError(
+            f"a slice of fixed extents has {MAX_SLICE_ELEMENTS} elements at most, not {prod(extents)}"
+        )
+    spelled = "".join([f"{extent or '?'}x" for extent in extents])
+    text = f"slice<{spelled}{element.name}>"
+    dtype = _make(text, _PARAMETRIC["slice"][0], "slice", None, (*extents, element))
+    dtype.element = element
     return dtype
 
 

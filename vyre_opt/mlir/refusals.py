@@ -41,6 +41,11 @@ def _reason(op: Op) -> tuple[str, str | None] | None:
             f"the named kernel {op.name} is not one op of MLIR",
             "run the pass expand_kernels first; it writes the kernel out at a schedule",
         )
+    if any(value.type.is_slice for value in (*op.operands, *op.results)):
+        return (
+            f"{op.name} works on a row of a whole workgroup, which is no value of the gpu dialect",
+            "run the pass lower_slices first; it says what invocations do",
+        )
     is_lowered = op.name in LOWERED_OPS or op.definition.format.startswith("matrix_")
     if is_lowered or any(value.type.is_matrix for value in (*op.operands, *op.results)):
         return (

@@ -1,7 +1,7 @@
 """Legalization: what a target does to programs before it writes LLVM IR.
 
-    cpu     expand_ops, workgroup_reductions, row_major, matrix_fragments, flatten, print_records
-    cuda    expand_ops, workgroup_reductions, warpgroups, row_major, matrix_fragments, print_records, zero_tiles
+    cpu     expand_ops, lower_slices, workgroup_reductions, row_major, matrix_fragments, flatten, print_records
+    cuda    expand_ops, lower_slices, workgroup_reductions, warpgroups, row_major, matrix_fragments, print_records, zero_tiles
     ref     expand_ops
 
 `legalize{target=cuda}` stands for those of a target.  Every target runs them by itself, and `vyre-opt` too with

@@ -14,6 +14,7 @@ from ..ir.plugin_ops import has_plugin_ops
 from ..ir.program import Func, Module, Program
 from ..ir.structure import check_structure
 from ..ir.verifier import verify
+from ..slices.schedule import has_slices
 from ..syntax.normal_form import normalize
 from .context import Analyses, DebugOutput, PassContext, Remark
 from .module_state import ModuleState
@@ -180,10 +181,13 @@ class PassManager:
         return self.bisect.may_run(running.name, "module")
 
     def _with_expansions(self, module: Module) -> Iterator[Pass]:
-        """The passes in order, each that needs it after `expand_ops` if the module has ops of other packages by then."""
+        """The passes in order, each that needs it after `expand_ops` if the module has ops of other packages by then, and after
+        `lower_slices` if it has slices."""
         for running in self.passes:
             if running.needs_core_ops and has_plugin_ops(module):
                 yield make_pass("expand_ops")
+            if running.needs_core_ops and any(map(has_slices, module.programs.values())):
+                yield make_pass("lower_slices")
             yield running
 
 

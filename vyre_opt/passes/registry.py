@@ -54,6 +54,7 @@ BUILTIN = (
     "keep_loads",
     "launch_fusion",
     "licm",
+    "lower_slices",
     "privatize",
     "reductions",
     "simplify_cf",

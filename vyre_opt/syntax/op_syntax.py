@@ -22,6 +22,9 @@
     assert     assert %p, "message"              trap       trap "message"
     check_bounds   check_bounds<load> @b[%i], %n : T
     debug_print   debug_print "format" %a, ...
+    slice_load    NAME<edge> @b[%r, %c] : S       slice_store    NAME<edge> %v, @b[%r, %c] : S
+    slice_broadcast   NAME %a, %like : S          slice_reduce   NAME<op> %v[axis] : T
+    slice_len     NAME %v[axis]
     for, while, if, region, call, yield, condition: control flow, see the grammar
 """
 
@@ -434,11 +437,13 @@ def _print_operands(p: OpPrinter, op: Op) -> str:
 
 
 def _layout(row: OpDef, tail: Tail) -> dict[str, Any]:
-    return _parse_words(row, tail._replace(modifiers=tail.modifiers or ("row_major",)))
+    """The word of an op, by default the first one that there is."""
+    return _parse_words(row, tail._replace(modifiers=tail.modifiers or (row.attrs[0].choices or ())[:1]))
 
 
 def _print_layout(op: Op) -> str:
-    return op.name if op.attrs["layout"] == "row_major" else f"{op.name}<{op.attrs['layout']}>"
+    name, choices = op.definition.attrs[0].name, op.definition.attrs[0].choices or ()
+    return op.name if op.attrs[name] in choices[:1] else f"{op.name}<{op.attrs[name]}>"
 
 
 def _parse_matrix_load(row: OpDef, tail: Tail) -> Parsed:
@@ -468,6 +473,57 @@ def _parse_matrix_mul_add(row: OpDef, tail: Tail) -> Parsed:
     _parse_words(row, tail)
     _need_type(tail.operands[-1], tail.dtype)
     return tuple(tail.operands), (tail.operands[-1].type,), NO_ATTRS
+
+
+# --- slices -------------------------------------------------------------------------------
+
+
+def _parse_slice_load(row: OpDef, tail: Tail) -> Parsed:
+    attrs = _layout(row, tail)
+    kind = "atomic" if attrs["edge"] == "filled" else "load"
+    if tail.access is None or tail.access[0] != kind or tail.dtype is None:
+        raise MalformedOp(
+            "is written slice_load @buffer[%r, %c] : slice<?xf32>, or slice_load<filled> @buffer[%r, %c], %fill : slice<64xf32>"
+        )
+    if kind == "atomic" and len(tail.operands) != 1 + tail.access[3]:
+        raise MalformedOp("takes one value for what is beyond the edge")
+    return tuple(tail.operands), (tail.dtype,), {**attrs, "buffer": tail.access[2]}
+
+
+def _print_slice_load(p: OpPrinter, op: Op) -> str:
+    fill = op.operands[len(op.indices) :]
+    place = f"@{op.attrs['buffer']}[{p.uses(op.indices)}]"
+    return f"{_print_layout(op)} {place}{''.join(f', {p.names[v]}' for v in fill)} : {op.results[0].type}"
+
+
+def _parse_slice_store(row: OpDef, tail: Tail) -> Parsed:
+    if tail.access is None or tail.access[0] != "store" or len(tail.operands) != 1 + tail.access[3]:
+        raise MalformedOp("is written slice_store %v, @buffer[%r, %c] : slice<?xf32>")
+    _need_type(tail.operands[0], tail.dtype)
+    return tuple(tail.operands), (), {**_layout(row, tail), "buffer": tail.access[2]}
+
+
+def _parse_slice_broadcast(row: OpDef, tail: Tail) -> Parsed:
+    if tail.dtype is None or not tail.operands or tail.access or tail.modifiers or tail.target:
+        raise MalformedOp(
+            "is written slice_broadcast %x, %like : slice<?xf32>, or slice_broadcast %x : slice<64xf32>"
+        )
+    return tuple(tail.operands), (tail.dtype,), NO_ATTRS
+
+
+def _parse_of_axis(row: OpDef, tail: Tail) -> Parsed:
+    words = "<add>" if row.format == "slice_reduce" else ""
+    if tail.access is None or tail.access[0] != "lane" or len(tail.operands) != 1:
+        raise MalformedOp(f"is written {row.name}{words} %v[0]{' : f32' if words else ''}")
+    dtype = _U32 if row.format == "slice_len" else tail.dtype
+    if dtype is None:
+        raise MalformedOp(f"needs a type: {row.name}{words} %v[0] : f32")
+    return tuple(tail.operands), (dtype,), {**_parse_words(row, tail), "axis": tail.access[2]}
+
+
+def _print_of_axis(p: OpPrinter, op: Op) -> str:
+    text = f"{_print_words(op)} {p.uses(op.operands)}[{op.attrs['axis']}]"
+    return text if op.definition.format == "slice_len" else f"{text} : {op.results[0].type}"
 
 
 # --- for, while ---------------------------------------------------------------------------
@@ -621,6 +677,11 @@ SYNTAX: dict[str, OpSyntax] = {row.name: row for row in (
              has_type=False, constants="T u32..."),
     OpSyntax("matrix_mul_add", _print_typed, "%r = {name} %a, %b, %c : matrix<16x16xf32, acc>", _parse_matrix_mul_add,
              has_type=False, constants="- - T"),
+    OpSyntax("slice_load", _print_slice_load, "%r = {name} @b[%i] : slice<?x{type}>", _parse_slice_load, constants="u32..."),
+    OpSyntax("slice_store", _print_matrix_store, "{name} %v, @b[%i] : slice<?x{type}>", _parse_slice_store, constants="- u32..."),
+    OpSyntax("slice_broadcast", _print_typed, "%r = {name} %a, %v : slice<?x{type}>", _parse_slice_broadcast, constants="element -"),
+    OpSyntax("slice_reduce", _print_of_axis, "%r = {name}<add> %v[0] : {type}", _parse_of_axis, constants="-"),
+    OpSyntax("slice_len", _print_of_axis, "%r = {name} %v[0]", _parse_of_axis, has_type=False, constants="-"),
     OpSyntax("for", _print_for, "%r = for %k = 0 to 8 step 1 iter(%s = %a : {type}) {{ yield %s }}",
              has_type=False, needs_names=False, constants="result..."),
     OpSyntax("while", _print_while, "%r = while iter(%s = %a : {type}) {{ condition %p }} do {{ yield %s }}",

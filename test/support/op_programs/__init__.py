@@ -16,6 +16,7 @@ from .control import control, subgroups
 from .maker import OpProgram
 from .matrices import matrices
 from .memory import accesses, atomics
+from .slices import slices
 from .values import byte_shuffles, constants, converts, elementwise, ids, selects, vectors
 
 __all__ = ["OpProgram", "op_programs"]
@@ -41,4 +42,5 @@ def _op_programs() -> Iterator[OpProgram]:
     yield from atomics()
     yield from subgroups()
     yield from matrices()
+    yield from slices()
     yield from control()

@@ -28,6 +28,7 @@ _SOURCES = (
     "ir",
     "syntax",
     "rewriting",
+    "slices",
     "analysis",
     "math_functions",
     "lowering",

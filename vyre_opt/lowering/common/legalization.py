@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 from ...ir.program import Module, Program
 from ...rewriting.core_form import core_form
+from ...slices.lowering import lower_slices
+from ...slices.schedule import has_slices, slice_schedule
 from .matrix_fragments import has_matrices
 from .print_records import with_print_records
 from .row_major import has_rows, has_strides, row_major
@@ -23,6 +25,7 @@ from .workgroup_reductions import with_subgroup_reductions
 __all__ = [
     "EXPAND_OPS",
     "LOWERING",
+    "LOWER_SLICES",
     "PRINT_RECORDS",
     "REFUSED",
     "ROW_MAJOR",
@@ -105,6 +108,7 @@ class Rewrite:
 
 
 EXPAND_OPS = Rewrite("expand_ops", lambda program, module, _: core_form(program, module))
+LOWER_SLICES = Rewrite("lower_slices", lambda program, module, _: (_without_slices(program), module))
 WORKGROUP_REDUCTIONS = Rewrite(
     "workgroup_reductions", lambda program, module, _: (with_subgroup_reductions(program), module)
 )
@@ -112,6 +116,10 @@ ROW_MAJOR = Rewrite(
     "row_major", lambda program, module, legality: (row_major(program, legality.bounds), module)
 )
 PRINT_RECORDS = Rewrite("print_records", lambda program, module, _: (with_print_records(program), module))
+
+
+def _without_slices(program: Program) -> Program:
+    return lower_slices(program, slice_schedule(program)) if has_slices(program) else program
 
 
 def legalize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...ir.program import Module, Program
 from ..common.legalization import (
     EXPAND_OPS,
+    LOWER_SLICES,
     PRINT_RECORDS,
     ROW_MAJOR,
     WORKGROUP_REDUCTIONS,
@@ -19,6 +20,7 @@ __all__ = ["LEGALIZATION", "legal_program"]
 
 LEGALIZATION = (
     EXPAND_OPS,
+    LOWER_SLICES,
     WORKGROUP_REDUCTIONS,
     ROW_MAJOR,
     Rewrite("matrix_fragments", lambda program, module, _: (with_fragments(program, ROWS), module)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...ir.program import Module, Program
 from ..common.legalization import (
     EXPAND_OPS,
+    LOWER_SLICES,
     PRINT_RECORDS,
     ROW_MAJOR,
     WORKGROUP_REDUCTIONS,
@@ -38,6 +39,7 @@ def _zero_tiles(program: Program, module: Module | None, legality: Legality) -> 
 
 LEGALIZATION = (
     EXPAND_OPS,
+    LOWER_SLICES,
     WORKGROUP_REDUCTIONS,
     Rewrite("warpgroups", _warpgroups, is_for=lambda legality: legality.has_warpgroups),
     ROW_MAJOR,

@@ -375,15 +375,20 @@ class ModuleActions(StageActions):
         flat = [part for arg in args for part in (arg if isinstance(arg, tuple) else (arg,))]
         return self._type(start, end, name, *flat)
 
-    def type_matrix(self, start: int, end: int, name: str, shape: str, *use: str) -> DataType:
+    def type_shaped(self, start: int, end: int, name: str, shape: str, *use: str) -> DataType:
+        """A matrix or a slice: `64x?xf32`."""
         *extents, element = shape.split("x", 2)
         try:
-            rows, columns = map(read_int, extents)
+            sizes = [0 if extent == "?" else read_int(extent) for extent in extents]
         except LiteralError as error:
             self.error(str(error), start, end)
             return UNKNOWN
         dtype = DataType.TF32 if element == "tf32" else self.type_name(start, end, element)
-        return self._type(start, end, name, rows, columns, dtype, *use)
+        if 0 in sizes and name != "slice":
+            if name == "matrix":
+                self.error("an extent of a matrix is a number", start, end)
+            return UNKNOWN  # of another language, see foreign_syntax.py
+        return self._type(start, end, name, *sizes, dtype, *use)
 
     def type_lanes(self, start: int, end: int, text: str, element: DataType) -> tuple[Any, ...]:
         return self.integer(start, end, text), element

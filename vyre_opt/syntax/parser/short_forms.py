@@ -46,7 +46,7 @@ _PART = re.compile(
 _SPACE = r"[ \t]*+"
 _OPERAND = r"(?:%[\w.$]++|[-+]?(?:\d[-+.\w]*+|(?:inf|nan)\b)|(?:true|false)\b)"
 _OPERANDS = rf"{_OPERAND}(?:, {_OPERAND})*+"
-_TYPE = r"([A-Za-z_]\w*+(?:<[\w, ]++>)?+)"
+_TYPE = r"([A-Za-z_]\w*+(?:<[\w, ?]++>)?+)"
 _SYNTAX = {
     "indices": rf"(\[{_OPERANDS}\])",
     "lane": r"(\[\d++\])",

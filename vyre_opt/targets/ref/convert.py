@@ -71,4 +71,4 @@ def bitcast(values: Array, source: DataType, target: DataType) -> Array:
     else:
         scalar = to_storage(np.empty(0, register_type(target)), target).dtype
         result = from_storage(raw.view(scalar), target)
-    return result if target.is_vec else result.reshape(len(stored))
+    return result if target.is_vec else result.reshape(values.shape[: values.ndim - source.is_vec])

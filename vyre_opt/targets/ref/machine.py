@@ -72,6 +72,8 @@ class Machine:
         self.in_one_batch = program.cluster is not None or any(
             op.definition.kernel is not None or op.attrs.get("scope") == "grid" for op in ops
         )
+        self.has_slices = any(value.type.is_slice for op in ops for value in op.results)
+        """Their extents may differ from workgroup to workgroup, and their arrays have no room for several."""
         self.written_buffers = _written_buffers(ops)
         self.prints = PrintLog(program)
         self.storages: dict[str, Storage] = {}
@@ -149,6 +151,8 @@ class Machine:
                 self.run_block(Frame(batch), self.program.body)
 
     def _rows_per_batch(self) -> int:
+        if self.has_slices:
+            return 1
         if self.in_one_batch:
             return self.call.workgroups
         lanes = min(MAX_LANES, MAX_VALUE_BYTES // max(1, self.value_bytes))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...ir.ops import OPS
-from . import atomics, control, elementwise, ids, kernel_ops, matrices, memory_ops, subgroups
+from . import atomics, control, elementwise, ids, kernel_ops, matrices, memory_ops, slices, subgroups
 from .machine import Handler
 
 TERMINATORS = ("yield", "condition")
@@ -11,9 +11,9 @@ TERMINATORS = ("yield", "condition")
 
 _BY_FORMAT: dict[str, Handler] = {
     "unary": elementwise.arithmetic,
-    "binary": elementwise.arithmetic,
-    "ternary": elementwise.arithmetic,
-    "compare": elementwise.compare,
+    "binary": slices.of_same_extents(elementwise.arithmetic),
+    "ternary": slices.of_same_extents(elementwise.arithmetic),
+    "compare": slices.of_same_extents(elementwise.compare),
     "convert": elementwise.convert,
     "id": ids.id_or_size,
     "size": ids.id_or_size,
@@ -28,7 +28,7 @@ _BY_NAME: dict[str, Handler] = {
     "len": memory_ops.length,
     "load": memory_ops.load,
     "store": memory_ops.store,
-    "select": elementwise.select,
+    "select": slices.of_same_extents(elementwise.select),
     "splat": elementwise.splat,
     "vector": elementwise.vector,
     "extract": elementwise.extract,
@@ -47,6 +47,11 @@ _BY_NAME: dict[str, Handler] = {
     "matrix_load": matrices.load,
     "matrix_store": matrices.store,
     "matrix_mul_add": matrices.mul_add,
+    "slice_load": slices.load,
+    "slice_store": slices.store,
+    "slice_broadcast": slices.broadcast,
+    "slice_reduce": slices.reduce,
+    "slice_len": slices.length,
     "for": control.for_,
     "while": control.while_,
     "if": control.if_,

@@ -1,0 +1,97 @@
+"""Slices of every type, length and combiner: sums of floats have one order on every target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vyre_opt.ir.ops import OPS
+from vyre_opt.ir.types import DataType
+
+from .maker import SCALARS, Maker, OpProgram
+
+__all__ = ["slices"]
+
+U32, BOOL = DataType.U32, DataType.BOOL
+COMBINERS = ("add", "mul", "min", "max", "and", "or", "xor")
+LENGTHS = (1, 31, 130, 1000, 4097)
+
+
+def slices() -> Iterator[OpProgram]:
+    for number, dtype in enumerate(SCALARS):
+        for combine in COMBINERS:
+            if OPS["and" if combine in ("and", "or", "xor") else "add"].accepts(dtype):
+                yield _reduced(dtype, combine, LENGTHS[number % len(LENGTHS)], is_open=number % 2 == 0)
+    yield _any()
+    for length in LENGTHS:
+        yield _blocks(length)
+        yield _in_place(length)
+
+
+def _reduced(dtype: DataType, combine: str, length: int, is_open: bool) -> OpProgram:
+    """Of rows, each of which is part of another one; and the differences to that."""
+    make = Maker(f"slice_reduce<{combine}> {dtype} {length}", 1)
+    b, columns = make.b, None if is_open else length
+    b.buffer("x", dtype, (3, length), "read", 0)
+    b.buffer("y", dtype, (3, length), "write", 1)
+    b.buffer("z", dtype, 3, "write", 2)
+    row = b.workgroup_id("x")
+    values = b.slice_load("x", (row, 0), (columns,))
+    total = b.slice_reduce(values, combine)
+    b.store(total, "z", row)
+    less = b.sub(values, b.slice_broadcast(total, values))
+    b.slice_store(less, "y", (row, 0))
+    return make.finish((3, 1, 1))
+
+
+def _any() -> OpProgram:
+    """Comparisons, selections and flags, from the second element on."""
+    make = Maker("slice_reduce of bools", 1)
+    b = make.b
+    b.buffer("x", DataType.I32, 500, "read", 0)
+    b.buffer("y", DataType.F32, 500, "write", 1)
+    b.buffer("z", U32, 2, "write", 2)
+    values = b.slice_load("x", 1, (None,))
+    is_odd = b.ne(
+        b.and_(values, b.slice_broadcast(b.const(1, DataType.I32), values)),
+        b.slice_broadcast(b.const(0, DataType.I32), values),
+    )
+    b.store(b.cast(b.slice_reduce(is_odd, "or"), U32), "z", 0)
+    b.store(b.slice_len(values), "z", 1)
+    floats = b.cast(values, DataType.slice((None,), DataType.F32))
+    half = b.slice_broadcast(b.const(0.5, DataType.F32), floats)
+    b.slice_store(b.select(is_odd, b.mul(floats, half), b.neg(floats)), "y", 1)
+    return make.finish((1, 1, 1))
+
+
+def _blocks(length: int) -> OpProgram:
+    """Blocks of 64 of which the last one reaches beyond the edge."""
+    make = Maker(f"blocks of {length}", 1)
+    b = make.b
+    b.buffer("x", DataType.F32, length, "read", 0)
+    b.buffer("y", DataType.F32, length, "write", 1)
+    b.buffer("z", DataType.F32, -(-length // 64), "write", 2)
+    group = b.workgroup_id("x")
+    block = b.slice_load("x", b.mul(group, 64), (64,), 2.0)
+    b.store(b.slice_reduce(block, "mul"), "z", group)
+    b.slice_store(b.add(block, block), "y", b.mul(group, 64), "clipped")
+    return make.finish((-(-length // 64), 1, 1))
+
+
+def _in_place(length: int) -> OpProgram:
+    """A row that is overwritten, over and over, by values of a loop; then read again."""
+    make = Maker(f"rows of {length} in place", 1)
+    b = make.b
+    b.buffer("x", DataType.F32, (2, length), "read_write", 0, live_in=True, live_out=True)
+    b.buffer("z", DataType.F32, 2, "write", 1)
+    row = b.workgroup_id("x")
+    with b.for_(0, 3, carry=[b.const(0.0, DataType.F32)]) as loop:
+        values = b.slice_load("x", (row, 0), (None,))
+        most = b.slice_reduce(values, "max")
+        b.slice_store(b.sub(values, b.slice_broadcast(b.mul(most, 0.25), values)), "x", (row, 0))
+        again = b.slice_load("x", (row, 0), (None,))
+        loop.yield_(b.add(loop.args[0], b.slice_reduce(again, "add")))
+    with b.if_(b.gt(loop.result, 0.0)):
+        b.store(loop.result, "z", row)
+    with b.if_(b.le(loop.result, 0.0)):
+        b.store(1.0, "z", row)
+    return make.finish((2, 1, 1))

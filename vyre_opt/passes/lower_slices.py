@@ -1,0 +1,45 @@
+"""Slices become what the invocations of a workgroup do (slices/lowering)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..ir.program import Module
+from ..slices.lowering import lower_in_place
+from ..slices.schedule import SliceSchedule, has_slices, slice_schedule
+from .manager import PassContext
+from .registry import Pass, register
+
+
+@dataclass(frozen=True)
+class LowerSlicesOptions:
+    """`lanes`: invocations of a workgroup, a power of two; 0 for as many as are best."""
+
+    lanes: int = 0
+
+    def __post_init__(self) -> None:
+        if self.lanes:
+            SliceSchedule(self.lanes)
+
+
+@register
+class LowerSlices(Pass):
+    name = "lower_slices"
+    summary = "Replace rows that a workgroup computes with by what its invocations do."
+    per_item = True
+    is_required = True
+    Options = LowerSlicesOptions
+
+    def run(self, module: Module, ctx: PassContext) -> bool:
+        changed = False
+        for program in ctx.programs(module):
+            if not has_slices(program):
+                continue
+            lanes = self.options.lanes
+            schedule = SliceSchedule(lanes) if lanes else slice_schedule(program)
+            lower_in_place(program, schedule)
+            ctx.debug("{} lanes for the slices of @{}", schedule.lanes, program.name, loc=program.loc)
+            ctx.remark("applied", f"a workgroup has {schedule.lanes} invocations for its slices", program.loc)
+            ctx.count("programs lowered")
+            changed = True
+        return changed
