@@ -116,6 +116,10 @@ def _function(name: str, intrinsic: Intrinsic, indent: str) -> list[str]:
 
 
 def _annotation(name: str, row: OpDef | None) -> str:
+    if name == "keepdims":
+        return "bool"
+    if name == "axis" and row is None:  # of a slice
+        return "int | None"
     if name == "axis":
         return 'Literal[0, 1, 2, "x", "y", "z"]'
     if name == "fastmath":

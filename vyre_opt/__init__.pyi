@@ -222,6 +222,10 @@ from .lang.ops import host_read as host_read
 from .lang.ops import copy_async as copy_async
 from .lang.ops import matrix as matrix
 from .lang.ops import matrix_cast as matrix_cast
+from .lang.ops import sum as sum
+from .lang.ops import prod as prod
+from .lang.ops import any as any
+from .lang.ops import all as all
 from .lang.ops import bitcast as bitcast
 from .lang.ops import decode as decode
 from .lang.ops import scan as scan

@@ -303,7 +303,7 @@ MESSAGES = [
     ("-2", "-2 is before the first element along dimension 0; a kernel", "write y.shape[0] - 2"),
     ("64", "64 is beyond the 64 elements of v", None),
     ("16", "16 is beyond the 16 elements of y along dimension 1", None),
-    (":", "y takes 2 indices, not a slice", "write a loop over y[i, j]"),
+    ("1.0", "1.0 is one value, and y[i, :] a row", "write a loop, or a slice"),
     ("y[i, j]", "y is read here, but it is Write", "declare it ReadWrite[f32[:, 64]]"),
     ("1.5", "an index is an integer, not 1.5", None),
     ("x[0, 0]", "an index is an integer, not f32", "write u32(x[0, 0])"),

@@ -22,7 +22,7 @@ inference, bindings   types of literals; what names stand for
 constants             objects of Python that are known, and how they are computed with
 emitter               ops, with types that are resolved at the end
 tiles                 copies and products of tiles, written in kernels' own language
-expressions, calls, call_arguments, copies, matrices, statements, inlining, printing, integer_division, unsupported
+expressions, calls, call_arguments, copies, matrices, slices, statements, inlining, printing, integer_division, unsupported
                       the translation, from the syntax tree to ops
 program_translation   a function as a program
 pipeline_translation  a function as a pipeline

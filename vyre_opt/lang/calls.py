@@ -14,7 +14,7 @@ from ..ir.formats import mask_type
 from ..ir.ops import AXES, FASTMATH, OPS, OpDef
 from ..ir.program import Op, Value
 from ..ir.types import MAX_VECTOR_LANES, MIN_VECTOR_LANES, DataType, vector_lanes
-from . import copies, matrices
+from . import copies, matrices, slices
 from .bindings import Binding, BufferView, Static
 from .call_arguments import array_of, positional, word_of
 from .constants import evaluate
@@ -92,7 +92,7 @@ def _convert(t: Expressions, node: ast.Call, dtype: DataType) -> Value:
         return t.emitter.value("len", (), dtype, length.attrs)
     if source.is_matrix:
         return matrices.converted(t, node, value, dtype)
-    target = dtype if not source.is_vec else DataType.vec(dtype, source.lanes)
+    target = source.with_element(dtype)
     return value if source is target else t.emitter.value("cast", (value,), target)
 
 
@@ -102,6 +102,14 @@ def _bitcast(t: Expressions, node: ast.Call) -> Value:
     if dtype is None:
         raise Unsupported(to, "bitcast takes a type: bitcast(x, u32)")
     source = resolved(type_of(value))
+    if (
+        source.is_slice
+        and source.element.bits == dtype.bits
+        and not (source.element.is_bool or dtype.is_bool)
+    ):
+        return t.emitter.value("bitcast", (value,), source.with_element(dtype))
+    if source.is_slice:
+        raise Unsupported(node, f"elements of {source} have other sizes than {dtype}, or are bools")
     if source.element.is_bool or dtype.is_bool:
         raise Unsupported(node, "a bool has no bits of its own", "write u32(flag), or bool(x)")
     assert source.bits is not None and dtype.bits is not None
@@ -122,6 +130,12 @@ def _intrinsic(t: Expressions, node: ast.Call, name: str) -> Binding:
 
 
 def _elementwise(t: Expressions, node: ast.Call, row: OpDef) -> Binding:
+    if (
+        row.name in ("min", "max")
+        and len(node.args) == 1
+        and not any(k.arg in ("a", "b") for k in node.keywords)
+    ):
+        return slices.reduced(t, node, row.name)
     names = ["a", "b", "c"][: {"unary": 1, "ternary": 3}.get(row.format, 2)]
     flags, plain = _fastmath(t, node, row)
     arguments = positional(t, plain, *names)
@@ -162,6 +176,8 @@ def _select(t: Expressions, node: ast.Call, row: OpDef) -> Value:
     flag = t.value(condition)
     shape = type_of(flag)
     is_mask = isinstance(shape, DataType) and shape.is_vec and shape.element.is_bool
+    if isinstance(shape, DataType) and shape.is_slice and shape.element.is_bool:
+        return _select_elements(t, node, flag, [a, b])
     if not is_mask:
         flag = t.as_condition(flag, condition)
     x, y = _alike(t, node, [a, b])
@@ -175,6 +191,18 @@ def _select(t: Expressions, node: ast.Call, row: OpDef) -> Value:
             f"{text} is {shape}, which chooses lanes of vectors as long, and {t.source.text(a)} is {found}",
         )
     return t.emitter.value("select", (flag, x, y), type_of(x))
+
+
+def _select_elements(t: Expressions, node: ast.Call, flags: Value, arguments: Sequence[ast.expr]) -> Value:
+    """Element by element of slices; numbers are the same for all."""
+    x, y = _alike(t, node, arguments)
+    dtype = type_of(x)
+    if slices.slice_type(dtype) is None:
+        element = resolved(dtype)
+        x, y = (
+            slices.spread(t, flags, each, at, element) for each, at in zip((x, y), arguments, strict=True)
+        )
+    return t.emitter.value("select", (slices.spread(t, x, flags, node, DataType.BOOL), x, y), type_of(x))
 
 
 def _id(t: Expressions, node: ast.Call, row: OpDef) -> Value:
@@ -379,6 +407,7 @@ _OWN: dict[str, Handler] = {
     "host_read": _buffer,
     **copies.OWN,
     **matrices.OWN,
+    **slices.OWN,
 }
 
 
@@ -397,13 +426,16 @@ def _len(t: Expressions, node: ast.Call) -> Binding:
     dtype = type_of(binding) if isinstance(binding, Value) else None
     if isinstance(dtype, DataType) and dtype.is_vec:
         return Static(dtype.lanes)
+    if isinstance(binding, Value) and slices.slice_type(type_of(binding)) is not None:
+        return slices.shape_of(t, binding)[0]
     raise Unsupported(node, f"{t.source.text(argument)} has no length")
 
 
 def _extremum(op: str, function: Callable[..., Any]) -> Handler:
     def handle(t: Expressions, node: ast.Call) -> Binding:
         if len(node.args) < 2 or node.keywords:
-            raise Unsupported(node, f"{op} takes two or more values", f"write a loop for {op} of an array")
+            help = f"write vyre.{op} for that of a slice, x[r, :], and a loop for {op} of an array"
+            raise Unsupported(node, f"{op} takes two or more values", help)
         bindings = [t.expression(argument) for argument in node.args]
         constants = [b for b in bindings if isinstance(b, Static)]
         if len(constants) == len(bindings):
@@ -505,7 +537,12 @@ _PYTHON: dict[Any, Handler] = {
     float: _advise(_CONVERSION, "write f32(x), f16(x) or the like"),
     bool: _bool,
     round: _advise("a kernel has no round(...)", "write vyre.round_even(x), vyre.floor(x) or vyre.trunc(x)"),
-    sum: _advise("a kernel has no sum(...)", 'add in a loop, or vyre.workgroup_reduce(x, "add")'),
+    sum: _advise(
+        "a kernel has no sum(...)",
+        'write vyre.sum for that of a slice, x[r, :], vyre.workgroup_reduce(x, "add") for one over invocations, or a loop',
+    ),
+    any: _advise("a kernel has no any(...)", "write vyre.any for that of a slice, x[r, :], or a loop"),
+    all: _advise("a kernel has no all(...)", "write vyre.all for that of a slice, x[r, :], or a loop"),
     pow: _pow,
     print: python_print,
 }

@@ -22,7 +22,7 @@ from .python_source import FunctionSource, Unsupported
 from .types import python_type
 from .unsupported import EXPRESSIONS
 
-__all__ = ["Expressions"]
+__all__ = ["Expressions", "number_of_indices"]
 
 _BINARY: dict[type[ast.operator], tuple[str, str, Callable[[Any, Any], Any]]] = {
     # the operator, its op, and what it does to Python's numbers
@@ -195,8 +195,8 @@ class Expressions:
         base = self.expression(node.value)
         if isinstance(base, BufferView):
             return self._attribute_of_array(node, base)
-        if isinstance(base, Value) and node.attr == "shape" and (shape := _matrix_shape(base)) is not None:
-            return tuple(map(Static, shape))
+        if isinstance(base, Value):
+            return self.attribute_of_value(node, base)
         if not isinstance(base, Static):
             raise Unsupported(node, f"a value has no attribute {node.attr}")
         try:
@@ -204,6 +204,11 @@ class Expressions:
         except AttributeError as error:
             hint = suggest(node.attr, dir(base.value))
             raise Unsupported(node, str(error), hint) from None
+
+    def attribute_of_value(self, node: ast.Attribute, value: Value) -> Binding:
+        if node.attr == "shape" and (shape := _matrix_shape(value)) is not None:
+            return tuple(map(Static, shape))
+        raise Unsupported(node, f"a value has no attribute {node.attr}")
 
     def _attribute_of_array(self, node: ast.Attribute, view: BufferView) -> Binding:
         dimensions = view.buffer.dimensions
@@ -272,7 +277,7 @@ class Expressions:
         values = []
         for number, (operand, at) in enumerate(zip(bindings, nodes, strict=True)):
             try:
-                values.append(leader if number == index else self._like(leader, operand, at))
+                values.append(leader if number == index else self.like(leader, operand, at))
             except TypeMismatch as mismatch:
                 leader_type = known(type_of(leader))
                 other = next((m for m in mismatch.types if known(m) is not leader_type), leader_type)
@@ -280,7 +285,7 @@ class Expressions:
                 raise self.mixed(node, nodes[one[0]], nodes[two[0]], one[1], two[1]) from None
         return values
 
-    def _like(self, leader: Value, operand: Binding, node: ast.expr) -> Value:
+    def like(self, leader: Value, operand: Binding, node: ast.expr) -> Value:
         """An operand as a value of another one's type.  Raises TypeMismatch."""
         dtype = type_of(leader)
         if isinstance(operand, Static):
@@ -616,7 +621,7 @@ class Expressions:
     def indices(self, node: ast.expr, view: BufferView) -> tuple[Value, ...]:
         """The indices of the first scalar of an element, one for each dimension."""
         buffer = view.buffer
-        takes = f"{buffer.name} takes {_indices(buffer.dimensions)}"
+        takes = f"{buffer.name} takes {number_of_indices(buffer.dimensions)}"
         nodes = node.elts if isinstance(node, ast.Tuple) else [node]
         for part in nodes:
             if isinstance(part, ast.Slice):
@@ -628,15 +633,16 @@ class Expressions:
             help = f"write {element_text(buffer)}"
             if buffer.dimensions == 1 and len(bindings) <= MAX_DIMENSIONS:
                 help += f", or declare {declaration_text(buffer, len(bindings))}"
-            raise Unsupported(node, f"{takes}, not {_indices(len(bindings), with_noun=False)}", help)
+            raise Unsupported(node, f"{takes}, not {number_of_indices(len(bindings), with_noun=False)}", help)
         if len(nodes) != len(bindings):  # a name for several
             nodes = [node] * len(bindings)
         return tuple(
-            self._index(at, index, view, dimension)
+            self.index(at, index, view, dimension)
             for dimension, (at, index) in enumerate(zip(nodes, bindings, strict=True))
         )
 
-    def _index(self, node: ast.expr, binding: Binding, view: BufferView, dimension: int) -> Value:
+    def index(self, node: ast.expr, binding: Binding, view: BufferView, dimension: int) -> Value:
+        """An index along a dimension."""
         lanes = view.lanes if dimension == view.buffer.dimensions - 1 else 1
         if isinstance(binding, Static):
             return self._static_index(node, binding.value, view, dimension, lanes)
@@ -702,7 +708,8 @@ class Expressions:
         return BufferView(view.buffer, lanes)
 
 
-def _indices(count: int, with_noun: bool = True) -> str:
+def number_of_indices(count: int, with_noun: bool = True) -> str:
+    """In words: one index, 2 indices."""
     noun = " index" if count == 1 else " indices"
     return f"{'one' if count == 1 else count}{noun if with_noun else ''}"
 
@@ -713,15 +720,22 @@ def _matrix_shape(value: Value) -> tuple[int, ...] | None:
 
 
 def _leader(bindings: Sequence[Binding]) -> int:
-    """The operand whose type the others take: the first vector, else the first value, else the first."""
-    leader = None
+    """The operand whose type the others take: the first vector, else the slice of most extents, else the first value, else the
+    first."""
+    leader, rank = None, 0
     for index, binding in enumerate(bindings):
         if isinstance(binding, Value):
             dtype = type_of(binding)
             if isinstance(dtype, DataType) and dtype.is_vec:
                 return index
-            leader = index if leader is None else leader
+            if leader is None or rank < _rank(dtype):
+                leader, rank = index, _rank(dtype)
     return leader or 0
+
+
+def _rank(dtype: AnyType) -> int:
+    """How many extents a slice has; 0 for another type."""
+    return len(dtype.extents) if isinstance(dtype, DataType) else 0
 
 
 def _static_of(node: ast.AST, obj: Any) -> Static:

@@ -18,7 +18,7 @@ from .fastmath import flags_of_program
 from .inlining import call_function
 from .options import under_options
 from .pickling import reduced
-from .program_translation import translate_program
+from .program_translation import DEFAULT_WORKGROUP, translate_program
 from .python_source import remember_source
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def program(function: Callable[..., Any]) -> Kernel: ...
 @overload
 def program(
     *,
-    workgroup: int | Sequence[int] = 256,
+    workgroup: int | Sequence[int] | None = None,
     grid: int | Sequence[int] | None = None,
     prefer_shared: int | None = None,
     cluster: int | None = None,
@@ -50,7 +50,7 @@ def program(
 def program(
     function: Callable[..., Any] | None = None,
     *,
-    workgroup: int | Sequence[int] = 256,
+    workgroup: int | Sequence[int] | None = None,
     grid: int | Sequence[int] | None = None,
     prefer_shared: int | None = None,
     cluster: int | None = None,
@@ -58,12 +58,16 @@ def program(
 ) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
     """A Python function as a program: `@program(workgroup=256)`, called as `name[grid](arguments)`.
 
-    `workgroup`: invocations of a workgroup, one to three extents.  `grid`: workgroups, where they are fixed.
+    `workgroup`: invocations of a workgroup, one to three extents; 256 where nothing is said, but for a program with slices (`x[r, :]`),
+    which says what a whole workgroup does.  `grid`: workgroups, where they are fixed.
     `prefer_shared`: percent of a multiprocessor's cache that should be workgroup memory, a hint for GPUs.  `cluster`: how many
     workgroups, neighbours along the first axis, share memory and meet at barriers of a cluster.  `fastmath`: flags that its
     arithmetic on floats gets, such as ("afn", "contract"); `fastmath=` of a call replaces them.
     """
-    dims, fixed = _dims(workgroup, "workgroup"), None if grid is None else _dims(grid, "grid")
+    dims, fixed = (
+        None if each is None else _dims(each, what)
+        for each, what in ((workgroup, "workgroup"), (grid, "grid"))
+    )
     shared = None if prefer_shared is None else _percentage(prefer_shared)
     together = None if cluster is None else _workgroups(cluster)
     options = dims, fixed, shared, together, flags_of_program(fastmath)
@@ -143,14 +147,14 @@ class Kernel:
     def __init__(
         self,
         function: Callable[..., Any],
-        workgroup: Dim3,
+        workgroup: Dim3 | None,
         grid: Dim3 | None,
         prefer_shared: int | None = None,
         cluster: int | None = None,
         fastmath: tuple[str, ...] = (),
     ) -> None:
         functools.update_wrapper(self, function)
-        self.function, self.workgroup, self.grid = function, workgroup, grid
+        self.function, self.workgroup, self.grid = function, workgroup or DEFAULT_WORKGROUP, grid
         self._translation = workgroup, grid, prefer_shared, cluster, fastmath
         remember_source(function)
         self._target: str | Dispatcher | None = None

@@ -145,6 +145,13 @@ _OWN = {
         "x, dtype, use=None",
         "matrix_cast(x, bf16, 'a'): a matrix of another type, or for another use.",
     ),
+    "sum": (
+        "x, axis=None, keepdims=False",
+        "sum(x[r, :]): of a slice, in one order on every target; of f16 and bf16 in f32.",
+    ),
+    "prod": ("x, axis=None, keepdims=False", "prod(x[r, :]): the product of a slice."),
+    "any": ("x, axis=None, keepdims=False", "any(x[r, :] > 0): whether one of the bools of a slice is true."),
+    "all": ("x, axis=None, keepdims=False", "all(x[r, :] > 0): whether all bools of a slice are true."),
     "bitcast": (
         "x, dtype",
         "bitcast(x, u32): the same bits as another type, or as a vector of it that is as large.",

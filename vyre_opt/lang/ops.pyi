@@ -109,6 +109,10 @@ __all__ = [
     "copy_async",
     "matrix",
     "matrix_cast",
+    "sum",
+    "prod",
+    "any",
+    "all",
     "bitcast",
     "decode",
     "scan",
@@ -326,6 +330,14 @@ def matrix(rows: Any, columns: Any, dtype: Any, value: Any = 0, use: Any = "acc"
     """matrix(16, 16, f32): a matrix of a subgroup, of one value."""
 def matrix_cast(x: Any, dtype: Any, use: Any = None) -> Any:
     """matrix_cast(x, bf16, 'a'): a matrix of another type, or for another use."""
+def sum(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
+    """sum(x[r, :]): of a slice, in one order on every target; of f16 and bf16 in f32."""
+def prod(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
+    """prod(x[r, :]): the product of a slice."""
+def any(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
+    """any(x[r, :] > 0): whether one of the bools of a slice is true."""
+def all(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
+    """all(x[r, :] > 0): whether all bools of a slice are true."""
 def bitcast(x: Any, dtype: Any) -> Any:
     """bitcast(x, u32): the same bits as another type, or as a vector of it that is as large."""
 class _decode:

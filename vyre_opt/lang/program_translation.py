@@ -15,6 +15,7 @@ from typing import Any
 from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.program import MAX_NESTING, AccessMode, Block, Buffer, Dim3, Module, Op, Param, Program
 from ..ir.verifier import verify
+from ..slices.schedule import has_slices
 from .array_types import declared_array, refuse_arguments
 from .bindings import Binding, BufferView
 from .dead_code import remove_dead_code
@@ -26,12 +27,14 @@ from .statements import Statements
 from .types import scalar_type
 from .unsupported import TOO_DEEP
 
-__all__ = ["annotated_arguments", "translate_program"]
+__all__ = ["DEFAULT_WORKGROUP", "annotated_arguments", "translate_program"]
+
+DEFAULT_WORKGROUP: Dim3 = (256, 1, 1)
 
 
 def translate_program(
     function: Callable[..., Any],
-    workgroup: Dim3,
+    workgroup: Dim3 | None,
     grid: Dim3 | None,
     prefer_shared: int | None = None,
     cluster: int | None = None,
@@ -39,13 +42,20 @@ def translate_program(
 ) -> Module:
     """The module with the program of a function, and the functions that it calls.
 
-    `fastmath`: flags for its arithmetic on floats, but for calls that have their own.
+    `workgroup`: None for DEFAULT_WORKGROUP, or with slices for one invocation, which says what all do.  `fastmath`: flags for its arithmetic on floats, but for calls that have their own.
 
     Raises DiagnosticError, located in the file of the function.
     """
     source = FunctionSource(function)
     loc = source.location(source.tree)
-    program = Program(source.name, workgroup, grid, prefer_shared=prefer_shared, cluster=cluster, loc=loc)
+    program = Program(
+        source.name,
+        workgroup or DEFAULT_WORKGROUP,
+        grid,
+        prefer_shared=prefer_shared,
+        cluster=cluster,
+        loc=loc,
+    )
     module = Module(source=source.source)
     diagnostics: list[Diagnostic] = []
     emitter = Emitter(program.body)
@@ -67,6 +77,8 @@ def translate_program(
             t.report(error)
     if diagnostics:
         raise DiagnosticError(diagnostics)
+    if workgroup is None and has_slices(program):
+        program.workgroup = (1, 1, 1)
     remove_dead_code(program.body)
     give_flags(program.body, fastmath)
     module.add(program)

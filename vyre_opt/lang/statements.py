@@ -22,11 +22,11 @@ from ..ir.diagnostics import Diagnostic
 from ..ir.loops import BOUND_NAMES
 from ..ir.program import MAX_DIMENSIONS, AccessMode, Block, Buffer, Value
 from ..ir.types import DataType
+from . import slices
 from .bindings import BREAK, CONTINUE, RESULT, RETURN, Binding, BufferView, Static, Unbound, leaves, rebuild
 from .calls import call
 from .constants import constant_of
 from .emitter import type_of
-from .expressions import Expressions
 from .flow import (
     always_leaves,
     assigned,
@@ -49,7 +49,7 @@ __all__ = ["Statements"]
 MAX_UNROLLED = 4096
 
 
-class Statements(Expressions):
+class Statements(slices.SliceExpressions):
     """Translates the statements of one function.  `returns`: whether it gives values."""
 
     returns = False
@@ -155,6 +155,11 @@ class Statements(Expressions):
             new = self.binary(node, node.op, old, self.expression(node.value), node.target, node.value)  # type: ignore[arg-type]
             self._assign_element(node.target, new, node.value)
             return
+        if slices.is_slice_index(node.target.slice):
+            row = slices.load(self, node.target, view)
+            changed = self.binary(node, node.op, row, self.expression(node.value), node.target, node.value)  # type: ignore[arg-type]
+            slices.store(self, node.target, view, changed, node.value)
+            return
         self.check_access(node.target, view, "read")
         self.check_access(node.target, view, "written")
         indices = self.indices(node.target.slice, view)
@@ -189,6 +194,9 @@ class Statements(Expressions):
 
     def _assign_element(self, target: ast.Subscript, binding: Binding, node: ast.expr) -> None:
         base = self.expression(target.value)
+        if isinstance(base, BufferView) and slices.is_slice_index(target.slice):
+            slices.store(self, target, base, binding, node)
+            return
         if isinstance(base, BufferView):
             self.check_access(target, base, "written")
             self._store(base, self.indices(target.slice, base), binding, node)
