@@ -1,0 +1,38 @@
+"""Random programs of rows: the same bits on ref, on cpu, and for every schedule."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.quick import quick
+from support.slice_programs import SliceProgram, slice_program
+
+from vyre_opt.execution.dispatcher import dispatcher
+from vyre_opt.ir.program import Module
+from vyre_opt.passes.manager import PassManager
+from vyre_opt.rewriting.cloning import copy_program
+from vyre_opt.syntax.printer import print_program
+
+PASSES = ("", "lower_slices{lanes=64},canonicalize,cse,licm,dce", "lower_slices{lanes=512}", "default")
+
+
+def run(sample: SliceProgram, target: str, passes: str) -> list[bytes]:
+    module = Module()
+    module.add(copy_program(sample.program, None)[0])
+    if passes:
+        PassManager(passes, target="sm_90" if passes == "default" else "").run(module)
+    arrays = [array.copy() for array in sample.arrays]
+    found = dispatcher(target).dispatch(module.programs["p"], arrays, (sample.rows, 1, 1))
+    return [_without_nans(each).tobytes() for each in found]
+
+
+def _without_nans(array: np.ndarray) -> np.ndarray:
+    """The bits of a NaN are open."""
+    return np.where(np.isnan(array), 0, array) if array.dtype.kind == "f" else array
+
+
+@pytest.mark.parametrize("seed", quick(range(5000), keep=4))
+def test_schedules_and_targets_agree(seed: int) -> None:
+    """Each schedule in its turn."""
+    sample, passes = slice_program(seed), PASSES[seed % len(PASSES)]
+    assert run(sample, "cpu", passes) == run(sample, "ref", ""), f"{passes}\n{print_program(sample.program)}"
