@@ -36,3 +36,9 @@ def test_schedules_and_targets_agree(seed: int) -> None:
     """Each schedule in its turn."""
     sample, passes = slice_program(seed), PASSES[seed % len(PASSES)]
     assert run(sample, "cpu", passes) == run(sample, "ref", ""), f"{passes}\n{print_program(sample.program)}"
+
+
+def test_passes_take_no_time_that_doubles_with_each_sum() -> None:
+    """Terms of lanes are looked at once, however often they are combined."""
+    sample = slice_program(500191)
+    assert run(sample, "cpu", "default") == run(sample, "ref", "")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
+from heapq import heappop, heappush
 
 from ..ir import arith
 from ..ir.ops import SUBGROUP_SIZE
@@ -83,16 +84,24 @@ class Terms:
         return None if kind in ("leaf", "const") else str(parts[0])
 
     def leaves(self, term: Term) -> Counter[Term]:
-        """The leaves that a term combines, constants included."""
+        """The leaves that a term combines, constants included, and how often each.
+
+        Each term inside is looked at once, however often it is combined: those that it is made of have lower numbers.
+        """
         found: Counter[Term] = Counter()
-        pending = [term]
+        times = Counter([self._without_zero(term)])
+        pending = [-each for each in times]
         while pending:
-            each = self._without_zero(pending.pop())
+            each = -heappop(pending)
             kind, *parts = self._keys[each]
             if kind in ("leaf", "const"):
-                found[each] += 1
-            else:
-                pending += parts[-1]  # type: ignore[arg-type]
+                found[each] += times[each]
+                continue
+            inside: tuple[Term, ...] = parts[-1]  # type: ignore[assignment]
+            for part in map(self._without_zero, inside):
+                if part not in times:
+                    heappush(pending, -part)
+                times[part] += times[each]
         return found
 
     def constants(self, term: Term) -> list[Term]:
