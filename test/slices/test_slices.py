@@ -188,8 +188,9 @@ def test_slices_are_of_workgroups() -> None:
         ("%m = for %k = 0 to 4 iter(%a = %v : slice<4xf32>) {\n    yield %a\n  }", "hands a slice on"),
         ("slice_store %o, @w[1, 0] : slice<?xf32>\n  %s = slice_reduce<add> %o[0] : f32\n  store %s, @w[0, 0]", "load it again"),
         ("slice_store %o, @w[0, 0] : slice<?xf32>", "at other places"),
+        ("for %k = 0 to 4 {\n    %s = slice_reduce<add> %o[0] : f32\n    store %s, @w[1, %k]\n  }", "load it again"),
     ],
-    ids=["blocks", "carried", "overwritten", "moved"],
+    ids=["blocks", "carried", "overwritten", "moved", "overwritten in a loop"],
 )  # fmt: skip
 def test_what_has_no_form_yet_is_told(body: str, message: str) -> None:
     text = f"""vyre 2

@@ -14,14 +14,16 @@ elements has no loops, and its elements are computed once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any, TypeVar
 
 from ..ir.builder import Builder
 from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.program import AccessMode, Block, Op, Program, Value
-from ..ir.rewrite import constant_value, fresh_name
+from ..ir.rewrite import constant_value, every_op, fresh_name
 from ..ir.types import DataType
 from .groups import Group
 from .nodes import Computed, Extent, Loaded, Node, Spread
@@ -29,6 +31,8 @@ from .schedule import FOLDED, GROUP, SliceSchedule
 from .sums import Fold
 
 __all__ = ["lower_in_place", "lower_slices"]
+
+T = TypeVar("T")
 
 MOST_HELD = 16
 """Groups of a slice of fixed extent that an invocation holds in registers."""
@@ -63,14 +67,21 @@ class _Lowering:
         self.program, self.b, self.lanes = program, b, schedule.lanes
         self.values: dict[Value, Value] = {}
         self.nodes: dict[Value, Node] = {}
-        self.reads = {op.attrs["buffer"] for op in program.walk() if "read" in op.definition.effects}
+        self.rules = {
+            "slice_load": self.load,
+            "slice_store": self.store,
+            "slice_broadcast": self.broadcast,
+            "slice_reduce": self.reduce,
+            "slice_len": self.length,
+        }
+        self.used = {value for op in every_op(program.body) for value in op.operands}
+        self.of_control = _of_control(program)
+        self.contested = _contested(program.body)
         self.versions: dict[str, int] = {}
         """How often each buffer has been written by now: what is loaded from it later is another slice."""
         self.memory: dict[tuple[str, DataType], str] = {}
-        self.made: list[dict[object, list[Value]]] = [{}]
-        """The elements of slices that were computed in the blocks around, by their nodes and groups."""
-        self.groups: list[dict[object, Group]] = [{}]
-        self.of_control = _of_control(program)
+        self.known: list[dict[Hashable, Any]] = [{}]
+        """What was computed in the blocks around: elements by their nodes and groups, and groups of fixed extents."""
         with b.at(b.program.body):
             self.lane = b.local_id("x", name="lane")
             self.first = b.mul(self.lane, GROUP, name="first")
@@ -83,13 +94,7 @@ class _Lowering:
             self.op(op)
 
     def op(self, op: Op) -> None:
-        rule = {
-            "slice_load": self.load,
-            "slice_store": self.store,
-            "slice_broadcast": self.broadcast,
-            "slice_reduce": self.reduce,
-            "slice_len": self.length,
-        }.get(op.definition.format)
+        rule = self.rules.get(op.definition.format)
         if rule is not None:
             rule(op)
         elif op.results and op.results[0].type.is_slice and not op.regions and op.definition.is_pure:
@@ -98,8 +103,6 @@ class _Lowering:
             raise _refused(
                 op, "hands a slice on, which has no form for invocations yet", "store it, and load it again"
             )
-        elif op.regions:
-            self.structured(op)
         elif op.name in _OF_ONE:
             self.values[op.result] = self.b.const(_OF_ONE[op.name], op.result.type)
         elif op.name == "barrier" and op.attrs["scope"] in ("subgroup", "workgroup"):
@@ -118,69 +121,57 @@ class _Lowering:
             value = getattr(self.b, _IDS[op.name])(op.attrs["axis"])
             self.values[op.result] = value
             return op
-        new = self.b.emit(
-            op.definition, tuple(self.of(v) for v in op.operands), [v.type for v in op.results], op.attrs
-        )
+        if op.name in ("for", "while"):  # what was loaded before is another slice from the second round on
+            for inner in op.walk():
+                if "write" in inner.definition.effects:
+                    self.overwrite(inner.attrs["buffer"])
+        operands, types = tuple(self.of(v) for v in op.operands), [v.type for v in op.results]
+        regions = tuple(self.region(each) for each in op.regions)
+        new = self.b.emit(op.definition, operands, types, op.attrs, regions)
         self.values.update(zip(op.results, new.results, strict=True))
         return new
 
     def of(self, value: Value) -> Value:
         return self.values[value]
 
-    def structured(self, op: Op) -> None:
-        regions: list[Block] = []
-        for region in op.regions:
-            block = Block(tuple(self.b.fresh(arg.type) for arg in region.args))
-            self.values.update(zip(region.args, block.args, strict=True))
-            with self.b.at(block), self.scope():
-                self.ops(region.ops)
-            regions.append(block)
-        new = self.b.emit(
-            op.definition,
-            tuple(self.of(v) for v in op.operands),
-            [v.type for v in op.results],
-            op.attrs,
-            tuple(regions),
-        )
-        self.values.update(zip(op.results, new.results, strict=True))
+    def region(self, region: Block) -> Block:
+        block = Block(tuple(self.b.fresh(arg.type) for arg in region.args))
+        self.values.update(zip(region.args, block.args, strict=True))
+        with self.b.at(block), self.scope():
+            self.ops(region.ops)
+        return block
 
     @contextmanager
     def scope(self) -> Iterator[None]:
         """What is computed in it is not known behind it."""
-        self.made.append({})
-        self.groups.append({})
+        self.known.append({})
         yield
-        self.made.pop()
-        self.groups.pop()
+        self.known.pop()
+
+    def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
+        for known in self.known:
+            if key in known:
+                return known[key]  # type: ignore[no-any-return]
+        self.known[-1][key] = value = make()
+        return value
 
     # --- what only one invocation does -------------------------------------------------------------
 
     def once(self, op: Op) -> None:
         """A write or a print, of which all get the result."""
-        b = self.b
-        used = any(result in each.operands for result in op.results for each in self.program.walk())
-        if not used:
-            with self.written(op.attrs.get("buffer")), b.if_(b.eq(self.lane, 0)), self.scope():
-                self.copied(op)
-            return
         with self.written(op.attrs.get("buffer")):
-            self.values[op.result] = self.handed(op)
+            if not self.used.isdisjoint(op.results):
+                self.values[op.result] = self.from_first(op.result.type, lambda: self.copied(op).result)
+                return
+            with self.b.if_(self.b.eq(self.lane, 0)), self.scope():
+                self.copied(op)
 
-    def handed(self, op: Op) -> Value:
-        """The result of an op that the first invocation does."""
-        b, place = self.b, self.workgroup_memory("handed", op.result.type, 1)
+    def from_first(self, dtype: DataType, make: Callable[[], Value]) -> Value:
+        """What the first invocation computes, in all of them, and seen to be the same for all."""
+        b, place = self.b, self.workgroup_memory("handed", dtype, 1)
         b.barrier()
         with b.if_(b.eq(self.lane, 0)), self.scope():
-            b.store(self.copied(op).result, place, 0)
-        b.barrier()
-        return b.load(place, 0)
-
-    def shared(self, value: Value) -> Value:
-        """A value that all have, as one that is seen to be the same for all."""
-        b, place = self.b, self.workgroup_memory("handed", value.type, 1)
-        b.barrier()
-        with b.if_(b.eq(self.lane, 0)):
-            b.store(value, place, 0)
+            b.store(make(), place, 0)
         b.barrier()
         return b.load(place, 0)
 
@@ -193,39 +184,41 @@ class _Lowering:
 
     @contextmanager
     def written(self, buffer: str | None) -> Iterator[None]:
-        """Around a write: others read what they want before it, and find it behind it."""
-        is_read = buffer in self.reads
-        if is_read:
+        """Around a write: invocations read and write what they do before it, and find it behind it."""
+        if buffer in self.contested:
             self.b.barrier()
         yield
         if buffer is not None:
-            self.versions[buffer] = self.versions.get(buffer, 0) + 1
-        if is_read:
+            self.overwrite(buffer)
+        if buffer in self.contested:
             self.b.barrier()
+
+    def overwrite(self, buffer: str) -> None:
+        self.versions[buffer] = self.versions.get(buffer, 0) + 1
 
     # --- slices --------------------------------------------------------------------------------------
 
     def extent(self, op: Op, dtype: DataType, indices: Sequence[Value]) -> Extent:
         """Of a row of a buffer from some indices on."""
-        if len(dtype.extents) != 1:
-            raise _refused(
-                op, f"{dtype} has two extents, of which only the interpreter (target ref) makes rows so far"
-            )
-        (number,) = dtype.extents
-        b, name = self.b, op.attrs["buffer"]
+        number = _only_extent(op, dtype)
         if number is not None:
-            return Extent(b.const(number), number, number)
-        buffer = b.program.buffers[name]
-        dimension = buffer.dimensions - 1
-        start = constant_value(indices[-1])
-        fixed = buffer.shape[-1]
-        if fixed is not None and start is not None and start <= fixed:
-            return Extent(b.const(fixed - start), fixed - start, fixed - start)
-        length = b.len(name, dimension=dimension) if buffer.dimensions > 1 else b.len(name)
+            return self.fixed(number)
+        b, name, start = self.b, op.attrs["buffer"], constant_value(indices[-1])
+        columns = b.program.buffers[name].shape[-1]
+        if columns is not None and start is not None and start <= columns:
+            return self.fixed(columns - start)
+        length = self.columns(name)
         if start == 0:
-            return Extent(length, None, (name, dimension))
-        at = b.cast(indices[-1], DataType.U32)
-        return Extent(b.sub(length, at), None, (name, dimension, indices[-1]))
+            return Extent(length, None, name)
+        return Extent(b.sub(length, b.cast(indices[-1], DataType.U32)), None, (name, indices[-1]))
+
+    def fixed(self, number: int) -> Extent:
+        return Extent(self.b.const(number), number, number)
+
+    def columns(self, name: str) -> Value:
+        """The extent of a buffer along its last dimension."""
+        last = self.b.program.buffers[name].dimensions - 1
+        return self.b.len(name, dimension=last or None)
 
     def load(self, op: Op) -> None:
         indices = [self.of(v) for v in op.indices]
@@ -236,35 +229,24 @@ class _Lowering:
 
     def broadcast(self, op: Op) -> None:
         value, dtype = op.operands[0], op.result.type
-        if len(dtype.extents) != 1:
-            raise _refused(
-                op, f"{dtype} has two extents, of which only the interpreter (target ref) makes rows so far"
-            )
-        (number,) = dtype.extents
-        like = (
-            self.nodes[op.operands[1]].extent
-            if number is None
-            else Extent(self.b.const(number), number, number)
-        )
+        number = _only_extent(op, dtype)
+        extent = self.nodes[op.operands[1]].extent if number is None else self.fixed(number)
         if value.type.extents == dtype.extents:
-            self.same_extents(op, self.nodes[value].extent, like)
+            self.same_extents(op, self.nodes[value].extent, extent)
             self.nodes[op.result] = self.nodes[value]
-            return
-        self.nodes[op.result] = Spread(
-            dtype, like, self.only(self.nodes[value]) if value.type.is_slice else self.of(value)
-        )
+        else:
+            one = self.only(self.nodes[value]) if value.type.is_slice else self.of(value)
+            self.nodes[op.result] = Spread(dtype, extent, one)
 
     def only(self, node: Node) -> Value:
         """The element of a slice of one."""
         if isinstance(node, Spread):
             return node.value
-        b = self.b
-        zero = b.const(0)
         if isinstance(node, Computed):
             operands = tuple(self.only(v) if isinstance(v, Node) else v for v in node.operands)
-            return b.emit(node.op.definition, operands, [node.dtype.element], node.op.attrs).result
+            return self.b.emit(node.op.definition, operands, [node.dtype.element], node.op.attrs).result
         assert isinstance(node, Loaded)
-        return self.element(node, zero)
+        return self.element(node, self.b.const(0))
 
     def length(self, op: Op) -> None:
         self.values[op.result] = self.nodes[op.operands[0]].extent.value
@@ -295,12 +277,7 @@ class _Lowering:
         return b.load(node.op.attrs["buffer"], (*outer, at))
 
     def elements(self, node: Node, group: Group) -> list[Value]:
-        for made in self.made:
-            if (node, group) in made:
-                return made[node, group]
-        values = self.compute(node, group)
-        self.made[-1][node, group] = values
-        return values
+        return self.remembered((node, group), lambda: self.compute(node, group))
 
     def compute(self, node: Node, group: Group) -> list[Value]:
         b = self.b
@@ -334,12 +311,7 @@ class _Lowering:
 
     def is_inside(self, op: Op, indices: Sequence[Value], position: Value) -> Value:
         """Whether there is an element at a position of a slice that may reach beyond the edge."""
-        b, buffer = self.b, self.b.program.buffers[op.attrs["buffer"]]
-        length = (
-            b.len(buffer.name, dimension=buffer.dimensions - 1)
-            if buffer.dimensions > 1
-            else b.len(buffer.name)
-        )
+        b, length = self.b, self.columns(op.attrs["buffer"])
         start = b.cast(indices[-1], DataType.U32)
         return b.and_(b.lt(start, length), b.lt(position, b.sub(length, start)))
 
@@ -356,59 +328,61 @@ class _Lowering:
         ]
 
     def held_group(self, extent: Extent, number: int, is_whole: bool) -> Group:
-        key = extent.number, number
-        for groups in self.groups:
-            if key in groups:
-                return groups[key]
-        offset = self.b.add(self.first, number * GROUP * self.lanes) if number else self.first
-        group = self.groups[-1][key] = Group(self.b, extent, offset, None, is_whole)
-        return group
+        return self.remembered(
+            (extent.number, number), lambda: Group(self.b, extent, self.offset(number), None, is_whole)
+        )
+
+    def offset(self, number: int) -> Value:
+        """Where an invocation's group of a round is."""
+        return self.b.add(self.first, number * GROUP * self.lanes) if number else self.first
 
     # --- results -----------------------------------------------------------------------------------------
 
     def reduce(self, op: Op) -> None:
-        b, node, combine = self.b, self.nodes[op.operands[0]], op.attrs["combine"]
+        node = self.nodes[op.operands[0]]
         dtype = node.dtype.element
-        fold = Fold(b, combine, dtype, self.workgroup_memory("exchange", dtype, self.lanes))
-        rounds = FOLDED // (GROUP * self.lanes)
-        neutral = fold.neutral()
+        fold = Fold(self.b, op.attrs["combine"], dtype, self.workgroup_memory("exchange", dtype, self.lanes))
         held = self.held(node.extent)
-        if held is not None:
-            sums: list[list[Value]] = []
-            for number, group in enumerate(held):
-                values = self.masked(node, group, neutral)
-                if number < rounds:
-                    sums.append(values)
-                else:
-                    sums[number % rounds] = [
-                        fold.both(a, c) for a, c in zip(sums[number % rounds], values, strict=True)
-                    ]
-            count = 1
-            while count < len(sums):
-                count *= 2
-            sums += [[neutral] * GROUP] * (count - len(sums))
-        else:
-            with b.for_(
-                0, node.extent.value, FOLDED, carry=[neutral] * (GROUP * rounds), dtype=DataType.U32
-            ) as loop:
-                with self.scope():
-                    carried: list[Value] = []
-                    for number in range(rounds):
-                        offset = b.add(self.first, number * GROUP * self.lanes) if number else self.first
-                        group = Group(b, node.extent, offset, loop.index, False)
-                        values = self.masked(node, group, neutral)
-                        before = loop.args[number * GROUP : (number + 1) * GROUP]
-                        carried += [fold.both(a, c) for a, c in zip(before, values, strict=True)]
-                loop.yield_(*carried)
-            sums = [list(loop.results[k : k + GROUP]) for k in range(0, GROUP * rounds, GROUP)]
-        total = fold.over_lanes(fold.in_groups(sums) if sums else neutral)
+        sums = self.sums_in_loop(node, fold) if held is None else self.sums_of_held(node, held, fold)
+        total = fold.over_lanes(fold.in_groups(sums) if sums else fold.neutral())
         if op.result in self.of_control:
-            total = self.shared(total)
+            total = self.from_first(total.type, lambda: total)
         if op.result.type.is_slice:
-            one = Extent(b.const(1), 1, 1)
-            self.nodes[op.result] = Spread(op.result.type, one, total)
+            self.nodes[op.result] = Spread(op.result.type, self.fixed(1), total)
         else:
             self.values[op.result] = total
+
+    @property
+    def rounds(self) -> int:
+        """Groups that an invocation has of FOLDED positions."""
+        return FOLDED // (GROUP * self.lanes)
+
+    def sums_of_held(self, node: Node, held: Sequence[Group], fold: Fold) -> list[list[Value]]:
+        """Of an invocation: those of each round, as many as a power of two."""
+        neutral, sums = fold.neutral(), list[list[Value]]()
+        for number, group in enumerate(held):
+            values = self.masked(node, group, neutral)
+            if number < self.rounds:
+                sums.append(values)
+            else:
+                sums[number % self.rounds] = fold.each(sums[number % self.rounds], values)
+        count = 1
+        while count < len(sums):
+            count *= 2
+        return sums + [[neutral] * GROUP] * (count - len(sums))
+
+    def sums_in_loop(self, node: Node, fold: Fold) -> list[list[Value]]:
+        neutral, starts = fold.neutral(), range(0, GROUP * self.rounds, GROUP)
+        carry = [neutral] * (GROUP * self.rounds)
+        with self.b.for_(0, node.extent.value, FOLDED, carry=carry, dtype=DataType.U32) as loop:
+            sums: list[Value] = []
+            with self.scope():
+                for number, start in enumerate(starts):
+                    group = Group(self.b, node.extent, self.offset(number), loop.index, False)
+                    values = self.masked(node, group, neutral)
+                    sums += fold.each(loop.args[start : start + GROUP], values)
+            loop.yield_(*sums)
+        return [list(loop.results[start : start + GROUP]) for start in starts]
 
     def masked(self, node: Node, group: Group, neutral: Value) -> list[Value]:
         """The elements that are there, and what changes nothing in the place of the others."""
@@ -420,53 +394,38 @@ class _Lowering:
         ]
 
     def store(self, op: Op) -> None:
-        b, node = self.b, self.nodes[op.operands[0]]
+        node = self.nodes[op.operands[0]]
         indices = [self.of(v) for v in op.indices]
         extent = self.extent(op, op.operands[0].type, indices)
         self.same_extents(op, extent, node.extent)
         held = self.held(node.extent)
-        is_own = self.reads_in_place(node, op)
         if held is not None:
             columns = [self.elements(node, group) for group in held]
-            with self.stored(op, is_own):
+            with self.written(op.attrs["buffer"]):
                 for group, values in zip(held, columns, strict=True):
                     self.put(op, indices, group, values)
             return
+        self.check_places(node, op, indices)
+        step = GROUP * self.lanes
         with (
-            self.stored(op, is_own),
-            b.for_(0, node.extent.value, GROUP * self.lanes, dtype=DataType.U32) as loop,
+            self.written(op.attrs["buffer"]),
+            self.b.for_(0, node.extent.value, step, dtype=DataType.U32) as loop,
             self.scope(),
         ):
-            group = Group(b, node.extent, self.first, loop.index, False)
+            group = Group(self.b, node.extent, self.first, loop.index, False)
             self.put(op, indices, group, self.elements(node, group))
 
-    @contextmanager
-    def stored(self, op: Op, is_own: bool) -> Iterator[None]:
-        name = op.attrs["buffer"]
-        if not is_own:
-            with self.written(name):
-                yield
-            return
-        yield
-        self.versions[name] = self.versions.get(name, 0) + 1
-        self.b.barrier()
-
-    def reads_in_place(self, node: Node, op: Op) -> bool:
-        """Whether a slice is made of elements that are then overwritten, each of those at its own place."""
-        loads = [each for each in _leaves(node) if each.op.attrs["buffer"] == op.attrs["buffer"]]
-        places = [self.of(v) for v in op.indices]
-        for each in loads:
-            alike = all(
-                a is c or (constant_value(a) is not None and constant_value(a) == constant_value(c))
-                for a, c in zip(each.indices, places, strict=True)
-            )
-            if not alike and self.held(node.extent) is None:
+    def check_places(self, node: Node, op: Op, indices: Sequence[Value]) -> None:
+        """Of a slice that is loaded while it is stored: what is overwritten was each element's own."""
+        for each in _leaves(node):
+            if each.op.attrs["buffer"] != op.attrs["buffer"]:
+                continue
+            if not all(_same(a, c) for a, c in zip(each.indices, indices, strict=True)):
                 raise _refused(
                     op,
                     f"@{op.attrs['buffer']} is overwritten at other places than those that the slice is made of",
                     "write to another buffer",
                 )
-        return bool(loads)
 
     def put(self, op: Op, indices: Sequence[Value], group: Group, values: Sequence[Value]) -> None:
         b, name = self.b, op.attrs["buffer"]
@@ -483,6 +442,18 @@ class _Lowering:
         group.guarded(put, None)
 
 
+def _only_extent(op: Op, dtype: DataType) -> int | None:
+    if len(dtype.extents) != 1:
+        raise _refused(
+            op, f"{dtype} has two extents, of which only the interpreter (target ref) makes rows so far"
+        )
+    return dtype.extents[0]
+
+
+def _same(a: Value, c: Value) -> bool:
+    return a is c or (constant_value(a) is not None and constant_value(a) == constant_value(c))
+
+
 def _leaves(node: Node) -> Iterator[Loaded]:
     pending, seen = [node], set[Node]()
     while pending:
@@ -494,6 +465,19 @@ def _leaves(node: Node) -> Iterator[Loaded]:
             yield each
         elif isinstance(each, Computed):
             pending += [v for v in each.operands if isinstance(v, Node)]
+
+
+def _contested(body: Block) -> set[str]:
+    """The buffers that are accessed more than once, by several ops or in a loop: invocations wait for one another's writes."""
+    accesses: Counter[str] = Counter()
+    pending = [(body, 1)]
+    while pending:
+        block, times = pending.pop()
+        for op in block.ops:
+            if op.definition.effects & {"read", "write"}:
+                accesses[op.attrs["buffer"]] += times
+            pending += [(region, 2 if op.name in ("for", "while") else times) for region in op.regions]
+    return {name for name, count in accesses.items() if count > 1}
 
 
 def _of_control(program: Program) -> set[Value]:

@@ -29,6 +29,9 @@ class Fold:
     def both(self, a: Value, c: Value) -> Value:
         return self.b.op(f"{self.combine}_" if self.combine in ("and", "or") else self.combine, a, c)
 
+    def each(self, some: Sequence[Value], others: Sequence[Value]) -> list[Value]:
+        return [self.both(a, c) for a, c in zip(some, others, strict=True)]
+
     def neutral(self) -> Value:
         encoded = arith.neutral(self.combine, self.dtype)
         value = arith.decode_float(encoded, self.dtype) if self.dtype.is_float else encoded
@@ -43,7 +46,7 @@ class Fold:
         """As many values as a power of two, from the highest bit of their number down."""
         while len(values) > 1:
             half = len(values) // 2
-            values = [self.both(a, c) for a, c in zip(values[:half], values[half:], strict=True)]
+            values = self.each(values[:half], values[half:])
         return values[0]
 
     def over_lanes(self, value: Value) -> Value:

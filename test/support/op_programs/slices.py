@@ -25,6 +25,7 @@ def slices() -> Iterator[OpProgram]:
     for length in LENGTHS:
         yield _blocks(length)
         yield _in_place(length)
+    yield _overlapping()
 
 
 def _reduced(dtype: DataType, combine: str, length: int, is_open: bool) -> OpProgram:
@@ -94,4 +95,20 @@ def _in_place(length: int) -> OpProgram:
         b.store(loop.result, "z", row)
     with b.if_(b.le(loop.result, 0.0)):
         b.store(1.0, "z", row)
+    return make.finish((2, 1, 1))
+
+
+def _overlapping() -> OpProgram:
+    """Rows, blocks and elements that are written over one another, in order; nothing of them is read."""
+    make = Maker("slice_store over others", 1)
+    b = make.b
+    b.buffer("y", DataType.F32, (2, 9000), "write", 0)
+    row = b.workgroup_id("x")
+    b.slice_store(b.slice_broadcast(b.const(2.0, DataType.F32), (9000,)), "y", (row, 0))
+    b.store(1.0, "y", (row, 500))
+    b.store(4.0, "y", (row, 501))
+    with b.for_(0, 20, dtype=U32) as loop:
+        value = b.cast(loop.index, DataType.F32)
+        b.slice_store(b.slice_broadcast(value, (64,)), "y", (row, b.add(497, b.mul(loop.index, 3))))
+        b.store(7.0, "y", (row, b.add(500, loop.index)))
     return make.finish((2, 1, 1))
