@@ -250,30 +250,15 @@ def reduced(t: Expressions, node: ast.Call, combine: str) -> Value:
             given["axis"], f"{text} has {'one axis' if rank == 1 else 'axes 0 and 1'}, and no axis {axis!r}"
         )
     is_narrow = combine == "add" and dtype.element in (DataType.F16, DataType.BF16)
+    found = dtype
     if is_narrow:  # rounded once, at the end
-        value = t.emitter.value("cast", (value,), dtype.with_element(DataType.F32))
+        found = dtype.with_element(DataType.F32)
+        value = t.emitter.value("cast", (value,), found)
     for each in [*range(rank - 1, -1, -1)] if axis is None else [axis % rank]:
-        extents, element = _extents(value), _element(value)
-        kept = (*extents[:each], *[1] * keeps, *extents[each + 1 :])
-        result = DataType.slice(kept, element) if kept else element
-        value = t.emitter.value("slice_reduce", (value,), result, {"combine": combine, "axis": each})
-    if not is_narrow:
-        return value
-    found = slice_type(type_of(value))
-    return t.emitter.value(
-        "cast", (value,), dtype.element if found is None else found.with_element(dtype.element)
-    )
-
-
-def _extents(value: Value) -> tuple[int | None, ...]:
-    dtype = slice_type(type_of(value))
-    return () if dtype is None else dtype.extents
-
-
-def _element(value: Value) -> DataType:
-    dtype = slice_type(type_of(value))
-    assert dtype is not None
-    return dtype.element
+        kept = (*found.extents[:each], *[1] * keeps, *found.extents[each + 1 :])
+        found = DataType.slice(kept, found.element) if kept else found.element
+        value = t.emitter.value("slice_reduce", (value,), found, {"combine": combine, "axis": each})
+    return t.emitter.value("cast", (value,), found.with_element(dtype.element)) if is_narrow else value
 
 
 def _reduction(combine: str) -> Callable[[Expressions, ast.Call], Binding]:

@@ -452,18 +452,23 @@ def _parse_matrix_load(row: OpDef, tail: Tail) -> Parsed:
     return tuple(tail.operands), (tail.dtype,), {**_layout(row, tail), "buffer": tail.access[2]}
 
 
-def _print_matrix_load(p: OpPrinter, op: Op) -> str:
-    return f"{_print_layout(op)} @{op.attrs['buffer']}[{p.uses(op.operands)}] : {op.results[0].type}"
+def _print_placed_load(p: OpPrinter, op: Op) -> str:
+    fill = op.operands[len(op.indices) :]
+    place = f"@{op.attrs['buffer']}[{p.uses(op.indices)}]"
+    return f"{_print_layout(op)} {place}{''.join(f', {p.names[v]}' for v in fill)} : {op.results[0].type}"
 
 
-def _parse_matrix_store(row: OpDef, tail: Tail) -> Parsed:
+def _parse_placed_store(row: OpDef, tail: Tail) -> Parsed:
     if tail.access is None or tail.access[0] != "store" or len(tail.operands) != 1 + tail.access[3]:
-        raise MalformedOp("is written matrix_store %m, @buffer[%r, %c] : matrix<16x16xf32, acc>")
+        value = "%m, @buffer[%r, %c] : matrix<16x16xf32, acc>"
+        if row.format == "slice_store":
+            value = "%v, @buffer[%r, %c] : slice<?xf32>"
+        raise MalformedOp(f"is written {row.name} {value}")
     _need_type(tail.operands[0], tail.dtype)
     return tuple(tail.operands), (), {**_layout(row, tail), "buffer": tail.access[2]}
 
 
-def _print_matrix_store(p: OpPrinter, op: Op) -> str:
+def _print_placed_store(p: OpPrinter, op: Op) -> str:
     value = op.operands[0]
     return f"{_print_layout(op)} {p.names[value]}, @{op.attrs['buffer']}[{p.uses(op.indices)}] : {value.type}"
 
@@ -488,19 +493,6 @@ def _parse_slice_load(row: OpDef, tail: Tail) -> Parsed:
     if kind == "atomic" and len(tail.operands) != 1 + tail.access[3]:
         raise MalformedOp("takes one value for what is beyond the edge")
     return tuple(tail.operands), (tail.dtype,), {**attrs, "buffer": tail.access[2]}
-
-
-def _print_slice_load(p: OpPrinter, op: Op) -> str:
-    fill = op.operands[len(op.indices) :]
-    place = f"@{op.attrs['buffer']}[{p.uses(op.indices)}]"
-    return f"{_print_layout(op)} {place}{''.join(f', {p.names[v]}' for v in fill)} : {op.results[0].type}"
-
-
-def _parse_slice_store(row: OpDef, tail: Tail) -> Parsed:
-    if tail.access is None or tail.access[0] != "store" or len(tail.operands) != 1 + tail.access[3]:
-        raise MalformedOp("is written slice_store %v, @buffer[%r, %c] : slice<?xf32>")
-    _need_type(tail.operands[0], tail.dtype)
-    return tuple(tail.operands), (), {**_layout(row, tail), "buffer": tail.access[2]}
 
 
 def _parse_slice_broadcast(row: OpDef, tail: Tail) -> Parsed:
@@ -671,14 +663,14 @@ SYNTAX: dict[str, OpSyntax] = {row.name: row for row in (
     OpSyntax("reduce", _print_typed, "%r = {name}<add> %a : {type}", _parse_subgroup, constants="T"),
     OpSyntax("scan", _print_typed, "%r = {name}<inclusive, add> %a : {type}", _parse_subgroup, constants="T"),
     OpSyntax("ballot", _print_operands, "%r = {name} %p", _parse_subgroup, has_type=False, constants="bool"),
-    OpSyntax("matrix_load", _print_matrix_load, "%r = {name} @b[%i, %j] : matrix<16x16xf16, a>", _parse_matrix_load,
+    OpSyntax("matrix_load", _print_placed_load, "%r = {name} @b[%i, %j] : matrix<16x16xf16, a>", _parse_matrix_load,
              has_type=False, constants="u32..."),
-    OpSyntax("matrix_store", _print_matrix_store, "{name} %m, @b[%i, %j] : matrix<16x16xf32, acc>", _parse_matrix_store,
+    OpSyntax("matrix_store", _print_placed_store, "{name} %m, @b[%i, %j] : matrix<16x16xf32, acc>", _parse_placed_store,
              has_type=False, constants="T u32..."),
     OpSyntax("matrix_mul_add", _print_typed, "%r = {name} %a, %b, %c : matrix<16x16xf32, acc>", _parse_matrix_mul_add,
              has_type=False, constants="- - T"),
-    OpSyntax("slice_load", _print_slice_load, "%r = {name} @b[%i] : slice<?x{type}>", _parse_slice_load, constants="u32..."),
-    OpSyntax("slice_store", _print_matrix_store, "{name} %v, @b[%i] : slice<?x{type}>", _parse_slice_store, constants="- u32..."),
+    OpSyntax("slice_load", _print_placed_load, "%r = {name} @b[%i] : slice<?x{type}>", _parse_slice_load, constants="u32..."),
+    OpSyntax("slice_store", _print_placed_store, "{name} %v, @b[%i] : slice<?x{type}>", _parse_placed_store, constants="- u32..."),
     OpSyntax("slice_broadcast", _print_typed, "%r = {name} %a, %v : slice<?x{type}>", _parse_slice_broadcast, constants="element -"),
     OpSyntax("slice_reduce", _print_of_axis, "%r = {name}<add> %v[0] : {type}", _parse_of_axis, constants="-"),
     OpSyntax("slice_len", _print_of_axis, "%r = {name} %v[0]", _parse_of_axis, has_type=False, constants="-"),

@@ -22,8 +22,8 @@ from ...ir.ops import SUBGROUP_SIZE
 from ...ir.types import DataType
 from ..common import conversions
 from .function_emitter import NO_METADATA, BufferRef, FunctionEmitter
-from .subgroup_ops import WHOLE
-from .values import lane, linear_id
+from .subgroup_ops import WHOLE, move
+from .values import lane, subgroup
 
 __all__ = ["declare_tile", "exchanged_at_once", "load_together"]
 
@@ -82,8 +82,9 @@ def load_together(
 
     w.start(meet)
     leader = w.emit(f"and i32 {lane(emitter)}, {-count}")
-    first = _from_lane(emitter, index, leader)
-    stride = w.emit(f"sub i64 {_from_lane(emitter, index, w.emit(f'or i32 {leader}, 1'))}, {first}")
+    second = w.emit(f"or i32 {leader}, 1")
+    first, next_one = (move(emitter, DataType.U64, index, "idx", each, WHOLE) for each in (leader, second))
+    stride = w.emit(f"sub i64 {next_one}, {first}")
     wide_column = w.emit(f"zext i32 {column} to i64")
     expected = w.emit(f"add i64 {first}, {w.emit(f'mul i64 {wide_column}, {stride}')}")
     votes = w.call(
@@ -113,19 +114,6 @@ def load_together(
     return [w.phi(kind, [(a, last), (b, last_apart)]) for a, b in zip(exchanged, own, strict=True)]
 
 
-def _from_lane(emitter: FunctionEmitter, value: str, source: str) -> str:
-    """An i64 of another lane (i32)."""
-    w = emitter.w
-    high = w.emit(f"trunc i64 {w.emit(f'lshr i64 {value}, 32')} to i32")
-    words = [w.emit(f"trunc i64 {value} to i32"), high]
-    moved = [
-        w.call("llvm.nvvm.shfl.sync.idx.i32", "i32", [("i32", x) for x in (WHOLE, word, source, "31")])
-        for word in words
-    ]
-    low, high = (w.emit(f"zext i32 {word} to i64") for word in moved)
-    return w.emit(f"or i64 {low}, {w.emit(f'shl i64 {high}, 32')}")
-
-
 def _load_across(
     emitter: FunctionEmitter, buffer: BufferRef, place: str, stride: str, dtype: DataType, count: int
 ) -> list[str]:
@@ -152,9 +140,9 @@ def _exchange(
     context, w, count = emitter.context, emitter.w, len(loaded)
     context.exchanged = max(context.exchanged, _tile_bytes(emitter, dtype, count))
     kind, pointer, pitch = conversions.memory_type(dtype.element), "ptr addrspace(3)", count + 1
-    subgroup = w.emit(f"mul i32 {_subgroup(emitter)}, {SUBGROUP_SIZE * pitch}")
+    start = w.emit(f"mul i32 {subgroup(emitter)}, {SUBGROUP_SIZE * pitch}")
     there, here = (
-        w.emit(f"add i32 {subgroup}, {w.emit(f'mul i32 {row}, {pitch}')}") for row in (leader, lane(emitter))
+        w.emit(f"add i32 {start}, {w.emit(f'mul i32 {row}, {pitch}')}") for row in (leader, lane(emitter))
     )
     at = w.emit(
         f"getelementptr inbounds {kind}, {pointer} {_tile(emitter)}, i32 {w.emit(f'add i32 {there}, {column}')}"
@@ -171,7 +159,3 @@ def _exchange(
         elements.append(w.emit(f"load {kind}, {pointer} {place}, {align}"))
     w.call("llvm.nvvm.bar.warp.sync", "void", [("i32", WHOLE)])  # before others write the next ones there
     return elements
-
-
-def _subgroup(emitter: FunctionEmitter) -> str:
-    return emitter.w.emit(f"lshr i32 {linear_id(emitter)}, 5") if _subgroups(emitter) > 1 else "0"

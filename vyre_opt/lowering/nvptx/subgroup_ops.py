@@ -19,7 +19,7 @@ from ..common.lane_shape import SCALAR, carrier
 from .function_emitter import FunctionEmitter
 from .values import lane, subgroup_lanes, words_of
 
-__all__ = ["SUBGROUP_OPS", "WHOLE", "ShuffleReduction", "lane_mask"]
+__all__ = ["SUBGROUP_OPS", "WHOLE", "ShuffleReduction", "lane_mask", "move"]
 
 STEPS = (16, 8, 4, 2, 1)
 WHOLE = "-1"
@@ -62,7 +62,7 @@ def _element(emitter: FunctionEmitter, dtype: DataType, words: list[str]) -> str
 _CLAMPS = {"up": 0, "down": 31, "bfly": 31, "idx": 31}
 
 
-def _move(emitter: FunctionEmitter, dtype: DataType, element: str, mode: str, operand: str, mask: str) -> str:
+def move(emitter: FunctionEmitter, dtype: DataType, element: str, mode: str, operand: str, mask: str) -> str:
     """A scalar from another lane, by shfl.sync in `mode`; the lane that `operand` (i32) leads to must exist."""
     name, clamp = f"llvm.nvvm.shfl.sync.{mode}.i32", str(_CLAMPS[mode])
     args = [[("i32", x) for x in (mask, word, operand, clamp)] for word in words_of(emitter, dtype, element)]
@@ -82,7 +82,7 @@ def _shuffle(emitter: FunctionEmitter, op: Op) -> None:
         hardware, operand = {"xor": "bfly"}.get(mode, mode), amount
     else:
         hardware, operand = "idx", _source(emitter, mode, amount, lanes)
-    emitter.set(op, *(_move(emitter, dtype, element, hardware, operand, mask) for element in value))
+    emitter.set(op, *(move(emitter, dtype, element, hardware, operand, mask) for element in value))
 
 
 def _source(emitter: FunctionEmitter, mode: str, amount: str, lanes: str) -> str:
@@ -121,7 +121,7 @@ class ShuffleReduction:
         return elementwise.apply(self.w, SCALAR, self.name, self.dtype, [a, b], target="nvptx")
 
     def move(self, value: str, mode: str, operand: str) -> str:
-        return _move(self.emitter, self.dtype, value, mode, operand, self.mask)
+        return move(self.emitter, self.dtype, value, mode, operand, self.mask)
 
     def choose(self, condition: str, a: str, b: str) -> str:
         return self.w.emit(f"select i1 {condition}, {self.kind} {a}, {self.kind} {b}")

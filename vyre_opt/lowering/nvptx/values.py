@@ -16,7 +16,16 @@ from ..common.lane_shape import SCALAR, LaneShape, carrier
 from .byte_permutes import permute_bytes
 from .function_emitter import Elements, FunctionEmitter
 
-__all__ = ["VALUE_OPS", "as_vector", "lane", "linear_id", "register", "subgroup_lanes", "words_of"]
+__all__ = [
+    "VALUE_OPS",
+    "as_vector",
+    "lane",
+    "linear_id",
+    "register",
+    "subgroup",
+    "subgroup_lanes",
+    "words_of",
+]
 
 TARGET = "nvptx"
 
@@ -97,6 +106,13 @@ def lane(emitter: FunctionEmitter) -> str:
     )
 
 
+def subgroup(emitter: FunctionEmitter) -> str:
+    """The number of this subgroup in its workgroup."""
+    if emitter.context.program.lanes <= SUBGROUP_SIZE:
+        return "0"
+    return emitter.w.emit(f"lshr i32 {linear_id(emitter)}, 5")
+
+
 def subgroup_lanes(emitter: FunctionEmitter) -> str:
     """The number of invocations in this subgroup: 32, or fewer in a partial last one (a number or a name)."""
     lanes = emitter.context.program.lanes
@@ -117,7 +133,7 @@ _IDS: dict[str, Callable[[FunctionEmitter, int], str]] = {
     "workgroup_size": lambda emitter, axis: str(emitter.context.program.workgroup[axis]),
     "global_size": lambda emitter, axis: _scaled(emitter, _num_workgroups(emitter, axis), axis),
     "lane_id": lambda emitter, axis: lane(emitter),
-    "subgroup_id": lambda emitter, axis: emitter.w.emit(f"lshr i32 {linear_id(emitter)}, 5"),
+    "subgroup_id": lambda emitter, axis: subgroup(emitter),
     "subgroup_size": lambda emitter, axis: str(SUBGROUP_SIZE),
     "num_subgroups": lambda emitter, axis: str(-(-emitter.context.program.lanes // SUBGROUP_SIZE)),
 }
