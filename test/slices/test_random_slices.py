@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.overlapping_slices import overlapping_program
 from support.quick import quick
 from support.slice_programs import SliceProgram, slice_program
 
 from vyre_opt.execution.dispatcher import dispatcher
+from vyre_opt.ir.diagnostics import DiagnosticError
 from vyre_opt.ir.program import Module
 from vyre_opt.passes.manager import PassManager
 from vyre_opt.rewriting.cloning import copy_program
@@ -36,6 +38,22 @@ def test_schedules_and_targets_agree(seed: int) -> None:
     """Each schedule in its turn."""
     sample, passes = slice_program(seed), PASSES[seed % len(PASSES)]
     assert run(sample, "cpu", passes) == run(sample, "ref", ""), f"{passes}\n{print_program(sample.program)}"
+
+
+@pytest.mark.parametrize("first", quick(range(0, 2000, 20), keep=1))
+def test_what_is_written_over_one_another_keeps_its_order(first: int) -> None:
+    """Most have a form for several invocations, and none is refused for another reason than what it overwrites."""
+    refusals: list[str] = []
+    for seed in range(first, first + 20):
+        sample, passes = overlapping_program(seed), PASSES[seed % len(PASSES)]
+        try:
+            found = run(sample, "cpu", passes)
+        except DiagnosticError as error:
+            refusals.append(str(error))
+        else:
+            assert found == run(sample, "ref", ""), f"{passes}\n{print_program(sample.program)}"
+    assert all("is written before this slice" in each for each in refusals), refusals
+    assert len(refusals) < 20
 
 
 def test_passes_take_no_time_that_doubles_with_each_sum() -> None:
