@@ -126,6 +126,7 @@ def _slice_program(row: OpDef) -> str:
       %i = const 3 : u32
       %a = const 4 : u32
       %v = slice_load @b[%i] : slice<?xu32>
+      %m = slice_broadcast %a : slice<32x32xu32>
       {ops_page.example(row)}
     }}"""
 

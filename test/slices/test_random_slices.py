@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.block_programs import block_program
 from support.overlapping_slices import overlapping_program
 from support.quick import quick
 from support.slice_programs import SliceProgram, slice_program
@@ -37,6 +38,13 @@ def _without_nans(array: np.ndarray) -> np.ndarray:
 def test_schedules_and_targets_agree(seed: int) -> None:
     """Each schedule in its turn."""
     sample, passes = slice_program(seed), PASSES[seed % len(PASSES)]
+    assert run(sample, "cpu", passes) == run(sample, "ref", ""), f"{passes}\n{print_program(sample.program)}"
+
+
+@pytest.mark.parametrize("seed", quick(range(20_000), keep=12))
+def test_blocks_have_the_same_bits(seed: int) -> None:
+    """Those of two extents, in products, scans, transposes and gathers, handed on by loops and branches."""
+    sample, passes = block_program(seed), PASSES[seed % len(PASSES)]
     assert run(sample, "cpu", passes) == run(sample, "ref", ""), f"{passes}\n{print_program(sample.program)}"
 
 

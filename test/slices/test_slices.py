@@ -184,13 +184,14 @@ def test_slices_are_of_workgroups() -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("%a = slice_load @w[0, 0] : slice<4x4xf32>\n  %s = slice_reduce<add> %a[0] : slice<4xf32>", "two extents"),
-        ("%m = for %k = 0 to 4 iter(%a = %v : slice<4xf32>) {\n    yield %a\n  }", "hands a slice on"),
+        ("%a = slice_load @w[0, 0] : slice<4x?xf32>\n  slice_store %a, @w[0, 0] : slice<4x?xf32>", "is of any length"),
+        ("%m = for %k = 0 to 4 iter(%a = %o : slice<?xf32>) {\n    yield %a\n  }", "is of any length"),
+        ("%m = slice_scan<inclusive, add> %o[0] : slice<?xf32>\n  slice_store %m, @w[1, 0]", "is of any length"),
         ("slice_store %o, @w[1, 0] : slice<?xf32>\n  %s = slice_reduce<add> %o[0] : f32\n  store %s, @w[0, 0]", "load it again"),
         ("slice_store %o, @w[0, 0] : slice<?xf32>", "at other places"),
         ("for %k = 0 to 4 {\n    %s = slice_reduce<add> %o[0] : f32\n    store %s, @w[1, %k]\n  }", "load it again"),
     ],
-    ids=["blocks", "carried", "overwritten", "moved", "overwritten in a loop"],
+    ids=["blocks", "carried", "scanned", "overwritten", "moved", "overwritten in a loop"],
 )  # fmt: skip
 def test_what_has_no_form_yet_is_told(body: str, message: str) -> None:
     text = f"""vyre 2

@@ -107,6 +107,18 @@ def _slice(b: Builder, name: str, choice: str) -> None:
         b.slice_reduce(
             b.slice_reduce(both, "max", 1), choice if choice in ("add", "mul", "min", "max") else "add"
         )
+    elif name == "slice_gather":
+        b.slice_gather("s", (1, b.slice_iota(8)))
+    elif name == "slice_iota":
+        b.slice_iota(b.const(9), DataType.I32)
+        b.slice_iota((8, 1))
+    elif name == "slice_scan":
+        b.slice_scan(b.slice_load("s", (0, 0), (4, 8)), choice, "max", 1)
+    elif name == "slice_transpose":
+        b.slice_transpose(b.slice_load("s", (0, 0), (4, 8)))
+    elif name == "slice_dot":
+        block = b.slice_load("s", (0, 0), (4, 8))
+        b.slice_dot(block, b.slice_transpose(block))
     elif name == "slice_len":
         b.slice_len(row)
 

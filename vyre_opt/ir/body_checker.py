@@ -278,6 +278,9 @@ class BodyChecker:
         for index in op.indices:
             if not index.type.is_int:
                 return index, f"the index {index} is {index.type}, not an integer"
+        return self.number_of_indices(op, buffer)
+
+    def number_of_indices(self, op: Op, buffer: Buffer | None) -> str | None:
         if buffer is None or self.holes.is_invalid(buffer) or len(op.indices) == buffer.dimensions:
             return None
         dimensions = _several(buffer.dimensions, "dimension")

@@ -13,7 +13,16 @@ from .loops import BOUND_NAMES
 from .program import Op, Value
 from .types import DataType
 
-__all__ = ["FORMATS", "MAX_PENDING", "OpFormat", "lacks_else", "mask_type", "no_mask", "type_list"]
+__all__ = [
+    "FORMATS",
+    "MAX_PENDING",
+    "OpFormat",
+    "lacks_else",
+    "mask_type",
+    "no_mask",
+    "sum_type",
+    "type_list",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +58,15 @@ def no_mask(dtype: DataType) -> str:
     return f"takes a vector of {', '.join(map(str, _MASK_TYPES))} bools, not {dtype}"
 
 
+def sum_type(dtype: DataType) -> DataType:
+    """The type in which products of a type are added."""
+    if dtype.is_float:
+        return DataType.F64 if dtype.bits == 64 else DataType.F32
+    if dtype.bits == 64:
+        return dtype
+    return DataType.I32 if dtype.kind == "int" else DataType.U32
+
+
 def _shape_load(op: Op) -> str | None:
     return None if op.operands else "takes an index for each dimension of its buffer"
 
@@ -75,6 +93,14 @@ def _shape_slice_broadcast(op: Op) -> str | None:
     return (
         None if len(op.operands) in (1, 2) else "takes a value, and a slice of the extents if they are open"
     )
+
+
+def _shape_slice_gather(op: Op) -> str | None:
+    return None if op.operands else "takes an index for each dimension of its buffer"
+
+
+def _shape_slice_iota(op: Op) -> str | None:
+    return None if len(op.operands) in (1, 2) else "takes where it starts, and its extent if that is open"
 
 
 MAX_PENDING = 64
@@ -142,9 +168,14 @@ FORMATS: dict[str, OpFormat] = {row.name: row for row in (
     OpFormat("matrix_store", None, 0, 0, shape=_shape_store),
     OpFormat("matrix_mul_add", 3, 1, 0),
     OpFormat("slice_load", None, 1, 0, shape=_shape_slice_load),
+    OpFormat("slice_gather", None, 1, 0, shape=_shape_slice_gather),
     OpFormat("slice_store", None, 0, 0, shape=_shape_store),
     OpFormat("slice_broadcast", None, 1, 0, shape=_shape_slice_broadcast),
+    OpFormat("slice_iota", None, 1, 0, shape=_shape_slice_iota),
     OpFormat("slice_reduce", 1, 1, 0),
+    OpFormat("slice_scan", 1, 1, 0),
+    OpFormat("slice_transpose", 1, 1, 0),
+    OpFormat("slice_dot", 2, 1, 0),
     OpFormat("slice_len", 1, 1, 0),
     OpFormat("for", None, None, 1, shape=_shape_for),
     OpFormat("while", None, None, 2),

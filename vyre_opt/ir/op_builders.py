@@ -8,6 +8,8 @@
     b.subgroup_reduce(x, "add")                    b.subgroup_scan(x, "inclusive", "add")
     b.matrix_load(buffer, (r, c), dtype)           b.matrix_mul_add(x, y, z)
     b.slice_load(buffer, (r, 0), (None,))          b.slice_broadcast(x, like)   b.slice_reduce(v, "add", axis=0)
+    b.slice_gather(buffer, (r, v))                 b.slice_iota(64)             b.slice_scan(v, "inclusive", "add")
+    b.slice_transpose(v)                           b.slice_dot(x, y)
 
 A format that is not among BUILDERS has a method of its own in `Builder`.
 """
@@ -17,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from .formats import FORMATS, mask_type, no_mask
+from .formats import FORMATS, mask_type, no_mask, sum_type
 from .ops import OpDef
 from .program import NO_ATTRS, Buffer, Op, Value
 from .types import MIN_VECTOR_LANES, DataType, TypeNameError, as_type, vector_lanes
@@ -218,6 +220,28 @@ def _build_slice_load(
     ).result
 
 
+def _build_slice_gather(
+    b: OpBuilder, row: OpDef, buffer: Buffer | str, index: Operand | Sequence[Operand]
+) -> Value:
+    source, indices = b.find_buffer(buffer), b.as_indices(index)
+    extents = next(each.type.extents for each in indices if each.type.is_slice)
+    return b.emit(row, indices, (DataType.slice(extents, source.dtype),), {"buffer": source.name}).result
+
+
+def _build_slice_iota(
+    b: OpBuilder,
+    row: OpDef,
+    extents: int | Sequence[int] | Value,
+    dtype: DataType | str = _U32,
+    start: Operand = 0,
+) -> Value:
+    first = b.as_value(start, as_type(dtype))
+    if isinstance(extents, Value):
+        return b.emit(row, (first, extents), (DataType.slice((None,), first.type),)).result
+    extents = (extents,) if isinstance(extents, int) else extents
+    return b.emit(row, (first,), (DataType.slice(extents, first.type),)).result
+
+
 def _build_slice_broadcast(b: OpBuilder, row: OpDef, value: Value, like: Value | Sequence[int]) -> Value:
     if isinstance(like, Value):
         dtype = like.type.with_element(value.type.element)
@@ -232,6 +256,22 @@ def _build_slice_reduce(
     kept = (*extents[:axis], *[1] * keep, *extents[axis + 1 :])
     dtype = DataType.slice(kept, element) if kept else element
     return b.emit(row, (value,), (dtype,), {"combine": combine, "axis": axis}).result
+
+
+def _build_slice_scan(
+    b: OpBuilder, row: OpDef, value: Value, mode: str = "inclusive", combine: str = "add", axis: int = 0
+) -> Value:
+    attrs = {"mode": mode, "combine": combine, "axis": axis}
+    return b.emit(row, (value,), (value.type,), attrs).result
+
+
+def _build_slice_transpose(b: OpBuilder, row: OpDef, value: Value) -> Value:
+    return b.emit(row, (value,), (DataType.slice(value.type.extents[::-1], value.type.element),)).result
+
+
+def _build_slice_dot(b: OpBuilder, row: OpDef, x: Value, y: Value) -> Value:
+    extents = x.type.extents[0], y.type.extents[1]
+    return b.emit(row, (x, y), (DataType.slice(extents, sum_type(x.type.element)),)).result
 
 
 def _build_slice_len(b: OpBuilder, row: OpDef, value: Value, axis: int = 0) -> Value:
@@ -280,7 +320,12 @@ BUILDERS: dict[str, Callable[..., Value]] = {
     "ballot": _build_ballot,
     "slice_load": _build_slice_load,
     "slice_broadcast": _build_slice_broadcast,
+    "slice_gather": _build_slice_gather,
+    "slice_iota": _build_slice_iota,
     "slice_reduce": _build_slice_reduce,
+    "slice_scan": _build_slice_scan,
+    "slice_transpose": _build_slice_transpose,
+    "slice_dot": _build_slice_dot,
     "slice_len": _build_slice_len,
     "matrix_load": _build_matrix_load,
     "matrix_mul_add": _build_matrix_mul_add,

@@ -207,10 +207,20 @@ class OpMethods:
     def matrix_mul_add(self, x: Value, y: Value, z: Value, *, name: str | None = None) -> BuiltValue:
         """a * b + c; the order of its sums is open, see language.md."""
     def slice_load(self, buffer: Buffer | str, index: Operand | Sequence[Operand], extents: Sequence[int | None], fill: Operand | None = None, *, name: str | None = None) -> BuiltValue:
-        """Read the row or block whose first element is at the indices.  An open extent is what is left of its dimension; beyond the edge is the last operand where it is filled, else a fault."""
+        """Read the row or block whose first element is at the indices.  An open extent is what is left of its dimension; beyond the edges is the last operand where it is filled, else a fault."""
+    def slice_gather(self, buffer: Buffer | str, index: Operand | Sequence[Operand], *, name: str | None = None) -> BuiltValue:
+        """Read the elements whose indices are those of slices."""
     def slice_broadcast(self, value: Value, like: Value | Sequence[int], *, name: str | None = None) -> BuiltValue:
         """A value, or a slice along its extents of 1, repeated; open extents are those of the second operand."""
+    def slice_iota(self, extents: int | Sequence[int] | Value, dtype: DataType | str = DataType.U32, start: Operand = 0, *, name: str | None = None) -> BuiltValue:
+        """The first operand, and one more for each further element along the extent that is not 1; where that is open, it is the second operand."""
     def slice_reduce(self, value: Value, combine: Literal["add", "mul", "min", "max", "and", "or", "xor"] | str = "add", axis: int = 0, keep: bool = False, *, name: str | None = None) -> BuiltValue:
         """Elements along an axis combined, in one order for all extents, see language.md."""
+    def slice_scan(self, value: Value, mode: Literal["inclusive", "exclusive"] | str = "inclusive", combine: Literal["add", "mul", "min", "max", "and", "or", "xor"] | str = "add", axis: int = 0, *, name: str | None = None) -> BuiltValue:
+        """The elements up to each one along an axis combined, in one order for all extents, see language.md."""
+    def slice_transpose(self, value: Value, *, name: str | None = None) -> BuiltValue:
+        """The columns of a block as rows."""
+    def slice_dot(self, x: Value, y: Value, *, name: str | None = None) -> BuiltValue:
+        """The product of two blocks as matrices, added in the order of the depth, see language.md."""
     def slice_len(self, value: Value, axis: int = 0, *, name: str | None = None) -> BuiltValue:
         """An extent of a slice."""

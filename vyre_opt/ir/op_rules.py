@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from . import arith
 from .body_checker import BodyChecker, OpRule, Problem
-from .formats import MAX_PENDING, lacks_else, mask_type, no_mask
+from .formats import MAX_PENDING, lacks_else, mask_type, no_mask, sum_type
 from .kernel_rules import check_kernel
 from .literals import Written
 from .loops import bounds, inits
@@ -387,6 +387,73 @@ def _check_slice_broadcast(checker: BodyChecker, op: Op) -> Problem:
     return None
 
 
+def _check_slice_gather(checker: BodyChecker, op: Op) -> Problem:
+    dtype = op.results[0].type
+    denied = _check_workgroup_of_slices(checker) or checker.access(op, True, False)
+    if denied or not dtype.is_slice:
+        return denied or f"gives a slice, not {dtype}"
+    for index in op.operands:
+        if not index.type.element.is_int or not (index.type.is_slice or index.type.is_int):
+            return index, f"the index {index} is {index.type}, not an integer or a slice of integers"
+        if index.type.is_slice and index.type.extents != dtype.extents:
+            return index, f"{index} is {index.type}, without the extents of {dtype}"
+    if not any(index.type.is_slice for index in op.operands):
+        return "takes a slice among its indices; for one element write load"
+    buffer = checker.buffers.get(op.attrs["buffer"])
+    if buffer is None or checker.holes.is_invalid(buffer):
+        return None
+    if dtype.element is not buffer.dtype:
+        return f"@{buffer.name} holds {buffer.dtype}, not {dtype.element}"
+    return checker.number_of_indices(op, buffer)
+
+
+def _check_slice_iota(checker: BodyChecker, op: Op) -> Problem:
+    dtype = op.results[0].type
+    problem = _check_workgroup_of_slices(checker)
+    if problem:
+        return problem
+    if not dtype.is_slice or not dtype.element.is_int:
+        return f"gives a slice of integers, not {dtype}"
+    if sum(extent != 1 for extent in dtype.extents) > 1:
+        return f"counts along one extent, and {dtype} has two; write slice_broadcast of slice<{dtype.extents[0]}x1x{dtype.element}>"
+    if len(op.operands) != 1 + (None in dtype.extents):
+        return "takes where it starts, and its extent if that is open"
+    return _mismatch(op.operands[:1], dtype.element) or _mismatch(op.operands[1:], _U32)
+
+
+def _check_slice_scan(checker: BodyChecker, op: Op) -> Problem:
+    value = op.operands[0]
+    if not value.type.is_slice:
+        return value, f"{value} is {value.type}, not a slice"
+    if not 0 <= op.attrs["axis"] < len(value.type.extents):
+        return f"{value.type} has no axis {op.attrs['axis']}"
+    combine, element = op.attrs["combine"], value.type.element
+    if not OPS["and" if combine in ("and", "or", "xor") else "add"].accepts(element):
+        return f"cannot combine {element} by {combine}"
+    return None if op.results[0].type is value.type else f"gives {value.type}, not {op.results[0].type}"
+
+
+def _check_slice_transpose(checker: BodyChecker, op: Op) -> Problem:
+    value, result = op.operands[0], op.results[0].type
+    if len(value.type.extents) != 2:
+        return value, f"{value} is {value.type}, not a block of two extents"
+    transposed = DataType.slice(value.type.extents[::-1], value.type.element)
+    return None if result is transposed else f"gives {transposed}, not {result}"
+
+
+def _check_slice_dot(checker: BodyChecker, op: Op) -> Problem:
+    a, b = (value.type for value in op.operands)
+    for value in op.operands:
+        if len(value.type.extents) != 2 or None in value.type.extents or value.type.element.is_bool:
+            return value, f"{value} is {value.type}, not a block of two fixed extents of numbers"
+    if a.element is not b.element:
+        return op.operands[1], f"{op.operands[1]} is of {b.element}, {op.operands[0]} of {a.element}"
+    if a.extents[1] != b.extents[0]:
+        return op.operands[1], f"has a of M x K and b of K x N, not {a} and {b}"
+    product = DataType.slice((a.extents[0], b.extents[1]), sum_type(a.element))
+    return None if op.results[0].type is product else f"gives {product}, not {op.results[0].type}"
+
+
 def _check_slice_axis(checker: BodyChecker, op: Op) -> Problem:
     value, axis, result = op.operands[0], op.attrs["axis"], op.results[0].type
     extents = value.type.extents
@@ -591,9 +658,14 @@ OP_RULES: dict[str, OpRule] = {
     "matrix_store": _check_matrix_store,
     "matrix_mul_add": _check_matrix_mul_add,
     "slice_load": _check_slice_access,
+    "slice_gather": _check_slice_gather,
     "slice_store": _check_slice_access,
     "slice_broadcast": _check_slice_broadcast,
+    "slice_iota": _check_slice_iota,
     "slice_reduce": _check_slice_axis,
+    "slice_scan": _check_slice_scan,
+    "slice_transpose": _check_slice_transpose,
+    "slice_dot": _check_slice_dot,
     "slice_len": _check_slice_axis,
     "for": _check_for,
     "while": _check_while,

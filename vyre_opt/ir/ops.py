@@ -354,15 +354,22 @@ _row("matrix_mul_add", "matrix_mul_add", "a * b + c; the order of its sums is op
 # --- slices: rows and blocks that a workgroup computes with, of programs with one invocation a workgroup ---------
 _axis_of = (Attr("axis", "int"),)
 _row("slice_load", "slice_load", "Read the row or block whose first element is at the indices.  An open extent is what is left of its "
-     "dimension; beyond the edge is the last operand where it is filled, else a fault.", effects="read",
+     "dimension; beyond the edges is the last operand where it is filled, else a fault.", effects="read",
      attrs=(Attr("edge", "word", ("checked", "filled")), *_buffer), since=2)
+_row("slice_gather", "slice_gather", "Read the elements whose indices are those of slices.", effects="read", attrs=_buffer, since=2)
 _row("slice_store", "slice_store", "Write a row or block.  An open extent has to be what is left of its dimension; what is beyond the "
      "edge is a fault, or where it is clipped not written.", effects="write",
      attrs=(Attr("edge", "word", ("checked", "clipped")), *_buffer), since=2)
 _row("slice_broadcast", "slice_broadcast", "A value, or a slice along its extents of 1, repeated; open extents are those of the second operand.",
      since=2)
+_row("slice_iota", "slice_iota", "The first operand, and one more for each further element along the extent that is not 1; where that is open, it is the second operand.",
+     since=2)
 _row("slice_reduce", "slice_reduce", "Elements along an axis combined, in one order for all extents, see language.md.",
      attrs=(_combiner, *_axis_of), since=2)
+_row("slice_scan", "slice_scan", "The elements up to each one along an axis combined, in one order for all extents, see language.md.",
+     attrs=(Attr("mode", "word", ("inclusive", "exclusive")), _combiner, *_axis_of), since=2)
+_row("slice_transpose", "slice_transpose", "The columns of a block as rows.", since=2)
+_row("slice_dot", "slice_dot", "The product of two blocks as matrices, added in the order of the depth, see language.md.", since=2)
 _row("slice_len", "slice_len", "An extent of a slice.", attrs=_axis_of, since=2)
 
 # --- control flow ---------------------------------------------------------------------

@@ -132,7 +132,7 @@ class Op:
     def indices(self) -> tuple[Value, ...]:
         """The indices of a load, store or atomic, one for each dimension of its buffer."""
         format = self.definition.format
-        if format in ("load", "matrix_load"):
+        if format in ("load", "matrix_load", "slice_gather"):
             return self.operands
         if format == "slice_load":
             return self.operands[:-1] if self.attrs["edge"] == "filled" else self.operands

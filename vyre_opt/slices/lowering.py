@@ -8,34 +8,31 @@
                                                       the sums of all invocations, see sums
     slice_store %y, @y[%r, 0] : slice<?xf32>          a loop over groups, with a store of each element
 
-All invocations compute the values that are no slices, alike; what writes is done by the first of them.  A slice of fixed and few
-elements has no loops, and its elements are computed once.
+All invocations compute the values that are no slices, alike; what writes is done by the first of them.  A slice of fixed extents has
+no loops: its elements are in registers, see layout.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, replace
 
 from ..ir.builder import Builder
-from ..ir.diagnostics import Diagnostic, DiagnosticError
-from ..ir.program import AccessMode, Block, Op, Program, Value
-from ..ir.rewrite import constant_value, every_op, fresh_name
+from ..ir.loops import inits
+from ..ir.program import Block, Op, Program, Value
+from ..ir.rewrite import constant_value, every_op
 from ..ir.types import DataType
-from .groups import Group
-from .nodes import Computed, Extent, Loaded, Node, Spread
+from .elements import Elements, refused
+from .layout import Group, Layout
+from .nodes import Computed, Counted, Extent, Held, Loaded, Node, Repeated, Spread, loads
+from .products import product
+from .scans import Scan
 from .schedule import FOLDED, GROUP, SliceSchedule
 from .sums import Fold
 
 __all__ = ["lower_in_place", "lower_slices"]
-
-T = TypeVar("T")
-
-MOST_HELD = 16
-"""Groups of a slice of fixed extent that an invocation holds in registers."""
 
 _IDS = {"global_id": "workgroup_id", "global_size": "num_workgroups"}
 _OF_ONE = {"local_id": 0, "workgroup_size": 1, "lane_id": 0, "subgroup_id": 0, "num_subgroups": 1}
@@ -56,8 +53,11 @@ def lower_in_place(program: Program, schedule: SliceSchedule) -> None:
     program.workgroup, program.body, program.buffers = lowered.workgroup, lowered.body, lowered.buffers
 
 
-def _refused(op: Op, message: str, help: str | None = None) -> DiagnosticError:
-    return DiagnosticError([Diagnostic("error", f"{op.name}: {message}", op.loc, help=help)])
+@dataclass
+class _Handed:
+    """The slices that the blocks of an op yield: by number their layouts and extents, which the first block decides."""
+
+    slices: dict[int, tuple[Layout, Sequence[Extent]]] = field(default_factory=dict)
 
 
 class _Lowering:
@@ -65,32 +65,37 @@ class _Lowering:
 
     def __init__(self, program: Program, b: Builder, schedule: SliceSchedule) -> None:
         self.program, self.b, self.lanes = program, b, schedule.lanes
+        self.elements = Elements(b, schedule.lanes)
         self.values: dict[Value, Value] = {}
         self.nodes: dict[Value, Node] = {}
         self.rules = {
             "slice_load": self.load,
+            "slice_gather": self.gather,
             "slice_store": self.store,
             "slice_broadcast": self.broadcast,
+            "slice_iota": self.iota,
             "slice_reduce": self.reduce,
+            "slice_scan": self.scan,
+            "slice_transpose": self.transpose,
+            "slice_dot": self.dot,
             "slice_len": self.length,
+            "yield": self.hand_on,
         }
         self.used = {value for op in every_op(program.body) for value in op.operands}
         self.of_control = _of_control(program)
         self.contested = _contested(program.body)
-        self.versions: dict[str, int] = {}
-        """How often each buffer has been written by now: what is loaded from it later is another slice."""
-        self.memory: dict[tuple[str, DataType], str] = {}
-        self.known: list[dict[Hashable, Any]] = [{}]
-        """What was computed in the blocks around: elements by their nodes and groups, and groups of fixed extents."""
-        with b.at(b.program.body):
-            self.lane = b.local_id("x", name="lane")
-            self.first = b.mul(self.lane, GROUP, name="first")
+        self.last_uses = _last_uses(program)
+        self.number = 0
+        """Of the op that is being lowered, among all."""
+        self.loaded: dict[str, list[tuple[Value, Loaded]]] = {}
+        self.handed: list[_Handed] = []
 
     # --- ops in order ----------------------------------------------------------------------------
 
     def ops(self, ops: Sequence[Op]) -> None:
         for op in ops:
             self.b.loc = op.loc
+            self.number += 1
             self.op(op)
 
     def op(self, op: Op) -> None:
@@ -99,20 +104,16 @@ class _Lowering:
             rule(op)
         elif op.results and op.results[0].type.is_slice and not op.regions and op.definition.is_pure:
             self.elementwise(op)
-        elif any(value.type.is_slice for value in (*op.operands, *op.results)):
-            raise _refused(
-                op, "hands a slice on, which has no form for invocations yet", "store it, and load it again"
-            )
         elif op.name in _OF_ONE:
             self.values[op.result] = self.b.const(_OF_ONE[op.name], op.result.type)
         elif op.name == "barrier" and op.attrs["scope"] in ("subgroup", "workgroup"):
             pass
         elif op.definition.effects & {"subgroup", "workgroup", "wait"}:
-            raise _refused(
-                op, "is of several invocations, and a workgroup of slices has one as it is written"
-            )
+            raise refused(op, "is of several invocations, and a workgroup of slices has one as it is written")
         elif op.definition.effects & {"write", "print"}:
             self.once(op)
+        elif op.regions:
+            self.nest(op)
         else:
             self.copied(op)
 
@@ -121,39 +122,82 @@ class _Lowering:
             value = getattr(self.b, _IDS[op.name])(op.attrs["axis"])
             self.values[op.result] = value
             return op
-        if op.name in ("for", "while"):  # what was loaded before is another slice from the second round on
-            for inner in op.walk():
-                if "write" in inner.definition.effects:
-                    self.overwrite(inner.attrs["buffer"])
         operands, types = tuple(self.of(v) for v in op.operands), [v.type for v in op.results]
-        regions = tuple(self.region(each) for each in op.regions)
-        new = self.b.emit(op.definition, operands, types, op.attrs, regions)
+        new = self.b.emit(op.definition, operands, types, op.attrs)
         self.values.update(zip(op.results, new.results, strict=True))
         return new
 
     def of(self, value: Value) -> Value:
         return self.values[value]
 
-    def region(self, region: Block) -> Block:
-        block = Block(tuple(self.b.fresh(arg.type) for arg in region.args))
-        self.values.update(zip(region.args, block.args, strict=True))
-        with self.b.at(block), self.scope():
+    # --- blocks, and what they hand on ---------------------------------------------------------------
+
+    def nest(self, op: Op) -> None:
+        """A loop, a branch or a region: slices go through it as their elements do."""
+        is_loop, handed = op.name in ("for", "while"), _Handed()
+        overwritten = {a.attrs["buffer"] for a in op.walk() if "write" in a.definition.effects}
+        for buffer in sorted(overwritten):
+            self.keep(buffer)
+            if is_loop:  # what was loaded before is another slice from the second round on
+                self.overwrite(buffer)
+        operands: list[Value] = []
+        first = len(op.operands) - len(inits(op)) if is_loop else len(op.operands)
+        for number, value in enumerate(op.operands):
+            if value.type.is_slice:
+                node = self.nodes[value]
+                layout = self.elements.held_layout(op, node)
+                handed.slices[number - first] = layout, node.extents
+                operands += _flat(self.elements.of_layout(node, layout))
+            else:
+                operands.append(self.of(value))
+        self.handed.append(handed)
+        regions = tuple(self.region(each, len(each.args) - len(op.results)) for each in op.regions)
+        self.handed.pop()
+        types: list[DataType] = []
+        for number, result in enumerate(op.results):
+            slices = handed.slices.get(number)
+            types += [result.type] if slices is None else [result.type.element] * _size(slices[0])
+        new = self.b.emit(op.definition, tuple(operands), types, op.attrs, regions)
+        self.receive(op.results, new.results, handed, 0)
+
+    def region(self, region: Block, first: int) -> Block:
+        """`first`: the number of its argument that is handed on first."""
+        handed, args = self.handed[-1], list[Value]()
+        for number, arg in enumerate(region.args):
+            slices = handed.slices.get(number - first)
+            count = 1 if slices is None else _size(slices[0])
+            args += [self.b.fresh(arg.type.element) for _ in range(count)]
+        block = Block(tuple(args))
+        with self.b.at(block), self.elements.scope():
+            self.receive(region.args, args, handed, first)
             self.ops(region.ops)
         return block
 
-    @contextmanager
-    def scope(self) -> Iterator[None]:
-        """What is computed in it is not known behind it."""
-        self.known.append({})
-        yield
-        self.known.pop()
+    def receive(self, values: Sequence[Value], flat: Sequence[Value], handed: _Handed, first: int) -> None:
+        """Values and slices of the program before, of those that have come through an op."""
+        rest = iter(flat)
+        for number, value in enumerate(values):
+            slices = handed.slices.get(number - first)
+            if slices is None:
+                self.values[value] = next(rest)
+                continue
+            layout, extents = slices
+            held = {place: [next(rest) for _ in range(layout.width)] for place in layout.places}
+            self.nodes[value] = Held(value.type, extents, layout, held)
 
-    def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
-        for known in self.known:
-            if key in known:
-                return known[key]  # type: ignore[no-any-return]
-        self.known[-1][key] = value = make()
-        return value
+    def hand_on(self, op: Op) -> None:
+        handed, flat = self.handed[-1], list[Value]()
+        for number, value in enumerate(op.operands):
+            if not value.type.is_slice:
+                flat.append(self.of(value))
+                continue
+            node = self.nodes[value]
+            if number not in handed.slices:
+                handed.slices[number] = self.elements.held_layout(op, node), node.extents
+            layout, extents = handed.slices[number]
+            self.same_extents(op, extents, node.extents)
+            flat += _flat(self.elements.of_layout(node, layout))
+        self.b.emit(op.definition, tuple(flat), (), op.attrs)
 
     # --- what only one invocation does -------------------------------------------------------------
 
@@ -161,30 +205,17 @@ class _Lowering:
         """A write or a print, of which all get the result."""
         with self.written(op.attrs.get("buffer")):
             if not self.used.isdisjoint(op.results):
-                self.values[op.result] = self.from_first(op.result.type, lambda: self.copied(op).result)
+                make = self.elements.memory.from_first
+                self.values[op.result] = make(op.result.type, lambda: self.copied(op).result)
                 return
-            with self.b.if_(self.b.eq(self.lane, 0)), self.scope():
+            with self.b.if_(self.b.eq(self.elements.lane, 0)), self.elements.scope():
                 self.copied(op)
-
-    def from_first(self, dtype: DataType, make: Callable[[], Value]) -> Value:
-        """What the first invocation computes, in all of them, and seen to be the same for all."""
-        b, place = self.b, self.workgroup_memory("handed", dtype, 1)
-        b.barrier()
-        with b.if_(b.eq(self.lane, 0)), self.scope():
-            b.store(make(), place, 0)
-        b.barrier()
-        return b.load(place, 0)
-
-    def workgroup_memory(self, name: str, dtype: DataType, count: int) -> str:
-        key = name, dtype
-        if key not in self.memory:
-            unique = self.memory[key] = fresh_name(f"{name}.{dtype}", self.b.program.buffers)
-            self.b.buffer(unique, dtype, count, AccessMode.WORKGROUP.value)
-        return self.memory[key]
 
     @contextmanager
     def written(self, buffer: str | None) -> Iterator[None]:
         """Around a write: invocations read and write what they do before it, and find it behind it."""
+        if buffer is not None:
+            self.keep(buffer)
         if buffer in self.contested:
             self.b.barrier()
         yield
@@ -193,278 +224,305 @@ class _Lowering:
         if buffer in self.contested:
             self.b.barrier()
 
+    def keep(self, buffer: str) -> None:
+        """Hold what is loaded from a buffer that is about to be written, and computed with later."""
+        for value, node in self.loaded.get(buffer, ()):
+            if self.last_uses.get(value, 0) > self.number:
+                self.elements.keep(node)
+
     def overwrite(self, buffer: str) -> None:
-        self.versions[buffer] = self.versions.get(buffer, 0) + 1
+        versions = self.elements.versions
+        versions[buffer] = versions.get(buffer, 0) + 1
 
     # --- slices --------------------------------------------------------------------------------------
 
-    def extent(self, op: Op, dtype: DataType, indices: Sequence[Value]) -> Extent:
-        """Of a row of a buffer from some indices on."""
-        number = _only_extent(op, dtype)
-        if number is not None:
-            return self.fixed(number)
-        b, name, start = self.b, op.attrs["buffer"], constant_value(indices[-1])
-        columns = b.program.buffers[name].shape[-1]
-        if columns is not None and start is not None and start <= columns:
-            return self.fixed(columns - start)
-        length = self.columns(name)
-        if start == 0:
-            return Extent(length, None, name)
-        return Extent(b.sub(length, b.cast(indices[-1], DataType.U32)), None, (name, indices[-1]))
+    def extents(self, op: Op, dtype: DataType, indices: Sequence[Value]) -> list[Extent]:
+        """Of a slice of a buffer from some indices on."""
+        shape = self.b.program.buffers[op.attrs["buffer"]].shape
+        first = len(shape) - len(dtype.extents)
+        return [
+            self.fixed(number) if number is not None else self.rest(op, first + axis, indices[first + axis])
+            for axis, number in enumerate(dtype.extents)
+        ]
+
+    def rest(self, op: Op, dimension: int, start: Value) -> Extent:
+        """What is left of a dimension of a buffer from an index on."""
+        b, name, begin = self.b, op.attrs["buffer"], constant_value(start)
+        total = b.program.buffers[name].shape[dimension]
+        if total is not None and begin is not None and begin <= total:
+            return self.fixed(total - begin)
+        length = self.elements.length(name, dimension)
+        if begin == 0:
+            return Extent(length, None, (name, dimension))
+        return Extent(b.sub(length, b.cast(start, DataType.U32)), None, (name, dimension, start))
 
     def fixed(self, number: int) -> Extent:
         return Extent(self.b.const(number), number, number)
 
-    def columns(self, name: str) -> Value:
-        """The extent of a buffer along its last dimension."""
-        last = self.b.program.buffers[name].dimensions - 1
-        return self.b.len(name, dimension=last or None)
-
     def load(self, op: Op) -> None:
         indices = [self.of(v) for v in op.indices]
         fill = self.of(op.operands[-1]) if op.attrs["edge"] == "filled" else None
-        dtype, name = op.result.type, op.attrs["buffer"]
-        extent = self.extent(op, dtype, indices)
-        self.nodes[op.result] = Loaded(dtype, extent, op, indices, fill, self.versions.get(name, 0))
+        self.add_load(op, self.extents(op, op.result.type, indices), indices, fill)
+
+    def gather(self, op: Op) -> None:
+        slices = [self.nodes[v] for v in op.operands if v.type.is_slice]
+        for other in slices[1:]:
+            self.same_extents(op, slices[0].extents, other.extents)
+        indices = [self.nodes[v] if v.type.is_slice else self.of(v) for v in op.operands]
+        self.add_load(op, slices[0].extents, indices, None)
+
+    def add_load(
+        self, op: Op, extents: Sequence[Extent], indices: Sequence[Node | Value], fill: Value | None
+    ) -> None:
+        name: str = op.attrs["buffer"]
+        version = self.elements.versions.get(name, 0)
+        node = self.nodes[op.result] = Loaded(op.result.type, extents, op, indices, fill, version)
+        self.loaded.setdefault(name, []).append((op.result, node))
 
     def broadcast(self, op: Op) -> None:
         value, dtype = op.operands[0], op.result.type
-        number = _only_extent(op, dtype)
-        extent = self.nodes[op.operands[1]].extent if number is None else self.fixed(number)
-        if value.type.extents == dtype.extents:
-            self.same_extents(op, self.nodes[value].extent, extent)
-            self.nodes[op.result] = self.nodes[value]
+        if None in dtype.extents:
+            extents = list(self.nodes[op.operands[1]].extents)
         else:
-            one = self.only(self.nodes[value]) if value.type.is_slice else self.of(value)
-            self.nodes[op.result] = Spread(dtype, extent, one)
+            extents = [self.fixed(number or 0) for number in dtype.extents]
+        if not value.type.is_slice:
+            self.nodes[op.result] = Spread(dtype, extents, self.of(value))
+            return
+        source = self.nodes[value]
+        self.same_extents(op, source.extents, extents[-len(source.extents) :])
+        if value.type.extents == dtype.extents:
+            self.nodes[op.result] = source
+        else:
+            node = self.nodes[op.result] = Repeated(dtype, extents, source)
+            layout = self.elements.layout(source)
+            if layout is not None and len(source.extents) == 2:
+                rows, columns = (extent.number for extent in extents)
+                if rows is not None and columns is not None:
+                    self.elements.layouts[node] = layout.with_extents(rows, columns)
 
-    def only(self, node: Node) -> Value:
-        """The element of a slice of one."""
-        if isinstance(node, Spread):
-            return node.value
-        if isinstance(node, Computed):
-            operands = tuple(self.only(v) if isinstance(v, Node) else v for v in node.operands)
-            return self.b.emit(node.op.definition, operands, [node.dtype.element], node.op.attrs).result
-        assert isinstance(node, Loaded)
-        return self.element(node, self.b.const(0))
+    def iota(self, op: Op) -> None:
+        dtype = op.result.type
+        if None in dtype.extents:
+            extents = [self.counted(self.of(op.operands[1]))]
+        else:
+            extents = [self.fixed(number or 0) for number in dtype.extents]
+        self.nodes[op.result] = Counted(dtype, extents, self.of(op.operands[0]), _counted_axis(dtype))
+
+    def counted(self, length: Value) -> Extent:
+        """An extent that the program gives as a number."""
+        number, owner = constant_value(length), length.owner
+        if number is not None:
+            return self.fixed(number)
+        if isinstance(owner, Op) and owner.name == "len":
+            dimension = owner.attrs.get("dimension") or 0
+            total = self.b.program.buffers[owner.attrs["buffer"]].shape[dimension]
+            return (
+                Extent(length, None, (owner.attrs["buffer"], dimension))
+                if total is None
+                else self.fixed(total)
+            )
+        return Extent(length, None, length)
 
     def length(self, op: Op) -> None:
-        self.values[op.result] = self.nodes[op.operands[0]].extent.value
+        self.values[op.result] = self.nodes[op.operands[0]].extents[op.attrs["axis"]].value
 
     def elementwise(self, op: Op) -> None:
         nodes = [self.nodes[v] for v in op.operands if v.type.is_slice]
         for other in nodes[1:]:
-            self.same_extents(op, nodes[0].extent, other.extent)
+            self.same_extents(op, nodes[0].extents, other.extents)
         operands = [self.nodes[v] if v.type.is_slice else self.of(v) for v in op.operands]
-        self.nodes[op.result] = Computed(op.result.type, nodes[0].extent, op, operands)
+        node = self.nodes[op.result] = Computed(op.result.type, nodes[0].extents, op, operands)
+        layouts = self.elements.layouts
+        for each in nodes:  # those that are held already stay where they are
+            if isinstance(each, Held) or each in layouts:
+                layouts[node] = each.layout if isinstance(each, Held) else layouts[each]
+                break
 
-    def same_extents(self, op: Op, one: Extent, other: Extent) -> None:
-        if one.key != other.key:
-            self.b.assert_(self.b.eq(one.value, other.value), f"{op.name} takes slices of the same extents")
-
-    # --- elements --------------------------------------------------------------------------------------
-
-    def element(self, node: Loaded, position: Value) -> Value:
-        b = self.b
-        if self.versions.get(node.op.attrs["buffer"], 0) != node.version:
-            raise _refused(
-                node.op,
-                f"@{node.op.attrs['buffer']} is written before this slice is computed with for the last time",
-                "load it again, or write to another buffer",
-            )
-        *outer, start = node.indices
-        at = b.add(start, b.cast(position, start.type))
-        return b.load(node.op.attrs["buffer"], (*outer, at))
-
-    def elements(self, node: Node, group: Group) -> list[Value]:
-        return self.remembered((node, group), lambda: self.compute(node, group))
-
-    def compute(self, node: Node, group: Group) -> list[Value]:
-        b = self.b
-        if isinstance(node, Spread):
-            return [node.value] * GROUP
-        if isinstance(node, Computed):
-            columns = [self.elements(v, group) if isinstance(v, Node) else [v] * GROUP for v in node.operands]
-            b.loc = node.op.loc
-            return [
-                b.emit(node.op.definition, operands, [node.dtype.element], node.op.attrs).result
-                for operands in zip(*columns, strict=True)
-            ]
-        assert isinstance(node, Loaded)
-        before, b.loc = b.loc, node.op.loc
-        zero = b.const(False if node.dtype.element.is_bool else 0, node.dtype.element)
-        if node.fill is None:
-            values = group.guarded(lambda k: self.element(node, group.positions[k]), lambda: zero)
-        else:
-            fill, inside = (
-                node.fill,
-                [self.is_inside(node.op, node.indices, position) for position in group.positions],
-            )
-            values = group.guarded(
-                lambda k: group.where(
-                    inside[k], lambda: self.element(node, group.positions[k]), lambda: fill
-                )[0],
-                lambda: zero,
-            )
-        b.loc = before
-        return values
-
-    def is_inside(self, op: Op, indices: Sequence[Value], position: Value) -> Value:
-        """Whether there is an element at a position of a slice that may reach beyond the edge."""
-        b, length = self.b, self.columns(op.attrs["buffer"])
-        start = b.cast(indices[-1], DataType.U32)
-        return b.and_(b.lt(start, length), b.lt(position, b.sub(length, start)))
-
-    # --- groups ------------------------------------------------------------------------------------------
-
-    def held(self, extent: Extent) -> list[Group] | None:
-        """The groups of a slice of fixed and few elements, None for another one."""
-        if extent.number is None or extent.number > MOST_HELD * GROUP * self.lanes:
-            return None
-        step = GROUP * self.lanes
-        return [
-            self.held_group(extent, r, (r + 1) * step <= extent.number)
-            for r in range(-(-extent.number // step))
-        ]
-
-    def held_group(self, extent: Extent, number: int, is_whole: bool) -> Group:
-        return self.remembered(
-            (extent.number, number), lambda: Group(self.b, extent, self.offset(number), None, is_whole)
-        )
-
-    def offset(self, number: int) -> Value:
-        """Where an invocation's group of a round is."""
-        return self.b.add(self.first, number * GROUP * self.lanes) if number else self.first
+    def same_extents(self, op: Op, some: Sequence[Extent], others: Sequence[Extent]) -> None:
+        """Extents of 1 on the left are as any."""
+        for one, other in zip(some, others, strict=True):
+            if one.key != other.key and (op.name != "slice_broadcast" or one.number != 1):
+                is_same = self.b.eq(one.value, other.value)
+                self.b.assert_(is_same, f"{op.name} takes slices of the same extents")
 
     # --- results -----------------------------------------------------------------------------------------
 
     def reduce(self, op: Op) -> None:
         node = self.nodes[op.operands[0]]
         dtype = node.dtype.element
-        fold = Fold(self.b, op.attrs["combine"], dtype, self.workgroup_memory("exchange", dtype, self.lanes))
-        held = self.held(node.extent)
-        sums = self.sums_in_loop(node, fold) if held is None else self.sums_of_held(node, held, fold)
-        total = fold.over_lanes(fold.in_groups(sums) if sums else fold.neutral())
+        fold = Fold(self.b, op.attrs["combine"], dtype, self.elements.memory)
+        layout = self.elements.layout(node)
+        if layout is None:
+            self.reduced(op, self.sum_of_loop(op, node, fold))
+            return
+        neutral = fold.neutral()
+        rows = self.rows(node, layout, neutral)
+        is_column = len(node.extents) == 1 and layout.rows > 1
+        if op.attrs["axis"] == len(node.extents) - 1 and not is_column:
+            totals = [fold.along_rows(row, layout) for row in rows] or [neutral]
+            kept, values = layout.with_extents(layout.rows, 1), {(i, 0): [t] for i, t in enumerate(totals)}
+        else:
+            width, sums = layout.width, fold.down_columns([_flat(row) for row in rows], layout)
+            kept = layout.with_extents(1, layout.columns)
+            values = {(0, j): sums[j * width : (j + 1) * width] for j in range(layout.column_rounds)}
+        if not op.result.type.is_slice:
+            self.reduced(op, values[0, 0][0])
+            return
+        extents = [e for k, e in enumerate(node.extents) if k != op.attrs["axis"]]
+        if len(op.result.type.extents) == len(node.extents):
+            extents.insert(op.attrs["axis"], self.fixed(1))
+        self.nodes[op.result] = Held(op.result.type, extents, kept, values)
+
+    def reduced(self, op: Op, total: Value) -> None:
         if op.result in self.of_control:
-            total = self.from_first(total.type, lambda: total)
+            value = total
+            total = self.elements.memory.from_first(value.type, lambda: value)
         if op.result.type.is_slice:
-            self.nodes[op.result] = Spread(op.result.type, self.fixed(1), total)
+            self.nodes[op.result] = Spread(op.result.type, [self.fixed(1)], total)
         else:
             self.values[op.result] = total
 
-    @property
-    def rounds(self) -> int:
-        """Groups that an invocation has of FOLDED positions."""
-        return FOLDED // (GROUP * self.lanes)
+    def rows(self, node: Node, layout: Layout, neutral: Value) -> list[list[list[Value]]]:
+        """The elements of an invocation's groups, for each of its rows, with what changes nothing where there is none."""
+        rows: list[list[list[Value]]] = [[] for _ in range(layout.row_rounds)]
+        for group in self.elements.groups(layout):
+            rows[group.place[0]].append(group.masked(self.elements.of(node, group), neutral))
+        return rows
 
-    def sums_of_held(self, node: Node, held: Sequence[Group], fold: Fold) -> list[list[Value]]:
-        """Of an invocation: those of each round, as many as a power of two."""
-        neutral, sums = fold.neutral(), list[list[Value]]()
-        for number, group in enumerate(held):
-            values = self.masked(node, group, neutral)
-            if number < self.rounds:
-                sums.append(values)
-            else:
-                sums[number % self.rounds] = fold.each(sums[number % self.rounds], values)
-        count = 1
-        while count < len(sums):
-            count *= 2
-        return sums + [[neutral] * GROUP] * (count - len(sums))
-
-    def sums_in_loop(self, node: Node, fold: Fold) -> list[list[Value]]:
-        neutral, starts = fold.neutral(), range(0, GROUP * self.rounds, GROUP)
-        carry = [neutral] * (GROUP * self.rounds)
-        with self.b.for_(0, node.extent.value, FOLDED, carry=carry, dtype=DataType.U32) as loop:
+    def sum_of_loop(self, op: Op, node: Node, fold: Fold) -> Value:
+        extent, neutral, rounds = self.only_extent(op, node), fold.neutral(), FOLDED // (GROUP * self.lanes)
+        starts = range(0, GROUP * rounds, GROUP)
+        carry = [neutral] * (GROUP * rounds)
+        with self.b.for_(0, extent.value, FOLDED, carry=carry, dtype=DataType.U32) as loop:
             sums: list[Value] = []
-            with self.scope():
+            with self.elements.scope():
                 for number, start in enumerate(starts):
-                    group = Group(self.b, node.extent, self.offset(number), loop.index, False)
-                    values = self.masked(node, group, neutral)
+                    group = self.group_of_loop(extent, number, loop.index)
+                    values = group.masked(self.elements.of(node, group), neutral)
                     sums += fold.each(loop.args[start : start + GROUP], values)
             loop.yield_(*sums)
-        return [list(loop.results[start : start + GROUP]) for start in starts]
+        groups = [list(loop.results[start : start + GROUP]) for start in starts]
+        return fold.along_rows(groups, Layout(1, FOLDED, 1, self.lanes))
 
-    def masked(self, node: Node, group: Group, neutral: Value) -> list[Value]:
-        """The elements that are there, and what changes nothing in the place of the others."""
-        values = self.elements(node, group)
-        if group.is_whole:
-            return values
-        return [
-            self.b.select(inside, value, neutral) for inside, value in zip(group.inside, values, strict=True)
+    def group_of_loop(self, extent: Extent, number: int, base: Value) -> Group:
+        """A round of the loop, which begins at `base`: a position that has wrapped around is beyond what is left."""
+        b = self.b
+        offset = self.elements.moved_by(self.elements.first, number * GROUP * self.lanes)
+        offsets = [self.elements.moved_by(offset, k) for k in range(GROUP)]
+        positions = [b.add(base, each) for each in offsets]
+        left = b.sub(extent.value, base)
+        inside = [
+            b.and_(b.lt(at, left), b.lt(position, extent.value))
+            for at, position in zip(offsets, positions, strict=True)
         ]
+        return Group(b, None, positions, inside, is_whole=False)
+
+    def only_extent(self, op: Op, node: Node) -> Extent:
+        if len(node.extents) != 1:
+            self.elements.held_layout(op, node)
+        return node.extents[0]
+
+    def scan(self, op: Op) -> None:
+        node, dtype = self.nodes[op.operands[0]], op.result.type
+        is_down = len(node.extents) == 2 and op.attrs["axis"] == 0
+        self.elements.held_layout(op, node)
+        if is_down:
+            node = self.transposed(node)
+        layout = self.by_rows(node)
+        fold = Fold(self.b, op.attrs["combine"], dtype.element, self.elements.memory)
+        rows = self.rows(node, layout, fold.neutral())
+        values = Scan(fold, self.elements, layout, op.attrs["mode"]).of(rows)
+        held = Held(dtype, node.extents, layout, values)
+        self.nodes[op.result] = self.transposed(held) if is_down else held
+
+    def by_rows(self, node: Node) -> Layout:
+        """The layout of a slice whose rows are rows of lanes, also where it stands as a column."""
+        return Layout.of([extent.number or 0 for extent in node.extents], self.lanes)
+
+    def transpose(self, op: Op) -> None:
+        node = self.nodes[op.operands[0]]
+        self.elements.held_layout(op, node)
+        self.nodes[op.result] = self.transposed(node)
+
+    def transposed(self, node: Node) -> Held:
+        extents = [*node.extents][::-1]
+        layout = Layout.of([extent.number or 0 for extent in extents], self.lanes)
+        dtype = DataType.slice(node.dtype.extents[::-1], node.dtype.element)
+        return self.elements.exchanged(node, layout, extents, dtype, is_transposed=True)
+
+    def dot(self, op: Op) -> None:
+        a, c = (self.nodes[v] for v in op.operands)
+        for each in (a, c):
+            self.elements.held_layout(op, each)
+        self.same_extents(op, a.extents[1:], c.extents[:1])
+        extents = [a.extents[0], c.extents[1]]
+        self.nodes[op.result] = product(self.elements, a, c, op.result.type, extents)
 
     def store(self, op: Op) -> None:
         node = self.nodes[op.operands[0]]
         indices = [self.of(v) for v in op.indices]
-        extent = self.extent(op, op.operands[0].type, indices)
-        self.same_extents(op, extent, node.extent)
-        held = self.held(node.extent)
-        if held is not None:
-            columns = [self.elements(node, group) for group in held]
-            with self.written(op.attrs["buffer"]):
-                for group, values in zip(held, columns, strict=True):
+        self.same_extents(op, self.extents(op, op.operands[0].type, indices), node.extents)
+        layout = self.elements.layout(node)
+        if layout is not None:
+            columns = self.elements.of_layout(node, layout)
+            with self.written(op.attrs["buffer"]), self.elements.by_owners(layout):
+                for group, values in zip(self.elements.groups(layout), columns, strict=True):
                     self.put(op, indices, group, values)
             return
+        extent = self.only_extent(op, node)
         self.check_places(node, op, indices)
         step = GROUP * self.lanes
         with (
             self.written(op.attrs["buffer"]),
-            self.b.for_(0, node.extent.value, step, dtype=DataType.U32) as loop,
-            self.scope(),
+            self.b.for_(0, extent.value, step, dtype=DataType.U32) as loop,
+            self.elements.scope(),
         ):
-            group = Group(self.b, node.extent, self.first, loop.index, False)
-            self.put(op, indices, group, self.elements(node, group))
+            group = self.group_of_loop(extent, 0, loop.index)
+            self.put(op, indices, group, self.elements.of(node, group))
 
     def check_places(self, node: Node, op: Op, indices: Sequence[Value]) -> None:
         """Of a slice that is loaded while it is stored: what is overwritten was each element's own."""
-        for each in _leaves(node):
-            if each.op.attrs["buffer"] != op.attrs["buffer"]:
+        for each in loads(node):
+            if each.buffer != op.attrs["buffer"]:
                 continue
             if not all(_same(a, c) for a, c in zip(each.indices, indices, strict=True)):
-                raise _refused(
+                raise refused(
                     op,
                     f"@{op.attrs['buffer']} is overwritten at other places than those that the slice is made of",
                     "write to another buffer",
                 )
 
     def put(self, op: Op, indices: Sequence[Value], group: Group, values: Sequence[Value]) -> None:
-        b, name = self.b, op.attrs["buffer"]
-        *outer, start = indices
+        b, name, rank = self.b, op.attrs["buffer"], len(op.operands[0].type.extents)
 
         def put(k: int) -> None:
-            at = b.add(start, b.cast(group.positions[k], start.type))
+            place = self.elements.offset(indices, group.position(k, rank))
             if op.attrs["edge"] == "clipped":
-                with b.if_(self.is_inside(op, indices, group.positions[k])):
-                    b.store(values[k], name, (*outer, at))
+                with b.if_(self.elements.is_inside(name, place, rank)):
+                    b.store(values[k], name, place)
             else:
-                b.store(values[k], name, (*outer, at))
+                b.store(values[k], name, place)
 
         group.guarded(put, None)
 
 
-def _only_extent(op: Op, dtype: DataType) -> int | None:
-    if len(dtype.extents) != 1:
-        raise _refused(
-            op, f"{dtype} has two extents, of which only the interpreter (target ref) makes rows so far"
-        )
-    return dtype.extents[0]
+def _counted_axis(dtype: DataType) -> int:
+    return next((axis for axis, extent in enumerate(dtype.extents) if extent != 1), 0)
 
 
-def _same(a: Value, c: Value) -> bool:
+def _flat(groups: Sequence[Sequence[Value]]) -> list[Value]:
+    return [value for group in groups for value in group]
+
+
+def _size(layout: Layout) -> int:
+    """Elements that an invocation holds."""
+    return len(layout.places) * layout.width
+
+
+def _same(a: Node | Value, c: Value) -> bool:
+    if isinstance(a, Node):
+        return False
     return a is c or (constant_value(a) is not None and constant_value(a) == constant_value(c))
-
-
-def _leaves(node: Node) -> Iterator[Loaded]:
-    pending, seen = [node], set[Node]()
-    while pending:
-        each = pending.pop()
-        if each in seen:
-            continue
-        seen.add(each)
-        if isinstance(each, Loaded):
-            yield each
-        elif isinstance(each, Computed):
-            pending += [v for v in each.operands if isinstance(v, Node)]
 
 
 def _contested(body: Block) -> set[str]:
@@ -480,15 +538,44 @@ def _contested(body: Block) -> set[str]:
     return {name for name, count in accesses.items() if count > 1}
 
 
+def _last_uses(program: Program) -> Mapping[Value, int]:
+    """Of each slice, the number of the last op that needs its elements, directly or by way of others."""
+    ops, uses = [*_in_order(program.body)], dict[Value, int]()
+    for number in range(len(ops), 0, -1):
+        op = ops[number - 1]
+        last = max([number, *(uses.get(result, 0) for result in op.results if result.type.is_slice)])
+        for value in op.operands:
+            if value.type.is_slice:
+                uses[value] = max(uses.get(value, 0), last)
+    return uses
+
+
+def _in_order(block: Block) -> Iterator[Op]:
+    """The ops as they are lowered: each before those of its blocks."""
+    pending = [iter(block.ops)]
+    while pending:
+        op = next(pending[-1], None)
+        if op is None:
+            pending.pop()
+            continue
+        yield op
+        pending += [iter(region.ops) for region in reversed(op.regions)]
+
+
 def _of_control(program: Program) -> set[Value]:
     """The values that conditions and bounds of a program are computed of."""
-    wanted: set[Value] = set()
-    ops = [*program.walk()]
-    for op in ops:
+    makers: dict[Value, Op] = {}
+    pending: list[Value] = []
+    for op in program.walk():
+        makers |= dict.fromkeys([*op.results, *(arg for region in op.regions for arg in region.args)], op)
         if op.name in ("if", "for", "while", "condition"):
-            wanted.update(op.operands)
-    for op in reversed(ops):
-        if not wanted.isdisjoint(op.results):
-            for inner in op.walk():
-                wanted.update(inner.operands)
+            pending += op.operands
+    wanted, seen = set[Value](), set[Op]()
+    while pending:
+        value = pending.pop()
+        wanted.add(value)
+        maker = makers.get(value)
+        if maker is not None and maker not in seen:
+            seen.add(maker)
+            pending += [operand for op in maker.walk() for operand in op.operands]
     return wanted

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..ir.program import Op, Value
 from ..ir.types import DataType
+from .layout import Layout
 
-__all__ = ["Computed", "Extent", "Loaded", "Node", "Spread"]
+__all__ = ["Computed", "Counted", "Extent", "Held", "Loaded", "Node", "Repeated", "Spread", "loads"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,18 +24,27 @@ class Extent:
 @dataclass(frozen=True, eq=False)
 class Node:
     dtype: DataType
-    extent: Extent
+    extents: Sequence[Extent]
 
 
 @dataclass(frozen=True, eq=False)
 class Loaded(Node):
-    """Elements of a buffer from `indices` on.  `fill`: what is beyond its edge; None where nothing may be.  `version`: of the
-    buffer, see `Lowering.versions`."""
+    """Elements of a buffer, from `indices` on, or at those that slices among them name.  `fill`: what is beyond its edge; None where
+    nothing may be.  `version`: of the buffer, see `SliceLowering.versions`."""
 
     op: Op
-    indices: Sequence[Value]
+    indices: Sequence[Node | Value]
     fill: Value | None
     version: int
+
+    @property
+    def buffer(self) -> str:
+        name: str = self.op.attrs["buffer"]
+        return name
+
+    @property
+    def is_gather(self) -> bool:
+        return any(isinstance(index, Node) for index in self.indices)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,3 +60,43 @@ class Spread(Node):
     """The same value everywhere."""
 
     value: Value
+
+
+@dataclass(frozen=True, eq=False)
+class Repeated(Node):
+    """A slice repeated along its extents of 1, and along extents that it does not have."""
+
+    source: Node
+
+
+@dataclass(frozen=True, eq=False)
+class Counted(Node):
+    """`start`, start + 1, ... along an axis."""
+
+    start: Value
+    axis: int
+
+
+@dataclass(frozen=True, eq=False)
+class Held(Node):
+    """Elements in registers, by the places of a layout."""
+
+    layout: Layout
+    values: Mapping[tuple[int, int], Sequence[Value]]
+
+
+def loads(node: Node) -> Iterator[Loaded]:
+    """What a slice is loaded from."""
+    pending, seen = [node], set[Node]()
+    while pending:
+        each = pending.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        if isinstance(each, Loaded):
+            yield each
+            pending += [v for v in each.indices if isinstance(v, Node)]
+        elif isinstance(each, Computed):
+            pending += [v for v in each.operands if isinstance(v, Node)]
+        elif isinstance(each, Repeated):
+            pending.append(each.source)

@@ -24,7 +24,8 @@
     debug_print   debug_print "format" %a, ...
     slice_load    NAME<edge> @b[%r, %c] : S       slice_store    NAME<edge> %v, @b[%r, %c] : S
     slice_broadcast   NAME %a, %like : S          slice_reduce   NAME<op> %v[axis] : T
-    slice_len     NAME %v[axis]
+    slice_len     NAME %v[axis]                   slice_scan     NAME<mode, op> %v[axis] : S
+    slice_gather  NAME @b[%r, %v] : S             slice_iota, slice_transpose, slice_dot   NAME %a, ... : S
     for, while, if, region, call, yield, condition: control flow, see the grammar
 """
 
@@ -359,7 +360,7 @@ def _parse_load(row: OpDef, tail: Tail) -> Parsed:
 
 
 def _print_load(p: OpPrinter, op: Op) -> str:
-    return f"load @{op.attrs['buffer']}[{p.uses(op.operands)}] : {op.results[0].type}"
+    return f"{op.name} @{op.attrs['buffer']}[{p.uses(op.operands)}] : {op.results[0].type}"
 
 
 def _parse_store(row: OpDef, tail: Tail) -> Parsed:
@@ -495,16 +496,32 @@ def _parse_slice_load(row: OpDef, tail: Tail) -> Parsed:
     return tuple(tail.operands), (tail.dtype,), {**attrs, "buffer": tail.access[2]}
 
 
-def _parse_slice_broadcast(row: OpDef, tail: Tail) -> Parsed:
+def _parse_slice_gather(row: OpDef, tail: Tail) -> Parsed:
+    if tail.access is None or tail.access[0] != "load" or tail.dtype is None or tail.modifiers:
+        raise MalformedOp("is written slice_gather @buffer[%r, %indices] : slice<64xf32>")
+    return tuple(tail.operands), (tail.dtype,), {"buffer": tail.access[2]}
+
+
+_SLICES_WRITTEN = {
+    "slice_broadcast": "slice_broadcast %x, %like : slice<?xf32>, or slice_broadcast %x : slice<64xf32>",
+    "slice_iota": "slice_iota 0 : slice<64xu32>, or slice_iota 0, %n : slice<?xu32>",
+    "slice_transpose": "slice_transpose %v : slice<32x64xf32>",
+    "slice_dot": "slice_dot %a, %b : slice<64x64xf32>",
+}
+
+
+def _parse_slice_typed(row: OpDef, tail: Tail) -> Parsed:
     if tail.dtype is None or not tail.operands or tail.access or tail.modifiers or tail.target:
-        raise MalformedOp(
-            "is written slice_broadcast %x, %like : slice<?xf32>, or slice_broadcast %x : slice<64xf32>"
-        )
+        raise MalformedOp(f"is written {_SLICES_WRITTEN[row.format]}")
     return tuple(tail.operands), (tail.dtype,), NO_ATTRS
 
 
+def _print_slice_typed(p: OpPrinter, op: Op) -> str:
+    return f"{_print_operands(p, op)} : {op.results[0].type}"
+
+
 def _parse_of_axis(row: OpDef, tail: Tail) -> Parsed:
-    words = "<add>" if row.format == "slice_reduce" else ""
+    words = {"slice_reduce": "<add>", "slice_scan": "<inclusive, add>"}.get(row.format, "")
     if tail.access is None or tail.access[0] != "lane" or len(tail.operands) != 1:
         raise MalformedOp(f"is written {row.name}{words} %v[0]{' : f32' if words else ''}")
     dtype = _U32 if row.format == "slice_len" else tail.dtype
@@ -671,7 +688,12 @@ SYNTAX: dict[str, OpSyntax] = {row.name: row for row in (
              has_type=False, constants="- - T"),
     OpSyntax("slice_load", _print_placed_load, "%r = {name} @b[%i] : slice<?x{type}>", _parse_slice_load, constants="u32..."),
     OpSyntax("slice_store", _print_placed_store, "{name} %v, @b[%i] : slice<?x{type}>", _parse_placed_store, constants="- u32..."),
-    OpSyntax("slice_broadcast", _print_typed, "%r = {name} %a, %v : slice<?x{type}>", _parse_slice_broadcast, constants="element -"),
+    OpSyntax("slice_broadcast", _print_typed, "%r = {name} %a, %v : slice<?x{type}>", _parse_slice_typed, constants="element -"),
+    OpSyntax("slice_gather", _print_load, "%r = {name} @b[%v] : slice<?x{type}>", _parse_slice_gather, constants="u32..."),
+    OpSyntax("slice_iota", _print_slice_typed, "%r = {name} %a : slice<64x{type}>", _parse_slice_typed, constants="element u32"),
+    OpSyntax("slice_scan", _print_of_axis, "%r = {name}<inclusive, add> %v[0] : slice<?x{type}>", _parse_of_axis, constants="-"),
+    OpSyntax("slice_transpose", _print_slice_typed, "%r = {name} %m : slice<32x32x{type}>", _parse_slice_typed, constants="-"),
+    OpSyntax("slice_dot", _print_slice_typed, "%r = {name} %m, %m : slice<32x32x{type}>", _parse_slice_typed, constants="- -"),
     OpSyntax("slice_reduce", _print_of_axis, "%r = {name}<add> %v[0] : {type}", _parse_of_axis, constants="-"),
     OpSyntax("slice_len", _print_of_axis, "%r = {name} %v[0]", _parse_of_axis, has_type=False, constants="-"),
     OpSyntax("for", _print_for, "%r = for %k = 0 to 8 step 1 iter(%s = %a : {type}) {{ yield %s }}",

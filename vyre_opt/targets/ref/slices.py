@@ -14,6 +14,7 @@ from ...execution.faults import out_of_bounds
 from ...ir import arith
 from ...ir.program import Op
 from ...ir.types import DataType
+from .convert import cast
 from .elementwise import compute
 from .frame import Frame
 from .machine import Handler, Machine
@@ -42,8 +43,8 @@ def _extents(machine: Machine, frame: Frame, op: Op, dtype: DataType, storage: S
         extent = extents[axis - outer] if axis >= outer else 1
         may_end = axis >= outer and op.attrs["edge"] != "checked"
         is_open = axis >= outer and dtype.extents[axis - outer] is None
-        last = length if may_end or is_open else length - extent
-        if not 0 <= start <= last:
+        last = length if is_open else length - extent
+        if not may_end and not 0 <= start <= last:
             invocation = machine.invocation_at(frame, 0)
             covered = extent if axis == len(shape) - 1 else 1
             place = tuple(
@@ -63,7 +64,10 @@ def _offsets(frame: Frame, op: Op, extents: Sequence[int], storage: Storage) -> 
         at = np.asarray(start, np.int64)
         if axis >= outer:
             k = axis - outer
-            at = (start + np.arange(extents[k])).reshape([-1 if n == k else 1 for n in range(len(extents))])
+            bits = op.indices[axis].type.bits or 32  # an index below 0 is one that has wrapped around
+            positions = np.arange(extents[k], dtype=np.uint64) + np.uint64(start % 2**64)
+            within = np.minimum(positions & np.uint64(2**bits - 1), np.uint64(length)).astype(np.int64)
+            at = within.reshape([-1 if n == k else 1 for n in range(len(extents))])
         inside &= at < length
         offsets = offsets * length + at
     return offsets, inside
@@ -82,6 +86,27 @@ def load(machine: Machine, frame: Frame, op: Op) -> None:
     values = np.full((1, *extents), filled[0], loaded.dtype)
     values[0][inside] = loaded[0]
     frame.values[result] = values
+
+
+def gather(machine: Machine, frame: Frame, op: Op) -> None:
+    result, storage = op.results[0], machine.storages[op.attrs["buffer"]]
+    indices = [frame.get(index) for index in op.operands]
+    slices = [each for each, index in zip(indices, op.operands, strict=True) if index.type.is_slice]
+    for other in slices[1:]:
+        if other.shape != slices[0].shape:
+            raise _other_extents(machine, frame, op, slices[0].shape[1:], other.shape[1:])
+    extents, offsets = slices[0].shape[1:], np.zeros(slices[0].shape[1:], np.int64)
+    wide = [each.astype(object).reshape(-1) for each in indices]
+    for number in range(offsets.size):
+        place = tuple(int(each[number % len(each)]) for each in wide)
+        if any(not 0 <= at < length for at, length in zip(place, storage.shape, strict=True)):
+            invocation = machine.invocation_at(frame, 0)
+            raise out_of_bounds(machine.program, op, place, 1, storage.shape, invocation)
+        offsets.flat[number] = np.ravel_multi_index(place, storage.shape)
+    touched = offsets.reshape(-1)[None]
+    check_written(machine, frame, op, storage, touched)
+    check_race(machine, frame, op, storage, touched, "read")
+    frame.values[result] = from_storage(storage.data[touched], result.type).reshape(1, *extents)
 
 
 def store(machine: Machine, frame: Frame, op: Op) -> None:
@@ -136,6 +161,13 @@ def _other_extents(
     return machine.fault("assert", op, f"{message}, by {machine.invocation_at(frame, 0)}")
 
 
+def iota(machine: Machine, frame: Frame, op: Op) -> None:
+    dtype, start = op.results[0].type, frame.get(op.operands[0])
+    extents = [int(frame.get(op.operands[1])[0]) if extent is None else extent for extent in dtype.extents]
+    counted = np.arange(np.prod(extents)).astype(start.dtype)
+    frame.values[op.results[0]] = compute("add", [start, counted], dtype).reshape(1, *extents)
+
+
 def length(machine: Machine, frame: Frame, op: Op) -> None:
     extent = frame.get(op.operands[0]).shape[1 + op.attrs["axis"]]
     frame.values[op.results[0]] = np.array([extent], np.uint32)
@@ -146,6 +178,72 @@ def reduce(machine: Machine, frame: Frame, op: Op) -> None:
     total = fold(np.moveaxis(frame.get(value), 1 + axis, -1), op.attrs["combine"], value.type)
     kept = len(result.type.extents) == len(value.type.extents)
     frame.values[result] = np.expand_dims(total, 1 + axis) if kept else total
+
+
+def scan(machine: Machine, frame: Frame, op: Op) -> None:
+    """Of groups of 4 one by one, of 32 groups and of 32 such chunks by doubling distances, of blocks one by one."""
+    value, result, axis = op.operands[0], op.results[0], 1 + op.attrs["axis"]
+    combine, dtype = op.attrs["combine"], value.type
+    neutral = constant_register(arith.neutral(combine, dtype.element), dtype.element)[0]
+    values = np.moveaxis(frame.get(value), axis, -1)
+    length = values.shape[-1]
+    padded = np.full((*values.shape[:-1], max(1, -(-length // FOLDED)) * FOLDED), neutral, values.dtype)
+    padded[..., :length] = values
+
+    def both(a: Array, b: Array) -> Array:
+        return compute(combine, [a, b], dtype)
+
+    def one_by_one(terms: Array) -> Array:
+        terms = terms.copy()
+        for k in range(1, terms.shape[-1]):
+            terms[..., k] = both(terms[..., k - 1], terms[..., k])
+        return terms
+
+    def doubling(terms: Array) -> Array:
+        for distance in (1, 2, 4, 8, 16):
+            changed = terms.copy()
+            changed[..., distance:] = both(terms[..., :-distance], terms[..., distance:])
+            terms = changed
+        return terms
+
+    def before(terms: Array) -> Array:
+        shifted = np.full_like(terms, neutral)
+        shifted[..., 1:] = terms[..., :-1]
+        return shifted
+
+    groups = one_by_one(padded.reshape(*padded.shape[:-1], -1, 32, 32, 4))
+    chunks = doubling(groups[..., -1])
+    blocks = doubling(chunks[..., -1])
+    totals = one_by_one(blocks[..., -1])
+    if op.attrs["mode"] == "exclusive":
+        inner = np.concatenate(
+            [before(chunks)[..., None], both(before(chunks)[..., None], groups[..., :-1])], -1
+        )
+    else:
+        inner = both(before(chunks)[..., None], groups)
+    inner = both(before(blocks)[..., None, None], inner)
+    inner = both(before(totals)[..., None, None, None], inner)
+    flat = inner.reshape(padded.shape)[..., :length]
+    frame.values[result] = np.ascontiguousarray(np.moveaxis(flat, -1, axis))
+
+
+def transpose(machine: Machine, frame: Frame, op: Op) -> None:
+    frame.values[op.results[0]] = np.ascontiguousarray(np.swapaxes(frame.get(op.operands[0]), 1, 2))
+
+
+def dot(machine: Machine, frame: Frame, op: Op) -> None:
+    """Products added in the order of the depth, each with one rounding."""
+    result = op.results[0]
+    element = result.type.element
+    a, b = (cast(frame.get(v)[0], v.type.element, element) for v in op.operands)
+    total = np.full((a.shape[0], b.shape[1]), constant_register(arith.neutral("add", element), element)[0])
+    for k in range(a.shape[1]):
+        factors = [a[:, k : k + 1], b[k : k + 1], total]
+        if element.is_float:
+            total = compute("fma", factors, element)
+        else:
+            total = compute("add", [total, compute("mul", factors[:2], element)], element)
+    frame.values[result] = total[None]
 
 
 def fold(values: Array, combine: str, dtype: DataType) -> Array:

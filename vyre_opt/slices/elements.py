@@ -1,0 +1,364 @@
+"""Elements of slices, computed where they are wanted: in the registers of a layout, or group by group in a loop over an open row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from ..ir.builder import Builder
+from ..ir.diagnostics import Diagnostic, DiagnosticError
+from ..ir.program import Op, Value
+from ..ir.rewrite import constant_value
+from ..ir.types import DataType
+from .layout import Group, Layout
+from .memory import Memory
+from .nodes import Computed, Counted, Extent, Held, Loaded, Node, Repeated, Spread
+from .schedule import GROUP
+
+__all__ = ["Elements", "refused"]
+
+T = TypeVar("T")
+
+MOST_HELD = 16
+"""Groups of a row of open extent that an invocation holds, where its length is known."""
+
+
+def refused(op: Op, message: str, help: str | None = None) -> DiagnosticError:
+    return DiagnosticError([Diagnostic("error", f"{op.name}: {message}", op.loc, help=help)])
+
+
+class Elements:
+    """`versions`: how often each buffer has been written by now; what is loaded from it later is another slice."""
+
+    def __init__(self, b: Builder, lanes: int) -> None:
+        self.b, self.lanes, self.memory = b, lanes, Memory(b)
+        self.versions: dict[str, int] = {}
+        self.layouts: dict[Node, Layout] = {}
+        """Of the nodes that have another one than their extents would get."""
+        self.known: list[dict[Hashable, Any]] = [{}]
+        """What was computed in the blocks around: elements by their nodes and groups, and groups by their places."""
+        with b.at(b.program.body):
+            self.lane = b.local_id("x", name="lane")
+            self.first = b.mul(self.lane, GROUP, name="first")
+
+    # --- what is known ---------------------------------------------------------------------------
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """What is computed in it is not known behind it."""
+        self.known.append({})
+        yield
+        self.known.pop()
+
+    def find(self, key: Hashable) -> Any:
+        return next((known[key] for known in self.known if key in known), None)
+
+    def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
+        found: T | None = self.find(key)
+        if found is None:
+            self.known[-1][key] = found = make()
+        return found
+
+    # --- layouts ---------------------------------------------------------------------------------
+
+    def layout(self, node: Node) -> Layout | None:
+        """Where the elements of a slice are held; None for one that a loop goes along."""
+        if node in self.layouts:
+            return self.layouts[node]
+        if isinstance(node, Held):
+            return node.layout
+        numbers = [extent.number for extent in node.extents if extent.number is not None]
+        if len(numbers) < len(node.extents):
+            return None
+        layout = Layout.of(numbers, self.lanes)
+        is_short = len(layout.places) <= MOST_HELD
+        return layout if is_short or None not in node.dtype.extents else None
+
+    def held_layout(self, op: Op, node: Node) -> Layout:
+        """The same for an op that takes no other slice."""
+        layout = self.layout(node)
+        if layout is None:
+            raise refused(
+                op,
+                f"takes a slice whose elements are held by a workgroup, and {node.dtype} is of any length",
+                "take a block of a fixed size, or give the buffer a fixed extent",
+            )
+        return layout
+
+    def groups(self, layout: Layout) -> list[Group]:
+        """An invocation's, row by row."""
+        return [self.group(layout, *place) for place in layout.places]
+
+    def group(self, layout: Layout, i: int, j: int) -> Group:
+        return self.remembered((layout, i, j), lambda: self.new_group(layout, i, j))
+
+    def new_group(self, layout: Layout, i: int, j: int) -> Group:
+        b, row_lanes, column_lanes = self.b, layout.row_lanes, layout.column_lanes
+        row: Value | None = None
+        inside: list[Value] | None = None
+        columns: list[Value] = [b.const(0)]
+        is_whole = True
+        if layout.rows > 1:
+            row = self.moved_by(self.lane_of_rows(column_lanes), i * row_lanes)
+            if (i + 1) * row_lanes > layout.rows:
+                inside = [b.lt(row, layout.rows)] * layout.width
+        if layout.columns > 1:
+            step = column_lanes * GROUP
+            first = self.moved_by(self.first_column(column_lanes), j * step)
+            columns = [self.moved_by(first, k) for k in range(GROUP)]
+            if (j + 1) * step > layout.columns:
+                is_whole = layout.columns % GROUP == 0
+                ends = [first] if is_whole else columns
+                below: list[Value] = [b.lt(each, layout.columns) for each in ends]
+                if inside is not None:
+                    below = [b.and_(inside[0], each) for each in below]
+                inside = below * GROUP if is_whole else below
+        return Group(b, row, columns, inside, is_whole, layout, (i, j))
+
+    def moved_by(self, value: Value, distance: int) -> Value:
+        return self.b.add(value, distance) if distance else value
+
+    def lane_of_rows(self, column_lanes: int) -> Value:
+        """The row of invocations that this one is in."""
+        if column_lanes == 1:
+            return self.lane
+        shift = column_lanes.bit_length() - 1
+        return self.remembered(("row lane", column_lanes), lambda: self.b.shr(self.lane, shift))
+
+    def lane_of_columns(self, column_lanes: int) -> Value:
+        if column_lanes == self.lanes:
+            return self.lane
+        return self.remembered(
+            ("column lane", column_lanes), lambda: self.b.and_(self.lane, column_lanes - 1)
+        )
+
+    def first_column(self, column_lanes: int) -> Value:
+        """Of an invocation's first group."""
+        if column_lanes == self.lanes:
+            return self.first
+        lane = self.lane_of_columns
+        return self.remembered(("first column", column_lanes), lambda: self.b.mul(lane(column_lanes), GROUP))
+
+    @contextmanager
+    def by_owners(self, layout: Layout) -> Iterator[None]:
+        """Where one of the invocations does it that hold the same elements."""
+        copies: list[Value] = []
+        if layout.rows == 1 and layout.row_lanes > 1:
+            copies.append(self.lane_of_rows(layout.column_lanes))
+        if layout.columns == 1 and layout.column_lanes > 1:
+            copies.append(self.lane_of_columns(layout.column_lanes))
+        if not copies:
+            yield
+            return
+        b = self.b
+        number = copies[0] if len(copies) == 1 else self.lane
+        with b.if_(b.eq(number, 0)), self.scope():
+            yield
+
+    # --- elements --------------------------------------------------------------------------------
+
+    def of(self, node: Node, group: Group) -> list[Value]:
+        """The elements of a group; in the place of those that do not exist is any value."""
+        pending = [(node, group)]
+        while pending:
+            each, at = pending[-1]
+            if self.find((each, at)) is not None:
+                pending.pop()
+                continue
+            wanted = [source for source in self.sources(each, at) if self.find(source) is None]
+            if wanted:
+                pending += wanted
+            else:
+                self.known[-1][each, at] = self.compute(each, at)
+                pending.pop()
+        found: list[Value] = self.find((node, group))
+        return found
+
+    def of_layout(self, node: Node, layout: Layout) -> list[list[Value]]:
+        """The elements of an invocation's groups, row by row."""
+        return [self.of(node, group) for group in self.groups(layout)]
+
+    def sources(self, node: Node, group: Group) -> list[tuple[Node, Group]]:
+        """The elements that those of a group are made of."""
+        if isinstance(node, Computed):
+            return [(v, group) for v in node.operands if isinstance(v, Node)]
+        if isinstance(node, Repeated):
+            return [(node.source, self.source_group(node, group))]
+        if isinstance(node, Loaded) and self.is_current(node):
+            return [(v, group) for v in node.indices if isinstance(v, Node)]
+        return []
+
+    def source_group(self, node: Repeated, group: Group) -> Group:
+        """The group of what is repeated, for one of the result."""
+        extents = [extent.number for extent in node.source.extents]
+        layout = group.layout or Layout(1, 1, 1, self.lanes)
+        is_row = len(node.extents) == 2 or layout.columns > 1
+        rows = layout.rows if len(extents) == 2 and extents[0] != 1 else 1
+        columns = layout.columns if is_row and extents[-1] != 1 else 1
+        i, j = group.place
+        return self.group(layout.with_extents(rows, columns), i if rows > 1 else 0, j if columns > 1 else 0)
+
+    def compute(self, node: Node, group: Group) -> list[Value]:
+        b = self.b
+        if isinstance(node, Spread):
+            return [node.value] * group.width
+        if isinstance(node, Counted):
+            positions = [group.position(k, len(node.extents))[node.axis] for k in range(group.width)]
+            return [self.from_start(node.start, position) for position in positions]
+        if isinstance(node, Held):
+            if node.layout == group.layout:
+                return list(node.values[group.place])
+            return self.of(self.moved(node, _layout(group)), group)
+        if isinstance(node, Repeated):
+            values = self.of(*self.sources(node, group)[0])
+            return values * group.width if len(values) < group.width else values
+        if isinstance(node, Computed):
+            columns = [self.of(v, group) if isinstance(v, Node) else [v] * group.width for v in node.operands]
+            before, b.loc = b.loc, node.op.loc
+            computed = [
+                b.emit(node.op.definition, operands, [node.dtype.element], node.op.attrs).result
+                for operands in zip(*columns, strict=True)
+            ]
+            b.loc = before
+            return computed
+        assert isinstance(node, Loaded)
+        return self.load(node, group)
+
+    def cast(self, value: Value, dtype: DataType) -> Value:
+        return value if value.type is dtype else self.b.cast(value, dtype)
+
+    # --- from memory -----------------------------------------------------------------------------
+
+    def is_current(self, node: Loaded) -> bool:
+        return self.versions.get(node.buffer, 0) == node.version
+
+    def load(self, node: Loaded, group: Group) -> list[Value]:
+        b = self.b
+        if not self.is_current(node):
+            kept: Held | None = self.find(("kept", node))
+            if kept is None:
+                raise refused(
+                    node.op,
+                    f"@{node.buffer} is written before this slice is computed with for the last time",
+                    "load it again, or write to another buffer",
+                )
+            return self.of(kept, group)
+        before, b.loc = b.loc, node.op.loc
+        zero = b.const(False if node.dtype.element.is_bool else 0, node.dtype.element)
+        places = {k: self.place(node, group, k) for k in range(group.width)} if node.fill is not None else {}
+
+        def element(k: int) -> Value:
+            return b.load(node.buffer, self.place(node, group, k))
+
+        def filled(k: int) -> Value:
+            fill, place = node.fill, places[k]
+            assert fill is not None
+            inside = self.is_inside(node.buffer, place, len(node.extents))
+            return group.where(inside, lambda: b.load(node.buffer, place), lambda: fill)[0]
+
+        values = group.guarded(element if node.fill is None else filled, lambda: zero)
+        b.loc = before
+        return values
+
+    def place(self, node: Loaded, group: Group, k: int) -> tuple[Value, ...]:
+        """The indices of an element in its buffer."""
+        indices = [self.of(v, group)[k] if isinstance(v, Node) else v for v in node.indices]
+        if node.is_gather:
+            return tuple(indices)
+        return self.offset(indices, group.position(k, len(node.extents)))
+
+    def offset(self, indices: Sequence[Value], position: Sequence[Value]) -> tuple[Value, ...]:
+        """The indices of an element of a slice whose first one is at some."""
+        outer = len(indices) - len(position)
+        ends = zip(indices[outer:], position, strict=True)
+        return (*indices[:outer], *(self.from_start(start, at) for start, at in ends))
+
+    def from_start(self, start: Value, position: Value) -> Value:
+        position = self.cast(position, start.type)
+        return position if constant_value(start) == 0 else self.b.add(start, position)
+
+    def is_inside(self, buffer: str, place: Sequence[Value], rank: int) -> Value:
+        """Whether an element of a slice that may reach beyond the edges is in the buffer."""
+        b, conditions = self.b, list[Value]()
+        dimensions = b.program.buffers[buffer].dimensions
+        for dimension in range(dimensions - rank, dimensions):
+            index = place[dimension]
+            unsigned = DataType.U64 if index.type.bits == 64 else DataType.U32
+            length = self.length(buffer, dimension)
+            conditions.append(b.lt(self.cast(index, unsigned), self.cast(length, unsigned)))
+        return conditions[0] if rank == 1 else b.and_(*conditions)
+
+    def length(self, buffer: str, dimension: int) -> Value:
+        """An extent of a buffer."""
+        is_row = self.b.program.buffers[buffer].dimensions == 1
+        return self.b.len(buffer, dimension=None if is_row else dimension)
+
+    def keep(self, node: Loaded) -> None:
+        """Hold a slice whose buffer is about to be written."""
+        layout = self.layout(node)
+        if layout is None or not self.is_current(node) or self.find(("kept", node)) is not None:
+            return
+        values = dict(zip(layout.places, self.of_layout(node, layout), strict=True))
+        self.known[-1]["kept", node] = Held(node.dtype, node.extents, layout, values)
+
+    # --- through workgroup memory ------------------------------------------------------------------
+
+    def moved(self, node: Held, layout: Layout) -> Held:
+        """A slice in another layout."""
+        return self.remembered(
+            (node, layout),
+            lambda: self.exchanged(node, layout, node.extents, node.dtype, is_transposed=False),
+        )
+
+    def exchanged(
+        self, node: Node, layout: Layout, extents: Sequence[Extent], dtype: DataType, is_transposed: bool
+    ) -> Held:
+        """The elements of a slice by way of workgroup memory, or their transpose."""
+        b, rows, columns = self.b, layout.rows, layout.columns
+        if is_transposed:
+            rows, columns = columns, rows
+        place = self.written("moved", node, rows * columns)
+        zero = b.const(False if node.dtype.element.is_bool else 0, node.dtype.element)
+        values: dict[tuple[int, int], Sequence[Value]] = {}
+        for group in self.groups(layout):
+
+            def element(k: int, group: Group = group) -> Value:
+                row, column = group.position(k, 2)
+                at = (column, row) if is_transposed else (row, column)
+                return b.load(place, self.linear(at[0], at[1], columns))
+
+            values[group.place] = group.guarded(element, lambda: zero)
+        return Held(dtype, extents, layout, values)
+
+    def written(self, use: str, node: Node, count: int) -> str:
+        """Workgroup memory that has the elements of a slice, row by row."""
+        b, layout = self.b, self.layout(node)
+        assert layout is not None
+        columns = self.of_layout(node, layout)
+        place = self.memory.of(use, node.dtype.element, count)
+        b.barrier()
+        with self.by_owners(layout):
+            for group, values in zip(self.groups(layout), columns, strict=True):
+
+                def put(k: int, group: Group = group, values: Sequence[Value] = values) -> None:
+                    row, column = group.position(k, 2)
+                    b.store(values[k], place, self.linear(row, column, layout.columns))
+
+                group.guarded(put, None)
+        b.barrier()
+        return place
+
+    def linear(self, row: Value, column: Value, columns: int) -> Value:
+        """The number of an element, row by row."""
+        if columns == 1:
+            return row
+        b = self.b
+        if constant_value(row) == 0:
+            return column
+        return b.add(b.mul(row, columns), column)
+
+
+def _layout(group: Group) -> Layout:
+    assert group.layout is not None
+    return group.layout

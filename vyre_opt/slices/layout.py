@@ -1,0 +1,137 @@
+"""Layouts: which elements of a slice each invocation of a workgroup holds.
+
+The invocations stand in `row_lanes` rows of `column_lanes`; each holds GROUP neighbours of a row at a time:
+
+    lane 0     lane 1    lane 2     ...      columns 0 to 3, 4 to 7, ... of row 0
+    lane 16    lane 17                       columns 0 to 3, 4 to 7, ... of row 1      (column_lanes = 16)
+
+and rounds of this cover the slice.  Along an extent of 1 all lanes hold the same element.  A slice of one extent stands as a row, or
+after a sum along rows as a column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from ..ir.builder import Builder
+from ..ir.program import Value
+from .schedule import GROUP
+
+__all__ = ["Group", "Layout"]
+
+
+@dataclass(frozen=True)
+class Layout:
+    rows: int
+    columns: int
+    row_lanes: int
+    column_lanes: int
+
+    @classmethod
+    def of(cls, extents: Sequence[int], lanes: int) -> Layout:
+        """That of a slice of such extents, unless it comes from one of more extents."""
+        rows, columns = (1, *extents)[-2:]
+        column_lanes = 1
+        while column_lanes < lanes and column_lanes * GROUP < columns:
+            column_lanes *= 2
+        return cls(rows, columns, lanes // column_lanes, column_lanes)
+
+    def with_extents(self, rows: int, columns: int) -> Layout:
+        """The same lanes for other extents."""
+        return replace(self, rows=rows, columns=columns)
+
+    @property
+    def width(self) -> int:
+        """Neighbours that a lane holds at a time."""
+        return 1 if self.columns == 1 else GROUP
+
+    @property
+    def row_rounds(self) -> int:
+        return -(-self.rows // self.row_lanes)
+
+    @property
+    def column_rounds(self) -> int:
+        return -(-self.columns // (self.column_lanes * self.width))
+
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        """The rounds of its groups, row by row."""
+        return [(i, j) for i in range(self.row_rounds) for j in range(self.column_rounds)]
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Neighbours of a row that an invocation holds.
+
+    `row`: of them, None for a slice of one row; `columns`: their columns.  `inside`: whether each exists, None where all surely do;
+    `is_whole`: either all of them or none.  `layout` and `place`: where they are held; None in a loop over an open row.
+    """
+
+    b: Builder
+    row: Value | None
+    columns: Sequence[Value]
+    inside: Sequence[Value] | None
+    is_whole: bool
+    layout: Layout | None = None
+    place: tuple[int, int] = (0, 0)
+
+    @property
+    def width(self) -> int:
+        return len(self.columns)
+
+    def position(self, k: int, rank: int) -> tuple[Value, ...]:
+        """The indices of an element of a slice with so many extents."""
+        if rank == 2:
+            return (self.b.const(0) if self.row is None else self.row), self.columns[k]
+        is_column = self.row is not None and self.layout is not None and self.layout.columns == 1
+        return (self.row if is_column and self.row is not None else self.columns[k],)
+
+    def guarded(self, make: Callable[[int], Value | None], others: Callable[[], Value] | None) -> list[Value]:
+        """`make(k)` for each element that exists, `others()` in the place of those that do not.
+
+        Without `others`, `make` gives no values.
+        """
+        b, every = self.b, range(self.width)
+        if self.inside is None:
+            return _values(make(k) for k in every)
+        with b.if_(self.inside[-1]) as branch:
+            values = _values(make(k) for k in every)
+            if others is not None:
+                branch.yield_(*values)
+        if others is None and (self.is_whole or self.width == 1):
+            return []
+        with branch.else_():
+            some: list[Value] = []
+            if self.is_whole:
+                some += [others() for _ in every[:-1]] if others is not None else []
+            else:
+                for k in every[:-1]:
+                    some += self.where(self.inside[k], lambda k=k: make(k), others)  # type: ignore[misc]
+            if others is not None:
+                branch.yield_(*some, others())
+        return list(branch.results) if others is not None else []
+
+    def where(
+        self, condition: Value, make: Callable[[], Value | None], others: Callable[[], Value] | None
+    ) -> list[Value]:
+        """`make()` if a condition holds, else `others()`."""
+        with self.b.if_(condition) as branch:
+            values = _values([make()])
+            if others is not None:
+                branch.yield_(*values)
+        if others is None:
+            return []
+        with branch.else_():
+            branch.yield_(others())
+        return list(branch.results)
+
+    def masked(self, values: Sequence[Value], neutral: Value) -> list[Value]:
+        """The elements that exist, and what changes nothing in the place of the others."""
+        if self.inside is None:
+            return list(values)
+        return [self.b.select(inside, v, neutral) for inside, v in zip(self.inside, values, strict=True)]
+
+
+def _values(made: Iterable[Value | None]) -> list[Value]:
+    return [value for value in made if value is not None]

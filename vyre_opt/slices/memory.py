@@ -1,0 +1,40 @@
+"""Workgroup memory through which invocations hand one another elements of slices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ..ir.builder import Builder
+from ..ir.program import AccessMode, Value
+from ..ir.rewrite import fresh_name
+from ..ir.types import DataType
+
+__all__ = ["Memory"]
+
+
+class Memory:
+    """One buffer for each use and type, as long as its longest use."""
+
+    def __init__(self, b: Builder) -> None:
+        self.b = b
+        self.names: dict[tuple[str, DataType], str] = {}
+
+    def of(self, use: str, dtype: DataType, count: int) -> str:
+        buffers, key = self.b.program.buffers, (use, dtype)
+        if key not in self.names:
+            name = self.names[key] = fresh_name(f"{use}.{dtype}", buffers)
+            self.b.buffer(name, dtype, count, AccessMode.WORKGROUP.value)
+        buffer = buffers[self.names[key]]
+        if buffer.count is None or buffer.count < count:
+            buffers[buffer.name] = replace(buffer, shape=(count,))
+        return buffer.name
+
+    def from_first(self, dtype: DataType, make: Callable[[], Value]) -> Value:
+        """What the first invocation computes, in all of them, and seen to be the same for all."""
+        b, place = self.b, self.of("handed", dtype, 1)
+        b.barrier()
+        with b.if_(b.eq(b.local_id("x"), 0)):
+            b.store(make(), place, 0)
+        b.barrier()
+        return b.load(place, 0)
