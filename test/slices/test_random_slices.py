@@ -16,7 +16,13 @@ from vyre_opt.passes.manager import PassManager
 from vyre_opt.rewriting.cloning import copy_program
 from vyre_opt.syntax.printer import print_program
 
-PASSES = ("", "lower_slices{lanes=64},canonicalize,cse,licm,dce", "lower_slices{lanes=512}", "default")
+PASSES = (
+    "",
+    "lower_slices{lanes=64},canonicalize,cse,licm,dce",
+    "lower_slices{lanes=512 neighbours=1}",
+    "default",
+    "lower_slices{lanes=128 neighbours=4}",
+)
 
 
 def run(sample: SliceProgram, target: str, passes: str) -> list[bytes]:

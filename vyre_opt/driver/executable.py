@@ -35,6 +35,7 @@ from ..ir.grids import length_key
 from ..ir.program import Buffer, Dim3, Module, Op
 from ..ir.types import DataType
 from ..rewriting.core_form import core_module
+from ..slices.schedule import has_slices
 from .binding import PYTHON, CallSyntax, Signature
 from .binding import bind as bind_arguments
 from .call_report import CallReport, call_report
@@ -45,6 +46,7 @@ from .plans import remember
 
 if TYPE_CHECKING:
     from ..passes.bisect import BisectLimit
+    from ..passes.manager import PassManager
     from ..passes.registry import Pass
 
 __all__ = ["Executable", "Grid", "Inputs", "Passes"]
@@ -81,6 +83,8 @@ class Executable(ABC):
         self._target = dispatcher
         self._scheduled: set[str] = set()
         """The programs that are those of named kernels."""
+        self._passes_of_slices: PassManager | None = None
+        """What runs when lengths of rows are known."""
         self._bound: OrderedDict[Any, BoundCall] = OrderedDict()
         """By what calls with like arguments have in common."""
         self._loaded: OrderedDict[Any, tuple[CallPlan, Loaded]] = OrderedDict()
@@ -337,7 +341,7 @@ class Executable(ABC):
 
     @cached_property
     def _rewrites(self) -> LaunchRewrites:
-        return LaunchRewrites(self.module, self._scheduled)
+        return LaunchRewrites(self.module, self._scheduled, self._passes_of_slices)
 
     def _drop_old(self) -> None:
         """Drop plans used longest ago where there are too many, or they keep too much memory; under the lock."""
@@ -471,6 +475,10 @@ class Executable(ABC):
                 raise BadInputs(f"{legalizations[0]} is for vyre-opt; a target runs it by itself")
             # those of this package are held to what they report by tests, and verifying once is enough
             manager.verify_each = any(running.name not in BUILTIN for running in manager.passes)
+            program = self.module.programs.get(self.name)
+            if program is not None and bisect is None and has_slices(program):
+                self._passes_of_slices = manager
+                manager = PassManager([])
             manager.run(self.module)
             check(self.module)
         self.module = core_module(self.module)

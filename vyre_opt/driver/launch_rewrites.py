@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ..analysis.refusal import Refusal
 from ..execution.plans.call_plan import CallPlan
@@ -16,6 +17,10 @@ from ..fusion.group_count import GroupCount, groups_param
 from ..ir.diagnostics import Location
 from ..ir.program import Buffer, Dim3, Module, Program, Shape
 from ..scheduling.launch_forms import LaunchForms, LaunchSite, Rewritten
+from .slice_lengths import SliceLengths
+
+if TYPE_CHECKING:
+    from ..passes.manager import PassManager
 
 __all__ = ["LaunchRewrites"]
 
@@ -23,11 +28,16 @@ _AS_PARAMS = (GroupCount(None, {}), GroupCount(None, {}, "y"))
 
 
 class LaunchRewrites:
-    """Rewrites the launches of a module's programs, each program once; those of `scheduled` have a schedule, and stay."""
+    """Rewrites the launches of a module's programs, each program once; those of `scheduled` have a schedule, and stay.
 
-    def __init__(self, module: Module, scheduled: Collection[str] = ()) -> None:
+    `of_slices`: the passes of programs with slices, see slice_lengths.
+    """
+
+    def __init__(
+        self, module: Module, scheduled: Collection[str] = (), of_slices: PassManager | None = None
+    ) -> None:
         self._programs = {each for name, each in module.programs.items() if name not in scheduled}
-        self._forms = LaunchForms()
+        self._forms, self._slices = LaunchForms(), SliceLengths(module, of_slices)
 
     def of(self, call: CallPlan, target: Target) -> CallPlan:
         """The call for a GPU or the cpu; others stay as they are."""
@@ -44,6 +54,7 @@ class LaunchRewrites:
             if isinstance(step, RepeatStep):
                 step = RepeatStep(step.times, self._steps(step.steps, buffers, target))
             elif isinstance(step, LaunchStep) and step.program in self._programs:
+                step = self._of_slices(step, buffers, target)
                 original = step
                 if target.architecture:
                     step = _rewritten(step, self._forms.hoisted(step.program))
@@ -53,10 +64,19 @@ class LaunchRewrites:
                     step = _rewritten(step, self._forms.carried(step.program))
                     step = self._batched(step, buffers)
                     step = self._narrow(step, buffers, target)
+                    step = self._wide(step, buffers, target)
                 if step.program is not original.program:
                     step = replace(step, original=original)
             made.append(step)
         return made
+
+    def _of_slices(self, step: LaunchStep, buffers: Mapping[str, Buffer], target: Target) -> LaunchStep:
+        lowered = self._slices.of(step.program, _shapes(step, buffers))
+        if lowered is None:
+            return step
+        lanes = lowered.lanes
+        step = replace(step, program=lowered)
+        return _decided(step, "applied", f"a workgroup has {lanes} invocations for its slices")
 
     def _coarse(self, step: LaunchStep, buffers: Mapping[str, Buffer], target: Target) -> LaunchStep:
         if target.bounds == "clamp":  # an index of a vector would be clamped as a whole
@@ -79,6 +99,15 @@ class LaunchRewrites:
         step = replace(step, program=narrow.program, grid=(narrow.workgroups, *step.grid[1:]))
         lanes = narrow.program.lanes
         return _decided(step, "applied", f"workgroups are of {lanes} invocations, for all multiprocessors")
+
+    def _wide(self, step: LaunchStep, buffers: Mapping[str, Buffer], target: Target) -> LaunchStep:
+        wide = self._forms.wide(_site(step, buffers, target), step.grid)
+        if wide is None:
+            return step
+        grid = (-(-step.grid[0] // wide.by), *step.grid[1:])
+        return _decided(
+            _relaunched(step, wide.program, grid), "applied", f"{wide.by} workgroups of a subgroup are one"
+        )
 
     def _counting(self, step: LaunchStep, buffers: Mapping[str, Buffer], target: Target) -> LaunchStep:
         counting = self._forms.counting(_site(step, buffers, target), step.grid)

@@ -13,13 +13,17 @@ from .registry import Pass, register
 
 @dataclass(frozen=True)
 class LowerSlicesOptions:
-    """`lanes`: invocations of a workgroup, a power of two; 0 for as many as are best."""
+    """`lanes`: invocations of a workgroup, a power of two; `neighbours`: elements side by side that each has at a time, 1 or 4; 0 for
+    what is best."""
 
     lanes: int = 0
+    neighbours: int = 0
 
     def __post_init__(self) -> None:
-        if self.lanes:
-            SliceSchedule(self.lanes)
+        self.chosen(SliceSchedule())
+
+    def chosen(self, best: SliceSchedule) -> SliceSchedule:
+        return SliceSchedule(self.lanes or best.lanes, self.neighbours or best.neighbours)
 
 
 @register
@@ -35,8 +39,7 @@ class LowerSlices(Pass):
         for program in ctx.programs(module):
             if not has_slices(program):
                 continue
-            lanes = self.options.lanes
-            schedule = SliceSchedule(lanes) if lanes else slice_schedule(program)
+            schedule = self.options.chosen(slice_schedule(program))
             lower_in_place(program, schedule)
             ctx.debug("{} lanes for the slices of @{}", schedule.lanes, program.name, loc=program.loc)
             ctx.remark("applied", f"a workgroup has {schedule.lanes} invocations for its slices", program.loc)

@@ -4,6 +4,7 @@ coarse    an invocation does the work of several neighbours, so that each lane m
           on a GPU, where their accesses become vectors, and invocations enough for all multiprocessors are left
 counting  a workgroup does the work of many, and has its own memory for what atomics count (privatization): where it
           then adds to the buffers that all share fewer times than before
+wide      workgroups of one subgroup become one, several at a time: where there are more than a multiprocessor begins in time
 narrow    workgroups are of fewer invocations, so that there is one for each multiprocessor: where invocations loop, and do
           not know of workgroups
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from math import prod
 
 from ..analysis.refusal import Refusal
@@ -35,8 +36,9 @@ from .invariant_loads import hoist_loads
 from .kept_loads import keep_loads, rows, trips
 from .loop_facts import op_numbers
 from .privatization import privatize
+from .wide_workgroups import is_one_subgroup, widen
 
-__all__ = ["Coarse", "Counting", "LaunchForms", "LaunchSite", "Narrow", "Rewritten"]
+__all__ = ["Coarse", "Counting", "LaunchForms", "LaunchSite", "Narrow", "Rewritten", "Wide"]
 
 MOST = 8
 """Invocations that become one, at most."""
@@ -50,6 +52,10 @@ INVOCATIONS = 1024
 """Of a multiprocessor, at least, that a coarse launch leaves: half of what it holds at a time."""
 RESIDENT = 2048
 """Invocations that a multiprocessor holds at a time."""
+MOST_TOGETHER = 8
+"""Workgroups of one subgroup that become one, at most."""
+WIDE = 4
+"""Workgroups for each multiprocessor that a wide launch leaves, at least."""
 SHARES = 4
 """Workgroups that a thread of the cpu takes, one after the other, so that threads end at the same time."""
 LEAST_COUNTING = 1 << 14
@@ -89,6 +95,14 @@ class Coarse:
 
 
 @dataclass(frozen=True, slots=True)
+class Wide:
+    """`program`, a workgroup of which does the work of `by`."""
+
+    program: Program
+    by: int
+
+
+@dataclass(frozen=True, slots=True)
 class Narrow:
     """`program`, with smaller workgroups, of which there are so many along x."""
 
@@ -121,6 +135,8 @@ class LaunchForms:
         self._of_grid, self._counts_in_registers = cache(_of_grid), cache(counts_in_registers)
         self._coarse: dict[object, Coarse | Refusal] = {}
         self._counting: dict[object, Program | Refusal] = {}
+        self._is_one_subgroup = cache(is_one_subgroup)
+        self._widen = cache(partial(widen, groups=GroupCount(None, {})))
         self._narrow, self._is_divisible = cache(_narrow), cache(_is_divisible)
         self._batched: dict[object, Rewritten] = {}
 
@@ -184,6 +200,16 @@ class LaunchForms:
         if parts == 1 or not self._is_divisible(site.program):
             return None
         return Narrow(self._narrow(site.program, parts), grid[0] * parts)
+
+    def wide(self, site: LaunchSite, grid: Dim3) -> Wide | None:
+        """A launch over fewer workgroups that are as many subgroups, where enough for all multiprocessors are left."""
+        by = MOST_TOGETHER
+        while by > 1 and grid[0] < by * WIDE * site.processors:
+            by //= 2
+        if by == 1 or grid[1:] != (1, 1) or not self._is_one_subgroup(site.program):
+            return None
+        made = self._widen(site.program, by)
+        return None if isinstance(made, Refusal) else Wide(made, by)
 
     def counting(self, site: LaunchSite, grid: Dim3) -> Counting | Refusal | None:
         """A launch over a grid with atomics in memory of workgroups, of which there are as many as run at a time.

@@ -14,14 +14,13 @@ from ..ir.types import DataType
 from .layout import Group, Layout
 from .memory import Memory
 from .nodes import Computed, Counted, Extent, Held, Loaded, Node, Repeated, Spread
-from .schedule import GROUP
 
 __all__ = ["Elements", "refused"]
 
 T = TypeVar("T")
 
-MOST_HELD = 16
-"""Groups of a row of open extent that an invocation holds, where its length is known."""
+MOST_HELD = 64
+"""Elements of a row of open extent that an invocation holds, where its length is known."""
 
 
 def refused(op: Op, message: str, help: str | None = None) -> DiagnosticError:
@@ -31,8 +30,8 @@ def refused(op: Op, message: str, help: str | None = None) -> DiagnosticError:
 class Elements:
     """`versions`: how often each buffer has been written by now; what is loaded from it later is another slice."""
 
-    def __init__(self, b: Builder, lanes: int) -> None:
-        self.b, self.lanes, self.memory = b, lanes, Memory(b)
+    def __init__(self, b: Builder, lanes: int, neighbours: int) -> None:
+        self.b, self.lanes, self.neighbours, self.memory = b, lanes, neighbours, Memory(b)
         self.versions: dict[str, int] = {}
         self.layouts: dict[Node, Layout] = {}
         """Of the nodes that have another one than their extents would get."""
@@ -40,7 +39,7 @@ class Elements:
         """What was computed in the blocks around: elements by their nodes and groups, and groups by their places."""
         with b.at(b.program.body):
             self.lane = b.local_id("x", name="lane")
-            self.first = b.mul(self.lane, GROUP, name="first")
+            self.first: Value = b.mul(self.lane, neighbours, name="first") if neighbours > 1 else self.lane
 
     # --- what is known ---------------------------------------------------------------------------
 
@@ -71,9 +70,12 @@ class Elements:
         numbers = [extent.number for extent in node.extents if extent.number is not None]
         if len(numbers) < len(node.extents):
             return None
-        layout = Layout.of(numbers, self.lanes)
-        is_short = len(layout.places) <= MOST_HELD
+        layout = self.layout_of(numbers)
+        is_short = len(layout.places) * layout.width <= MOST_HELD
         return layout if is_short or None not in node.dtype.extents else None
+
+    def layout_of(self, extents: Sequence[int]) -> Layout:
+        return Layout.of(extents, self.lanes, self.neighbours)
 
     def held_layout(self, op: Op, node: Node) -> Layout:
         """The same for an op that takes no other slice."""
@@ -104,16 +106,16 @@ class Elements:
             if (i + 1) * row_lanes > layout.rows:
                 inside = [b.lt(row, layout.rows)] * layout.width
         if layout.columns > 1:
-            step = column_lanes * GROUP
-            first = self.moved_by(self.first_column(column_lanes), j * step)
-            columns = [self.moved_by(first, k) for k in range(GROUP)]
+            step = column_lanes * layout.width
+            first = self.moved_by(self.first_column(layout), j * step)
+            columns = [self.moved_by(first, k) for k in range(layout.width)]
             if (j + 1) * step > layout.columns:
-                is_whole = layout.columns % GROUP == 0
+                is_whole = layout.columns % layout.width == 0
                 ends = [first] if is_whole else columns
                 below: list[Value] = [b.lt(each, layout.columns) for each in ends]
                 if inside is not None:
                     below = [b.and_(inside[0], each) for each in below]
-                inside = below * GROUP if is_whole else below
+                inside = below * layout.width if is_whole else below
         return Group(b, row, columns, inside, is_whole, layout, (i, j))
 
     def moved_by(self, value: Value, distance: int) -> Value:
@@ -133,12 +135,15 @@ class Elements:
             ("column lane", column_lanes), lambda: self.b.and_(self.lane, column_lanes - 1)
         )
 
-    def first_column(self, column_lanes: int) -> Value:
+    def first_column(self, layout: Layout) -> Value:
         """Of an invocation's first group."""
-        if column_lanes == self.lanes:
+        if layout.column_lanes == self.lanes and layout.width == self.neighbours:
             return self.first
-        lane = self.lane_of_columns
-        return self.remembered(("first column", column_lanes), lambda: self.b.mul(lane(column_lanes), GROUP))
+        lane = self.lane_of_columns(layout.column_lanes)
+        if layout.width == 1:
+            return lane
+        key = "first column", layout.column_lanes, layout.width
+        return self.remembered(key, lambda: self.b.mul(lane, layout.width))
 
     @contextmanager
     def by_owners(self, layout: Layout) -> Iterator[None]:

@@ -1,6 +1,6 @@
 """Layouts: which elements of a slice each invocation of a workgroup holds.
 
-The invocations stand in `row_lanes` rows of `column_lanes`; each holds GROUP neighbours of a row at a time:
+The invocations stand in `row_lanes` rows of `column_lanes`; each holds `width` neighbours of a row at a time, here 4:
 
     lane 0     lane 1    lane 2     ...      columns 0 to 3, 4 to 7, ... of row 0
     lane 16    lane 17                       columns 0 to 3, 4 to 7, ... of row 1      (column_lanes = 16)
@@ -27,15 +27,16 @@ class Layout:
     columns: int
     row_lanes: int
     column_lanes: int
+    neighbours: int = GROUP
 
     @classmethod
-    def of(cls, extents: Sequence[int], lanes: int) -> Layout:
+    def of(cls, extents: Sequence[int], lanes: int, neighbours: int = GROUP) -> Layout:
         """That of a slice of such extents, unless it comes from one of more extents."""
         rows, columns = (1, *extents)[-2:]
         column_lanes = 1
-        while column_lanes < lanes and column_lanes * GROUP < columns:
+        while column_lanes < lanes and column_lanes * neighbours < columns:
             column_lanes *= 2
-        return cls(rows, columns, lanes // column_lanes, column_lanes)
+        return cls(rows, columns, lanes // column_lanes, column_lanes, neighbours)
 
     def with_extents(self, rows: int, columns: int) -> Layout:
         """The same lanes for other extents."""
@@ -44,7 +45,7 @@ class Layout:
     @property
     def width(self) -> int:
         """Neighbours that a lane holds at a time."""
-        return 1 if self.columns == 1 else GROUP
+        return 1 if self.columns == 1 else self.neighbours
 
     @property
     def row_rounds(self) -> int:

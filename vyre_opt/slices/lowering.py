@@ -29,7 +29,7 @@ from .layout import Group, Layout
 from .nodes import Computed, Counted, Extent, Held, Loaded, Node, Repeated, Spread, loads
 from .products import product
 from .scans import Scan
-from .schedule import FOLDED, GROUP, SliceSchedule
+from .schedule import FOLDED, SliceSchedule
 from .sums import Fold
 
 __all__ = ["lower_in_place", "lower_slices"]
@@ -65,7 +65,7 @@ class _Lowering:
 
     def __init__(self, program: Program, b: Builder, schedule: SliceSchedule) -> None:
         self.program, self.b, self.lanes = program, b, schedule.lanes
-        self.elements = Elements(b, schedule.lanes)
+        self.elements = Elements(b, schedule.lanes, schedule.neighbours)
         self.values: dict[Value, Value] = {}
         self.nodes: dict[Value, Node] = {}
         self.rules = {
@@ -390,25 +390,25 @@ class _Lowering:
         return rows
 
     def sum_of_loop(self, op: Op, node: Node, fold: Fold) -> Value:
-        extent, neutral, rounds = self.only_extent(op, node), fold.neutral(), FOLDED // (GROUP * self.lanes)
-        starts = range(0, GROUP * rounds, GROUP)
-        carry = [neutral] * (GROUP * rounds)
+        extent, neutral, width = self.only_extent(op, node), fold.neutral(), self.elements.neighbours
+        starts = range(0, FOLDED // self.lanes, width)
+        carry = [neutral] * (FOLDED // self.lanes)
         with self.b.for_(0, extent.value, FOLDED, carry=carry, dtype=DataType.U32) as loop:
             sums: list[Value] = []
             with self.elements.scope():
                 for number, start in enumerate(starts):
                     group = self.group_of_loop(extent, number, loop.index)
                     values = group.masked(self.elements.of(node, group), neutral)
-                    sums += fold.each(loop.args[start : start + GROUP], values)
+                    sums += fold.each(loop.args[start : start + width], values)
             loop.yield_(*sums)
-        groups = [list(loop.results[start : start + GROUP]) for start in starts]
-        return fold.along_rows(groups, Layout(1, FOLDED, 1, self.lanes))
+        groups = [list(loop.results[start : start + width]) for start in starts]
+        return fold.along_rows(groups, Layout(1, FOLDED, 1, self.lanes, width))
 
     def group_of_loop(self, extent: Extent, number: int, base: Value) -> Group:
         """A round of the loop, which begins at `base`: a position that has wrapped around is beyond what is left."""
-        b = self.b
-        offset = self.elements.moved_by(self.elements.first, number * GROUP * self.lanes)
-        offsets = [self.elements.moved_by(offset, k) for k in range(GROUP)]
+        b, width = self.b, self.elements.neighbours
+        offset = self.elements.moved_by(self.elements.first, number * width * self.lanes)
+        offsets = [self.elements.moved_by(offset, k) for k in range(width)]
         positions = [b.add(base, each) for each in offsets]
         left = b.sub(extent.value, base)
         inside = [
@@ -446,7 +446,7 @@ class _Lowering:
 
     def transposed(self, node: Node) -> Held:
         extents = [*node.extents][::-1]
-        layout = Layout.of([extent.number or 0 for extent in extents], self.lanes)
+        layout = self.elements.layout_of([extent.number or 0 for extent in extents])
         dtype = DataType.slice(node.dtype.extents[::-1], node.dtype.element)
         return self.elements.exchanged(node, layout, extents, dtype, is_transposed=True)
 
@@ -471,7 +471,7 @@ class _Lowering:
             return
         extent = self.only_extent(op, node)
         self.check_places(node, op, indices)
-        step = GROUP * self.lanes
+        step = self.elements.neighbours * self.lanes
         with (
             self.written(op.attrs["buffer"]),
             self.b.for_(0, extent.value, step, dtype=DataType.U32) as loop,

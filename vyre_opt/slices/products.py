@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from ..ir.program import Value
 from ..ir.types import DataType
 from .elements import Elements
-from .layout import Layout
 from .nodes import Extent, Held, Node
 
 __all__ = ["product"]
@@ -17,7 +16,7 @@ def product(elements: Elements, a: Node, c: Node, dtype: DataType, extents: Sequ
     """a @ c, whose products are added in the order of the depth, each with one rounding."""
     b, element = elements.b, dtype.element
     rows, depth, columns = (extent.number or 0 for extent in (extents[0], a.extents[1], extents[1]))
-    layout = Layout.of((rows, columns), elements.lanes)
+    layout = elements.layout_of((rows, columns))
     left, right = elements.written("left", a, rows * depth), elements.written("right", c, depth * columns)
     firsts = [group for group in elements.groups(layout) if group.place[0] == 0]
     heads = [group for group in elements.groups(layout) if group.place[1] == 0]

@@ -1,31 +1,42 @@
-"""How many invocations a workgroup gets for its slices."""
+"""How many invocations a workgroup gets for its slices, and for which lengths of rows."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 
-from ..ir.program import Program
-from ..ir.rewrite import every_op
+from ..analysis.alignment import Alignment
+from ..ir.program import Program, Shape
+from ..ir.rewrite import constant_value, every_op
 
-__all__ = ["FOLDED", "GROUP", "SliceSchedule", "has_slices", "slice_schedule"]
+__all__ = ["FOLDED", "GROUP", "SliceSchedule", "has_slices", "slice_schedule", "with_open_extents"]
 
 FOLDED = 4096
 """Positions of a sum that are a multiple of it apart are folded first, see language.md."""
 GROUP = 4
 """Neighbours that an invocation has: the first steps of the tree that a sum is."""
-FEWEST, MANY = 64, 256
-"""Lanes of a workgroup: with fewer each would have more sums than registers hold, and for long rows."""
+FEWEST, MOST = 32, 1024
+"""Lanes of a workgroup."""
+MANY = 256
+"""Lanes for rows whose length is not known."""
+HELD = {32: 16, 64: 16, 128: 16, 256: 48, 512: 64, 1024: 64}
+"""Elements that each lane of so many holds, at most, where fewer lanes do."""
 
 
 @dataclass(frozen=True)
 class SliceSchedule:
-    """`lanes`: invocations of a workgroup, a power of two."""
+    """`lanes`: invocations of a workgroup, a power of two.  `neighbours`: elements side by side that each has at a time, 4 where
+    vectors of them are aligned, or 1."""
 
     lanes: int = MANY
+    neighbours: int = GROUP
 
     def __post_init__(self) -> None:
-        if self.lanes & (self.lanes - 1) or not FEWEST <= self.lanes <= FOLDED // GROUP:
-            raise ValueError(f"lanes are a power of two from {FEWEST} to {FOLDED // GROUP}, not {self.lanes}")
+        if self.neighbours not in (1, GROUP):
+            raise ValueError(f"neighbours are 1 or {GROUP}, not {self.neighbours}")
+        if self.lanes not in HELD:
+            raise ValueError(f"lanes are a power of two from {FEWEST} to {MOST}, not {self.lanes}")
 
 
 def has_slices(program: Program) -> bool:
@@ -33,16 +44,52 @@ def has_slices(program: Program) -> bool:
 
 
 def slice_schedule(program: Program) -> SliceSchedule:
-    """The default: no more lanes than the longest slice has groups."""
+    """As few lanes as hold the longest slice in registers."""
     longest = 0
     for op in every_op(program.body):
-        if op.definition.format not in ("slice_load", "slice_broadcast"):
+        if not op.definition.format.startswith("slice_") or not op.results:
             continue
-        extent = op.result.type.extents[-1]
-        if extent is None and op.name == "slice_load":
-            extent = program.buffers[op.attrs["buffer"]].shape[-1]
-        longest = max(longest, FOLDED if extent is None and op.name == "slice_load" else extent or 0)
-    lanes = FEWEST
-    while lanes < MANY and lanes * GROUP < longest:
-        lanes *= 2
-    return SliceSchedule(lanes)
+        extents = op.result.type.extents
+        if op.name == "slice_load":
+            shape = program.buffers[op.attrs["buffer"]].shape
+            extents = tuple(
+                total if extent is None else extent
+                for extent, total in zip(extents, shape[len(shape) - len(extents) :], strict=True)
+            )
+        if None not in extents:
+            longest = max(longest, prod(extent or 0 for extent in extents))
+        elif op.name == "slice_load":
+            longest = max(longest, MANY * HELD[MANY])
+    lanes = next((lanes for lanes, held in HELD.items() if longest <= lanes * held), MOST)
+    return SliceSchedule(lanes, GROUP if _are_aligned(program) else 1)
+
+
+def _are_aligned(program: Program) -> bool:
+    """Whether GROUP neighbours of each slice are a vector of a buffer."""
+    alignment = Alignment(program)
+    for op in every_op(program.body):
+        if op.definition.format not in ("slice_load", "slice_store"):
+            continue
+        rows = program.buffers[op.attrs["buffer"]].shape[1:]
+        if (rows and (rows[-1] or 1) % GROUP) or 1 << alignment.of(op.indices[-1]) < GROUP:
+            return False
+    return True
+
+
+def with_open_extents(program: Program, shapes: Mapping[str, Shape]) -> dict[str, Shape]:
+    """The shapes of buffers that rows of open extents are taken from, along these dimensions as a call has them."""
+    fixed: dict[str, Shape] = {}
+    for op in every_op(program.body):
+        if op.definition.format not in ("slice_load", "slice_store"):
+            continue
+        name = op.attrs["buffer"]
+        extents = (op.operands[0] if op.name == "slice_store" else op.result).type.extents
+        buffer = program.buffers[name]
+        shape = list(fixed.get(name, buffer.shape))
+        first = len(shape) - len(extents)
+        for axis, extent in enumerate(extents):
+            if extent is None and name in shapes and constant_value(op.indices[first + axis]) is not None:
+                shape[first + axis] = shapes[name][first + axis]
+        if shape != [*buffer.shape]:
+            fixed[name] = tuple(shape)
+    return fixed

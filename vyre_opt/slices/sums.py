@@ -52,14 +52,13 @@ class Fold:
 
     def along_rows(self, groups: Sequence[Row], layout: Layout) -> Value:
         """Of a lane's groups of one row, all of them, in each lane of the row."""
-        step = layout.column_lanes * layout.width
-        total = self.halves([self.of_group(group) for group in self.folded(groups, step)])
-        lanes = 0 if layout.columns == 1 else _bits(layout.column_lanes)
-        return self.over_lanes([total], range(lanes)[::-1])[0]
+        lanes = 1 if layout.columns == 1 else layout.column_lanes
+        if layout.width == 1:
+            return self.across(groups, 0, lanes)[0]
+        totals = [self.of_group(group) for group in self.folded(groups, lanes * GROUP)]
+        return self.over_lanes([self.halves(totals)], range(_bits(lanes))[::-1])[0]
 
     def of_group(self, group: Row) -> Value:
-        if len(group) < GROUP:
-            return group[0]
         a, c, d, e = group
         return self.both(self.both(a, c), self.both(d, e))
 
@@ -67,21 +66,42 @@ class Fold:
 
     def down_columns(self, rows: Sequence[Row], layout: Layout) -> list[Value]:
         """Of a lane's elements of its rows, the sums of columns, in each lane of them."""
-        across, lanes = _bits(layout.column_lanes), 0 if layout.rows == 1 else _bits(layout.row_lanes)
-        columns = self.folded(rows, layout.row_lanes)
-        for bit in range(2):
-            if bit < lanes:
-                flat = self.over_lanes([value for row in columns for value in row], [across + bit])
-                width = len(columns[0])
-                columns = [flat[at : at + width] for at in range(0, len(flat), width)]
-            elif len(columns) > 1:
-                columns = [self.each(columns[k], columns[k + 1]) for k in range(0, len(columns), 2)]
-        while len(columns) > 1:
-            half = len(columns) // 2
-            columns = [self.each(a, c) for a, c in zip(columns[:half], columns[half:], strict=True)]
-        return self.over_lanes(columns[0], range(across + 2, across + lanes)[::-1])
+        return self.across(rows, _bits(layout.column_lanes), 1 if layout.rows == 1 else layout.row_lanes)
 
     # --- what both are made of ----------------------------------------------------------------------
+
+    def across(self, rounds: Sequence[Row], first: int, count: int) -> list[Value]:
+        """Of rounds of elements whose neighbours are in other lanes, so many of them, told apart by bits from `first` on."""
+        lanes, sums = _bits(count), self.folded(rounds, count)
+        parted: list[int] = []
+        for bit in range(2):
+            if bit >= lanes:
+                if len(sums) > 1:
+                    sums = [self.each(sums[k], sums[k + 1]) for k in range(0, len(sums), 2)]
+            elif lanes > 1 and len(sums) > 1 and first + bit < IN_SUBGROUP:
+                sums = self.parted(sums, first + bit)
+                parted.append(first + bit)
+            else:
+                flat, width = [value for row in sums for value in row], len(sums[0])
+                flat = self.over_lanes(flat, [first + bit])
+                sums = [flat[at : at + width] for at in range(0, len(flat), width)]
+        while len(sums) > 1:
+            half = len(sums) // 2
+            sums = [self.each(a, c) for a, c in zip(sums[:half], sums[half:], strict=True)]
+        combined = self.over_lanes(sums[0], parted[::-1])
+        return self.over_lanes(combined, range(first + 2, first + lanes)[::-1])
+
+    def parted(self, rounds: Sequence[Row], bit: int) -> list[list[Value]]:
+        """Half as many rounds, combined over the lanes that differ in a bit: those without it have the even rounds, the others
+        the odd ones.  So each lane sends half of what it has."""
+        b = self.b
+        is_odd = b.ne(b.and_(b.local_id("x"), 1 << bit), 0)
+        combined: list[list[Value]] = []
+        for even, odd in zip(rounds[::2], rounds[1::2], strict=True):
+            kept = [b.select(is_odd, c, a) for a, c in zip(even, odd, strict=True)]
+            sent = [b.select(is_odd, a, c) for a, c in zip(even, odd, strict=True)]
+            combined.append(self.each(kept, [b.subgroup_shuffle(v, 1 << bit, "xor") for v in sent]))
+        return combined
 
     def folded(self, rounds: Sequence[Row], step: int) -> list[list[Value]]:
         """Rounds of so many positions each: those a multiple of FOLDED apart combined, and as many as a power of two."""
