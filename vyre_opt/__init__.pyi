@@ -111,6 +111,8 @@ from .lang import i32 as i32
 from .lang import i64 as i64
 from .lang import i8 as i8
 from .lang import program as program
+from .lang import rand as rand
+from .lang import randint as randint
 from .lang import static as static
 from .lang import tunable as tunable
 from .lang import u16 as u16
@@ -217,6 +219,10 @@ from .lang.ops import debug_print as debug_print
 from .lang.ops import shared as shared
 from .lang.ops import buffer as buffer
 from .lang.ops import zeros as zeros
+from .lang.ops import full as full
+from .lang.ops import arange as arange
+from .lang.ops import where as where
+from .lang.ops import transpose as transpose
 from .lang.ops import fill as fill
 from .lang.ops import host_read as host_read
 from .lang.ops import copy_async as copy_async
@@ -226,6 +232,12 @@ from .lang.ops import sum as sum
 from .lang.ops import prod as prod
 from .lang.ops import any as any
 from .lang.ops import all as all
+from .lang.ops import argmax as argmax
+from .lang.ops import argmin as argmin
+from .lang.ops import cumsum as cumsum
+from .lang.ops import cumprod as cumprod
+from .lang.ops import cummax as cummax
+from .lang.ops import cummin as cummin
 from .lang.ops import bitcast as bitcast
 from .lang.ops import decode as decode
 from .lang.ops import scan as scan

@@ -12,6 +12,7 @@ from support.rewritten_launches import rewritten_launches
 
 import vyre_opt as vyre
 from vyre_opt import Read, ReadWrite, Write, f32, global_id, u8, u32
+from vyre_opt.driver import slice_lengths
 from vyre_opt.execution.dispatcher import DispatcherLike, ProgramError
 from vyre_opt.execution.plans.neighbours import Neighbours
 from vyre_opt.execution.plans.steps import LaunchStep
@@ -180,3 +181,77 @@ program @p workgroup(64) {
     (y,) = vyre.compile(text, target=_AsGpu(2))({"x": x}, 64).values()
     assert np.allclose(y.reshape(-1, 4).sum(1), 1)
     assert launched == []
+
+
+@vyre.program
+def normalized(x: Read[Matrix], y: Write[Matrix], counts: Write[u32]) -> None:
+    r = vyre.workgroup_id(0)
+    row = x[r, :]
+    y[r, :] = row / vyre.sum(row)
+    counts[r] = vyre.num_workgroups(0) * 1000 + vyre.workgroup_id(0)
+
+
+@pytest.mark.parametrize("target", [_AsGpu(2), "cpu"], ids=["gpu", "cpu"])
+def test_rows_of_the_length_of_a_call(target: DispatcherLike, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several rows a workgroup where they are short, and after two lengths a form for all others."""
+    monkeypatch.setattr(slice_lengths, "MOST_LENGTHS", 2)
+    kernel = normalized.options(target=target)
+    for rows, columns in ((70, 100), (35, 33), (7, 1000), (20, 5000), (70, 100), (1, 1)):
+        x = np.random.default_rng(rows).integers(1, 9, (rows, columns)).astype(np.float32)
+        y, counts = np.zeros_like(x), np.zeros(rows, np.uint32)
+        kernel[rows](x, y, counts)
+        np.testing.assert_array_equal(y, x / x.sum(1, keepdims=True))
+        np.testing.assert_array_equal(counts, rows * 1000 + np.arange(rows))
+
+
+@pytest.mark.parametrize("target", [_AsGpu(2), "cpu"], ids=["gpu", "cpu"])
+def test_a_fault_in_a_row_names_its_workgroup(target: DispatcherLike) -> None:
+    x = np.ones((70, 100), np.float32)
+    y, counts = np.zeros_like(x[:69]), np.zeros(70, np.uint32)
+    with pytest.raises(ProgramError, match=r"out of bounds of @y: .* by workgroup \(69,0,0\)"):
+        normalized.options(target=target)[70](x, y, counts)
+
+
+WIDE = """vyre 2
+program @p workgroup(32) {
+  buffer @x : f32[?] read binding(0)
+  buffer @y : f32[?] write binding(1) live_out
+  %g = workgroup_id x
+  %n = num_workgroups x
+  %l = local_id x
+  %i = global_id x
+  %all = global_size x
+  %w = workgroup_size x
+  %s = subgroup_id
+  %v = load @x[%i]
+  %sum = subgroup_reduce<add> %v
+  %a = mul %g, %n
+  %b = add %a, %l
+  %c = add %b, %all
+  %d = mul %c, %w
+  %e = add %d, %s
+  %f = cast %e : u32 -> f32
+  %r = add %sum, %f
+  store %r, @y[%i]
+}
+"""
+
+
+@pytest.mark.parametrize("groups", [1, 15, 16, 64, 77])
+def test_workgroups_of_a_subgroup_become_one(groups: int) -> None:
+    """They are told what they would be each by itself."""
+    x = np.random.default_rng(groups).integers(0, 9, 32 * groups).astype(np.float32)
+    found = [
+        vyre.compile(WIDE, target=target)({"x": x, "y": np.zeros_like(x)}, groups)["y"]
+        for target in ("ref", _AsGpu(2))
+    ]
+    np.testing.assert_array_equal(found[0], found[1])
+    report = vyre.compile(WIDE, target=_AsGpu(2)).report({"x": x, "y": x}, groups)
+    by = max((each for each in (8, 4, 2) if groups >= each * 8), default=1)
+    forms = [
+        form.message
+        for launch in report.launches
+        for form in launch.decisions
+        if "of a subgroup are one" in form.message
+    ]
+    assert forms == ([f"{by} workgroups of a subgroup are one"] if by > 1 else [])

@@ -276,7 +276,7 @@ def wrong_indices(
     y[-2, i] = 1.0
     v[64] = 1.0
     y.vec(4)[i, 16] = x.vec(4)[i, 0]
-    y[i, :] = 1.0
+    y[:, j] = 1.0
     y[i, j] = y[i, j]
     y[i, 1.5] = 1.0
     y[x[0, 0], j] = 1.0
@@ -303,7 +303,7 @@ MESSAGES = [
     ("-2", "-2 is before the first element along dimension 0; a kernel", "write y.shape[0] - 2"),
     ("64", "64 is beyond the 64 elements of v", None),
     ("16", "16 is beyond the 16 elements of y along dimension 1", None),
-    ("1.0", "1.0 is one value, and y[i, :] a row", "write a loop, or a slice"),
+    ("j", "a slice is of the last dimensions of an array", None),
     ("y[i, j]", "y is read here, but it is Write", "declare it ReadWrite[f32[:, 64]]"),
     ("1.5", "an index is an integer, not 1.5", None),
     ("x[0, 0]", "an index is an integer, not f32", "write u32(x[0, 0])"),

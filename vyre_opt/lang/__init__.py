@@ -22,7 +22,8 @@ inference, bindings   types of literals; what names stand for
 constants             objects of Python that are known, and how they are computed with
 emitter               ops, with types that are resolved at the end
 tiles                 copies and products of tiles, written in kernels' own language
-expressions, calls, call_arguments, copies, matrices, slices, statements, inlining, printing, integer_division, unsupported
+philox                random numbers, written so too
+expressions, calls, call_arguments, copies, matrices, slices, slice_calls, statements, inlining, printing, integer_division, unsupported
                       the translation, from the syntax tree to ops
 program_translation   a function as a program
 pipeline_translation  a function as a pipeline
@@ -34,6 +35,7 @@ from . import ops
 from .functions import Func, Kernel, func, program
 from .intrinsics import ceil_div, static
 from .ops import *  # noqa: F403 - one name an op
+from .philox import rand, randint
 from .pipelines import PipelineFunction, pipeline
 from .tiles import copy_tile, dot
 from .tunable import Tunable, tunable
@@ -61,7 +63,7 @@ __all__ = [
     "PipelineFunction",
     "pipeline",
     "Array", "Func", "Kernel", "Read", "ReadWrite", "Scalar", "Tunable", "Write",
-    "bf16", "ceil_div", "copy_tile", "dot", "f16", "f32", "f64", "func", "i16", "i32", "i64", "i8", "program", "static", "tunable",
+    "bf16", "ceil_div", "copy_tile", "dot", "f16", "f32", "f64", "func", "i16", "i32", "i64", "i8", "program", "rand", "randint", "static", "tunable",
     "u16", "u32", "u64", "u8",
     # but those that Python has: `import *` leaves abs, min, max and pow as they are, and kernels know them
     *(name for name in ops.__all__ if not hasattr(builtins, name)),

@@ -52,10 +52,11 @@ class Static:
 
 @dataclass(frozen=True, slots=True)
 class BufferView:
-    """A buffer, of whose elements `lanes` neighbours are one."""
+    """A buffer, of whose elements `lanes` neighbours are one.  `fill`: what blocks have beyond its edges; None where nothing may be."""
 
     buffer: Buffer
     lanes: int = 1
+    fill: Static | Value | None = None
 
 
 @dataclass(frozen=True, slots=True)

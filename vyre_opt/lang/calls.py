@@ -14,7 +14,7 @@ from ..ir.formats import mask_type
 from ..ir.ops import AXES, FASTMATH, OPS, OpDef
 from ..ir.program import Op, Value
 from ..ir.types import MAX_VECTOR_LANES, MIN_VECTOR_LANES, DataType, vector_lanes
-from . import copies, matrices, slices
+from . import copies, matrices, slice_calls, slices
 from .bindings import Binding, BufferView, Static
 from .call_arguments import array_of, positional, word_of
 from .constants import evaluate
@@ -40,6 +40,8 @@ def call(t: Expressions, node: ast.Call) -> Binding:
         base = t.expression(node.func.value)
         if isinstance(base, BufferView) and node.func.attr == "vec":
             return t.vector_view(node, base)
+        if isinstance(base, BufferView) and node.func.attr == "filled":
+            return slices.filled(t, node, base)
     callee = t.expression(node.func)
     name = t.source.text(node.func)
     if not isinstance(callee, Static):
@@ -135,7 +137,7 @@ def _elementwise(t: Expressions, node: ast.Call, row: OpDef) -> Binding:
         and len(node.args) == 1
         and not any(k.arg in ("a", "b") for k in node.keywords)
     ):
-        return slices.reduced(t, node, row.name)
+        return slice_calls.reduced(t, node, row.name)
     names = ["a", "b", "c"][: {"unary": 1, "ternary": 3}.get(row.format, 2)]
     flags, plain = _fastmath(t, node, row)
     arguments = positional(t, plain, *names)
@@ -402,12 +404,12 @@ _OWN: dict[str, Handler] = {
     "bitcast": _bitcast,
     "shared": _shared,
     "buffer": _buffer,
-    "zeros": _buffer,
     "fill": _fill,
     "host_read": _buffer,
     **copies.OWN,
     **matrices.OWN,
-    **slices.OWN,
+    **slice_calls.OWN,
+    "where": lambda t, node: _select(t, node, OPS["select"]),
 }
 
 

@@ -220,7 +220,7 @@ class Expressions:
             return self._size(node, view)
         if node.attr == "dtype" and (element := python_type(view.buffer.dtype)) is not None:
             return Static(element)
-        known_names = ("shape", "size", "ndim", "dtype", "vec")
+        known_names = ("shape", "size", "ndim", "dtype", "vec", "filled")
         hint = (
             suggest(node.attr, known_names)
             or f"an array has {', '.join(known_names)}, and elements {element_text(view.buffer)}"
@@ -720,22 +720,23 @@ def _matrix_shape(value: Value) -> tuple[int, ...] | None:
 
 
 def _leader(bindings: Sequence[Binding]) -> int:
-    """The operand whose type the others take: the first vector, else the slice of most extents, else the first value, else the
-    first."""
-    leader, rank = None, 0
+    """The operand whose type the others take: the first vector, else the slice of most extents that are not 1, else the first
+    value, else the first."""
+    leader, size = None, (0, 0)
     for index, binding in enumerate(bindings):
         if isinstance(binding, Value):
             dtype = type_of(binding)
             if isinstance(dtype, DataType) and dtype.is_vec:
                 return index
-            if leader is None or rank < _rank(dtype):
-                leader, rank = index, _rank(dtype)
+            if leader is None or size < _size(dtype):
+                leader, size = index, _size(dtype)
     return leader or 0
 
 
-def _rank(dtype: AnyType) -> int:
-    """How many extents a slice has; 0 for another type."""
-    return len(dtype.extents) if isinstance(dtype, DataType) else 0
+def _size(dtype: AnyType) -> tuple[int, int]:
+    """How many extents a slice has, and how many of them are not 1; none for another type."""
+    extents = dtype.extents if isinstance(dtype, DataType) else ()
+    return len(extents), sum(extent != 1 for extent in extents)
 
 
 def _static_of(node: ast.AST, obj: Any) -> Static:

@@ -126,8 +126,18 @@ _OWN = {
     "buffer": ("dtype, size", "buffer(f32, n), buffer(f32, (rows, columns)): a buffer of a pipeline."),
     "zeros": (
         "shape, dtype",
-        "zeros(n, u32), zeros((rows, columns), f32): a buffer of a pipeline whose elements are 0 from here on.",
+        "zeros((64, 64), f32): a block of zeros; in a pipeline a buffer, zeros(n, u32), whose elements are 0 from here on.",
     ),
+    "full": ("shape, value, dtype", "full((64, 64), 1.5, f32): a block of one value."),
+    "arange": (
+        "start, stop=None",
+        "arange(64), arange(1, 65), arange(len(x)): the numbers up to the last one, without it, as u32; from a negative one as i32.",
+    ),
+    "where": (
+        "condition, a, b",
+        "where(row > 0, row, 0): the elements of a where a condition holds, else those of b.",
+    ),
+    "transpose": ("x", "transpose(block), block.T: the columns of a block as rows."),
     "fill": ("array, value", "fill(x, 0): sets all elements of a buffer of a pipeline to a value."),
     "host_read": (
         "array",
@@ -152,6 +162,21 @@ _OWN = {
     "prod": ("x, axis=None, keepdims=False", "prod(x[r, :]): the product of a slice."),
     "any": ("x, axis=None, keepdims=False", "any(x[r, :] > 0): whether one of the bools of a slice is true."),
     "all": ("x, axis=None, keepdims=False", "all(x[r, :] > 0): whether all bools of a slice are true."),
+    "argmax": (
+        "x, axis=None, keepdims=False",
+        "argmax(x[r, :]): the first index of the largest element; NaN is none, and 0 where there are no others.",
+    ),
+    "argmin": ("x, axis=None, keepdims=False", "argmin(x[r, :]): the same of the smallest element."),
+    "cumsum": (
+        "x, axis=None, exclusive=False",
+        "cumsum(x[r, :]): the sums of the elements up to each, in one order on every target; of f16 and bf16 in f32.",
+    ),
+    "cumprod": (
+        "x, axis=None, exclusive=False",
+        "cumprod(x[r, :]): the products of the elements up to each.",
+    ),
+    "cummax": ("x, axis=None, exclusive=False", "cummax(x[r, :]): the largest of the elements up to each."),
+    "cummin": ("x, axis=None, exclusive=False", "cummin(x[r, :]): the smallest of the elements up to each."),
     "bitcast": (
         "x, dtype",
         "bitcast(x, u32): the same bits as another type, or as a vector of it that is as large.",

@@ -104,6 +104,10 @@ __all__ = [
     "shared",
     "buffer",
     "zeros",
+    "full",
+    "arange",
+    "where",
+    "transpose",
     "fill",
     "host_read",
     "copy_async",
@@ -113,6 +117,12 @@ __all__ = [
     "prod",
     "any",
     "all",
+    "argmax",
+    "argmin",
+    "cumsum",
+    "cumprod",
+    "cummax",
+    "cummin",
     "bitcast",
     "decode",
     "scan",
@@ -319,7 +329,15 @@ def shared(dtype: Any, size: Any, scope: Any = "workgroup") -> Any:
 def buffer(dtype: Any, size: Any) -> Any:
     """buffer(f32, n), buffer(f32, (rows, columns)): a buffer of a pipeline."""
 def zeros(shape: Any, dtype: Any) -> Any:
-    """zeros(n, u32), zeros((rows, columns), f32): a buffer of a pipeline whose elements are 0 from here on."""
+    """zeros((64, 64), f32): a block of zeros; in a pipeline a buffer, zeros(n, u32), whose elements are 0 from here on."""
+def full(shape: Any, value: Any, dtype: Any) -> Any:
+    """full((64, 64), 1.5, f32): a block of one value."""
+def arange(start: Any, stop: Any = None) -> Any:
+    """arange(64), arange(1, 65), arange(len(x)): the numbers up to the last one, without it, as u32; from a negative one as i32."""
+def where(condition: Any, a: Any, b: Any) -> Any:
+    """where(row > 0, row, 0): the elements of a where a condition holds, else those of b."""
+def transpose(x: Any) -> Any:
+    """transpose(block), block.T: the columns of a block as rows."""
 def fill(array: Any, value: Any) -> Any:
     """fill(x, 0): sets all elements of a buffer of a pipeline to a value."""
 def host_read(array: Any) -> Any:
@@ -338,6 +356,18 @@ def any(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
     """any(x[r, :] > 0): whether one of the bools of a slice is true."""
 def all(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
     """all(x[r, :] > 0): whether all bools of a slice are true."""
+def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
+    """argmax(x[r, :]): the first index of the largest element; NaN is none, and 0 where there are no others."""
+def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
+    """argmin(x[r, :]): the same of the smallest element."""
+def cumsum(x: Any, axis: int | None = None, exclusive: Any = False) -> Any:
+    """cumsum(x[r, :]): the sums of the elements up to each, in one order on every target; of f16 and bf16 in f32."""
+def cumprod(x: Any, axis: int | None = None, exclusive: Any = False) -> Any:
+    """cumprod(x[r, :]): the products of the elements up to each."""
+def cummax(x: Any, axis: int | None = None, exclusive: Any = False) -> Any:
+    """cummax(x[r, :]): the largest of the elements up to each."""
+def cummin(x: Any, axis: int | None = None, exclusive: Any = False) -> Any:
+    """cummin(x[r, :]): the smallest of the elements up to each."""
 def bitcast(x: Any, dtype: Any) -> Any:
     """bitcast(x, u32): the same bits as another type, or as a vector of it that is as large."""
 class _decode:

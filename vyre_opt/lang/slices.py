@@ -8,24 +8,21 @@ y[r, :] = e / vyre.sum(e)
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Sequence
 
-from ..ir.ops import OPS
-from ..ir.program import Value
+from ..ir.formats import sum_type
+from ..ir.program import Op, Value
 from ..ir.types import DataType, TypeNameError
 from .bindings import Binding, BufferView, Static
-from .call_arguments import by_name
 from .emitter import type_of
 from .expressions import Expressions, number_of_indices
 from .inference import AnyType, TypeMismatch, known, unify
 from .python_source import Unsupported
 
 __all__ = [
-    "OWN",
     "SliceExpressions",
     "is_slice_index",
     "load",
-    "reduced",
     "shape_of",
     "slice_type",
     "spread",
@@ -58,12 +55,43 @@ class SliceExpressions(Expressions):
             base = self.expression(node.value)
             if isinstance(base, BufferView):
                 return load(self, node, base)
+            if isinstance(base, Value) and slice_type(type_of(base)) is not None:
+                return _with_axis(self, node, base)
         return super().visit_subscript(node)
 
+    def alike(self, node: ast.expr, bindings: Sequence[Binding], nodes: Sequence[ast.expr]) -> list[Value]:
+        return super().alike(node, _to_common_extents(self, bindings, node), nodes)
+
+    def index(self, node: ast.expr, binding: Binding, view: BufferView, dimension: int) -> Value:
+        dtype = slice_type(type_of(binding)) if isinstance(binding, Value) else None
+        if isinstance(binding, Value) and dtype is not None and dtype.element.is_int and view.lanes == 1:
+            return binding
+        return super().index(node, binding, view, dimension)
+
+    def load(self, view: BufferView, indices: Sequence[Value]) -> Value:
+        """An element, or those that slices among the indices name."""
+        dtype = next((each for index in indices if (each := slice_type(type_of(index))) is not None), None)
+        if dtype is None:
+            return super().load(view, indices)
+        result = dtype.with_element(view.buffer.dtype)
+        return self.emitter.value("slice_gather", indices, result, {"buffer": view.buffer.name})
+
     def attribute_of_value(self, node: ast.Attribute, value: Value) -> Binding:
-        if node.attr == "shape" and slice_type(type_of(value)) is not None:
-            return shape_of(self, value)
+        dtype = slice_type(type_of(value))
+        if dtype is not None and node.attr in ("shape", "ndim"):
+            return shape_of(self, value) if node.attr == "shape" else Static(len(dtype.extents))
+        if dtype is not None and node.attr == "T":
+            return transposed(self, node.value, value)
         return super().attribute_of_value(node, value)
+
+    def binary(
+        self, node: ast.expr, kind: ast.operator, a: Binding, b: Binding, a_node: ast.expr, b_node: ast.expr
+    ) -> Binding:
+        if isinstance(kind, ast.MatMult) and any(
+            isinstance(each, Value) and slice_type(type_of(each)) is not None for each in (a, b)
+        ):
+            return product(self, node, a, b, (a_node, b_node))
+        return super().binary(node, kind, a, b, a_node, b_node)
 
     def as_condition(self, binding: Binding, node: ast.expr) -> Value:
         if isinstance(binding, Value) and slice_type(type_of(binding)) is not None:
@@ -78,7 +106,27 @@ class SliceExpressions(Expressions):
 def load(t: Expressions, node: ast.Subscript, view: BufferView) -> Value:
     t.check_access(node, view, "read")
     indices, dtype = _box(t, node, view)
-    return t.emitter.value("slice_load", indices, dtype, {"edge": "checked", "buffer": view.buffer.name})
+    attrs = {"edge": "checked" if view.fill is None else "filled", "buffer": view.buffer.name}
+    if view.fill is not None and None in dtype.extents:
+        raise Unsupported(
+            node,
+            f"{t.source.text(node)} ends where the array does, so nothing is beyond its edge",
+            "give the block an extent: x.filled(0)[i:i + 64]",
+        )
+    if view.fill is not None:
+        indices = [*indices, t.as_value(view.fill, node, dtype.element)]
+    return t.emitter.value("slice_load", indices, dtype, attrs)
+
+
+def filled(t: Expressions, node: ast.Call, view: BufferView) -> BufferView:
+    """`x.filled(0)`: the array as one that has a value beyond its edges, for blocks of it."""
+    if len(node.args) != 1 or node.keywords or view.lanes != 1:
+        raise Unsupported(node, "filled takes the value that is beyond the edges: x.filled(0)[i:i + 64]")
+    fill = t.expression(node.args[0])
+    if not isinstance(fill, (Static, Value)):
+        raise Unsupported(node.args[0], "what is beyond the edges of an array is a number")
+    t.as_value(fill, node.args[0], view.buffer.dtype)
+    return BufferView(view.buffer, fill=fill)
 
 
 def store(t: Expressions, target: ast.Subscript, view: BufferView, binding: Binding, node: ast.expr) -> None:
@@ -90,10 +138,15 @@ def store(t: Expressions, target: ast.Subscript, view: BufferView, binding: Bind
     if found is None and None not in dtype.extents:
         unified = _unified(t, node, type_of(value), dtype.element)
         value = t.emitter.value("slice_broadcast", (value,), dtype.with_element(unified))
+    elif found is None and len(dtype.extents) == 1:
+        unified = _unified(t, node, type_of(value), dtype.element)
+        value = t.emitter.value(
+            "slice_broadcast", (value, _rest(t, view, indices[-1], node)), dtype.with_element(unified)
+        )
     elif found is None:
         text = t.source.text(target)
         raise Unsupported(
-            node, f"{t.source.text(node)} is one value, and {text} a row", "write a loop, or a slice"
+            node, f"{t.source.text(node)} is one value, and {text} rows of any length", "write row after row"
         )
     elif found is not dtype:
         help = None if found.element is dtype.element else f"write {dtype.element}({t.source.text(node)})"
@@ -102,6 +155,71 @@ def store(t: Expressions, target: ast.Subscript, view: BufferView, binding: Bind
         )
     edge = "checked" if None in dtype.extents else "clipped"
     t.emitter.op("slice_store", (value, *indices), attrs={"edge": edge, "buffer": view.buffer.name})
+
+
+def _rest(t: Expressions, view: BufferView, start: Value, node: ast.AST) -> Value:
+    """A slice as long as what is left of the last dimension of an array."""
+    dimension = view.buffer.dimensions - 1
+    length = t.length(view, dimension)
+    left = t.emitter.adapted(length, DataType.U32, node) if isinstance(length, Static) else length
+    if not (isinstance(start.owner, Op) and start.owner.name == "const" and start.owner.attrs["value"] == 0):
+        left = t.emitter.value("sub", (left, t.emitter.value("cast", (start,), DataType.U32)), DataType.U32)
+    first = t.emitter.adapted(Static(0), DataType.U32, node)
+    return t.emitter.value("slice_iota", (first, left), DataType.slice((None,), DataType.U32))
+
+
+def _with_axis(t: Expressions, node: ast.Subscript, value: Value) -> Value:
+    """`row[None, :]` and `row[:, None]`."""
+    dtype = slice_type(type_of(value))
+    assert dtype is not None
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    kinds = ["axis" if isinstance(p, ast.Constant) and p.value is None else "other" for p in parts]
+    whole = [
+        isinstance(p, ast.Slice) and p.lower is None and p.upper is None and p.step is None for p in parts
+    ]
+    is_new_axis = sorted(kinds) == ["axis", "other"] and any(whole)
+    if not is_new_axis or len(dtype.extents) != 1 or None in dtype.extents:
+        text = t.source.text(node.value)
+        raise Unsupported(
+            node,
+            f"{text} is a slice, {dtype}, and elements of it are not to be had one by one",
+            f"of a row of fixed extent, {text}[:, None] is a column; of an array x, x[i:i + 64] a block",
+        )
+    row = t.emitter.value("slice_broadcast", (value,), DataType.slice((1, *dtype.extents), dtype.element))
+    return row if kinds[0] == "axis" else transposed(t, node.value, row)
+
+
+def transposed(t: Expressions, node: ast.expr, value: Value) -> Value:
+    """`block.T`."""
+    dtype = slice_type(type_of(value))
+    if dtype is None or len(dtype.extents) != 2:
+        raise Unsupported(
+            node, f"{t.source.text(node)} is {known(type_of(value))}, not a block of two extents"
+        )
+    result = DataType.slice(dtype.extents[::-1], dtype.element)
+    return t.emitter.value("slice_transpose", (value,), result)
+
+
+def product(t: Expressions, node: ast.expr, a: Binding, b: Binding, nodes: Sequence[ast.expr]) -> Value:
+    """`a @ b`: of f16 and bf16 in f32, of integers of 8 and 16 bits in 32."""
+    values = [t.as_value(each, at) for each, at in zip((a, b), nodes, strict=True)]
+    types: list[DataType] = []
+    for value, at in zip(values, nodes, strict=True):
+        dtype = slice_type(type_of(value))
+        if dtype is None or len(dtype.extents) != 2 or None in dtype.extents or dtype.element.is_bool:
+            raise Unsupported(
+                node,
+                f"@ takes blocks of two fixed extents, and {t.source.text(at)} is {known(type_of(value))}",
+                "x[i:i + 64, k:k + 32] is one of an array x",
+            )
+        types.append(dtype)
+    left, right = types
+    if left.extents[1] != right.extents[0]:
+        raise Unsupported(node, f"@ takes M x K and K x N, not {left} and {right}")
+    if left.element is not right.element:
+        raise Unsupported(node, f"@ takes blocks of one type, not {left.element} and {right.element}")
+    extents = left.extents[0], right.extents[1]
+    return t.emitter.value("slice_dot", values, DataType.slice(extents, sum_type(left.element)))
 
 
 def _unified(t: Expressions, node: ast.expr, a: AnyType, b: DataType) -> DataType:
@@ -216,58 +334,23 @@ def spread(
     return t.emitter.value("slice_broadcast", (value, *like), dtype)
 
 
+def _to_common_extents(t: Expressions, bindings: Sequence[Binding], node: ast.expr) -> Sequence[Binding]:
+    """Operands one of which has the extents that all slices among them broadcast to, if there are any."""
+    types = [slice_type(type_of(b)) if isinstance(b, Value) else None for b in bindings]
+    slices = [dtype for dtype in types if dtype is not None]
+    rank = max((len(dtype.extents) for dtype in slices), default=0)
+    padded = [(1,) * (rank - len(dtype.extents)) + dtype.extents for dtype in slices]
+    common = tuple(next((e for e in column if e != 1), 1) for column in zip(*padded, strict=True))
+    fits = all(a in (1, b) for extents in padded for a, b in zip(extents, common, strict=True))
+    if not slices or None in common or not fits or any(dtype.extents == common for dtype in slices):
+        return bindings
+    number = next(k for k, dtype in enumerate(types) if dtype is not None)
+    value, dtype = bindings[number], types[number]
+    assert isinstance(value, Value) and dtype is not None
+    wide = t.emitter.value("slice_broadcast", (value,), DataType.slice(common, dtype.element))
+    return [wide if k == number else each for k, each in enumerate(bindings)]
+
+
 def _may_spread(found: DataType, dtype: DataType) -> bool:
     pairs = zip(reversed(found.extents), reversed(dtype.extents), strict=False)
     return len(found.extents) <= len(dtype.extents) and all(a in (1, b) for a, b in pairs)
-
-
-def reduced(t: Expressions, node: ast.Call, combine: str) -> Value:
-    """`vyre.sum(row)`, `vyre.max(block, axis=1, keepdims=True)`."""
-    given = by_name(t, node, "x", "axis", "keepdims", optional=2)
-    value = t.value(given["x"])
-    dtype = slice_type(type_of(value))
-    name, text = t.source.text(node.func), t.source.text(given["x"])
-    if dtype is None:
-        raise Unsupported(
-            given["x"], f"{text} is {known(type_of(value))}, no slice", "x[r, :] is one of an array x"
-        )
-    is_flags = combine in ("and", "or")
-    if is_flags and not dtype.element.is_bool:
-        raise Unsupported(
-            given["x"], f"{name} takes bools, and {text} is of {dtype.element}", f"write {name}({text} != 0)"
-        )
-    if not is_flags and not OPS["add"].accepts(dtype.element):
-        raise Unsupported(
-            given["x"],
-            f"{name} takes numbers, and {text} is of {dtype.element}",
-            f"write {name}(u32({text}))",
-        )
-    rank = len(dtype.extents)
-    keeps = bool(t.static(given["keepdims"], "keepdims")) if "keepdims" in given else False
-    axis = t.static(given["axis"], "an axis") if "axis" in given else None
-    if axis is not None and (type(axis) is not int or not -rank <= axis < rank):
-        raise Unsupported(
-            given["axis"], f"{text} has {'one axis' if rank == 1 else 'axes 0 and 1'}, and no axis {axis!r}"
-        )
-    is_narrow = combine == "add" and dtype.element in (DataType.F16, DataType.BF16)
-    found = dtype
-    if is_narrow:  # rounded once, at the end
-        found = dtype.with_element(DataType.F32)
-        value = t.emitter.value("cast", (value,), found)
-    for each in [*range(rank - 1, -1, -1)] if axis is None else [axis % rank]:
-        kept = (*found.extents[:each], *[1] * keeps, *found.extents[each + 1 :])
-        found = DataType.slice(kept, found.element) if kept else found.element
-        value = t.emitter.value("slice_reduce", (value,), found, {"combine": combine, "axis": each})
-    return t.emitter.value("cast", (value,), found.with_element(dtype.element)) if is_narrow else value
-
-
-def _reduction(combine: str) -> Callable[[Expressions, ast.Call], Binding]:
-    return lambda t, node: reduced(t, node, combine)
-
-
-OWN: dict[str, Callable[[Expressions, ast.Call], Binding]] = {
-    "sum": _reduction("add"),
-    "prod": _reduction("mul"),
-    "any": _reduction("or"),
-    "all": _reduction("and"),
-}

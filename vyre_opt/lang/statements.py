@@ -210,6 +210,12 @@ class Statements(slices.SliceExpressions):
         self.env[target.value.id] = self.emitter.value("insert", (value, base), dtype, {"index": index})
 
     def _store(self, view: BufferView, indices: Sequence[Value], binding: Binding, node: ast.expr) -> None:
+        if any(slices.slice_type(type_of(index)) is not None for index in indices):
+            raise Unsupported(
+                node,
+                f"elements of {view.buffer.name} are not written at the indices of a slice: two of them may be the same",
+                "write a program with an invocation for each",
+            )
         element = view.buffer.dtype
         dtype = element if view.lanes == 1 else DataType.vec(element, view.lanes)
         if isinstance(binding, Value):

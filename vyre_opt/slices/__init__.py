@@ -1,8 +1,12 @@
-"""Slices, the rows that a workgroup computes with, as what its invocations do.
+"""Slices, the rows and blocks that a workgroup computes with, as what its invocations do.
 
-schedule    how many invocations a workgroup gets
-nodes       slices that are not computed yet: each knows how to make its elements
-groups      the elements that an invocation has at a time, and which of them are there
-sums        elements combined over a workgroup, in one order for all schedules
+schedule    how many invocations a workgroup gets, and for which lengths
+layout      which elements each of them has
+nodes       slices that are not computed yet: each knows what its elements are made of
+elements    their elements, in registers or in a loop
+memory      what invocations hand one another
+sums        elements combined over a workgroup, in one order for all layouts
+scans       the same for those up to each element
+products    of blocks
 lowering    programs with slices as programs without
 """

@@ -61,8 +61,8 @@ class Scan:
         combined: list[Sequence[Value]] = []
         for group, inner, chunk in zip(groups, before, outer, strict=True):
             elements = [inner, *(self.fold.both(inner, value) for value in group)]
-            if chunk is not None:
-                elements = [self.fold.both(chunk, value) for value in elements]
+            for outside in chunk:
+                elements = [self.fold.both(outside, value) for value in elements]
             combined.append(elements[:-1] if self.is_exclusive else elements[1:])
         return combined
 
@@ -80,13 +80,13 @@ class Scan:
         b = self.b
         return b.select(b.eq(lane, 0), self.fold.neutral(), b.subgroup_shuffle(value, 1, "up"))
 
-    def before_chunks(self, totals: Sequence[Value]) -> list[Value | None]:
-        """For each round, the combined chunks that come before that of the invocation; None where there is one chunk only."""
+    def before_chunks(self, totals: Sequence[Value]) -> list[list[Value]]:
+        """For each round, what comes before the chunk of the invocation: the chunks of its block, and the blocks."""
         layout, b, fold = self.layout, self.b, self.fold
         in_round = layout.column_lanes // SUBGROUP_SIZE
         count = in_round * len(totals)
         if count <= 1:
-            return [None] * len(totals)
+            return [[] for _ in totals]
         place = self.elements.memory.of("chunks", fold.dtype, count * layout.row_lanes)
         first = b.mul(self.elements.lane_of_rows(layout.column_lanes), count)
         chunk = b.shr(self.lane, SUBGROUP_SIZE.bit_length() - 1)
@@ -96,7 +96,7 @@ class Scan:
                 b.store(total, place, b.add(first, b.add(chunk, j * in_round)))
         b.barrier()
         of_block = FOLDED // CHUNK
-        lane, before = b.lane_id(), list[Value | None]()
+        lane, before = b.lane_id(), list[list[Value]]()
         carried: Value | None = None
         for start in range(0, count, of_block):
             number = b.min(b.add(lane, start), count - 1)
@@ -108,7 +108,7 @@ class Scan:
             for j in range(start // in_round, min(len(totals), (start + of_block) // in_round)):
                 own = b.add(chunk, j * in_round - start)
                 mine = b.subgroup_shuffle(previous, own, "idx")
-                before.append(mine if carried is None else fold.both(carried, mine))
+                before.append([mine] if carried is None else [mine, carried])
             total = b.subgroup_shuffle(up_to, of_block - 1, "idx")
             carried = total if carried is None else fold.both(carried, total)
         return before

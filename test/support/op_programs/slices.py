@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vyre_opt.ir.formats import sum_type
 from vyre_opt.ir.ops import OPS
 from vyre_opt.ir.types import DataType
 
@@ -26,6 +27,10 @@ def slices() -> Iterator[OpProgram]:
         yield _blocks(length)
         yield _in_place(length)
     yield _overlapping()
+    for dtype in (DataType.F32, DataType.BF16, DataType.I8, DataType.U64):
+        yield _matrices(dtype)
+        yield _scans(dtype)
+    yield _gathers()
 
 
 def _reduced(dtype: DataType, combine: str, length: int, is_open: bool) -> OpProgram:
@@ -112,3 +117,50 @@ def _overlapping() -> OpProgram:
         b.slice_store(b.slice_broadcast(value, (64,)), "y", (row, b.add(497, b.mul(loop.index, 3))))
         b.store(7.0, "y", (row, b.add(500, loop.index)))
     return make.finish((2, 1, 1))
+
+
+def _matrices(dtype: DataType) -> OpProgram:
+    """Products and transposes of blocks with edges, and sums that a loop carries."""
+    make = Maker(f"slice_dot {dtype}", 1)
+    b = make.b
+    b.buffer("x", dtype, (30, 50), "read", 0)
+    b.buffer("y", dtype, (50, 20), "read", 1)
+    b.buffer("z", sum_type(dtype), (30, 20), "write", 2)
+    b.buffer("t", dtype, (50, 30), "write", 3)
+    row = b.mul(b.workgroup_id("x"), 16)
+    zero = b.slice_broadcast(b.const(0, sum_type(dtype)), (16, 24))
+    with b.for_(0, 50, 8, carry=[zero]) as loop:
+        left = b.slice_load("x", (row, loop.index), (16, 8), 0)
+        right = b.slice_load("y", (loop.index, 0), (8, 24), 0)
+        b.slice_store(b.slice_transpose(left), "t", (loop.index, row), "clipped")
+        loop.yield_(b.add(loop.args[0], b.slice_dot(left, right)))
+    b.slice_store(loop.result, "z", (row, 0), "clipped")
+    return make.finish((2, 1, 1))
+
+
+def _scans(dtype: DataType) -> OpProgram:
+    make = Maker(f"slice_scan {dtype}", 1)
+    b = make.b
+    b.buffer("x", dtype, (3, 4500), "read", 0)
+    b.buffer("y", dtype, (3, 4500), "write", 1)
+    b.buffer("z", dtype, (3, 40), "write", 2)
+    row = b.workgroup_id("x")
+    b.slice_store(b.slice_scan(b.slice_load("x", (row, 0), (None,))), "y", (row, 0))
+    block = b.slice_load("x", (0, row), (3, 40))
+    with b.if_(b.eq(row, 1)):
+        most = b.slice_scan(b.slice_scan(block, "exclusive", "max", 0), "inclusive", "add", 1)
+        b.slice_store(most, "z", (0, 0))
+    return make.finish((3, 1, 1))
+
+
+def _gathers() -> OpProgram:
+    """Rows of a table, from an index that counts down."""
+    make = Maker("slice_gather", 1)
+    b = make.b
+    b.buffer("x", DataType.I32, (9, 70), "read", 0)
+    b.buffer("y", DataType.I32, (9, 70), "write", 1)
+    row = b.workgroup_id("x")
+    counted = b.slice_iota(b.len("x", dimension=1))
+    last = b.slice_broadcast(b.const(69), counted)
+    b.slice_store(b.slice_gather("x", (row, b.sub(last, counted))), "y", (row, 0))
+    return make.finish((9, 1, 1))

@@ -55,12 +55,14 @@ MAX_WORKGROUP = (1024, 1024, 64)
 class LoweredModule:
     """The LLVM IR of a module and its kernels, in the order of the units.
 
-    `nesting`: how deep their loops stand in one another at most; a call or a product of matrices counts as two.
+    `is_flat`: no program has nested loops, calls or products of matrices.  `is_straight`: none has any loop, and no atomic, which may
+    be one.
     """
 
     text: str
     kernels: tuple[EntryPoint, ...]
-    nesting: int
+    is_flat: bool
+    is_straight: bool
 
 
 def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> LoweredModule:
@@ -78,17 +80,23 @@ def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> Low
     kernels = [
         _kernel(unit, target, bounds, text, name, symbols) for unit, name in zip(units, names, strict=True)
     ]
-    return LoweredModule(text.text(), tuple(kernels), max(_nesting(unit.program.body) for unit in units))
+    is_flat = all(_is_flat(unit.program.body) for unit in units)
+    loops = (
+        op.name in ("for", "while") or "atomic" in op.definition.effects
+        for unit in units
+        for op in unit.program.walk()
+    )
+    return LoweredModule(text.text(), tuple(kernels), is_flat, is_flat and not any(loops))
 
 
-def _nesting(block: Block) -> int:
-    depth = 0
+def _is_flat(block: Block, in_loop: bool = False) -> bool:
     for op in block.ops:
-        if op.name in ("call", "matrix_mul_add", WARPGROUP_MUL_ADD.name):
-            return 2
-        inner = max(map(_nesting, op.regions), default=0)
-        depth = max(depth, inner + (op.name in ("for", "while")))
-    return depth
+        is_loop = op.name in ("for", "while")
+        if op.name in ("call", "matrix_mul_add", WARPGROUP_MUL_ADD.name) or (is_loop and in_loop):
+            return False
+        if not all(_is_flat(region, in_loop or is_loop) for region in op.regions):
+            return False
+    return True
 
 
 def _symbol(name: str, symbols: set[str]) -> str:

@@ -84,8 +84,8 @@ _STRAIGHT_CODE = _OptLevel("simplify_cfg", 2)
 
 
 def _opt_level(lowered: LoweredModule, level: int) -> _OptLevel:
-    if level in (1, 2) and lowered.nesting < 2:
-        return _FLAT_CODE if lowered.nesting else _STRAIGHT_CODE
+    if level in (1, 2) and lowered.is_flat:
+        return _STRAIGHT_CODE if lowered.is_straight else _FLAT_CODE
     return _OPT_LEVELS[level]
 
 

@@ -1,0 +1,44 @@
+"""Random numbers as functions of a key and a counter: Philox 4x32-10, written in kernels' own language.
+
+    u = vyre.rand(seed, r * n + vyre.arange(n))
+
+Salmon et al., Parallel random numbers: as easy as 1, 2, 3, SC 2011.  The key is (key, 0), the counter (counter, 0, 0, 0), and of the
+four words of the result there is the first.  So the same key and counter have the same number on every target, in any order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import ops
+from .functions import Func
+from .intrinsics import static
+from .types import f32, u32
+
+__all__ = ["rand", "randint"]
+
+ROUNDS = 10
+FACTORS = 0xD2511F53, 0xCD9E8D57
+STEPS = 0x9E3779B9, 0xBB67AE85
+"""That the words of the key grow by, round by round, modulo 2^32."""
+MASK = 0xFFFFFFFF
+
+
+@Func
+def randint(key: Any, counter: Any) -> Any:
+    """A number of 32 bits, as u32.  `key`: a u32; `counter`: a u32, or a slice of them, which gives a slice."""
+    zero = u32(0)  # type: ignore[var-annotated]
+    a, b, c, d = u32(counter), zero, zero, zero
+    first, second = u32(key), zero
+    for _ in static(range(ROUNDS)):
+        high, low = ops.mul_hi(a, u32(FACTORS[0])), a * u32(FACTORS[0])
+        other_high, other_low = ops.mul_hi(c, u32(FACTORS[1])), c * u32(FACTORS[1])
+        a, b, c, d = other_high ^ b ^ first, other_low, high ^ d ^ second, low
+        first, second = first + u32(STEPS[0]), second + u32(STEPS[1])
+    return a
+
+
+@Func
+def rand(key: Any, counter: Any) -> Any:
+    """An f32 from 0 up to 1, without it, a multiple of 2^-24: the upper 24 bits of `randint`."""
+    return f32(randint(key, counter) >> u32(8)) * f32(2.0**-24)
