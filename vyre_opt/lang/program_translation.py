@@ -129,6 +129,9 @@ def _annotation(t: Statements, argument: ast.arg) -> Any:
         for inner in ast.walk(node):
             ast.copy_location(inner, argument.annotation)
     refuse_arguments(node, t.source.arguments, t.source.names)
+    known = t.source.function.__annotations__.get(argument.arg)
+    if known is not None and not isinstance(known, str):
+        return known  # Python has made it; a name of the scope around may be known to nothing but annotations
     return t.static(node, "the type of an argument")
 
 

@@ -1,0 +1,81 @@
+"""Kernels of rows and blocks as slices say them, in f32 and bf16: what slices.py measures."""
+
+from typing import Any
+
+import vyre_opt as vyre
+from vyre_opt import Read, Write, bf16, f32, i32, u32
+from vyre_opt.lang.functions import Kernel
+
+EPS, KEPT = 1e-5, 0.9
+BLOCK = 1024
+
+
+def of_type(dtype: Any) -> dict[str, Kernel]:
+    """The kernels for arrays of a type, by name; sums are of f32."""
+
+    @vyre.program
+    def softmax(x: Read[dtype[:, :]], y: Write[dtype[:, :]]):
+        r = vyre.workgroup_id(0)
+        row = f32(x[r, :])
+        e = vyre.exp(row - vyre.max(row))
+        y[r, :] = dtype(e / vyre.sum(e))
+
+    @vyre.program
+    def layernorm(x: Read[dtype[:, :]], w: Read[dtype], b: Read[dtype], y: Write[dtype[:, :]]):
+        r = vyre.workgroup_id(0)
+        row = f32(x[r, :])
+        centred = row - vyre.sum(row) / f32(len(row))
+        scale = vyre.rsqrt(vyre.sum(centred * centred) / f32(len(row)) + EPS)
+        y[r, :] = dtype(centred * scale * f32(w[:]) + f32(b[:]))
+
+    @vyre.program
+    def layernorm_backward(
+        dy: Read[dtype[:, :]],
+        x: Read[dtype[:, :]],
+        w: Read[dtype],
+        mean: Read[f32],
+        scale: Read[f32],
+        dx: Write[dtype[:, :]],
+    ):
+        r = vyre.workgroup_id(0)
+        normed = (f32(x[r, :]) - mean[r]) * scale[r]
+        grad = f32(w[:]) * f32(dy[r, :])
+        n = f32(len(normed))
+        along, level = vyre.sum(normed * grad) / n, vyre.sum(grad) / n
+        dx[r, :] = dtype((grad - (normed * along + level)) * scale[r])
+
+    @vyre.program
+    def rms_norm(x: Read[dtype[:, :]], w: Read[dtype], y: Write[dtype[:, :]]):
+        r = vyre.workgroup_id(0)
+        row = f32(x[r, :])
+        scale = vyre.rsqrt(vyre.sum(row * row) / f32(len(row)) + EPS)
+        y[r, :] = dtype(row * scale * f32(w[:]))
+
+    @vyre.program
+    def cross_entropy(x: Read[dtype[:, :]], wanted: Read[i32], loss: Write[f32]):
+        r = vyre.workgroup_id(0)
+        row = f32(x[r, :])
+        most = vyre.max(row)
+        loss[r] = vyre.log(vyre.sum(vyre.exp(row - most))) + most - f32(x[r, wanted[r]])
+
+    @vyre.program
+    def cumsum(x: Read[dtype[:, :]], y: Write[dtype[:, :]]):
+        r = vyre.workgroup_id(0)
+        y[r, :] = vyre.cumsum(x[r, :])
+
+    @vyre.program
+    def argmax(x: Read[dtype[:, :]], y: Write[i32]):
+        r = vyre.workgroup_id(0)
+        y[r] = i32(vyre.argmax(x[r, :]))
+
+    @vyre.program
+    def dropout(x: Read[dtype], y: Write[dtype], seed: u32):
+        i = vyre.workgroup_id(0) * BLOCK
+        keeps = vyre.rand(seed, i + vyre.arange(BLOCK)) < KEPT
+        y[i : i + BLOCK] = dtype(vyre.where(keeps, f32(x.filled(0)[i : i + BLOCK]) * (1.0 / KEPT), 0.0))
+
+    kernels = softmax, layernorm, layernorm_backward, rms_norm, cross_entropy, cumsum, argmax, dropout
+    return {kernel.function.__name__: kernel for kernel in kernels}
+
+
+KERNELS = {"f32": of_type(f32), "bf16": of_type(bf16)}

@@ -1,0 +1,132 @@
+"""By Triton: a row a program in a block of the next power of two, as its tutorials do; tensors are torch's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from slice_kernels import BLOCK, EPS, KEPT
+
+jit: Any = triton.jit
+MOST = 65536
+"""Columns of a block, at most."""
+
+
+def _row(columns: int) -> dict[str, int]:
+    block = triton.next_power_of_2(columns)
+    if block > MOST:
+        raise ValueError(f"a row of {columns} has no block")
+    return {"block": block, "num_warps": min(max(block // 256, 1), 16)}
+
+
+@jit
+def _softmax(x, y, columns, block: tl.constexpr):
+    start, j = tl.program_id(0).to(tl.int64) * columns, tl.arange(0, block)
+    row = tl.load(x + start + j, mask=j < columns, other=-float("inf")).to(tl.float32)
+    e = tl.exp(row - tl.max(row, axis=0))
+    tl.store(y + start + j, e / tl.sum(e, axis=0), mask=j < columns)
+
+
+def softmax(x, y):
+    _softmax[(len(x),)](x, y, x.shape[1], **_row(x.shape[1]))
+
+
+@jit
+def _layernorm(x, w, b, y, columns, eps, block: tl.constexpr):
+    start, j = tl.program_id(0).to(tl.int64) * columns, tl.arange(0, block)
+    inside = j < columns
+    row = tl.load(x + start + j, mask=inside, other=0.0).to(tl.float32)
+    centred = tl.where(inside, row - tl.sum(row, axis=0) / columns, 0.0)
+    scale = tl.rsqrt(tl.sum(centred * centred, axis=0) / columns + eps)
+    scaled = centred * scale * tl.load(w + j, mask=inside).to(tl.float32)
+    tl.store(y + start + j, scaled + tl.load(b + j, mask=inside).to(tl.float32), mask=inside)
+
+
+def layernorm(x, w, b, y):
+    _layernorm[(len(x),)](x, w, b, y, x.shape[1], EPS, **_row(x.shape[1]))
+
+
+@jit
+def _layernorm_backward(dy, x, w, mean, scale, dx, columns, block: tl.constexpr):
+    r, j = tl.program_id(0).to(tl.int64), tl.arange(0, block)
+    start, inside = r * columns, j < columns
+    row = tl.load(x + start + j, mask=inside, other=0.0).to(tl.float32)
+    normed = tl.where(inside, (row - tl.load(mean + r)) * tl.load(scale + r), 0.0)
+    weight = tl.load(w + j, mask=inside, other=0.0).to(tl.float32)
+    grad = weight * tl.load(dy + start + j, mask=inside, other=0.0).to(tl.float32)
+    along, level = tl.sum(normed * grad, axis=0) / columns, tl.sum(grad, axis=0) / columns
+    tl.store(dx + start + j, (grad - (normed * along + level)) * tl.load(scale + r), mask=inside)
+
+
+def layernorm_backward(dy, x, w, mean, scale, dx):
+    _layernorm_backward[(len(x),)](dy, x, w, mean, scale, dx, x.shape[1], **_row(x.shape[1]))
+
+
+@jit
+def _rms_norm(x, w, y, columns, eps, block: tl.constexpr):
+    start, j = tl.program_id(0).to(tl.int64) * columns, tl.arange(0, block)
+    row = tl.load(x + start + j, mask=j < columns, other=0.0).to(tl.float32)
+    scale = tl.rsqrt(tl.sum(row * row, axis=0) / columns + eps)
+    tl.store(y + start + j, row * scale * tl.load(w + j, mask=j < columns).to(tl.float32), mask=j < columns)
+
+
+def rms_norm(x, w, y):
+    _rms_norm[(len(x),)](x, w, y, x.shape[1], EPS, **_row(x.shape[1]))
+
+
+@jit
+def _cross_entropy(x, wanted, loss, columns, block: tl.constexpr):
+    r, j = tl.program_id(0).to(tl.int64), tl.arange(0, block)
+    start = r * columns
+    row = tl.load(x + start + j, mask=j < columns, other=-float("inf")).to(tl.float32)
+    most = tl.max(row, axis=0)
+    total = tl.log(tl.sum(tl.exp(row - most), axis=0)) + most
+    tl.store(loss + r, total - tl.load(x + start + tl.load(wanted + r)).to(tl.float32))
+
+
+def cross_entropy(x, wanted, loss):
+    _cross_entropy[(len(x),)](x, wanted, loss, x.shape[1], **_row(x.shape[1]))
+
+
+@jit
+def _cumsum(x, y, columns, block: tl.constexpr):
+    start, j = tl.program_id(0).to(tl.int64) * columns, tl.arange(0, block)
+    row = tl.load(x + start + j, mask=j < columns, other=0.0).to(tl.float32)
+    tl.store(y + start + j, tl.cumsum(row, axis=0), mask=j < columns)
+
+
+def cumsum(x, y):
+    _cumsum[(len(x),)](x, y, x.shape[1], **_row(x.shape[1]))
+
+
+@jit
+def _argmax(x, y, columns, block: tl.constexpr):
+    start, j = tl.program_id(0).to(tl.int64) * columns, tl.arange(0, block)
+    row = tl.load(x + start + j, mask=j < columns, other=-float("inf"))
+    tl.store(y + tl.program_id(0), tl.argmax(row, axis=0))
+
+
+def argmax(x, y):
+    _argmax[(len(x),)](x, y, x.shape[1], **_row(x.shape[1]))
+
+
+@jit
+def _dropout(x, y, seed, n, kept: tl.constexpr, block: tl.constexpr):
+    i = tl.program_id(0) * block + tl.arange(0, block)
+    value = tl.load(x + i, mask=i < n).to(tl.float32)
+    tl.store(y + i, tl.where(tl.rand(seed, i) < kept, value * (1.0 / kept), 0.0), mask=i < n)
+
+
+def dropout(x, y, seed):
+    _dropout[(triton.cdiv(x.numel(), BLOCK),)](x, y, seed, x.numel(), kept=KEPT, block=BLOCK)
+
+
+def lines(name: str) -> int:
+    """Of the source of a kernel, without what launches it."""
+    source = globals()[f"_{name}"].src
+    return sum(1 for line in source.splitlines() if line.strip() and not line.strip().startswith("@"))
+
+
+__all__ = ["lines", "torch"]
