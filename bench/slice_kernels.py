@@ -75,7 +75,13 @@ def of_type(dtype: Any) -> dict[str, Kernel]:
         y[i : i + BLOCK] = dtype(vyre.where(keeps, f32(x.filled(0)[i : i + BLOCK]) * (1.0 / KEPT), 0.0))
 
     kernels = softmax, layernorm, layernorm_backward, rms_norm, cross_entropy, cumsum, argmax, dropout
-    return {kernel.function.__name__: kernel for kernel in kernels}
+    fast = {f"{kernel.function.__name__}_fast": _fast(kernel) for kernel in (softmax, cross_entropy)}
+    return {**{kernel.function.__name__: kernel for kernel in kernels}, **fast}
+
+
+def _fast(kernel: Kernel) -> Kernel:
+    """With the flags under which the peers compute."""
+    return vyre.program(fastmath=("afn", "arcp", "contract"))(kernel.function)
 
 
 KERNELS = {"f32": of_type(f32), "bf16": of_type(bf16)}

@@ -78,8 +78,11 @@ def sample(
     name: str, dtype: str, shape: tuple[int, int], side: Side, peers: dict[str, ModuleType], args: Any
 ) -> dict[str, Any]:
     """The seconds of ours and of each peer, and a message for each that failed."""
-    arrays = arguments(name, shape, TYPES[dtype], args.device)
-    functions: dict[str, Callable[..., Any]] = {each: getattr(module, name) for each, module in peers.items()}
+    plain = name.removesuffix("_fast")
+    arrays = arguments(plain, shape, TYPES[dtype], args.device)
+    functions: dict[str, Callable[..., Any]] = {
+        each: getattr(module, plain) for each, module in peers.items()
+    }
     runs: dict[str, Run] = {OURS: ours(name, dtype, arrays)}
     runs |= {each: lambda f=f: f(*arrays) for each, f in functions.items()}  # type: ignore[misc]
     failed: dict[str, str] = {}
@@ -192,7 +195,7 @@ def result(
             {
                 "caption": "Lines of the kernel",
                 "columns": ["kernel", OURS, "triton"],
-                "rows": [lines_of(name, peers) for name in names],
+                "rows": [lines_of(name, peers) for name in names if not name.endswith("_fast")],
             },
             {
                 "caption": "Microseconds of a call, and the ratio of each peer",

@@ -12,6 +12,7 @@ from vyre_opt.execution.dispatcher import ProgramError, dispatcher
 from vyre_opt.ir.diagnostics import Diagnostic, DiagnosticError
 from vyre_opt.ir.program import Program
 from vyre_opt.passes.manager import PassManager
+from vyre_opt.syntax.printer import print_program
 
 Array = np.ndarray[Any, Any]
 
@@ -204,3 +205,15 @@ program @p workgroup(1) {{
 """
     with pytest.raises(DiagnosticError, match=message):
         PassManager("lower_slices").run(parse(text))
+
+
+def test_what_is_beyond_an_edge_stands_in_place() -> None:
+    text = SUM.format(dtype="f32", extent="?", combine="add").replace(
+        "slice_load @x[0] : slice<?xf32>", "slice_load<filled> @x[2], 0.5 : slice<8xf32>"
+    )
+    assert print_program(parse(text)).count("slice_load<filled> @x[2], 0.5 : slice<8xf32>") == 1
+    program = program_of(text)
+    x = np.arange(5, dtype=np.float32)
+    for target in ("ref", "cpu"):
+        (found,) = dispatcher(target).dispatch(program, [x, x[:1].copy()], 1)
+        assert found[0] == 2 + 3 + 4 + 5 * 0.5

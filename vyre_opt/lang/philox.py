@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import ops
 from .functions import Func
 from .intrinsics import static
-from .types import f32, u32
+from .types import f32, u32, u64
 
 __all__ = ["rand", "randint"]
 
@@ -31,9 +30,13 @@ def randint(key: Any, counter: Any) -> Any:
     a, b, c, d = u32(counter), zero, zero, zero
     first, second = u32(key), zero
     for _ in static(range(ROUNDS)):
-        high, low = ops.mul_hi(a, u32(FACTORS[0])), a * u32(FACTORS[0])
-        other_high, other_low = ops.mul_hi(c, u32(FACTORS[1])), c * u32(FACTORS[1])
-        a, b, c, d = other_high ^ b ^ first, other_low, high ^ d ^ second, low
+        product, other = u64(a) * u64(FACTORS[0]), u64(c) * u64(FACTORS[1])
+        a, b, c, d = (
+            u32(other >> u64(32)) ^ b ^ first,
+            u32(other),
+            u32(product >> u64(32)) ^ d ^ second,
+            u32(product),
+        )
         first, second = first + u32(STEPS[0]), second + u32(STEPS[1])
     return a
 

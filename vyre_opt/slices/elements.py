@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from ..ir.builder import Builder
@@ -251,20 +252,38 @@ class Elements:
             return self.of(kept, group)
         before, b.loc = b.loc, node.op.loc
         zero = b.const(False if node.dtype.element.is_bool else 0, node.dtype.element)
-        places = {k: self.place(node, group, k) for k in range(group.width)} if node.fill is not None else {}
+        fill = node.fill
 
         def element(k: int) -> Value:
             return b.load(node.buffer, self.place(node, group, k))
 
-        def filled(k: int) -> Value:
-            fill, place = node.fill, places[k]
-            assert fill is not None
-            inside = self.is_inside(node.buffer, place, len(node.extents))
-            return group.where(inside, lambda: b.load(node.buffer, place), lambda: fill)[0]
-
-        values = group.guarded(element if node.fill is None else filled, lambda: zero)
+        if fill is None:
+            values = group.guarded(element, lambda: zero)
+        else:
+            places = [self.place(node, group, k) for k in range(group.width)]
+            values = self.within(group, node.buffer, places, len(node.extents)).guarded(element, lambda: fill)
         b.loc = before
         return values
+
+    def within(self, group: Group, buffer: str, places: Sequence[Sequence[Value]], rank: int) -> Group:
+        """A group as far as it is in a buffer, where its elements would be at some places."""
+        b, last = self.b, self.b.program.buffers[buffer].dimensions - 1
+        inside = [self.is_below(place[last], self.length(buffer, last)) for place in places]
+        length, whole = self.length(buffer, last), inside[0]
+        if group.width > 1:  # the first one tells, as far from the end as the last one is from it
+            whole = self.is_below(places[0][last], b.sub_sat(length, group.width - 1))
+        if rank == 2:
+            row = self.is_below(places[0][last - 1], self.length(buffer, last - 1))
+            inside, whole = [b.and_(row, each) for each in inside], b.and_(row, whole)
+        if group.inside is not None:
+            inside = [b.and_(a, c) for a, c in zip(group.inside, inside, strict=True)]
+            whole = b.and_(group.inside[0] if group.is_whole else group.inside[-1], whole)
+        return replace(group, inside=inside, whole=whole, is_whole=group.width == 1)
+
+    def is_below(self, index: Value, length: Value) -> Value:
+        """Of an index that has wrapped around if it is before the first element."""
+        unsigned = DataType.U64 if index.type.bits == 64 else DataType.U32
+        return self.b.lt(self.cast(index, unsigned), self.cast(length, unsigned))
 
     def place(self, node: Loaded, group: Group, k: int) -> tuple[Value, ...]:
         """The indices of an element in its buffer."""
@@ -282,17 +301,6 @@ class Elements:
     def from_start(self, start: Value, position: Value) -> Value:
         position = self.cast(position, start.type)
         return position if constant_value(start) == 0 else self.b.add(start, position)
-
-    def is_inside(self, buffer: str, place: Sequence[Value], rank: int) -> Value:
-        """Whether an element of a slice that may reach beyond the edges is in the buffer."""
-        b, conditions = self.b, list[Value]()
-        dimensions = b.program.buffers[buffer].dimensions
-        for dimension in range(dimensions - rank, dimensions):
-            index = place[dimension]
-            unsigned = DataType.U64 if index.type.bits == 64 else DataType.U32
-            length = self.length(buffer, dimension)
-            conditions.append(b.lt(self.cast(index, unsigned), self.cast(length, unsigned)))
-        return conditions[0] if rank == 1 else b.and_(*conditions)
 
     def length(self, buffer: str, dimension: int) -> Value:
         """An extent of a buffer."""

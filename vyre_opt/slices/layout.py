@@ -66,7 +66,7 @@ class Group:
     """Neighbours of a row that an invocation holds.
 
     `row`: of them, None for a slice of one row; `columns`: their columns.  `inside`: whether each exists, None where all surely do;
-    `is_whole`: either all of them or none.  `layout` and `place`: where they are held; None in a loop over an open row.
+    `is_whole`: either all of them or none; `whole`: whether all do, None where the last one tells.  `layout` and `place`: where they are held; None in a loop over an open row.
     """
 
     b: Builder
@@ -76,6 +76,7 @@ class Group:
     is_whole: bool
     layout: Layout | None = None
     place: tuple[int, int] = (0, 0)
+    whole: Value | None = None
 
     @property
     def width(self) -> int:
@@ -96,7 +97,7 @@ class Group:
         b, every = self.b, range(self.width)
         if self.inside is None:
             return _values(make(k) for k in every)
-        with b.if_(self.inside[-1]) as branch:
+        with b.if_(self.inside[-1] if self.whole is None else self.whole) as branch:
             values = _values(make(k) for k in every)
             if others is not None:
                 branch.yield_(*values)
@@ -104,13 +105,14 @@ class Group:
             return []
         with branch.else_():
             some: list[Value] = []
-            if self.is_whole:
-                some += [others() for _ in every[:-1]] if others is not None else []
-            else:
-                for k in every[:-1]:
+            for k in every:
+                is_none = self.is_whole or (self.whole is None and k == self.width - 1)
+                if not is_none:
                     some += self.where(self.inside[k], lambda k=k: make(k), others)  # type: ignore[misc]
+                elif others is not None:
+                    some.append(others())
             if others is not None:
-                branch.yield_(*some, others())
+                branch.yield_(*some)
         return list(branch.results) if others is not None else []
 
     def where(

@@ -495,15 +495,10 @@ class _Lowering:
     def put(self, op: Op, indices: Sequence[Value], group: Group, values: Sequence[Value]) -> None:
         b, name, rank = self.b, op.attrs["buffer"], len(op.operands[0].type.extents)
 
-        def put(k: int) -> None:
-            place = self.elements.offset(indices, group.position(k, rank))
-            if op.attrs["edge"] == "clipped":
-                with b.if_(self.elements.is_inside(name, place, rank)):
-                    b.store(values[k], name, place)
-            else:
-                b.store(values[k], name, place)
-
-        group.guarded(put, None)
+        places = [self.elements.offset(indices, group.position(k, rank)) for k in range(group.width)]
+        if op.attrs["edge"] == "clipped":
+            group = self.elements.within(group, name, places, rank)
+        group.guarded(lambda k: b.store(values[k], name, places[k]), None)
 
 
 def _counted_axis(dtype: DataType) -> int:

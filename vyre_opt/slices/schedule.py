@@ -20,7 +20,7 @@ FEWEST, MOST = 32, 1024
 """Lanes of a workgroup."""
 MANY = 256
 """Lanes for rows whose length is not known."""
-HELD = {32: 16, 64: 16, 128: 16, 256: 48, 512: 64, 1024: 64}
+HELD = {32: 16, 64: 16, 128: 16, 256: 48, 512: 48, 1024: 64}
 """Elements that each lane of so many holds, at most, where fewer lanes do."""
 
 

@@ -24,12 +24,13 @@ def _is_unnamed(value: Value) -> bool:
     return value.is_unnamed_constant
 
 
-def constant_roles(row: OpDef, count: int) -> tuple[str, ...]:
+def constant_roles(row: OpDef, count: int, is_filled: bool = False) -> tuple[str, ...]:
     """For each of `count` operands of an op, the type of a constant in its place; see `OpSyntax.constants`.
 
-    There may be fewer, of an op with too many operands.
+    There may be fewer, of an op with too many operands.  `is_filled`: whether the last operand is what a slice has beyond an edge.
     """
-    return _roles(row.format, count, row.atomic_values if row.format == "atomic" else 0)
+    roles = _roles(row.format, count - is_filled, row.atomic_values if row.format == "atomic" else 0)
+    return (*roles, "element") if is_filled else roles
 
 
 @lru_cache(maxsize=1024)
@@ -80,7 +81,8 @@ def _uses(body: Block) -> Iterator[tuple[Op, int, Value]]:
 
 def role_in(op: Op, index: int) -> str:
     """The role of an operand; see `constant_roles`."""
-    roles = constant_roles(op.definition, len(op.operands))
+    is_filled = op.definition.format == "slice_load" and op.attrs["edge"] == "filled"
+    roles = constant_roles(op.definition, len(op.operands), is_filled)
     if op.name == "for":  # numbers among the bounds are attributes, and no constants
         roles = ("-",) * (len(op.operands) - len(op.results)) + roles
     return roles[index] if index < len(roles) else "-"

@@ -147,7 +147,8 @@ class ConstantActions(Scopes):
         written = self._written_type(row, tail, Location(self.source, start, end))
         if row.format == "load" and tail.dtype is None and self.module.version > 1:
             tail = tail._replace(dtype=written)
-        roles = constant_roles(row, len(operands))
+        is_filled = row.format == "slice_load" and tail.access is not None and tail.access[0] == "atomic"
+        roles = constant_roles(row, len(operands), is_filled)
         roles += ("?",) * (len(operands) - len(roles))  # too many operands, which is an error of its own
         typed = [self.typed_as(role, value, written) for value, role in zip(operands, roles, strict=False)]
         return tail._replace(operands=typed)
