@@ -71,12 +71,14 @@ class LaunchRewrites:
         return made
 
     def _of_slices(self, step: LaunchStep, buffers: Mapping[str, Buffer], target: Target) -> LaunchStep:
-        lowered = self._slices.of(step.program, _shapes(step, buffers))
+        lowered = self._slices.of(step.program, _shapes(step, buffers), step.grid, target.schedules)
         if lowered is None:
             return step
-        lanes = lowered.lanes
-        step = replace(step, program=lowered)
-        return _decided(step, "applied", f"a workgroup has {lanes} invocations for its slices")
+        shared = f", and {lowered.cluster} share a row" if lowered.cluster else ""
+        step = replace(step, program=lowered, grid=step.grid if lowered.grid is None else lowered.grid)
+        return _decided(
+            step, "applied", f"a workgroup has {lowered.lanes} invocations for its slices{shared}"
+        )
 
     def _coarse(self, step: LaunchStep, buffers: Mapping[str, Buffer], target: Target) -> LaunchStep:
         if target.bounds == "clamp":  # an index of a vector would be clamped as a whole

@@ -11,9 +11,10 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ..ir.program import Module, Program, Shape
+from ..ir.program import Dim3, Module, Program, Shape
+from ..kernels.targets import MULTIPROCESSORS, widest_cluster
 from ..rewriting.cloning import copy_for
-from ..slices.schedule import has_slices, with_open_extents
+from ..slices.schedule import has_slices, slice_schedule, with_open_extents
 
 if TYPE_CHECKING:
     from ..passes.manager import PassManager
@@ -32,25 +33,40 @@ class SliceLengths:
         self._has_slices = cache(has_slices)
         self._lowered: dict[Program, dict[object, Program]] = {}
 
-    def of(self, program: Program, shapes: Mapping[str, Shape]) -> Program | None:
-        """A program of the module for a call whose buffers have such shapes; None for one without slices."""
+    def of(self, program: Program, shapes: Mapping[str, Shape], grid: Dim3, target: str) -> Program | None:
+        """A program of the module for a launch over a grid, whose buffers have such shapes; None for one without slices.
+
+        It has a grid of its own where several workgroups share a row.  `target`: what schedules are for.
+        """
         if not self._has_slices(program):
             return None
         lowered = self._lowered.setdefault(program, {})
         fixed = with_open_extents(program, shapes) if len(lowered) < MOST_LENGTHS else {}
-        key = tuple(fixed.items())
+        of_lengths = _with_shapes(program, fixed)
+        if (
+            fixed and widest_cluster(target) > 1
+        ):  # a fault would leave the others of a cluster waiting: all has to be known
+            of_launch = replace(_with_shapes(program, shapes), grid=grid)
+            if slice_schedule(of_launch, MULTIPROCESSORS).workgroups > 1:
+                of_lengths = of_launch
+        key = of_lengths.grid, *(buffer.shape for buffer in of_lengths.buffers.values())
         if key not in lowered:
-            lowered[key] = self._of_lengths(program, fixed)
+            lowered[key] = self._lower(program, of_lengths)
         return lowered[key]
 
-    def _of_lengths(self, program: Program, fixed: Mapping[str, Shape]) -> Program:
+    def _lower(self, program: Program, of_lengths: Program) -> Program:
         from ..passes.manager import PassManager
 
         copy = copy_for(self._module, program)
-        of_lengths = copy.programs[program.name]
-        of_lengths.buffers = {
-            name: replace(buffer, shape=fixed.get(name, buffer.shape))
-            for name, buffer in of_lengths.buffers.items()
-        }
+        item = copy.programs[program.name]
+        item.buffers, item.grid = of_lengths.buffers, of_lengths.grid
         (self._manager or PassManager("lower_slices,vectorize_access")).run(copy)
         return copy.programs[program.name]
+
+
+def _with_shapes(program: Program, shapes: Mapping[str, Shape]) -> Program:
+    buffers = {
+        name: replace(buffer, shape=shapes.get(name, buffer.shape))
+        for name, buffer in program.buffers.items()
+    }
+    return replace(program, buffers=buffers)

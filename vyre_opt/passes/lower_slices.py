@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..ir.program import Module
+from ..kernels.targets import MULTIPROCESSORS, widest_cluster
 from ..slices.lowering import lower_in_place
 from ..slices.schedule import SliceSchedule, has_slices, slice_schedule
 from .manager import PassContext
@@ -13,17 +14,20 @@ from .registry import Pass, register
 
 @dataclass(frozen=True)
 class LowerSlicesOptions:
-    """`lanes`: invocations of a workgroup, a power of two; `neighbours`: elements side by side that each has at a time, 1 or 4; 0 for
-    what is best."""
+    """`lanes`: invocations of a workgroup, a power of two; `neighbours`: elements side by side that each has at a time, 1 or 4;
+    `workgroups`: that share a row, 1 to 16; 0 for what is best."""
 
     lanes: int = 0
     neighbours: int = 0
+    workgroups: int = 0
 
     def __post_init__(self) -> None:
         self.chosen(SliceSchedule())
 
     def chosen(self, best: SliceSchedule) -> SliceSchedule:
-        return SliceSchedule(self.lanes or best.lanes, self.neighbours or best.neighbours)
+        return SliceSchedule(
+            self.lanes or best.lanes, self.neighbours or best.neighbours, self.workgroups or best.workgroups
+        )
 
 
 @register
@@ -39,10 +43,13 @@ class LowerSlices(Pass):
         for program in ctx.programs(module):
             if not has_slices(program):
                 continue
-            schedule = self.options.chosen(slice_schedule(program))
+            has_clusters = widest_cluster(ctx.target) > 1
+            schedule = self.options.chosen(slice_schedule(program, MULTIPROCESSORS if has_clusters else 0))
             lower_in_place(program, schedule)
             ctx.debug("{} lanes for the slices of @{}", schedule.lanes, program.name, loc=program.loc)
-            ctx.remark("applied", f"a workgroup has {schedule.lanes} invocations for its slices", program.loc)
+            shared = f", and {schedule.workgroups} share a row" if schedule.workgroups > 1 else ""
+            message = f"a workgroup has {schedule.lanes} invocations for its slices{shared}"
+            ctx.remark("applied", message, program.loc)
             ctx.count("programs lowered")
             changed = True
         return changed

@@ -9,12 +9,14 @@ from typing import Any, TypeVar
 
 from ..ir.builder import Builder
 from ..ir.diagnostics import Diagnostic, DiagnosticError
+from ..ir.ops import SUBGROUP_SIZE
 from ..ir.program import Op, Value
 from ..ir.rewrite import constant_value
 from ..ir.types import DataType
 from .layout import Group, Layout
 from .memory import Memory
 from .nodes import Computed, Counted, Extent, Held, Loaded, Node, Repeated, Spread
+from .schedule import SliceSchedule
 
 __all__ = ["Elements", "refused"]
 
@@ -31,16 +33,29 @@ def refused(op: Op, message: str, help: str | None = None) -> DiagnosticError:
 class Elements:
     """`versions`: how often each buffer has been written by now; what is loaded from it later is another slice."""
 
-    def __init__(self, b: Builder, lanes: int, neighbours: int) -> None:
-        self.b, self.lanes, self.neighbours, self.memory = b, lanes, neighbours, Memory(b)
+    def __init__(self, b: Builder, schedule: SliceSchedule) -> None:
+        self.b, self.neighbours, self.memory = b, schedule.neighbours, Memory(b)
+        self.lanes = schedule.lanes * schedule.workgroups
+        """Of all workgroups that share a row."""
         self.versions: dict[str, int] = {}
         self.layouts: dict[Node, Layout] = {}
         """Of the nodes that have another one than their extents would get."""
         self.known: list[dict[Hashable, Any]] = [{}]
         """What was computed in the blocks around: elements by their nodes and groups, and groups by their places."""
         with b.at(b.program.body):
-            self.lane = b.local_id("x", name="lane")
-            self.first: Value = b.mul(self.lane, neighbours, name="first") if neighbours > 1 else self.lane
+            self.lane = self.own_lane(schedule.workgroups)
+            self.first: Value = self.lane
+            if self.neighbours > 1:
+                self.first = b.mul(self.lane, self.neighbours, name="first")
+
+    def own_lane(self, workgroups: int) -> Value:
+        """The number of an invocation: its subgroup's are neighbours, and subgroups of workgroups in turn."""
+        b, local = self.b, self.b.local_id("x", name="lane")
+        if workgroups == 1:
+            return local
+        rank = b.rem(b.workgroup_id("x"), workgroups)
+        number = b.add(b.mul(b.subgroup_id(), workgroups), rank)
+        return b.add(b.mul(number, SUBGROUP_SIZE), b.lane_id())
 
     # --- what is known ---------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from ..ir.builder import Builder
+from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.loops import inits
 from ..ir.program import Block, Op, Program, Value
 from ..ir.rewrite import constant_value, every_op
@@ -29,12 +30,17 @@ from .layout import Group, Layout
 from .nodes import Computed, Counted, Extent, Held, Loaded, Node, Repeated, Spread, loads
 from .products import product
 from .scans import Scan
-from .schedule import FOLDED, SliceSchedule
+from .schedule import FOLDED, SliceSchedule, may_share
 from .sums import Fold
 
 __all__ = ["lower_in_place", "lower_slices"]
 
-_IDS = {"global_id": "workgroup_id", "global_size": "num_workgroups"}
+_IDS = {
+    "workgroup_id": "workgroup_id",
+    "num_workgroups": "num_workgroups",
+    "global_id": "workgroup_id",
+    "global_size": "num_workgroups",
+}
 _OF_ONE = {"local_id": 0, "workgroup_size": 1, "lane_id": 0, "subgroup_id": 0, "num_subgroups": 1}
 """What the only invocation of a workgroup is told."""
 
@@ -42,6 +48,13 @@ _OF_ONE = {"local_id": 0, "workgroup_size": 1, "lane_id": 0, "subgroup_id": 0, "
 def lower_slices(program: Program, schedule: SliceSchedule) -> Program:
     """The program for workgroups of several invocations.  Raises DiagnosticError for what has no such form, located."""
     copy = replace(program, workgroup=(schedule.lanes, 1, 1), buffers=dict(program.buffers), body=Block())
+    if schedule.workgroups > 1:
+        if program.grid is None or not may_share(program):
+            raise _not_shared(program)
+        copy.cluster, copy.grid = (
+            schedule.workgroups,
+            (program.grid[0] * schedule.workgroups, *program.grid[1:]),
+        )
     lowering = _Lowering(program, Builder.on(copy), schedule)
     lowering.ops(program.body.ops)
     return copy
@@ -51,6 +64,13 @@ def lower_in_place(program: Program, schedule: SliceSchedule) -> None:
     """The same of the program itself."""
     lowered = lower_slices(program, schedule)
     program.workgroup, program.body, program.buffers = lowered.workgroup, lowered.body, lowered.buffers
+    program.cluster, program.grid = lowered.cluster, lowered.grid
+
+
+def _not_shared(program: Program) -> DiagnosticError:
+    message = f"the rows of @{program.name} cannot be shared by workgroups"
+    help = "give it a grid, and rows whose sums are made before anything is written, outside of loops and branches"
+    return DiagnosticError([Diagnostic("error", message, program.loc, help=help)])
 
 
 @dataclass
@@ -64,8 +84,8 @@ class _Lowering:
     """`values`: of the program before, those that are no slices; `nodes`: those that are."""
 
     def __init__(self, program: Program, b: Builder, schedule: SliceSchedule) -> None:
-        self.program, self.b, self.lanes = program, b, schedule.lanes
-        self.elements = Elements(b, schedule.lanes, schedule.neighbours)
+        self.program, self.b, self.lanes = program, b, schedule.lanes * schedule.workgroups
+        self.elements, self.workgroups = Elements(b, schedule), schedule.workgroups
         self.values: dict[Value, Value] = {}
         self.nodes: dict[Value, Node] = {}
         self.rules = {
@@ -119,13 +139,17 @@ class _Lowering:
 
     def copied(self, op: Op) -> Op:
         if op.name in _IDS:
-            value = getattr(self.b, _IDS[op.name])(op.attrs["axis"])
-            self.values[op.result] = value
+            self.values[op.result] = self.id_of(_IDS[op.name], op.attrs["axis"])
             return op
         operands, types = tuple(self.of(v) for v in op.operands), [v.type for v in op.results]
         new = self.b.emit(op.definition, operands, types, op.attrs)
         self.values.update(zip(op.results, new.results, strict=True))
         return new
+
+    def id_of(self, name: str, axis: str) -> Value:
+        """Of the workgroups as they are written, of which several that share a row are one."""
+        value: Value = getattr(self.b, name)(axis)
+        return self.b.div(value, self.workgroups) if axis == "x" and self.workgroups > 1 else value
 
     def of(self, value: Value) -> Value:
         return self.values[value]
@@ -350,7 +374,7 @@ class _Lowering:
     def reduce(self, op: Op) -> None:
         node = self.nodes[op.operands[0]]
         dtype = node.dtype.element
-        fold = Fold(self.b, op.attrs["combine"], dtype, self.elements.memory)
+        fold = Fold(self.b, op.attrs["combine"], dtype, self.elements.memory, self.workgroups)
         layout = self.elements.layout(node)
         if layout is None:
             self.reduced(op, self.sum_of_loop(op, node, fold))
@@ -429,7 +453,7 @@ class _Lowering:
         if is_down:
             node = self.transposed(node)
         layout = self.by_rows(node)
-        fold = Fold(self.b, op.attrs["combine"], dtype.element, self.elements.memory)
+        fold = Fold(self.b, op.attrs["combine"], dtype.element, self.elements.memory, self.workgroups)
         rows = self.rows(node, layout, fold.neutral())
         values = Scan(fold, self.elements, layout, op.attrs["mode"]).of(rows)
         held = Held(dtype, node.extents, layout, values)

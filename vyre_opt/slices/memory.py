@@ -30,6 +30,12 @@ class Memory:
             buffers[buffer.name] = replace(buffer, shape=(count,))
         return buffer.name
 
+    def fresh(self, use: str, dtype: DataType, count: int) -> str:
+        """Memory of a cluster, for one use: nobody has to wait until others have read what was there."""
+        name = fresh_name(f"{use}.{dtype}", self.b.program.buffers)
+        self.b.buffer(name, dtype, count, AccessMode.CLUSTER.value)
+        return name
+
     def from_first(self, dtype: DataType, make: Callable[[], Value]) -> Value:
         """What the first invocation computes, in all of them, and seen to be the same for all."""
         b, place = self.b, self.of("handed", dtype, 1)

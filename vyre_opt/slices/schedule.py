@@ -20,6 +20,12 @@ FEWEST, MOST = 32, 1024
 """Lanes of a workgroup."""
 MANY = 256
 """Lanes for rows whose length is not known."""
+SHARED = (1, 2, 4, 8, 16)
+"""Workgroups that may share a row."""
+WIDE = 8192
+"""Elements of rows that are shared, at least."""
+SHARE, MOST_SHARE = 48, 64
+"""Elements that each lane then holds, if there may be more workgroups, and at most."""
 HELD = {32: 16, 64: 16, 128: 16, 256: 48, 512: 48, 1024: 64}
 """Elements that each lane of so many holds, at most, where fewer lanes do."""
 
@@ -27,12 +33,18 @@ HELD = {32: 16, 64: 16, 128: 16, 256: 48, 512: 48, 1024: 64}
 @dataclass(frozen=True)
 class SliceSchedule:
     """`lanes`: invocations of a workgroup, a power of two.  `neighbours`: elements side by side that each has at a time, 4 where
-    vectors of them are aligned, or 1."""
+    vectors of them are aligned, or 1.  `workgroups`: of a cluster, which share the rows."""
 
     lanes: int = MANY
     neighbours: int = GROUP
+    workgroups: int = 1
 
     def __post_init__(self) -> None:
+        if self.workgroups not in SHARED or self.lanes * self.workgroups * self.neighbours > FOLDED:
+            raise ValueError(
+                f"workgroups that share a row are {', '.join(map(str, SHARED[:-1]))} or {SHARED[-1]}, and together have up to "
+                f"{FOLDED} elements at a time, not {self.workgroups} of {self.lanes} lanes with {self.neighbours}"
+            )
         if self.neighbours not in (1, GROUP):
             raise ValueError(f"neighbours are 1 or {GROUP}, not {self.neighbours}")
         if self.lanes not in HELD:
@@ -43,8 +55,53 @@ def has_slices(program: Program) -> bool:
     return any(op.definition.format.startswith("slice_") for op in every_op(program.body))
 
 
-def slice_schedule(program: Program) -> SliceSchedule:
-    """As few lanes as hold the longest slice in registers."""
+def slice_schedule(program: Program, processors: int = 0) -> SliceSchedule:
+    """As few lanes as hold the longest slice in registers.
+
+    `processors`: multiprocessors of a GPU that has clusters; 0 for what has none.
+    """
+    longest = longest_slice(program)
+    lanes = next((lanes for lanes, held in HELD.items() if longest <= lanes * held), MOST)
+    schedule = SliceSchedule(lanes, GROUP if _are_aligned(program) else 1)
+    if not processors or program.grid is None or longest < WIDE or not may_share(program):
+        return schedule
+    return _shared(schedule, longest, prod(program.grid), processors)
+
+
+def _shared(schedule: SliceSchedule, longest: int, rows: int, processors: int) -> SliceSchedule:
+    """As many workgroups a row as hold it, and give all multiprocessors work; the schedule itself where one is enough."""
+    neighbours = schedule.neighbours if longest <= FOLDED // schedule.neighbours * SHARE else 1
+    most, workgroups = FOLDED // (MANY * neighbours), 1
+    while workgroups < most and (longest > MANY * workgroups * SHARE or rows * workgroups * 2 <= processors):
+        workgroups *= 2
+    if workgroups == 1 or longest > MANY * workgroups * MOST_SHARE:
+        return schedule
+    return SliceSchedule(MANY, neighbours, workgroups)
+
+
+def may_share(program: Program) -> bool:
+    """Whether clusters can compute with the rows: each once, their sums before anything is written, of 4 or 8 bytes."""
+    read: set[str] = set()
+    written: set[str] = set()
+    for op in program.body.ops:
+        format, effects = op.definition.format, op.definition.effects
+        if op.regions or effects & {"atomic", "print", "trap", "wait", "sync", "subgroup"}:
+            return False
+        if format in ("slice_scan", "slice_transpose", "slice_dot", "slice_gather"):
+            return False
+        if format == "slice_reduce" and (written or (op.operands[0].type.element.bits or 0) < 32):
+            return False
+        if any(len(value.type.extents) > 1 for value in (*op.operands, *op.results)):
+            return False
+        if "read" in effects:
+            read.add(op.attrs["buffer"])
+        if "write" in effects:
+            written.add(op.attrs["buffer"])
+    return not read & written
+
+
+def longest_slice(program: Program) -> int:
+    """Elements of the longest slice of a program; of one whose length is not known, as many as MANY lanes hold."""
     longest = 0
     for op in every_op(program.body):
         if not op.definition.format.startswith("slice_") or not op.results:
@@ -60,8 +117,7 @@ def slice_schedule(program: Program) -> SliceSchedule:
             longest = max(longest, prod(extent or 0 for extent in extents))
         elif op.name == "slice_load":
             longest = max(longest, MANY * HELD[MANY])
-    lanes = next((lanes for lanes, held in HELD.items() if longest <= lanes * held), MOST)
-    return SliceSchedule(lanes, GROUP if _are_aligned(program) else 1)
+    return longest
 
 
 def _are_aligned(program: Program) -> bool:

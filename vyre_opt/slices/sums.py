@@ -34,8 +34,11 @@ Row = Sequence[Value]
 class Fold:
     """Combines values of one type."""
 
-    def __init__(self, b: Builder, combine: str, dtype: DataType, memory: Memory) -> None:
+    def __init__(
+        self, b: Builder, combine: str, dtype: DataType, memory: Memory, workgroups: int = 1
+    ) -> None:
         self.b, self.combine, self.dtype, self.memory = b, combine, dtype, memory
+        self.workgroups = workgroups
 
     def both(self, a: Value, c: Value) -> Value:
         return self.b.op(f"{self.combine}_" if self.combine in ("and", "or") else self.combine, a, c)
@@ -122,12 +125,16 @@ class Fold:
 
     def over_lanes(self, values: Row, bits: Sequence[int]) -> list[Value]:
         """Each value combined with those of the lanes whose numbers differ in these bits, from the first bit to the last."""
-        far = [bit for bit in bits if bit >= IN_SUBGROUP]
+        shared = _bits(self.workgroups)
+        """Of a lane's number that say which workgroup it is in."""
+        far = [bit - shared for bit in bits if bit >= IN_SUBGROUP + shared]
         combined = list(values)
         if far:
             combined = []
             for at in range(0, len(values), AT_ONCE):
                 combined += self.through_memory(values[at : at + AT_ONCE], far)
+        if shared and IN_SUBGROUP in bits:
+            combined = self.over_workgroups(combined)
         near = [bit for bit in bits if bit < IN_SUBGROUP]
         if len(near) == IN_SUBGROUP:
             return [self.b.subgroup_reduce(value, self.combine) for value in combined]
@@ -152,6 +159,26 @@ class Fold:
             at = [b.add(first, offset + number * lanes) for offset in offsets]
             sums.append(self.halves([b.load(place, each) for each in at]))
         return sums
+
+    def over_workgroups(self, values: Row) -> list[Value]:
+        """Each value combined with those of the lanes of the same place in the other workgroups that share a row; its own
+        subgroups have the same."""
+        b, count = self.b, self.workgroups * SUBGROUP_SIZE
+        place = self.memory.fresh("shared", self.dtype, len(values) * count)
+        lane, rank = b.lane_id(), b.rem(b.workgroup_id("x"), self.workgroups)
+        own = b.add(b.mul(rank, SUBGROUP_SIZE), lane)
+        with b.if_(b.lt(b.local_id("x"), SUBGROUP_SIZE)):
+            for number, value in enumerate(values):
+                b.store(value, place, b.add(own, number * count) if number else own)
+        b.barrier("cluster")
+        parts = [
+            [
+                b.load(place, b.add(lane, number * count + each * SUBGROUP_SIZE))
+                for each in range(self.workgroups)
+            ]
+            for number in range(len(values))
+        ]
+        return [self.halves(part) for part in parts]
 
 
 def _bits(lanes: int) -> int:
