@@ -212,6 +212,30 @@ def test_a_fault_in_a_row_names_its_workgroup(target: DispatcherLike) -> None:
         normalized.options(target=target)[70](x, y, counts)
 
 
+@vyre.program
+def centred(x: Read[Matrix], y: Write[Matrix]) -> None:
+    r = vyre.workgroup_id(0)
+    row = x[r, :]
+    y[r, :] = row - vyre.sum(row) / f32(len(row))
+
+
+@pytest.mark.parametrize("columns", [20_000, 20_001, 70_003])
+def test_wide_rows_are_shared_by_workgroups(columns: int) -> None:
+    """With the same bits, and a fault is told as it is where they are not."""
+    x = np.random.default_rng(columns).standard_normal((3, columns)).astype(np.float32)
+    found = []
+    for target in ("cpu", _AsGpu(2)):
+        y = np.zeros_like(x)
+        centred.options(target=target)[3](x, y)
+        found.append(y.tobytes())
+    assert found[0] == found[1]
+    inputs = {"x": x, "y": np.zeros_like(x)}
+    decisions = vyre.compile(centred.text(), target=_AsGpu(2)).report(inputs, 3).launches[0].decisions
+    assert any("share a row" in each.message for each in decisions)
+    with pytest.raises(ProgramError, match=r"out of bounds of @x: .* by workgroup \(3,0,0\)"):
+        centred.options(target=_AsGpu(2))[4](x, np.zeros_like(x))
+
+
 WIDE = """vyre 2
 program @p workgroup(32) {
   buffer @x : f32[?] read binding(0)

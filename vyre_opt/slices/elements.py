@@ -127,7 +127,7 @@ class Elements:
             columns = [self.moved_by(first, k) for k in range(layout.width)]
             if (j + 1) * step > layout.columns:
                 is_whole = layout.columns % layout.width == 0
-                ends = [first] if is_whole else columns
+                ends = columns[-1:] if is_whole else columns  # of which each is in bounds if the last one is
                 below: list[Value] = [b.lt(each, layout.columns) for each in ends]
                 if inside is not None:
                     below = [b.and_(inside[0], each) for each in below]

@@ -24,8 +24,9 @@ SHARED = (1, 2, 4, 8, 16)
 """Workgroups that may share a row."""
 WIDE = 8192
 """Elements of rows that are shared, at least."""
-SHARE, MOST_SHARE = 48, 64
-"""Elements that each lane then holds, if there may be more workgroups, and at most."""
+SHARES = {1: 48, 2: 32, 4: 32, 8: 48, 16: 64}
+"""Elements that each lane of so many workgroups holds, at most, where fewer workgroups do (softmax on an H200: of 40,001 columns by 4
+workgroups 71 us, by 8 64; of 77,777 by 8 117, by 16 126)."""
 HELD = {32: 16, 64: 16, 128: 16, 256: 48, 512: 48, 1024: 64}
 """Elements that each lane of so many holds, at most, where fewer lanes do."""
 
@@ -70,11 +71,14 @@ def slice_schedule(program: Program, processors: int = 0) -> SliceSchedule:
 
 def _shared(schedule: SliceSchedule, longest: int, rows: int, processors: int) -> SliceSchedule:
     """As many workgroups a row as hold it, and give all multiprocessors work; the schedule itself where one is enough."""
-    neighbours = schedule.neighbours if longest <= FOLDED // schedule.neighbours * SHARE else 1
+    most = FOLDED // (MANY * schedule.neighbours)
+    neighbours = schedule.neighbours if longest <= MANY * most * SHARES[most] else 1
     most, workgroups = FOLDED // (MANY * neighbours), 1
-    while workgroups < most and (longest > MANY * workgroups * SHARE or rows * workgroups * 2 <= processors):
+    while workgroups < most and (
+        longest > MANY * workgroups * SHARES[workgroups] or rows * workgroups * 2 <= processors
+    ):
         workgroups *= 2
-    if workgroups == 1 or longest > MANY * workgroups * MOST_SHARE:
+    if workgroups == 1 or longest > MANY * workgroups * SHARES[workgroups]:
         return schedule
     return SliceSchedule(MANY, neighbours, workgroups)
 
