@@ -248,3 +248,90 @@ def test_a_row_of_one_value(target: str) -> None:
     run(filled, target, 3, y, 7)
     assert (y[:, :2] == 0.5).all()
     assert (y[:, 2:] == 7).all()
+
+
+@vyre.program
+def narrow_starts(x: Read[f32], y: Write[f32], z: Write[f32], low: Read[u8], signed: Read[vyre.i8]) -> None:
+    i, j = low[0], signed[0]
+    y[0:8] = x[i : i + 8]
+    y[8:16] = x.filled(-1.0)[j : j + 8]
+    z[i:] = x[i:] + 1.0
+
+
+@TARGETS
+@pytest.mark.parametrize(("low", "signed"), [(254, -3), (0, 120), (250, 127)])
+def test_starts_of_few_bits(target: str, low: int, signed: int) -> None:
+    """Places of elements do not wrap around where a start's type does."""
+    x = np.arange(300, dtype=np.float32)
+    y, z = np.zeros(16, np.float32), np.zeros(300, np.float32)
+    run(narrow_starts, target, 1, x, y, z, np.array([low], np.uint8), np.array([signed], np.int8))
+    assert np.array_equal(y[:8], x[low : low + 8])
+    assert y[8:].tolist() == [n if n >= 0 else -1 for n in range(signed, signed + 8)]
+    assert np.array_equal(z, np.where(x >= low, x + 1, 0))
+
+
+@vyre.program
+def wide_starts(x: Read[f32], y: Write[f32], start: vyre.u64) -> None:
+    y[0:8] = x.filled(-1.0)[start : start + 8]
+
+
+@TARGETS
+def test_a_start_that_has_wrapped_around(target: str) -> None:
+    y = np.zeros(8, np.float32)
+    run(wide_starts, target, 1, np.arange(9, dtype=np.float32), y, 2**64 - 3)
+    assert y.tolist() == [-1, -1, -1, 0, 1, 2, 3, 4]
+
+
+@vyre.program
+def reduced(x: Read[f32[:, :]], sums: Write[f32], most: Write[f32], columns: Write[f32]) -> None:
+    r = vyre.workgroup_id(0)
+    sums[r], most[r] = vyre.sum(x[r, :]), vyre.max(x[r, :])
+    if r == 0:
+        columns[:] = vyre.sum(x[:, :], axis=0)
+
+
+@TARGETS
+def test_rows_of_no_elements(target: str) -> None:
+    sums, most = np.ones(3, np.float32), np.ones(3, np.float32)
+    run(reduced, target, 3, np.zeros((3, 0), np.float32), sums, most, np.zeros(0, np.float32))
+    assert (sums == 0).all()
+    assert np.isnan(most).all()
+
+
+@vyre.program
+def rounded_down(x: Read[i32], y: Write[i32], z: Read[f32], w: Write[f32]) -> None:
+    y[:] = x[:] // 3 + x[:] % -7
+    w[:] = z[:] // 2.0 + z[:] % 0.75
+
+
+@TARGETS
+def test_quotients_are_rounded_down(target: str) -> None:
+    x, z = np.arange(-20, 20, dtype=np.int32), np.linspace(-5, 5, 37).astype(np.float32)
+    y, w = np.zeros_like(x), np.zeros_like(z)
+    run(rounded_down, target, 1, x, y, z, w)
+    assert np.array_equal(y, x // 3 + x % -7)
+    assert np.array_equal(w, z // 2 + z % np.float32(0.75))
+
+
+@vyre.program
+def rows_and_columns(x: Read[f32[:, :]], index: Read[u32], y: Write[f32[:, :]], z: Write[f32]) -> None:
+    i = index[0:4]
+    y[0:4, 0:4] = x[i[:, None], i[None, :]]
+    z[0:4] = vyre.sum(x.filled(9.0)[0:1, -1:3], axis=0)
+
+
+@TARGETS
+def test_indices_broadcast(target: str) -> None:
+    x, index = np.random.default_rng(1).random((9, 9)).astype(np.float32), np.array([3, 1, 7, 2], np.uint32)
+    y, z = np.zeros((4, 4), np.float32), np.zeros(4, np.float32)
+    run(rows_and_columns, target, 1, x, index, y, z)
+    assert np.array_equal(y, x[np.ix_(index, index)])
+    assert np.array_equal(z, [9, *x[0, :3]])
+
+
+def test_more_lengths_than_there_are_forms() -> None:
+    """What has to know the length is made for each."""
+    for length in range(1, 20):
+        x, y = np.arange(length, dtype=np.float32), np.zeros(length, np.float32)
+        scan_of_floats[1](x, y)
+        assert np.array_equal(y, x.cumsum())

@@ -118,6 +118,7 @@ SAYS = {
     "fold": (BARRIERS, r"p\.vyre:11:3: folds: %seven = add %three, %four"),
     "fusion_pressure": (PIPELINE, r"note: @main: 1 of \d links to fuse"),
     "inline": (PIPELINE, r"p\.vyre:15:3: applied: @half is inlined here, 3 ops"),
+    "join_rows": (PIPELINE, r"on module"),
     "launch_fusion": (PIPELINE, r"in @main, 3 launches in a row: @first, @second, @math_softmax; groups begin at numbers \[0, 2\]"),
     "licm": (BARRIERS, r"p\.vyre:22:5: %varying = mul %k, %three stays at level 1: %k is computed in this loop"),
     "lower_slices": (BARRIERS, r"p\.vyre:\d+:9: on program @"),

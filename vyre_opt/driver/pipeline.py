@@ -19,9 +19,11 @@ from ..ir.grids import GridCall, length_key, params_of
 from ..ir.pipeline import HostRead, Launch, Pipeline
 from ..ir.program import Buffer, Dim3, Module
 from ..rewriting.cloning import copy_module
+from ..slices.schedule import has_slices
 from .binding import Signature
 from .executable import Executable, Grid, Inputs, Passes
 from .pipeline_plan import make_plan
+from .slice_lengths import MOST_LENGTHS, fix_rows, fixed_rows
 
 if TYPE_CHECKING:
     from ..passes.bisect import BisectLimit
@@ -47,7 +49,7 @@ class PipelineExecutable(Executable):
         """What callers pass; taken before passes run, which may change buffers inside the pipeline."""
         self._written: tuple[Module, Passes] | None = None
         """The module before its passes, and these, where they may do more if they know which lengths are equal."""
-        self._variants: dict[Equal, PipelineExecutable] = {}
+        self._variants: dict[object, PipelineExecutable] = {}
 
     @property
     def pipeline(self) -> Pipeline:
@@ -111,7 +113,8 @@ class PipelineExecutable(Executable):
 
     def transform(self, passes: Passes, bisect: BisectLimit | None = None) -> None:
         stages = [stage for stage in self.pipeline.walk() if not isinstance(stage, HostRead)]
-        if passes and bisect is None and len(stages) > 1:
+        has_rows = any(map(has_slices, self.module.programs.values()))
+        if passes and bisect is None and (len(stages) > 1 or has_rows):
             self._written = copy_module(self.module), passes
         super().transform(passes, bisect)
 
@@ -129,21 +132,26 @@ class PipelineExecutable(Executable):
         return make(backend, named, grid, words, has_storage, in_place)
 
     def _variant(self, lengths: Mapping[str, int]) -> PipelineExecutable:
-        """The pipeline after passes that know which of the open lengths are equal in such calls: each launch asks for the
-        length of an array of its own, and what one hands over is proven only if these are."""
-        equal = _equal_lengths(self.signature.buffers, lengths)
-        if self._written is None or not equal:
+        """The pipeline after passes that know which of the open lengths are equal in such calls, and how long rows are: each launch
+        asks for the length of an array of its own, and what one hands over is proven only if these are equal."""
+        if self._written is None:
             return self
-        if equal not in self._variants:
-            if len(self._variants) >= MAX_VARIANTS:
+        module, passes = self._written
+        equal = _equal_lengths(self.signature.buffers, lengths)
+        rows = fixed_rows(module, module.pipelines[self.name], lengths)
+        if not equal and not rows:
+            return self
+        key = equal, tuple((name, *shapes.items()) for name, shapes in rows.items())
+        if key not in self._variants:
+            if len(self._variants) >= (MOST_LENGTHS if rows else MAX_VARIANTS):
                 return self
-            module, passes = self._written
             variant = PipelineExecutable(copy_module(module), self.name, self._target, self.syntax)
             _set_sizes(variant.pipeline, equal)
+            fix_rows(variant.module, variant.pipeline, rows)
             Executable.transform(variant, passes)
             variant.signature = self.signature
-            self._variants[equal] = variant
-        return self._variants[equal]
+            self._variants[key] = variant
+        return self._variants[key]
 
     def grid(self, grid: Grid, named: Mapping[str, Any]) -> None:
         self.refuse_grid(grid)

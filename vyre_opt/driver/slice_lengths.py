@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+from math import prod
 from typing import TYPE_CHECKING
 
 from ..ir.diagnostics import DiagnosticError
-from ..ir.program import Dim3, Module, Program, Shape
+from ..ir.grids import fold, length_key, lengths_by_dimension
+from ..ir.pipeline import Launch, Pipeline
+from ..ir.program import Buffer, Dim3, Module, Program, Shape
 from ..kernels.targets import MULTIPROCESSORS, widest_cluster
 from ..rewriting.cloning import copy_for
 from ..slices.schedule import has_slices, slice_schedule, with_open_extents
@@ -20,7 +23,7 @@ from ..slices.schedule import has_slices, slice_schedule, with_open_extents
 if TYPE_CHECKING:
     from ..passes.manager import PassManager
 
-__all__ = ["MOST_LENGTHS", "SliceLengths"]
+__all__ = ["MOST_LENGTHS", "SliceLengths", "fix_rows", "fixed_rows"]
 
 MOST_LENGTHS = 16
 """Lengths of rows that a program is lowered for."""
@@ -45,12 +48,22 @@ class SliceLengths:
         shared = self._shared(program, shapes, grid, target) if fixed and widest_cluster(target) > 1 else None
         if shared is not None:
             return shared
-        if tuple(fixed.items()) not in lowered and len(lowered) >= MOST_LENGTHS:
-            fixed = {}
-        key: object = tuple(fixed.items())
+        key = tuple(fixed.items())
+        if key not in lowered and len(lowered) >= MOST_LENGTHS:
+            if () not in lowered:
+                lowered[()] = self._of_any_length(program, target)
+            if lowered[()] is not None:
+                return lowered[()]
         if key not in lowered:
             lowered[key] = self._lower(program, _with_shapes(program, fixed), target)
         return lowered[key]
+
+    def _of_any_length(self, program: Program, target: str) -> Program | None:
+        """The program for rows of any length; None where it has to know it."""
+        try:
+            return self._lower(program, program, target)
+        except DiagnosticError:
+            return None
 
     def _shared(
         self, program: Program, shapes: Mapping[str, Shape], grid: Dim3, target: str
@@ -85,6 +98,62 @@ def _with_shapes(program: Program, shapes: Mapping[str, Shape]) -> Program:
         for name, buffer in program.buffers.items()
     }
     return replace(program, buffers=buffers)
+
+
+def fixed_rows(module: Module, pipeline: Pipeline, lengths: Mapping[str, int]) -> dict[str, dict[str, Shape]]:
+    """By programs that a pipeline launches, the shapes of their buffers for rows as long as those of a call.
+
+    `lengths`: those that callers pass.  A program of two launches with rows of other lengths is not there.
+    """
+    shapes, known = dict[str, Shape](), dict(lengths)
+    for name, buffer in pipeline.buffers.items():
+        shapes[name] = _shape(buffer, known)
+        known |= {key: n for key, n in lengths_by_dimension(name, shapes[name]).items() if n is not None}
+        if None not in shapes[name]:
+            known[name] = prod(n or 0 for n in shapes[name])
+    fixed: dict[str, dict[str, Shape]] = {}
+    differ: set[str] = set()
+    for launch in pipeline.walk():
+        program = module.programs[launch.program] if isinstance(launch, Launch) else None
+        if not isinstance(launch, Launch) or program is None or not has_slices(program):
+            continue
+        names = zip(program.bound_buffers, launch.buffers, strict=True)
+        rows = with_open_extents(program, {formal.name: shapes[name] for formal, name in names})
+        if fixed.setdefault(program.name, rows) != rows:
+            differ.add(program.name)
+    return {name: rows for name, rows in fixed.items() if rows and name not in differ}
+
+
+def fix_rows(module: Module, pipeline: Pipeline, fixed: Mapping[str, Mapping[str, Shape]]) -> None:
+    """Give the programs of a pipeline these shapes, and the pipeline's own buffers, too."""
+    for launch in pipeline.walk():
+        if not isinstance(launch, Launch) or launch.program not in fixed:
+            continue
+        program = module.programs[launch.program]
+        for formal, name in zip(program.bound_buffers, launch.buffers, strict=True):
+            rows = fixed[launch.program].get(formal.name)
+            if rows is None:
+                continue
+            buffer = pipeline.buffers[name]
+            shape = tuple(row if own is None else own for own, row in zip(buffer.shape, rows, strict=True))
+            sizes = [
+                size if row is None else None
+                for row, size in zip(rows, buffer.sizes or (None,) * buffer.dimensions, strict=True)
+            ]
+            pipeline.buffers[name] = replace(buffer, shape=shape, sizes=tuple(sizes) if any(sizes) else ())
+    for name, shapes in fixed.items():
+        program = module.programs[name]
+        program.buffers = _with_shapes(program, shapes).buffers
+
+
+def _shape(buffer: Buffer, lengths: Mapping[str, int]) -> Shape:
+    """Of a buffer of a pipeline, as far as it is known."""
+    extents: list[int | None] = []
+    for dimension, extent in enumerate(buffer.extents):
+        key = length_key(buffer.name, dimension if buffer.dimensions > 1 else None)
+        folded = lengths.get(key) if extent is None else fold(extent, lengths)
+        extents.append(folded if isinstance(folded, int) else None)
+    return tuple(extents)
 
 
 def _is_taken(program: Program, target: str) -> bool:

@@ -289,6 +289,12 @@ class _ModuleChecker:
 
     def size(self, buffer: Buffer) -> None:
         """Check that there can be so many bytes anywhere, and so many elements along each dimension."""
+        if buffer.dtype.is_slice:
+            self.error(
+                f"buffer @{buffer.name} holds {buffer.dtype.element}, of which a slice is loaded, not slices",
+                buffer.loc,
+                help=f"write {buffer.dtype.element}[...]",
+            )
         if buffer.dtype.is_matrix:
             message = (
                 f"buffer @{buffer.name} holds elements, not {buffer.dtype}, which is a value of a subgroup"

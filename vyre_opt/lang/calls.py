@@ -471,7 +471,8 @@ def _bool(t: Expressions, node: ast.Call) -> Binding:
     if isinstance(dtype, DataType) and dtype.element.is_bool:
         return value
     dtype = t.accepted(node, "ne", dtype, "bool")
-    return t.emitter.value("ne", (value, t.emitter.adapted(Static(0), dtype, argument)), flags_of(dtype))
+    zero = t.like(value, Static(0), argument)
+    return t.emitter.value("ne", (value, zero), flags_of(dtype))
 
 
 def _pow(t: Expressions, node: ast.Call) -> Binding:

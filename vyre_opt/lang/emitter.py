@@ -194,8 +194,11 @@ class Emitter:
             op.results[0].owner = last
             self._resolve_types(Block((), [last]))
 
-    def number(self, value: int | float, dtype: DataType) -> Value:
-        """A constant of a resolved type."""
+    def number(self, value: int | float, dtype: DataType, like: Value | None = None) -> Value:
+        """A constant of a resolved type.  `like`: a slice whose extents one of a slice's type has."""
+        if dtype.is_slice and like is not None:
+            operands = [self.number(value, dtype.element), *([like] if None in dtype.extents else [])]
+            return self.value("slice_broadcast", operands, dtype)
         bits = arith.encode_float(value, dtype.element) if dtype.element.is_float else int(value)
         return self.value("const", (), dtype, {"value": bits})
 

@@ -22,7 +22,7 @@ from .python_source import FunctionSource, Unsupported
 from .types import python_type
 from .unsupported import EXPRESSIONS
 
-__all__ = ["Expressions", "number_of_indices"]
+__all__ = ["Expressions", "number_of_indices", "size_of"]
 
 _BINARY: dict[type[ast.operator], tuple[str, str, Callable[[Any, Any], Any]]] = {
     # the operator, its op, and what it does to Python's numbers
@@ -563,7 +563,10 @@ class Expressions:
         raise Unsupported(node, f"a u32 may not hold all elements of {name}", f"if it does, write {extents}")
 
     def visit_subscript(self, node: ast.Subscript) -> Binding:
-        base = self.expression(node.value)
+        return self.subscript(node, self.expression(node.value))
+
+    def subscript(self, node: ast.Subscript, base: Binding) -> Binding:
+        """What `base[...]` stands for."""
         if isinstance(base, BufferView):
             indices = self.indices(node.slice, base)
             self.check_access(node, base, "read")
@@ -728,12 +731,12 @@ def _leader(bindings: Sequence[Binding]) -> int:
             dtype = type_of(binding)
             if isinstance(dtype, DataType) and dtype.is_vec:
                 return index
-            if leader is None or size < _size(dtype):
-                leader, size = index, _size(dtype)
+            if leader is None or size < size_of(dtype):
+                leader, size = index, size_of(dtype)
     return leader or 0
 
 
-def _size(dtype: AnyType) -> tuple[int, int]:
+def size_of(dtype: AnyType) -> tuple[int, int]:
     """How many extents a slice has, and how many of them are not 1; none for another type."""
     extents = dtype.extents if isinstance(dtype, DataType) else ()
     return len(extents), sum(extent != 1 for extent in extents)

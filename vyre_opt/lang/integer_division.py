@@ -33,9 +33,9 @@ def floor_div(emitter: Emitter, op: Op) -> Value:
     if not dtype.element.is_signed:
         return emitter.value("div", (a, b), dtype)
     if divisor is not None and divisor & (divisor - 1) == 0:
-        return emitter.value("shr", (a, emitter.number(divisor.bit_length() - 1, dtype)), dtype)
+        return emitter.value("shr", (a, emitter.number(divisor.bit_length() - 1, dtype, b)), dtype)
     quotient, remainder = emitter.value("div", (a, b), dtype), emitter.value("rem", (a, b), dtype)
-    less = emitter.value("sub", (quotient, emitter.number(1, dtype)), dtype)
+    less = emitter.value("sub", (quotient, emitter.number(1, dtype, b)), dtype)
     return emitter.value("select", (_is_off(emitter, remainder, b, dtype), less, quotient), dtype)
 
 
@@ -46,7 +46,7 @@ def floor_rem(emitter: Emitter, op: Op) -> Value:
     if not dtype.element.is_signed:
         return emitter.value("rem", (a, b), dtype)
     if divisor is not None and divisor & (divisor - 1) == 0:
-        return emitter.value("and", (a, emitter.number(divisor - 1, dtype)), dtype)
+        return emitter.value("and", (a, emitter.number(divisor - 1, dtype, b)), dtype)
     remainder = emitter.value("rem", (a, b), dtype)
     more = emitter.value("add", (remainder, b), dtype)
     return emitter.value("select", (_is_off(emitter, remainder, b, dtype), more, remainder), dtype)
@@ -60,9 +60,9 @@ def float_remainder(emitter: Emitter, op: Op) -> Value:
     moved = emitter.value("select", (is_off, emitter.value("add", (remainder, b), dtype), remainder), dtype)
     # a zero of the sign of b: 0 * b would be NaN where b is inf
     flag = dtype.with_element(DataType.BOOL)
-    is_negative = emitter.value("lt", (b, emitter.number(0.0, dtype)), flag)
+    is_negative = emitter.value("lt", (b, emitter.number(0.0, dtype, b)), flag)
     zero = emitter.value(
-        "select", (is_negative, emitter.number(-0.0, dtype), emitter.number(0.0, dtype)), dtype
+        "select", (is_negative, emitter.number(-0.0, dtype, b), emitter.number(0.0, dtype, b)), dtype
     )
     return emitter.value("select", (is_rest, moved, zero), dtype)
 
@@ -86,10 +86,10 @@ def _floored(emitter: Emitter, a: Value, b: Value, dtype: DataType) -> Value:
     remainder = emit("rem", (a, b), dtype)
     _, is_off = _float_tests(emitter, remainder, b, dtype)
     plain = emit("div", (emit("sub", (a, remainder), dtype), b), dtype)
-    one, zero = emitter.number(1.0, dtype), emitter.number(0.0, dtype)
+    one, zero = emitter.number(1.0, dtype, b), emitter.number(0.0, dtype, b)
     quotient = emit("select", (is_off, emit("sub", (plain, one), dtype), plain), dtype)
     whole = emit("floor", (quotient,), dtype)
-    is_nearer = emit("gt", (emit("sub", (quotient, whole), dtype), emitter.number(0.5, dtype)), flag)
+    is_nearer = emit("gt", (emit("sub", (quotient, whole), dtype), emitter.number(0.5, dtype, b)), flag)
     nearest = emit("select", (is_nearer, emit("add", (whole, one), dtype), whole), dtype)
     exact = emit("div", (a, b), dtype)
     signed_zero = emit("mul", (zero, exact), dtype)
@@ -99,7 +99,7 @@ def _floored(emitter: Emitter, a: Value, b: Value, dtype: DataType) -> Value:
 
 def _float_tests(emitter: Emitter, remainder: Value, b: Value, dtype: DataType) -> tuple[Value, Value]:
     """Whether a remainder is not 0, and whether it is not 0 and has not the sign of the divisor."""
-    zero, flag, emit = emitter.number(0.0, dtype), dtype.with_element(DataType.BOOL), emitter.value
+    zero, flag, emit = emitter.number(0.0, dtype, b), dtype.with_element(DataType.BOOL), emitter.value
     is_rest = emit("ne", (remainder, zero), flag)
     differs = emit("ne", (emit("lt", (remainder, zero), flag), emit("lt", (b, zero), flag)), flag)
     return is_rest, emit("and", (is_rest, differs), flag)
@@ -107,7 +107,7 @@ def _float_tests(emitter: Emitter, remainder: Value, b: Value, dtype: DataType) 
 
 def _is_off(emitter: Emitter, remainder: Value, b: Value, dtype: DataType) -> Value:
     """Whether a remainder is not 0 and has not the sign of the divisor."""
-    zero, flag = emitter.number(0, dtype), dtype.with_element(DataType.BOOL)
+    zero, flag = emitter.number(0, dtype, b), dtype.with_element(DataType.BOOL)
     is_rest = emitter.value("ne", (remainder, zero), flag)
     if _positive(b) is not None:
         return emitter.value("lt", (remainder, zero), flag)

@@ -27,8 +27,8 @@ MASK = 0xFFFFFFFF
 def randint(key: Any, counter: Any) -> Any:
     """A number of 32 bits, as u32.  `key`: a u32; `counter`: a u32, or a slice of them, which gives a slice."""
     zero = u32(0)  # type: ignore[var-annotated]
-    a, b, c, d = u32(counter), zero, zero, zero
-    first, second = u32(key), zero
+    a, b, c, d = counter ^ zero, zero, zero, zero  # of another type it is refused
+    first, second = key ^ zero, zero
     for _ in static(range(ROUNDS)):
         product, other = u64(a) * u64(FACTORS[0]), u64(c) * u64(FACTORS[1])
         a, b, c, d = (

@@ -77,7 +77,10 @@ def translate_program(
             t.report(error)
     if diagnostics:
         raise DiagnosticError(diagnostics)
-    if workgroup is None and has_slices(program):
+    if has_slices(program):
+        if workgroup not in (None, (1, 1, 1)):
+            message = f"{source.name} computes with slices, which a whole workgroup has: how many invocations that is, is chosen"
+            raise DiagnosticError([Diagnostic("error", message, loc, help="leave workgroup= out")])
         program.workgroup = (1, 1, 1)
     remove_dead_code(program.body)
     give_flags(program.body, fastmath)

@@ -49,6 +49,13 @@ def _axis_of(t: Expressions, given: dict[str, ast.expr], dtype: DataType) -> int
     return axis % rank
 
 
+def _flag(t: Expressions, given: dict[str, ast.expr], name: str) -> bool:
+    value = t.static(given[name], name) if name in given else False
+    if not isinstance(value, bool):
+        raise Unsupported(given[name], f"{name} is True or False, not {value!r}")
+    return value
+
+
 def _only_axis(t: Expressions, node: ast.Call, given: dict[str, ast.expr], dtype: DataType) -> int:
     axis = _axis_of(t, given, dtype)
     if axis is None and len(dtype.extents) > 1:
@@ -79,7 +86,7 @@ def reduced(t: Expressions, node: ast.Call, combine: str) -> Value:
             f"write {name}(u32({text}))",
         )
     rank, axis = len(dtype.extents), _axis_of(t, given, dtype)
-    keeps = bool(t.static(given["keepdims"], "keepdims")) if "keepdims" in given else False
+    keeps = _flag(t, given, "keepdims")
     found, is_narrow = dtype, combine == "add" and dtype.element in NARROW
     if is_narrow:
         found = dtype.with_element(DataType.F32)
@@ -108,7 +115,7 @@ def _index_of(combine: str) -> Callable[[Expressions, ast.Call], Binding]:
         given = by_name(t, node, "x", "axis", "keepdims", optional=2)
         value, dtype = _slice_of(t, given["x"])
         axis, name = _only_axis(t, node, given, dtype), t.source.text(node.func)
-        keeps = bool(t.static(given["keepdims"], "keepdims")) if "keepdims" in given else False
+        keeps = _flag(t, given, "keepdims")
         if not OPS["add"].accepts(dtype.element):
             raise Unsupported(
                 given["x"], f"{name} takes numbers, and {t.source.text(given['x'])} is of {dtype.element}"
@@ -158,7 +165,7 @@ def _scan(combine: str) -> Callable[[Expressions, ast.Call], Binding]:
             raise Unsupported(
                 given["x"], f"{name} takes numbers, and {t.source.text(given['x'])} is of {dtype.element}"
             )
-        is_exclusive = "exclusive" in given and bool(t.static(given["exclusive"], "exclusive"))
+        is_exclusive = _flag(t, given, "exclusive")
         attrs = {"mode": "exclusive" if is_exclusive else "inclusive", "combine": combine, "axis": axis}
         if combine != "add" or dtype.element not in NARROW:
             return t.emitter.value("slice_scan", (value,), dtype, attrs)

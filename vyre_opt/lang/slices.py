@@ -15,7 +15,7 @@ from ..ir.program import Op, Value
 from ..ir.types import DataType, TypeNameError
 from .bindings import Binding, BufferView, Static
 from .emitter import type_of
-from .expressions import Expressions, number_of_indices
+from .expressions import Expressions, number_of_indices, size_of
 from .inference import AnyType, TypeMismatch, known, unify
 from .python_source import Unsupported
 
@@ -50,14 +50,20 @@ class SliceExpressions(Expressions):
             return spread(self, leader, operand, node)
         return super().like(leader, operand, node)
 
-    def visit_subscript(self, node: ast.Subscript) -> Binding:
+    def subscript(self, node: ast.Subscript, base: Binding) -> Binding:
+        if isinstance(base, Value) and slice_type(type_of(base)) is not None:
+            return _with_axis(self, node, base)
+        if not isinstance(base, BufferView):
+            return super().subscript(node, base)
         if is_slice_index(node.slice):
-            base = self.expression(node.value)
-            if isinstance(base, BufferView):
-                return load(self, node, base)
-            if isinstance(base, Value) and slice_type(type_of(base)) is not None:
-                return _with_axis(self, node, base)
-        return super().visit_subscript(node)
+            return load(self, node, base)
+        if base.fill is not None:
+            raise Unsupported(node, "filled is for blocks", "x.filled(0)[i:i + 64] is one of an array x")
+        indices = self.indices(node.slice, base)
+        self.check_access(node, base, "read")
+        if any(slice_type(type_of(index)) is not None for index in indices):
+            return _gathered(self, node, base, indices)
+        return self.load(base, indices)
 
     def alike(self, node: ast.expr, bindings: Sequence[Binding], nodes: Sequence[ast.expr]) -> list[Value]:
         return super().alike(node, _to_common_extents(self, bindings, node), nodes)
@@ -67,14 +73,6 @@ class SliceExpressions(Expressions):
         if isinstance(binding, Value) and dtype is not None and dtype.element.is_int and view.lanes == 1:
             return binding
         return super().index(node, binding, view, dimension)
-
-    def load(self, view: BufferView, indices: Sequence[Value]) -> Value:
-        """An element, or those that slices among the indices name."""
-        dtype = next((each for index in indices if (each := slice_type(type_of(index))) is not None), None)
-        if dtype is None:
-            return super().load(view, indices)
-        result = dtype.with_element(view.buffer.dtype)
-        return self.emitter.value("slice_gather", indices, result, {"buffer": view.buffer.name})
 
     def attribute_of_value(self, node: ast.Attribute, value: Value) -> Binding:
         dtype = slice_type(type_of(value))
@@ -118,6 +116,22 @@ def load(t: Expressions, node: ast.Subscript, view: BufferView) -> Value:
     return t.emitter.value("slice_load", indices, dtype, attrs)
 
 
+def _gathered(t: Expressions, node: ast.Subscript, view: BufferView, indices: Sequence[Value]) -> Value:
+    """The elements that slices among the indices name, which broadcast."""
+    common = _to_common_extents(t, indices, node)
+    leader = max((v for v in common if isinstance(v, Value)), key=lambda v: size_of(type_of(v)))
+    places = [
+        index
+        if slice_type(type_of(index)) is None
+        else spread(t, leader, index, node, known(type_of(index)).element)  # type: ignore[union-attr]
+        for index in indices
+    ]
+    dtype = slice_type(type_of(leader))
+    assert dtype is not None
+    attrs = {"buffer": view.buffer.name}
+    return t.emitter.value("slice_gather", places, dtype.with_element(view.buffer.dtype), attrs)
+
+
 def filled(t: Expressions, node: ast.Call, view: BufferView) -> BufferView:
     """`x.filled(0)`: the array as one that has a value beyond its edges, for blocks of it."""
     if len(node.args) != 1 or node.keywords or view.lanes != 1:
@@ -132,6 +146,8 @@ def filled(t: Expressions, node: ast.Call, view: BufferView) -> BufferView:
 def store(t: Expressions, target: ast.Subscript, view: BufferView, binding: Binding, node: ast.expr) -> None:
     """What is beyond the edge of a block is not written; a row has the length of the array's."""
     t.check_access(target, view, "written")
+    if view.fill is not None:
+        raise Unsupported(target, "filled is for blocks that are read", "write to the array itself")
     indices, dtype = _box(t, target, view)
     value = t.as_value(binding, node, None if isinstance(binding, Value) else dtype.element)
     found = slice_type(type_of(value))
@@ -182,7 +198,7 @@ def _with_axis(t: Expressions, node: ast.Subscript, value: Value) -> Value:
         text = t.source.text(node.value)
         raise Unsupported(
             node,
-            f"{text} is a slice, {dtype}, and elements of it are not to be had one by one",
+            f"{text} is a slice, {dtype}, and its elements are not to be had one by one",
             f"of a row of fixed extent, {text}[:, None] is a column; of an array x, x[i:i + 64] a block",
         )
     row = t.emitter.value("slice_broadcast", (value,), DataType.slice((1, *dtype.extents), dtype.element))
@@ -209,7 +225,7 @@ def product(t: Expressions, node: ast.expr, a: Binding, b: Binding, nodes: Seque
         if dtype is None or len(dtype.extents) != 2 or None in dtype.extents or dtype.element.is_bool:
             raise Unsupported(
                 node,
-                f"@ takes blocks of two fixed extents, and {t.source.text(at)} is {known(type_of(value))}",
+                f"@ takes blocks of two fixed extents of numbers, and {t.source.text(at)} is {known(type_of(value))}",
                 "x[i:i + 64, k:k + 32] is one of an array x",
             )
         types.append(dtype)
@@ -261,7 +277,16 @@ def _box(t: Expressions, node: ast.Subscript, view: BufferView) -> tuple[list[Va
         if part.step is not None:
             raise Unsupported(part.step, "a slice of a kernel has no step", "write a loop over the elements")
         lower = ast.copy_location(ast.Constant(0), node) if part.lower is None else part.lower
-        indices.append(t.index(lower, t.expression(lower), view, dimension))
+        begin = t.expression(lower)
+        if (
+            view.fill is not None
+            and isinstance(begin, Static)
+            and type(begin.value) is int
+            and begin.value < 0
+        ):
+            indices.append(t.emitter.adapted(begin, DataType.I32, lower))
+        else:
+            indices.append(t.index(lower, begin, view, dimension))
         extents.append(None if part.upper is None else _extent(t, lower, part.upper))
     try:
         return indices, DataType.slice(extents, buffer.dtype)

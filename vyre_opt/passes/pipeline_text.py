@@ -13,6 +13,7 @@ DEFAULT = "default"
 DEFAULT_PIPELINE = (
     # plain programs in canonical form, which the proofs of fusion are written for
     "expand_kernels",
+    "join_rows",
     "lower_slices",
     "inline",
     "canonicalize",

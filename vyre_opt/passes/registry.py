@@ -51,6 +51,7 @@ BUILTIN = (
     "fold",
     "fusion_pressure",
     "inline",
+    "join_rows",
     "keep_loads",
     "launch_fusion",
     "licm",

@@ -8,5 +8,6 @@ memory      what invocations hand one another
 sums        elements combined over a workgroup, in one order for all layouts
 scans       the same for those up to each element
 products    of blocks
+forwarding  a slice that is loaded where it was stored
 lowering    programs with slices as programs without
 """

@@ -22,8 +22,8 @@ __all__ = ["Elements", "refused"]
 
 T = TypeVar("T")
 
-MOST_HELD = 64
-"""Elements of a row of open extent that an invocation holds, where its length is known."""
+MOST_HELD, MOST_BY_NEED = 64, 256
+"""Elements of a row of open extent that an invocation holds, where its length is known; and where an op needs that they are held."""
 
 
 def refused(op: Op, message: str, help: str | None = None) -> DiagnosticError:
@@ -95,14 +95,29 @@ class Elements:
 
     def held_layout(self, op: Op, node: Node) -> Layout:
         """The same for an op that takes no other slice."""
-        layout = self.layout(node)
+        layout = self.known_layout(node)
         if layout is None:
             raise refused(
                 op,
                 f"takes a slice whose elements are held by a workgroup, and {node.dtype} is of any length",
                 "take a block of a fixed size, or give the buffer a fixed extent",
             )
+        if len(layout.places) * layout.width > MOST_BY_NEED:
+            raise refused(
+                op,
+                f"takes a slice whose elements are held by a workgroup, and these are more than {MOST_BY_NEED} for each of "
+                f"{self.lanes} invocations",
+                "take a block of it at a time, in a loop",
+            )
         return layout
+
+    def known_layout(self, node: Node) -> Layout | None:
+        """The layout, also of one that a loop goes along; None for one whose length is not known."""
+        layout = self.layout(node)
+        if layout is not None:
+            return layout
+        numbers = [extent.number for extent in node.extents if extent.number is not None]
+        return self.layout_of(numbers) if len(numbers) == len(node.extents) else None
 
     def groups(self, layout: Layout) -> list[Group]:
         """An invocation's, row by row."""
@@ -361,7 +376,7 @@ class Elements:
 
     def written(self, use: str, node: Node, count: int) -> str:
         """Workgroup memory that has the elements of a slice, row by row."""
-        b, layout = self.b, self.layout(node)
+        b, layout = self.b, self.known_layout(node)
         assert layout is not None
         columns = self.of_layout(node, layout)
         place = self.memory.of(use, node.dtype.element, count)

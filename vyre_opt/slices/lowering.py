@@ -269,6 +269,18 @@ class _Lowering:
             for axis, number in enumerate(dtype.extents)
         ]
 
+    def starts(self, op: Op, dtype: DataType) -> list[Value]:
+        """The indices of a slice of a buffer, in types that the places of its elements fit into."""
+        indices = [self.of(v) for v in op.indices]
+        first = len(indices) - len(dtype.extents)
+        wide = DataType.I32, DataType.U32
+        return [
+            self.b.cast(index, wide[index.type.kind == "uint"])
+            if number >= first and (index.type.bits or 0) < 32
+            else index
+            for number, index in enumerate(indices)
+        ]
+
     def rest(self, op: Op, dimension: int, start: Value) -> Extent:
         """What is left of a dimension of a buffer from an index on."""
         b, name, begin = self.b, op.attrs["buffer"], constant_value(start)
@@ -284,7 +296,7 @@ class _Lowering:
         return Extent(self.b.const(number), number, number)
 
     def load(self, op: Op) -> None:
-        indices = [self.of(v) for v in op.indices]
+        indices = self.starts(op, op.result.type)
         fill = self.of(op.operands[-1]) if op.attrs["edge"] == "filled" else None
         self.add_load(op, self.extents(op, op.result.type, indices), indices, fill)
 
@@ -375,15 +387,18 @@ class _Lowering:
         node = self.nodes[op.operands[0]]
         dtype = node.dtype.element
         fold = Fold(self.b, op.attrs["combine"], dtype, self.elements.memory, self.workgroups)
-        layout = self.elements.layout(node)
+        layout = self.layout(op, node)
         if layout is None:
             self.reduced(op, self.sum_of_loop(op, node, fold))
             return
         neutral = fold.neutral()
+        if 0 in (layout.rows, layout.columns):
+            self.reduced_to_nothing(op, node, neutral)
+            return
         rows = self.rows(node, layout, neutral)
         is_column = len(node.extents) == 1 and layout.rows > 1
         if op.attrs["axis"] == len(node.extents) - 1 and not is_column:
-            totals = [fold.along_rows(row, layout) for row in rows] or [neutral]
+            totals = [fold.along_rows(row, layout) for row in rows]
             kept, values = layout.with_extents(layout.rows, 1), {(i, 0): [t] for i, t in enumerate(totals)}
         else:
             width, sums = layout.width, fold.down_columns([_flat(row) for row in rows], layout)
@@ -392,10 +407,21 @@ class _Lowering:
         if not op.result.type.is_slice:
             self.reduced(op, values[0, 0][0])
             return
+        self.nodes[op.result] = Held(op.result.type, self.kept_extents(op, node), kept, values)
+
+    def reduced_to_nothing(self, op: Op, node: Node, neutral: Value) -> None:
+        """The reduction of no elements."""
+        if op.result.type.is_slice:
+            self.nodes[op.result] = Spread(op.result.type, self.kept_extents(op, node), neutral)
+        else:
+            self.values[op.result] = neutral
+
+    def kept_extents(self, op: Op, node: Node) -> list[Extent]:
+        """Those of the result of a reduction that is a slice."""
         extents = [e for k, e in enumerate(node.extents) if k != op.attrs["axis"]]
         if len(op.result.type.extents) == len(node.extents):
             extents.insert(op.attrs["axis"], self.fixed(1))
-        self.nodes[op.result] = Held(op.result.type, extents, kept, values)
+        return extents
 
     def reduced(self, op: Op, total: Value) -> None:
         if op.result in self.of_control:
@@ -414,7 +440,7 @@ class _Lowering:
         return rows
 
     def sum_of_loop(self, op: Op, node: Node, fold: Fold) -> Value:
-        extent, neutral, width = self.only_extent(op, node), fold.neutral(), self.elements.neighbours
+        extent, neutral, width = node.extents[0], fold.neutral(), self.elements.neighbours
         starts = range(0, FOLDED // self.lanes, width)
         carry = [neutral] * (FOLDED // self.lanes)
         with self.b.for_(0, extent.value, FOLDED, carry=carry, dtype=DataType.U32) as loop:
@@ -441,10 +467,10 @@ class _Lowering:
         ]
         return Group(b, None, positions, inside, is_whole=False)
 
-    def only_extent(self, op: Op, node: Node) -> Extent:
-        if len(node.extents) != 1:
-            self.elements.held_layout(op, node)
-        return node.extents[0]
+    def layout(self, op: Op, node: Node) -> Layout | None:
+        """Where an op finds the elements of a slice; None for a row that a loop goes along."""
+        layout = self.elements.layout(node)
+        return self.elements.held_layout(op, node) if layout is None and len(node.extents) > 1 else layout
 
     def scan(self, op: Op) -> None:
         node, dtype = self.nodes[op.operands[0]], op.result.type
@@ -484,16 +510,16 @@ class _Lowering:
 
     def store(self, op: Op) -> None:
         node = self.nodes[op.operands[0]]
-        indices = [self.of(v) for v in op.indices]
+        indices = self.starts(op, op.operands[0].type)
         self.same_extents(op, self.extents(op, op.operands[0].type, indices), node.extents)
-        layout = self.elements.layout(node)
+        layout = self.layout(op, node)
         if layout is not None:
             columns = self.elements.of_layout(node, layout)
             with self.written(op.attrs["buffer"]), self.elements.by_owners(layout):
                 for group, values in zip(self.elements.groups(layout), columns, strict=True):
                     self.put(op, indices, group, values)
             return
-        extent = self.only_extent(op, node)
+        extent = node.extents[0]
         self.check_places(node, op, indices)
         step = self.elements.neighbours * self.lanes
         with (

@@ -148,8 +148,9 @@ def with_open_extents(program: Program, shapes: Mapping[str, Shape]) -> dict[str
         shape = list(fixed.get(name, buffer.shape))
         first = len(shape) - len(extents)
         for axis, extent in enumerate(extents):
-            if extent is None and name in shapes and constant_value(op.indices[first + axis]) is not None:
-                shape[first + axis] = shapes[name][first + axis]
+            known = shapes[name][first + axis] if name in shapes else None
+            if extent is None and known is not None and constant_value(op.indices[first + axis]) is not None:
+                shape[first + axis] = known
         if shape != [*buffer.shape]:
             fixed[name] = tuple(shape)
     return fixed

@@ -61,10 +61,13 @@ def _offsets(frame: Frame, op: Op, extents: Sequence[int], storage: Storage) -> 
     outer = len(shape) - len(extents)
     offsets, inside = np.zeros(extents, np.int64), np.ones(extents, np.bool_)
     for axis, (start, length) in enumerate(zip(starts, shape, strict=True)):
-        at = np.asarray(start, np.int64)
-        if axis >= outer:
+        if axis < outer:
+            at = np.asarray(start, np.int64)
+        else:
             k = axis - outer
-            bits = op.indices[axis].type.bits or 32  # an index below 0 is one that has wrapped around
+            bits = max(
+                32, op.indices[axis].type.bits or 32
+            )  # an index below 0 is one that has wrapped around
             positions = np.arange(extents[k], dtype=np.uint64) + np.uint64(start % 2**64)
             within = np.minimum(positions & np.uint64(2**bits - 1), np.uint64(length)).astype(np.int64)
             at = within.reshape([-1 if n == k else 1 for n in range(len(extents))])

@@ -1,0 +1,186 @@
+"""Launches whose workgroups each work on a row of their own become one, and hand their rows over in registers.
+
+    launch @norm grid(n) (@x, @mid)           launch @norm_then_bias grid(n) (@x, @w, @mid, @y)
+    launch @bias grid(n) (@mid, @w, @y)  ->     slice_store %normed, @mid[%r, 0]
+                                                %row = %normed
+
+A program with slices says what one workgroup does, in order.  So the bodies of two launches over one grid may stand one after the
+other if no workgroup sees what another one writes: of each buffer that one of them writes and both use, both touch the row with
+the workgroup's number alone.  launch_fusion would find the same later; but then rows are elements of invocations, under guards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..analysis.equal_lengths import equal_lengths, length_numbers, lengths_by_size
+from ..analysis.launch_flow import BufferStages, LaunchDataflow, launch_runs
+from ..fusion.bound_program import BoundPrograms
+from ..fusion.group_legality import LaunchNode, launch_node
+from ..fusion.join import JoinPlan, join, joined_name
+from ..fusion.pair_legality import static_grid
+from ..fusion.veto import veto_of
+from ..ir.pipeline import Launch, Pipeline, Repeat, Stage
+from ..ir.program import Module, Op, Program
+from ..scheduling.relaunch import launched, remove_unlaunched
+from ..slices.forwarding import forward_slices
+from ..slices.schedule import has_slices
+from .manager import PassContext
+from .registry import Pass, register
+
+
+@register
+class JoinRows(Pass):
+    name = "join_rows"
+    summary = "Join launches whose workgroups work on rows of their own, and hand rows over in registers."
+
+    def run(self, module: Module, ctx: PassContext) -> bool:
+        before, joined = launched(module), 0
+        for pipeline in module.pipelines.values():
+            joined += _Joiner(module, pipeline, ctx).run()
+        if joined:
+            remove_unlaunched(module, before)
+        ctx.count("launches joined", joined)
+        return joined > 0
+
+
+class _Joiner:
+    def __init__(self, module: Module, pipeline: Pipeline, ctx: PassContext) -> None:
+        self.module, self.pipeline, self.ctx = module, pipeline, ctx
+
+    def run(self) -> int:
+        if not any(has_slices(self.module.programs[name]) for name in _launched(self.pipeline)):
+            return 0
+        uses = self.ctx.analyses.get(LaunchDataflow, self.module).uses(self.pipeline)
+        absorbed: set[int] = set()
+        for run in launch_runs(self.pipeline.stages):
+            group: list[LaunchNode] = []
+            names = ", ".join(f"@{launch.program}" for launch in run.launches)
+            self.ctx.debug(
+                "in @{}, launches in a row: {}", self.pipeline.name, names, loc=run.launches[0].loc
+            )
+            for launch in run.launches:
+                node = self.node(launch, uses)
+                if group and not self.may_join(group, node):
+                    self.join(group, uses, absorbed)
+                    group = []
+                group.append(node)
+            self.join(group, uses, absorbed)
+        self.pipeline.stages = _without(self.pipeline.stages, absorbed)
+        return len(absorbed)
+
+    def node(self, launch: Launch, uses: BufferStages) -> LaunchNode:
+        return launch_node(self.module, launch, uses.lengths, lengths_by_size(self.pipeline), BoundPrograms())
+
+    def may_join(self, group: Sequence[LaunchNode], later: LaunchNode) -> bool:
+        """Whether a launch may follow others in one program; a remark says why not."""
+        reason = self.refusal(group, later)
+        if reason is not None and has_slices(later.member.program):
+            first = group[-1].launch.program
+            message = f"@{later.launch.program} is not joined with @{first}: {reason}"
+            self.ctx.remark("refused", message, later.launch.loc, pipeline=self.pipeline.name)
+        return reason is None
+
+    def refusal(self, group: Sequence[LaunchNode], later: LaunchNode) -> str | None:
+        nodes = [*group, later]
+        if not all(has_slices(node.member.program) for node in nodes):
+            return "one of them has no slices"
+        if veto_of(later.launch) is not None:
+            return "its notes say so"
+        if later.sized_grid != group[0].sized_grid or later.sized_grid[1:] != (1, 1):
+            return "their grids are not one of rows"
+        if any("print" in op.definition.effects for node in nodes for op in node.member.program.walk()):
+            return "one of them prints"
+        for earlier in group:
+            for name in sorted(
+                (earlier.writes & (later.reads | later.writes)) | (earlier.reads & later.writes)
+            ):
+                for node in (earlier, later):
+                    formals = [formal.name for formal, actual in node.member.bindings if actual == name]
+                    if not all(_touches_own_row(node.member.program, formal) for formal in formals):
+                        return (
+                            f"@{node.launch.program} touches other rows of @{name} than that of its workgroup"
+                        )
+        return None
+
+    def join(self, group: Sequence[LaunchNode], uses: BufferStages, absorbed: set[int]) -> None:
+        if len(group) < 2:
+            return
+        launches = [node.launch for node in group]
+        names = [*dict.fromkeys(name for node in group for name in node.member.buffers)]
+        escaping = uses.escaping(launches)
+        private = tuple(name for name in names if name not in escaping and _is_written_first(group, name))
+        staying = {name: name for name in names if name not in private}
+        equal = equal_lengths(length_numbers(self.pipeline), {**staying, **{name: name for name in private}})
+        plan = JoinPlan(
+            tuple(node.member for node in group),
+            tuple(sorted(uses.lengths.items())),
+            static_grid(group[0].grid),
+            frozenset(),
+            initialized=private,
+            private=private,
+            equal=tuple(equal.items()),
+        )
+        program = join(joined_name(plan.members, self.module.programs), plan)
+        self.module.add_before_pipelines(program)
+        forwarded = forward_slices(program)
+        first = launches[0]
+        shown = ", ".join(f"@{launch.program}" for launch in launches)
+        handed = ", with what they hand over in registers" if forwarded else ""
+        message = f"{len(launches)} launches ({shown}) become one of @{program.name}{handed}: each works on the row of its workgroup"
+        self.ctx.remark("applied", message, first.loc, pipeline=self.pipeline.name)
+        veto = veto_of(first)
+        first.program, first.notes = program.name, veto.notes if veto is not None else {}
+        first.buffers = tuple(names)
+        first.params = {name: name for name in program.params}
+        absorbed.update(map(id, launches[1:]))
+
+
+def _launched(pipeline: Pipeline) -> list[str]:
+    return [stage.program for stage in pipeline.walk() if isinstance(stage, Launch)]
+
+
+def _is_row(op: Op) -> bool:
+    return op.name in ("workgroup_id", "global_id") and op.attrs["axis"] == "x"
+
+
+def _touches_own_row(program: Program, name: str) -> bool:
+    """Whether each workgroup touches the row of a buffer, or of one of one dimension the element, with its number alone."""
+    dimensions = program.buffers[name].dimensions
+    for op in program.walk():
+        if op.attrs.get("buffer") != name or op.name == "len":
+            continue
+        index, value = op.indices[0], op.result if op.results else op.operands[0]
+        if (
+            not isinstance(index.owner, Op)
+            or not _is_row(index.owner)
+            or len(value.type.extents) >= dimensions
+        ):
+            return False
+    return True
+
+
+def _is_written_first(group: Sequence[LaunchNode], name: str) -> bool:
+    """Whether a launch writes a whole row of a buffer before any reads it."""
+    for node in group:
+        for formal, actual in node.member.bindings:
+            if actual != name:
+                continue
+            first = next(
+                op
+                for op in node.member.program.walk()
+                if op.attrs.get("buffer") == formal.name and op.name != "len"
+            )
+            is_whole = first.name == "slice_store" and first.attrs["edge"] == "checked"
+            return (
+                is_whole and first in node.member.program.body.ops and None in first.operands[0].type.extents
+            )
+    return False
+
+
+def _without(stages: Sequence[Stage], absorbed: set[int]) -> list[Stage]:
+    rest = [stage for stage in stages if id(stage) not in absorbed]
+    for stage in rest:
+        if isinstance(stage, Repeat):
+            stage.stages = _without(stage.stages, absorbed)
+    return rest
