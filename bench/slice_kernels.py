@@ -12,16 +12,17 @@ BLOCK = 1024
 
 def of_type(dtype: Any) -> dict[str, Kernel]:
     """The kernels for arrays of a type, by name; sums are of f32."""
+    Rows, Row, Out = Read[dtype[:, :]], Read[dtype], Write[dtype[:, :]]  # noqa: N806
 
     @vyre.program
-    def softmax(x: Read[dtype[:, :]], y: Write[dtype[:, :]]):
+    def softmax(x: Rows, y: Out):
         r = vyre.workgroup_id(0)
         row = f32(x[r, :])
         e = vyre.exp(row - vyre.max(row))
         y[r, :] = dtype(e / vyre.sum(e))
 
     @vyre.program
-    def layernorm(x: Read[dtype[:, :]], w: Read[dtype], b: Read[dtype], y: Write[dtype[:, :]]):
+    def layernorm(x: Rows, w: Row, b: Row, y: Out):
         r = vyre.workgroup_id(0)
         row = f32(x[r, :])
         centred = row - vyre.sum(row) / f32(len(row))
@@ -29,14 +30,7 @@ def of_type(dtype: Any) -> dict[str, Kernel]:
         y[r, :] = dtype(centred * scale * f32(w[:]) + f32(b[:]))
 
     @vyre.program
-    def layernorm_backward(
-        dy: Read[dtype[:, :]],
-        x: Read[dtype[:, :]],
-        w: Read[dtype],
-        mean: Read[f32],
-        scale: Read[f32],
-        dx: Write[dtype[:, :]],
-    ):
+    def layernorm_backward(dy: Rows, x: Rows, w: Row, mean: Read[f32], scale: Read[f32], dx: Out):
         r = vyre.workgroup_id(0)
         normed = (f32(x[r, :]) - mean[r]) * scale[r]
         grad = f32(w[:]) * f32(dy[r, :])
@@ -45,31 +39,31 @@ def of_type(dtype: Any) -> dict[str, Kernel]:
         dx[r, :] = dtype((grad - (normed * along + level)) * scale[r])
 
     @vyre.program
-    def rms_norm(x: Read[dtype[:, :]], w: Read[dtype], y: Write[dtype[:, :]]):
+    def rms_norm(x: Rows, w: Row, y: Out):
         r = vyre.workgroup_id(0)
         row = f32(x[r, :])
         scale = vyre.rsqrt(vyre.sum(row * row) / f32(len(row)) + EPS)
         y[r, :] = dtype(row * scale * f32(w[:]))
 
     @vyre.program
-    def cross_entropy(x: Read[dtype[:, :]], wanted: Read[i32], loss: Write[f32]):
+    def cross_entropy(x: Rows, wanted: Read[i32], loss: Write[f32]):
         r = vyre.workgroup_id(0)
         row = f32(x[r, :])
         most = vyre.max(row)
         loss[r] = vyre.log(vyre.sum(vyre.exp(row - most))) + most - f32(x[r, wanted[r]])
 
     @vyre.program
-    def cumsum(x: Read[dtype[:, :]], y: Write[dtype[:, :]]):
+    def cumsum(x: Rows, y: Out):
         r = vyre.workgroup_id(0)
         y[r, :] = vyre.cumsum(x[r, :])
 
     @vyre.program
-    def argmax(x: Read[dtype[:, :]], y: Write[i32]):
+    def argmax(x: Rows, y: Write[i32]):
         r = vyre.workgroup_id(0)
         y[r] = i32(vyre.argmax(x[r, :]))
 
     @vyre.program
-    def dropout(x: Read[dtype], y: Write[dtype], seed: u32):
+    def dropout(x: Row, y: Write[dtype], seed: u32):
         i = vyre.workgroup_id(0) * BLOCK
         keeps = vyre.rand(seed, i + vyre.arange(BLOCK)) < KEPT
         y[i : i + BLOCK] = dtype(vyre.where(keeps, f32(x.filled(0)[i : i + BLOCK]) * (1.0 / KEPT), 0.0))
