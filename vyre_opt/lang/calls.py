@@ -178,7 +178,10 @@ def _select(t: Expressions, node: ast.Call, row: OpDef) -> Value:
     flag = t.value(condition)
     shape = type_of(flag)
     is_mask = isinstance(shape, DataType) and shape.is_vec and shape.element.is_bool
-    if isinstance(shape, DataType) and shape.is_slice and shape.element.is_bool:
+    if isinstance(shape, DataType) and shape.is_slice and not shape.element.is_bool:
+        text = t.source.text(condition)
+        raise Unsupported(condition, f"{text} is of {shape.element}, not of bools", f"write {text} != 0")
+    if isinstance(shape, DataType) and shape.is_slice:
         return _select_elements(t, node, flag, [a, b])
     if not is_mask:
         flag = t.as_condition(flag, condition)

@@ -729,6 +729,10 @@ class Statements(slices.SliceExpressions):
             help = f"begin with {after}(...), or convert what is assigned"
             if isinstance(after, DataType) and after.is_vec:
                 help = f"begin with a vector: vyre.splat({after.element}(...), {after.lanes})"
+            elif isinstance(after, DataType) and after.is_slice and None not in after.extents:
+                help = f"begin with a block: vyre.zeros({after.extents}, {after.element})"
+            elif isinstance(after, DataType) and after.is_slice:
+                help = "begin with a row of that length, such as x[0, :] * 0.0"
             raise Unsupported(
                 node, f"{name} is {before} when the loop begins, and {after} at the end of a round", help
             ) from None

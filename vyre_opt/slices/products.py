@@ -7,46 +7,69 @@ from collections.abc import Sequence
 from ..ir.program import Value
 from ..ir.types import DataType
 from .elements import Elements
+from .layout import Layout
 from .nodes import Extent, Held, Node
+from .schedule import GROUP
 
 __all__ = ["product"]
 
 
 def product(elements: Elements, a: Node, c: Node, dtype: DataType, extents: Sequence[Extent]) -> Held:
     """a @ c, whose products are added in the order of the depth, each with one rounding."""
-    b, element = elements.b, dtype.element
     rows, depth, columns = (extent.number or 0 for extent in (extents[0], a.extents[1], extents[1]))
     layout = elements.layout_of((rows, columns))
     left, right = elements.written("left", a, rows * depth), elements.written("right", c, depth * columns)
-    firsts = [group for group in elements.groups(layout) if group.place[0] == 0]
-    heads = [group for group in elements.groups(layout) if group.place[1] == 0]
-    # where there is no element, it is computed like the last one
-    row_starts = [b.mul(_within(elements, head.position(0, 2)[0], rows), depth) for head in heads]
-    places = [[_within(elements, each, columns) for each in first.columns] for first in firsts]
-    zero = b.const(-0.0 if element.is_float else 0, element)
-    size = len(layout.places) * layout.width
-    with b.for_(0, depth, carry=[zero] * size) as loop:
-        across = b.mul(loop.index, columns)
-        factors = [elements.cast(b.load(left, b.add(start, loop.index)), element) for start in row_starts]
-        others = [
-            [elements.cast(b.load(right, b.add(across, place)), element) for place in group]
-            for group in places
-        ]
-        sums: list[Value] = []
-        for factor in factors:
-            for group in others:
-                for other in group:
-                    total = loop.args[len(sums)]
-                    sums.append(
-                        b.fma(factor, other, total)
-                        if element.is_float
-                        else b.add(total, b.mul(factor, other))
-                    )
-        loop.yield_(*sums)
-    width = layout.width
-    values = {place: loop.results[k * width : (k + 1) * width] for k, place in enumerate(layout.places)}
+    values = _Product(elements, layout, (left, right), depth, dtype.element).values()
     return Held(dtype, extents, layout, values)
 
 
-def _within(elements: Elements, index: Value, count: int) -> Value:
-    return elements.b.min(index, count - 1)
+class _Product:
+    """`places`: where the first elements of an invocation's rows are in the left factor, and its columns in each row of the right one."""
+
+    def __init__(
+        self, elements: Elements, layout: Layout, factors: tuple[str, str], depth: int, element: DataType
+    ) -> None:
+        self.elements, self.b, self.layout = elements, elements.b, layout
+        (self.left, self.right), self.depth, self.element = factors, depth, element
+        groups, b = elements.groups(layout), self.b
+        # where there is no element, it is computed like the last one
+        is_partial = layout.row_rounds * layout.row_lanes > layout.rows
+        heads = [group.position(0, 2)[0] for group in groups if group.place[1] == 0]
+        self.rows = [b.mul(b.min(h, layout.rows - 1) if is_partial else h, depth) for h in heads]
+        is_partial = layout.column_rounds * layout.column_lanes * layout.width > layout.columns
+        places = [place for group in groups if group.place[0] == 0 for place in group.columns]
+        self.columns = [b.min(place, layout.columns - 1) if is_partial else place for place in places]
+
+    def values(self) -> dict[tuple[int, int], Sequence[Value]]:
+        b, width = self.b, self.layout.width
+        step = GROUP if self.depth % GROUP == 0 else 1
+        zero = b.const(-0.0 if self.element.is_float else 0, self.element)
+        size = len(self.layout.places) * width
+        with b.for_(0, self.depth, step, carry=[zero] * size) as loop:
+            sums: list[Value] = list(loop.args)
+            # of each row the next elements side by side, as vectors
+            factors = [
+                [self.load(self.left, b.add(start, loop.index), k) for k in range(step)]
+                for start in self.rows
+            ]
+            across = b.mul(loop.index, self.layout.columns)
+            for k in range(step):
+                others = [
+                    self.load(self.right, b.add(across, place), k * self.layout.columns)
+                    for place in self.columns
+                ]
+                sums = [
+                    self.added(sums[number], factor[k], other)
+                    for number, (factor, other) in enumerate((f, o) for f in factors for o in others)
+                ]
+            loop.yield_(*sums)
+        return {
+            place: loop.results[k * width : (k + 1) * width] for k, place in enumerate(self.layout.places)
+        }
+
+    def load(self, buffer: str, at: Value, distance: int) -> Value:
+        return self.elements.cast(self.b.load(buffer, self.elements.moved_by(at, distance)), self.element)
+
+    def added(self, total: Value, factor: Value, other: Value) -> Value:
+        b = self.b
+        return b.fma(factor, other, total) if self.element.is_float else b.add(total, b.mul(factor, other))
