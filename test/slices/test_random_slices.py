@@ -7,8 +7,10 @@ import pytest
 from support.block_programs import block_program
 from support.overlapping_slices import overlapping_program
 from support.quick import quick
+from support.row_pipelines import row_pipeline
 from support.slice_programs import SliceProgram, slice_program
 
+import vyre_opt
 from vyre_opt.execution.dispatcher import dispatcher
 from vyre_opt.ir.diagnostics import DiagnosticError
 from vyre_opt.ir.program import Module
@@ -74,3 +76,22 @@ def test_passes_take_no_time_that_doubles_with_each_sum() -> None:
     """Terms of lanes are looked at once, however often they are combined."""
     sample = slice_program(500191)
     assert run(sample, "cpu", "default") == run(sample, "ref", "")
+
+
+@pytest.mark.parametrize("seeds", quick([range(k, k + 10) for k in range(0, 2000, 10)], keep=2), ids=str)
+def test_launches_over_rows_are_joined_where_they_may_be(seeds: range) -> None:
+    joined = 0
+    for seed in seeds:
+        sample = row_pipeline(seed)
+        expected = vyre_opt.run(sample.text, sample.arrays, target="ref")
+        for passes in ("join_rows", "default"):
+            module = vyre_opt.parse(sample.text)
+            before = len(module.pipelines["main"].stages)
+            PassManager(passes).run(module)
+            joined += len(module.pipelines["main"].stages) < before
+            found = vyre_opt.run(sample.text, sample.arrays, target="cpu", passes=passes)
+            for name, array in expected.items():
+                np.testing.assert_array_equal(
+                    found[name], array, f"seed {seed} {passes} @{name}\n{sample.text}"
+                )
+    assert joined > len(seeds) // 2

@@ -20,11 +20,13 @@ from ..fusion.group_legality import LaunchNode, launch_node
 from ..fusion.join import JoinPlan, join, joined_name
 from ..fusion.pair_legality import static_grid
 from ..fusion.veto import veto_of
+from ..ir.diagnostics import DiagnosticError
 from ..ir.pipeline import Launch, Pipeline, Repeat, Stage
 from ..ir.program import Module, Op, Program
 from ..scheduling.relaunch import launched, remove_unlaunched
 from ..slices.forwarding import forward_slices
-from ..slices.schedule import has_slices
+from ..slices.lowering import lower_slices
+from ..slices.schedule import has_slices, slice_schedule
 from .manager import PassContext
 from .registry import Pass, register
 
@@ -122,10 +124,15 @@ class _Joiner:
             equal=tuple(equal.items()),
         )
         program = join(joined_name(plan.members, self.module.programs), plan)
-        self.module.add_before_pipelines(program)
         forwarded = forward_slices(program)
         first = launches[0]
         shown = ", ".join(f"@{launch.program}" for launch in launches)
+        problem = _problem(program)
+        if problem is not None:
+            message = f"{len(launches)} launches ({shown}) stay: in one program {problem}"
+            self.ctx.remark("refused", message, first.loc, pipeline=self.pipeline.name)
+            return
+        self.module.add_before_pipelines(program)
         handed = ", with what they hand over in registers" if forwarded else ""
         message = f"{len(launches)} launches ({shown}) become one of @{program.name}{handed}: each works on the row of its workgroup"
         self.ctx.remark("applied", message, first.loc, pipeline=self.pipeline.name)
@@ -134,6 +141,15 @@ class _Joiner:
         first.buffers = tuple(names)
         first.params = {name: name for name in program.params}
         absorbed.update(map(id, launches[1:]))
+
+
+def _problem(program: Program) -> str | None:
+    """Why invocations cannot do what a program does, where each of those that it is made of may be such that they can."""
+    try:
+        lower_slices(program, slice_schedule(program))
+    except DiagnosticError as error:
+        return error.diagnostics[0].message
+    return None
 
 
 def _launched(pipeline: Pipeline) -> list[str]:
