@@ -80,3 +80,19 @@ def test_rows_of_two_lengths() -> None:
     two_lengths(x, z, y, v)
     np.testing.assert_allclose(y, normed(x), rtol=1e-5)
     np.testing.assert_allclose(v, normed(z), rtol=1e-5)
+
+
+def test_code_as_text_is_that_of_rows_of_any_length() -> None:
+    """After the passes, which wait for the lengths of a call."""
+    text = """vyre 2
+program @p workgroup(1) {
+  buffer @x : f32[?, ?] read binding(0)
+  buffer @y : f32[?] write binding(1) live_out
+  %r = workgroup_id x
+  %row = slice_load @x[%r, 0] : slice<?xf32>
+  %s = slice_reduce<max> %row[0] : f32
+  store %s, @y[%r]
+}
+"""
+    assert ".reqntid 256" in vyre.compile(text, target="cuda", passes="default").ptx("sm_90")
+    assert "define" in vyre.compile(text, passes="default").llvm()

@@ -13,8 +13,9 @@ from ..execution.kernel_call import plan_of
 from ..execution.params import NO_PARAMS
 from ..execution.plans.call_plan import CallPlan
 from ..execution.target import as_target
-from ..ir.program import AccessMode, Dim3, Program
+from ..ir.program import AccessMode, Dim3, Module, Program
 from ..kernels.call import CopiedInput, KernelCall
+from ..rewriting.cloning import copy_for
 from .binding import Signature, default_grid
 from .executable import Executable, Grid, Inputs
 
@@ -121,8 +122,9 @@ class ProgramExecutable(Executable):
         from ..targets.cpu.compiler import LegalForm, host_code
         from ..targets.cpu.jit import Host
 
-        legal = LegalForm.of(self.program, self.module).program
-        return host_code(legal, self.program.spec_defaults, Host.this()).text
+        module, program = self._after_passes()
+        legal = LegalForm.of(program, module).program
+        return host_code(legal, program.spec_defaults, Host.this()).text
 
     def ptx(self, gpu: str | None = None) -> str:
         """PTX for a GPU ("sm_90"): by default this machine's, or sm_80 where there is none."""
@@ -130,6 +132,14 @@ class ProgramExecutable(Executable):
 
         lowered, gpu_target = self._for_gpu(gpu)
         return emit_ptx(lowered, gpu_target, None)
+
+    def _after_passes(self) -> tuple[Module, Program]:
+        """The program and its module; one with slices for rows of any length, since passes wait for those of a call."""
+        if self._passes_of_slices is None:
+            return self.module, self.program
+        copy = copy_for(self.module, self.program)
+        self._passes_of_slices.run(copy)
+        return copy, copy.programs[self.name]
 
     def _for_gpu(self, gpu: str | None) -> tuple[LoweredModule, GpuTarget]:
         from ..lowering.nvptx.abi import Unit
@@ -143,7 +153,8 @@ class ProgramExecutable(Executable):
             gpu_target = find_gpu(gpu or as_target(self.dispatcher).architecture or DEFAULT_GPU)
         except TargetError as error:
             raise BadInputs(str(error)) from None
-        unit = Unit(self.program, self.module, self.program.spec_defaults)
+        module, program = self._after_passes()
+        unit = Unit(program, module, program.spec_defaults)
         return lower([unit], gpu_target, as_target(self.dispatcher).bounds), gpu_target
 
 
