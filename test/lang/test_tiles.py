@@ -176,3 +176,35 @@ def test_rows_of_a_tile_are_bulk_copies(tmp_path: Path, pad: int, size: int) -> 
     for target in ("ref", "cpu"):
         y = vyre_opt.run(module, [x, np.zeros_like(x)], grid=2, target=target)["y"]
         np.testing.assert_array_equal(y.reshape(2, 4, 128), x.reshape(2, 4, 128)[:, ::-1])
+
+
+EDGES = """import vyre_opt as vyre
+from vyre_opt.lang import Read, Write, {dtype}
+
+
+@vyre.program(workgroup=64)
+def kernel(x: Read[{dtype}[:, :]], z: Write[{dtype}[:, :]]):
+    t = vyre.shared({dtype}, (16, 40))
+    i, j = vyre.workgroup_id(1) * 16 - 3, vyre.workgroup_id(0) * 32 - 5
+    vyre.copy_tile(t, (0, 8), x, (i, j), 16, 32, fill={fill})
+    vyre.copy_wait()
+    vyre.barrier()
+    for n in range(vyre.local_id(0), 512, 64):
+        z[i + 3 + n // 32, j + 5 + n % 32] = t[n // 32, 8 + n % 32]
+"""
+
+
+@pytest.mark.parametrize("target", ["ref", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize(("dtype", "fill"), [("f32", -1.5), ("i8", 7)])
+@pytest.mark.parametrize("shape", [(37, 51), (45, 59), (1, 2)])
+def test_a_tile_beyond_the_edges(
+    tmp_path: Path, dtype: str, fill: float, shape: tuple[int, int], target: str
+) -> None:
+    """On all sides, and with pieces of 16 bytes of which some elements are there."""
+    kernel = written_module(tmp_path, EDGES.format(dtype=dtype, fill=fill), "edges").kernel
+    x = np.random.default_rng(1).integers(-99, 99, shape).astype({"f32": "f4", "i8": "i1"}[dtype])
+    z = np.zeros((48, 64), x.dtype)
+    kernel.options(target=target)[2, 3](x, z)
+    expected = np.full((60, 80), fill, x.dtype)
+    expected[3 : 3 + shape[0], 5 : 5 + shape[1]] = x
+    np.testing.assert_array_equal(z, expected[:48, :64])

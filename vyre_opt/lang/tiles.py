@@ -50,7 +50,7 @@ class _TileFunction(Func):
         self.names = function.__code__.co_varnames[: function.__code__.co_argcount]
 
     def __vyre_call__(self, t: Any, node: ast.Call) -> Any:
-        given = by_name(t, node, *self.names)
+        given = by_name(t, node, *self.names, optional=len(self.function.__defaults__ or ()))
         with t.emitter.aside():  # what the check computes is computed again below
             self.check(t, given)
         outer, t.emitter.pinned = t.emitter.pinned, t.source.location(node)
@@ -116,12 +116,13 @@ def _check_dot(t: Expressions, given: dict[str, ast.expr]) -> None:
 
 
 @_checked_by(_check_copy)
-def copy_tile(tile: Any, at: Any, array: Any, start: Any, rows: Any, columns: Any) -> None:
+def copy_tile(tile: Any, at: Any, array: Any, start: Any, rows: Any, columns: Any, fill: Any = None) -> None:
     """Begin to copy rows x columns elements of `array`, from index `start` on, to shared memory from index `at` on.
 
     All invocations of the workgroup copy some of them, in pieces of up to 16 bytes, or one of them long rows for all (see
     docs/gpu.md, "Asynchronous copies").  `rows`, `columns`: numbers that are
-    known; the elements are along the last two dimensions.
+    known; the elements are along the last two dimensions.  `fill`: what the tile gets for elements beyond the end of the
+    array's rows, or for rows beyond its last one; without it these are a fault.
     """
     piece = static(math.gcd(columns, PIECE_BYTES // tile.dtype.itemsize))
     across = static(columns // piece)
@@ -137,7 +138,20 @@ def copy_tile(tile: Any, at: Any, array: Any, start: Any, rows: Any, columns: An
             start[d] + (column if d == array.ndim - 1 else row if d == array.ndim - 2 else 0)
             for d in range(array.ndim)
         ]
-        ops.copy_async(tile, indices, array, origin, piece)
+        if static(fill is None):
+            ops.copy_async(tile, indices, array, origin, piece)
+        else:
+            last = static(array.ndim - 1)
+            is_row = origin[last - 1] < array.shape[last - 1]
+            # of an index that has wrapped around below 0 both would hold of its end
+            if is_row and origin[last] < array.shape[last] and origin[last] + piece <= array.shape[last]:
+                ops.copy_async(tile, indices, array, origin, piece)
+            else:
+                for k in static(range(piece)):
+                    value = fill
+                    if is_row and origin[last] + k < array.shape[last]:
+                        value = array[[origin[d] + (k if d == last else 0) for d in range(array.ndim)]]
+                    tile[[indices[d] + (k if d == tile.ndim - 1 else 0) for d in range(tile.ndim)]] = value
 
 
 @_checked_by(_check_dot)
