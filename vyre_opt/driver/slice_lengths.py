@@ -6,6 +6,7 @@ with other lengths, until there have been MOST_LENGTHS; then they run once more,
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -27,6 +28,8 @@ __all__ = ["MOST_LENGTHS", "SliceLengths", "fix_rows", "fixed_rows"]
 
 MOST_LENGTHS = 16
 """Lengths of rows that a program is lowered for."""
+MOST_UNTAKEN = 4
+"""Forms of a program for several workgroups a row that a GPU may refuse, before no more of them are made."""
 
 
 class SliceLengths:
@@ -36,6 +39,10 @@ class SliceLengths:
         self._module, self._manager = module, manager
         self._has_slices = cache(has_slices)
         self._lowered: dict[Program, dict[object, Program | None]] = {}
+        self._of_launches: dict[Program, dict[object, Program]] = {}
+        """The same whose rows several workgroups share."""
+        self._untaken: Counter[Program] = Counter()
+        """How often a GPU did not take one: a single call may fault, or all may."""
 
     def of(self, program: Program, shapes: Mapping[str, Shape], grid: Dim3, target: str) -> Program | None:
         """A program of the module for a launch over a grid, whose buffers have such shapes; None for one without slices.
@@ -73,14 +80,19 @@ class SliceLengths:
         A fault would leave the others of a cluster waiting, so there must be none: all extents and the grid are known.
         """
         of_launch = replace(_with_shapes(program, shapes), grid=grid)
-        if slice_schedule(of_launch, MULTIPROCESSORS).workgroups == 1:
+        if (
+            self._untaken[program] >= MOST_UNTAKEN
+            or slice_schedule(of_launch, MULTIPROCESSORS).workgroups == 1
+        ):
             return None
-        lowered = self._lowered[program]
-        key = grid, tuple(shapes.items())
-        if key not in lowered and len(lowered) < MOST_LENGTHS:
-            made = self._lower(program, of_launch, target)
-            lowered[key] = made if _is_taken(made, target) else None
-        return lowered.get(key)
+        made, key = self._of_launches.setdefault(program, {}), (grid, tuple(shapes.items()))
+        if key not in made and len(made) < MOST_LENGTHS:
+            lowered = self._lower(program, of_launch, target)
+            if not _is_taken(lowered, target):
+                self._untaken[program] += 1
+                return None
+            made[key] = lowered
+        return made.get(key)
 
     def _lower(self, program: Program, of_lengths: Program, target: str) -> Program:
         from ..passes.manager import PassManager
