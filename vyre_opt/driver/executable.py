@@ -478,8 +478,8 @@ class Executable(ABC):
             program = self.module.programs.get(self.name)
             if program is not None and bisect is None and has_slices(program):
                 self._passes_of_slices = manager
-                manager = PassManager([])
-            manager.run(self.module)
+            else:
+                manager.run(self.module)
             check(self.module)
         self.module = core_module(self.module)
         native = self.target == "ref"

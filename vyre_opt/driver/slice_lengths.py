@@ -117,6 +117,10 @@ def fixed_rows(module: Module, pipeline: Pipeline, lengths: Mapping[str, int]) -
 
     `lengths`: those that callers pass.  A program of two launches with rows of other lengths is not there.
     """
+    with_rows = {name for name, program in module.programs.items() if has_slices(program)}
+    launches = [each for each in pipeline.walk() if isinstance(each, Launch) and each.program in with_rows]
+    if not launches:
+        return {}
     shapes, known = dict[str, Shape](), dict(lengths)
     for name, buffer in pipeline.buffers.items():
         shapes[name] = _shape(buffer, known)
@@ -125,10 +129,8 @@ def fixed_rows(module: Module, pipeline: Pipeline, lengths: Mapping[str, int]) -
             known[name] = prod(n or 0 for n in shapes[name])
     fixed: dict[str, dict[str, Shape]] = {}
     differ: set[str] = set()
-    for launch in pipeline.walk():
-        program = module.programs[launch.program] if isinstance(launch, Launch) else None
-        if not isinstance(launch, Launch) or program is None or not has_slices(program):
-            continue
+    for launch in launches:
+        program = module.programs[launch.program]
         names = zip(program.bound_buffers, launch.buffers, strict=True)
         rows = with_open_extents(program, {formal.name: shapes[name] for formal, name in names})
         if fixed.setdefault(program.name, rows) != rows:

@@ -421,18 +421,6 @@ def _check_slice_iota(checker: BodyChecker, op: Op) -> Problem:
     return _mismatch(op.operands[:1], dtype.element) or _mismatch(op.operands[1:], _U32)
 
 
-def _check_slice_scan(checker: BodyChecker, op: Op) -> Problem:
-    value = op.operands[0]
-    if not value.type.is_slice:
-        return value, f"{value} is {value.type}, not a slice"
-    if not 0 <= op.attrs["axis"] < len(value.type.extents):
-        return f"{value.type} has no axis {op.attrs['axis']}"
-    combine, element = op.attrs["combine"], value.type.element
-    if not OPS["and" if combine in ("and", "or", "xor") else "add"].accepts(element):
-        return f"cannot combine {element} by {combine}"
-    return None if op.results[0].type is value.type else f"gives {value.type}, not {op.results[0].type}"
-
-
 def _check_slice_transpose(checker: BodyChecker, op: Op) -> Problem:
     value, result = op.operands[0], op.results[0].type
     if len(value.type.extents) != 2:
@@ -467,6 +455,8 @@ def _check_slice_axis(checker: BodyChecker, op: Op) -> Problem:
     element = value.type.element
     if not OPS["and" if combine in ("and", "or", "xor") else "add"].accepts(element):
         return f"cannot combine {element} by {combine}"
+    if op.definition.format == "slice_scan":
+        return None if result is value.type else f"gives {value.type}, not {result}"
     dropped = extents[:axis] + extents[axis + 1 :]
     kept = (*extents[:axis], 1, *extents[axis + 1 :])
     allowed = [DataType.slice(kept, element), DataType.slice(dropped, element) if dropped else element]
@@ -663,7 +653,7 @@ OP_RULES: dict[str, OpRule] = {
     "slice_broadcast": _check_slice_broadcast,
     "slice_iota": _check_slice_iota,
     "slice_reduce": _check_slice_axis,
-    "slice_scan": _check_slice_scan,
+    "slice_scan": _check_slice_axis,
     "slice_transpose": _check_slice_transpose,
     "slice_dot": _check_slice_dot,
     "slice_len": _check_slice_axis,

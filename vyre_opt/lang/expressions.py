@@ -570,7 +570,7 @@ class Expressions:
         if isinstance(base, BufferView):
             indices = self.indices(node.slice, base)
             self.check_access(node, base, "read")
-            return self.load(base, indices)
+            return self.elements(node, base, indices)
         if isinstance(base, Static):
             return _static_of(node, self._item(node, base.value, "this index"))
         if isinstance(base, tuple):
@@ -580,6 +580,10 @@ class Expressions:
         if not isinstance(base, Value) or not isinstance(dtype, DataType) or not dtype.is_vec:
             raise Unsupported(node, f"{self.source.text(node.value)} is a single value and has no elements")
         return self.emitter.value("extract", (base,), dtype.element, {"index": self.lane(node, index, dtype)})
+
+    def elements(self, node: ast.Subscript, view: BufferView, indices: Sequence[Value]) -> Value:
+        """What is at indices of an array."""
+        return self.load(view, indices)
 
     def is_length(self, node: ast.expr) -> bool:
         """Whether this is `len(x)` or `x.shape`, of an array."""

@@ -66,6 +66,13 @@ def _only_axis(t: Expressions, node: ast.Call, given: dict[str, ast.expr], dtype
     return axis or 0
 
 
+def _check_numbers(t: Expressions, node: ast.Call, x: ast.expr, dtype: DataType) -> None:
+    if not OPS["add"].accepts(dtype.element):
+        name, text = t.source.text(node.func), t.source.text(x)
+        message = f"{name} takes numbers, and {text} is of {dtype.element}"
+        raise Unsupported(x, message, f"write {name}(u32({text}))")
+
+
 # --- reductions
 
 
@@ -79,12 +86,8 @@ def reduced(t: Expressions, node: ast.Call, combine: str) -> Value:
         raise Unsupported(
             given["x"], f"{name} takes bools, and {text} is of {dtype.element}", f"write {name}({text} != 0)"
         )
-    if not is_flags and not OPS["add"].accepts(dtype.element):
-        raise Unsupported(
-            given["x"],
-            f"{name} takes numbers, and {text} is of {dtype.element}",
-            f"write {name}(u32({text}))",
-        )
+    if not is_flags:
+        _check_numbers(t, node, given["x"], dtype)
     rank, axis = len(dtype.extents), _axis_of(t, given, dtype)
     keeps = _flag(t, given, "keepdims")
     found, is_narrow = dtype, combine == "add" and dtype.element in NARROW
@@ -114,12 +117,8 @@ def _index_of(combine: str) -> Callable[[Expressions, ast.Call], Binding]:
         """The lowest index of an element that is the largest; 0 where all are NaN."""
         given = by_name(t, node, "x", "axis", "keepdims", optional=2)
         value, dtype = _slice_of(t, given["x"])
-        axis, name = _only_axis(t, node, given, dtype), t.source.text(node.func)
-        keeps = _flag(t, given, "keepdims")
-        if not OPS["add"].accepts(dtype.element):
-            raise Unsupported(
-                given["x"], f"{name} takes numbers, and {t.source.text(given['x'])} is of {dtype.element}"
-            )
+        axis, keeps = _only_axis(t, node, given, dtype), _flag(t, given, "keepdims")
+        _check_numbers(t, node, given["x"], dtype)
         most, _ = _along(t, value, dtype, combine, axis, keeps=True)
         is_most = t.emitter.value(
             "eq", (value, spread(t, value, most, node)), dtype.with_element(DataType.BOOL)
@@ -160,11 +159,8 @@ def _scan(combine: str) -> Callable[[Expressions, ast.Call], Binding]:
     def scanned(t: Expressions, node: ast.Call) -> Binding:
         given = by_name(t, node, "x", "axis", "exclusive", optional=2)
         value, dtype = _slice_of(t, given["x"])
-        axis, name = _only_axis(t, node, given, dtype), t.source.text(node.func)
-        if not OPS["add"].accepts(dtype.element):
-            raise Unsupported(
-                given["x"], f"{name} takes numbers, and {t.source.text(given['x'])} is of {dtype.element}"
-            )
+        axis = _only_axis(t, node, given, dtype)
+        _check_numbers(t, node, given["x"], dtype)
         is_exclusive = _flag(t, given, "exclusive")
         attrs = {"mode": "exclusive" if is_exclusive else "inclusive", "combine": combine, "axis": axis}
         if combine != "add" or dtype.element not in NARROW:

@@ -53,17 +53,16 @@ class SliceExpressions(Expressions):
     def subscript(self, node: ast.Subscript, base: Binding) -> Binding:
         if isinstance(base, Value) and slice_type(type_of(base)) is not None:
             return _with_axis(self, node, base)
-        if not isinstance(base, BufferView):
-            return super().subscript(node, base)
-        if is_slice_index(node.slice):
+        if isinstance(base, BufferView) and is_slice_index(node.slice):
             return load(self, node, base)
-        if base.fill is not None:
+        return super().subscript(node, base)
+
+    def elements(self, node: ast.Subscript, view: BufferView, indices: Sequence[Value]) -> Value:
+        if view.fill is not None:
             raise Unsupported(node, "filled is for blocks", "x.filled(0)[i:i + 64] is one of an array x")
-        indices = self.indices(node.slice, base)
-        self.check_access(node, base, "read")
         if any(slice_type(type_of(index)) is not None for index in indices):
-            return _gathered(self, node, base, indices)
-        return self.load(base, indices)
+            return _gathered(self, node, view, indices)
+        return super().elements(node, view, indices)
 
     def alike(self, node: ast.expr, bindings: Sequence[Binding], nodes: Sequence[ast.expr]) -> list[Value]:
         return super().alike(node, _to_common_extents(self, bindings, node), nodes)

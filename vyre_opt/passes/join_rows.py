@@ -46,9 +46,29 @@ class JoinRows(Pass):
         return joined > 0
 
 
+class _Group:
+    """Launches that become one.  `apart`: of the buffers that a launch touches in other rows than those of its workgroups, that launch's
+    program."""
+
+    def __init__(self, first: LaunchNode) -> None:
+        self.nodes: list[LaunchNode] = []
+        self.reads: set[str] = set()
+        self.writes: set[str] = set()
+        self.apart: dict[str, str] = {}
+        self.add(first)
+
+    def add(self, node: LaunchNode) -> None:
+        self.nodes.append(node)
+        self.reads |= node.reads
+        self.writes |= node.writes
+        for name in _apart(node):
+            self.apart.setdefault(name, node.launch.program)
+
+
 class _Joiner:
     def __init__(self, module: Module, pipeline: Pipeline, ctx: PassContext) -> None:
         self.module, self.pipeline, self.ctx = module, pipeline, ctx
+        self.sizes, self.programs = lengths_by_size(pipeline), BoundPrograms()
 
     def run(self) -> int:
         if not any(has_slices(self.module.programs[name]) for name in _launched(self.pipeline)):
@@ -56,54 +76,33 @@ class _Joiner:
         uses = self.ctx.analyses.get(LaunchDataflow, self.module).uses(self.pipeline)
         absorbed: set[int] = set()
         for run in launch_runs(self.pipeline.stages):
-            group: list[LaunchNode] = []
             names = ", ".join(f"@{launch.program}" for launch in run.launches)
             self.ctx.debug(
                 "in @{}, launches in a row: {}", self.pipeline.name, names, loc=run.launches[0].loc
             )
-            for launch in run.launches:
-                node = self.node(launch, uses)
-                if group and not self.may_join(group, node):
-                    self.join(group, uses, absorbed)
-                    group = []
-                group.append(node)
-            self.join(group, uses, absorbed)
+            first, *others = (
+                launch_node(self.module, launch, uses.lengths, self.sizes, self.programs)
+                for launch in run.launches
+            )
+            group = _Group(first)
+            for node in others:
+                if self.may_join(group, node):
+                    group.add(node)
+                else:
+                    self.join(group.nodes, uses, absorbed)
+                    group = _Group(node)
+            self.join(group.nodes, uses, absorbed)
         self.pipeline.stages = _without(self.pipeline.stages, absorbed)
         return len(absorbed)
 
-    def node(self, launch: Launch, uses: BufferStages) -> LaunchNode:
-        return launch_node(self.module, launch, uses.lengths, lengths_by_size(self.pipeline), BoundPrograms())
-
-    def may_join(self, group: Sequence[LaunchNode], later: LaunchNode) -> bool:
+    def may_join(self, group: _Group, later: LaunchNode) -> bool:
         """Whether a launch may follow others in one program; a remark says why not."""
-        reason = self.refusal(group, later)
+        reason = _refusal(group, later)
         if reason is not None and has_slices(later.member.program):
-            first = group[-1].launch.program
+            first = group.nodes[-1].launch.program
             message = f"@{later.launch.program} is not joined with @{first}: {reason}"
             self.ctx.remark("refused", message, later.launch.loc, pipeline=self.pipeline.name)
         return reason is None
-
-    def refusal(self, group: Sequence[LaunchNode], later: LaunchNode) -> str | None:
-        nodes = [*group, later]
-        if not all(has_slices(node.member.program) for node in nodes):
-            return "one of them has no slices"
-        if veto_of(later.launch) is not None:
-            return "its notes say so"
-        if later.sized_grid != group[0].sized_grid or later.sized_grid[1:] != (1, 1):
-            return "their grids are not one of rows"
-        if any("print" in op.definition.effects for node in nodes for op in node.member.program.walk()):
-            return "one of them prints"
-        for earlier in group:
-            for name in sorted(
-                (earlier.writes & (later.reads | later.writes)) | (earlier.reads & later.writes)
-            ):
-                for node in (earlier, later):
-                    formals = [formal.name for formal, actual in node.member.bindings if actual == name]
-                    if not all(_touches_own_row(node.member.program, formal) for formal in formals):
-                        return (
-                            f"@{node.launch.program} touches other rows of @{name} than that of its workgroup"
-                        )
-        return None
 
     def join(self, group: Sequence[LaunchNode], uses: BufferStages, absorbed: set[int]) -> None:
         if len(group) < 2:
@@ -141,6 +140,30 @@ class _Joiner:
         first.buffers = tuple(names)
         first.params = {name: name for name in program.params}
         absorbed.update(map(id, launches[1:]))
+
+
+def _refusal(group: _Group, later: LaunchNode) -> str | None:
+    last = group.nodes[-1]
+    ends = last.member.program, later.member.program  # those between were asked about when they were added
+    if not all(map(has_slices, ends)):
+        return "one of them has no slices"
+    if veto_of(later.launch) is not None:
+        return "its notes say so"
+    if later.sized_grid != last.sized_grid or later.sized_grid[1:] != (1, 1):
+        return "their grids are not one of rows"
+    if any("print" in op.definition.effects for program in ends for op in program.walk()):
+        return "one of them prints"
+    apart = dict.fromkeys(_apart(later), later.launch.program) | group.apart
+    shared = (group.writes & (later.reads | later.writes)) | (group.reads & later.writes)
+    for name in sorted(shared & apart.keys()):
+        return f"@{apart[name]} touches other rows of @{name} than that of its workgroup"
+    return None
+
+
+def _apart(node: LaunchNode) -> set[str]:
+    """The buffers that a launch touches in other rows than those of its workgroups."""
+    program = node.member.program
+    return {actual for formal, actual in node.member.bindings if not _touches_own_row(program, formal.name)}
 
 
 def _problem(program: Program) -> str | None:

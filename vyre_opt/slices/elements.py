@@ -79,22 +79,28 @@ class Elements:
 
     def layout(self, node: Node) -> Layout | None:
         """Where the elements of a slice are held; None for one that a loop goes along."""
-        if node in self.layouts:
-            return self.layouts[node]
-        if isinstance(node, Held):
-            return node.layout
+        layout = self.known_layout(node)
+        if layout is None or None not in node.dtype.extents or self.own_layout(node) is not None:
+            return layout
+        return layout if layout.held <= MOST_HELD else None
+
+    def known_layout(self, node: Node) -> Layout | None:
+        """The same, also of one that a loop goes along; None for one whose length is not known."""
+        own = self.own_layout(node)
         numbers = [extent.number for extent in node.extents if extent.number is not None]
-        if len(numbers) < len(node.extents):
-            return None
-        layout = self.layout_of(numbers)
-        is_short = len(layout.places) * layout.width <= MOST_HELD
-        return layout if is_short or None not in node.dtype.extents else None
+        if own is not None or len(numbers) < len(node.extents):
+            return own
+        return self.layout_of(numbers)
+
+    def own_layout(self, node: Node) -> Layout | None:
+        """That of a slice which is held already, or made of one; None for one that its extents give a layout."""
+        return node.layout if isinstance(node, Held) else self.layouts.get(node)
 
     def layout_of(self, extents: Sequence[int]) -> Layout:
         return Layout.of(extents, self.lanes, self.neighbours)
 
     def held_layout(self, op: Op, node: Node) -> Layout:
-        """The same for an op that takes no other slice."""
+        """The layout of a slice for an op that takes none which a loop goes along."""
         layout = self.known_layout(node)
         if layout is None:
             raise refused(
@@ -102,7 +108,7 @@ class Elements:
                 f"takes a slice whose elements are held by a workgroup, and {node.dtype} is of any length",
                 "take a block of a fixed size, or give the buffer a fixed extent",
             )
-        if len(layout.places) * layout.width > MOST_BY_NEED:
+        if layout.held > MOST_BY_NEED:
             raise refused(
                 op,
                 f"takes a slice whose elements are held by a workgroup, and these are more than {MOST_BY_NEED} for each of "
@@ -110,14 +116,6 @@ class Elements:
                 "take a block of it at a time, in a loop",
             )
         return layout
-
-    def known_layout(self, node: Node) -> Layout | None:
-        """The layout, also of one that a loop goes along; None for one whose length is not known."""
-        layout = self.layout(node)
-        if layout is not None:
-            return layout
-        numbers = [extent.number for extent in node.extents if extent.number is not None]
-        return self.layout_of(numbers) if len(numbers) == len(node.extents) else None
 
     def groups(self, layout: Layout) -> list[Group]:
         """An invocation's, row by row."""
@@ -261,6 +259,10 @@ class Elements:
         assert isinstance(node, Loaded)
         return self.load(node, group)
 
+    def zero(self, dtype: DataType) -> Value:
+        """The element in the place of one that does not exist."""
+        return self.b.const(False if dtype.is_bool else 0, dtype)
+
     def cast(self, value: Value, dtype: DataType) -> Value:
         return value if value.type is dtype else self.b.cast(value, dtype)
 
@@ -281,8 +283,7 @@ class Elements:
                 )
             return self.of(kept, group)
         before, b.loc = b.loc, node.op.loc
-        zero = b.const(False if node.dtype.element.is_bool else 0, node.dtype.element)
-        fill = node.fill
+        zero, fill = self.zero(node.dtype.element), node.fill
 
         def element(k: int) -> Value:
             return b.load(node.buffer, self.place(node, group, k))
@@ -362,7 +363,7 @@ class Elements:
         if is_transposed:
             rows, columns = columns, rows
         place = self.written("moved", node, rows * columns)
-        zero = b.const(False if node.dtype.element.is_bool else 0, node.dtype.element)
+        zero = self.zero(dtype.element)
         values: dict[tuple[int, int], Sequence[Value]] = {}
         for group in self.groups(layout):
 

@@ -56,6 +56,11 @@ class Layout:
         return -(-self.columns // (self.column_lanes * self.width))
 
     @property
+    def held(self) -> int:
+        """Elements that an invocation holds."""
+        return self.row_rounds * self.column_rounds * self.width
+
+    @property
     def places(self) -> list[tuple[int, int]]:
         """The rounds of its groups, row by row."""
         return [(i, j) for i in range(self.row_rounds) for j in range(self.column_rounds)]

@@ -84,8 +84,8 @@ class _Lowering:
     """`values`: of the program before, those that are no slices; `nodes`: those that are."""
 
     def __init__(self, program: Program, b: Builder, schedule: SliceSchedule) -> None:
-        self.program, self.b, self.lanes = program, b, schedule.lanes * schedule.workgroups
-        self.elements, self.workgroups = Elements(b, schedule), schedule.workgroups
+        self.b, self.elements, self.workgroups = b, Elements(b, schedule), schedule.workgroups
+        self.lanes = self.elements.lanes
         self.values: dict[Value, Value] = {}
         self.nodes: dict[Value, Node] = {}
         self.rules = {
@@ -180,7 +180,7 @@ class _Lowering:
         types: list[DataType] = []
         for number, result in enumerate(op.results):
             slices = handed.slices.get(number)
-            types += [result.type] if slices is None else [result.type.element] * _size(slices[0])
+            types += [result.type] if slices is None else [result.type.element] * slices[0].held
         new = self.b.emit(op.definition, tuple(operands), types, op.attrs, regions)
         self.receive(op.results, new.results, handed, 0)
 
@@ -189,7 +189,7 @@ class _Lowering:
         handed, args = self.handed[-1], list[Value]()
         for number, arg in enumerate(region.args):
             slices = handed.slices.get(number - first)
-            count = 1 if slices is None else _size(slices[0])
+            count = 1 if slices is None else slices[0].held
             args += [self.b.fresh(arg.type.element) for _ in range(count)]
         block = Block(tuple(args))
         with self.b.at(block), self.elements.scope():
@@ -368,10 +368,10 @@ class _Lowering:
             self.same_extents(op, nodes[0].extents, other.extents)
         operands = [self.nodes[v] if v.type.is_slice else self.of(v) for v in op.operands]
         node = self.nodes[op.result] = Computed(op.result.type, nodes[0].extents, op, operands)
-        layouts = self.elements.layouts
         for each in nodes:  # those that are held already stay where they are
-            if isinstance(each, Held) or each in layouts:
-                layouts[node] = each.layout if isinstance(each, Held) else layouts[each]
+            own = self.elements.own_layout(each)
+            if own is not None:
+                self.elements.layouts[node] = own
                 break
 
     def same_extents(self, op: Op, some: Sequence[Extent], others: Sequence[Extent]) -> None:
@@ -544,7 +544,6 @@ class _Lowering:
 
     def put(self, op: Op, indices: Sequence[Value], group: Group, values: Sequence[Value]) -> None:
         b, name, rank = self.b, op.attrs["buffer"], len(op.operands[0].type.extents)
-
         places = [self.elements.offset(indices, group.position(k, rank)) for k in range(group.width)]
         if op.attrs["edge"] == "clipped":
             group = self.elements.within(group, name, places, rank)
@@ -557,11 +556,6 @@ def _counted_axis(dtype: DataType) -> int:
 
 def _flat(groups: Sequence[Sequence[Value]]) -> list[Value]:
     return [value for group in groups for value in group]
-
-
-def _size(layout: Layout) -> int:
-    """Elements that an invocation holds."""
-    return len(layout.places) * layout.width
 
 
 def _same(a: Node | Value, c: Value) -> bool:
@@ -585,7 +579,7 @@ def _contested(body: Block) -> set[str]:
 
 def _last_uses(program: Program) -> Mapping[Value, int]:
     """Of each slice, the number of the last op that needs its elements, directly or by way of others."""
-    ops, uses = [*_in_order(program.body)], dict[Value, int]()
+    ops, uses = [*program.walk()], dict[Value, int]()
     for number in range(len(ops), 0, -1):
         op = ops[number - 1]
         last = max([number, *(uses.get(result, 0) for result in op.results if result.type.is_slice)])
@@ -593,18 +587,6 @@ def _last_uses(program: Program) -> Mapping[Value, int]:
             if value.type.is_slice:
                 uses[value] = max(uses.get(value, 0), last)
     return uses
-
-
-def _in_order(block: Block) -> Iterator[Op]:
-    """The ops as they are lowered: each before those of its blocks."""
-    pending = [iter(block.ops)]
-    while pending:
-        op = next(pending[-1], None)
-        if op is None:
-            pending.pop()
-            continue
-        yield op
-        pending += [iter(region.ops) for region in reversed(op.regions)]
 
 
 def _of_control(program: Program) -> set[Value]:

@@ -44,7 +44,7 @@ class _Product:
         b, width = self.b, self.layout.width
         step = GROUP if self.depth % GROUP == 0 else 1
         zero = b.const(-0.0 if self.element.is_float else 0, self.element)
-        size = len(self.layout.places) * width
+        size = self.layout.held
         with b.for_(0, self.depth, step, carry=[zero] * size) as loop:
             sums: list[Value] = list(loop.args)
             # of each row the next elements side by side, as vectors

@@ -125,8 +125,7 @@ class Fold:
 
     def over_lanes(self, values: Row, bits: Sequence[int]) -> list[Value]:
         """Each value combined with those of the lanes whose numbers differ in these bits, from the first bit to the last."""
-        shared = _bits(self.workgroups)
-        """Of a lane's number that say which workgroup it is in."""
+        shared = _bits(self.workgroups)  # of a lane's number, that say which workgroup it is in
         far = [bit - shared for bit in bits if bit >= IN_SUBGROUP + shared]
         combined = list(values)
         if far:

@@ -187,11 +187,8 @@ def scan(machine: Machine, frame: Frame, op: Op) -> None:
     """Of groups of 4 one by one, of 32 groups and of 32 such chunks by doubling distances, of blocks one by one."""
     value, result, axis = op.operands[0], op.results[0], 1 + op.attrs["axis"]
     combine, dtype = op.attrs["combine"], value.type
-    neutral = constant_register(arith.neutral(combine, dtype.element), dtype.element)[0]
     values = np.moveaxis(frame.get(value), axis, -1)
-    length = values.shape[-1]
-    padded = np.full((*values.shape[:-1], max(1, -(-length // FOLDED)) * FOLDED), neutral, values.dtype)
-    padded[..., :length] = values
+    padded = _in_whole_blocks(values, combine, dtype)
 
     def both(a: Array, b: Array) -> Array:
         return compute(combine, [a, b], dtype)
@@ -210,7 +207,7 @@ def scan(machine: Machine, frame: Frame, op: Op) -> None:
         return terms
 
     def before(terms: Array) -> Array:
-        shifted = np.full_like(terms, neutral)
+        shifted = np.full_like(terms, _neutral(combine, dtype))
         shifted[..., 1:] = terms[..., :-1]
         return shifted
 
@@ -218,15 +215,14 @@ def scan(machine: Machine, frame: Frame, op: Op) -> None:
     chunks = doubling(groups[..., -1])
     blocks = doubling(chunks[..., -1])
     totals = one_by_one(blocks[..., -1])
+    first = before(chunks)[..., None]
     if op.attrs["mode"] == "exclusive":
-        inner = np.concatenate(
-            [before(chunks)[..., None], both(before(chunks)[..., None], groups[..., :-1])], -1
-        )
+        inner = np.concatenate([first, both(first, groups[..., :-1])], -1)
     else:
-        inner = both(before(chunks)[..., None], groups)
+        inner = both(first, groups)
     inner = both(before(blocks)[..., None, None], inner)
     inner = both(before(totals)[..., None, None, None], inner)
-    flat = inner.reshape(padded.shape)[..., :length]
+    flat = inner.reshape(padded.shape)[..., : values.shape[-1]]
     frame.values[result] = np.ascontiguousarray(np.moveaxis(flat, -1, axis))
 
 
@@ -239,7 +235,7 @@ def dot(machine: Machine, frame: Frame, op: Op) -> None:
     result = op.results[0]
     element = result.type.element
     a, b = (cast(frame.get(v)[0], v.type.element, element) for v in op.operands)
-    total = np.full((a.shape[0], b.shape[1]), constant_register(arith.neutral("add", element), element)[0])
+    total = np.full((a.shape[0], b.shape[1]), _neutral("add", element))
     for k in range(a.shape[1]):
         factors = [a[:, k : k + 1], b[k : k + 1], total]
         if element.is_float:
@@ -255,15 +251,27 @@ def fold(values: Array, combine: str, dtype: DataType) -> Array:
     def both(a: Array, b: Array) -> Array:
         return compute(combine, [a, b], dtype)
 
-    neutral = constant_register(arith.neutral(combine, dtype.element), dtype.element)[0]
-    blocks = max(1, -(-values.shape[-1] // FOLDED))
-    padded = np.full((*values.shape[:-1], blocks * FOLDED), neutral, values.dtype)
-    padded[..., : values.shape[-1]] = values
+    padded = _in_whole_blocks(values, combine, dtype)
     total = padded[..., :FOLDED]
-    for block in range(1, blocks):
-        total = both(total, padded[..., block * FOLDED : (block + 1) * FOLDED])
+    for start in range(FOLDED, padded.shape[-1], FOLDED):
+        total = both(total, padded[..., start : start + FOLDED])
     for _ in range(2):
         total = both(total[..., ::2], total[..., 1::2])
     while (half := total.shape[-1] // 2) > 0:
         total = both(total[..., :half], total[..., half:])
     return total[..., 0]
+
+
+def _in_whole_blocks(values: Array, combine: str, dtype: DataType) -> Array:
+    """Values with the neutral element after the last of the last axis, up to whole blocks of FOLDED, one at least."""
+    length = values.shape[-1]
+    padded = np.full(
+        (*values.shape[:-1], max(1, -(-length // FOLDED)) * FOLDED), _neutral(combine, dtype), values.dtype
+    )
+    padded[..., :length] = values
+    return padded
+
+
+def _neutral(combine: str, dtype: DataType) -> np.generic:
+    neutral: np.generic = constant_register(arith.neutral(combine, dtype.element), dtype.element)[0]
+    return neutral
