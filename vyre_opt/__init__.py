@@ -6,8 +6,6 @@ first asked for, so that `import vyre_opt` and the command line start fast.
 
 from __future__ import annotations
 
-from importlib import import_module
-
 TYPE_CHECKING = False  # as type checkers take it; `typing` itself would take milliseconds of every start
 if TYPE_CHECKING:
     from typing import Any
@@ -104,6 +102,8 @@ _EXPORTS = {
 }
 
 _PACKAGES = ("kernels", "lang")
+_CALLS = ("driver.", "kernels", "lang")
+"""Where the modules begin from which programs are compiled and called."""
 
 __all__ = ["__version__", *_EXPORTS, *_PACKAGES]
 
@@ -111,18 +111,27 @@ __all__ = ["__version__", *_EXPORTS, *_PACKAGES]
 def __getattr__(name: str) -> Any:
     module = _EXPORTS.get(name)
     if name in _PACKAGES:
-        return import_module(f"{__name__}.{name}")
+        return _module(name)
     if module is None:
         return _of_lang(name)
-    value = getattr(import_module(f"{__name__}.{module}"), name)
+    value = getattr(_module(module), name)
     globals()[name] = value
     return value
+
+
+def _module(name: str) -> Any:
+    """A module of this package, with all that calls of it import."""
+    from .worker import import_module
+
+    if name.startswith(_CALLS):
+        import_module(f"{__name__}.driver.first_call")
+    return import_module(f"{__name__}.{name}")
 
 
 def _of_lang(name: str) -> Any:
     """What kernels in Python are written with is here too: `vyre_opt.program`, `vyre_opt.global_id`."""
     if not name.startswith("_"):
-        lang = import_module(f"{__name__}.lang")
+        lang = _module("lang")
         if name in lang.__all__ or name in lang.ops.__all__:
             value = globals()[name] = getattr(lang, name)
             return value
@@ -130,5 +139,5 @@ def _of_lang(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    lang = import_module(f"{__name__}.lang")
+    lang = _module("lang")
     return sorted({*__all__, *lang.__all__, *lang.ops.__all__})

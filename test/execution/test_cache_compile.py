@@ -186,7 +186,8 @@ def test_the_version_changes_with_all_that_lowering_imports() -> None:
     package = Path(keys.__file__).parents[2]
     lines = [line for path in (package / "lowering").rglob("*.py") for line in path.read_text().splitlines()]
     imported = {match[1] for line in lines if (match := re.match(r"\s*from \.\.\.(\w+)", line))}
-    assert {"ir", "analysis"} <= imported <= set(keys._SOURCES)
+    only_run = {"worker"}  # of which no code depends
+    assert {"ir", "analysis"} <= imported - only_run <= set(keys._SOURCES)
 
 
 def test_another_build_of_llvm_is_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,16 +13,11 @@ from typing import TYPE_CHECKING
 from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.pipeline import Fill, KernelStage
 from ..ir.program import Module
-from ..lowering.common.llvm_passes import run_passes
-from ..lowering.common.native_calls import interruptible
 from ..lowering.common.spec_values import check_specs, spec_values
 from ..lowering.nvptx.targets import GPUS, TargetError, ptx_version
 from .errors import ToolError
 
 if TYPE_CHECKING:
-    import llvmlite.binding as llvm
-
-    from ..targets.cpu.jit import Host
     from .compile_options import CompileOptions
 
 __all__ = ["DEFAULT_GPU", "check_lowered", "lowered", "target_of"]
@@ -102,7 +97,7 @@ def _for_gpu(module: Module, options: CompileOptions, target: str) -> str:
 def _for_cpu(module: Module, options: CompileOptions) -> str:
     from ..execution.dispatcher import BackendError
     from ..targets.cpu.compiler import host_code
-    from ..targets.cpu.jit import Host
+    from ..targets.cpu.jit import Host, assembly
 
     host = Host.this()
     parts = []
@@ -111,22 +106,7 @@ def _for_cpu(module: Module, options: CompileOptions) -> str:
             text = host_code(program, spec_values(program, {}), host).text
         except BackendError as error:
             raise ToolError(str(error)) from None
-        parts.append(text if options.emit == "llvm" else _assembly(text, host))
+        parts.append(text if options.emit == "llvm" else assembly(text, host))
     comment = ";" if options.emit == "llvm" else "#"
     heads = (f"{comment} program @{name}\n" for name in module.programs)
     return "\n".join(head + part for head, part in zip(heads, parts, strict=True))
-
-
-def _assembly(text: str, host: Host) -> str:
-    import llvmlite.binding as llvm
-
-    machine = llvm.Target.from_triple(host.triple).create_target_machine(
-        cpu=host.name, features=host.attributes, opt=host.codegen_level, reloc="pic", codemodel="small"
-    )
-
-    def assemble() -> str:
-        module: llvm.ModuleRef = llvm.parse_assembly(text)
-        run_passes(module, machine, llvm.create_pipeline_tuning_options(speed_level=host.opt), host.passes)
-        return str(machine.emit_assembly(module))
-
-    return interruptible(assemble)

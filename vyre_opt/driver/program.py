@@ -16,6 +16,7 @@ from ..execution.target import as_target
 from ..ir.program import AccessMode, Dim3, Module, Program
 from ..kernels.call import CopiedInput, KernelCall
 from ..rewriting.cloning import copy_for
+from ..worker import import_module
 from .binding import Signature, default_grid
 from .executable import Executable, Grid, Inputs
 
@@ -128,6 +129,7 @@ class ProgramExecutable(Executable):
 
     def ptx(self, gpu: str | None = None) -> str:
         """PTX for a GPU ("sm_90"): by default this machine's, or sm_80 where there is none."""
+        import_module("vyre_opt.lowering.nvptx.ptx")
         from ..lowering.nvptx.ptx import emit_ptx
 
         lowered, gpu_target = self._for_gpu(gpu)
@@ -142,6 +144,7 @@ class ProgramExecutable(Executable):
         return copy, copy.programs[self.name]
 
     def _for_gpu(self, gpu: str | None) -> tuple[LoweredModule, GpuTarget]:
+        import_module("vyre_opt.lowering.nvptx.kernel")
         from ..lowering.nvptx.abi import Unit
         from ..lowering.nvptx.kernel import lower
         from ..lowering.nvptx.targets import TargetError

@@ -10,11 +10,11 @@ tuner, the command line) uses this protocol and nothing else of a backend.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..ir.diagnostics import Diagnostic, render
 from ..kernels.call import OutputAlloc
+from ..worker import import_module
 
 if TYPE_CHECKING:
     import numpy as np

@@ -26,8 +26,9 @@ new one with `softmax_rows.softmax.__wrapped__(1024)`.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
+
+from ..worker import import_module
 
 _EXPORTS = {
     "TTChain": "prepared_chain",

@@ -11,12 +11,12 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args, get_type_hints
 
 from ..ir import plugins
 from ..ir.diagnostics import suggest
 from ..ir.program import Module
+from ..worker import import_module
 
 if TYPE_CHECKING:
     from .context import PassContext

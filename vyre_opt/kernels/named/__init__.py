@@ -5,9 +5,8 @@ A kernel's file is called like the last part of its name, and imported when some
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from ...ir.program import MAX_LANES
+from ...worker import import_module
 from ..expansion import Expansion, ExpansionRequest, is_of_plugin
 from .kernel import KERNELS, NamedKernel
 from .plugin import PluginKernel

@@ -9,6 +9,7 @@ fmod             the remainder of floats
 conversions      casts, rounding to f16 and bf16, bits, and the types in memory
 guards           which divisions and shifts need guards against undefined results
 atomics          which atomics only read
-native_calls     calls of LLVM and of drivers during which signals are handled
+llvm_worker      the thread that calls LLVM
+llvm_passes      LLVM's passes over a module
 spec_values      the values of a program's specialization constants
 """

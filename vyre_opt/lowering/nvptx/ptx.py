@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..common.llvm_passes import run_passes
-from ..common.native_calls import interruptible
+from ..common.llvm_worker import on_llvm
 from .low_bits import with_low_bits_taken
 from .targets import GpuTarget, PtxVersion, TargetError, ptx_version, show
 
@@ -31,12 +31,13 @@ class BackendFailure(Exception):
     """LLVM rejected what the lowering wrote: a bug of the compiler, not of the program."""
 
 
+@on_llvm
 def optimised(
     lowered: LoweredModule, target: GpuTarget, ptx: PtxVersion | None = None, level: int = 2
 ) -> str:
     """The LLVM IR after the passes of an optimisation level, 0 to 3."""
-    opt = _opt_level(lowered, level)
-    return str(_optimise(lowered, _machine(target.name, ptx_version(target, ptx), opt.codegen_level), opt))
+    version, opt = ptx_version(target, ptx), _opt_level(lowered, level)
+    return str(_optimise(lowered, _machine(target.name, version, opt.codegen_level), opt))
 
 
 def emit_ptx(lowered: LoweredModule, target: GpuTarget, ptx: PtxVersion | None = None, level: int = 2) -> str:
@@ -45,8 +46,7 @@ def emit_ptx(lowered: LoweredModule, target: GpuTarget, ptx: PtxVersion | None =
     Raises TargetError for a version that `target` does not take, or that this LLVM cannot write.
     """
     version, opt = ptx_version(target, ptx), _opt_level(lowered, level)
-    machine = _machine(target.name, version, opt.codegen_level)
-    text: str = interruptible(lambda: machine.emit_assembly(_optimise(lowered, machine, opt)))
+    text = _emit(lowered, target, version, opt)
     match = _VERSION.search(text)
     written = (int(match[1]), int(match[2])) if match else None
     if written != version:  # LLVM silently writes its default version for one that it does not know
@@ -87,6 +87,12 @@ def _opt_level(lowered: LoweredModule, level: int) -> _OptLevel:
     if level in (1, 2) and lowered.is_flat:
         return _STRAIGHT_CODE if lowered.is_straight else _FLAT_CODE
     return _OPT_LEVELS[level]
+
+
+@on_llvm
+def _emit(lowered: LoweredModule, target: GpuTarget, version: PtxVersion, opt: _OptLevel) -> str:
+    machine = _machine(target.name, version, opt.codegen_level)
+    return str(machine.emit_assembly(_optimise(lowered, machine, opt)))
 
 
 def _optimise(lowered: LoweredModule, machine: Any, opt: _OptLevel) -> llvm.ModuleRef:

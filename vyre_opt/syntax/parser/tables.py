@@ -87,14 +87,14 @@ def load() -> Tables:
             content = folder.read(name, MAX_ENTRY_BYTES)
         return _decode(json.loads(unpack(secret, content, key)[1]))
     except Exception:  # a damaged cache may raise anything
-        encoded = compile_grammar(text)
+        encoded = json.dumps(compile_grammar(text), separators=(",", ":"))
     try:
         with open_cache(cache_folder(), create=True) as (folder, secret):
-            content = json.dumps(encoded, separators=(",", ":")).encode()
-            folder.replace(name, pack(secret, key, "parser", content))
+            folder.replace(name, pack(secret, key, "parser", encoded.encode()))
     except OSError:
         pass
-    return _decode(encoded)
+    # Lark's own names compare in Python, where what a signal's handler raises passes for a missing attribute
+    return _decode(json.loads(encoded))
 
 
 def _decode(encoded: dict[str, Any]) -> Tables:

@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import count
-
-import llvmlite.binding as llvm
+from typing import TYPE_CHECKING
 
 from ...lowering.common.llvm_passes import run_passes
-from ...lowering.common.native_calls import interruptible
+from ...lowering.common.llvm_worker import LLVM, on_llvm
 from ...lowering.host.function_builder import SimdFeatures
 
-__all__ = ["Host", "LoadedFunction", "compile_object", "link", "load"]
+if TYPE_CHECKING:
+    import llvmlite.binding as llvm
 
-# One thread compiles at a time: neither llvmlite nor LLVM's JIT promises to be thread-safe, and
-# where LLVM aborts, the process ends.
-_LOCK = threading.Lock()
+__all__ = ["Host", "Library", "LoadedFunction", "assembly", "compile_object", "link", "load"]
+
 _NUMBERS = count()
 LINKS_PER_JIT = 64
-
-# a child must not find what another thread of its parent was just changing
-if hasattr(os, "register_at_fork"):
-    _LLVM_LOCK = llvm.ffi.lib._lock  # llvmlite's own, around each of its calls
-    # what is registered last is called first before a fork: who compiles has _LOCK, and asks for the other again and again
-    for enter, leave in ((_LLVM_LOCK.__enter__, _LLVM_LOCK.__exit__), (_LOCK.acquire, _LOCK.release)):
-        os.register_at_fork(before=enter, after_in_parent=leave, after_in_child=leave)
 
 
 QUICK_PASSES = ("sroa", "instruction_combine", "simplify_cfg")
@@ -63,11 +53,11 @@ class Host:
 
     @property
     def triple(self) -> str:
-        return str(llvm.get_process_triple())
+        return _triple()
 
     @property
     def layout(self) -> str:
-        return str(_machine(self).target_data)
+        return _layout(self)
 
     @property
     def features(self) -> SimdFeatures:
@@ -87,20 +77,57 @@ class Host:
         return SimdFeatures(masked, gathers, scatters, half, arithmetic, shuffled, vpermb, tbl, registers)
 
 
-@lru_cache(maxsize=1)
+class Library:
+    """Code in memory: addresses by symbol.  It is unloaded with this object."""
+
+    def __init__(self, addresses: Mapping[str, int]) -> None:
+        self._addresses = addresses
+
+    def __getitem__(self, symbol: str) -> int:
+        return self._addresses[symbol]
+
+
+class LoadedFunction:
+    """A function of a library, which stays loaded with it.  For its parameters see lowering.host."""
+
+    def __init__(self, library: Library, symbol: str) -> None:
+        self.library = library
+        self.address = library[symbol]
+        signature = ctypes.CFUNCTYPE(
+            None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p
+        )
+        self.call: Callable[..., None] = signature(self.address)
+
+
+@cache
 def _initialize() -> None:
+    import llvmlite.binding as llvm
+
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
 
 
-@lru_cache(maxsize=1)
+@cache
+@on_llvm
+def _triple() -> str:
+    import llvmlite.binding as llvm
+
+    return str(llvm.get_process_triple())
+
+
+@cache
+@on_llvm
 def _this_machine() -> tuple[str, str]:
+    import llvmlite.binding as llvm
+
     _initialize()
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
 @lru_cache(maxsize=8)
-def _machine(host: Host) -> llvm.TargetMachine:
+def _machine(host: Host, is_jit: bool = True) -> llvm.TargetMachine:
+    import llvmlite.binding as llvm
+
     _initialize()
     target = llvm.Target.from_triple(host.triple)
     return target.create_target_machine(
@@ -109,8 +136,42 @@ def _machine(host: Host) -> llvm.TargetMachine:
         opt=host.codegen_level,
         reloc="pic",
         codemodel="small",
-        jit=True,
+        jit=is_jit,
     )
+
+
+@lru_cache(maxsize=8)
+@on_llvm
+def _layout(host: Host) -> str:
+    return str(_machine(host).target_data)
+
+
+def _optimised(text: str, host: Host, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+    import llvmlite.binding as llvm
+
+    module = llvm.parse_assembly(text)
+    module.verify()
+    options = llvm.create_pipeline_tuning_options(speed_level=host.opt)
+    options.slp_vectorization = False  # lanes are vectors already
+    run_passes(module, machine, options, host.passes)
+    return module
+
+
+@on_llvm
+def compile_object(text: str, host: Host) -> bytes:
+    """An object file.  Raises RuntimeError if the text is not LLVM IR, which is a bug of the lowering."""
+    machine = _machine(host)
+    with _optimised(text, host, machine) as module:
+        object_file: bytes = machine.emit_object(module)
+        return object_file
+
+
+@on_llvm
+def assembly(text: str, host: Host) -> str:
+    """The same as text."""
+    machine = _machine(host, is_jit=False)
+    with _optimised(text, host, machine) as module:
+        return str(machine.emit_assembly(module))
 
 
 @lru_cache(maxsize=1)
@@ -120,6 +181,8 @@ def _linker(generation: int) -> llvm.LLJIT:
     What is unloaded leaves 7 KB in its JIT.  An old JIT goes when the last of its functions is unloaded; one for each
     object file would take a millisecond and 150 KB.
     """
+    import llvmlite.binding as llvm
+
     _initialize()
     machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(jit=True)
     # JITLink puts the sections of an object side by side; the older linker does not, and aborts the
@@ -127,46 +190,21 @@ def _linker(generation: int) -> llvm.LLJIT:
     return llvm.create_lljit_compiler(machine, use_jit_link=True)
 
 
-class LoadedFunction:
-    """A function in memory, which is unloaded with this object.  For its parameters see lowering.host."""
+@on_llvm
+def link(object_file: bytes, *symbols: str) -> Library:
+    """Link an object file into this process."""
+    import llvmlite.binding as llvm
 
-    def __init__(self, tracker: llvm.ResourceTracker, address: int) -> None:
-        self.tracker = tracker
-        self.address = address
-        signature = ctypes.CFUNCTYPE(
-            None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p
-        )
-        self.call: Callable[..., None] = signature(address)
-
-
-def compile_object(text: str, host: Host) -> bytes:
-    """An object file.  Raises RuntimeError if the text is not LLVM IR, which is a bug of the lowering."""
-    return interruptible(lambda: _compile_object(text, host))
-
-
-def _compile_object(text: str, host: Host) -> bytes:
-    with _LOCK:
-        machine = _machine(host)
-        with llvm.parse_assembly(text) as module:
-            module.verify()
-            options = llvm.create_pipeline_tuning_options(speed_level=host.opt)
-            options.slp_vectorization = False  # lanes are vectors already
-            run_passes(module, machine, options, host.passes)
-            object_file: bytes = machine.emit_object(module)
-            return object_file
-
-
-def link(object_file: bytes, *symbols: str) -> llvm.ResourceTracker:
-    """Link an object file into this process; the result gives addresses by symbol, and keeps the code loaded."""
-    with _LOCK:
-        number = next(_NUMBERS)
-        library = llvm.JITLibraryBuilder().add_object_img(object_file).add_current_process()
-        for symbol in symbols:
-            library.export_symbol(symbol)
-        return library.link(_linker(number // LINKS_PER_JIT), f"vyre.{number}")
+    number = next(_NUMBERS)
+    builder = llvm.JITLibraryBuilder().add_object_img(object_file).add_current_process()
+    for symbol in symbols:
+        builder.export_symbol(symbol)
+    tracker = builder.link(_linker(number // LINKS_PER_JIT), f"vyre.{number}")
+    library = Library({symbol: tracker[symbol] for symbol in symbols})
+    LLVM.own(library, tracker)
+    return library
 
 
 def load(object_file: bytes, symbol: str) -> LoadedFunction:
     """A function of an object file."""
-    tracker = link(object_file, symbol)
-    return LoadedFunction(tracker, tracker[symbol])
+    return LoadedFunction(link(object_file, symbol), symbol)

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from llvmlite.binding import ResourceTracker
-
 from ...execution.cache.compilations import fetch, new_log, pack_parts, unpack_parts
 from ...execution.cache.keys import compile_key, text_key
 from ...execution.cache.store import Store
 from ...ir.program import Module, Program
 from ...lowering.host.abi import HostCode
-from .jit import Host, compile_object, link
+from .jit import Host, Library, compile_object, link
 
 __all__ = ["decode", "encode", "key_of", "link_text"]
 
@@ -22,10 +20,10 @@ def key_of(program: Program, module: Module | None, specs: Mapping[str, Any], ho
     return compile_key(program, module, specs, _target(host))
 
 
-def link_text(text: str, host: Host, store: Store, symbols: Sequence[str]) -> ResourceTracker:
+def link_text(text: str, host: Host, store: Store, symbols: Sequence[str]) -> Library:
     """LLVM IR that belongs to no program, from the store or compiled now, linked into this process."""
 
-    def compile() -> tuple[bytes, ResourceTracker]:
+    def compile() -> tuple[bytes, Library]:
         object_file = compile_object(text, host)
         return object_file, link(object_file, *symbols)
 

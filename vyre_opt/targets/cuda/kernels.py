@@ -22,6 +22,7 @@ from ...lowering.nvptx.legalization import legal_unit
 from ...lowering.nvptx.targets import GpuTarget, PtxVersion, TargetError, ptx_version, show
 from ...rewriting.core_form import core_form
 from ...syntax.fingerprint import exact_fingerprint
+from ...worker import import_module
 from . import libcuda, ptx_cache
 from .device import Device
 from .driver import translated, translated_errors
@@ -336,6 +337,8 @@ def _compile(
 
     def compile() -> tuple[bytes, tuple[Sequence[EntryPoint], bytes]]:
         # heavy imports, not needed when all is in the cache
+        import_module("vyre_opt.lowering.nvptx.kernel")
+        import_module("vyre_opt.lowering.nvptx.ptx")
         from ...lowering.nvptx.kernel import lower
         from ...lowering.nvptx.ptx import emit_ptx
 

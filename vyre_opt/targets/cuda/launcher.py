@@ -427,9 +427,9 @@ def _compiled() -> _MethodDef:
         function = getattr(ctypes.pythonapi if name in _PYTHON else libcuda.library(), name)
         address = ctypes.cast(function, ctypes.c_void_p).value
         text = text.replace(f"${name}(", f"inttoptr (i64 {address} to ptr)(")
-    tracker = jit.link(jit.compile_object(text, jit.Host.this(1)), "vyre_launch")
-    method = _MethodDef(b"launch", tracker["vyre_launch"], METH_FASTCALL, None)
-    _FOREVER.append((method, tracker))
+    library = jit.link(jit.compile_object(text, jit.Host.this(1)), "vyre_launch")
+    method = _MethodDef(b"launch", library["vyre_launch"], METH_FASTCALL, None)
+    _FOREVER.append((method, library))
     return method
 
 

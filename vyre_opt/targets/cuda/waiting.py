@@ -13,7 +13,7 @@ from collections.abc import Callable
 from time import perf_counter, sleep
 from typing import NoReturn
 
-from ...lowering.common.native_calls import interruptible
+from ...worker import interruptible
 
 __all__ = ["exit_now", "has_given_up", "is_at_work", "wait_in_thread", "wait_until"]
 
@@ -65,7 +65,11 @@ def wait_in_thread(call: Callable[[], None]) -> None:
         finally:
             over.set()
 
-    interruptible(run, lambda: _given_up.append(over.is_set))
+    try:
+        interruptible(run)
+    finally:
+        if not over.is_set():
+            _given_up.append(over.is_set)
 
 
 def exit_now(code: int) -> NoReturn:
