@@ -290,7 +290,10 @@ def test_code_depends_on_no_source_that_is_not_hashed() -> None:
     seen: set[Path] = set()
     while pending:
         path = pending.pop()
-        if path in seen or path in (package / "__init__.py", package / "worker.py"):  # no code depends on them
+        if path in seen or path in (
+            package / "__init__.py",
+            package / "worker.py",
+        ):  # no code depends on them
             continue
         seen.add(path)
         pending += _imports(package, path)
