@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install check test mutants rules maths notebook plot campaign features records certify certify-mistakes fuzz lint format types docs pages man vscode bench ci clean
+.PHONY: help install check test mutants rules maths notebook plot campaign features records certify certify-mistakes fuzz constraints audit lint format types docs pages man vscode bench ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,6 +82,18 @@ SECONDS ?= 60
 fuzz: export PYTHONPATH := test
 fuzz: install  ## Mutated texts, options, files and cache entries, and the JIT (SECONDS=60 by default)
 	$(BIN)/python -m support.fuzz --seconds $(SECONDS) --seed $(SEED)
+
+constraints:  ## Write constraints.txt: the versions that CI installs, the newest that the index has (for the Python and system at hand)
+	rm -rf build/constraints
+	$(PYTHON) -m venv build/constraints
+	build/constraints/bin/pip install --quiet '.[dev,docs]'
+	build/constraints/bin/pip freeze --exclude vyre-opt > constraints.txt
+
+audit:  ## Look up known vulnerabilities of the versions in constraints.txt
+	rm -rf build/audit
+	$(PYTHON) -m venv build/audit
+	build/audit/bin/pip install --quiet pip-audit
+	build/audit/bin/pip-audit --strict --no-deps --disable-pip --requirement constraints.txt
 
 lint: install  ## Check style, format, and that packages stand in layers
 	$(BIN)/ruff check .
