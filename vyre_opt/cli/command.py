@@ -9,6 +9,7 @@ import click
 
 from .. import __version__
 from . import errors, output_channel
+from .text_files import MAX_INPUT
 from .time_limit import set_time_limit
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "default_passes",
     "flag",
     "limits_option",
+    "max_input_option",
     "optimize_options",
     "option",
     "run_under_limits",
@@ -208,6 +210,23 @@ def common_options(tool: str) -> Callable[[FC], FC]:
     return add
 
 
+def max_input_option() -> Callable[[FC], FC]:
+    """Adds --max-input, the ceiling of what is read whole."""
+
+    def keep(text: str) -> None:
+        from ..execution.cache.store import read_size
+
+        click.get_current_context().meta[MAX_INPUT] = read_size(text), text
+
+    return option(
+        "--max-input",
+        "Read no file and no stream of more bytes, 1G if not given. What is searched part by part has no such limit.",
+        metavar="SIZE",
+        callback=checked(keep),
+        expose_value=False,
+    )
+
+
 def limits_option() -> Callable[[FC], FC]:
     """Adds --limits, whose value is a `Limits`, or None."""
 
@@ -218,7 +237,7 @@ def limits_option() -> Callable[[FC], FC]:
 
     return option(
         "--limits",
-        "Work in a process of its own that may take no more: of time (seconds), memory, output (bytes), grid "
+        "Work in a process of its own that may take no more: of time (seconds), memory, input, output (bytes), grid "
         "(workgroups), compile (seconds); plugins=true and cache=true allow those.",
         metavar="NAME=VALUE,...",
         callback=checked(parse),

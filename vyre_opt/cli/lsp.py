@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from . import errors
-from .command import GroupedCommand, common_options, option
+from .command import GroupedCommand, common_options, max_input_option, option
 
 __all__ = ["command", "main"]
 
@@ -19,6 +19,7 @@ Exit code: 0 after exit, 1 for an error, 2 for usage.
 
 @click.command("vyre-lsp", cls=GroupedCommand, epilog=EPILOG, context_settings={"max_content_width": 100})
 @option("--stdio", "Speak on stdin and stdout, as it does in any case.", is_flag=True)
+@max_input_option()
 @common_options("vyre-lsp")
 def command(stdio: bool) -> int:
     """Serve editors: diagnostics, completion, hover, names and formatting of .vyre files."""

@@ -136,10 +136,13 @@ class ChildProcess:
         self._deadline = None if self.limits.time is None else time.monotonic() + self.limits.time
 
     def send(self, request: Any) -> None:
-        """Send a request.  Raises LimitError, and what pickling raises."""
+        """Send a request.  Raises LimitError, also for one of more bytes than `input`, and what pickling raises."""
         arrays: list[pickle.PickleBuffer] = []
         first = pickle.dumps(request, protocol=5, buffer_callback=arrays.append)
         parts = [memoryview(first), *[array.raw() for array in arrays]]
+        total = sum(part.nbytes for part in parts)
+        if self.limits.input is not None and total > self.limits.input:
+            raise self.limits.error("input", f"the inputs take {total} bytes")
         sizes = [REQUEST.pack(part.nbytes) for part in parts]
         head = memoryview(REQUEST.pack(len(parts)) + b"".join(sizes))
         for part in chain([head], parts):
