@@ -14,6 +14,25 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+
+def _is_main_interpreter() -> bool:
+    """Whether this is the first interpreter of its process."""
+    is_main = getattr(import_module("_thread"), "_is_main_interpreter", None)  # of Python 3.12 on
+    if is_main is not None:
+        return bool(is_main())
+    try:
+        interpreters = import_module("_xxsubinterpreters")
+    except ImportError:  # Python was built without them
+        return True
+    return bool(interpreters.get_current() == interpreters.get_main())
+
+
+if not _is_main_interpreter():
+    raise ImportError(
+        "vyre_opt works in the main interpreter of a process alone, as NumPy and LLVM do, and this is a sub-interpreter; "
+        "import it in a process of its own (multiprocessing, subprocess; for mod_wsgi, WSGIApplicationGroup %{GLOBAL})"
+    )
+
 _EXPORTS = {
     "parse": "syntax.parser",
     "parse_file": "syntax.parser",

@@ -82,3 +82,25 @@ def test_the_package_runs_as_a_module(run_opt, tmp_path):
     wrong = run_module("--no-such-option")
     assert wrong.returncode == 2
     assert wrong.stderr.startswith("Usage: python -m vyre_opt ")
+
+
+SUB_INTERPRETER = """
+import importlib
+for name in ("_interpreters", "_xxsubinterpreters"):
+    try:
+        interpreters = importlib.import_module(name)
+        break
+    except ImportError:
+        pass
+code = "try: import vyre_opt\\nexcept ImportError as error: print(error)\\nelse: print('imported')"
+interpreters.run_string(interpreters.create(), code)
+"""
+
+
+def test_a_sub_interpreter_is_refused():
+    """There NumPy warns, and other packages end the process."""
+    ran = subprocess.run(
+        [sys.executable, "-c", SUB_INTERPRETER], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert ran.stdout.startswith("vyre_opt works in the main interpreter of a process alone"), ran.stderr
+    assert "import it in a process of its own" in ran.stdout
