@@ -31,6 +31,7 @@ __all__ = [
     "print_diagnostics",
     "print_error",
     "run_tool",
+    "system_refusal",
     "use_color",
     "write_stderr",
     "write_stdout",
@@ -88,10 +89,6 @@ def run_tool(
     except MemoryError as error:
         message = f"out of memory{': ' if str(error) else ''}{error}"
         print_error(_in_terms_of_limits(error) if output_channel.is_limited_child() else message)
-    except OSError as error:  # of the system, and no bug: there is no memory, no descriptor, no room
-        _print_traceback(error)
-        where = f"{error.filename}: " if error.filename else ""
-        print_error(f"{where}{error.strerror or error}")
     except Exception as bug:
         # Python 3.11 wraps what a signal raises while a class is made, in a module that is being imported
         if isinstance(bug.__cause__, KeyboardInterrupt):
@@ -101,6 +98,10 @@ def run_tool(
             end_alarms()
             print_error(str(bug.__cause__))
             return _ended_early(failure)
+        if refusal := system_refusal(bug):
+            _print_traceback(bug)
+            print_error(refusal)
+            return failure
         import shlex
 
         print_bug_report(bug, f"{name} {shlex.join(argv)}")
@@ -113,6 +114,20 @@ def _ended_early(code: int) -> int:
     if waiting is not None and waiting.has_given_up():
         waiting.exit_now(code)
     return code
+
+
+def system_refusal(error: Exception) -> str:
+    """What the system or the installation refused, as a message; empty for an error that is a bug."""
+    while isinstance(error.__cause__, (OSError, ImportError)):  # NumPy wraps what the loader says
+        error = error.__cause__
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error}"
+    if isinstance(error, ImportError):
+        return f"cannot load a package: {error}"
+    if isinstance(error, RuntimeError) and str(error) == "can't start new thread":
+        return "the system starts no more threads for this user (see ulimit -u and ulimit -v)"
+    return ""
 
 
 def _in_terms_of_limits(error: Exception) -> str:

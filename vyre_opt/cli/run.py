@@ -278,8 +278,8 @@ def _compile(module: Module, options: RunOptions) -> AnyExecutable:
         )
     except (DiagnosticError, ValueError, MemoryError):  # of the input, BadInputs among them
         raise
-    except Exception:
-        if options.passes and module.source is not None:
+    except Exception as bug:
+        if options.passes and module.source is not None and not errors.system_refusal(bug):
             from .reproducer import note_failure
 
             note_failure(module.source, options)

@@ -78,7 +78,7 @@ class ChildProcess:
     ) -> None:
         self.limits = limits
         self.owner = os.getpid()
-        self._on_stderr = on_stderr
+        self._on_stderr: Callable[[bytes], None] | None = None
         self._tail = b""
         self._deadline: float | None = None
         self._start(module, has_stdin)
@@ -90,6 +90,7 @@ class ChildProcess:
         except BaseException:
             self.kill()
             raise
+        self._on_stderr = on_stderr  # what keeps it from loading is in the error, whose last line tells all
         self._deadline = None
 
     def _start(self, module: str, has_stdin: bool) -> None:
@@ -113,8 +114,9 @@ class ChildProcess:
                 stdout=stderr,
                 stderr=stderr,
                 pass_fds=(requests, answers),
-                # else each thread may reserve 64 MiB of address space for its own allocations
-                env={**os.environ, "MALLOC_ARENA_MAX": "1"},
+                # else each thread may reserve 64 MiB of address space for its own allocations, and there are threads of
+                # NumPy's that nothing here uses
+                env={"OPENBLAS_NUM_THREADS": "1", **os.environ, "MALLOC_ARENA_MAX": "1"},
                 start_new_session=True,  # Ctrl-C is for the parent, which kills the child
             )
         except OSError as error:

@@ -37,7 +37,10 @@ def interruptible(call: Callable[[], T], on_abandon: Callable[[], object] | None
             errors.append(error)
 
     thread = threading.Thread(target=run, name="vyre-call", daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError:  # the system's limit: go on without, and hear signals late
+        return call()
     try:
         while thread.is_alive():
             thread.join(WAIT_SECONDS)
