@@ -174,6 +174,9 @@ def serve(stdin: int, stdout: BinaryIO, most: int) -> int:
         asyncio.run(_serve(server, stdin, stdout, most))
     except SystemExit as end:
         return int(end.code or 0)
+    finally:
+        server.worker.shutdown()
+        server.slow_worker.shutdown()
     return 0
 
 

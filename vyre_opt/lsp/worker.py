@@ -15,7 +15,7 @@ class Worker(Executor):
     """An executor of one thread.  Raises RuntimeError where the system starts none."""
 
     def __init__(self, name: str) -> None:
-        self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()
+        self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
         Thread(target=self._run, name=name, daemon=True).start()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -23,9 +23,13 @@ class Worker(Executor):
         self._calls.put((future, lambda: fn(*args, **kwargs)))
         return future
 
+    def shutdown(self, wait: bool = False, *, cancel_futures: bool = False) -> None:
+        """Let the thread end when it has done what it was given; nobody waits for it."""
+        self._calls.put(None)
+
     def _run(self) -> None:
-        while True:
-            future, call = self._calls.get()
+        while (item := self._calls.get()) is not None:
+            future, call = item
             if not future.set_running_or_notify_cancel():
                 continue
             try:
