@@ -68,7 +68,8 @@ def _load_file(path: str) -> None:
     spec = spec_from_file_location(name, path)
     if spec is None or not isinstance(spec.loader, SourceLoader):
         raise ImportError("not a Python file")
+    # not by `exec_module`, which reads a file without an end without an end
+    code = spec.loader.source_to_code(read_bytes(path), path)
     module = module_from_spec(spec)
     sys.modules[name] = module  # a dataclass looks its own module up here
-    # not `exec_module`, which reads a file without an end without an end
-    exec(spec.loader.source_to_code(read_bytes(path), path), module.__dict__)
+    exec(code, module.__dict__)
