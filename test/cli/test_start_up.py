@@ -104,3 +104,16 @@ def test_a_sub_interpreter_is_refused():
     )
     assert ran.stdout.startswith("vyre_opt works in the main interpreter of a process alone"), ran.stderr
     assert "import it in a process of its own" in ran.stdout
+
+
+def test_numpy_starts_no_threads():
+    """Where it gets none, it interrupts the process; the tests of vyre-reduce have the environment of its caller."""
+    script = (
+        "import os; os.environ.pop('OPENBLAS_NUM_THREADS', None); import vyre_opt.cli.start as start, sys\n"
+        "sys.argv[1:] = ['--version']; start.vyre_reduce(); print(os.environ.get('OPENBLAS_NUM_THREADS'))\n"
+        "start.vyre_run(); print(os.environ.get('OPENBLAS_NUM_THREADS'))\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert ran.stdout.split() == ["vyre-reduce", "0.1.0", "None", "vyre-run", "0.1.0", "1"]
