@@ -67,6 +67,7 @@ def test_an_input_of_too_many_bytes_is_named(
     assert (
         ran.stderr == f"error: cannot read {path}: it has more than 2K bytes; --max-input=SIZE allows more\n"
     )
+    assert "vyre_opt_plugin_endless" not in sys.modules
 
 
 def test_stdin_has_the_same_ceiling(folder: Path) -> None:
