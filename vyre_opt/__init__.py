@@ -6,11 +6,32 @@ first asked for, so that `import vyre_opt` and the command line start fast.
 
 from __future__ import annotations
 
+from importlib import import_module as _import
+
 TYPE_CHECKING = False  # as type checkers take it; `typing` itself would take milliseconds of every start
 if TYPE_CHECKING:
     from typing import Any
 
 __version__ = "0.1.0"
+
+
+def _is_main_interpreter() -> bool:
+    """Whether this is the first interpreter of its process."""
+    is_main = getattr(_import("_thread"), "_is_main_interpreter", None)  # of Python 3.12 on
+    if is_main is not None:
+        return bool(is_main())
+    try:
+        interpreters = _import("_xxsubinterpreters")
+    except ImportError:  # Python was built without them
+        return True
+    return bool(interpreters.get_current() == interpreters.get_main())
+
+
+if not _is_main_interpreter():
+    raise ImportError(
+        "vyre_opt works in the main interpreter of a process alone, as NumPy and LLVM do, and this is a sub-interpreter; "
+        "import it in a process of its own (multiprocessing, subprocess; for mod_wsgi, WSGIApplicationGroup %{GLOBAL})"
+    )
 
 _EXPORTS = {
     "parse": "syntax.parser",

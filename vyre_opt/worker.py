@@ -157,7 +157,10 @@ def interruptible(function: Callable[[], T]) -> T:
     if get_ident() != threading.main_thread().ident:
         return function()
     job = _Job(function)
-    start_new_thread(job.run, ())
+    try:
+        start_new_thread(job.run, ())
+    except RuntimeError:  # the system has none left
+        return function()
     return job.wait()
 
 

@@ -4,14 +4,18 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 from support.tools_inside import call_opt
 
-from vyre_opt.cli import run
-from vyre_opt.ir.diagnostics import DiagnosticError
+from vyre_opt.cli import reproducer, run
+from vyre_opt.cli.compile_options import CompileOptions
+from vyre_opt.cli.session import InternalError, Session
+from vyre_opt.ir.diagnostics import DiagnosticError, Source
 from vyre_opt.passes.cse import Cse
+from vyre_opt.passes.manager import PassManager
 
 PLUGIN = """
 from dataclasses import dataclass
@@ -252,7 +256,52 @@ def test_where_nothing_can_be_written_it_goes_to_the_temporary_files(plugin, run
     remover.write_text(f"import os\nos.rmdir({str(gone)!r})\n")
     loads = [plugin, f"--load-pass-plugin={remover}"]
     ran = run_opt(*loads, "--pass=crash", text=BOOM, cwd=gone, env={**os.environ, "TMPDIR": str(temporary)})
-    assert ran.stderr.splitlines()[0].endswith(str(only_file(temporary)))
+    path = only_file(temporary)
+    assert ran.stderr.splitlines()[0].endswith(str(path))
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def a_failure(monkeypatch):
+    """Fails as a pass does, and gives what was written as a reproducer."""
+    manager = PassManager("cse")
+    options = CompileOptions(("cse",))
+    monkeypatch.setattr(Cse, "run", lambda self, module, ctx: 1 // 0)
+    try:
+        Session(options, manager).compile(Source(TWICE.replace(" = 1", " = 2")))
+    except InternalError as error:
+        return reproducer.write(options, manager, error)
+    raise AssertionError
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links, and folders of others")
+def test_a_reproducer_is_written_through_no_link(folder, tmp_path, monkeypatch):
+    """A name that somebody foretold: a link, a pipe, or a file with another content."""
+    temporary, victim = tmp_path / "temporary", tmp_path / "victim"
+    temporary.mkdir()
+    victim.write_text("what was there")
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    name = a_failure(monkeypatch)
+    assert a_failure(monkeypatch) == name
+    reproducer_text = (folder / name).read_text()
+    planted = [
+        lambda path: path.symlink_to(victim),
+        os.mkfifo,
+        lambda path: path.write_text("else"),
+    ]
+    names = set()
+    for plant in planted:
+        (folder / name).unlink()
+        plant(folder / name)
+        path = Path(a_failure(monkeypatch))
+        assert path.parent == temporary
+        assert path.read_text() == reproducer_text
+        names.add(path.name)
+    assert len(names) == 3
+    assert victim.read_text() == "what was there"
+    temporary.chmod(0o777)  # without the sticky bit, others could replace what is there
+    assert a_failure(monkeypatch) is None
+    temporary.chmod(0o1777)
+    assert a_failure(monkeypatch) is not None
 
 
 def test_an_error_while_the_reproducer_is_written_hides_nothing(plugin, run_opt, folder):

@@ -1,14 +1,23 @@
 """What the tools do at their edges: exit codes, closed pipes, interrupts, and inputs that are no modules."""
 
+import errno
 import os
 import signal
 import subprocess
 import sys
+import threading
+from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from support.interrupts import hear_interrupts
-from support.tools_inside import call_opt, call_run
+from support.quick import quick
+from support.tools_inside import call_cache, call_opt, call_run
+
+from vyre_opt import worker
+from vyre_opt.cli import errors
+from vyre_opt.passes.cse import Cse
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = Path(sys.executable).parent
@@ -162,6 +171,93 @@ def test_full_disk_is_an_error():
         )
     assert ran.returncode == 1
     assert ran.stderr == b"error: cannot write to stdout: No space left on device\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize(
+    ("call", "arguments"),
+    [(call_opt, ["--help"]), (call_cache, ["info", "--help"]), (call_run, ["--version"])],
+)
+def test_help_on_a_full_disk_is_the_same_error(call, arguments, monkeypatch):
+    with open("/dev/full", "w") as full, monkeypatch.context() as patched:
+        patched.setattr(errors, "write_stdout_bytes", partial(written_to, full, errors.write_stdout_bytes))
+        ran = call(*arguments)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr == "error: cannot write to stdout: No space left on device\n"
+
+
+def written_to(stream, write, content):
+    """Write to a stream in the place of stdout."""
+    with patch.object(sys, "stdout", stream):
+        write(content)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_message_on_a_full_disk_changes_no_exit_code():
+    with open("/dev/full", "wb") as full:
+        ran = subprocess.run([OPT, "--nope"], stdout=subprocess.PIPE, stderr=full, check=False, timeout=60)
+    assert (ran.returncode, ran.stdout) == (2, b"")
+
+
+def raise_from(error, cause):
+    try:
+        raise error from cause
+    except type(error):
+        raise
+
+
+@pytest.mark.parametrize(
+    ("error", "cause", "message"),
+    [
+        (OSError(errno.EMFILE, "Too many open files"), None, "Too many open files"),
+        (OSError(errno.ENOSPC, "No space left on device", "/tmp/x"), None, "/tmp/x: No space left on device"),
+        (ImportError("pages of advice"), ImportError("x.so: cannot map it"), "cannot load a package: x.so: cannot map it"),
+        (RuntimeError("can't start new thread"), None, "the system starts no more threads for this user"),
+    ],
+)  # fmt: skip
+def test_what_the_system_refuses_is_no_bug(error, cause, message, monkeypatch, tmp_path):
+    """Neither in a tool nor in a pass, of which no reproducer is written then."""
+    monkeypatch.setattr(Cse, "run", lambda self, module, ctx: raise_from(error, cause))
+    ran = call_opt("--pass=cse", text="vyre 1\n\nprogram @p workgroup(1) {\n}\n", cwd=tmp_path)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr.startswith(f"error: {message}")
+    assert ran.stderr.count("\n") == 1
+    assert not [*tmp_path.iterdir()]
+
+
+@posix
+@pytest.mark.parametrize("limits", quick([["--limits=time=60"], []]))
+def test_too_little_memory_to_load_llvm(limits):
+    """With limits, too, what the child says while it loads is one line of the error."""
+    script = "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (200 << 20,) * 2); "
+    script += "from vyre_opt.cli.start import vyre_opt; sys.exit(vyre_opt())"
+    ran = subprocess.run(
+        [sys.executable, "-c", script, "-", "--emit=asm", *limits],
+        input="vyre 1\n\nprogram @p workgroup(1) {\n}\n",
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr.startswith("error: ")
+    assert "libllvmlite" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_no_thread_is_needed(monkeypatch):
+    """Where the system starts none, the main thread does the work, and the solver, which needs one, is not begun."""
+
+    def refuse(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(worker, "start_new_thread", refuse)
+    assert worker.interruptible(lambda: 3) == 3
+    assert worker.Worker().call(lambda: 4) == 4
+    ran = call_opt("--certify", text=EMPTY)
+    assert ran.stderr.startswith("error: the system starts no more threads for this user")
+    assert ran.returncode == 1
 
 
 @posix

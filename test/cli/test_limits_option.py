@@ -112,6 +112,11 @@ BROKEN = {
     "time=0.5": ("run", ENDLESS, "error: time=0.5: not done after 0.5 s\n"),
     "grid=3": ("run", [*GOOD, "--grid=2,2"], "error: grid=3: program @p is to run over 4 workgroups\n"),
     "output=150": ("run", GOOD, "error: output=150: the outputs take 160 bytes or more\n"),
+    "input=1000": (
+        "run",
+        [*RUN, "--in", "x=/dev/zero"],
+        "error: input=1000: /dev/zero has more bytes\n",
+    ),
     "memory=64M": (
         "run",
         ["work.vyre", "--grid=1", "--in", "x=zeros.npy", "--len", "y=40000000", "--out", "y=y.npy"],
@@ -125,7 +130,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("limit", quick(BROKEN, keep=3))
+@pytest.mark.parametrize("limit", quick(BROKEN, keep=4))
 def test_a_broken_limit_names_itself(
     limit: str,
     folder: Path,

@@ -82,3 +82,38 @@ def test_the_package_runs_as_a_module(run_opt, tmp_path):
     wrong = run_module("--no-such-option")
     assert wrong.returncode == 2
     assert wrong.stderr.startswith("Usage: python -m vyre_opt ")
+
+
+SUB_INTERPRETER = """
+import importlib
+for name in ("_interpreters", "_xxsubinterpreters"):
+    try:
+        interpreters = importlib.import_module(name)
+        break
+    except ImportError:
+        pass
+code = "try: import vyre_opt\\nexcept ImportError as error: print(error)\\nelse: print('imported')"
+interpreters.run_string(interpreters.create(), code)
+"""
+
+
+def test_a_sub_interpreter_is_refused():
+    """There NumPy warns, and other packages end the process."""
+    ran = subprocess.run(
+        [sys.executable, "-c", SUB_INTERPRETER], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert ran.stdout.startswith("vyre_opt works in the main interpreter of a process alone"), ran.stderr
+    assert "import it in a process of its own" in ran.stdout
+
+
+def test_numpy_starts_no_threads():
+    """Where it gets none, it interrupts the process; the tests of vyre-reduce have the environment of its caller."""
+    script = (
+        "import os; os.environ.pop('OPENBLAS_NUM_THREADS', None); import vyre_opt.cli.start as start, sys\n"
+        "sys.argv[1:] = ['--version']; start.vyre_reduce(); print(os.environ.get('OPENBLAS_NUM_THREADS'))\n"
+        "start.vyre_run(); print(os.environ.get('OPENBLAS_NUM_THREADS'))\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert ran.stdout.split() == ["vyre-reduce", "0.1.0", "None", "vyre-run", "0.1.0", "1"]

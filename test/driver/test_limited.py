@@ -303,6 +303,21 @@ def test_outputs_beyond_the_memory(scale: LimitedExecutable) -> None:
     assert scale([X], 2, lengths={"y": 8})["y"][1] == 2
 
 
+def test_inputs_beyond_the_limit(scale: LimitedExecutable, tmp_path: Path) -> None:
+    """Arrays are not sent, and a file is not read to its end."""
+    object.__setattr__(scale.limits, "input", 1 << 20)
+    try:
+        with pytest.raises(LimitError, match=r"^input=1M: the inputs take \d+ bytes$"):
+            scale([np.zeros(1 << 18, np.float32)], 1, lengths={"y": 8})
+        assert scale([X], 2, lengths={"y": 8})["y"][1] == 2
+    finally:
+        object.__setattr__(scale.limits, "input", None)
+    path = tmp_path / "scale.vyre"
+    path.write_text(SCALE)
+    with pytest.raises(LimitError, match=rf"^input=100: {path} has more bytes$"):
+        vyre_opt.compile(path, limits=Limits(input=100))
+
+
 @pytest.mark.parametrize("target", ["cpu", pytest.param("ref", marks=pytest.mark.campaign)])
 def test_time_ends_endless_code(target: str) -> None:
     with vyre_opt.compile(ENDLESS, target=target, limits=Limits(time=60)) as warm:

@@ -34,7 +34,7 @@ def test_limits_are_frozen() -> None:
 
 WRONG_TEXTS = [
     ("memry=1M", "unknown limit 'memry'; did you mean memory?"),
-    ("x=1", "unknown limit 'x'; the limits are time, memory, output, grid, compile, plugins, cache"),
+    ("x=1", "unknown limit 'x'; the limits are time, memory, input, output, grid, compile, plugins, cache"),
     ("", "unknown limit ''"),
     ("time", "limit time has no value; write time=10"),
     ("time=", "limit time has no value"),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import json
 import subprocess
 import sys
 import time
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 from frontend_inputs import straight_vyre
@@ -16,6 +19,10 @@ from support.lsp_client import Editor, server_command
 from support.quick import quick
 
 from vyre_opt import parse
+from vyre_opt.cli import lsp
+from vyre_opt.cli.errors import ToolError
+from vyre_opt.lsp.framing import NoHeader
+from vyre_opt.lsp.server import serve
 
 from .conftest import EXAMPLES
 
@@ -304,3 +311,123 @@ def test_without_the_extra_it_says_what_to_install():
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr == "error: vyre-lsp needs pygls: pip install 'vyre-opt[lsp]'\n"
+
+
+class Raw:
+    """A client that sends what no library would send."""
+
+    def __init__(self, *options: str) -> None:
+        command = [sys.executable, "-c", server_command()[2].replace("[]", repr([*options]))]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+
+    def __enter__(self) -> Raw:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def send(self, content: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(content), content))
+        self.process.stdin.flush()
+
+    def ask(self, content: object) -> dict:
+        """The next answer, after sending JSON, or bytes as they are."""
+        self.send(content if isinstance(content, bytes) else json.dumps(content).encode())
+        assert self.process.stdout is not None
+        size = 0
+        while head := self.process.stdout.readline().strip():
+            name, _, value = head.partition(b": ")
+            size = int(value) if name == b"Content-Length" else size
+        return json.loads(self.process.stdout.read(size))
+
+
+def request(number: object, method: object, **params: object) -> dict:
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+
+
+WRONG = [
+    (b"{", None, -32700),
+    (b"\xff\xfe", None, -32700),
+    (b"[" * 100_000, None, -32700),
+    ([], None, -32600),
+    ("text", None, -32600),
+    ({"id": 1, "method": "shutdown"}, 1, -32600),
+    (request([1], "shutdown"), None, -32600),
+    (request(True, "shutdown"), None, -32600),
+    (request(1, 7), 1, -32600),
+    (request(2, "no/such"), 2, -32601),
+    ({"jsonrpc": "2.0", "id": 3, "method": "no/such"}, 3, -32601),
+    ({"jsonrpc": "2.0", "id": 4, "method": "textDocument/hover"}, 4, -32602),
+    ({"jsonrpc": "2.0", "id": "a", "method": "textDocument/hover", "params": [1]}, "a", -32602),
+    (request(5, "textDocument/hover", textDocument={"uri": "file:///a"}), 5, -32602),
+    (request(6, "textDocument/rename", position={"line": -1, "character": "x"}), 6, -32602),
+    (request(7, "workspace/executeCommand", command="none"), 7, -32602),
+]
+
+
+def test_wrong_requests_are_answered_and_the_server_goes_on():
+    """And wrong notifications have no answer."""
+    start = request(0, "initialize", capabilities={}, processId=None, rootUri=None)
+    with Raw("--max-input=200000") as client:
+        assert client.ask(start)["id"] == 0
+        for content, number, code in WRONG:
+            answer = client.ask(content)
+            assert (answer.get("id"), answer["error"]["code"]) == (number, code), (content, answer)
+        assert "200000 bytes; --max-input allows more" in client.ask(b" " * 200_001)["error"]["message"]
+        for method in ("$/cancelRequest", "textDocument/didChange", "textDocument/didOpen", "no/such"):
+            client.send(json.dumps({"jsonrpc": "2.0", "method": method, "params": {"id": {}}}).encode())
+        assert client.ask(request(1, "shutdown")) == {"jsonrpc": "2.0", "id": 1, "result": None}
+        assert client.ask(request(2, "shutdown"))["error"]["message"] == "the server has been shut down"
+        client.send(b'{"jsonrpc": "2.0", "method": "exit"}')
+        assert client.process.wait(60) == 0
+        assert client.process.stderr is not None
+        assert b"Traceback" not in client.process.stderr.read()
+
+
+def test_a_timeout_ends_it_while_it_waits():
+    with Raw("--timeout=0.2") as client:
+        assert client.process.wait(60) == 1
+        assert client.process.stderr is not None
+        assert client.process.stderr.read() == b"error: not done after 0.2 s\n"
+
+
+@pytest.mark.parametrize("stream", ["stdin", "stdout"])
+def test_a_closed_stream_is_named(stream, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, stream, None)
+        with pytest.raises(ToolError, match=f"{stream} is closed"):
+            lsp.command.main([], standalone_mode=False)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_what_ends_a_stream_ends_the_server(tmp_path):
+    """Neither a stream of something else nor a full disk leaves it waiting."""
+    path = tmp_path / "message"
+    path.write_bytes(b"Content-Length: 2\r\n\r\n{}")
+    with (
+        path.open("rb") as stdin,
+        open("/dev/full", "wb", buffering=0) as full,
+        pytest.raises(OSError, match="stdout"),
+    ):
+        serve(stdin.fileno(), full, 1000)
+    path.write_bytes(b"\n" * 100_000)
+    with path.open("rb") as stdin, pytest.raises(NoHeader):
+        serve(stdin.fileno(), io.BytesIO(), 1000)
+
+
+def test_an_exit_does_not_wait_for_its_threads():
+    """Of a pass that takes its time, say."""
+    script = (
+        "import threading, vyre_opt.lsp.worker as worker\n"
+        "busy = worker.Worker('busy'); begun = threading.Event()\n"
+        "busy.submit(lambda: (begun.set(), threading.Event().wait())); begun.wait()\n"
+        "done = worker.Worker('done')\n"
+        "assert done.submit(int, '7').result() == 7\n"
+        "assert isinstance(done.submit(int, 'x').exception(), ValueError)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stderr) == (0, "")

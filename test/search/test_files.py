@@ -122,6 +122,40 @@ def test_a_worker_that_dies(tmp_path: Path, client: Any, monkeypatch: pytest.Mon
     assert rows(tables[str(path)]) == literal_matches(LITERALS, data)
 
 
+@pytest.mark.parametrize(("left", "on_workers"), [(900, False), (1900, True), (4000, False)])
+def test_a_file_that_becomes_shorter(
+    left: int, on_workers: bool, tmp_path: Path, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a piece begins, in the bytes before one, and in the last one: an error that names the file."""
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    for path in (whole, cut):
+        path.write_bytes(b"needle " * 700)
+    cut_to_pieces = files._pieces
+
+    def truncate(scanner: Any, path: str, *rest: Any) -> list[files.Piece]:
+        pieces = cut_to_pieces(scanner, path, *rest)
+        if path == str(cut):
+            os.truncate(path, left)
+        return pieces
+
+    monkeypatch.setattr(files, "_pieces", truncate)
+    errors: dict[str, Exception] = {}
+    scanner = Scanner([b"needle"])
+    tables = scanner.scan_files([whole, cut], client if on_workers else None, errors=errors, piece=1 << 10)
+    assert len(tables[str(whole)]) == 700
+    assert [*errors] == [str(cut)]
+    assert str(errors[str(cut)]).endswith(f"it has become shorter while it was searched: {str(cut)!r}")
+
+
+def test_an_error_of_reading_names_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    writer = os.open(path, os.O_RDWR)
+    with pytest.raises(OSError, match="fifo"):  # which cannot be read from a place on
+        Scanner([b"needle"]).scan_files([path])
+    os.close(writer)
+
+
 def test_files_that_cannot_be_searched(tmp_path: Path) -> None:
     good, bad, cut, missing = (tmp_path / name for name in ("good", "bad", "cut", "missing"))
     good.write_bytes(base64.b64encode(b"a needle"))

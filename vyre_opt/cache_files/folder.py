@@ -19,7 +19,7 @@ import stat
 from pathlib import Path
 from types import TracebackType
 
-__all__ = ["PARTIAL", "Folder", "Irregular", "Unsafe", "open_folder"]
+__all__ = ["PARTIAL", "Folder", "Irregular", "Unsafe", "check_folder", "open_folder"]
 
 PARTIAL = ".partial"
 """The suffix of a file that is being written, or whose writer died: NAME.<12 hex digits>.partial."""
@@ -47,7 +47,8 @@ class Irregular(OSError):
 class Folder:
     """An open folder.  Names are those of its own files: no paths, and no links are followed.
 
-    `fd` is None on Windows, where `path` is used instead.  Every method may raise OSError.
+    `fd` is None on Windows, and for a folder that nobody has checked: `path` is used instead.  Every method may raise
+    OSError.
     """
 
     __slots__ = ("fd", "path")
@@ -206,15 +207,26 @@ def open_folder(path: Path, create: bool = False) -> Folder:
     return _open(str(path), _walk(str(path), create), None)
 
 
+def check_folder(path: str) -> None:
+    """Check that nobody else can replace what this user writes to a folder, such as /tmp, by its absolute path.
+
+    Raises OSError, Unsafe among them.
+    """
+    if _IS_POSIX:
+        _walk(path, create=False)
+
+
 def _walk(path: str, create: bool) -> str:
-    """The path without links.  Checks each folder above it, and each that a link on the way lies in."""
+    """The path without links.  Checks it, each folder above it, and each that a link on the way lies in."""
     at, links = "/", 0
     parts = _parts(path)
     status = os.lstat(at)
     # Whoever owns the root may replace anything.  In a sandbox that maps user ids it is not 0.
     trusted = {0, os.geteuid(), status.st_uid}
-    while parts:
+    while True:
         _check_parent(at, status, trusted)
+        if not parts:
+            return at
         part = parts.pop()
         if part == "..":
             at = os.path.dirname(at)
@@ -240,7 +252,6 @@ def _walk(path: str, create: bool) -> str:
         at = "/" if target.startswith("/") else at
         status = os.lstat(at)
         parts += _parts(target)
-    return at
 
 
 def _parts(path: str) -> list[str]:
@@ -293,7 +304,7 @@ def _check_own(path: str, status: os.stat_result) -> None:
 
 
 def _check_parent(path: str, status: os.stat_result, trusted: set[int]) -> None:
-    """Check a folder on the way to the cache's.  Raises Unsafe."""
+    """Check a folder on the way to the cache's, or for files that others may read.  Raises Unsafe."""
     if not stat.S_ISDIR(status.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
     if status.st_uid not in trusted:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from . import errors
-from .command import common_options
+from .command import CommandGroup, common_options
 
 if TYPE_CHECKING:
     from ..execution.cache.store import Store
@@ -22,7 +22,11 @@ What is removed is compiled again when it is needed.
 
 
 @click.group(
-    "vyre-cache", epilog=EPILOG, invoke_without_command=True, context_settings={"max_content_width": 100}
+    "vyre-cache",
+    cls=CommandGroup,
+    epilog=EPILOG,
+    invoke_without_command=True,
+    context_settings={"max_content_width": 100},
 )
 @common_options("vyre-cache")
 @click.pass_context

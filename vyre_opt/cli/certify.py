@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from statistics import median
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from ..ir.diagnostics import Diagnostic
@@ -26,12 +27,17 @@ SEARCH_SECONDS = 2.0
 
 
 def certifier() -> Certifier:
-    """Collects the decisions of passes.  Raises ToolError where z3 is not installed."""
+    """Collects the decisions of passes.  Raises ToolError where z3 is not installed, RuntimeError without a thread for it."""
     try:
         from ..certify.certifier import Certifier
     except ImportError:
         raise ToolError("--certify needs z3: pip install 'vyre-opt[certify]'") from None
     from ..driver.counterexample import counterexample
+
+    # z3 has a thread for its clock, and ends the process where it gets none
+    probe = Thread(target=int)
+    probe.start()
+    probe.join()
 
     return Certifier(partial(counterexample, seconds=SEARCH_SECONDS))
 

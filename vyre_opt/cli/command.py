@@ -9,11 +9,13 @@ import click
 
 from .. import __version__
 from . import errors, output_channel
+from .text_files import MAX_INPUT
 from .time_limit import set_time_limit
 
 __all__ = [
     "PAIRS",
     "Choice",
+    "CommandGroup",
     "GroupedCommand",
     "GroupedOption",
     "checked",
@@ -22,6 +24,7 @@ __all__ = [
     "default_passes",
     "flag",
     "limits_option",
+    "max_input_option",
     "optimize_options",
     "option",
     "run_under_limits",
@@ -67,7 +70,37 @@ class GroupedOption(click.Option):
         self.group = group
 
 
-class GroupedCommand(click.Command):
+def _printing(text: Callable[[click.Context, Any], str]) -> Callable[..., None]:
+    """An eager option's callback that prints the text for its value, and ends the tool.
+
+    Not by click's own means, which take a full disk for any error of the system.
+    """
+
+    def callback(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+        if value and not ctx.resilient_parsing:
+            errors.write_stdout(text(ctx, value))
+            ctx.exit()
+
+    return callback
+
+
+class PlainCommand(click.Command):
+    """A command whose --help says where it could not be written."""
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        help_option = super().get_help_option(ctx)
+        if help_option is not None:
+            help_option.callback = _printing(lambda ctx, _: f"{ctx.get_help()}\n")
+        return help_option
+
+
+class CommandGroup(PlainCommand, click.Group):
+    """A command that has commands."""
+
+    command_class = PlainCommand
+
+
+class GroupedCommand(PlainCommand):
     """A command whose help lists options by group.
 
     `bare` maps an option to the value that it has when it is given without one.  (click's own optional
@@ -178,12 +211,10 @@ def common_options(tool: str) -> Callable[[FC], FC]:
     """Adds --completion, --timeout and --version."""
     help = "Print the completion script of a shell, and exit."
 
-    def complete(ctx: click.Context, param: click.Parameter, shell: str | None) -> None:
-        if shell and not ctx.resilient_parsing:
-            from .completion import completion_script
+    def completion(ctx: click.Context, shell: str) -> str:
+        from .completion import completion_script
 
-            errors.write_stdout(completion_script(ctx.command, shell))
-            ctx.exit()
+        return completion_script(ctx.command, shell)
 
     def add(command: FC) -> FC:
         command = option(
@@ -195,17 +226,41 @@ def common_options(tool: str) -> Callable[[FC], FC]:
             expose_value=False,
             is_eager=True,
         )(command)
-        command = click.version_option(__version__, prog_name=tool, message="%(prog)s %(version)s")(command)
+        command = option(
+            "--version",
+            "Show the version and exit.",
+            is_flag=True,
+            callback=_printing(lambda ctx, _: f"{tool} {__version__}\n"),
+            expose_value=False,
+            is_eager=True,
+        )(command)
         return option(
             "--completion",
             help,
             type=click.Choice(SHELLS),
-            callback=complete,
+            callback=_printing(completion),
             expose_value=False,
             is_eager=True,
         )(command)
 
     return add
+
+
+def max_input_option() -> Callable[[FC], FC]:
+    """Adds --max-input, the ceiling of what is read whole."""
+
+    def keep(text: str) -> None:
+        from ..execution.cache.store import read_size
+
+        click.get_current_context().meta[MAX_INPUT] = read_size(text), text
+
+    return option(
+        "--max-input",
+        "Read no file and no stream of more bytes, 1G if not given. What is searched part by part has no such limit.",
+        metavar="SIZE",
+        callback=checked(keep),
+        expose_value=False,
+    )
 
 
 def limits_option() -> Callable[[FC], FC]:
@@ -218,7 +273,7 @@ def limits_option() -> Callable[[FC], FC]:
 
     return option(
         "--limits",
-        "Work in a process of its own that may take no more: of time (seconds), memory, output (bytes), grid "
+        "Work in a process of its own that may take no more: of time (seconds), memory, input, output (bytes), grid "
         "(workgroups), compile (seconds); plugins=true and cache=true allow those.",
         metavar="NAME=VALUE,...",
         callback=checked(parse),

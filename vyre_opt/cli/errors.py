@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import io
 import os
 import signal
 import sys
@@ -30,6 +31,7 @@ __all__ = [
     "print_diagnostics",
     "print_error",
     "run_tool",
+    "system_refusal",
     "use_color",
     "write_stderr",
     "write_stdout",
@@ -67,7 +69,9 @@ def run_tool(
             signal.signal(signal.SIGINT, interrupt)
         return command.main(list(argv), prog_name=name, standalone_mode=False) or 0
     except click.ClickException as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        write_stderr(shown.getvalue())
         return error.exit_code
     except ToolError as error:
         print_error(_in_terms_of_limits(error))
@@ -81,7 +85,7 @@ def run_tool(
         print_error(str(error))
         return _ended_early(failure)
     except BrokenPipeError:  # where there is no SIGPIPE
-        _discard_stdout()
+        _discard(sys.stdout)
     except MemoryError as error:
         message = f"out of memory{': ' if str(error) else ''}{error}"
         print_error(_in_terms_of_limits(error) if output_channel.is_limited_child() else message)
@@ -94,6 +98,10 @@ def run_tool(
             end_alarms()
             print_error(str(bug.__cause__))
             return _ended_early(failure)
+        if refusal := system_refusal(bug):
+            _print_traceback(bug)
+            print_error(refusal)
+            return failure
         import shlex
 
         print_bug_report(bug, f"{name} {shlex.join(argv)}")
@@ -106,6 +114,20 @@ def _ended_early(code: int) -> int:
     if waiting is not None and waiting.has_given_up():
         waiting.exit_now(code)
     return code
+
+
+def system_refusal(error: Exception) -> str:
+    """What the system or the installation refused, as a message; empty for an error that is a bug."""
+    while isinstance(error.__cause__, (OSError, ImportError)):  # NumPy wraps what the loader says
+        error = error.__cause__
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error}"
+    if isinstance(error, ImportError):
+        return f"cannot load a package: {error}"
+    if isinstance(error, RuntimeError) and str(error) == "can't start new thread":
+        return "the system starts no more threads for this user (see ulimit -u and ulimit -v)"
+    return ""
 
 
 def _in_terms_of_limits(error: Exception) -> str:
@@ -141,10 +163,7 @@ def _show_warning(
 
 def print_bug_report(bug: Exception, command: str) -> None:
     """Print the exception and where it was raised in a few lines, and the command that reproduces it."""
-    if os.environ.get(DEBUG, "0") not in ("", "0"):
-        import traceback
-
-        write_stderr("".join(traceback.format_exception(bug)))
+    _print_traceback(bug)
     where = ""
     frame = bug.__traceback__
     while frame is not None:
@@ -159,6 +178,14 @@ def print_bug_report(bug: Exception, command: str) -> None:
         + f"This is a bug, not a fault of the input. To see it again:\n  {command}\n"
         + f"{DEBUG}=1 shows the whole traceback.\n"
     )
+
+
+def _print_traceback(error: Exception) -> None:
+    """Print all of an exception, where VYRE_DEBUG asks for that."""
+    if os.environ.get(DEBUG, "0") not in ("", "0"):
+        import traceback
+
+        write_stderr("".join(traceback.format_exception(error)))
 
 
 def write_stdout(text: str) -> None:
@@ -178,7 +205,7 @@ def write_stdout_bytes(content: bytes | memoryview) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        _discard_stdout()
+        _discard(sys.stdout)
         raise ToolError(f"cannot write to stdout: {error.strerror}") from None
 
 
@@ -189,13 +216,13 @@ def write_stderr(text: str) -> None:
             sys.stderr.write(text)
             sys.stderr.flush()
         except OSError:
-            pass
+            _discard(sys.stderr)
 
 
-def _discard_stdout() -> None:
-    """Redirect stdout to /dev/null: the interpreter flushes it at exit, and would report the error again."""
+def _discard(stream: TextIO) -> None:
+    """Redirect a stream to /dev/null: the interpreter flushes it at exit, and would report the error again."""
     try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     except (OSError, ValueError):
         pass
 

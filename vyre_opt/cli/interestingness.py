@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import shlex
 import shutil
 import signal
@@ -19,6 +20,8 @@ __all__ = ["PLACEHOLDER", "CommandTest", "argv_of"]
 PLACEHOLDER = "{}"
 """The path stands in its place; without one it comes last."""
 _LAST_LINES = 5
+_TAIL_BYTES = 1 << 16
+"""Of what a test prints, which may be without end."""
 
 
 def argv_of(test: str, arguments: Sequence[str]) -> list[str]:
@@ -100,14 +103,28 @@ class CommandTrial:
             raise ToolError(f"cannot run {argv[0]}: {error.strerror}{hint}") from None
 
     def end(self) -> tuple[int | None, bytes]:
-        """Wait for the end; the exit code, None if there was no time left, and what was printed."""
+        """Wait for the end; the exit code, None if there was no time left, and the end of what was printed."""
         try:
-            printed, _ = self.process.communicate(timeout=max(0.0, self.until - time.monotonic()))
+            printed = self._tail()
+            self.process.wait(self._seconds_left())
         except subprocess.TimeoutExpired:
             self.cancel()
             return None, b""
-        self._remove()
-        return self.process.returncode, printed or b""
+        self._close()
+        return self.process.returncode, printed
+
+    def _tail(self) -> bytes:
+        """The end of what is printed to a pipe, while there is time."""
+        pipe, printed = self.process.stdout, b""
+        while pipe and (left := self._seconds_left()) and select.select([pipe], [], [], left)[0]:
+            piece = os.read(pipe.fileno(), _TAIL_BYTES)
+            if not piece:
+                break
+            printed = (printed + piece)[-_TAIL_BYTES:]
+        return printed
+
+    def _seconds_left(self) -> float:
+        return max(0.0, self.until - time.monotonic())
 
     def result(self) -> bool:
         code, _ = self.end()
@@ -119,9 +136,9 @@ class CommandTrial:
         except (ProcessLookupError, PermissionError):
             pass
         self.process.wait()
+        self._close()
+
+    def _close(self) -> None:
         if self.process.stdout is not None:
             self.process.stdout.close()
-        self._remove()
-
-    def _remove(self) -> None:
         shutil.rmtree(self.path.parent, ignore_errors=True)

@@ -10,7 +10,7 @@ from typing import Any
 from ..driver.limited_worker import warm_up
 from ..execution.confine import confine
 from ..ir import plugins
-from . import errors, output_channel
+from . import errors, output_channel, text_files
 
 __all__ = ["main"]
 
@@ -19,8 +19,11 @@ def main(start: Mapping[str, Any]) -> None:
     """Run the tool that the parent's one request names, and exit as it does."""
     parent = confine(start, warm_up)
     tool, arguments, name = parent.receive()
-    if not parent.limits.plugins:
+    limits = parent.limits
+    if not limits.plugins:
         plugins.refuse()
+    if limits.input is not None:
+        text_files.impose_ceiling(limits.input, str(limits.error("input", "{} has more bytes")))
 
     def send(path: str, content: bytes | memoryview) -> None:
         parent.send(b"p", path.encode("utf-8", "surrogateescape"))

@@ -22,6 +22,7 @@ from .command import (
     default_passes,
     flag,
     limits_option,
+    max_input_option,
     optimize_options,
     option,
     run_under_limits,
@@ -224,6 +225,7 @@ def check_target(name: str) -> str:
 @flag("--no-crash-reproducer", "If a pass crashes, write nothing.", DEBUG)
 @flag("--run-reproducer", "Run with the options in the first line of the input.", DEBUG)
 @limits_option()
+@max_input_option()
 @common_options("vyre-opt")
 @click.pass_context
 def command(ctx: click.Context, /, file: str | None, **options: Any) -> int:

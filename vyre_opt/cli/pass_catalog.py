@@ -10,6 +10,7 @@ from typing import get_type_hints
 from ..passes.pipeline_text import DEFAULT, DEFAULT_PIPELINE
 from ..passes.registry import Pass, PassError, find_pass, option_type, pass_names
 from .errors import ToolError
+from .text_files import read_bytes
 
 __all__ = ["load_plugin", "pass_list"]
 
@@ -52,18 +53,23 @@ def load_plugin(name: str) -> None:
             _load_file(name)
         else:
             import_module(name)
+    except ToolError:
+        raise
     except Exception as error:
         raise ToolError(f"cannot load pass plugin {name}: {type(error).__name__}: {error}") from error
 
 
 def _load_file(path: str) -> None:
+    from importlib.abc import SourceLoader
     from importlib.util import module_from_spec, spec_from_file_location
     from pathlib import Path
 
     name = f"vyre_opt_plugin_{Path(path).stem}"
     spec = spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
+    if spec is None or not isinstance(spec.loader, SourceLoader):
         raise ImportError("not a Python file")
+    # not by `exec_module`, which reads a file without an end without an end
+    code = spec.loader.source_to_code(read_bytes(path), path)
     module = module_from_spec(spec)
     sys.modules[name] = module  # a dataclass looks its own module up here
-    spec.loader.exec_module(module)
+    exec(code, module.__dict__)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from . import errors
-from .command import GroupedCommand, common_options, flag, option
+from .command import GroupedCommand, common_options, flag, max_input_option, option
 from .completers import complete_files, complete_vyre_files
 from .errors import ToolError
 from .text_files import STDIN_NAME, read_text, write_text
@@ -71,6 +71,7 @@ STDIN_FILE = "stdin.vyre"
 @option("--delta-passes", "Run these only, in this order.", PASSES, metavar="NAME,...")
 @option("--skip-delta-passes", "Run all but these.", PASSES, metavar="NAME,...")
 @flag("--print-delta-passes", "List the delta passes, and exit.", PASSES)
+@max_input_option()
 @common_options("vyre-reduce")
 @click.pass_context
 def command(

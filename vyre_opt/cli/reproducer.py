@@ -14,17 +14,18 @@ the whole pipeline.
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import tempfile
 import traceback
 from collections.abc import Sequence
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from blake3 import blake3
 
 from .. import __version__
+from ..cache_files.folder import Folder, check_folder
 from ..ir.diagnostics import Source, printable
 from ..mlir.file_kind import is_mlir, parse_either
 from ..syntax.printer import print_program
@@ -122,16 +123,30 @@ def write(options: CompileOptions, manager: PassManager | None, error: InternalE
     if options.no_crash_reproducer or output_channel.is_limited_child():
         return None
     content = text(options, manager, error)
-    # the same failure again has the same name, and leaves one file
     ending = ".mlir" if is_mlir(error.source) and content.endswith(error.source.text) else ".vyre"
-    name = f"vyre-opt-crash-{blake3(content.encode('utf-8', 'surrogateescape')).hexdigest(4)}{ending}"
-    for path in (name, os.path.join(tempfile.gettempdir(), name)):
-        try:
-            write_text(content, path)
-        except ToolError:
-            continue
-        return path
-    return None
+    raw = content.encode("utf-8", "surrogateescape")
+    try:
+        return _create("", f"vyre-opt-crash-{blake3(raw).hexdigest(4)}{ending}", raw)
+    except OSError:
+        pass
+    try:
+        temporary = tempfile.gettempdir()
+        check_folder(temporary)
+        # others write there, too, and could take a name that they can foretell
+        return _create(temporary, f"vyre-opt-crash-{token_hex(8)}{ending}", raw)
+    except OSError:
+        return None
+
+
+def _create(folder: str, name: str, content: bytes) -> str:
+    """Write a new file, through no link; its path.  Raises OSError."""
+    target = Folder(folder, None)
+    try:
+        target.create(name, content)
+    except FileExistsError:  # the same failure again has the same name, and leaves one file
+        if target.read(name, len(content)) != content:
+            raise
+    return target.path_of(name)
 
 
 def note_failure(source: Source, options: RunOptions) -> None:

@@ -20,6 +20,7 @@ from .command import (
     default_passes,
     flag,
     limits_option,
+    max_input_option,
     optimize_options,
     option,
     run_under_limits,
@@ -155,6 +156,7 @@ BUFFERS, RUN = "Buffers", "Run"
 )
 @color_option("Other")
 @limits_option()
+@max_input_option()
 @common_options("vyre-run")
 @click.pass_context
 def command(ctx: click.Context, /, file: str | None, **values: Any) -> int:
@@ -276,8 +278,8 @@ def _compile(module: Module, options: RunOptions) -> AnyExecutable:
         )
     except (DiagnosticError, ValueError, MemoryError):  # of the input, BadInputs among them
         raise
-    except Exception:
-        if options.passes and module.source is not None:
+    except Exception as bug:
+        if options.passes and module.source is not None and not errors.system_refusal(bug):
             from .reproducer import note_failure
 
             note_failure(module.source, options)

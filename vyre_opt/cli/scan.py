@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 
 from . import errors
-from .command import GroupedCommand, common_options, flag, option
+from .command import GroupedCommand, common_options, flag, max_input_option, option
 from .completers import complete_files
 from .scan_files import STDIN, Unreadable, files_of, open_parts
 from .scan_output import MatchPrinter, json_line, shown_name
@@ -134,6 +134,7 @@ class ScanOptions:
     metavar="N",
     type=click.IntRange(1, MOST_THREADS),
 )
+@max_input_option()
 @common_options("vyre-scan")
 @click.pass_context
 def command(ctx: click.Context, /, arguments: tuple[str, ...], **values: Any) -> int:

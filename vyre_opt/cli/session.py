@@ -72,7 +72,7 @@ class Session:
     def compile(self, source: Source) -> str | None:
         """The emitted text of one source; None, with its diagnostics reported, if it has errors.
 
-        Raises InternalError for any other exception.
+        Raises InternalError for any other exception, but for MemoryError and what the system refused.
         """
         diagnostics: list[Diagnostic] = []
         text: str | None = None
@@ -87,6 +87,8 @@ class Session:
         except MemoryError:  # not a bug, so there is nothing to reproduce
             raise
         except Exception as bug:
+            if errors.system_refusal(bug):
+                raise
             bug.add_note(f"while {self.step}")
             self._print_failure()
             failing = None if self.tracker.running is None else self.tracker.number

@@ -1,5 +1,6 @@
 """Where the installed commands begin: until a tool is loaded, Ctrl-C ends it as it ends `cat`, without a traceback."""
 
+import os
 import signal
 
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -8,37 +9,50 @@ if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
 __all__ = ["vyre_cache", "vyre_lsp", "vyre_opt", "vyre_reduce", "vyre_run", "vyre_scan"]
 
 
+def _one_blas_thread() -> None:
+    """Have NumPy start no threads of its own, which the tools do not use.
+
+    Where the system gives none, OpenBLAS interrupts the process as Ctrl-C does.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
 def vyre_opt() -> int:
+    _one_blas_thread()
     from .opt import main
 
     return main()
 
 
 def vyre_run() -> int:
+    _one_blas_thread()
     from .run import main
 
     return main()
 
 
 def vyre_cache() -> int:
+    _one_blas_thread()
     from .cache import main
 
     return main()
 
 
 def vyre_scan() -> int:
+    _one_blas_thread()
     from .scan import main
 
     return main()
 
 
 def vyre_lsp() -> int:
+    _one_blas_thread()
     from .lsp import main
 
     return main()
 
 
-def vyre_reduce() -> int:
+def vyre_reduce() -> int:  # whose test may be anything, and has the environment of its caller
     from .reduce import main
 
     return main()

@@ -6,14 +6,21 @@ import os
 import re
 import stat
 import sys
+from collections.abc import Callable
 from typing import BinaryIO
 
+import click
+
+from ..ir.bounded_read import MOST_BYTES, TooLarge, read_file, read_stream
 from ..ir.diagnostics import Source, decode
 from . import output_channel
 from .errors import ToolError, write_stdout
 
 __all__ = [
     "MARKER",
+    "MAX_INPUT",
+    "ceiling",
+    "impose_ceiling",
     "read_bytes",
     "read_original",
     "read_stdin",
@@ -30,6 +37,25 @@ MAX_QUOTED_BYTES = 1 << 26
 MARKER = "// -----"
 """A line of this separates modules, with --split-input-file."""
 _MARKER_LINE = re.compile(rf"^{MARKER}[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
+
+MAX_INPUT = "vyre_opt.max_input"
+"""The key in a context of the value of --max-input: as a number, and as it is written."""
+
+_imposed: tuple[int, str] | None = None
+
+
+def impose_ceiling(most: int, refusal: str) -> None:
+    """Have this process read no input of more than `most` bytes, to its end.  `refusal`: see `ceiling`."""
+    global _imposed
+    _imposed = most, refusal
+
+
+def ceiling() -> tuple[int, str]:
+    """The most bytes of an input, and the message that refuses a larger one, with {} in the place of its name."""
+    context = click.get_current_context(silent=True)
+    most, spelled = (context.meta if context else {}).get(MAX_INPUT, (MOST_BYTES, "1G"))
+    option = most, f"cannot read {{}}: it has more than {spelled} bytes; --max-input=SIZE allows more"
+    return option if _imposed is None else min(option, _imposed)
 
 
 def read_text(path: str, keeps_line_ends: bool = False) -> tuple[str, str]:
@@ -58,10 +84,9 @@ def read_original(path: str) -> str | None:
         return None
     try:
         status = os.stat(path)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_QUOTED_BYTES:
+        if not stat.S_ISREG(status.st_mode):  # to open a FIFO would wait for its writer
             return None
-        with open(path, encoding="utf-8") as file:
-            return file.read()
+        return read_file(path, MAX_QUOTED_BYTES).decode().replace("\r\n", "\n")
     except (OSError, ValueError):
         return None
 
@@ -95,21 +120,25 @@ def read_stdin() -> bytes:
     """All of stdin.  Raises ToolError."""
     if sys.stdin is None:
         raise ToolError("stdin is closed")
-    try:
-        return sys.stdin.buffer.read()
-    except OSError as error:
-        raise ToolError(f"cannot read stdin: {error.strerror}") from None
+    return _read("stdin", lambda most: read_stream(sys.stdin.buffer, "stdin", most))
 
 
 def read_bytes(path: str) -> bytes:
     """The contents of a file.  Raises ToolError."""
+    return _read(path, lambda most: read_file(path, most))
+
+
+def _read(name: str, read: Callable[[int], bytes]) -> bytes:
+    """Return what `read` reads of at most as many bytes as the ceiling.  Raises ToolError."""
+    most, refusal = ceiling()
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return read(most)
+    except TooLarge:
+        raise ToolError(refusal.format(name)) from None
     except OSError as error:
-        raise ToolError(f"cannot read {path}: {error.strerror}") from None
+        raise ToolError(f"cannot read {name}: {error.strerror}") from None
     except ValueError:
-        raise ToolError(f"cannot read {path!r}: a file name holds no NUL") from None
+        raise ToolError(f"cannot read {name!r}: a file name holds no NUL") from None
 
 
 def write_text(text: str, path: str | None) -> None:

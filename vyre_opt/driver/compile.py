@@ -134,13 +134,14 @@ def compile_module(
 
 def module_of(source: str | Path | Module | Program) -> Module:
     """The verified module of a source.  Raises DiagnosticError, OSError, BadInputs."""
+    from ..ir.bounded_read import read_file
     from ..ir.diagnostics import Source, decode
     from ..ir.verifier import check
     from ..mlir.file_kind import parse_either
     from ..syntax.parser import parse
 
     if isinstance(source, Path):
-        module = parse_either(Source(decode(source.read_bytes(), str(source)), str(source)))
+        module = parse_either(Source(decode(read_file(source), str(source)), str(source)))
         check(module)
         return module
     if isinstance(source, str):

@@ -22,6 +22,7 @@ from ..execution.arrays import number_of
 from ..execution.debug_prints import hand_over
 from ..execution.dispatcher import BackendError, BadInputs, DispatcherLike
 from ..execution.limits import LimitError, Limits
+from ..ir.bounded_read import MOST_BYTES, TooLarge, read_file
 from ..ir.diagnostics import Source, decode
 from ..ir.program import Module, Program
 from ..syntax.parser import tables
@@ -70,7 +71,7 @@ class LimitedExecutable:
         self.target = str(target)
         self.name = ""
         self._owner = ""
-        self._source = _read(source)
+        self._source = _read(source, limits)
         self._compilation = {
             "text": self._source.text,
             "name": self._source.name,
@@ -247,10 +248,16 @@ class _Answered(Exception):
         self.error = error
 
 
-def _read(source: str | Path | Module | Program) -> Source:
-    """The text of a source.  Raises OSError, DiagnosticError, BadInputs."""
+def _read(source: str | Path | Module | Program, limits: Limits) -> Source:
+    """The text of a source.  Raises OSError, DiagnosticError, BadInputs, LimitError."""
     if isinstance(source, Path):
-        return Source(decode(source.read_bytes(), str(source)), str(source))
+        try:
+            raw = read_file(source, limits.input or MOST_BYTES)
+        except TooLarge:
+            if limits.input is None:
+                raise
+            raise limits.error("input", f"{source} has more bytes") from None
+        return Source(decode(raw, str(source)), str(source))
     if isinstance(source, str):
         if source.endswith(".vyre") and "\n" not in source:
             raise BadInputs(f"{source!r} is the name of a file; pass pathlib.Path({source!r}), or its text")

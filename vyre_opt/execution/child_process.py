@@ -78,7 +78,7 @@ class ChildProcess:
     ) -> None:
         self.limits = limits
         self.owner = os.getpid()
-        self._on_stderr = on_stderr
+        self._on_stderr: Callable[[bytes], None] | None = None
         self._tail = b""
         self._deadline: float | None = None
         self._start(module, has_stdin)
@@ -90,6 +90,7 @@ class ChildProcess:
         except BaseException:
             self.kill()
             raise
+        self._on_stderr = on_stderr  # what keeps it from loading is in the error, whose last line tells all
         self._deadline = None
 
     def _start(self, module: str, has_stdin: bool) -> None:
@@ -113,8 +114,9 @@ class ChildProcess:
                 stdout=stderr,
                 stderr=stderr,
                 pass_fds=(requests, answers),
-                # else each thread may reserve 64 MiB of address space for its own allocations
-                env={**os.environ, "MALLOC_ARENA_MAX": "1"},
+                # else each thread may reserve 64 MiB of address space for its own allocations, and there are threads of
+                # NumPy's that nothing here uses
+                env={"OPENBLAS_NUM_THREADS": "1", **os.environ, "MALLOC_ARENA_MAX": "1"},
                 start_new_session=True,  # Ctrl-C is for the parent, which kills the child
             )
         except OSError as error:
@@ -136,10 +138,13 @@ class ChildProcess:
         self._deadline = None if self.limits.time is None else time.monotonic() + self.limits.time
 
     def send(self, request: Any) -> None:
-        """Send a request.  Raises LimitError, and what pickling raises."""
+        """Send a request.  Raises LimitError, also for one of more bytes than `input`, and what pickling raises."""
         arrays: list[pickle.PickleBuffer] = []
         first = pickle.dumps(request, protocol=5, buffer_callback=arrays.append)
         parts = [memoryview(first), *[array.raw() for array in arrays]]
+        total = sum(part.nbytes for part in parts)
+        if self.limits.input is not None and total > self.limits.input:
+            raise self.limits.error("input", f"the inputs take {total} bytes")
         sizes = [REQUEST.pack(part.nbytes) for part in parts]
         head = memoryview(REQUEST.pack(len(parts)) + b"".join(sizes))
         for part in chain([head], parts):

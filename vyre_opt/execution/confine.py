@@ -119,9 +119,12 @@ def _renew_cpu_limit(limits: Limits) -> None:
 
 
 def _address_space() -> int:
-    """Bytes of address space that this process has."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[0]) * resource.getpagesize()
+    """Bytes of address space that this process has.  Raises OSError."""
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[0]) * resource.getpagesize()
+    except OSError as error:
+        raise OSError(f"a limit of memory needs /proc/self/statm: {error.strerror}") from None
 
 
 def _stacks() -> int:

@@ -25,7 +25,7 @@ __all__ = ["LimitError", "Limits", "check_workgroups", "compiling", "impose", "m
 MAX_SECONDS = 1e8
 MAX_BYTES = 1 << 60
 
-_SECONDS, _SIZES = ("time", "compile"), ("memory", "output")
+_SECONDS, _SIZES = ("time", "compile"), ("memory", "input", "output")
 _UNITS = {"G": 1 << 30, "M": 1 << 20, "K": 1 << 10}
 
 
@@ -47,8 +47,9 @@ class Limits:
     """What a child process may take to parse, verify, transform, compile and run; None is no limit.
 
     `time`: seconds of wall clock, for `compile` and for each call, each by itself.  `memory`: bytes of address
-    space beyond what the process has when it is ready, inputs and outputs included.  `output`: bytes of all outputs,
-    host reads and printed lines of a call.  `grid`: workgroups of a launch.  `compile`: seconds of wall clock for all that is
+    space beyond what the process has when it is ready, inputs and outputs included.  `input`: bytes of the text, of all
+    arrays of a call, and of each file that a tool reads.  `output`: bytes of all outputs, host reads and printed lines of
+    a call.  `grid`: workgroups of a launch.  `compile`: seconds of wall clock for all that is
     compiled.  `plugins`: whether passes of other packages may be loaded.  `cache`: whether the compile cache may be
     written; it is read in any case.
 
@@ -57,6 +58,7 @@ class Limits:
 
     time: float | None = None
     memory: int | None = None
+    input: int | None = None
     output: int | None = None
     grid: int | None = None
     compile: float | None = None
@@ -94,6 +96,7 @@ class Limits:
 _EXAMPLES = {
     "time": "10",
     "memory": "2G",
+    "input": "1G",
     "output": "1G",
     "grid": "65536",
     "compile": "5",

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import logging
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+import os
+from contextlib import suppress
+from threading import Thread
+from typing import Any, BinaryIO, Protocol
 
+from cattrs import transform_error
 from lsprotocol import types
-from pygls.exceptions import JsonRpcException
+from pygls.exceptions import (
+    JsonRpcException,
+    JsonRpcInvalidParams,
+    JsonRpcInvalidRequest,
+    JsonRpcParseError,
+)
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol, lsp_method
 
@@ -18,11 +27,13 @@ from ..syntax.parser.messages import warm_up
 from .completion import Completion, completions
 from .documents import Document
 from .formatting import formatted
+from .framing import messages
 from .hover import hover
 from .navigation import Name, RenameError, name_at, places, rename
 from .outline import document_symbols, folding_ranges
 from .problems import code_actions, diagnostics
 from .text_parts import Span
+from .worker import Worker
 
 __all__ = ["serve"]
 
@@ -61,12 +72,53 @@ class _Server(LanguageServer):
         )
         self.documents: dict[str, Document] = {}
         # one thread, so that the analysis of one text is not the reason that another's is late
-        self.worker = ThreadPoolExecutor(1, "analysis")
-        self.slow_worker = ThreadPoolExecutor(1, "passes")
+        self.worker = Worker("analysis")
+        self.slow_worker = Worker("passes")
 
     def report_server_error(self, error: Exception, source: Any) -> None:
         """Only in the log: what is wrong with a request is in its answer."""
         logging.getLogger(__name__).error("%s", error)
+
+    async def take(self, raw: bytes | None, most: int) -> None:
+        """Handle a message; None is one that has more than `most` bytes.  A request has an answer, whatever is wrong."""
+        content: Any = None
+        try:
+            if raw is None:
+                raise JsonRpcInvalidRequest(f"a message has more than {most} bytes; --max-input allows more")
+            try:
+                content = json.loads(raw)
+            except (ValueError, RecursionError) as error:
+                raise JsonRpcParseError.of(error) from None
+            message = self._message(content)
+        except JsonRpcException as error:
+            is_notification = isinstance(content, dict) and "method" in content and "id" not in content
+            if not is_notification:
+                number: Any = _id_of(content)
+                self.protocol._send_response(number, error=error.to_response_error())
+            self._report_server_error(error, JsonRpcException)
+            return
+        try:
+            self.protocol.handle_message(message)
+        except (OSError, MemoryError):
+            raise
+        except Exception as error:  # of a notification; those of requests are in their answers
+            self._report_server_error(error, JsonRpcException)
+
+    def _message(self, content: Any) -> Any:
+        """The message of JSON.  Raises JsonRpcException."""
+        if not isinstance(content, dict) or content.get("jsonrpc") != self.protocol.VERSION:
+            raise JsonRpcInvalidRequest(f"a message is an object with jsonrpc {self.protocol.VERSION}")
+        if not isinstance(content.get("method", ""), str):
+            raise JsonRpcInvalidRequest("a method is a string")
+        if "id" in content and _id_of(content) is None:
+            raise JsonRpcInvalidRequest("an id is a number or a string")
+        if self.protocol._shutdown and content.get("method") != types.EXIT:
+            raise JsonRpcInvalidRequest("the server has been shut down")
+        try:
+            return self.protocol.structure_message({"params": None, **content})
+        except JsonRpcException as error:
+            cause = error.__cause__ or error
+            raise JsonRpcInvalidParams.of("; ".join(transform_error(cause))) from None
 
     def check(self, document: Document) -> None:
         document.analyze(self.worker, self.publish)
@@ -79,8 +131,37 @@ class _Server(LanguageServer):
         self.text_document_publish_diagnostics(params)
 
 
-def serve() -> None:
-    """Answer on stdin and stdout until the client says exit."""
+class _Writer:
+    """Writes answers to stdout; where that fails, `failure` is the error, and the server is to end."""
+
+    def __init__(self, stdout: BinaryIO, ended: asyncio.Future[None]) -> None:
+        self.stdout, self.ended = stdout, ended
+
+    def write(self, data: bytes) -> None:
+        try:
+            self.stdout.write(data)
+            self.stdout.flush()
+        except OSError as error:
+            if not self.ended.done():
+                self.ended.set_exception(OSError(error.errno, error.strerror, "stdout"))
+
+    def close(self) -> None:
+        """Nothing: the stream is the process's."""
+
+
+def _id_of(content: Any) -> str | int | None:
+    """The id of a message, if it has one."""
+    number = content.get("id") if isinstance(content, dict) else None
+    return number if isinstance(number, (str, int)) and not isinstance(number, bool) else None
+
+
+def serve(stdin: int, stdout: BinaryIO, most: int) -> int:
+    """Answer on stdin, a descriptor, and stdout until the client says exit, or closes stdin; returns the exit code.
+
+    `most`: bytes of a message.  Raises NoHeader, and OSError where a stream fails.
+    """
+    # in the log of editors; what is wrong with a request is in its answer
+    logging.getLogger("pygls").setLevel(logging.CRITICAL)
     # Analyses are large and live long: to look through all of them again and again costs more than it frees.
     gc.enable()
     gc.set_threshold(20_000, 20, 200)
@@ -89,7 +170,40 @@ def serve() -> None:
     _add_navigation(server)
     _add_editing(server)
     _add_reading(server)
-    server.start_io()
+    try:
+        asyncio.run(_serve(server, stdin, stdout, most))
+    except SystemExit as end:
+        return int(end.code or 0)
+    finally:
+        server.worker.shutdown()
+        server.slow_worker.shutdown()
+    return 0
+
+
+async def _serve(server: _Server, stdin: int, stdout: BinaryIO, most: int) -> None:
+    """Handle messages to the end of stdin."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+    server.protocol.set_writer(_Writer(stdout, ended))
+
+    def end(error: Exception | None) -> None:
+        if not ended.done():
+            ended.set_result(None) if error is None else ended.set_exception(error)
+
+    def read() -> None:
+        """Take one message after the other, each when the one before has been handled."""
+        failure: Exception | None = None
+        try:
+            for raw in messages(lambda size: os.read(stdin, size), most):
+                asyncio.run_coroutine_threadsafe(server.take(raw, most), loop).result()
+        except Exception as error:
+            failure = error
+        with suppress(RuntimeError):  # the loop has ended, by a signal
+            loop.call_soon_threadsafe(end, failure)
+
+    # not by a reader of the library's or of Python's: they wait in a thread for which the end of the process would wait
+    Thread(target=read, name="stdin", daemon=True).start()
+    await ended
 
 
 def _add_synchronization(server: _Server) -> None:

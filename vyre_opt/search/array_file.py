@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import zipfile
 from os import PathLike
 from pathlib import Path
@@ -36,6 +37,8 @@ def write_arrays(path: str | PathLike[str], arrays: dict[str, np.ndarray[Any, An
 def read_arrays(path: str | PathLike[str]) -> dict[str, np.ndarray[Any, Any]]:
     """The arrays of a file.  Raises OSError, and ValueError for a file that holds none."""
     path = Path(path)
+    if not stat.S_ISREG(path.stat().st_mode):  # an archive is read from its end, which a device has not
+        raise ValueError(f"{path}: no file of a scanner: it is no regular file")
     try:
         with zipfile.ZipFile(path) as archive:
             if sum(entry.file_size for entry in archive.infolist()) > MOST_BYTES:

@@ -10,6 +10,7 @@ where that can be done:
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections import Counter
@@ -48,9 +49,10 @@ Errors = MutableMapping[str, Exception]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The bytes from `start` up to `end` of a file; `end` is None for all that there are."""
+    """The bytes from `start` up to `end` of a file; `end` is None for all that there are, `length` at least."""
 
     path: str
+    length: int
     start: int = 0
     end: int | None = None
 
@@ -127,11 +129,11 @@ def _pieces(scanner: FileScanner, path: str, size: int, unread: Errors) -> list[
         unread[path] = error
         return []
     if not scanner._is_cut:
-        return [Piece(path)]
+        return [Piece(path, length)]
     # of encoded text, whole groups of characters
     size = max(1 << 10, size) // 24 * 24
     starts = range(0, max(length, 1), size)
-    return [Piece(path, start, start + size if start + size < length else None) for start in starts]
+    return [Piece(path, length, start, start + size if start + size < length else None) for start in starts]
 
 
 Result = Any
@@ -173,7 +175,10 @@ def _scan_piece(scanner: FileScanner, piece: Piece, busy: dict[str, int] | None)
         return _table(_scanned(scanner, piece), scanner.encoding is not None)
     except EncodingError as error:
         return EncodingError(f"{piece.path}: {error.message}", error.place, error.advice)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        error.filename = error.filename or piece.path
+        return error
+    except ValueError as error:
         return error
 
 
@@ -196,13 +201,21 @@ def _scanned(scanner: FileScanner, piece: Piece) -> Matches:
     with Path(piece.path).open("rb", buffering=0) as file:
         file.seek(begin)
         before = file.read(piece.start - begin)
+        if len(before) < piece.start - begin:
+            raise _shorter(piece)
         stream = scanner._stream_from(piece.start, before)
         parts = [stream.feed(chunk) for chunk in _chunks(file, piece)]
+        if file.tell() < (piece.length if piece.end is None else piece.end):
+            raise _shorter(piece)
         if piece.end is None:
             parts.append(stream.finish())
         else:
             stream.end_of_part()
     return Matches.joined(parts or [Matches.none()])
+
+
+def _shorter(piece: Piece) -> OSError:
+    return OSError(errno.EIO, "it has become shorter while it was searched", piece.path)
 
 
 def _chunks(file: Any, piece: Piece) -> Iterator[np.ndarray]:

@@ -21,6 +21,7 @@ from typing import Any
 
 from .. import __version__
 from ..execution.dispatcher import BadInputs
+from ..ir.bounded_read import read_file
 from ..specialization.digest import digest_of
 from .result import Tuning
 from .space import Config, Space
@@ -130,14 +131,11 @@ def import_tuning(path: str | Path, store: Any = None) -> int:
     """Keep the results of a file, as if they had been measured here; returns how many are new.
 
     A result that is here for the same kernel, shape, device and version stays.  Raises BadInputs for a file that is none of
-    results, of which then nothing is taken, and OSError for one that cannot be read.
+    results, of which then nothing is taken, and OSError for one that cannot be read, or has more than 256 MiB.
     """
     cache = _store(store)
-    with Path(path).open("rb") as file:
-        content = file.read(MAX_FILE_BYTES + 1)
+    content = read_file(path, MAX_FILE_BYTES)
     try:
-        if len(content) > MAX_FILE_BYTES:
-            raise ValueError(f"it has more than {MAX_FILE_BYTES >> 20} MiB")
         given = _read(content.decode(), FORMAT)
     except ValueError as error:
         raise BadInputs(f"{path}: not results of the tuner: {error}") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .emit_target import EMIT
 from .file_targets import CACHE, NPY, TABLES
+from .lsp_target import LSP
 from .option_target import OPTIONS
 from .run_target import RUN
 from .target import Target
@@ -13,5 +14,5 @@ __all__ = ["TARGETS"]
 
 TARGETS: dict[str, Target] = {
     target.name: target
-    for target in (TEXT, FAST_PATH, PASSES, PASS_TEXT, OPTIONS, NPY, CACHE, TABLES, EMIT, RUN)
+    for target in (TEXT, FAST_PATH, PASSES, PASS_TEXT, OPTIONS, NPY, CACHE, TABLES, LSP, EMIT, RUN)
 }

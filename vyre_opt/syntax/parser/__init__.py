@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ...ir.bounded_read import read_file
 from ...ir.diagnostics import Diagnostic, DiagnosticError, Location, Source, decode
 from ...ir.program import Module
 from . import tables
@@ -110,5 +111,5 @@ def parse(text: str, name: str = "<string>", *, parser: str = "tables") -> Modul
 
 
 def parse_file(path: str | Path) -> Module:
-    """The module in a UTF-8 file.  Raises OSError, or DiagnosticError as `parse` does."""
-    return parse(decode(Path(path).read_bytes(), str(path)), str(path))
+    """The module in a UTF-8 file of at most 1 GiB.  Raises OSError, or DiagnosticError as `parse` does."""
+    return parse(decode(read_file(path), str(path)), str(path))

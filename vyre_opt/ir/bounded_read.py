@@ -1,0 +1,46 @@
+"""Files and streams read whole, up to a ceiling: a device or a pipe may never end."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from typing import Protocol
+
+__all__ = ["MOST_BYTES", "TooLarge", "read_file", "read_stream"]
+
+MOST_BYTES = 1 << 30
+"""The ceiling where the caller has none of its own."""
+
+PIECE = 1 << 20
+"""Bytes that are read at once: between two pieces a signal's handler runs, and so --timeout ends a read."""
+
+
+class TooLarge(OSError):
+    """An input has more bytes than its ceiling."""
+
+
+class Stream(Protocol):
+    """A binary stream: a file, or stdin."""
+
+    def read(self, size: int, /) -> bytes | None: ...
+
+
+def read_file(path: str | os.PathLike[str], most: int = MOST_BYTES) -> bytes:
+    """Return the contents of a file of at most `most` bytes.  Raises OSError, of which TooLarge is one, and ValueError."""
+    with open(path, "rb", buffering=0) as file:
+        return read_stream(file, os.fspath(path), most)
+
+
+def read_stream(stream: Stream, name: str, most: int = MOST_BYTES) -> bytes:
+    """Return all that is left of a stream, at most `most` bytes; `name` is for messages.  Raises as `read_file`."""
+    content = io.BytesIO()
+    # one byte more than the ceiling tells a longer stream from one that ends there
+    while left := most + 1 - content.tell():
+        piece = stream.read(min(left, PIECE))
+        if piece is None:
+            raise BlockingIOError(errno.EAGAIN, "it is set not to block, and has nothing yet", name)
+        if not piece:
+            return content.getvalue()
+        content.write(piece)
+    raise TooLarge(errno.EFBIG, f"it has more than {most} bytes", name)
