@@ -248,7 +248,7 @@ def test_too_little_memory_to_load_llvm(limits):
 def test_no_thread_is_needed(monkeypatch):
     """Where the system starts none, the main thread does the work, and the solver, which needs one, is not begun."""
 
-    def refuse(self):
+    def refuse(*arguments):
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
