@@ -88,13 +88,15 @@ class Worker:
         """
         if get_ident() in self._threads:
             return function()
+        if not self._threads:  # an exception here makes a second thread, whose jobs wait for the first one's
+            try:
+                self._threads.append(start_new_thread(self._serve, ()))
+            except RuntimeError:  # the system has none left: exceptions of signals do reach the call then
+                with self._busy:
+                    return function()
         job = _Job(function)
         try:
             self._queue.put(job)
-            if (
-                not self._threads
-            ):  # an exception in here makes a second thread, which waits for the first one's jobs
-                self._threads.append(start_new_thread(self._serve, ()))
             return job.wait()
         except BaseException:
             job.is_abandoned = True
