@@ -117,7 +117,7 @@ def test_a_forked_child_has_a_thread_of_its_own() -> None:
 
 @pytest.mark.parametrize(
     ("interrupts", "processes"),
-    [(20, 1), pytest.param(20_000, 8, marks=pytest.mark.campaign)],
+    [(10, 1), pytest.param(20_000, 8, marks=pytest.mark.campaign)],
 )
 def test_a_process_goes_on_after_exceptions_of_signals(interrupts: int, processes: int) -> None:
     """Ended anywhere: no abort, no hang, right results, memory that stays what it is, no threads that wait for ever."""
@@ -127,7 +127,7 @@ def test_a_process_goes_on_after_exceptions_of_signals(interrupts: int, processe
         assert line["megabytes"] < 50
 
 
-@pytest.mark.parametrize("processes", [1, pytest.param(400, marks=pytest.mark.campaign)])
-def test_first_imports_go_on(processes: int) -> None:
-    for first in range(0, processes, 8):
-        run_processes(1, min(8, processes - first), seed=first, imports=True)
+@pytest.mark.campaign
+@pytest.mark.parametrize("first", range(0, 400, 8))
+def test_first_imports_go_on(first: int) -> None:
+    run_processes(1, 8, seed=first, imports=True)
