@@ -111,7 +111,7 @@ def test_a_forked_child_has_a_thread_of_its_own() -> None:
     worker.call(threading.get_ident)
     child = os.fork()
     if child == 0:
-        os._exit(worker.call(lambda: 7))
+        os._exit(worker.call(lambda: 3) + worker.call(lambda: 4))  # the second waits where the first one was
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 

@@ -67,6 +67,7 @@ class Worker:
 
     def __init__(self) -> None:
         self._queue: SimpleQueue[_Job[Any] | ref[object]] = SimpleQueue()
+        self._parents_queues: list[SimpleQueue[_Job[Any] | ref[object]]] = []
         self._threads: list[int] = []
         self._owned: dict[int, tuple[ref[object], object]] = {}
         """By the id of the reference in it."""
@@ -116,21 +117,28 @@ class Worker:
                     item.run()
                 else:
                     self._owned.pop(id(item), None)
+                for queue in self._parents_queues:
+                    self._drop_released(queue)
                 self._is_busy = False
             del item  # and what a job returned
 
-    def _forget_threads(self) -> None:
-        """In a forked child: its parent's threads do not run here, and nobody here waits for their jobs."""
-        self._threads.clear()
-        self._is_busy = False
-        released = []
+    def _drop_released(self, queue: SimpleQueue[_Job[Any] | ref[object]]) -> None:
         try:
             while True:
-                item = self._queue.get_nowait()
-                released += [] if isinstance(item, _Job) else [item]
+                self._owned.pop(id(queue.get_nowait()), None)
         except Empty:
-            for reference in released:
-                self._queue.put(reference)
+            pass
+
+    def _forget_threads(self) -> None:
+        """In a forked child: its parent's threads do not run here, and nobody here waits for their jobs.
+
+        Its queue is another one, since a thread of the parent's may have waited at the old one, where references to objects of
+        the parent's time are still put.
+        """
+        self._threads.clear()
+        self._is_busy = False
+        self._parents_queues.append(self._queue)
+        self._queue = SimpleQueue()
         self._busy.release()
 
     def _end(self) -> None:
