@@ -16,6 +16,8 @@ A pass says what it claims in the certificate of its remark:
     claim: batch      program, loops                       a loop that loads for several iterations at once
     claim: keep_loads program, loops, by                   loops that are written out, as `by` iterations at most
     claim: hoist_loads     program, loops                  a loop whose loads stand before it
+    claim: lower_slices    program, carried                slices that became what invocations do; for each loop the layouts
+                                                       of the slices that it carries
 
 `op`, `source`, `by`, `parts`, `loops` and `lanes_of` are numbers of ops, in the order of the program's text before the pass; but `by`,
 `by_y` and `tile` of a coarse launch are what `NeighbourBlock` has, and `by` of loops is a count.
@@ -47,6 +49,7 @@ from .frame_condition import is_rest_unchanged, replaced, vanished, vectorized
 from .in_bounds import in_bounds, unguarded
 from .joins import Join, joined
 from .lengths import LengthTerms
+from .lowered_slices import lowered_slices
 from .merged_ifs import merged_ifs
 from .obligations import REFUTED, Answer, Obligation, not_seen, prove, smt2
 from .pipelines import Changes, difference, lost_demands, who_sees_argument
@@ -292,6 +295,7 @@ CERTIFIED = (
     "privatize",
     "batch_loads",
     "keep_loads",
+    "lower_slices",
 )
 """Passes that change nothing without a certificate."""
 
@@ -304,7 +308,9 @@ def _elsewhere(
         what = "functions change without a certificate"
         yield Decision(running.name, what, None, [not_seen(what, "they are other ones", [])])
     by_program = _launches_by_program(before)
-    named = {facts["program"] for facts in certificates if facts["claim"] in (*_SPECIAL, *_LOOPS)}
+    named = {
+        facts["program"] for facts in certificates if facts["claim"] in (*_SPECIAL, *_LOOPS, "lower_slices")
+    }
     for name, program in before.programs.items():
         if name in after.programs and name not in named:
             rest = is_rest_unchanged(program, after.programs[name], {}, (), by_program[name])
@@ -553,6 +559,14 @@ def _side_by_side(
     return rewritten_loops(before, after, {ops[number]: count for number, count in counts})
 
 
+def _lower_slices(
+    before: Module, after: Module, facts: Facts, others: Sequence[Facts]
+) -> Iterable[Obligation]:
+    program = before.programs[facts["program"]]
+    layouts = {_ops(program)[number]: [tuple(each) for each in held] for number, held in facts["carried"]}
+    return lowered_slices(program, after.programs[program.name], layouts)
+
+
 def _halo(facts: Facts) -> Halo:
     return Halo(facts["buffer"], facts["producer"], facts["stride"], low=facts["tile"][0])
 
@@ -567,5 +581,6 @@ _CLAIMS: dict[str, Callable[[Module, Module, Facts, Sequence[Facts]], Iterable[O
     "merge": _merge,
     "coarsen": _coarsen,
     "privatize": _privatize,
+    "lower_slices": _lower_slices,
     **dict.fromkeys(_LOOPS, _loops),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from ..ir.program import Module
 from ..kernels.targets import MULTIPROCESSORS, widest_cluster
@@ -45,11 +45,19 @@ class LowerSlices(Pass):
                 continue
             has_clusters = widest_cluster(ctx.target) > 1
             schedule = self.options.chosen(slice_schedule(program, MULTIPROCESSORS if has_clusters else 0))
-            lower_in_place(program, schedule)
+            numbers = {op: number for number, op in enumerate(program.walk())}
+            carried = lower_in_place(program, schedule)
             ctx.debug("{} lanes for the slices of @{}", schedule.lanes, program.name, loc=program.loc)
             shared = f", and {schedule.workgroups} share a row" if schedule.workgroups > 1 else ""
             message = f"a workgroup has {schedule.lanes} invocations for its slices{shared}"
-            ctx.remark("applied", message, program.loc)
+            certificate = {
+                "claim": "lower_slices",
+                "program": program.name,
+                "carried": [
+                    [numbers[loop], [astuple(each) for each in held]] for loop, held in carried.items()
+                ],
+            }
+            ctx.remark("applied", message, program.loc, **certificate)
             ctx.count("programs lowered")
             changed = True
         return changed

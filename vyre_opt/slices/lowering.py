@@ -47,6 +47,11 @@ _OF_ONE = {"local_id": 0, "workgroup_size": 1, "lane_id": 0, "subgroup_id": 0, "
 
 def lower_slices(program: Program, schedule: SliceSchedule) -> Program:
     """The program for workgroups of several invocations.  Raises DiagnosticError for what has no such form, located."""
+    return _lowered(program, schedule)[0]
+
+
+def _lowered(program: Program, schedule: SliceSchedule) -> tuple[Program, Mapping[Op, Sequence[Layout]]]:
+    """The same, and the layouts of the slices that each loop carries."""
     copy = replace(program, workgroup=(schedule.lanes, 1, 1), buffers=dict(program.buffers), body=Block())
     if schedule.workgroups > 1:
         if program.grid is None or not may_share(program):
@@ -57,14 +62,15 @@ def lower_slices(program: Program, schedule: SliceSchedule) -> Program:
         )
     lowering = _Lowering(program, Builder.on(copy), schedule)
     lowering.ops(program.body.ops)
-    return copy
+    return copy, lowering.carried
 
 
-def lower_in_place(program: Program, schedule: SliceSchedule) -> None:
-    """The same of the program itself."""
-    lowered = lower_slices(program, schedule)
+def lower_in_place(program: Program, schedule: SliceSchedule) -> Mapping[Op, Sequence[Layout]]:
+    """The same of the program itself.  Returns the layouts of the slices that each loop carried."""
+    lowered, carried = _lowered(program, schedule)
     program.workgroup, program.body, program.buffers = lowered.workgroup, lowered.body, lowered.buffers
     program.cluster, program.grid = lowered.cluster, lowered.grid
+    return carried
 
 
 def _not_shared(program: Program) -> DiagnosticError:
@@ -109,6 +115,7 @@ class _Lowering:
         """Of the op that is being lowered, among all."""
         self.loaded: dict[str, list[tuple[Value, Loaded]]] = {}
         self.handed: list[_Handed] = []
+        self.carried: dict[Op, Sequence[Layout]] = {}
 
     # --- ops in order ----------------------------------------------------------------------------
 
@@ -177,6 +184,8 @@ class _Lowering:
         self.handed.append(handed)
         regions = tuple(self.region(each, len(each.args) - len(op.results)) for each in op.regions)
         self.handed.pop()
+        if is_loop:
+            self.carried[op] = [layout for _, (layout, _) in sorted(handed.slices.items())]
         types: list[DataType] = []
         for number, result in enumerate(op.results):
             slices = handed.slices.get(number)

@@ -1,0 +1,117 @@
+"""Slices as what invocations do: what the pass makes is proved, and no edit of it that a run tells apart."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from support.block_programs import block_program
+from support.certifier_mistakes.edits import edit
+from support.certifier_mistakes.recorder import Recorder, Step
+from support.quick import quick
+from support.slice_programs import SliceProgram, slice_program
+
+from vyre_opt.certify.certifier import Certifier
+from vyre_opt.execution.dispatcher import DispatchError, dispatcher
+from vyre_opt.ir.diagnostics import DiagnosticError
+from vyre_opt.ir.program import Module
+from vyre_opt.ir.verifier import verify
+from vyre_opt.passes.manager import PassManager
+from vyre_opt.rewriting.cloning import copy_module, copy_program
+from vyre_opt.syntax.parser import parse
+
+SCHEDULES = ("lanes=64", "lanes=32 neighbours=1", "lanes=128")
+SECONDS = 2.0
+
+
+def step_of(sample: SliceProgram, schedule: str) -> Step:
+    module, recorder = Module(), Recorder()
+    module.add(copy_program(sample.program, None)[0])
+    PassManager(f"lower_slices{{{schedule}}}", observers=[recorder]).run(module)
+    (step,) = recorder.steps
+    return step
+
+
+def status(step: Step, after: Module | None = None) -> str:
+    certifier = Certifier()
+    certifier.before(step.running, step.before)
+    certifier.after(step.running, step.after if after is None else after, True, step.remarks)
+    for decision in certifier.decisions:
+        decision.certify(SECONDS)
+    (found,) = {decision.status for decision in certifier.decisions}
+    return found
+
+
+@pytest.mark.parametrize("make", [slice_program, block_program])
+@pytest.mark.parametrize("seed", quick([6, *range(7, 400)], keep=2))
+def test_random_programs(make: Callable[[int], SliceProgram], seed: int) -> None:
+    assert status(step_of(make(seed), SCHEDULES[seed % len(SCHEDULES)])) == "proved"
+
+
+LOOP = """vyre 2
+program @p workgroup(1) {
+  buffer @x : f32[?, 40] read binding(0)
+  buffer @n : u32[1] read binding(1)
+  buffer @y : f32[?, 40] read_write binding(2) live_in live_out
+  %r = workgroup_id x
+  %n = load @n[0]
+  %row = slice_load @x[%r, 0] : slice<40xf32>
+  %last, %total = for %k = 0 to %n step 1 iter(%held = %row : slice<40xf32>, %sum = 0.0 : f32) {
+    %more = slice_reduce<add> %held[0] : f32
+    %next = add %sum, %more : f32
+    %all = slice_broadcast %next : slice<40xf32>
+    %changed = mul %held, %all : slice<40xf32>
+    slice_store %changed, @y[%r, 0] : slice<40xf32>
+    yield %changed, %next
+  }
+  %big = gt %total, 1.0 : f32
+  if %big {
+    slice_store %last, @y[%r, 0] : slice<40xf32>
+  }
+}
+"""
+
+
+def test_slices_that_a_loop_of_unknown_length_carries() -> None:
+    """The certificate says who holds which elements, which is checked at each end of the loop."""
+    module, recorder = parse(LOOP), Recorder()
+    PassManager("lower_slices{lanes=32}", observers=[recorder]).run(module)
+    (step,) = recorder.steps
+    assert status(step) == "proved"
+    (remark,) = step.remarks
+    remark.certificate["carried"][0][1] = [(1, 40, 2, 16, 4)]
+    assert status(step) == "unknown"
+
+
+def outputs(sample: SliceProgram, module: Module) -> list[bytes] | None:
+    """None for a run that ends in an error."""
+    arrays = [array.copy() for array in sample.arrays]
+    try:
+        found = dispatcher("ref").dispatch(module.programs["p"], arrays, (sample.rows, 1, 1))
+    except DispatchError:
+        return None
+    return [np.where(np.isnan(a), 0, a).tobytes() if a.dtype.kind == "f" else a.tobytes() for a in found]
+
+
+@pytest.mark.parametrize("seeds", quick([range(k, k + 10) for k in range(0, 2000, 10)]), ids=str)
+def test_edits_that_runs_tell_apart_are_not_proved(seeds: range) -> None:
+    statuses = Counter[str]()
+    for seed in seeds:
+        sample = block_program(6 + seed % 7)
+        step = step_of(sample, "lanes=32")
+        edited = copy_module(step.after)
+        what = edit(edited, random.Random(seed))
+        try:
+            is_right = bool(what) and not any(d.severity == "error" for d in verify(edited))
+        except DiagnosticError:
+            is_right = False
+        if not is_right:
+            continue
+        found = status(step, edited)
+        statuses[found] += 1
+        if found == "proved":
+            assert outputs(sample, edited) == outputs(sample, step.before), f"{seed}: {what}"
+    assert statuses["unknown"] > 0
