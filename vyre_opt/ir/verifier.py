@@ -20,7 +20,9 @@ What holds of a verified module:
               2^31-1 by 65535 by 65535, ids within 32 bits; a preference of 0 to
               100 percent.
   Functions   pure, not recursive, called with their own types.
-  Kernels     known, with their buffers and parameters, alone in their program.
+  Kernels     known, with their parameters, alone in their program; each buffer of the
+              type, the access and the size that its role has, at most 2^32 - 2^16
+              elements, and none passed twice if it is written.
   Lowered     a program that is lowered for a target has what no text has, and that
               right (lowered_rules.py); no launch is held to its params and shapes.
   Pipelines   launches name programs and declared buffers, as many as the program
@@ -38,6 +40,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 
+from .aliasing import check_aliasing
 from .body_checker import BodyChecker
 from .diagnostics import Diagnostic, DiagnosticError, Location, Replacement, suggest
 from .fixes import (
@@ -57,10 +60,11 @@ from .op_rules import OP_RULES
 from .ops import NAMED_KERNELS
 from .parse_holes import NO_HOLES, ParseHoles
 from .pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat
-from .pipeline_rules import check_aliasing, check_contents, outside_when_launched
+from .pipeline_rules import check_contents, outside_when_launched
 from .program import (
     MAX_EXTENT,
     MAX_GRID,
+    MAX_INVOCATIONS,
     MAX_LANES,
     AccessMode,
     Buffer,
@@ -242,7 +246,7 @@ class _ModuleChecker:
         for axis, count, lanes, limit in zip("xyz", grid, program.workgroup, MAX_GRID, strict=True):
             if not 1 <= count <= limit:
                 self.error(f"a grid has 1 to {limit} workgroups along {axis}, not {show_number(count)}", loc)
-            elif count * lanes > 1 << 32:
+            elif count * lanes > MAX_INVOCATIONS:
                 self.error(f"{count} workgroups of {lanes} pass 2^32 invocations along {axis}", loc)
 
     def buffer(self, program: Program, buffer: Buffer) -> None:
@@ -515,7 +519,7 @@ class _ModuleChecker:
             where = stage.loc.find(f"@{name}") if stage.loc else None
             self.argument(pipeline.buffers[name], formal, program, where)
         formals = [(f"@{b.name}", b.access) for b in bound]
-        check_aliasing(f"@{program.name}", stage, formals, self.diagnostics)
+        check_aliasing(f"@{program.name}", names, formals, stage.loc, self.diagnostics)
 
     def fill(self, buffer: Buffer, stage: Fill) -> None:
         if self.holes.is_invalid(buffer):
@@ -533,8 +537,7 @@ class _ModuleChecker:
 
     def kernel(self, pipeline: Pipeline, stage: KernelStage) -> None:
         name, buffers = stage.kernel, pipeline.buffers
-        kernel = NAMED_KERNELS.get(name)
-        if kernel is None:
+        if name not in NAMED_KERNELS:
             self.error(f"unknown kernel {name}", stage.loc, suggest(name, NAMED_KERNELS))
             return
         check_kernel(
@@ -547,7 +550,6 @@ class _ModuleChecker:
             self.holes,
             is_stage=True,
         )
-        check_aliasing(name, stage, [(role.name, role.access) for role in kernel.roles], self.diagnostics)
 
     def launch_params(self, pipeline: Pipeline, stage: Launch, program: Program) -> None:
         """Check that each parameter of the program gets a value of its type, and nothing else does."""
