@@ -75,6 +75,15 @@ def pipeline(invariant: str, good: str, bad: str, message: str, buffers: str = "
     return Case(invariant, texts[0], texts[1], message)
 
 
+def chain_of_calls(count: int) -> str:
+    """Functions that call one another, in an order that has callees last."""
+    rest = [
+        f"func @f{n}(%a : u32) -> u32 {{ %r = call @f{n - 1}(%a) : (u32) -> u32 yield %r }}"
+        for n in range(count - 1, 0, -1)
+    ]
+    return "\n".join(["vyre 1", *rest, "func @f0(%a : u32) -> u32 { yield %a }"])
+
+
 SOFTMAX_BUFFERS = "buffer @q : f32[8] read binding(0) buffer @f : f32[8] write binding(1)"
 
 CASES = [
@@ -200,6 +209,7 @@ CASES = [
              "math.softmax: y holds f32 or f16 or bf16, @b holds u32"),
     pipeline("kernels: access", "math.softmax(@q, @f) {columns = 4}", "math.softmax(@f, @q) {columns = 4}",
              "math.softmax writes its y, @q is read-only"),
+    Case("functions: calls are 64 deep at most", *(chain_of_calls(n) for n in (64, 65)), "calls in @f64 nest 65 functions deep; at most 64"),
     pipeline("kernels: sizes", "math.softmax(@q, @f) {columns = 4}", "math.softmax(@q, @f) {columns = 3}",
              "math.softmax: x has rows x columns elements, rows x 3; @q has 8"),
     pipeline("kernels: parameters that fit together", "math.softmax(@q, @f) {columns = 4}",

@@ -19,7 +19,7 @@ What holds of a verified module:
   Limits      1 to 1024 invocations a workgroup (64 along z), a grid of 1 to
               2^31-1 by 65535 by 65535, ids within 32 bits; a preference of 0 to
               100 percent.
-  Functions   pure, not recursive, called with their own types.
+  Functions   pure, not recursive, called with their own types, at most 64 deep.
   Kernels     known, with their parameters, alone in their program; each buffer of the
               type, the access and the size that its role has, at most 2^32 - 2^16
               elements, and none passed twice if it is written.
@@ -42,6 +42,7 @@ from collections.abc import Container, Mapping
 
 from .aliasing import check_aliasing
 from .body_checker import BodyChecker
+from .call_graph import check_calls
 from .diagnostics import Diagnostic, DiagnosticError, Location, Replacement, suggest
 from .fixes import (
     next_binding,
@@ -150,7 +151,7 @@ class _ModuleChecker:
             if isinstance(item, Pipeline):
                 self.unknown = {}
                 self.pipeline(item)
-        self.recursion()
+        check_calls(self.module.funcs, self.diagnostics)
 
     # --- programs -------------------------------------------------------------------
 
@@ -337,31 +338,6 @@ class _ModuleChecker:
                 help = "mark it live_out, or remove the stores"
                 warning = Diagnostic("warning", message, buffer.loc, [("written here", loc)], help)
                 self.diagnostics.append(warning.add_fix(with_flag(buffer, "live_out")))
-
-    # --- functions ------------------------------------------------------------------
-
-    def recursion(self) -> None:
-        callees = {n: [op for op in f.walk() if op.name == "call"] for n, f in self.module.funcs.items()}
-        done: set[str] = set()
-        for root in callees:
-            path: list[str] = []
-            stack = [(root, iter(callees[root]))] if root not in done else []
-            while stack:
-                name, calls = stack[-1]
-                if name not in path:  # its first visit; later ones go on with its next call
-                    path.append(name)
-                op = next(calls, None)
-                if op is None:
-                    done.add(name)
-                    path.pop()
-                    stack.pop()
-                    continue
-                callee = op.attrs.get("callee")
-                if callee in path:
-                    cycle = [*path[path.index(callee) :], callee]
-                    self.error(f"functions call themselves: {' -> '.join('@' + n for n in cycle)}", op.loc)
-                elif callee in callees and callee not in done:
-                    stack.append((callee, iter(callees[callee])))
 
     # --- pipelines ------------------------------------------------------------------
 

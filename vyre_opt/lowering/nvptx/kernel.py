@@ -13,6 +13,7 @@ from math import prod
 
 from ...analysis.alignment import Alignment
 from ...analysis.bounds import BoundsProofs
+from ...ir.call_graph import check_inlined_ops
 from ...ir.diagnostics import Diagnostic, DiagnosticError
 from ...ir.lowered_ops import WARPGROUP_MUL_ADD
 from ...ir.program import Block, Buffer, Func, Op, Program
@@ -71,6 +72,8 @@ def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> Low
     What prints gets a buffer for its records; see `common.print_records`.  Raises DiagnosticError for what no GPU can
     run, located at the op or buffer to blame.
     """
+    for unit in units:
+        check_inlined_ops([unit.program], unit.module.funcs if unit.module else {})
     units = [legal_unit(unit, target, bounds) for unit in units]
     text = ModuleText(TRIPLE, LAYOUT, target.rounds_to_bf16)
     text.metadata.append("!0 = !{}")
