@@ -16,7 +16,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from .aliasing import check_aliasing
-from .diagnostics import Diagnostic, Location, Replacement, spelling_at, suggest
+from .diagnostics import Diagnostic, Location, Replacement, spelling_at, suggest_later
 from .fixes import with_access
 from .grids import MAX_LENGTH
 from .ops import NAMED_KERNELS, SCHEDULE, KernelDef, Role
@@ -196,10 +196,13 @@ def _check_params(
                 new = SCHEDULE + kernel.renamed[field]
                 help = Replacement.of(f"{key} is called {new} now", key, new)
             else:
-                help = suggest(field, kernel.schedule, SCHEDULE) or f"it has {', '.join(fields)}"
-            error(f"the schedule of {name} has no {field}", loc.find(key) if loc else None, help)
+                help = f"it has {', '.join(fields)}"
+            wrong = error(f"the schedule of {name} has no {field}", loc.find(key) if loc else None, help)
+            if field not in kernel.renamed:
+                wrong.suggestion = suggest_later(field, kernel.schedule, SCHEDULE)
         elif key not in kernel.params and key not in fields:
-            error(f"{name} has no parameter {key}", loc, suggest(key, [*kernel.params, *fields]))
+            wrong = error(f"{name} has no parameter {key}", loc, None)
+            wrong.suggestion = suggest_later(key, [*kernel.params, *fields])
     unknown = params.keys() - kernel.params.keys() - set(fields)
     for key, default in kernel.params.items():
         if key not in known and default is None:

@@ -43,7 +43,7 @@ from collections.abc import Container, Mapping
 from .aliasing import check_aliasing
 from .body_checker import BodyChecker
 from .call_graph import check_calls
-from .diagnostics import Diagnostic, DiagnosticError, Location, Replacement, suggest
+from .diagnostics import Diagnostic, DiagnosticError, Location, Replacement, shown, suggest_later
 from .fixes import (
     next_binding,
     with_access,
@@ -104,7 +104,9 @@ def verify(
     """
     checker = _ModuleChecker(module, holes, warns, intact)
     checker.run()
-    return sorted(checker.diagnostics, key=lambda d: (d.severity != "error", d.loc.start if d.loc else 0))
+    return shown(
+        sorted(checker.diagnostics, key=lambda d: (d.severity != "error", d.loc.start if d.loc else 0))
+    )
 
 
 def check(module: Module) -> list[Diagnostic]:
@@ -396,7 +398,7 @@ class _ModuleChecker:
                     if name not in before and not self.holes.may_define(pipeline, name):
                         message = f"the size of @{buffer.name} is of @{name}, which is not declared before it"
                         at = buffer.loc.find(f"@{name}") if buffer.loc else None
-                        self.error(message, at, suggest(name, before, "@"))
+                        self.error(message, at).suggestion = suggest_later(name, before, "@")
                 self.used_params(pipeline, size, buffer.loc)
                 self.used_dimensions(pipeline, size, buffer.loc)
             before.append(buffer.name)
@@ -409,12 +411,14 @@ class _ModuleChecker:
             at = loc.find(f"@{name}") if loc else None
             if param is None:
                 declaration = f"param @{name} : u32"
-                help = suggest(name, pipeline.params, "@") or f"declare {declaration}"
+                message = f"pipeline @{pipeline.name} has no param @{name}"
                 if name in pipeline.buffers:
-                    help = Replacement.of(f"write len(@{name})", f"@{name}", f"len(@{name})")
-                error = self.error(f"pipeline @{pipeline.name} has no param @{name}", at, help)
-                if not error.fixes:
-                    error.add_fix(with_declaration(pipeline.loc, declaration))
+                    length = f"len(@{name})"
+                    self.error(message, at, Replacement.of(f"write {length}", f"@{name}", length))
+                    continue
+                error = self.error(message, at, f"declare {declaration}")
+                error.add_fix(with_declaration(pipeline.loc, declaration))
+                error.suggestion = suggest_later(name, pipeline.params, "@")
             elif not param.dtype.is_int and not self.holes.is_invalid(param):
                 error = self.error(f"@{name} is {param.dtype}, and a size is a whole number", at)
                 error.note(f"@{name} is declared here", param.loc)
@@ -449,7 +453,8 @@ class _ModuleChecker:
             self.unknown[message].add_place(where)
         elif not self.holes.may_define(owner, name):
             known = self.module.programs if owner is None else owner.buffers
-            self.unknown[message] = self.error(message, where, suggest(name, known, "@"))
+            error = self.unknown[message] = self.error(message, where)
+            error.suggestion = suggest_later(name, known, "@")
 
     def stage(self, pipeline: Pipeline, stage: Launch | Fill | HostRead | KernelStage) -> None:
         names = (stage.buffer,) if isinstance(stage, HostRead) else stage.buffers
@@ -514,7 +519,8 @@ class _ModuleChecker:
     def kernel(self, pipeline: Pipeline, stage: KernelStage) -> None:
         name, buffers = stage.kernel, pipeline.buffers
         if name not in NAMED_KERNELS:
-            self.error(f"unknown kernel {name}", stage.loc, suggest(name, NAMED_KERNELS))
+            error = self.error(f"unknown kernel {name}", stage.loc)
+            error.suggestion = suggest_later(name, NAMED_KERNELS)
             return
         check_kernel(
             name,
@@ -537,15 +543,15 @@ class _ModuleChecker:
             formal = program.params.get(name)
             if formal is None:
                 message = f"program @{program.name} has no param @{name}"
-                self.error(message, at(name), suggest(name, program.params, "@"))
+                self.error(message, at(name)).suggestion = suggest_later(name, program.params, "@")
             elif isinstance(value, str):
                 actual = pipeline.params.get(value)
                 if actual is None:
                     message = f"pipeline @{pipeline.name} has no param @{value}"
-                    help = suggest(value, pipeline.params, "@") or f"declare param @{value} : {formal.dtype}"
-                    error = self.error(message, at(value), help)
-                    if not error.fixes:
-                        error.add_fix(with_declaration(pipeline.loc, f"param @{value} : {formal.dtype}"))
+                    declaration = f"param @{value} : {formal.dtype}"
+                    error = self.error(message, at(value), f"declare {declaration}")
+                    error.add_fix(with_declaration(pipeline.loc, declaration))
+                    error.suggestion = suggest_later(value, pipeline.params, "@")
                 elif not _is_taken(actual.dtype, formal.dtype) and not self.holes.is_invalid(actual):
                     has, wanted = with_bound(actual.dtype), with_bound(formal.dtype)
                     advice = _type_advice(actual.dtype, formal.dtype, program)
