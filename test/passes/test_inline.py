@@ -65,8 +65,8 @@ def test_what_would_get_too_large_is_one_error_at_the_call(way: str) -> None:
     assert error.loc is not None
     assert error.loc.line == 183
     shown = render(error)
-    assert "program @p has 576460752303423490 ops with the functions that it calls; 100000 at most" in shown
-    assert "@f17 is the first that passes this, with 131072 ops" in shown
+    assert "program @p has 576460752303423490 ops with the functions that it calls; 25000 at most" in shown
+    assert "@f15 is the first that passes this, with 32768 ops" in shown
     assert "help: call functions in a loop" in shown
 
 
@@ -78,4 +78,4 @@ def test_many_calls_of_few_ops_are_inlined(way: str) -> None:
 def test_functions_that_nobody_calls_count_where_they_are_inlined() -> None:
     module = calls(60, 2)
     module.remove(module.programs["p"])
-    assert "function @f17 has 131072 ops" in _error(WAYS["inline"], module).message
+    assert "function @f15 has 32768 ops" in _error(WAYS["inline"], module).message

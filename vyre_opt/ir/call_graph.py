@@ -21,10 +21,10 @@ __all__ = ["MAX_CALL_DEPTH", "MAX_INLINED_OPS", "call_order", "check_calls", "ch
 MAX_CALL_DEPTH = 64
 """Functions that are active at a time, each called by the one before."""
 
-MAX_INLINED_OPS = 100_000
+MAX_INLINED_OPS = 25_000
 """Ops of a program, or of a function, with those of the functions that it calls in the places of the calls.
 
-A program without calls may be larger.  With so many of a cheap type the passes and LLVM take some 2 s.
+A program without calls may be larger.  With so many the passes take some 2 s, and so does LLVM where they are cheap.
 """
 
 
