@@ -86,6 +86,8 @@ def host_code(program: Program, specs: Mapping[str, Any], host: Host) -> HostCod
             f"program @{program.name}: {kernel.op.name} is a named kernel; "
             "expand it with the pass expand_kernels before it runs on the cpu"
         ) from None
+    except DiagnosticError as error:
+        raise ProgramError("limit", error.diagnostics[0]) from None
     except TooManyLive as error:
         peak = error.peak
         at = peak.op or next(iter(program.body.ops))
