@@ -421,7 +421,7 @@ def _square(count: int) -> Shape:
 
 
 def _rectangle(count: int, rng: random.Random) -> Shape:
-    from vyre_opt.kernels.softmax_schedules import MAX_COLUMNS
+    from vyre_opt.ir.ops import MAX_COLUMNS
 
     columns = _log_uniform(rng, min(count, MAX_COLUMNS))
     return (count // columns, columns)
@@ -434,7 +434,7 @@ def _high(count: int, rng: random.Random) -> Shape:
 
 
 def _chain_shape(count: int, steps: int) -> Shape:
-    from vyre_opt.kernels.chain import MAX_RANK
+    from vyre_opt.ir.ops import MAX_RANK
 
     return (steps, max(1, min(MAX_RANK, isqrt(count // steps))))
 

@@ -108,9 +108,20 @@ def test_a_tool_does_as_without_limits(
     assert plain != (0, "", "", b"what was there")
 
 
+COSTLY = """work.vyre:12:3: error: program @p would take too long to compile: by estimate its ops cost 6 ms, and pass the limit cost=1 here
+    %r = while iter(%a = %zero : u32) {
+    ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+help: do what repeats in a loop, use shorter vectors, or make several programs of it; or allow it with --limits cost=6, in Python limits=Limits(cost=6)
+"""
+
 BROKEN = {
     "time=0.5": ("run", ENDLESS, "error: time=0.5: not done after 0.5 s\n"),
     "grid=3": ("run", [*GOOD, "--grid=2,2"], "error: grid=3: program @p is to run over 4 workgroups\n"),
+    "cost=1": (
+        "opt",
+        ["work.vyre", "--emit=llvm", "--target=cpu", "--color=never"],
+        COSTLY,
+    ),
     "output=150": ("run", GOOD, "error: output=150: the outputs take 160 bytes or more\n"),
     "input=1000": (
         "run",

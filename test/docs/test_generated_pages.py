@@ -14,6 +14,7 @@ import pytest
 import rules_page
 from support.features.campaign import COLUMNS
 from support.features.table import FEATURES
+from support.op_samples import kernel_counts
 
 from vyre_opt.ir.diagnostics import Source, render
 from vyre_opt.ir.ops import OPS, OpDef
@@ -134,9 +135,10 @@ def _slice_program(row: OpDef) -> str:
 def _program(row: OpDef) -> str:
     """A program around the example of `row`, with all that it names."""
     if row.kernel is not None:
+        params = {key: 64 if default is None else default for key, default in row.kernel.params.items()}
         buffers = "".join(
-            f"buffer @{role.name} : {role.types[0]}[{64 ** max(1, len(role.shape))}] {role.access} binding({number})\n"
-            for number, role in enumerate(row.kernel.roles)
+            f"buffer @{role.name} : {role.types[0]}[{count}] {role.access} binding({number})\n"
+            for number, (role, count) in enumerate(kernel_counts(row.kernel, params))
         )
         return f"vyre {row.since}\nprogram @p workgroup(64) {{\n{buffers}{ops_page.example(row)}\n}}\n"
     dtype = ops_page.operand_type(row)

@@ -471,7 +471,7 @@ LAUNCHES: dict[str, tuple[str, int, dict[str, int], str, str]] = {
     ),
     "rows that do not fit": (
         "math.softmax(@f, @g) {columns = 3}", 8, {**LENGTHS, "f": 8, "g": 8},
-        "@f has 8 elements, which are not rows of 3", "give @f, @g counts",
+        "math.softmax: x has rows x columns elements, rows x 3; @f has 8", "give @f a multiple of 3 elements",
     ),
     "a schedule that the kernel does not have": (
         "math.softmax(@f, @g) {columns = 4, schedule_lanes = 0}", 8, {**LENGTHS, "f": 8, "g": 8},

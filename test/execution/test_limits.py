@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 from support.each import each
 
-from vyre_opt import BackendError, BadInputs, LimitError, Limits
+from vyre_opt import BackendError, BadInputs, LimitError, Limits, parse
+from vyre_opt.execution import limits as limits_module
+from vyre_opt.ir.diagnostics import DiagnosticError
+from vyre_opt.lowering.common.compile_cost import DEFAULT_CEILING, HOST, check_compile_cost, set_ceiling
 
 
 def test_a_text_has_each_limit() -> None:
@@ -20,11 +23,28 @@ def test_a_text_has_each_limit() -> None:
     assert Limits.parse("output=1000") == Limits(output=1000)
 
 
-def test_nothing_is_limited_but_plugins_and_the_cache() -> None:
+def test_nothing_is_limited_but_costs_plugins_and_the_cache() -> None:
     limits = Limits()
     assert (limits.time, limits.memory, limits.output, limits.grid, limits.compile) == (None,) * 5
+    assert limits.cost == DEFAULT_CEILING
     assert not limits.plugins
     assert not limits.cache
+
+
+def test_a_process_is_held_to_the_cost_of_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And another to the default; what may cost more than that says so."""
+    sums = "".join(f"%v{n + 1} = add %v{n}, %v0 : u32\n" for n in range(20))
+    program = parse(f"vyre 1\nprogram @p workgroup(1) {{ %v0 = global_id x\n{sums} }}").programs["p"]
+    monkeypatch.setattr(limits_module, "_imposed", None)
+    check_compile_cost(program, {}, HOST)
+    try:
+        limits_module.impose(Limits(cost=1))
+        with pytest.raises(DiagnosticError, match="the limit cost=1 here"):
+            check_compile_cost(program, {}, HOST)
+        limits_module.impose(Limits(cost=None))
+        check_compile_cost(program, {}, HOST)
+    finally:
+        set_ceiling(DEFAULT_CEILING)
 
 
 def test_limits_are_frozen() -> None:
@@ -34,7 +54,10 @@ def test_limits_are_frozen() -> None:
 
 WRONG_TEXTS = [
     ("memry=1M", "unknown limit 'memry'; did you mean memory?"),
-    ("x=1", "unknown limit 'x'; the limits are time, memory, input, output, grid, compile, plugins, cache"),
+    (
+        "x=1",
+        "unknown limit 'x'; the limits are time, memory, input, output, grid, compile, cost, plugins, cache",
+    ),
     ("", "unknown limit ''"),
     ("time", "limit time has no value; write time=10"),
     ("time=", "limit time has no value"),
@@ -47,6 +70,7 @@ WRONG_TEXTS = [
     ("output=0", "limit output: 0 is no whole number from 1 to 2"),
     ("grid=1e3", "limit grid: '1e3' is no value of it; write grid=65536"),
     ("grid=-4", "limit grid: -4 is no whole number"),
+    ("cost=5s", "limit cost: '5s' is no value of it; write cost=60000"),
     ("plugins=1", "limit plugins: '1' is no value of it; write plugins=true"),
     ("time=1,time=2", "limit time is there twice"),
 ]

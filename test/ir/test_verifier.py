@@ -75,6 +75,17 @@ def pipeline(invariant: str, good: str, bad: str, message: str, buffers: str = "
     return Case(invariant, texts[0], texts[1], message)
 
 
+def chain_of_calls(count: int) -> str:
+    """Functions that call one another, in an order that has callees last."""
+    rest = [
+        f"func @f{n}(%a : u32) -> u32 {{ %r = call @f{n - 1}(%a) : (u32) -> u32 yield %r }}"
+        for n in range(count - 1, 0, -1)
+    ]
+    return "\n".join(["vyre 1", *rest, "func @f0(%a : u32) -> u32 { yield %a }"])
+
+
+SOFTMAX_BUFFERS = "buffer @q : f32[8] read binding(0) buffer @f : f32[8] write binding(1)"
+
 CASES = [
     # Values
     ops("values: results have the types of the table", "%x = add %l, %l : u32", "%x = add %l, %f : u32", "add: %f is f32, not u32"),
@@ -198,9 +209,24 @@ CASES = [
              "math.softmax: y holds f32 or f16 or bf16, @b holds u32"),
     pipeline("kernels: access", "math.softmax(@q, @f) {columns = 4}", "math.softmax(@f, @q) {columns = 4}",
              "math.softmax writes its y, @q is read-only"),
-    Case("kernels: alone in their program", program("buffer @f : f32[8] read_write binding(0) live_out math.softmax(@f, @f) {columns = 4}"),
-         program("buffer @f : f32[8] read_write binding(0) live_out math.softmax(@f, @f) {columns = 4} %x = lane_id"),
+    Case("functions: calls are 64 deep at most", *(chain_of_calls(n) for n in (64, 65)), "calls in @f64 nest 65 functions deep; at most 64"),
+    pipeline("kernels: sizes", "math.softmax(@q, @f) {columns = 4}", "math.softmax(@q, @f) {columns = 3}",
+             "math.softmax: x has rows x columns elements, rows x 3; @q has 8"),
+    pipeline("kernels: parameters that fit together", "math.softmax(@q, @f) {columns = 4}",
+             "tt.embedding(@q, @b, @f) {p0 = 1, q0 = 1, r1 = 1, p1 = 1, q1 = 0}",
+             "tt.embedding: every p, q and rank is at least 1: p [1, 1], q [1, 0], ranks [1]"),
+    Case("kernels: alone in their program", program(f"{SOFTMAX_BUFFERS} math.softmax(@q, @f) {{columns = 4}}"),
+         program(f"{SOFTMAX_BUFFERS} math.softmax(@q, @f) {{columns = 4}} %x = lane_id"),
          "math.softmax: stands alone in its program"),
+    Case("kernels: access in a program", program(f"{SOFTMAX_BUFFERS} math.softmax(@q, @f) {{columns = 4}}"),
+         program(f"{SOFTMAX_BUFFERS} math.softmax(@f, @q) {{columns = 4}}"),
+         "math.softmax reads its x, @f is write-only"),
+    Case("kernels: storage", program(f"{SOFTMAX_BUFFERS} math.softmax(@q, @f) {{columns = 4}}"),
+         program(f"{SOFTMAX_BUFFERS} buffer @t : f32[8] workgroup math.softmax(@t, @f) {{columns = 4}}"),
+         "math.softmax takes buffers in storage, @t is workgroup memory"),
+    Case("kernels: no buffer twice", program(f"{SOFTMAX_BUFFERS} math.softmax(@q, @f) {{columns = 4}}"),
+         program("buffer @f : f32[8] read_write binding(0) live_out math.softmax(@f, @f) {columns = 4}"),
+         "math.softmax would read @f while it writes it, as its x and its y"),
     # Pipelines
     pipeline("pipelines: launches name programs", "launch @p grid(1) (@a, @b)", "launch @q grid(1) (@a, @b)", "there is no program @q"),
     pipeline("pipelines: buffers are declared", "host_read @a", "host_read @z", "pipeline @main has no buffer @z"),

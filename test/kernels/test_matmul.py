@@ -279,7 +279,7 @@ def test_a_stage_of_a_pipeline_needs_the_second_format() -> None:
     [
         (text("@a, @b"), "math.matmul takes 3 to 4 buffers, 2 given"),
         (text(params="depth = 3"), "math.matmul needs its parameter columns"),
-        (text(params="depth = 0, columns = 4"), "math.matmul: depth is 1 to 4294967295, not 0"),
+        (text(params="depth = 0, columns = 4"), "math.matmul: depth is 1 to 4294901760, not 0"),
         (
             text(params="depth = 3, columns = 4, activation = 4"),
             "math.matmul: activation is 0 to 3, not 4",

@@ -9,9 +9,10 @@ from support.each import each
 
 from vyre_opt import kernels
 from vyre_opt.execution.dispatcher import BadInputs
+from vyre_opt.ir.ops import MAX_COLUMNS
 from vyre_opt.ir.types import DataType
 from vyre_opt.kernels.softmax_rows import softmax
-from vyre_opt.kernels.softmax_schedules import MAX_COLUMNS, SoftmaxSchedule
+from vyre_opt.kernels.softmax_schedules import SoftmaxSchedule
 
 
 def test_shapes_of_arrays(target: str) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from math import prod
 from typing import Any
 
 from vyre_opt.ir.builder import Builder
-from vyre_opt.ir.ops import OpDef
+from vyre_opt.ir.ops import KernelDef, OpDef, Role
 from vyre_opt.ir.program import Module, Value
 from vyre_opt.ir.types import DataType
 
-__all__ = ["op_samples"]
+__all__ = ["kernel_counts", "op_samples"]
 
 U32, F32, BOOL = DataType.U32, DataType.F32, DataType.BOOL
 
@@ -37,12 +38,26 @@ def _operand_type(row: OpDef) -> DataType:
 def _kernel(row: OpDef) -> Module:
     assert row.kernel is not None
     b = Builder("p", 8)
-    for number, role in enumerate(row.kernel.roles):
-        b.buffer(role.name, role.types[0], 4 ** len(role.shape) if role.shape else 64, role.access, number)
     params = {key: 4 if default is None else default for key, default in row.kernel.params.items()}
+    for number, (role, count) in enumerate(kernel_counts(row.kernel, params)):
+        b.buffer(role.name, role.types[0], count, role.access, number)
     b.kernel(row.name, *[role.name for role in row.kernel.roles], **params)
     b.finish()
     return b.module
+
+
+def kernel_counts(kernel: KernelDef, params: Mapping[str, int]) -> list[tuple[Role, int]]:
+    """The elements of each operand of a kernel, where sizes that only buffers say are 64."""
+    sizes = kernel.semantic_params(params)
+    free = {size for role in kernel.roles for size in role.shape} - kernel.sizes.keys()
+    sizes = dict.fromkeys((size for size in free if not size.isdecimal()), 64) | sizes
+    for name, rule in kernel.sizes.items():
+        sizes[name] = rule(sizes)
+
+    def count(role: Role) -> int:
+        return prod(int(size) if size.isdecimal() else sizes[size] for size in role.shape or ("64",))
+
+    return [(role, count(role)) for role in kernel.roles]
 
 
 def _build(b: Builder, row: OpDef, choice: str | None) -> None:

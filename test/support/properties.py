@@ -218,7 +218,7 @@ _OPTIONS = {
     "keep_loads": ("{always=true}",),
     "coarsen": ("{by=2}", "{by=4}", "{by=8}"),
     "decode_scan_fuse": ("", "{narrow=false}", "{budget=200000}", "{budget=64}"),
-    "inline": ("", "{keep=true}", "{max_ops=50}"),
+    "inline": ("", "{keep=true}"),
     "launch_fusion": ("", "{halo=always}", "{halo=never}", "{strategy=greedy}", "{max_group=2}"),
     "privatize": ("{workgroups=1}", "{workgroups=3}", "{workgroups=40}"),
     "unroll": ("", "{factor=2}", "{full=true}", "{factor=3 max_ops=40}"),

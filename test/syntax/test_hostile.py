@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import difflib
 import random
 import re
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import Settings, random_program
 from support.quick import quick
 
 from vyre_opt import DiagnosticError, parse, parse_file, print_program
+from vyre_opt.ir.diagnostics import MAX_CANDIDATES, MOST_SHOWN
+from vyre_opt.syntax.parser.parse_loop import MAX_ERRORS
 
 HEAD = """vyre 1
 program @p workgroup(4) {
@@ -94,6 +99,42 @@ TEXTS = {
     "negative count": ("vyre 1 program @p workgroup(1) { buffer @b : u32[-1] read }",
                        "a buffer has 0 to 2^63-1 elements"),
 }  # fmt: skip
+
+
+WORDS = ["".join(letters) for letters in product("abcdefgh", repeat=4)]
+UNKNOWN_NAMES = {
+    "values": HEAD + "".join(f"%v{n} = add %{w}, %a : u32\n" for n, w in enumerate(WORDS[:1500])) + "}",
+    "defined values": HEAD + "".join(f"%{w}x = add %{w}, %a : u32\n" for w in WORDS[:1500]) + "}",
+    "buffers": HEAD + "".join(f"store %a, @{w}[%a] : u32\n" for w in WORDS[:1000]) + "}",
+    "functions": "vyre 1\n"
+    + "".join(f"func @{w}() {{ }}\n" for w in WORDS[:500])
+    + "program @p workgroup(1) {\n"
+    + "".join(f"call @{w}() : () -> ()\n" for w in WORDS[1000:2000])
+    + "}",
+    "programs": "vyre 1\n"
+    + "".join(f"program @{w} workgroup(1) {{ }}\n" for w in WORDS[:500])
+    + "pipeline @p {\n"
+    + "".join(f"launch @{w} grid(1) ()\n" for w in WORDS[1000:2000])
+    + "}",
+    "long names": HEAD + f"%{'x' * 50_000} = add %a, %a : u32\n%y = add %{'x' * 49_999}y, %a : u32\n}}",
+}
+
+
+@pytest.mark.parametrize("kind", UNKNOWN_NAMES)
+def test_suggestions_are_made_for_what_is_shown(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards against comparing each of many unknown names with all that are known, which took half a minute."""
+    compared: list[int] = []
+    matches = difflib.get_close_matches
+
+    def counted(name: str, known: list[str], **how: Any) -> list[str]:
+        compared.append(len(known))
+        return matches(name, known, **how)
+
+    monkeypatch.setattr(difflib, "get_close_matches", counted)
+    with pytest.raises(DiagnosticError):
+        parse(UNKNOWN_NAMES[kind])
+    assert 1 <= len(compared) <= MOST_SHOWN + MAX_ERRORS
+    assert max(compared) <= MAX_CANDIDATES
 
 
 LARGE = ("one line of 1 MB", "200k operands", "5k wrong ops", "100k types")

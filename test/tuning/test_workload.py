@@ -90,7 +90,7 @@ def test_search_workload_has_a_fusion_threshold() -> None:
     [
         (("math.sofmax", [1], [D.F32]), "did you mean math.softmax"),
         (("math.softmax", [64, 64], [D.F32] * 2), "needs its parameter columns"),
-        (("math.softmax", [65, 65], [D.F32] * 2, {"columns": 64}), "not rows of 64"),
+        (("math.softmax", [65, 65], [D.F32] * 2, {"columns": 64}), "rows x 64; @x has 65"),
         (("math.softmax", [64, 64], [D.U8] * 2, {"columns": 64}), "does not hold u8"),
         (("math.softmax", [64], [D.F32]), "takes 2 buffers"),
     ],

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from ..ir import arith
 from ..ir.ops import AXES, SUBGROUP_SIZE
-from ..ir.program import MAX_EXTENT, Op, Program, Value
+from ..ir.program import MAX_EXTENT, MAX_INVOCATIONS, Op, Program, Value
 from ..ir.types import DataType
 from .affine import AffineExpr, ByLane, Digit, Symbol, SymbolKind
 from .congruence import fits
@@ -25,9 +25,6 @@ MAX_TERMS = 32
 
 IdSplit = tuple[str, int]
 """An axis and a divisor: the local id of the axis is expressed by its quotient and its remainder."""
-
-MAX_INVOCATIONS = 1 << 32
-"""Along an axis, since ids are u32."""
 
 LocalIds = Mapping[str, AffineExpr]
 """The local id along each axis, as the sum of its digits."""

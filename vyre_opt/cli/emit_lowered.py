@@ -95,7 +95,7 @@ def _for_gpu(module: Module, options: CompileOptions, target: str) -> str:
 
 
 def _for_cpu(module: Module, options: CompileOptions) -> str:
-    from ..execution.dispatcher import BackendError
+    from ..execution.dispatcher import BackendError, ProgramError
     from ..targets.cpu.compiler import host_code
     from ..targets.cpu.jit import Host, assembly
 
@@ -104,6 +104,8 @@ def _for_cpu(module: Module, options: CompileOptions) -> str:
     for program in module.programs.values():
         try:
             text = host_code(program, spec_values(program, {}), host).text
+        except ProgramError as error:
+            raise DiagnosticError([error.diagnostic]) from None
         except BackendError as error:
             raise ToolError(str(error)) from None
         parts.append(text if options.emit == "llvm" else assembly(text, host))

@@ -25,16 +25,15 @@ from ..execution.plans.steps import (
 )
 from ..ir.diagnostics import Diagnostic, spelling_at
 from ..ir.grids import MAX_LENGTH, GridError, length_key, show_values
-from ..ir.kernel_rules import complete_params
+from ..ir.kernel_rules import MisfitError, complete_params
 from ..ir.ops import NAMED_KERNELS, OPS
 from ..ir.pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat, Stage
-from ..ir.program import MAX_GRID, Block, Buffer, Module, Op, Program
+from ..ir.program import MAX_GRID, MAX_INVOCATIONS, Block, Buffer, Module, Op, Program
 from ..ir.shapes import passed_shape, shapes_differ, show_shape
 from ..ir.types import with_article
 
 __all__ = ["make_plan"]
 
-MAX_INVOCATIONS = 1 << 32
 MAX_ERRORS = 20
 
 
@@ -108,9 +107,9 @@ def _copy_stages(pipeline: Pipeline, buffers: Mapping[str, Buffer], stages: list
             kernel = NAMED_KERNELS[stage.kernel]
             try:
                 attrs = complete_params(kernel, [buffers[name] for name in stage.buffers], stage.attrs)
-            except ValueError as error:
+            except MisfitError as error:
                 message = f"pipeline @{pipeline.name}: {stage.kernel}: {error}"
-                raise BadLaunch([Diagnostic("error", message, stage.loc)]) from None
+                raise BadLaunch([Diagnostic("error", message, stage.loc, help=error.help)]) from None
             stage = replace(stage, attrs=attrs)
         result.append(stage)
     return result

@@ -9,9 +9,10 @@ from typing import Any
 from ..execution.array_backend import ArrayBackend, Operand
 from ..execution.dispatcher import BadInputs, DispatcherLike
 from ..execution.kernel_call import run_call
+from ..ir.ops import MAX_RANK
 from ..ir.types import DataType
 from ..kernels.call import Call, EmptyResult, InputSlice, KernelCall, Steps, launch
-from ..kernels.chain import MAX_RANK, batch_schedule, chain, chain_schedule, goes_by_steps
+from ..kernels.chain import batch_schedule, chain, chain_schedule, goes_by_steps
 from ..kernels.chain_scattered import ScatterSchedule
 from ..kernels.concatenate import concatenate, concatenate_grid
 from ..kernels.named.chain import contraction

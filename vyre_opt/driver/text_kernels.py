@@ -175,11 +175,11 @@ def fused_decode_scan(encoding: str, warmup: int, schedule: SearchSchedule) -> P
 
 def decoded_size(backend: ArrayBackend, octets: Operand, encoding: str) -> int:
     """The number of bytes that a text decodes to."""
-    from ..kernels.decode import base64_lengths
+    from ..ir.ops import base64_length
 
     count = octets.count
     if encoding == "raw":
         return count
     if encoding == "hex":
         return count // 2
-    return base64_lengths(count - _padding_of(bytes(backend.tail(octets, 2))))
+    return base64_length(count - _padding_of(bytes(backend.tail(octets, 2))))

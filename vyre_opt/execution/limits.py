@@ -17,6 +17,7 @@ from typing import Any
 
 from ..ir.diagnostics import suggest
 from ..ir.program import Dim3
+from ..lowering.common.compile_cost import DEFAULT_CEILING, set_ceiling
 from .cache.store import read_size
 from .dispatcher import BackendError, BadInputs
 
@@ -50,7 +51,8 @@ class Limits:
     space beyond what the process has when it is ready, inputs and outputs included.  `input`: bytes of the text, of all
     arrays of a call, and of each file that a tool reads.  `output`: bytes of all outputs, host reads and printed lines of
     a call.  `grid`: workgroups of a launch.  `compile`: seconds of wall clock for all that is
-    compiled.  `plugins`: whether passes of other packages may be loaded.  `cache`: whether the compile cache may be
+    compiled.  `cost`: milliseconds that compiling a program may take by estimate, which holds without other limits, too (see
+    lowering/common/compile_cost.py).  `plugins`: whether passes of other packages may be loaded.  `cache`: whether the compile cache may be
     written; it is read in any case.
 
     Raises BadInputs (a ValueError) for what is no such number.
@@ -62,6 +64,7 @@ class Limits:
     output: int | None = None
     grid: int | None = None
     compile: float | None = None
+    cost: int | None = DEFAULT_CEILING
     plugins: bool = False
     cache: bool = False
 
@@ -100,6 +103,7 @@ _EXAMPLES = {
     "output": "1G",
     "grid": "65536",
     "compile": "5",
+    "cost": "60000",
     "plugins": "true",
     "cache": "true",
 }
@@ -128,7 +132,7 @@ def _read(name: str, text: str) -> Any:
             return float(text)
         if name in _SIZES:
             return read_size(text)
-        if name == "grid":
+        if name in ("grid", "cost"):
             return int(text)
         return {"true": True, "false": False}[text.lower()]
     except (ValueError, KeyError):
@@ -165,6 +169,7 @@ def impose(limits: Limits) -> None:
     """Have this process hold itself to limits, to its end."""
     global _imposed
     _imposed = _Imposed(limits)
+    set_ceiling(limits.cost)
 
 
 def check_workgroups(program: str, grid: Dim3) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from .access_extents import is_matrix_access
-from .diagnostics import Diagnostic, Location, suggest
+from .diagnostics import Diagnostic, Location, suggest_later
 from .fixes import with_access
 from .formats import FORMATS, lacks_else
 from .lowered_ops import LOWERED_FORMATS, lowered_attrs
@@ -69,7 +69,8 @@ class BodyChecker:
         if message in self.unknown:
             self.unknown[message].add_place(where)
         elif not self.holes.may_define(owner, name):
-            self.unknown[message] = self.error(op, message, where, suggest(name, known, "@"))
+            error = self.unknown[message] = self.error(op, message, where)
+            error.suggestion = suggest_later(name, known, "@")
 
     def run(self, body: Block) -> None:
         results: tuple[DataType, ...] = ()

@@ -10,9 +10,9 @@ help: cast %b to u32 first
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Reversible, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 from .spelling import VYRE, Spelling
@@ -26,15 +26,21 @@ __all__ = [
     "Replacement",
     "Source",
     "decode",
+    "last",
     "render",
     "render_all",
+    "shown",
     "spelling_at",
     "suggest",
+    "suggest_later",
 ]
 
 MAX_SHOWN_LINE = 160
 MAX_PLACES = 3
 MOST_SHOWN = 100
+MAX_CANDIDATES = 500
+LONGEST_NAME = 80
+"""Bounds on the work of a suggestion, which is some milliseconds at most."""
 
 
 class Source:
@@ -183,7 +189,8 @@ class Replacement(str):
 class Diagnostic:
     """One message.  `severity` is error, warning, remark or note; `places`: how often the same mistake came again.
 
-    `fixes`: what an editor may do about it, where `help` is more than words.
+    `fixes`: what an editor may do about it, where `help` is more than words.  `suggestion`: gives the help where that takes work,
+    which is done for messages that are shown; see `shown`.
     """
 
     severity: str
@@ -193,10 +200,19 @@ class Diagnostic:
     help: str | None = None
     places: int = 0
     fixes: list[Fix] = field(default_factory=list)
+    suggestion: Callable[[], str | None] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.help, Replacement) and self.loc is not None:
             self.add_fix(self.help.fix(self.loc))
+
+    def suggest(self) -> None:
+        """Put the suggestion in the place of the help and the fixes, if there is one."""
+        suggestion, self.suggestion = self.suggestion, None
+        help = suggestion() if suggestion is not None else None
+        if help is not None:
+            self.help, self.fixes = help, []
+            self.__post_init__()
 
     def add_fix(self, fix: Fix | None) -> Diagnostic:
         if fix is not None:
@@ -243,6 +259,15 @@ _COLORS = {"error": "31;1", "warning": "35;1", "remark": "34;1", "note": "36;1",
 
 def _paint(text: str, kind: str, color: bool) -> str:
     return f"\x1b[{_COLORS[kind]}m{text}\x1b[0m" if color else text
+
+
+def shown(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
+    """The diagnostics, of which the first MOST_SHOWN have their suggestions, and no others."""
+    for number, diagnostic in enumerate(diagnostics):
+        if number < MOST_SHOWN:
+            diagnostic.suggest()
+        diagnostic.suggestion = None
+    return diagnostics
 
 
 def render_all(diagnostics: Iterable[Diagnostic], color: bool = False) -> Iterator[str]:
@@ -294,11 +319,28 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\t\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
+def suggest_later(name: str, candidates: Iterable[str], sigil: str = "") -> Callable[[], Replacement | None]:
+    """What `suggest` gives, computed when it is wanted, from the candidates that there are now."""
+    names = last(candidates)
+    return lambda: suggest(name, names, sigil)
+
+
+def last(candidates: Iterable[str]) -> list[str]:
+    """Of many candidates, the last: those that are declared right before."""
+    if not isinstance(candidates, Reversible):
+        candidates = list(candidates)
+    return list(islice(reversed(candidates), MAX_CANDIDATES))[::-1]
+
+
 def suggest(name: str, candidates: Iterable[str], sigil: str = "") -> Replacement | None:
-    """`did you mean @text?` for the nearest candidate, or None."""
+    """`did you mean @text?` for the nearest of the last MAX_CANDIDATES candidates, or None.
+
+    Names of more than LONGEST_NAME characters are not compared, since that takes time by the product of their lengths.
+    """
     import difflib  # not on the path of a run without mistakes
 
-    matches = difflib.get_close_matches(name, list(candidates)[:2000], n=3, cutoff=0.6)
+    names = [] if len(name) > LONGEST_NAME else [n for n in last(candidates) if len(n) <= LONGEST_NAME]
+    matches = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
     if not matches:
         return None
 

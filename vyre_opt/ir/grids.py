@@ -124,7 +124,7 @@ def fold(extent: Extent, lengths: Mapping[str, Extent | None]) -> Extent:
 
 
 MAX_LENGTH = (1 << 32) - (1 << 16)
-"""The greatest length that a program of a pipeline may take as a u32.
+"""The greatest length that a program of a pipeline may take as a u32, and the most elements of a named kernel's operand.
 
 A last tile that is not whole then ends below 2^32, so that no index in it wraps.
 """

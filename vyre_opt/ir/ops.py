@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 
 from . import arith
 from .declarations import AccessMode
+from .embedding_shape import EmbeddingShape
+from .grids import MAX_LENGTH
 from .types import DataType
 
 __all__ = ["OPS", "Attr", "KernelDef", "OpDef", "Role", "kernel_def"]
@@ -37,9 +39,16 @@ CHECKED_ACCESSES = (
 """The accesses that a check_bounds may be of."""
 SCHEDULE = "schedule_"
 
+MAX_COLUMNS = 1 << 18  # of a row of math.softmax
+MAX_WARMUP = 49024  # of scan.dfa: with a lane's least chunk, it fills the workgroup memory that a GPU has
+MAX_RANK = 4096  # of tt.chain: its vector is in workgroup memory
+MAX_STEPS = 1 << 20
+"""Ranges of parameters of named kernels."""
+
 B = TypeVar("B")
 IntFold = Callable[..., int]
 FloatFold = Callable[..., float]
+SizeRule = Callable[[Mapping[str, int]], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +66,10 @@ class Role:
     """A buffer parameter of a named kernel: its name, access and element types.
 
     `optional`: it may be left out, with all that follow it.  `like`: the role whose element type it has,
-    or one of `also`; "" where it may have any of `types`.  `shape`: what its number of elements is the product of,
-    parameters of the kernel and sizes that follow from the buffers; () where it is not checked.  `row`: what a buffer of
-    several dimensions has as its last extent: a parameter, or the number of elements of another role; "" where any will do.
+    or one of `also`; "" where it may have any of `types`.  `shape`: what its number of elements is the product of:
+    numbers, parameters of the kernel, and sizes that follow from the buffers; () where it is not checked.  `may_be_longer`: it has
+    at least so many.  `row`: what a buffer of several dimensions has as its last extent: a parameter, or the number of elements
+    of another role; "" where any will do.
     """
 
     name: str
@@ -69,6 +79,7 @@ class Role:
     like: str = ""
     also: tuple[DataType, ...] = ()
     shape: tuple[str, ...] = ()
+    may_be_longer: bool = False
     row: str = ""
 
 
@@ -78,7 +89,9 @@ class KernelDef:
 
     A parameter of default None is required.  `schedule`: the fields of its schedule, which a text may
     set by parameters such as `schedule_lanes = 128`; they change its speed, never its result.
-    `ranges`: the least and the largest value of parameters for which not all from 0 on are valid.
+    `ranges`: the least and the largest value of parameters and sizes for which not all from 0 on are valid.
+    `sizes`: sizes that are no products, each as a function of the others and the parameters; it raises ValueError where
+    these do not fit together, and KeyError where one is not known.
     `renamed`: the field of the schedule that an older version called by a name, by that name.
     """
 
@@ -87,6 +100,7 @@ class KernelDef:
     schedule: tuple[str, ...] = ()
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     renamed: Mapping[str, str] = field(default_factory=dict)
+    sizes: Mapping[str, SizeRule] = field(default_factory=dict)
 
     @property
     def numbers_of_buffers(self) -> str:
@@ -406,8 +420,10 @@ def kernel_def(
     ranges: Mapping[str, tuple[int, int]] | None = None,
     rows: Mapping[str, str] | None = None,
     renamed: Mapping[str, str] | None = None,
+    sizes: Mapping[str, SizeRule] | None = None,
 ) -> KernelDef:
-    """`roles`: `name:access`, with a `?` behind it if it may be left out.  `like`, `shapes`, `rows`: of some of them, see Role.
+    """`roles`: `name:access`, with a `?` behind it if it may be left out.  `like`, `shapes`, `rows`: of some of them, see Role;
+    `>=` stands before a shape that the buffer may be longer than.
 
     Raises ValueError for an access that does not exist, or a role without types.
     """
@@ -417,12 +433,29 @@ def kernel_def(
         if name not in types:
             raise ValueError(f"role {name} has no types")
         same, *also = (like or {}).get(name, ("",))
-        shape = tuple((shapes or {}).get(name, "").split())
-        row = (rows or {}).get(name, "")
+        shape = (shapes or {}).get(name, "")
         parts.append(
-            Role(name, AccessMode(access), tuple(types[name]), role.endswith("?"), same, tuple(also), shape, row)
-        )
-    return KernelDef(tuple(parts), dict(params), tuple(schedule.split()), ranges or {}, renamed or {})
+            Role(
+                name, AccessMode(access), tuple(types[name]), role.endswith("?"), same, tuple(also),
+                tuple(shape.removeprefix(">=").split()), shape.startswith(">="), (rows or {}).get(name, ""),
+            )
+        )  # fmt: skip
+    return KernelDef(
+        tuple(parts), dict(params), tuple(schedule.split()), ranges or {}, renamed or {}, sizes or {}
+    )
+
+
+def base64_length(characters: int) -> int:
+    """The number of bytes that `characters` of base64 decode to, padding not counted."""
+    return characters // 4 * 3 + characters % 4 * 3 // 4
+
+
+def _chain_cells(size: Mapping[str, int]) -> int:
+    """Elements of the cores of a chain: of inner ones `rank` squared."""
+    rank, inner = size["rank"], size["steps"] - 2
+    if inner < 0:
+        return size["rows"] * size["columns"]
+    return size["rows"] * rank + inner * rank * rank + rank * size["columns"]
 
 
 def _kernel(name: str, doc: str, *signature: Any, since: int = 1, **columns: Any) -> None:
@@ -433,34 +466,46 @@ def _kernel(name: str, doc: str, *signature: Any, since: int = 1, **columns: Any
 
 _kernel("decode.base64", "Base64 text to bytes (RFC 4648, with or without padding at its end).",
         "text:read bytes:write", {}, {"text": _U8, "bytes": _U8},
-        "lanes characters")
+        "lanes characters",
+        shapes={"text": "characters", "bytes": ">= decoded"},
+        sizes={"decoded": lambda size: base64_length(max(0, size["characters"] - 2))})  # two may be padding
 _kernel("decode.hex", "Hex text, either case, to bytes.", "text:read bytes:write", {},
         {"text": _U8, "bytes": _U8},
-        "lanes characters")
+        "lanes characters",
+        shapes={"text": "characters", "bytes": ">= decoded"},
+        sizes={"decoded": lambda size: size["characters"] // 2})
 _kernel("scan.dfa",
         "Each byte's accepting state or 0, of a byte DFA that remembers no more than `warmup` bytes before it.",
         "bytes:read table:read accept:read matches:write", {"warmup": None},
         {"bytes": _U8, "table": (DataType.U16, DataType.U32), "accept": _U32, "matches": _U32},
         "lanes chunk in_shared",
+        shapes={"bytes": "length", "table": "states 256", "accept": ">= states", "matches": ">= length"},
+        ranges={"warmup": (0, MAX_WARMUP), "states": (1, MAX_LENGTH)},
         renamed={"staged": "in_shared"})
 _kernel("scan.prefix", "Inclusive prefix sum.", "x:read y:write", {},
         dict.fromkeys("xy", (*_U32, *_I32, DataType.F32, DataType.U64, DataType.I64, DataType.F64)),
         "lanes rounds vector look_back two_pass",
+        like={"y": ("x",)}, shapes={"x": "length", "y": ">= length"},
         renamed={"twice": "two_pass"})
 _kernel("math.softmax", "Softmax over rows of `columns` elements.", "x:read y:write", {"columns": None},
         {"x": _FLOAT, "y": _FLOAT},
         "lanes rows vector in_registers unroll in_shared rows_per_thread splits peeled transposed predicated",
+        shapes={"x": "rows columns", "y": ">= rows columns"},
         rows={"x": "columns", "y": "columns"},
+        ranges={"columns": (1, MAX_COLUMNS)},
         renamed={"kept": "in_registers", "tile": "in_shared", "turns": "rows_per_thread", "shifted": "peeled",
                  "staged": "transposed", "clamped": "predicated"})
 _kernel("math.softmax_step", "16.16 fixed point: floor((x_i << 16) / max(sum x, 1)), sum and numerator wide.",
         "x:read y:write", {}, {"x": _U32, "y": _U32},
         "lanes elements_per_workgroup",
+        shapes={"x": "length", "y": ">= length"},
         renamed={"share": "elements_per_workgroup"})
 _kernel("math.matvec_fixed", "y = M x in signed 16.16: each product shifted right by 16, summed modulo 2^32.",
         "m:read x:read y:write", {}, {"m": (*_U32, *_I32), "x": (*_U32, *_I32), "y": (*_U32, *_I32)},
         "rows unroll lanes vector rows_per_thread splits predicated",
+        shapes={"m": "rows columns", "x": "columns", "y": ">= rows"},
         rows={"m": "x"},
+        ranges={"columns": (1, MAX_LENGTH)},
         renamed={"turns": "rows_per_thread", "clamped": "predicated"})
 _kernel("math.matmul",
         "C = activation(A B + bias), row by row, A of `depth` columns, B and C of `columns`; sums are f32, of f64 f64.  "
@@ -471,7 +516,7 @@ _kernel("math.matmul",
         like={"b": ("a",), "c": ("a", DataType.F32), "bias": ("a", DataType.F32)},
         shapes={"a": "rows depth", "b": "depth columns", "c": "rows columns", "bias": "columns"},
         rows={"a": "depth", "b": "columns", "c": "columns", "bias": "columns"},
-        ranges={**dict.fromkeys(("depth", "columns"), (1, (1 << 32) - 1)), "activation": (0, 3)},
+        ranges={**dict.fromkeys(("depth", "columns"), (1, MAX_LENGTH)), "activation": (0, 3)},
         renamed={"across": "lanes_n", "rows": "rows_per_thread", "vectors": "columns_per_thread", "block": "block_m",
                  "step": "block_k", "tall": "block_m", "wide": "block_n", "deep": "block_k", "down": "warps_m",
                  "beside": "warps_n", "band": "group_m"},
@@ -479,12 +524,20 @@ _kernel("math.matmul",
 _kernel("tt.contract_step", "out_j = sum_i acc_i * core_ij: f32, or signed 16.16 with wrapping sums.",
         "acc:read core:read out:write", {}, dict.fromkeys(("acc", "core", "out"), (*_U32, *_I32, DataType.F32)),
         "lanes unroll lanes_n vector splits stream_columns",
+        like=dict.fromkeys(("core", "out"), ("acc",)),
+        shapes={"acc": "rows", "core": "rows columns", "out": ">= columns"},
+        ranges={"rows": (1, MAX_LENGTH)},
         renamed={"across": "lanes_n", "streamed": "stream_columns"})
 _kernel("tt.chain",
         "acc times `steps` matrices of rank by rank; `first` rows of the first and `last` columns of the last, if set.",
         "acc:read cores:read out:write", {"steps": None, "rank": None, "first": 0, "last": 0},
         dict.fromkeys(("acc", "cores", "out"), (*_U32, *_I32, DataType.F32)),
         "lanes vector prefetch workgroups stream_rows",
+        like=dict.fromkeys(("cores", "out"), ("acc",)),
+        shapes={"acc": "rows", "cores": "cells", "out": ">= columns"},
+        sizes={"rows": lambda size: size["first"] or size["rank"],
+               "columns": lambda size: size["last"] or size["rank"], "cells": _chain_cells},
+        ranges={"steps": (1, MAX_STEPS), "rank": (1, MAX_RANK), **dict.fromkeys(("first", "last"), (0, MAX_RANK))},
         renamed={"ahead": "prefetch", "streamed": "stream_rows"})
 _kernel("tt.embedding",
         "Rows of a table kept as 2 to 4 cores [p, r, q, r'] one after the other: products of the slices of an index.",
@@ -492,6 +545,9 @@ _kernel("tt.embedding",
         {**dict.fromkeys(("p0", "q0", "r1", "p1", "q1"), None), **dict.fromkeys(("r2", "p2", "q2", "r3", "p3", "q3"), 0)},
         {"cores": (DataType.F32, DataType.BF16), "indices": _U32, "out": (DataType.F32, DataType.BF16)},
         "lanes lookups rows_per_thread unroll chunk subgroups columns_per_thread vector",
+        shapes={"cores": "cells", "indices": "lookups", "out": ">= lookups columns"},
+        sizes={"cells": lambda size: EmbeddingShape.of(size).elements,
+               "columns": lambda size: EmbeddingShape.of(size).columns},
         renamed={"rows": "rows_per_thread", "columns": "columns_per_thread", "terms": "vector"})
 
 NAMED_KERNELS: dict[str, KernelDef] = {row.name: row.kernel for row in OPS.values() if row.kernel is not None}

@@ -23,35 +23,11 @@ from .program_warnings import accesses_outside
 
 __all__ = [
     "UnwrittenRead",
-    "check_aliasing",
     "check_contents",
     "outside_when_launched",
     "unwritten_reads",
     "unwritten_warning",
 ]
-
-
-def check_aliasing(
-    callee: str,
-    stage: Launch | KernelStage,
-    formals: Sequence[tuple[str, AccessMode | None]],
-    diagnostics: list[Diagnostic],
-) -> None:
-    """Append an error for each buffer passed for two parameters of which one is written.
-
-    Nothing orders the accesses of a stage.  `formals`: name and access of each parameter of `callee`.
-    """
-    if len(set(stage.buffers)) == len(stage.buffers):
-        return
-    first: dict[str, tuple[str, AccessMode | None]] = {}
-    for name, (formal, access) in zip(stage.buffers, formals, strict=False):
-        other, other_access = first.setdefault(name, (formal, access))
-        if other != formal and (access, other_access) != (AccessMode.READ, AccessMode.READ):
-            does = "read" if AccessMode.READ in (access, other_access) else "write"
-            message = f"{callee} would {does} @{name} while it writes it, as its {other} and its {formal}"
-            where = stage.loc.find(f"@{name}") if stage.loc else None
-            help = f"pass a second buffer in the place of {formal}"
-            diagnostics.append(Diagnostic("error", message, where, help=help))
 
 
 def check_contents(pipeline: Pipeline, module: Module, diagnostics: list[Diagnostic]) -> None:

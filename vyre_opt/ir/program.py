@@ -27,6 +27,7 @@ __all__ = [
     "MAX_DIMENSIONS",
     "MAX_EXTENT",
     "MAX_GRID",
+    "MAX_INVOCATIONS",
     "MAX_LANES",
     "MAX_NESTING",
     "NO_ATTRS",
@@ -47,6 +48,9 @@ __all__ = [
 
 MAX_GRID: Dim3 = (2**31 - 1, 65535, 65535)
 """The most workgroups along each axis: what every GPU from compute capability 3.0 on takes."""
+
+MAX_INVOCATIONS = 1 << 32
+"""Of a launch along an axis, since ids are u32."""
 
 MAX_LANES = 1024
 """The most invocations of a workgroup."""

@@ -19,8 +19,10 @@ What holds of a verified module:
   Limits      1 to 1024 invocations a workgroup (64 along z), a grid of 1 to
               2^31-1 by 65535 by 65535, ids within 32 bits; a preference of 0 to
               100 percent.
-  Functions   pure, not recursive, called with their own types.
-  Kernels     known, with their buffers and parameters, alone in their program.
+  Functions   pure, not recursive, called with their own types, at most 64 deep.
+  Kernels     known, with their parameters, alone in their program; each buffer of the
+              type, the access and the size that its role has, at most 2^32 - 2^16
+              elements, and none passed twice if it is written.
   Lowered     a program that is lowered for a target has what no text has, and that
               right (lowered_rules.py); no launch is held to its params and shapes.
   Pipelines   launches name programs and declared buffers, as many as the program
@@ -38,8 +40,10 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 
+from .aliasing import check_aliasing
 from .body_checker import BodyChecker
-from .diagnostics import Diagnostic, DiagnosticError, Location, Replacement, suggest
+from .call_graph import check_calls
+from .diagnostics import Diagnostic, DiagnosticError, Location, Replacement, shown, suggest_later
 from .fixes import (
     next_binding,
     with_access,
@@ -57,10 +61,11 @@ from .op_rules import OP_RULES
 from .ops import NAMED_KERNELS
 from .parse_holes import NO_HOLES, ParseHoles
 from .pipeline import Fill, HostRead, KernelStage, Launch, Pipeline, Repeat
-from .pipeline_rules import check_aliasing, check_contents, outside_when_launched
+from .pipeline_rules import check_contents, outside_when_launched
 from .program import (
     MAX_EXTENT,
     MAX_GRID,
+    MAX_INVOCATIONS,
     MAX_LANES,
     AccessMode,
     Buffer,
@@ -99,7 +104,9 @@ def verify(
     """
     checker = _ModuleChecker(module, holes, warns, intact)
     checker.run()
-    return sorted(checker.diagnostics, key=lambda d: (d.severity != "error", d.loc.start if d.loc else 0))
+    return shown(
+        sorted(checker.diagnostics, key=lambda d: (d.severity != "error", d.loc.start if d.loc else 0))
+    )
 
 
 def check(module: Module) -> list[Diagnostic]:
@@ -146,7 +153,7 @@ class _ModuleChecker:
             if isinstance(item, Pipeline):
                 self.unknown = {}
                 self.pipeline(item)
-        self.recursion()
+        check_calls(self.module.funcs, self.diagnostics)
 
     # --- programs -------------------------------------------------------------------
 
@@ -242,7 +249,7 @@ class _ModuleChecker:
         for axis, count, lanes, limit in zip("xyz", grid, program.workgroup, MAX_GRID, strict=True):
             if not 1 <= count <= limit:
                 self.error(f"a grid has 1 to {limit} workgroups along {axis}, not {show_number(count)}", loc)
-            elif count * lanes > 1 << 32:
+            elif count * lanes > MAX_INVOCATIONS:
                 self.error(f"{count} workgroups of {lanes} pass 2^32 invocations along {axis}", loc)
 
     def buffer(self, program: Program, buffer: Buffer) -> None:
@@ -334,31 +341,6 @@ class _ModuleChecker:
                 warning = Diagnostic("warning", message, buffer.loc, [("written here", loc)], help)
                 self.diagnostics.append(warning.add_fix(with_flag(buffer, "live_out")))
 
-    # --- functions ------------------------------------------------------------------
-
-    def recursion(self) -> None:
-        callees = {n: [op for op in f.walk() if op.name == "call"] for n, f in self.module.funcs.items()}
-        done: set[str] = set()
-        for root in callees:
-            path: list[str] = []
-            stack = [(root, iter(callees[root]))] if root not in done else []
-            while stack:
-                name, calls = stack[-1]
-                if name not in path:  # its first visit; later ones go on with its next call
-                    path.append(name)
-                op = next(calls, None)
-                if op is None:
-                    done.add(name)
-                    path.pop()
-                    stack.pop()
-                    continue
-                callee = op.attrs.get("callee")
-                if callee in path:
-                    cycle = [*path[path.index(callee) :], callee]
-                    self.error(f"functions call themselves: {' -> '.join('@' + n for n in cycle)}", op.loc)
-                elif callee in callees and callee not in done:
-                    stack.append((callee, iter(callees[callee])))
-
     # --- pipelines ------------------------------------------------------------------
 
     def pipeline(self, pipeline: Pipeline) -> None:
@@ -416,7 +398,7 @@ class _ModuleChecker:
                     if name not in before and not self.holes.may_define(pipeline, name):
                         message = f"the size of @{buffer.name} is of @{name}, which is not declared before it"
                         at = buffer.loc.find(f"@{name}") if buffer.loc else None
-                        self.error(message, at, suggest(name, before, "@"))
+                        self.error(message, at).suggestion = suggest_later(name, before, "@")
                 self.used_params(pipeline, size, buffer.loc)
                 self.used_dimensions(pipeline, size, buffer.loc)
             before.append(buffer.name)
@@ -429,12 +411,14 @@ class _ModuleChecker:
             at = loc.find(f"@{name}") if loc else None
             if param is None:
                 declaration = f"param @{name} : u32"
-                help = suggest(name, pipeline.params, "@") or f"declare {declaration}"
+                message = f"pipeline @{pipeline.name} has no param @{name}"
                 if name in pipeline.buffers:
-                    help = Replacement.of(f"write len(@{name})", f"@{name}", f"len(@{name})")
-                error = self.error(f"pipeline @{pipeline.name} has no param @{name}", at, help)
-                if not error.fixes:
-                    error.add_fix(with_declaration(pipeline.loc, declaration))
+                    length = f"len(@{name})"
+                    self.error(message, at, Replacement.of(f"write {length}", f"@{name}", length))
+                    continue
+                error = self.error(message, at, f"declare {declaration}")
+                error.add_fix(with_declaration(pipeline.loc, declaration))
+                error.suggestion = suggest_later(name, pipeline.params, "@")
             elif not param.dtype.is_int and not self.holes.is_invalid(param):
                 error = self.error(f"@{name} is {param.dtype}, and a size is a whole number", at)
                 error.note(f"@{name} is declared here", param.loc)
@@ -469,7 +453,8 @@ class _ModuleChecker:
             self.unknown[message].add_place(where)
         elif not self.holes.may_define(owner, name):
             known = self.module.programs if owner is None else owner.buffers
-            self.unknown[message] = self.error(message, where, suggest(name, known, "@"))
+            error = self.unknown[message] = self.error(message, where)
+            error.suggestion = suggest_later(name, known, "@")
 
     def stage(self, pipeline: Pipeline, stage: Launch | Fill | HostRead | KernelStage) -> None:
         names = (stage.buffer,) if isinstance(stage, HostRead) else stage.buffers
@@ -515,7 +500,7 @@ class _ModuleChecker:
             where = stage.loc.find(f"@{name}") if stage.loc else None
             self.argument(pipeline.buffers[name], formal, program, where)
         formals = [(f"@{b.name}", b.access) for b in bound]
-        check_aliasing(f"@{program.name}", stage, formals, self.diagnostics)
+        check_aliasing(f"@{program.name}", names, formals, stage.loc, self.diagnostics)
 
     def fill(self, buffer: Buffer, stage: Fill) -> None:
         if self.holes.is_invalid(buffer):
@@ -533,9 +518,9 @@ class _ModuleChecker:
 
     def kernel(self, pipeline: Pipeline, stage: KernelStage) -> None:
         name, buffers = stage.kernel, pipeline.buffers
-        kernel = NAMED_KERNELS.get(name)
-        if kernel is None:
-            self.error(f"unknown kernel {name}", stage.loc, suggest(name, NAMED_KERNELS))
+        if name not in NAMED_KERNELS:
+            error = self.error(f"unknown kernel {name}", stage.loc)
+            error.suggestion = suggest_later(name, NAMED_KERNELS)
             return
         check_kernel(
             name,
@@ -547,7 +532,6 @@ class _ModuleChecker:
             self.holes,
             is_stage=True,
         )
-        check_aliasing(name, stage, [(role.name, role.access) for role in kernel.roles], self.diagnostics)
 
     def launch_params(self, pipeline: Pipeline, stage: Launch, program: Program) -> None:
         """Check that each parameter of the program gets a value of its type, and nothing else does."""
@@ -559,15 +543,15 @@ class _ModuleChecker:
             formal = program.params.get(name)
             if formal is None:
                 message = f"program @{program.name} has no param @{name}"
-                self.error(message, at(name), suggest(name, program.params, "@"))
+                self.error(message, at(name)).suggestion = suggest_later(name, program.params, "@")
             elif isinstance(value, str):
                 actual = pipeline.params.get(value)
                 if actual is None:
                     message = f"pipeline @{pipeline.name} has no param @{value}"
-                    help = suggest(value, pipeline.params, "@") or f"declare param @{value} : {formal.dtype}"
-                    error = self.error(message, at(value), help)
-                    if not error.fixes:
-                        error.add_fix(with_declaration(pipeline.loc, f"param @{value} : {formal.dtype}"))
+                    declaration = f"param @{value} : {formal.dtype}"
+                    error = self.error(message, at(value), f"declare {declaration}")
+                    error.add_fix(with_declaration(pipeline.loc, declaration))
+                    error.suggestion = suggest_later(value, pipeline.params, "@")
                 elif not _is_taken(actual.dtype, formal.dtype) and not self.holes.is_invalid(actual):
                     has, wanted = with_bound(actual.dtype), with_bound(formal.dtype)
                     advice = _type_advice(actual.dtype, formal.dtype, program)

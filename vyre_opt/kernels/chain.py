@@ -23,6 +23,7 @@ from itertools import pairwise
 from math import inf
 
 from ..ir.builder import Builder
+from ..ir.ops import MAX_RANK
 from ..ir.program import Program, Value
 from ..ir.types import DataType
 from .chain_scattered import ScatterSchedule, best_scatter, build_scattered
@@ -44,7 +45,6 @@ __all__ = [
     "uniform_ranks",
 ]
 
-MAX_RANK = 4096
 MAX_TOGETHER, MAX_TOGETHER_ON_CPU = 8, 16
 """Cores of a launch that are buffers of their own; its code grows with them, and the time to compile it."""
 

@@ -25,7 +25,6 @@ __all__ = [
     "DecodeSchedule",
     "base64",
     "base64_bytes",
-    "base64_lengths",
     "Values",
     "base64_characters",
     "decode_schedule",
@@ -73,11 +72,6 @@ class DecodeSchedule:
 def decode_schedule(target: str = "") -> DecodeSchedule:
     """16-byte loads on a GPU; on the CPU target whole registers, by byte shuffles."""
     return DecodeSchedule(characters=32 if target == "cpu" else 16)
-
-
-def base64_lengths(characters: int) -> int:
-    """The number of bytes that `characters` of base64 decode to, padding not counted."""
-    return characters // 4 * 3 + characters % 4 * 3 // 4
 
 
 # --- characters to bytes ---------------------------------------------------------------------
@@ -193,7 +187,7 @@ def base64_characters(b: Builder, text: Buffer) -> Value:
 
 
 def base64_bytes(b: Builder, characters: Value) -> Value:
-    """The number of bytes that so many characters encode, without padding (`base64_lengths` at run time)."""
+    """The number of bytes that so many characters encode, without padding (`base64_length` at run time)."""
     rest = b.div(b.mul(b.rem(characters, 4), 3), 4)
     return b.add(b.mul(b.div(characters, 4), 3), rest, name="total")
 

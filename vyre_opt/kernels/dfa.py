@@ -45,13 +45,13 @@ UNIT = 4  # bytes that a lane copies at once
 MENDED_FROM = 8  # bytes of a warm-up from which rounds are faster than a warm-up for every lane
 UNROLLED = 8  # rounds up to which they are no loop
 
-# (longest warm-up, lanes, chunk) as measured; the first row that fits is used.  On a GPU long chunks need fewer rounds, and short
+# (longest warm-up, lanes, chunk) as measured; the first row that fits is used, and beyond the last one what memory has room for.  On a GPU long chunks need fewer rounds, and short
 # ones leave room for more tiles.  On the CPU target a byte takes 1 + warmup / chunk steps.  _IN_SHARED: on an H200, and such that states
 # of 4 bytes fit, too.
 _IN_SHARED = ((11, 64, 12), (150, 128, 20), (1024, 256, 36), (9728, 128, 60))
-_LANES = 32  # on a GPU, where they do not fit
-_CPU = ((64, 32, 508), (MAX_SLAB, 32, 1020))
-_OTHERS = ((256, 128, 108), (MAX_SLAB, 32, 1020))
+_LANES = 32  # where a warm-up is longer
+_CPU = ((64, 32, 508), (16 << 10, 32, 1020))
+_OTHERS = ((256, 128, 108), (16 << 10, 32, 1020))
 
 
 @dataclass(frozen=True)
@@ -80,20 +80,15 @@ class DfaSchedule:
 
 def dfa_schedule(warmup: int, target: str = "", strided: bool = False) -> DfaSchedule:
     """Longer chunks for a longer warm-up, which is walked once for each chunk, or takes rounds by the number of chunks in it."""
-    if not is_gpu(target):
-        return DfaSchedule(*_row(_CPU if target == "cpu" else _OTHERS, warmup), strided)
-    if warmup <= _IN_SHARED[-1][0]:
-        return DfaSchedule(*_row(_IN_SHARED, warmup), strided, True)
+    rows = _IN_SHARED if is_gpu(target) else _CPU if target == "cpu" else _OTHERS
+    for longest, lanes, chunk in rows:
+        if warmup <= longest:
+            return DfaSchedule(lanes, chunk, strided, in_shared=is_gpu(target))
     # a tile should not be much shorter than the halo that is copied for it, if there is room
     wanted = warmup // (_LANES * 2 * UNIT) * 2 * UNIT + UNIT
     room = (MAX_SLAB - warmup) // _LANES - UNIT
     chunk = max(UNIT, min(wanted, (room - UNIT) // (2 * UNIT) * 2 * UNIT + UNIT))
     return DfaSchedule(_LANES, chunk, strided)
-
-
-def _row(choices: Sequence[tuple[int, int, int]], warmup: int) -> tuple[int, int]:
-    _, lanes, chunk = next((row for row in choices if warmup <= row[0]), choices[-1])
-    return lanes, chunk
 
 
 def memory_bytes(warmup: int, table_dtype: DataType, schedule: DfaSchedule) -> tuple[int, int]:

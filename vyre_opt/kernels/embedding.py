@@ -19,6 +19,7 @@ from functools import lru_cache
 from math import prod
 
 from ..ir.builder import Builder
+from ..ir.embedding_shape import EmbeddingShape
 from ..ir.program import Program, Value
 from ..ir.types import DataType
 from .collective import SUBGROUP, as_type, guarded, offset
@@ -33,7 +34,6 @@ from .embedding_grouped import (
 from .embedding_indices import EmbeddingIndices, table_buffers
 from .embedding_merge import Group, merged_groups
 from .embedding_pairs import PairSchedule, embedding_pairs, pair_grid, pair_schedule
-from .embedding_shape import EmbeddingShape
 from .embedding_units import (
     EmbeddingUnitSchedule,
     embedding_unit_grid,

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..ir.builder import Builder
+from ..ir.embedding_shape import EmbeddingShape
 from ..ir.program import Program, Value
 from ..ir.types import DataType
 from ..lowering.nvptx.targets import STATIC_SHARED_BYTES
@@ -27,7 +28,6 @@ from .collective import SUBGROUP, elements, offset, shared_sums
 from .embedding_chunk import ORDER_BYTES, ChunkLookups, chunk_grid
 from .embedding_cores import EmbeddingCores
 from .embedding_indices import EmbeddingIndices, table_buffers
-from .embedding_shape import EmbeddingShape
 from .powers_of_two import power_above
 
 __all__ = ["GroupedSchedule", "embedding_grouped", "grouped_grid", "grouped_schedule"]

@@ -9,11 +9,11 @@ from __future__ import annotations
 from math import prod
 
 from ..ir.builder import Builder
+from ..ir.embedding_shape import EmbeddingShape
 from ..ir.program import Value
 from ..ir.types import DataType
 from .collective import as_type
 from .embedding_cores import EmbeddingCores
-from .embedding_shape import EmbeddingShape
 
 __all__ = ["EmbeddingIndices", "table_buffers"]
 

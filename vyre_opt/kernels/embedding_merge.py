@@ -13,10 +13,10 @@ from itertools import combinations, pairwise
 from math import prod
 
 from ..ir.builder import Builder
+from ..ir.embedding_shape import EmbeddingShape
 from ..ir.program import Program
 from ..ir.types import DataType
 from .collective import as_type
-from .embedding_shape import EmbeddingShape
 
 __all__ = ["MOST_GROWTH", "Group", "merge_pair", "merge_pair_grid", "merged_groups", "merged_shape"]
 

@@ -15,12 +15,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..ir.builder import Builder
+from ..ir.embedding_shape import EmbeddingShape
 from ..ir.program import Program, Value
 from ..ir.types import DataType
 from .collective import SUBGROUP, as_type, elements, guarded, shared_sums
 from .embedding_cores import EmbeddingCores
 from .embedding_indices import EmbeddingIndices, table_buffers
-from .embedding_shape import EmbeddingShape
 from .tiles import each_tile, tiles_of
 
 __all__ = ["PairSchedule", "embedding_pairs", "pair_grid", "pair_schedule"]

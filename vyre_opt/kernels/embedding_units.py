@@ -21,13 +21,13 @@ from dataclasses import dataclass
 from math import ceil, prod, sqrt
 
 from ..ir.builder import Builder
+from ..ir.embedding_shape import EmbeddingShape
 from ..ir.program import Program, Value
 from ..ir.types import DataType
 from .collective import SUBGROUP
 from .embedding_chunk import ORDER_BYTES, ChunkLookups, chunk_grid
 from .embedding_cores import EmbeddingCores
 from .embedding_indices import EmbeddingIndices, table_buffers
-from .embedding_shape import EmbeddingShape
 from .powers_of_two import power_above, power_of
 from .targets import MULTIPROCESSORS, has_matrix_units, workgroup_bytes
 from .tiles import tiles_of

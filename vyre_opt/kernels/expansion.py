@@ -71,14 +71,6 @@ class ExpansionRequest:
     def dtype(self, index: int = 0) -> DataType:
         return self.buffers[index].dtype
 
-    def one_type(self) -> DataType:
-        """The element type that all buffers share.  Raises ValueError."""
-        types = {buffer.dtype for buffer in self.buffers}
-        if len(types) > 1:
-            named = ", ".join(f"@{b.name} {b.dtype}" for b in self.buffers)
-            raise ValueError(f"its buffers hold different types ({named})")
-        return self.dtype()
-
 
 @dataclass(frozen=True)
 class Expansion:

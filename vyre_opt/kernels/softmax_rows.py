@@ -42,6 +42,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
 from ..ir.builder import Builder
+from ..ir.ops import MAX_COLUMNS
 from ..ir.program import Buffer, Program, Value
 from ..ir.types import DataType
 from .collective import (
@@ -57,7 +58,6 @@ from .collective import (
     wait_until_all,
 )
 from .softmax_schedules import (
-    MAX_COLUMNS,
     SoftmaxSchedule,
     check_softmax,
     general_softmax_schedule,

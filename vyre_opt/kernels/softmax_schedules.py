@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import gcd
 
+from ..ir.ops import MAX_COLUMNS
 from ..ir.types import DataType
 from .collective import SUBGROUP
 from .powers_of_two import power_above
 from .targets import REGISTERS, is_gpu
 
 __all__ = [
-    "MAX_COLUMNS",
     "SoftmaxSchedule",
     "check_softmax",
     "general_softmax_schedule",
@@ -19,7 +19,6 @@ __all__ = [
     "softmax_schedule",
 ]
 
-MAX_COLUMNS = 1 << 18
 MAX_TILE = 1 << 15  # powers in workgroup memory: 128 KiB, which GPUs have too
 MAX_IN_REGISTERS = 64  # f32 values that a lane may hold in registers
 RESIDENT = 2048  # invocations that a multiprocessor holds

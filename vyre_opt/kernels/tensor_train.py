@@ -103,9 +103,9 @@ def contract_step_schedule(
     `owns_grid`: the launch has the grid of `contract_step_grid`, and scratch of its own.  `workers`: threads of the
     cpu target.
     """
-    if not inner or not cells:
+    outer = cells // inner if inner and cells else 0
+    if not inner or not outer:
         return _unknown_schedule(inner, target)
-    outer = cells // inner
     if is_gpu(target):
         return _gpu_schedule(inner, outer, owns_grid)
     if target == "cpu":

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from ..ir.diagnostics import Diagnostic, Location
+from ..ir.diagnostics import Diagnostic, Location, shown
 from ..ir.parse_holes import NO_HOLES, ParseHoles, Part
 from ..ir.pipeline import Pipeline
 from ..ir.program import Block, Func, Module, Program
@@ -259,6 +259,7 @@ class Analyzer:
             if problem.severity == "error" or not (broken and analysis.is_in(problem, broken)):
                 errors.append(problem)
         errors.sort(key=lambda d: analysis.span(d.loc).start if d.loc is not None else 0)
+        shown(errors)
         return analysis
 
 

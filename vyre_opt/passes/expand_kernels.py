@@ -37,8 +37,6 @@ from ..kernels.row_indices import index_by_rows
 from .manager import PassContext
 from .registry import Pass, register
 
-MAX_GRID = 2**31 - 1
-
 
 @dataclass(frozen=True)
 class ExpandOptions:
@@ -221,9 +219,6 @@ class _Expander:
             self.ctx.remark("applied", message, stage.loc, kernel=stage.kernel)
             return []
         assert expansion.grid is not None
-        if isinstance(expansion.grid, int) and not 1 <= expansion.grid <= MAX_GRID:
-            self.refused(stage.kernel, f"it needs {expansion.grid} workgroups, more than {MAX_GRID}", stage)
-            return None
         program = cached[0] if cached else self.add_program(stage, expansion, buffers)
         self.expansions[key] = (program, expansion)
         launches, scratch = self.clear_scratch(pipeline, stage, expansion)
@@ -278,12 +273,6 @@ class _Expander:
     ) -> Expansion | None:
         """The expansion, or None after a remark that says why there is none."""
         row = NAMED_KERNELS[kernel]
-        written = {b.name for b, role in row.with_roles(buffers) if role.access is not AccessMode.READ}
-        names = [b.name for b in buffers]
-        aliased = next((name for name in names if name in written and names.count(name) > 1), None)
-        if aliased is not None:
-            self.refused(kernel, f"it would read @{aliased} while it writes it", site)
-            return None
         if cached is not None:
             return cached[1]
         try:

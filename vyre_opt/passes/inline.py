@@ -1,13 +1,14 @@
 """Inlining: a call becomes the body of its function, with fresh values.
 
-Functions are taken callees first, so a body is flat before it is copied.  What a
-program may grow to is bounded, since calls of calls can double it at every step.
+Functions are taken callees first, so a body is flat before it is copied.  Programs that would grow too large, since calls
+of calls can double one at every step, are an error before anything is copied (see ir/call_graph.py).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..ir.call_graph import call_order, check_inlined_ops
 from ..ir.program import MAX_NESTING, Func, Module, Op, Program
 from ..ir.rewrite import clone, every_op, splittable
 from ..rewriting.walker import Walker
@@ -17,9 +18,8 @@ from .registry import Pass, register
 
 @dataclass(frozen=True)
 class InlineOptions:
-    """`max_ops`: ops that a program may hold after.  `keep`: leave functions that lost their last call."""
+    """`keep`: leave functions that lost their last call."""
 
-    max_ops: int = 100_000
     keep: bool = False
 
 
@@ -30,8 +30,9 @@ class Inline(Pass):
     Options = InlineOptions
 
     def run(self, module: Module, ctx: PassContext) -> bool:
-        inliner = _Inliner(module, ctx, self.options)
-        for func in _callees_first(module):
+        check_inlined_ops([*module.programs.values(), *module.funcs.values()], module.funcs)
+        inliner = _Inliner(module, ctx)
+        for func in call_order(module.funcs)[0]:
             inliner.inline_into(func)
         for program in module.programs.values():
             inliner.inline_into(program)
@@ -44,28 +45,26 @@ class Inline(Pass):
 
 
 class _Inliner(Walker):
-    def __init__(self, module: Module, ctx: PassContext, options: InlineOptions) -> None:
+    def __init__(self, module: Module, ctx: PassContext) -> None:
         super().__init__()
         self.funcs = module.funcs
         self.ctx = ctx
-        self.options = options
         self.sizes: dict[str, int] = {}
         """Function whose own calls have been inlined -> its number of ops."""
         self.heights: dict[str, int] = {}
         """Such a function -> the levels that its blocks nest."""
         self.inlined: set[str] = set()
-        self.size = self.height = 0
+        self.height = 0
         self.depth = 1
         """The number of blocks around the op that is visited."""
 
     def inline_into(self, item: Program | Func) -> None:
         self.ctx.item = item.name
-        self.size = sum(1 for _ in every_op(item.body))
         self.height = 1
         self.replaced = {}
         self.walk_block(item.body)
         if isinstance(item, Func):
-            self.sizes[item.name] = self.size
+            self.sizes[item.name] = sum(1 for _ in every_op(item.body))
             self.heights[item.name] = self.height
 
     def visit(self, op: Op, out: list[Op]) -> None:
@@ -85,15 +84,10 @@ class _Inliner(Walker):
     def may_inline(self, op: Op) -> bool:
         callee = op.attrs["callee"]
         size, height = self.sizes[callee], self.heights[callee] + self.depth - 1
-        problem = None
-        if self.size + size > self.options.max_ops:
-            problem = f"{self.size} ops with {size} more pass max_ops={self.options.max_ops}"
-        elif height > MAX_NESTING:
+        if height > MAX_NESTING:
             problem = f"blocks would nest {height} deep, more than {MAX_NESTING}"
-        if problem is not None:
             self.ctx.remark("refused", f"@{callee} is not inlined here: {problem}", op.loc, callee=callee)
             return False
-        self.size += size
         self.height = max(self.height, height)
         self.ctx.remark("applied", f"@{callee} is inlined here, {size} ops", op.loc, callee=callee, ops=size)
         return True
@@ -106,26 +100,6 @@ class _Inliner(Walker):
         self.replaced.update(zip(op.results, [mapping.get(v, v) for v in returned], strict=True))
         self.inlined.add(func.name)
         self.changes += 1
-
-
-def _callees_first(module: Module) -> list[Func]:
-    """The functions, each after those that it calls; the verifier has excluded recursion."""
-    callees = {
-        func.name: [op.attrs["callee"] for op in every_op(func.body) if op.name == "call"]
-        for func in module.funcs.values()
-    }
-    order: dict[str, Func] = {}
-    for root in callees:
-        stack = [(root, iter(callees[root]))]
-        while stack:
-            name, rest = stack[-1]
-            callee = next((c for c in rest if c not in order), None)
-            if callee is not None:
-                stack.append((callee, iter(callees[callee])))
-                continue
-            order.setdefault(name, module.funcs[name])
-            stack.pop()
-    return list(order.values())
 
 
 def _uncalled(module: Module, inlined: set[str]) -> list[Func]:

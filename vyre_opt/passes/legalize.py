@@ -20,7 +20,6 @@ from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.program import Module, Program
 from ..lowering.common.legalization import EXPAND_OPS, Legality, Rewrite
 from ..lowering.host import legalization as host
-from ..lowering.host.flatten import TooLarge
 from ..lowering.nvptx import legalization as nvptx
 from ..lowering.nvptx.abi import BOUNDS
 from ..lowering.nvptx.targets import GPUS
@@ -105,10 +104,7 @@ class Legalization(Pass):
             problem = rewrite.refusal(program, legality) or _mixture(self.name, rewrites, program)
             if problem is not None:
                 raise DiagnosticError([Diagnostic("error", problem, program.loc)])
-            try:
-                legal, _ = rewrite.run(program, module, legality)
-            except TooLarge as error:
-                raise DiagnosticError([Diagnostic("error", str(error), program.loc)]) from None
+            legal, _ = rewrite.run(program, module, legality)
             if legal is not program:
                 program.body, program.buffers, program.params = legal.body, legal.buffers, legal.params
                 program.lowered_for = legal.lowered_for

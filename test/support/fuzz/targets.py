@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .drawn_targets import CALLS, COSTS, KERNELS
 from .emit_target import EMIT
 from .file_targets import CACHE, NPY, TABLES
 from .lsp_target import LSP
@@ -14,5 +15,20 @@ __all__ = ["TARGETS"]
 
 TARGETS: dict[str, Target] = {
     target.name: target
-    for target in (TEXT, FAST_PATH, PASSES, PASS_TEXT, OPTIONS, NPY, CACHE, TABLES, LSP, EMIT, RUN)
+    for target in (
+        TEXT,
+        FAST_PATH,
+        PASSES,
+        PASS_TEXT,
+        OPTIONS,
+        NPY,
+        CACHE,
+        TABLES,
+        LSP,
+        EMIT,
+        RUN,
+        KERNELS,
+        CALLS,
+        COSTS,
+    )
 }

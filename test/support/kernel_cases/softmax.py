@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from vyre_opt.ir.ops import MAX_COLUMNS
 from vyre_opt.ir.types import DataType
 from vyre_opt.kernels.softmax_fixed import (
     SoftmaxStepSchedule,
@@ -17,7 +18,6 @@ from vyre_opt.kernels.softmax_fixed import (
 from vyre_opt.kernels.softmax_fixed import softmax_step as build_step
 from vyre_opt.kernels.softmax_rows import softmax
 from vyre_opt.kernels.softmax_schedules import (
-    MAX_COLUMNS,
     SoftmaxSchedule,
     softmax_grid,
     softmax_schedule,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ...ir.ops import base64_length
 from ...ir.program import Buffer, Program
 from ...ir.types import DataType
 from .. import decode as k
@@ -49,7 +50,7 @@ class Base64(NamedKernel):
 
     def size(self, characters: int) -> int:
         """Bytes that so many characters decode to."""
-        return k.base64_lengths(characters)
+        return base64_length(characters)
 
     def call(self, device: TargetDevice, arrays: Sequence[OperandLike], padding: int = 0) -> Call:
         """`padding`: characters at the end that stand for no bits."""

@@ -9,6 +9,7 @@ from math import sqrt
 from operator import matmul
 from typing import Any
 
+from ...ir.ops import MAX_RANK
 from ...ir.program import Buffer
 from ...ir.types import DataType
 from .. import chain as k
@@ -34,7 +35,6 @@ class Chain(NamedKernel):
     name = "tt.chain"
     operator = "tt_chain(acc, cores[])"
     keeps = "inputs"
-    one_type = True
     gpu = (
         _factors(lanes=LANES[1:], vector=(1, 2, 4), prefetch=(0, 16, 32, 64)),
         _factors(lanes=(*LANES, 320, 384), workgroups=(2, 4, 8, 10, 12, 16, 32, 64)),
@@ -51,11 +51,7 @@ class Chain(NamedKernel):
             raise ValueError(
                 "a chain over several workgroups needs a grid of its own: only for a pipeline's stage"
             )
-        for index, size in enumerate((ranks[0], sum(x * y for x, y in pairwise(ranks)))):
-            if r.count(index) not in (None, size):
-                name = r.buffers[index].name
-                raise ValueError(f"@{name} has {r.count(index)} elements, its ranks take {size}")
-        return Expansion(r.build(k.chain, ranks, r.one_type(), schedule), schedule, schedule.workgroups)
+        return Expansion(r.build(k.chain, ranks, r.dtype(), schedule), schedule, schedule.workgroups)
 
     def reference(
         self, acc: Array, cores: Array, steps: int, rank: int, first: int = 0, last: int = 0
@@ -100,8 +96,8 @@ class Chain(NamedKernel):
             ranks.append(core.shape[1])
         if not cores:
             return CopyOfInput()
-        if not all(1 <= rank <= k.MAX_RANK for rank in ranks):
-            raise ValueError(f"ranks are 1 to {k.MAX_RANK}: {ranks}")
+        if not all(1 <= rank <= MAX_RANK for rank in ranks):
+            raise ValueError(f"ranks are 1 to {MAX_RANK}: {ranks}")
         groups = k.chain_groups(ranks, device.target, device.workers)
         if len(groups) == 1:
             return self._together(device, element, ranks)

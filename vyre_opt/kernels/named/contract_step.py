@@ -18,7 +18,6 @@ _factors = partial(factors, k.StepSchedule)
 
 class ContractStep(NamedKernel):
     name = "tt.contract_step"
-    one_type = True
     gpu = (
         _factors(lanes=FINE, unroll=(1, 2, 4, 8, 16, 32)),
         _factors(
@@ -31,7 +30,7 @@ class ContractStep(NamedKernel):
     )
 
     def expand(self, r: ExpansionRequest) -> Expansion:
-        inner, cells, dtype = r.count(0), r.count(1), r.one_type()
+        inner, cells, dtype = r.count(0), r.count(1), r.dtype()
         schedule = r.at(k.contract_step_schedule(inner, cells, r.target, r.owns_grid, r.workers or 1))
         if inner is None or cells is None:
             if schedule.vector > 1 or schedule.splits > 1:
@@ -39,8 +38,6 @@ class ContractStep(NamedKernel):
                     f"vectors and workgroups that share columns need a known number of these: {schedule}"
                 )
             return Expansion(r.build(k.contract_step, dtype, schedule), schedule, None)
-        if not inner or cells % inner:
-            raise ValueError(f"a core of {cells} elements has no {inner} rows")
         outer = cells // inner
         if outer % schedule.vector:
             raise ValueError(f"vectors of {schedule.vector} do not divide {outer} columns")

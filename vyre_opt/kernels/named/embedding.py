@@ -49,9 +49,6 @@ class Embedding(NamedKernel):
 
     def expand(self, r: ExpansionRequest) -> Expansion:
         shape, count = k.EmbeddingShape.of(r.params), r.count(1)
-        if r.count(0) not in (None, shape.elements):
-            name = r.buffers[0].name
-            raise ValueError(f"@{name} has {r.count(0)} elements, its shapes take {shape.elements}")
         default: k.Schedule = k.embedding_schedule(
             shape, not r.owns_grid, count, r.target, r.dtype(0), r.dtype(2)
         )

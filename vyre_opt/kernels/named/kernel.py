@@ -81,7 +81,6 @@ class NamedKernel:
     """All there is of a named kernel beside its row in the op table and the builder of its programs.
 
     `name`: of the op.  `gpu`, `cpu`: the schedules that the tuner tries, which `expand` may refuse; without `cpu`, the same.
-    `one_type`: all buffers hold one type.
     `any_length`: a stage is the same program for all lengths, over a grid that is an expression of these.
     `any_lanes`: the lanes of a workgroup hardly matter: each has a run of its own, and they exchange nothing.
     `operator`: its function on arrays with the tensors it takes, of which `cores[]` is a list, if that is an operator of torch.
@@ -91,7 +90,6 @@ class NamedKernel:
     name: str
     gpu: Products = ()
     cpu: Products = ()
-    one_type = False
     any_length = False
     any_lanes = False
     operator = ""
@@ -148,17 +146,17 @@ class NamedKernel:
 
         `options`: the name of the element type, if anything.
         """
-        types: list[DataType] = []
+        types: dict[str, DataType] = {}
         reads = (role for role in self.row.roles if role.access is AccessMode.READ)
         for role, array in zip(reads, arrays, strict=True):
-            accepted = types[:1] if self.one_type and types else role.types
-            types.append(element_type(array, role.name, accepted, *options))
+            accepted = (types[role.like], *role.also) if role.like else role.types
+            types[role.name] = element_type(array, role.name, accepted, *options)
         shape = self.shape(*arrays)
         assert shape is not None
         if 0 in shape:
             return EmptyResult(shape)
         sizes = [array.count for array in arrays]
-        return self.one_launch(device, types, sizes, shape, self.params(*arrays))
+        return self.one_launch(device, [*types.values()], sizes, shape, self.params(*arrays))
 
     def shape(self, *arrays: Any) -> tuple[int, ...] | None:
         """The shape of the result, for arrays or tensors; None if their contents decide it.

@@ -58,8 +58,6 @@ class Matmul(NamedKernel):
 
     def expand(self, r: ExpansionRequest) -> Expansion:
         depth, columns, count = r.params["depth"], r.params["columns"], r.count(0)
-        if count is not None and count % depth:
-            raise ValueError(f"@{r.buffers[0].name} has {count} elements, which are not rows of {depth}")
         rows = None if count is None else count // depth
         bias = r.dtype(3) if len(r.buffers) > 3 else None
         problem = k.MatmulProblem(depth, columns, r.dtype(0), r.dtype(2), bias, r.params["activation"])

@@ -38,8 +38,6 @@ class MatvecFixed(NamedKernel):
         program = r.build(k.matvec_fixed, r.dtype(0), schedule, r.dtype(1), r.dtype(2))
         if cells is None or columns is None:
             return Expansion(program, schedule, None)
-        if not columns or cells % columns:
-            raise ValueError(f"a matrix of {cells} elements has no rows of {columns}")
         rows = cells // columns
         scratch = {"sums": rows} if schedule.splits > 1 else None
         return Expansion(program, schedule, k.matvec_grid(schedule, rows), scratch)

@@ -15,7 +15,6 @@ class Prefix(NamedKernel):
     name = "scan.prefix"
     operator = "prefix_scan(x)"
     keeps = "nothing"
-    one_type = True
     gpu = (
         factors(k.ScanSchedule, lanes=LANES[1:5], rounds=(1, 2, 4, 8, 16), vector=(1, 2, 4, 8)),
         factors(k.ScanSchedule, lanes=(256, 1024), rounds=(2, 8), look_back=(0,)),
@@ -29,7 +28,7 @@ class Prefix(NamedKernel):
     )  # fmt: skip
 
     def expand(self, r: ExpansionRequest) -> Expansion:
-        count, dtype = r.count(0), r.one_type()
+        count, dtype = r.count(0), r.dtype()
         schedule = k.prefix_schedule(count, r.target, r.owns_grid, r.workers or 1, dtype)
         schedule = r.at(schedule)
         if schedule.look_back and (not r.owns_grid or count is None):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from ...ir.ops import MAX_COLUMNS
 from ...ir.types import DataType
 from .. import softmax_schedules as k
 from ..expansion import Expansion, ExpansionRequest
@@ -37,10 +38,6 @@ class Softmax(NamedKernel):
 
     def expand(self, r: ExpansionRequest) -> Expansion:
         columns, count = r.params["columns"], r.count(0)
-        if columns and count is not None and count % columns:
-            raise ValueError(f"@{r.buffers[0].name} has {count} elements, which are not rows of {columns}")
-        if not 1 <= columns <= k.MAX_COLUMNS:
-            raise ValueError(f"rows have 1 to {k.MAX_COLUMNS} columns, not {columns}")
         rows = None if count is None else count // columns
         schedule = k.softmax_schedule(columns, r.dtype(), r.target, rows, r.workers)
         schedule = r.at(replace(schedule, strided=not r.owns_grid))
@@ -74,9 +71,9 @@ class Softmax(NamedKernel):
 
     def params(self, x: Any) -> dict[str, int]:
         columns = x.shape[-1] if x.shape else 1
-        if columns > k.MAX_COLUMNS or x.count > MAX_ELEMENTS:
+        if columns > MAX_COLUMNS or x.count > MAX_ELEMENTS:
             raise ValueError(
-                f"x has rows of {columns} and {x.count} elements; at most {k.MAX_COLUMNS} and 2^32 - 1"
+                f"x has rows of {columns} and {x.count} elements; at most {MAX_COLUMNS} and 2^32 - 1"
             )
         return {"columns": columns}
 

@@ -9,34 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ...ir.call_graph import check_inlined_ops
 from ...ir.program import Block, Func, Op, Program, Value
 
-__all__ = ["MAX_OPS", "TooLarge", "flatten"]
-
-MAX_OPS = 200_000
-
-
-class TooLarge(Exception):
-    """Calls of calls make a program of more than MAX_OPS ops."""
+__all__ = ["flatten"]
 
 
 def flatten(program: Program, funcs: Mapping[str, Func]) -> Program:
-    """The program, or a flat copy of it.  Raises TooLarge."""
-    ops = [*program.walk()]
-    if len(ops) <= MAX_OPS and not any(op.name in ("call", "region") for op in ops):
+    """The program, or a flat copy of it.  Raises DiagnosticError if it gets too large."""
+    if not any(op.name in ("call", "region") for op in program.walk()):
         return program
-    try:
-        return replace(program, body=_Flattener(funcs).block(program.body, {}))
-    except TooLarge:
-        raise TooLarge(
-            f"program @{program.name}: with the functions that it calls it has more than {MAX_OPS} ops"
-        ) from None
+    check_inlined_ops([program], funcs)
+    return replace(program, body=_Flattener(funcs).block(program.body, {}))
 
 
 class _Flattener:
     def __init__(self, funcs: Mapping[str, Func]) -> None:
         self.funcs = funcs
-        self.size = 0
 
     def block(self, block: Block, replacements: dict[Value, Value]) -> Block:
         """A copy of a block, with arguments of its own; `replacements` maps old values to new ones."""
@@ -74,9 +63,6 @@ class _Flattener:
             replacements.update(zip(op.results, [inner[v] for v in end.operands], strict=True))
 
     def op(self, op: Op, replacements: dict[Value, Value]) -> Op:
-        self.size += 1
-        if self.size > MAX_OPS:
-            raise TooLarge
         # tuple of a list: quicker than of a generator, and this runs for each op
         operands = tuple([replacements[v] for v in op.operands])
         regions = tuple([self.block(inner, replacements) for inner in op.regions])

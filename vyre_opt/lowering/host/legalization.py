@@ -30,5 +30,5 @@ LEGALIZATION = (
 
 
 def legal_program(program: Program, module: Module | None) -> Program:
-    """The program as it is lowered for the cpu, which calls nothing.  Raises TooLarge."""
+    """The program as it is lowered for the cpu, which calls nothing.  Raises DiagnosticError if it gets too large."""
     return legalize(LEGALIZATION, program, module, Legality("cpu"))[0]

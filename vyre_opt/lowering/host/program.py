@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...ir.program import Op, Program
+from ..common.compile_cost import HOST, check_compile_cost
 from ..common.llvm_text import ModuleText
 from ..common.zeroed_tiles import uncovered_tiles
 from .abi import ENTRY, HostCode
@@ -45,13 +46,14 @@ def lower(
 ) -> HostCode:
     """The code of a flat program (see flatten.py) for the machine of an LLVM triple and data layout.
 
-    `specs`: encoded values of all specialization constants.  Raises UnloweredKernel, and
-    TooManyLive, and DivergentBarrier for a program that would not verify.
+    `specs`: encoded values of all specialization constants.  Raises UnloweredKernel, TooManyLive, DiagnosticError
+    for one that would take too long to compile, and DivergentBarrier for one that would not verify.
     """
     ops = list(program.walk())
     for op in ops:
         if op.definition.kernel is not None:
             raise UnloweredKernel(op)
+    check_compile_cost(program, {}, HOST)
     module = ModuleText(triple, layout)
     define_fault(module)
     if not features.half:

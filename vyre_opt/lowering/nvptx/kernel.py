@@ -13,10 +13,12 @@ from math import prod
 
 from ...analysis.alignment import Alignment
 from ...analysis.bounds import BoundsProofs
+from ...ir.call_graph import call_order, check_inlined_ops
 from ...ir.diagnostics import Diagnostic, DiagnosticError
 from ...ir.lowered_ops import WARPGROUP_MUL_ADD
-from ...ir.program import Block, Buffer, Func, Op, Program
+from ...ir.program import Block, Buffer, Func, Op, Program, Value
 from ..common import conversions
+from ..common.compile_cost import GPU, check_compile_cost
 from ..common.llvm_text import ModuleText
 from ..common.spec_values import spec_values
 from . import bulk_copies
@@ -48,6 +50,10 @@ __all__ = ["LoweredModule", "lower"]
 TRIPLE = "nvptx64-nvidia-cuda"
 LAYOUT = "e-p3:32:32-p4:32:32-p5:32:32-p6:32:32-p7:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 
+LONG_CHAIN = 64
+"""Sums and products of integers that follow from one another, beyond which code is generated without LLVM's strength
+reduction, which takes seconds for some of them, 23 s for 300; ptxas does its own."""
+
 MAX_WORKGROUP = (1024, 1024, 64)
 
 
@@ -63,6 +69,7 @@ class LoweredModule:
     kernels: tuple[EntryPoint, ...]
     is_flat: bool
     is_straight: bool
+    has_long_chains: bool
 
 
 def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> LoweredModule:
@@ -71,7 +78,11 @@ def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> Low
     What prints gets a buffer for its records; see `common.print_records`.  Raises DiagnosticError for what no GPU can
     run, located at the op or buffer to blame.
     """
+    for unit in units:
+        check_inlined_ops([unit.program], unit.module.funcs if unit.module else {})
     units = [legal_unit(unit, target, bounds) for unit in units]
+    for unit in units:
+        check_compile_cost(unit.program, unit.module.funcs if unit.module else {}, GPU)
     text = ModuleText(TRIPLE, LAYOUT, target.rounds_to_bf16)
     text.metadata.append("!0 = !{}")
     symbols: set[str] = set()
@@ -86,7 +97,32 @@ def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> Low
         for unit in units
         for op in unit.program.walk()
     )
-    return LoweredModule(text.text(), tuple(kernels), is_flat, is_flat and not any(loops))
+    is_straight = is_flat and not any(loops)
+    has_long_chains = any(_longest_chain(unit) > LONG_CHAIN for unit in units)
+    return LoweredModule(text.text(), tuple(kernels), is_flat, is_straight, has_long_chains)
+
+
+def _longest_chain(unit: Unit) -> int:
+    """The most sums and products of integers that follow from one another, through calls and out of blocks."""
+    of_funcs: dict[str, int] = {}
+    depths: dict[Value, int] = {}
+
+    def visit(block: Block) -> int:
+        longest = 0
+        for op in block.ops:
+            depth = max((depths.get(value, 0) for value in op.operands), default=0)
+            if op.name in ("add", "sub", "mul") and op.result.type.element.is_int:
+                depth += 1
+            elif op.name == "call":
+                depth += of_funcs[op.attrs["callee"]]
+            depth = max([depth, *map(visit, op.regions)])
+            depths.update(dict.fromkeys(op.results, depth))
+            longest = max(longest, depth)
+        return longest
+
+    for func in call_order(unit.module.funcs)[0] if unit.module else ():
+        of_funcs[func.name] = visit(func.body)
+    return visit(unit.program.body)
 
 
 def _is_flat(block: Block, in_loop: bool = False) -> bool:

@@ -7,7 +7,7 @@ back ends abort the process instead of raising an exception.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -84,9 +84,10 @@ _STRAIGHT_CODE = _OptLevel("simplify_cfg", 2)
 
 
 def _opt_level(lowered: LoweredModule, level: int) -> _OptLevel:
+    opt = _OPT_LEVELS[level]
     if level in (1, 2) and lowered.is_flat:
-        return _STRAIGHT_CODE if lowered.is_straight else _FLAT_CODE
-    return _OPT_LEVELS[level]
+        opt = _STRAIGHT_CODE if lowered.is_straight else _FLAT_CODE
+    return replace(opt, codegen_level=0) if lowered.has_long_chains else opt
 
 
 @on_llvm
@@ -112,7 +113,7 @@ def _run_passes(module: llvm.ModuleRef, machine: Any, opt: _OptLevel) -> None:
     """LLVM's own pipeline runs without loop unrolling and vectorization, which make code grow."""
     import llvmlite.binding as llvm
 
-    options = llvm.create_pipeline_tuning_options(speed_level=opt.codegen_level)
+    options = llvm.create_pipeline_tuning_options(speed_level=3)  # of LLVM's own pipeline
     options.loop_unrolling = options.loop_vectorization = options.slp_vectorization = False
     run_passes(module, machine, options, None if opt.passes is None else opt.passes.split())
 

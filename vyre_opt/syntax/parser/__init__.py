@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...ir.bounded_read import read_file
-from ...ir.diagnostics import Diagnostic, DiagnosticError, Location, Source, decode
+from ...ir.diagnostics import Diagnostic, DiagnosticError, Location, Source, decode, shown
 from ...ir.program import Module
 from . import tables
 from .locations import ReadOriginal, place_locations
@@ -92,7 +92,7 @@ def _all_errors(actions: RecoveringActions) -> list[Diagnostic]:
     errors.sort(key=lambda d: d.loc.start if d.loc else 0)
     if len(errors) > MAX_ERRORS:
         errors[MAX_ERRORS - 1].note(f"{len(errors) - MAX_ERRORS} more errors follow")
-    return errors[:MAX_ERRORS]
+    return shown(errors[:MAX_ERRORS])
 
 
 def parse(text: str, name: str = "<string>", *, parser: str = "tables") -> Module:

@@ -8,9 +8,10 @@ built is left out, and `holes` tells the verifier.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, TypeVar
 
-from ...ir.diagnostics import Diagnostic, Location, Source, suggest
+from ...ir.diagnostics import Diagnostic, Location, Source, suggest_later
 from ...ir.fixes import with_declaration, with_head_flag
 from ...ir.grids import Extent, GridCall
 from ...ir.literals import Literal, LiteralError, encode, read_int
@@ -354,8 +355,9 @@ class ModuleActions(StageActions):
             return DataType.of(name, *params)
         except TypeNameError as error:
             known = DataType.all_names()
-            help = None if name in known else self.advice(name, "type", known)
-            self.name_error(str(error), start, end, help)
+            wrong = self.name_error(str(error), start, end, None)
+            if name not in known:
+                wrong.suggestion = partial(self.advice, name, "type", known)
             return UNKNOWN
 
     def type_parameter(self, start: int, end: int, token: str) -> DataType:
@@ -364,10 +366,10 @@ class ModuleActions(StageActions):
             return UNKNOWN
         dtype = self.parameters.get(token[1:])
         if dtype is None:
-            help = suggest(token[1:], self.parameters, "@") or f"declare spec {token} : dtype = f32 above"
-            error = self.error(f"{token} is no type", start, end, help=help)
-            if not error.fixes:
-                error.add_fix(with_declaration(self.owners[0].loc, f"spec {token} : dtype = f32"))
+            declaration = f"spec {token} : dtype = f32"
+            error = self.error(f"{token} is no type", start, end, help=f"declare {declaration} above")
+            error.add_fix(with_declaration(self.owners[0].loc, declaration))
+            error.suggestion = suggest_later(token[1:], self.parameters, "@")
             self.parameters[token[1:]] = UNKNOWN
         return dtype or UNKNOWN
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ...ir.diagnostics import Location, suggest
+from ...ir.diagnostics import Location, suggest_later
 from ...ir.fixes import with_constant
 from ...ir.literals import Literal, LiteralError, encode_constant, show
 from ...ir.ops import OPS, OpDef
@@ -192,7 +192,8 @@ class ConstantActions(Scopes):
             return
         at = loc.find(f"@{name}")
         message = f"program @{program.name} has no {kind} @{name}"
-        self.name_error(message, at.start, at.end, suggest(name, declared, "@"))
+        error = self.name_error(message, at.start, at.end, None)
+        error.suggestion = suggest_later(name, declared, "@")
         self.holes.add_lost_names(program, (name,))
 
     def type_operands(

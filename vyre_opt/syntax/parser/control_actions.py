@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ...ir import plugins
@@ -199,12 +200,14 @@ class ControlActions(OpActions):
             return row
         in_pipeline = bool(self.owners) and isinstance(self.owners[0], Pipeline)
         known = [*NAMED_KERNELS, *plugins.names(plugins.KERNELS)]
-        help = self.advice(name, "stage" if in_pipeline else "op", known)
+        help = None
         if row is not None:
             help = f"{name} is an op: %r = " + SYNTAX[row.format].example.removeprefix("%r = ").format(
                 name=name, type=row.types
             )
-        self.name_error(f"unknown kernel {name}", start, start + len(name), help)
+        unknown = self.name_error(f"unknown kernel {name}", start, start + len(name), help)
+        if row is None:
+            unknown.suggestion = partial(self.advice, name, "stage" if in_pipeline else "op", known)
         return None
 
     def kernel_params(self, name: str, attrs: dict[str, Any] | None, start: int, end: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 from ...ir.diagnostics import Location
@@ -217,15 +218,15 @@ class OpActions(ConstantActions):
         self.reported_until = len(text) if line_end < 0 else line_end
         if last is not None and self._follows_buffer(start):
             if not self.holes.is_invalid(last):
-                help = self.advice(name, "flag", BUFFER_FLAGS) or f"the flags are {', '.join(BUFFER_FLAGS)}"
-                self.error("not a buffer flag", start, start + len(name), help=help)
+                help = f"the flags are {', '.join(BUFFER_FLAGS)}"
+                error = self.error("not a buffer flag", start, start + len(name), help=help)
+                error.suggestion = partial(self.advice, name, "flag", BUFFER_FLAGS)
                 self.holes.mark_invalid(last)
         else:
             known = known_names() if "." in name else [*OPS]
             known += ["buffer", "spec", "param"] if len(self.owners) <= 1 else []
-            self.name_error(
-                f"unknown op {name[:40]}", start, start + len(name), self.advice(name, "op", known)
-            )
+            error = self.name_error(f"unknown op {name[:40]}", start, start + len(name), None)
+            error.suggestion = partial(self.advice, name, "op", known)
 
     def _follows_buffer(self, start: int) -> bool:
         """Whether `start` lies behind the declaration of a buffer, on its line."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
-from ...ir.diagnostics import Diagnostic, Location, Source
+from ...ir.diagnostics import Diagnostic, Location, Source, last
 from ...ir.literals import LiteralError, read_int, unquote
 from ...ir.parse_holes import ParseHoles
 from ...ir.program import Buffer, Module, Op, Value
@@ -147,8 +148,10 @@ class Scopes:
         elif name in self.undefined:
             self.undefined[name].add_place(Location(self.source, start, start + len(name)))
         else:
-            help = self._lane_of(name) or self.advice(name, "op", self.scope)
-            self.undefined[name] = self.error(f"{name} is not defined", start, start + len(name), help)
+            error = self.error(f"{name} is not defined", start, start + len(name), self._lane_of(name))
+            if error.help is None:
+                error.suggestion = partial(self.advice, name, "op", last(self.scope))
+            self.undefined[name] = error
         return Value(name[1:], UNKNOWN)
 
     def _lane_of(self, name: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ...ir.diagnostics import Location
@@ -82,8 +83,9 @@ class StageActions(GenericActions):
             return GridCall("len", (*first.args, *args[1:]))
         if name not in FUNCTIONS:
             known = ["len", *FUNCTIONS]
-            help = self.advice(name, "extent", known) or f"there are {', '.join(known)}"
-            self.name_error(f"a grid has no function {name}", start, start + len(name), help)
+            help = f"there are {', '.join(known)}"
+            error = self.name_error(f"a grid has no function {name}", start, start + len(name), help)
+            error.suggestion = partial(self.advice, name, "extent", known)
             return 1
         if len(args) != 2:
             self.error(f"{name} takes two numbers", start, end, help=f"write {name}(len(@buffer), 256)")

@@ -12,14 +12,13 @@ from typing import Any
 from ...execution.cache.compilations import Compilation, fetch
 from ...execution.cache.keys import called_fingerprints
 from ...execution.cache.store import Store
-from ...execution.dispatcher import BackendError
+from ...execution.dispatcher import BackendError, ProgramError
 from ...execution.faults import fault
 from ...execution.limits import compiling
-from ...ir.diagnostics import spelling_at
+from ...ir.diagnostics import DiagnosticError, spelling_at
 from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Module, Program
 from ...lowering.host.abi import ENTRY, HostCode
-from ...lowering.host.flatten import TooLarge
 from ...lowering.host.legalization import legal_program
 from ...lowering.host.live_values import BUDGET, TooManyLive
 from ...lowering.host.program import UnloweredKernel, lower
@@ -69,13 +68,13 @@ class LegalForm:
 
     @staticmethod
     def of(program: Program, module: Module | None) -> LegalForm:
-        """Raises BackendError for a program that gets too large."""
+        """Raises ProgramError for a program that gets too large."""
         source, called = core_form(program, module)
         try:
             with compiling():
                 return LegalForm(source, called, legal_program(source, called))
-        except TooLarge as error:
-            raise BackendError(str(error)) from None
+        except DiagnosticError as error:
+            raise ProgramError("limit", error.diagnostics[0]) from None
 
 
 def host_code(program: Program, specs: Mapping[str, Any], host: Host) -> HostCode:
@@ -87,6 +86,8 @@ def host_code(program: Program, specs: Mapping[str, Any], host: Host) -> HostCod
             f"program @{program.name}: {kernel.op.name} is a named kernel; "
             "expand it with the pass expand_kernels before it runs on the cpu"
         ) from None
+    except DiagnosticError as error:
+        raise ProgramError("limit", error.diagnostics[0]) from None
     except TooManyLive as error:
         peak = error.peak
         at = peak.op or next(iter(program.body.ops))

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...execution.dispatcher import BackendError
 from ...execution.faults import asserted, bad_step, out_of_checked_bounds, trapped
 from ...ir import arith
 from ...ir.loops import bounds, inits
@@ -16,7 +15,6 @@ from .machine import Machine
 from .registers import constant_register, register_type
 
 Array = np.ndarray
-MAX_CALL_DEPTH = 64
 
 
 def bind(frame: Frame, values: Sequence[Value], arrays: Sequence[Array]) -> None:
@@ -56,14 +54,8 @@ def region(machine: Machine, frame: Frame, op: Op) -> None:
 
 def call(machine: Machine, frame: Frame, op: Op) -> None:
     func = machine.funcs[op.attrs["callee"]]
-    machine.call_depth += 1
-    if machine.call_depth > MAX_CALL_DEPTH:
-        raise BackendError(
-            f"program @{machine.program.name}: calls of @{func.name} nest deeper than {MAX_CALL_DEPTH}"
-        )
     bind(frame, func.params, [frame.get(value) for value in op.operands])
     bind(frame, op.results, machine.run_block(frame, func.body))
-    machine.call_depth -= 1
 
 
 def trap(machine: Machine, frame: Frame, op: Op) -> None:

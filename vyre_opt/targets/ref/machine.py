@@ -58,7 +58,6 @@ class Machine:
         self.checks = checks
         self.max_steps = max_steps
         self.steps = 0
-        self.call_depth = 0
         self.clock = LogicalClock()
         self.copies = CopiesInFlight(0)
         self.ops: list[Op] = []

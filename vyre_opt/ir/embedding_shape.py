@@ -40,7 +40,7 @@ class EmbeddingShape:
     def of(cls, params: Mapping[str, int]) -> EmbeddingShape:
         """From the parameters of the op: p0 to p3, q0 to q3, r1 to r3, 0 for a core that is not there."""
         d = max((k + 1 for k in range(MAX_CORES) if params.get(f"p{k}")), default=0)
-        extra = [name for name, value in params.items() if value and int(name[1:]) >= d]
+        extra = [f"{n}{k}" for k in range(d, MAX_CORES) for n in "qr" if params.get(f"{n}{k}")]
         if extra:
             raise ValueError(f"{', '.join(extra)} belongs to a core beyond the {d} that have a p")
         p, q = (tuple(params.get(f"{n}{k}", 0) for k in range(d)) for n in "pq")
