@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from vyre_opt import PassManager, dispatcher, parse
+from vyre_opt import PassManager, dispatcher, parse, print_program
 from vyre_opt.execution.dispatcher import ProgramError
 from vyre_opt.ir.diagnostics import Diagnostic, DiagnosticError, render
 from vyre_opt.ir.program import Module
@@ -65,8 +65,8 @@ def test_what_would_get_too_large_is_one_error_at_the_call(way: str) -> None:
     assert error.loc is not None
     assert error.loc.line == 183
     shown = render(error)
-    assert "program @p has 576460752303423490 ops with the functions that it calls; 25000 at most" in shown
-    assert "@f15 is the first that passes this, with 32768 ops" in shown
+    assert "program @p has 576460752303423490 ops with the functions that it calls; 50000 at most" in shown
+    assert "@f16 is the first that passes this, with 65536 ops" in shown
     assert "help: call functions in a loop" in shown
 
 
@@ -78,4 +78,15 @@ def test_many_calls_of_few_ops_are_inlined(way: str) -> None:
 def test_functions_that_nobody_calls_count_where_they_are_inlined() -> None:
     module = calls(60, 2)
     module.remove(module.programs["p"])
-    assert "function @f15 has 32768 ops" in _error(WAYS["inline"], module).message
+    assert "function @f15 has 32768 ops with the functions that it calls, beside 32766" in (
+        _error(WAYS["inline"], module).message
+    )
+
+
+def test_many_functions_share_the_budget() -> None:
+    """Guards against a hundred items that each stay below it."""
+    funcs = "\n".join(
+        f"func @g{n}(%a : u32) -> u32 {{ %r = call @f11(%a) : (u32) -> u32 yield %r }}" for n in range(60)
+    )
+    text = print_program(calls(12, 2)).replace("program @p", f"{funcs}\nprogram @p")
+    assert "beside 49150 that are inlined before it" in _error(WAYS["inline"], parse(text)).message

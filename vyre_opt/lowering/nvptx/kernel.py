@@ -78,8 +78,8 @@ def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> Low
     What prints gets a buffer for its records; see `common.print_records`.  Raises DiagnosticError for what no GPU can
     run, located at the op or buffer to blame.
     """
-    for unit in units:
-        check_inlined_ops([unit.program], unit.module.funcs if unit.module else {})
+    for module in {unit.module for unit in units if unit.module is not None}:
+        check_inlined_ops([unit.program for unit in units if unit.module is module], module.funcs)
     units = [legal_unit(unit, target, bounds) for unit in units]
     for unit in units:
         check_compile_cost(unit.program, unit.module.funcs if unit.module else {}, GPU)
