@@ -265,9 +265,7 @@ def test_programs_that_are_wrong() -> None:
     for target in TARGETS:
         with pytest.raises(ProgramError, match=r"<string>:9:\d+: error: .*out of bounds of @x"):
             vyre_opt.run(SCALE, [X], 3, lengths={"y": 12}, target=target)
-    with pytest.raises(
-        DiagnosticError, match=r"(?s)<string>:6:3: error: .*rows have 1 to \d+ columns, not 0"
-    ):
+    with pytest.raises(DiagnosticError, match=r"(?s)<string>:6:3: error: .*columns is 1 to \d+, not 0"):
         vyre_opt.compile(SOFTMAX.replace("columns = 10", "columns = 0"))
     lonely = parse(CALLS).programs["p"]
     with pytest.raises(DiagnosticError, match="twice"):
