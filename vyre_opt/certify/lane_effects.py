@@ -44,14 +44,22 @@ class _Cell:
 
 @dataclass
 class _Open:
-    """A loop along a row.  `base`: where its round begins; `carried`: the symbols of what it carries, none of which stands within
-    another value."""
+    """A round of a loop along a row of `n` elements, from `base` on, with what its lanes store and load."""
 
     base: Term
     n: Term
     step: int
     stores: list[tuple[int, Op, tuple[Term, ...], Term, Path]] = field(default_factory=list)
     loads: list[tuple[int, str, tuple[Term, ...]]] = field(default_factory=list)
+
+
+@dataclass
+class _Round:
+    """A round of a loop that is run once.  `loads`, `stores`: buffers that it accesses before its first barrier."""
+
+    loads: set[str] = field(default_factory=set)
+    stores: set[str] = field(default_factory=set)
+    has_barrier: bool = False
 
 
 def same_effects(
@@ -91,6 +99,13 @@ class _Lanes:
         self.dirty: set[str] = set()
         """Buffers that were written since the last barrier."""
         self.read: set[str] = set()
+        """Buffers that were read since then."""
+        self.loaded: set[str] = set()
+        self.stored: set[str] = set()
+        """The same of all buffers, those on the chip too."""
+        self.unordered: set[str] = set()
+        """Memory on the chip that was accessed around or in a branch or loop since the last barrier that is sure."""
+        self.rounds: list[_Round] = []
         self.asserted: set[tuple[Term, tuple[object, ...]]] = set()
         self.loop_number = 0
         self.open: _Open | None = None
@@ -229,14 +244,43 @@ class _Lanes:
 
     def shared_branch(self, op: Op, condition: Term) -> None:
         """One of the program before, in which something may be done."""
-        ends, outer = [], self.outer
+        ends, outer, memory, epochs = [], self.outer, dict(self.memory), dict(self.epochs)
+        states, changed = [], set[tuple[str, int, int]]()
+        state = self.accessed()
         for region, value in enumerate((True, False)):
-            self.outer = (*outer, (condition, value))
+            self.outer, self.memory, self.epochs = (*outer, (condition, value)), dict(memory), dict(epochs)
+            self.restore(state)
             ends.append(self.block(op, region))
-        self.outer = outer
+            changed |= {key for key, cell in self.memory.items() if memory.get(key) is not cell}
+            states.append(self.accessed())
+        # no barrier in it counts behind it, and what one way has written is not known there
+        self.outer, self.epochs = outer, epochs
+        self.memory = {key: cell for key, cell in memory.items() if key not in changed}
+        self.join([state, *states])
         conditions, open_ = [condition] * self.count, dict.fromkeys(self.active)
         for number, result in enumerate(op.results):
             self.values[result] = self.chosen(conditions, open_, ends[0][number], ends[1][number])
+
+    def accessed(self) -> list[set[str]]:
+        """What was accessed since the last barrier."""
+        return [set(each) for each in (self.dirty, self.read, self.loaded, self.stored)]
+
+    def restore(self, accessed: Sequence[set[str]]) -> None:
+        self.dirty, self.read, self.loaded, self.stored = (set(each) for each in accessed)
+
+    def join(self, ways: Sequence[Sequence[set[str]]]) -> None:
+        """One of these ways was gone."""
+        self.restore([set().union(*each) for each in zip(*ways, strict=True)])
+        self.unordered |= self.loaded | self.stored
+
+    def note(self, name: str, is_store: bool) -> None:
+        """An access of any buffer.  Raises Mismatch where it is not known behind which barrier it is."""
+        if name in self.unordered and name in self.on_chip:
+            raise Mismatch(f"@{name} is accessed behind a branch or a loop without a barrier")
+        (self.stored if is_store else self.loaded).add(name)
+        for each in self.rounds:
+            if not each.has_barrier:
+                (each.stores if is_store else each.loads).add(name)
 
     def asserts(self, op: Op) -> None:
         condition = self.uniform(op, op.operands[0])
@@ -287,6 +331,11 @@ class _Lanes:
         self.loop_number += 1
         self.hold(op, loop.begin, layouts, carried)
         self.overwrite(loop)
+        self.memory.clear()  # a later round finds what the one before it has left
+        before, epochs = self.accessed(), dict(self.epochs)
+        self.unordered |= self.loaded | self.stored
+        self.loaded, self.stored = set(), set()
+        self.rounds.append(_Round())
         outer, self.outer = self.outer, (*self.outer, ("loop", loop.key))
         self.give(op.regions[0].args, self.lanes_of(op, loop.args, layouts, len(loop.args) - len(loop.begin)))
         if op.name == "while":
@@ -301,6 +350,12 @@ class _Lanes:
             ends = self.block(op, 0)
         self.hold(op, loop.ends, layouts, ends)
         self.outer = outer
+        own = self.rounds.pop()
+        if (self.stored & (own.loads | own.stores)) | (self.loaded & own.stores):
+            raise Mismatch("a round of this loop does not wait for the one before it", op)
+        self.memory.clear()
+        self.epochs = epochs  # there may be no round
+        self.join([before, self.accessed()])
         self.give(op.results, self.lanes_of(op, loop.results, layouts, 0))
         self.overwrite(loop)
 
@@ -463,6 +518,7 @@ class _Lanes:
             raise Mismatch("loads of vectors are not looked at", op)
         if name in self.left or name in self.dirty:
             raise Mismatch(f"@{name} is read here without a barrier behind what was written", op)
+        self.note(name, is_store=False)
         if self.open is None:
             self.read.add(name)
         version, dtype = self.versions[name], op.result.type
@@ -509,8 +565,11 @@ class _Lanes:
         return distance.const if not distance.parts and distance.const >= 0 else FOLDED
 
     def from_chip(self, op: Op, lane: int, index: Term) -> Term:
+        if self.open is not None:
+            raise Mismatch("a loop along a row hands on nothing", op)
         key = self.cell_key(op, lane, index)
         cell, epoch = self.memory.get(key), self.epoch(key[0])
+        self.note(key[0], is_store=False)
         if cell is None:
             raise Mismatch(f"@{key[0]} is read where nobody has written", op)
         if cell.writer != lane and cell.epoch == epoch:
@@ -529,6 +588,7 @@ class _Lanes:
             return
         if op.operands[0].type.is_vec:
             raise Mismatch("stores of vectors are not looked at", op)
+        self.note(name, is_store=True)
         if self.open is not None:
             for lane in self.active:
                 indices = tuple(column[lane] for column in columns)
@@ -538,9 +598,10 @@ class _Lanes:
             self.store_one(op, name, tuple(column[lane] for column in columns), value[lane], self.paths[lane])
 
     def to_chip(self, op: Op, lane: int, index: Term, value: Term) -> None:
-        if self.paths[lane]:
+        if self.paths[lane] or self.open is not None:
             raise Mismatch("whether this is stored is not known", op)
         key = self.cell_key(op, lane, index)
+        self.note(key[0], is_store=True)
         cell, epoch = self.memory.get(key), self.epoch(key[0])
         if cell is not None:
             if cell.epoch == epoch and cell.writer != lane and cell.term != value:
@@ -609,6 +670,7 @@ class _Lanes:
         ):
             raise Mismatch("this is not done here before", op)
         if "buffer" in op.attrs:
+            self.note(name, is_store=True)
             self.check_order(name, op)
             self.done(name)
         else:
@@ -617,7 +679,7 @@ class _Lanes:
             self.values[result] = self.each(lambda lane: term)  # noqa: B023
 
     def barrier(self, op: Op) -> None:
-        if len(self.active) != self.count or any(self.paths):
+        if len(self.active) != self.count or any(self.paths) or self.open is not None:
             raise Mismatch("not all invocations come to this barrier", op)
         scope = op.attrs["scope"]
         if scope == "subgroup":
@@ -626,8 +688,10 @@ class _Lanes:
         if scope == "cluster":
             self.epochs["cluster"] += 1
         if scope == "cluster" or self.b.cluster == 1:
-            self.dirty.clear()
-            self.read.clear()
+            self.restore([set()] * 4)
+            self.unordered.clear()
+            for each in self.rounds:
+                each.has_barrier = True
 
     # --- subgroups -----------------------------------------------------------------------------------------
 
