@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-__all__ = ["EmbeddingShape"]
+__all__ = ["MAX_TABLE_BYTES", "EmbeddingShape"]
 
 MAX_CORES = 4
+MAX_TABLE_BYTES = 40 * 1024
+"""Of the partial products of a workgroup's lookups, which are in workgroup memory."""
 
 
 @dataclass(frozen=True)
@@ -71,3 +73,22 @@ class EmbeddingShape:
     def table(self, k: int) -> int:
         """Values of a lookup's partial product after core k."""
         return prod(self.q[: k + 1]) * self.ranks[k + 1]
+
+    @property
+    def tables(self) -> tuple[int, int]:
+        """Values of a lookup's partial products after even and odd cores: a step reads one of them and writes the other."""
+        inner = [self.table(k) for k in range(len(self.p) - 1)]
+        return max(inner[0::2]), max(inner[1::2], default=0)
+
+    def table_bytes(self, lookups: int) -> int:
+        return sum(self.tables) * lookups * 4
+
+    @classmethod
+    def of_kernel(cls, params: Mapping[str, int]) -> EmbeddingShape:
+        """From the parameters of the op.  Raises ValueError where a lookup does not fit into workgroup memory, too."""
+        shape = cls.of(params)
+        if shape.table_bytes(1) > MAX_TABLE_BYTES:
+            raise ValueError(
+                f"a lookup needs {shape.table_bytes(1)} bytes of workgroup memory, more than {MAX_TABLE_BYTES}; lower the ranks"
+            )
+        return shape

@@ -546,8 +546,8 @@ _kernel("tt.embedding",
         {"cores": (DataType.F32, DataType.BF16), "indices": _U32, "out": (DataType.F32, DataType.BF16)},
         "lanes lookups rows_per_thread unroll chunk subgroups columns_per_thread vector",
         shapes={"cores": "cells", "indices": "lookups", "out": ">= lookups columns"},
-        sizes={"cells": lambda size: EmbeddingShape.of(size).elements,
-               "columns": lambda size: EmbeddingShape.of(size).columns},
+        sizes={"cells": lambda size: EmbeddingShape.of_kernel(size).elements,
+               "columns": lambda size: EmbeddingShape.of_kernel(size).columns},
         renamed={"rows": "rows_per_thread", "columns": "columns_per_thread", "terms": "vector"})
 
 NAMED_KERNELS: dict[str, KernelDef] = {row.name: row.kernel for row in OPS.values() if row.kernel is not None}

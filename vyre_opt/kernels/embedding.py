@@ -19,7 +19,7 @@ from functools import lru_cache
 from math import prod
 
 from ..ir.builder import Builder
-from ..ir.embedding_shape import EmbeddingShape
+from ..ir.embedding_shape import MAX_TABLE_BYTES, EmbeddingShape
 from ..ir.program import Program, Value
 from ..ir.types import DataType
 from .collective import SUBGROUP, as_type, guarded, offset
@@ -56,7 +56,6 @@ __all__ = [
     "merge_for",
 ]
 
-MAX_TABLE_BYTES = 40 * 1024
 MOST_UNROLLED = 256  # rows of a lane, or rounds: each is code of its own
 MANY_LOOKUPS = 1 << 15
 FEW_WORKGROUPS = 256  # that keep an H200 busy with lookups of up to 64 columns, if their lanes are many
@@ -82,17 +81,6 @@ class EmbeddingSchedule:
 
 
 Schedule = EmbeddingSchedule | EmbeddingUnitSchedule | GroupedSchedule | PairSchedule
-
-
-def _table_bytes(shape: EmbeddingShape, lookups: int) -> int:
-    even, odd = _tables(shape)
-    return (even + odd) * lookups * 4
-
-
-def _tables(shape: EmbeddingShape) -> tuple[int, int]:
-    """Values of a lookup in @even and @odd: a step reads one of them and writes the other."""
-    inner = [shape.table(k) for k in range(len(shape.p) - 1)]
-    return max(inner[0::2]), max(inner[1::2], default=0)
 
 
 def embedding_schedule(
@@ -123,7 +111,7 @@ def embedding_schedule(
     if pairs is not None:
         return replace(pairs, strided=strided)
     lookups = 4
-    while lookups > 1 and _table_bytes(shape, lookups) > MAX_TABLE_BYTES // 2:
+    while lookups > 1 and shape.table_bytes(lookups) > MAX_TABLE_BYTES // 2:
         lookups //= 2
     columns = max(q * rank for q, rank in zip(shape.q, shape.ranks[1:], strict=True))
     busy = BUSY_WORKGROUPS if columns > 2 * SUBGROUP else FEW_WORKGROUPS
@@ -179,7 +167,7 @@ def _cpu_schedule(shape: EmbeddingShape, strided: bool) -> EmbeddingSchedule:
     busy = (
         max(1, prod(q[:-1]) // schedule.rows_per_thread) * q[-1]
     )  # lanes that the last step has work for, a lookup
-    while lookups < 8 and lookups * busy < lanes and _table_bytes(shape, 2 * lookups) <= MAX_TABLE_BYTES:
+    while lookups < 8 and lookups * busy < lanes and shape.table_bytes(2 * lookups) <= MAX_TABLE_BYTES:
         lookups *= 2
     return replace(schedule, lanes=lanes, lookups=lookups)
 
@@ -216,14 +204,14 @@ def embedding(
         return embedding_units(shape, dtype, schedule, out_dtype or dtype, separate, checked)
     if isinstance(schedule, PairSchedule):
         return embedding_pairs(shape, dtype, schedule, out_dtype or dtype, separate, checked)
-    if _table_bytes(shape, schedule.lookups) > MAX_TABLE_BYTES:
+    if shape.table_bytes(schedule.lookups) > MAX_TABLE_BYTES:
         raise ValueError(
-            f"{schedule.lookups} lookups need {_table_bytes(shape, schedule.lookups)} bytes of workgroup memory, "
+            f"{schedule.lookups} lookups need {shape.table_bytes(schedule.lookups)} bytes of workgroup memory, "
             f"more than {MAX_TABLE_BYTES}; lower the ranks"
         )
     b = Builder("embedding", workgroup=schedule.lanes)
     cores, indices = table_buffers(b, shape, dtype, out_dtype or dtype, separate, checked)
-    for name, size in zip(("even", "odd"), _tables(shape), strict=True):
+    for name, size in zip(("even", "odd"), shape.tables, strict=True):
         if size:
             b.buffer(name, DataType.F32, size * schedule.lookups, "workgroup")
     b.buffer("found", DataType.U32, schedule.lookups, "workgroup")

@@ -1,8 +1,8 @@
 """What it costs to compile a program, estimated op by op, and the ceiling that it is held to before it is lowered.
 
-The tables were measured by programs of some hundred times one op after the other, at level 2 on a Xeon of 2.1 GHz
-(`python bench/compile_cost.py`).  For the cpu an op stands for 32 lanes, and for what a CPU has no vector instructions for
-LLVM writes out each.  What a program takes is between a tenth of its estimate and three times of it.  Of the kernels of this
+The tables were measured by programs of some hundred times one op after the other, at the default level on two cores of an
+EPYC (`python bench/compile_cost.py`).  For the cpu an op stands for 32 lanes, and for what a CPU has no vector instructions for
+LLVM writes out each.  What a program takes is between a tenth of its estimate and some times of it.  Of the kernels of this
 package the most is estimated for a product of matrices, 4 s where the cpu runs the program for matrix units.
 """
 
