@@ -465,7 +465,8 @@ class Meaning:
             for position, term in zip(product(*map(range, value.extents)), value.terms, strict=True):
                 indices = self.place(starts, [self.b.number(each) for each in position])
                 guard = self.is_inside(name, indices, len(position)) if is_clipped else true
-                effect.elements[indices] = term, guard
+                if self.b.constant(guard) != 0:  # else it surely lies beyond the edge
+                    effect.elements[indices] = term, guard
             if not effect.elements:
                 return
         self.written(effect)
