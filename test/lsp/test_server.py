@@ -422,10 +422,10 @@ def test_what_ends_a_stream_ends_the_server(tmp_path):
 def test_an_exit_does_not_wait_for_its_threads():
     """Of a pass that takes its time, say."""
     script = (
-        "import threading, vyre_opt.lsp.worker as worker\n"
-        "busy = worker.Worker('busy'); begun = threading.Event()\n"
+        "import threading, vyre_opt.lsp.daemon_executor as daemon_executor\n"
+        "busy = daemon_executor.DaemonExecutor('busy'); begun = threading.Event()\n"
         "busy.submit(lambda: (begun.set(), threading.Event().wait())); begun.wait()\n"
-        "done = worker.Worker('done')\n"
+        "done = daemon_executor.DaemonExecutor('done')\n"
         "assert done.submit(int, '7').result() == 7\n"
         "assert isinstance(done.submit(int, 'x').exception(), ValueError)\n"
     )

@@ -49,7 +49,7 @@ class _Open:
     base: Term
     n: Term
     step: int
-    stores: list[tuple[int, Op, tuple[Term, ...], Term, Path]] = field(default_factory=list)
+    stores: list[tuple[int, str, tuple[Term, ...], Term, Path]] = field(default_factory=list)
     loads: list[tuple[int, str, tuple[Term, ...]]] = field(default_factory=list)
 
 
@@ -96,13 +96,9 @@ class _Lanes:
         self.left: dict[str, dict[tuple[Term, ...], list[Path]]] = {}
         """Of the effect on a buffer that is being written, the elements that are not wholly written yet."""
         self.versions: dict[str, int] = defaultdict(int)
-        self.dirty: set[str] = set()
-        """Buffers that were written since the last barrier."""
-        self.read: set[str] = set()
-        """Buffers that were read since then."""
         self.loaded: set[str] = set()
         self.stored: set[str] = set()
-        """The same of all buffers, those on the chip too."""
+        """Buffers that were read and written since the last barrier."""
         self.unordered: set[str] = set()
         """Memory on the chip that was accessed around or in a branch or loop since the last barrier that is sure."""
         self.rounds: list[_Round] = []
@@ -263,10 +259,10 @@ class _Lanes:
 
     def accessed(self) -> list[set[str]]:
         """What was accessed since the last barrier."""
-        return [set(each) for each in (self.dirty, self.read, self.loaded, self.stored)]
+        return [set(self.loaded), set(self.stored)]
 
     def restore(self, accessed: Sequence[set[str]]) -> None:
-        self.dirty, self.read, self.loaded, self.stored = (set(each) for each in accessed)
+        self.loaded, self.stored = (set(each) for each in accessed)
 
     def join(self, ways: Sequence[Sequence[set[str]]]) -> None:
         """One of these ways was gone."""
@@ -334,7 +330,6 @@ class _Lanes:
         self.memory.clear()  # a later round finds what the one before it has left
         before, epochs = self.accessed(), dict(self.epochs)
         self.unordered |= self.loaded | self.stored
-        self.loaded, self.stored = set(), set()
         self.rounds.append(_Round())
         outer, self.outer = self.outer, (*self.outer, ("loop", loop.key))
         self.give(op.regions[0].args, self.lanes_of(op, loop.args, layouts, len(loop.args) - len(loop.begin)))
@@ -361,7 +356,8 @@ class _Lanes:
 
     def overwrite(self, loop: Loop) -> None:
         for name in {each.attrs["buffer"] for each in loop.op.walk() if "write" in each.definition.effects}:
-            self.settled(name, loop.op)
+            if name in self.left:
+                raise Mismatch(f"not all elements of @{name} are stored", loop.op)
             self.versions[name] += 1
 
     def flat(
@@ -409,9 +405,11 @@ class _Lanes:
         lanes = []
         for make in self.flat(op, values, layouts, first):
             dtype = self.b.terms.dtype(next(term for term in map(make, self.active) if term is not None))
-            unknown = self.b.terms.symbol(dtype, "none")
-            lanes.append(self.each(lambda lane: unknown if make(lane) is None else make(lane)))  # type: ignore[arg-type, return-value]  # noqa: B023
+            lanes.append(self.each(lambda lane: self.term_or_unknown(make(lane), dtype)))  # noqa: B023
         return lanes
+
+    def term_or_unknown(self, term: Term | None, dtype: DataType) -> Term:
+        return self.b.terms.symbol(dtype, "none") if term is None else term
 
     # --- along a row whose length is not known --------------------------------------------------------
 
@@ -428,7 +426,8 @@ class _Lanes:
                 raise Mismatch("a loop that stores a row carries nothing", op)
             self.stored_row(op, round_)
             return
-        self.read |= {name for _, name, _ in round_.loads}
+        for name in {name for _, name, _ in round_.loads}:
+            self.note(name, is_store=False)
         if step != FOLDED:
             raise Mismatch(f"sums are of rounds of {FOLDED} positions", op)
         for number, result in enumerate(op.results):
@@ -451,7 +450,7 @@ class _Lanes:
 
     def stored_row(self, op: Op, row: _Open) -> None:
         """Each position of a round is stored by one lane, where there is one, and as before."""
-        names = {store.attrs["buffer"] for _, store, _, _, _ in row.stores}
+        names = {buffer for _, buffer, _, _, _ in row.stores}
         if len(names) != 1:
             raise Mismatch("this loop stores more than one row", op)
         (name,) = names
@@ -480,7 +479,8 @@ class _Lanes:
             raise Mismatch("this loop loads what other lanes may have stored", op)
         self.check_order(name, op)
         self.done(name)
-        self.read |= {buffer for _, buffer, _ in row.loads} - {name}
+        for buffer in {buffer for _, buffer, _ in row.loads} | {name}:
+            self.note(buffer, is_store=buffer == name)
 
     def covers(self, paths: Sequence[Path], condition: Term) -> bool:
         """Whether one of the paths is gone just where a condition holds."""
@@ -516,11 +516,13 @@ class _Lanes:
             return
         if op.result.type.is_vec:
             raise Mismatch("loads of vectors are not looked at", op)
-        if name in self.left or name in self.dirty:
+        is_stored_by_round = self.open is not None and any(
+            store[1] == name for store in self.open.stores[-1:]
+        )
+        if name in self.left or name in self.stored or is_stored_by_round:
             raise Mismatch(f"@{name} is read here without a barrier behind what was written", op)
-        self.note(name, is_store=False)
         if self.open is None:
-            self.read.add(name)
+            self.note(name, is_store=False)
         version, dtype = self.versions[name], op.result.type
 
         def load_one(lane: int) -> Term:
@@ -588,14 +590,14 @@ class _Lanes:
             return
         if op.operands[0].type.is_vec:
             raise Mismatch("stores of vectors are not looked at", op)
-        self.note(name, is_store=True)
-        if self.open is not None:
-            for lane in self.active:
-                indices = tuple(column[lane] for column in columns)
-                self.open.stores.append((lane, op, indices, value[lane], self.paths[lane]))
-            return
         for lane in self.active:
-            self.store_one(op, name, tuple(column[lane] for column in columns), value[lane], self.paths[lane])
+            indices = tuple(column[lane] for column in columns)
+            if self.open is not None:
+                self.open.stores.append((lane, name, indices, value[lane], self.paths[lane]))
+            else:
+                self.store_one(op, name, indices, value[lane], self.paths[lane])
+        if self.open is None:
+            self.note(name, is_store=True)
 
     def to_chip(self, op: Op, lane: int, index: Term, value: Term) -> None:
         if self.paths[lane] or self.open is not None:
@@ -626,10 +628,7 @@ class _Lanes:
         left[indices].append(path)
         if self.covers(left[indices], guard):
             del left[indices]
-        self.settle(name)
-
-    def settle(self, name: str) -> None:
-        if not self.left[name]:
+        if not left:
             del self.left[name]
             self.done(name)
 
@@ -641,17 +640,12 @@ class _Lanes:
 
     def check_order(self, name: str, op: Op) -> None:
         """Raises Mismatch unless a barrier stands between what is done to a buffer by several lanes."""
-        if name in self.dirty or name in self.read:
+        if name in self.stored or name in self.loaded:
             raise Mismatch(f"@{name} is written here without a barrier behind what was done to it", op)
 
     def done(self, name: str) -> None:
         self.pending[name].pop(0)
         self.versions[name] += 1
-        self.dirty.add(name)
-
-    def settled(self, name: str, op: Op) -> None:
-        if name in self.left:
-            raise Mismatch(f"not all elements of @{name} are stored", op)
 
     def other_effect(self, op: Op) -> None:
         """One of a single lane."""
@@ -661,26 +655,22 @@ class _Lanes:
             raise Mismatch("several invocations do this, or it is not known whether one does", op)
         (lane,) = self.active
         operands = [self.of(v)[lane] for v in op.operands]
-        attrs = {**effect.op.attrs}, {**op.attrs}
-        if (effect.name, [*effect.operands], effect.path, attrs[0]) != (
-            op.name,
-            operands,
-            self.outer,
-            attrs[1],
-        ):
+        was, now = effect.op.attrs, op.attrs
+        if (effect.name, effect.operands, effect.path, was) != (op.name, operands, self.outer, now):
             raise Mismatch("this is not done here before", op)
         if "buffer" in op.attrs:
-            self.note(name, is_store=True)
             self.check_order(name, op)
             self.done(name)
+            self.note(name, is_store=True)
         else:
             self.pending[name].pop(0)
         for result, term in zip(op.results, effect.results, strict=True):
             self.values[result] = self.each(lambda lane: term)  # noqa: B023
 
     def barrier(self, op: Op) -> None:
-        if len(self.active) != self.count or any(self.paths) or self.open is not None:
-            raise Mismatch("not all invocations come to this barrier", op)
+        self.together(op)
+        if self.open is not None:
+            raise Mismatch("a loop along a row hands on nothing", op)
         scope = op.attrs["scope"]
         if scope == "subgroup":
             return
@@ -688,7 +678,7 @@ class _Lanes:
         if scope == "cluster":
             self.epochs["cluster"] += 1
         if scope == "cluster" or self.b.cluster == 1:
-            self.restore([set()] * 4)
+            self.restore([set(), set()])
             self.unordered.clear()
             for each in self.rounds:
                 each.has_barrier = True
@@ -697,7 +687,7 @@ class _Lanes:
 
     def together(self, op: Op) -> None:
         if len(self.active) != self.count or any(self.paths):
-            raise Mismatch("not all invocations of a subgroup come here", op)
+            raise Mismatch("not all invocations come here", op)
 
     def shuffle(self, op: Op) -> None:
         self.together(op)

@@ -25,6 +25,7 @@ from pygls.protocol import LanguageServerProtocol, lsp_method
 from .. import __version__
 from ..syntax.parser.messages import warm_up
 from .completion import Completion, completions
+from .daemon_executor import DaemonExecutor
 from .documents import Document
 from .formatting import formatted
 from .framing import messages
@@ -33,7 +34,6 @@ from .navigation import Name, RenameError, name_at, places, rename
 from .outline import document_symbols, folding_ranges
 from .problems import code_actions, diagnostics
 from .text_parts import Span
-from .worker import Worker
 
 __all__ = ["serve"]
 
@@ -72,8 +72,8 @@ class _Server(LanguageServer):
         )
         self.documents: dict[str, Document] = {}
         # one thread, so that the analysis of one text is not the reason that another's is late
-        self.worker = Worker("analysis")
-        self.slow_worker = Worker("passes")
+        self.worker = DaemonExecutor("analysis")
+        self.slow_worker = DaemonExecutor("passes")
 
     def report_server_error(self, error: Exception, source: Any) -> None:
         """Only in the log: what is wrong with a request is in its answer."""

@@ -8,10 +8,10 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
-__all__ = ["Worker"]
+__all__ = ["DaemonExecutor"]
 
 
-class Worker(Executor):
+class DaemonExecutor(Executor):
     """An executor of one thread.  Raises RuntimeError where the system starts none."""
 
     def __init__(self, name: str) -> None:
