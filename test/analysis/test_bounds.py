@@ -159,6 +159,20 @@ def test_proven():
     assert [name for name, body in PROVEN.items() if not is_proven(body)] == []
 
 
+def test_a_row_is_no_element():
+    """Its extent may be open, so that an index in bounds says nothing of the rest."""
+    (program,) = parse("""vyre 2
+    program @rows workgroup(1) {
+      buffer @x : f32[1, 1] read binding(0)
+      buffer @y : f32[1, 1] write binding(1) live_out
+      %r = const 0 : u32
+      %v = slice_load @x[%r, %r] : slice<?xf32>
+      slice_store %v, @y[%r, %r] : slice<?xf32>
+    }""").programs.values()
+    assert not BoundsProofs(program, {}).proven
+    assert not list(certificates(program))
+
+
 def test_not_proven():
     assert [name for name, body in NOT_PROVEN.items() if is_proven(body)] == []
 

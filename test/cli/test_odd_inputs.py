@@ -77,6 +77,27 @@ def test_stdin_has_the_same_ceiling(folder: Path) -> None:
     assert call_scan("-f", "-", "x.bin", "--max-input=9", text="a" * 10, cwd=folder).returncode == 2
 
 
+def test_what_is_kept_line_by_line_has_a_lower_ceiling(folder: Path) -> None:
+    """Patterns take many times their bytes."""
+    ran = call_scan("-f", "/dev/zero", "x.bin", cwd=folder)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "it has more than 64M bytes; --max-input=SIZE allows more" in ran.stderr
+
+
+def test_a_timeout_ends_the_wait_for_who_reads_a_pipe(folder: Path) -> None:
+    """Also of the text that vyre-reduce leaves when its time is over, and it has none to leave on the way."""
+    script = "import sys; from vyre_opt.cli.start import vyre_reduce; sys.exit(vyre_reduce())"
+    ran = subprocess.run(
+        [sys.executable, "-c", script, "copy.vyre", "--test=true", "--output=fifo", "--timeout=1"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert (ran.returncode, ran.stderr) == (1, "error: not done after 1 s\n")
+
+
 def test_a_ceiling_is_a_size() -> None:
     ran = call_opt("--max-input=much")
     assert ran.returncode == 2

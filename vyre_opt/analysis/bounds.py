@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ..ir import arith
-from ..ir.access_extents import access_extents
+from ..ir.access_extents import access_extents, is_slice_access
 from ..ir.loops import bounds
 from ..ir.program import Block, Op, Program, Value
 from .affine import AffineExpr, Symbol, SymbolKind
@@ -110,7 +110,7 @@ class BoundsProofs:
             elif op.name == "check_bounds":
                 if self.proves:
                     self._prove_check(op)
-            elif "buffer" in op.attrs and op.operands and not self.checks_only:
+            elif "buffer" in op.attrs and op.operands and not self.checks_only and not is_slice_access(op):
                 if op.attrs.get("in_bounds"):  # see lowering/common/row_major.py
                     self.proven[op] = ()
                 elif self.proves:

@@ -246,8 +246,8 @@ def common_options(tool: str) -> Callable[[FC], FC]:
     return add
 
 
-def max_input_option() -> Callable[[FC], FC]:
-    """Adds --max-input, the ceiling of what is read whole."""
+def max_input_option(default: str = "1G") -> Callable[[FC], FC]:
+    """Adds --max-input, the ceiling of what is read whole; `default` is the size if it is not given."""
 
     def keep(text: str) -> None:
         from ..execution.cache.store import read_size
@@ -256,8 +256,10 @@ def max_input_option() -> Callable[[FC], FC]:
 
     return option(
         "--max-input",
-        "Read no file and no stream of more bytes, 1G if not given. What is searched part by part has no such limit.",
+        "Read no file and no stream of more bytes. What is searched part by part has no such limit.",
         metavar="SIZE",
+        default=default,
+        show_default=True,
         callback=checked(keep),
         expose_value=False,
     )

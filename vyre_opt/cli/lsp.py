@@ -21,7 +21,7 @@ Exit code: 0 after shutdown and exit, 1 for an error, 2 for usage.
 
 @click.command("vyre-lsp", cls=GroupedCommand, epilog=EPILOG, context_settings={"max_content_width": 100})
 @option("--stdio", "Speak on stdin and stdout, as it does in any case.", is_flag=True)
-@max_input_option()
+@max_input_option("64M")
 @common_options("vyre-lsp")
 def command(stdio: bool) -> int:
     """Serve editors: diagnostics, completion, hover, names and formatting of .vyre files."""

@@ -14,8 +14,7 @@ from . import errors
 from .command import GroupedCommand, common_options, flag, max_input_option, option
 from .completers import complete_files, complete_vyre_files
 from .errors import ToolError
-from .text_files import STDIN_NAME, read_text, write_text
-from .time_limit import TimedOut, end_alarms
+from .text_files import STDIN_NAME, is_replaced, read_text, write_text
 
 if TYPE_CHECKING:
     from ..reduce import Oracle
@@ -116,7 +115,9 @@ def command(
         reason = command_test.refusal(text)
         if reason:
             raise ToolError(f"{name} is not interesting as it is: {reason}")
-        steps = _Steps(target if target != "-" else None, verbose)
+        steps = _Steps(
+            target if target is not None and target != "-" and is_replaced(target) else None, verbose
+        )
         oracle = Oracle(command_test, max_tests, steps.add)
         return _reduce(text, oracle, passes, target, in_place)
     finally:
@@ -130,10 +131,7 @@ def _reduce(text: str, oracle: Oracle, passes: list[str], target: str | None, in
     started = time.monotonic()
     try:
         reduce_text(text, oracle, passes)
-    except (KeyboardInterrupt, TimedOut):
-        end_alarms()
-        raise
-    finally:
+    finally:  # the alarms go on: a pipe that nobody reads would take the text never
         end = "" if oracle.max_tests is None or oracle.tests < oracle.max_tests else ", the most that may be"
         if not (in_place and oracle.best is None):
             write_text(oracle.best or text, target)
@@ -145,7 +143,7 @@ def _reduce(text: str, oracle: Oracle, passes: list[str], target: str | None, in
 
 
 class _Steps:
-    """Writes and reports each text on the way that is interesting."""
+    """Writes to a file and reports each text on the way that is interesting."""
 
     def __init__(self, path: str | None, verbose: bool) -> None:
         self.path, self.verbose = path, verbose

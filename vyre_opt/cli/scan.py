@@ -134,7 +134,7 @@ class ScanOptions:
     metavar="N",
     type=click.IntRange(1, MOST_THREADS),
 )
-@max_input_option()
+@max_input_option("64M")
 @common_options("vyre-scan")
 @click.pass_context
 def command(ctx: click.Context, /, arguments: tuple[str, ...], **values: Any) -> int:

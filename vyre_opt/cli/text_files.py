@@ -21,6 +21,7 @@ __all__ = [
     "MAX_INPUT",
     "ceiling",
     "impose_ceiling",
+    "is_replaced",
     "read_bytes",
     "read_original",
     "read_stdin",
@@ -177,7 +178,7 @@ def write_file(content: bytes | memoryview, path: str) -> None:
     try:
         target = os.path.realpath(path)  # a rename onto a link would replace the link
         mode = _mode(target)
-        if mode is not None and not stat.S_ISREG(mode):
+        if not _is_regular(mode):
             with open(target, "wb") as device:
                 device.write(content)
             return
@@ -195,6 +196,18 @@ def write_file(content: bytes | memoryview, path: str) -> None:
         raise ToolError(f"cannot write {path}: {error.strerror}") from None
     except ValueError:
         raise ToolError(f"cannot write {path!r}: a file name holds no NUL") from None
+
+
+def is_replaced(path: str) -> bool:
+    """Whether `write_file` replaces what is there: no pipe and no device, which get what each write adds."""
+    try:
+        return _is_regular(_mode(path))
+    except (OSError, ValueError):  # which the write says
+        return True
+
+
+def _is_regular(mode: int | None) -> bool:
+    return mode is None or stat.S_ISREG(mode)
 
 
 def _open_partial(folder: str) -> tuple[str, BinaryIO]:

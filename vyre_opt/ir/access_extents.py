@@ -5,12 +5,17 @@ from __future__ import annotations
 from .program import Buffer, Op
 from .types import DataType
 
-__all__ = ["access_extents", "is_matrix_access", "moved_type"]
+__all__ = ["access_extents", "is_matrix_access", "is_slice_access", "moved_type"]
 
 
 def is_matrix_access(op: Op) -> bool:
     """Whether the lanes of a subgroup move a matrix together, each some elements for the others."""
     return op.definition.format in ("matrix_load", "matrix_store")
+
+
+def is_slice_access(op: Op) -> bool:
+    """Whether an op moves a row or a block: its extents are the slice's, and may be open."""
+    return op.definition.format in ("slice_load", "slice_store")
 
 
 def moved_type(op: Op) -> DataType:

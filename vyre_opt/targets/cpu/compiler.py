@@ -12,7 +12,7 @@ from typing import Any
 from ...execution.cache.compilations import Compilation, fetch
 from ...execution.cache.keys import called_fingerprints
 from ...execution.cache.store import Store
-from ...execution.dispatcher import BackendError, ProgramError
+from ...execution.dispatcher import ProgramError
 from ...execution.faults import fault
 from ...execution.limits import compiling
 from ...ir.diagnostics import DiagnosticError, spelling_at
@@ -82,9 +82,12 @@ def host_code(program: Program, specs: Mapping[str, Any], host: Host) -> HostCod
     try:
         return lower(program, specs, host.triple, host.layout, host.features)
     except UnloweredKernel as kernel:
-        raise BackendError(
-            f"program @{program.name}: {kernel.op.name} is a named kernel; "
-            "expand it with the pass expand_kernels before it runs on the cpu"
+        raise fault(
+            "kernel",
+            program,
+            kernel.op,
+            f"the named kernel {kernel.op.name} is not lowered as it is",
+            help="run the pass expand_kernels first; it writes the kernel out at a schedule",
         ) from None
     except DiagnosticError as error:
         raise ProgramError("limit", error.diagnostics[0]) from None
