@@ -135,6 +135,8 @@ class _Writer:
         extents = [n or 0 for n in (a.type.extents[0], other.type.extents[1])]
         if extents[0] * extents[1] <= MOST:
             product = self.b.slice_dot(a, other)
+            if self.rng.random() < 0.5:
+                product = self.b.slice_dot(a, other, product)
             self.slices.append(self.b.cast(product, product.type.with_element(self.dtype)))
 
     def counted(self) -> None:

@@ -133,7 +133,7 @@ def _slice(b: Builder, name: str, choice: str) -> None:
         b.slice_transpose(b.slice_load("s", (0, 0), (4, 8)))
     elif name == "slice_dot":
         block = b.slice_load("s", (0, 0), (4, 8))
-        b.slice_dot(block, b.slice_transpose(block))
+        b.slice_dot(block, b.slice_transpose(block), b.slice_dot(block, b.slice_transpose(block)))
     elif name == "slice_len":
         b.slice_len(row)
 

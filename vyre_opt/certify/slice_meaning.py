@@ -656,12 +656,12 @@ class Meaning:
             is_same = value.type.element is element
             terms = block.terms if is_same else [self.b.emit("cast", element, each) for each in block.terms]
             casted.append(Elements(block.extents, terms))
-        a, c = casted
+        a, c, *sums = casted
         if a.extents[1] != c.extents[0]:
             raise Mismatch("these extents never are the same", op)
         terms = []
         for i, j in product(range(a.extents[0]), range(c.extents[1])):
-            total = self.b.neutral("add", element)
+            total = sums[0].at((i, j)) if sums else self.b.neutral("add", element)
             for k in range(a.extents[1]):
                 factors = a.at((i, k)), c.at((k, j))
                 if element.is_float:

@@ -103,6 +103,10 @@ def _shape_slice_iota(op: Op) -> str | None:
     return None if len(op.operands) in (1, 2) else "takes where it starts, and its extent if that is open"
 
 
+def _shape_slice_dot(op: Op) -> str | None:
+    return None if len(op.operands) in (2, 3) else "takes two blocks, and one that their products are added to"
+
+
 MAX_PENDING = 64
 """Groups of copies that a wait may leave."""
 
@@ -175,7 +179,7 @@ FORMATS: dict[str, OpFormat] = {row.name: row for row in (
     OpFormat("slice_reduce", 1, 1, 0),
     OpFormat("slice_scan", 1, 1, 0),
     OpFormat("slice_transpose", 1, 1, 0),
-    OpFormat("slice_dot", 2, 1, 0),
+    OpFormat("slice_dot", None, 1, 0, shape=_shape_slice_dot),
     OpFormat("slice_len", 1, 1, 0),
     OpFormat("for", None, None, 1, shape=_shape_for),
     OpFormat("while", None, None, 2),

@@ -9,7 +9,7 @@
     b.matrix_load(buffer, (r, c), dtype)           b.matrix_mul_add(x, y, z)
     b.slice_load(buffer, (r, 0), (None,))          b.slice_broadcast(x, like)   b.slice_reduce(v, "add", axis=0)
     b.slice_gather(buffer, (r, v))                 b.slice_iota(64)             b.slice_scan(v, "inclusive", "add")
-    b.slice_transpose(v)                           b.slice_dot(x, y)
+    b.slice_transpose(v)                           b.slice_dot(x, y, total)
 
 A format that is not among BUILDERS has a method of its own in `Builder`.
 """
@@ -269,9 +269,9 @@ def _build_slice_transpose(b: OpBuilder, row: OpDef, value: Value) -> Value:
     return b.emit(row, (value,), (DataType.slice(value.type.extents[::-1], value.type.element),)).result
 
 
-def _build_slice_dot(b: OpBuilder, row: OpDef, x: Value, y: Value) -> Value:
+def _build_slice_dot(b: OpBuilder, row: OpDef, x: Value, y: Value, total: Value | None = None) -> Value:
     extents = x.type.extents[0], y.type.extents[1]
-    return b.emit(row, (x, y), (DataType.slice(extents, sum_type(x.type.element)),)).result
+    return b.emit(row, (x, y) if total is None else (x, y, total), (DataType.slice(extents, sum_type(x.type.element)),)).result
 
 
 def _build_slice_len(b: OpBuilder, row: OpDef, value: Value, axis: int = 0) -> Value:

@@ -220,7 +220,7 @@ class OpMethods:
         """The elements up to each one along an axis combined, in one order for all extents, see language.md."""
     def slice_transpose(self, value: Value, *, name: str | None = None) -> BuiltValue:
         """The columns of a block as rows."""
-    def slice_dot(self, x: Value, y: Value, *, name: str | None = None) -> BuiltValue:
-        """The product of two blocks as matrices, added in the order of the depth, see language.md."""
+    def slice_dot(self, x: Value, y: Value, total: Value | None = None, *, name: str | None = None) -> BuiltValue:
+        """The product of two blocks as matrices, added to the third operand if there is one; for the order see language.md."""
     def slice_len(self, value: Value, axis: int = 0, *, name: str | None = None) -> BuiltValue:
         """An extent of a slice."""

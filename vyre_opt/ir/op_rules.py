@@ -430,8 +430,8 @@ def _check_slice_transpose(checker: BodyChecker, op: Op) -> Problem:
 
 
 def _check_slice_dot(checker: BodyChecker, op: Op) -> Problem:
-    a, b = (value.type for value in op.operands)
-    for value in op.operands:
+    a, b = (value.type for value in op.operands[:2])
+    for value in op.operands[:2]:
         if len(value.type.extents) != 2 or None in value.type.extents or value.type.element.is_bool:
             return value, f"{value} is {value.type}, not a block of two fixed extents of numbers"
     if a.element is not b.element:
@@ -439,6 +439,9 @@ def _check_slice_dot(checker: BodyChecker, op: Op) -> Problem:
     if a.extents[1] != b.extents[0]:
         return op.operands[1], f"has a of M x K and b of K x N, not {a} and {b}"
     product = DataType.slice((a.extents[0], b.extents[1]), sum_type(a.element))
+    for value in op.operands[2:]:
+        if value.type is not product:
+            return value, f"{value} is {value.type}, and products of these are added to {product}"
     return None if op.results[0].type is product else f"gives {product}, not {op.results[0].type}"
 
 

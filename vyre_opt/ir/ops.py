@@ -383,7 +383,7 @@ _row("slice_reduce", "slice_reduce", "Elements along an axis combined, in one or
 _row("slice_scan", "slice_scan", "The elements up to each one along an axis combined, in one order for all extents, see language.md.",
      attrs=(Attr("mode", "word", ("inclusive", "exclusive")), _combiner, *_axis_of), since=2)
 _row("slice_transpose", "slice_transpose", "The columns of a block as rows.", since=2)
-_row("slice_dot", "slice_dot", "The product of two blocks as matrices, added in the order of the depth, see language.md.", since=2)
+_row("slice_dot", "slice_dot", "The product of two blocks as matrices, added to the third operand if there is one; for the order see language.md.", since=2)
 _row("slice_len", "slice_len", "An extent of a slice.", attrs=_axis_of, since=2)
 
 # --- control flow ---------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from typing import TypeGuard
 
 from ..ir.formats import sum_type
 from ..ir.program import Op, Value
@@ -88,6 +89,10 @@ class SliceExpressions(Expressions):
             isinstance(each, Value) and slice_type(type_of(each)) is not None for each in (a, b)
         ):
             return product(self, node, a, b, (a_node, b_node))
+        if isinstance(kind, ast.Add):
+            for factors, at, total in ((b, b_node, a), (a, a_node, b)):
+                if _is_product(factors, at) and isinstance(total, Value) and type_of(total) is type_of(factors):
+                    return _added(self, factors, total)
         return super().binary(node, kind, a, b, a_node, b_node)
 
     def as_condition(self, binding: Binding, node: ast.expr) -> Value:
@@ -235,6 +240,20 @@ def product(t: Expressions, node: ast.expr, a: Binding, b: Binding, nodes: Seque
         raise Unsupported(node, f"@ takes blocks of one type, not {left.element} and {right.element}")
     extents = left.extents[0], right.extents[1]
     return t.emitter.value("slice_dot", values, DataType.slice(extents, sum_type(left.element)))
+
+
+def _is_product(binding: Binding, node: ast.expr) -> TypeGuard[Value]:
+    """Whether it is `a @ b` of blocks as it is written, rather than a name of it."""
+    is_written = isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)
+    return is_written and isinstance(binding, Value) and slice_type(type_of(binding)) is not None
+
+
+def _added(t: Expressions, factors: Value, total: Value) -> Value:
+    """`total + a @ b`, which is one op: the products are added to the total one after the other."""
+    dot = factors.owner
+    assert isinstance(dot, Op)
+    t.emitter.block.ops.remove(dot)  # the total may have come after it
+    return t.emitter.value("slice_dot", (*dot.operands, total), factors.type)
 
 
 def _unified(t: Expressions, node: ast.expr, a: AnyType, b: DataType) -> DataType:

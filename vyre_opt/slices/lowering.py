@@ -510,12 +510,13 @@ class _Lowering:
         return self.elements.exchanged(node, layout, extents, dtype, is_transposed=True)
 
     def dot(self, op: Op) -> None:
-        a, c = (self.nodes[v] for v in op.operands)
+        a, c, *sums = (self.nodes[v] for v in op.operands)
         for each in (a, c):
             self.elements.held_layout(op, each)
         self.same_extents(op, a.extents[1:], c.extents[:1])
         extents = [a.extents[0], c.extents[1]]
-        self.nodes[op.result] = product(self.elements, a, c, op.result.type, extents)
+        total = sums[0] if sums else None
+        self.nodes[op.result] = product(self.elements, a, c, total, op.result.type, extents)
 
     def store(self, op: Op) -> None:
         node = self.nodes[op.operands[0]]

@@ -14,12 +14,15 @@ from .schedule import GROUP
 __all__ = ["product"]
 
 
-def product(elements: Elements, a: Node, c: Node, dtype: DataType, extents: Sequence[Extent]) -> Held:
-    """a @ c, whose products are added in the order of the depth, each with one rounding."""
+def product(
+    elements: Elements, a: Node, c: Node, total: Node | None, dtype: DataType, extents: Sequence[Extent]
+) -> Held:
+    """total + a @ c, whose products are added in the order of the depth, each with one rounding."""
     rows, depth, columns = (extent.number or 0 for extent in (extents[0], a.extents[1], extents[1]))
     layout = elements.layout_of((rows, columns))
     left, right = elements.written("left", a, rows * depth), elements.written("right", c, depth * columns)
-    values = _Product(elements, layout, (left, right), depth, dtype.element).values()
+    sums = None if total is None else [v for group in elements.of_layout(total, layout) for v in group]
+    values = _Product(elements, layout, (left, right), depth, dtype.element).values(sums)
     return Held(dtype, extents, layout, values)
 
 
@@ -40,12 +43,12 @@ class _Product:
         places = [place for group in groups if group.place[0] == 0 for place in group.columns]
         self.columns = [b.min(place, layout.columns - 1) if is_partial else place for place in places]
 
-    def values(self) -> dict[tuple[int, int], Sequence[Value]]:
+    def values(self, totals: Sequence[Value] | None) -> dict[tuple[int, int], Sequence[Value]]:
+        """Of each place, added to the totals of all places in order."""
         b, width = self.b, self.layout.width
         step = GROUP if self.depth % GROUP == 0 else 1
         zero = b.const(-0.0 if self.element.is_float else 0, self.element)
-        size = self.layout.held
-        with b.for_(0, self.depth, step, carry=[zero] * size) as loop:
+        with b.for_(0, self.depth, step, carry=totals or [zero] * self.layout.held) as loop:
             sums: list[Value] = list(loop.args)
             # of each row the next elements side by side, as vectors
             factors = [

@@ -506,7 +506,7 @@ _SLICES_WRITTEN = {
     "slice_broadcast": "slice_broadcast %x, %like : slice<?xf32>, or slice_broadcast %x : slice<64xf32>",
     "slice_iota": "slice_iota 0 : slice<64xu32>, or slice_iota 0, %n : slice<?xu32>",
     "slice_transpose": "slice_transpose %v : slice<32x64xf32>",
-    "slice_dot": "slice_dot %a, %b : slice<64x64xf32>",
+    "slice_dot": "slice_dot %a, %b : slice<64x64xf32>, or slice_dot %a, %b, %sum : slice<64x64xf32>",
 }
 
 

@@ -133,7 +133,7 @@ def _matrices(dtype: DataType) -> OpProgram:
         left = b.slice_load("x", (row, loop.index), (16, 8), 0)
         right = b.slice_load("y", (loop.index, 0), (8, 24), 0)
         b.slice_store(b.slice_transpose(left), "t", (loop.index, row), "clipped")
-        loop.yield_(b.add(loop.args[0], b.slice_dot(left, right)))
+        loop.yield_(b.slice_dot(left, right, b.add(loop.args[0], b.slice_dot(left, right))))
     b.slice_store(loop.result, "z", (row, 0), "clipped")
     return make.finish((2, 1, 1))
 

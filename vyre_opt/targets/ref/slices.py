@@ -231,11 +231,11 @@ def transpose(machine: Machine, frame: Frame, op: Op) -> None:
 
 
 def dot(machine: Machine, frame: Frame, op: Op) -> None:
-    """Products added in the order of the depth, each with one rounding."""
+    """Products added in the order of the depth, each with one rounding, to a block if there is one."""
     result = op.results[0]
     element = result.type.element
-    a, b = (cast(frame.get(v)[0], v.type.element, element) for v in op.operands)
-    total = np.full((a.shape[0], b.shape[1]), _neutral("add", element))
+    a, b, *sums = (cast(frame.get(v)[0], v.type.element, element) for v in op.operands)
+    total = sums[0] if sums else np.full((a.shape[0], b.shape[1]), _neutral("add", element))
     for k in range(a.shape[1]):
         factors = [a[:, k : k + 1], b[k : k + 1], total]
         if element.is_float:
