@@ -17,7 +17,7 @@ from ..ir.diagnostics import DiagnosticError
 from ..ir.grids import fold, length_key, lengths_by_dimension
 from ..ir.pipeline import Launch, Pipeline
 from ..ir.program import Buffer, Dim3, Module, Program, Shape
-from ..kernels.targets import MULTIPROCESSORS, widest_cluster
+from ..kernels.targets import slice_machine, widest_cluster
 from ..rewriting.cloning import copy_for
 from ..slices.schedule import has_slices, slice_schedule, with_open_extents
 
@@ -82,7 +82,7 @@ class SliceLengths:
         of_launch = replace(_with_shapes(program, shapes), grid=grid)
         if (
             self._untaken[program] >= MOST_UNTAKEN
-            or slice_schedule(of_launch, MULTIPROCESSORS).workgroups == 1
+            or slice_schedule(of_launch, slice_machine(target)).workgroups == 1
         ):
             return None
         made, key = self._of_launches.setdefault(program, {}), (grid, tuple(shapes.items()))

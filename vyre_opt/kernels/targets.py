@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..lowering.nvptx.targets import gpu
+from ..slices.schedule import Machine
 
 __all__ = [
     "MULTIPROCESSORS",
@@ -10,6 +11,7 @@ __all__ = [
     "clusters_at_once",
     "has_matrix_units",
     "is_gpu",
+    "slice_machine",
     "widest_cluster",
     "workgroup_bytes",
 ]
@@ -41,6 +43,15 @@ def widest_cluster(target: str) -> int:
     if not is_gpu(target):
         return 1
     return gpu("sm_90" if target == "cuda" else target).cluster
+
+
+def slice_machine(target: str) -> Machine:
+    """What slices are scheduled for on a target."""
+    processors = MULTIPROCESSORS if widest_cluster(target) > 1 else 0
+    if not has_matrix_units(target):
+        return Machine(processors)
+    units = "warpgroups" if gpu(target).has_warpgroups else "subgroups"
+    return Machine(processors, units, workgroup_bytes(target))
 
 
 def clusters_at_once(workgroups: int) -> int:

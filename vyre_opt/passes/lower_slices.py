@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 
 from ..ir.program import Module
-from ..kernels.targets import MULTIPROCESSORS, widest_cluster
+from ..kernels.targets import slice_machine
 from ..slices.lowering import lower_in_place
-from ..slices.schedule import SliceSchedule, has_slices, slice_schedule
+from ..slices.schedule import Machine, SliceSchedule, has_slices, slice_schedule
 from .manager import PassContext
 from .registry import Pass, register
+
+
+BEST = "best"
 
 
 @dataclass(frozen=True)
 class LowerSlicesOptions:
     """`lanes`: invocations of a workgroup, a power of two; `neighbours`: elements side by side that each has at a time, 1 or 4;
-    `workgroups`: that share a row, 1 to 16; 0 for what is best."""
+    `workgroups`: that share a row, 1 to 16; `stages`: of factors copied ahead, 1 to 8; 0 for what is best.  `units`: who multiplies blocks
+    on matrix units, none, subgroups or warpgroups, or what is best."""
 
     lanes: int = 0
     neighbours: int = 0
     workgroups: int = 0
+    units: str = BEST
+    stages: int = 0
 
     def __post_init__(self) -> None:
         self.chosen(SliceSchedule())
 
+    def machine(self, machine: Machine) -> Machine:
+        """For which the best schedule is chosen."""
+        return machine if self.units == BEST else replace(machine, units=self.units)
+
     def chosen(self, best: SliceSchedule) -> SliceSchedule:
         return SliceSchedule(
-            self.lanes or best.lanes, self.neighbours or best.neighbours, self.workgroups or best.workgroups
+            self.lanes or best.lanes,
+            self.neighbours or best.neighbours,
+            self.workgroups or best.workgroups,
+            best.units if self.units == BEST else self.units,
+            self.stages or best.stages,
         )
 
 
@@ -43,8 +57,8 @@ class LowerSlices(Pass):
         for program in ctx.programs(module):
             if not has_slices(program):
                 continue
-            has_clusters = widest_cluster(ctx.target) > 1
-            schedule = self.options.chosen(slice_schedule(program, MULTIPROCESSORS if has_clusters else 0))
+            machine = self.options.machine(slice_machine(ctx.target))
+            schedule = self.options.chosen(slice_schedule(program, machine))
             numbers = {op: number for number, op in enumerate(program.walk())}
             carried = lower_in_place(program, schedule)
             ctx.debug("{} lanes for the slices of @{}", schedule.lanes, program.name, loc=program.loc)

@@ -13,10 +13,10 @@ from ..ir.ops import SUBGROUP_SIZE
 from ..ir.program import Op, Value
 from ..ir.rewrite import constant_value
 from ..ir.types import DataType
-from .layout import Group, Layout
+from .layout import STRIP, Group, Layout, MatrixLayout
 from .memory import Memory
 from .nodes import Computed, Counted, Extent, Held, Loaded, Node, Repeated, Spread
-from .schedule import SliceSchedule
+from .schedule import STRIP_PAD, SliceSchedule
 
 __all__ = ["Elements", "refused"]
 
@@ -94,7 +94,7 @@ class Elements:
 
     def own_layout(self, node: Node) -> Layout | None:
         """That of a slice which is held already, or made of one; None for one that its extents give a layout."""
-        return node.layout if isinstance(node, Held) else self.layouts.get(node)
+        return node.layout.by_lanes if isinstance(node, Held) else self.layouts.get(node)
 
     def layout_of(self, extents: Sequence[int]) -> Layout:
         return Layout.of(extents, self.lanes, self.neighbours)
@@ -131,7 +131,7 @@ class Elements:
         columns: list[Value] = [b.const(0)]
         is_whole = True
         if layout.rows > 1:
-            row = self.moved_by(self.lane_of_rows(column_lanes), i * row_lanes)
+            row = self.moved_by(self.first_row(layout), i * (row_lanes // layout.bands))
             if (i + 1) * row_lanes > layout.rows:
                 inside = [b.lt(row, layout.rows)] * layout.width
         if layout.columns > 1:
@@ -156,6 +156,23 @@ class Elements:
             return self.lane
         shift = column_lanes.bit_length() - 1
         return self.remembered(("row lane", column_lanes), lambda: self.b.shr(self.lane, shift))
+
+    def row_in_band(self, layout: Layout) -> Value:
+        """The first row of an invocation in the band of its subgroup."""
+        shift = layout.column_lanes.bit_length() - 1
+        return self.remembered(("row in band", shift), lambda: self.b.shr(self.b.lane_id(), shift))
+
+    def first_row(self, layout: Layout) -> Value:
+        """Of an invocation's first group."""
+        if layout.bands == 1:
+            return self.lane_of_rows(layout.column_lanes)
+        band = self.band(layout.rows // layout.bands)
+        key = "first row", layout.column_lanes, layout.rows, layout.bands
+        return self.remembered(key, lambda: self.b.add(band, self.row_in_band(layout)))
+
+    def band(self, rows: int) -> Value:
+        """The first row of a subgroup that has so many."""
+        return self.remembered(("band", rows), lambda: self.b.mul(self.b.subgroup_id(), rows, name="band"))
 
     def lane_of_columns(self, column_lanes: int) -> Value:
         if column_lanes == self.lanes:
@@ -226,6 +243,13 @@ class Elements:
     def source_group(self, node: Repeated, group: Group) -> Group:
         """The group of what is repeated, for one of the result."""
         extents = [extent.number for extent in node.source.extents]
+        if group.layout is None and group.row is not None:
+            own_row = group.row if len(extents) == 2 and extents[0] != 1 else None
+            own_columns = group.columns if extents[-1] != 1 else [self.b.const(0)]
+            return self.remembered(
+                (group, own_row is None, extents[-1] == 1),
+                lambda: replace(group, row=own_row, columns=own_columns),
+            )
         layout = group.layout or Layout(1, 1, 1, self.lanes)
         is_row = len(node.extents) == 2 or layout.columns > 1
         rows = layout.rows if len(extents) == 2 and extents[0] != 1 else 1
@@ -329,6 +353,16 @@ class Elements:
         ends = zip(indices[outer:], position, strict=True)
         return (*indices[:outer], *(self.from_start(start, at) for start, at in ends))
 
+    def wide(self, indices: Sequence[Value], rank: int) -> list[Value]:
+        """The indices of a slice of so many extents, in types that the places of its elements fit into."""
+        first, types = len(indices) - rank, (DataType.I32, DataType.U32)
+        return [
+            self.cast(index, types[index.type.kind == "uint"])
+            if number >= first and (index.type.bits or 0) < 32
+            else index
+            for number, index in enumerate(indices)
+        ]
+
     def from_start(self, start: Value, position: Value) -> Value:
         position = self.cast(position, start.type)
         return position if constant_value(start) == 0 else self.b.add(start, position)
@@ -350,10 +384,57 @@ class Elements:
 
     def moved(self, node: Held, layout: Layout) -> Held:
         """A slice in another layout."""
-        return self.remembered(
-            (node, layout),
-            lambda: self.exchanged(node, layout, node.extents, node.dtype, is_transposed=False),
-        )
+
+        def move() -> Held:
+            if isinstance(node.layout, MatrixLayout) and layout == node.layout.by_lanes:
+                return self.by_lanes(node, node.layout)
+            return self.exchanged(node, layout, node.extents, node.dtype, is_transposed=False)
+
+        return self.remembered((node, layout), move)
+
+    def by_lanes(self, node: Held, layout: MatrixLayout) -> Held:
+        """What matrices hold, in the registers of lanes, strip by strip through memory of each subgroup."""
+        b, lanes, subgroup = self.b, layout.by_lanes, self.b.subgroup_id()
+        place = self.strip(node.dtype.element, layout)
+        in_band, step = lanes.row_lanes // lanes.bands, lanes.column_lanes * lanes.width
+        values: dict[tuple[int, int], Sequence[Value]] = {}
+        for i, j in layout.places:
+            self.to_strip(node.values[i, j][0], place)
+            for row in range(0, STRIP, in_band):
+                line = self.moved_by(self.row_in_band(lanes), row)
+                for first in range(0, layout.part, step):
+                    start = self.moved_by(self.first_column(lanes), first)
+                    at = (i * STRIP + row) // in_band, (j * layout.part + first) // step
+                    columns = [self.moved_by(start, k) for k in range(lanes.width)]
+                    values[at] = [b.load(place, (subgroup, line, column)) for column in columns]
+        return Held(node.dtype, node.extents, lanes, values)
+
+    def strip(self, element: DataType, layout: MatrixLayout) -> str:
+        """Memory for a matrix of each subgroup."""
+        return self.memory.tile("strip", element, (layout.subgroups, STRIP, layout.part + STRIP_PAD))
+
+    def to_strip(self, matrix: Value, place: str) -> None:
+        b = self.b
+        b.barrier("subgroup")
+        b.matrix_store(matrix, place, (b.subgroup_id(), b.const(0), b.const(0)))
+        b.barrier("subgroup")
+
+    def strips(self, node: Node, source: Held, layout: MatrixLayout) -> Iterator[tuple[Group, list[Value]]]:
+        """The elements of a block computed of one in matrices, group by group: in a loop over each of these."""
+        b, width, place = self.b, layout.neighbours, self.strip(source.dtype.element, layout)
+        across = layout.part // width
+        for i, j in layout.places:
+            self.to_strip(source.values[i, j][0], place)
+            with b.for_(0, STRIP * across // SUBGROUP_SIZE, dtype=DataType.U32) as loop, self.scope():
+                number = b.add(b.lane_id(), b.mul(loop.index, SUBGROUP_SIZE))
+                line, first = b.div(number, across), b.mul(b.rem(number, across), width)
+                columns = [self.moved_by(first, k) for k in range(width)]
+                row = b.add(self.moved_by(self.band(layout.band), i * STRIP), line)
+                places = [self.moved_by(column, j * layout.part) for column in columns]
+                group = Group(b, row, places, None, is_whole=True)
+                values = [b.load(place, (b.subgroup_id(), line, column)) for column in columns]
+                self.known[-1][source, group] = values
+                yield group, self.of(node, group)
 
     def exchanged(
         self, node: Node, layout: Layout, extents: Sequence[Extent], dtype: DataType, is_transposed: bool

@@ -7,6 +7,8 @@ The invocations stand in `row_lanes` rows of `column_lanes`; each holds `width` 
 
 and rounds of this cover the slice.  Along an extent of 1 all lanes hold the same element.  A slice of one extent stands as a row, or
 after a sum along rows as a column.
+
+On matrix units the subgroups have bands of neighbouring rows, which they hold as matrices, or by lanes as above.
 """
 
 from __future__ import annotations
@@ -15,10 +17,21 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ..ir.builder import Builder
+from ..ir.ops import SUBGROUP_SIZE
 from ..ir.program import Value
-from .schedule import GROUP
+from ..ir.types import DataType
 
-__all__ = ["Group", "Layout"]
+__all__ = ["FOLDED", "GROUP", "MOST_WIDE", "STRIP", "AnyLayout", "Group", "Layout", "MatrixLayout"]
+
+FOLDED = 4096
+"""Positions of a sum that are a multiple of it apart are folded first, see language.md."""
+GROUP = 4
+"""Neighbours that an invocation has: the first steps of the tree that a sum is."""
+
+STRIP = 16
+"""Rows of a matrix."""
+MOST_WIDE, FEWEST_WIDE = 128, 8
+"""Columns of a matrix."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +41,8 @@ class Layout:
     row_lanes: int
     column_lanes: int
     neighbours: int = GROUP
+    bands: int = 1
+    """Bands of rows, one of each subgroup, whose rows of lanes go round in it; one: of the workgroup."""
 
     @classmethod
     def of(cls, extents: Sequence[int], lanes: int, neighbours: int = GROUP) -> Layout:
@@ -64,6 +79,67 @@ class Layout:
     def places(self) -> list[tuple[int, int]]:
         """The rounds of its groups, row by row."""
         return [(i, j) for i in range(self.row_rounds) for j in range(self.column_rounds)]
+
+    @property
+    def by_lanes(self) -> Layout:
+        return self
+
+    def held_type(self, element: DataType) -> DataType:
+        """The type of what an invocation holds of each of its elements."""
+        return element
+
+
+@dataclass(frozen=True)
+class MatrixLayout:
+    """A block held as matrices of 16 rows: those of a subgroup's band, strip by strip, and of their columns part by part."""
+
+    rows: int
+    columns: int
+    subgroups: int
+    neighbours: int = GROUP
+    width = 1
+
+    @classmethod
+    def fits(cls, rows: int, columns: int, lanes: int) -> bool:
+        """Whether each subgroup of so many lanes has whole matrices of a block."""
+        is_power = columns & (columns - 1) == 0
+        is_wide = columns % MOST_WIDE == 0 or (is_power and columns >= FEWEST_WIDE)
+        return rows > 0 and columns > 0 and is_wide and rows % (STRIP * (lanes // SUBGROUP_SIZE)) == 0
+
+    @property
+    def band(self) -> int:
+        """Rows of a subgroup."""
+        return self.rows // self.subgroups
+
+    @property
+    def part(self) -> int:
+        """Columns of a matrix."""
+        return min(self.columns, MOST_WIDE)
+
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        """The strips and parts of its matrices."""
+        return [(i, j) for i in range(self.band // STRIP) for j in range(self.columns // self.part)]
+
+    @property
+    def held(self) -> int:
+        """Matrices that a subgroup holds."""
+        return len(self.places)
+
+    @property
+    def by_lanes(self) -> Layout:
+        """The same rows of each subgroup, element by element."""
+        column_lanes = 1
+        while column_lanes < SUBGROUP_SIZE and column_lanes * self.neighbours < self.columns:
+            column_lanes *= 2
+        row_lanes = self.subgroups * SUBGROUP_SIZE // column_lanes
+        return Layout(self.rows, self.columns, row_lanes, column_lanes, self.neighbours, self.subgroups)
+
+    def held_type(self, element: DataType) -> DataType:
+        return DataType.matrix(STRIP, self.part, element, "acc")
+
+
+AnyLayout = Layout | MatrixLayout
 
 
 @dataclass(frozen=True, eq=False)

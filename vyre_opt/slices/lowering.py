@@ -25,13 +25,15 @@ from ..ir.loops import inits
 from ..ir.program import Block, Op, Program, Value
 from ..ir.rewrite import constant_value, every_op
 from ..ir.types import DataType
+from .copies_ahead import CopiesAhead
 from .elements import Elements, refused
-from .layout import Group, Layout
+from .layout import FOLDED, AnyLayout, Group, Layout, MatrixLayout
 from .nodes import Computed, Counted, Extent, Held, Loaded, Node, Repeated, Spread, loads
 from .products import product
 from .scans import Scan
-from .schedule import FOLDED, SliceSchedule, may_share
+from .schedule import SliceSchedule, may_share
 from .sums import Fold
+from .units import Units
 
 __all__ = ["lower_in_place", "lower_slices"]
 
@@ -50,7 +52,7 @@ def lower_slices(program: Program, schedule: SliceSchedule) -> Program:
     return _lowered(program, schedule)[0]
 
 
-def _lowered(program: Program, schedule: SliceSchedule) -> tuple[Program, Mapping[Op, Sequence[Layout]]]:
+def _lowered(program: Program, schedule: SliceSchedule) -> tuple[Program, Mapping[Op, Sequence[AnyLayout]]]:
     """The same, and the layouts of the slices that each loop carries."""
     copy = replace(program, workgroup=(schedule.lanes, 1, 1), buffers=dict(program.buffers), body=Block())
     if schedule.workgroups > 1:
@@ -65,7 +67,7 @@ def _lowered(program: Program, schedule: SliceSchedule) -> tuple[Program, Mappin
     return copy, lowering.carried
 
 
-def lower_in_place(program: Program, schedule: SliceSchedule) -> Mapping[Op, Sequence[Layout]]:
+def lower_in_place(program: Program, schedule: SliceSchedule) -> Mapping[Op, Sequence[AnyLayout]]:
     """The same of the program itself.  Returns the layouts of the slices that each loop carried."""
     lowered, carried = _lowered(program, schedule)
     program.workgroup, program.body, program.buffers = lowered.workgroup, lowered.body, lowered.buffers
@@ -83,7 +85,7 @@ def _not_shared(program: Program) -> DiagnosticError:
 class _Handed:
     """The slices that the blocks of an op yield: by number their layouts and extents, which the first block decides."""
 
-    slices: dict[int, tuple[Layout, Sequence[Extent]]] = field(default_factory=dict)
+    slices: dict[int, tuple[AnyLayout, Sequence[Extent]]] = field(default_factory=dict)
 
 
 class _Lowering:
@@ -92,6 +94,7 @@ class _Lowering:
     def __init__(self, program: Program, b: Builder, schedule: SliceSchedule) -> None:
         self.b, self.elements, self.workgroups = b, Elements(b, schedule), schedule.workgroups
         self.lanes = self.elements.lanes
+        self.units = Units(self.elements, program, schedule)
         self.values: dict[Value, Value] = {}
         self.nodes: dict[Value, Node] = {}
         self.rules = {
@@ -115,7 +118,7 @@ class _Lowering:
         """Of the op that is being lowered, among all."""
         self.loaded: dict[str, list[tuple[Value, Loaded]]] = {}
         self.handed: list[_Handed] = []
-        self.carried: dict[Op, Sequence[Layout]] = {}
+        self.carried: dict[Op, Sequence[AnyLayout]] = {}
 
     # --- ops in order ----------------------------------------------------------------------------
 
@@ -176,34 +179,56 @@ class _Lowering:
         for number, value in enumerate(op.operands):
             if value.type.is_slice:
                 node = self.nodes[value]
-                layout = self.elements.held_layout(op, node)
+                layout = self.handed_layout(op, value, node)
                 handed.slices[number - first] = layout, node.extents
-                operands += _flat(self.elements.of_layout(node, layout))
+                operands += self.held(node, layout)
             else:
                 operands.append(self.of(value))
         self.handed.append(handed)
-        regions = tuple(self.region(each, len(each.args) - len(op.results)) for each in op.regions)
+        ahead = CopiesAhead.of_loop(self.units, op, self.of)
+        if ahead is not None:
+            ahead.begin()
+        regions = tuple(self.region(each, len(each.args) - len(op.results), ahead) for each in op.regions)
         self.handed.pop()
         if is_loop:
             self.carried[op] = [layout for _, (layout, _) in sorted(handed.slices.items())]
         types: list[DataType] = []
         for number, result in enumerate(op.results):
             slices = handed.slices.get(number)
-            types += [result.type] if slices is None else [result.type.element] * slices[0].held
+            types += (
+                [result.type]
+                if slices is None
+                else [slices[0].held_type(result.type.element)] * _count(slices[0])
+            )
         new = self.b.emit(op.definition, tuple(operands), types, op.attrs, regions)
         self.receive(op.results, new.results, handed, 0)
 
-    def region(self, region: Block, first: int) -> Block:
+    def handed_layout(self, op: Op, value: Value, node: Node) -> AnyLayout:
+        """How a slice goes through blocks: as matrices if products on units add to it."""
+        return self.units.layout(node.extents) if value in self.units.sums else self.elements.held_layout(op, node)
+
+    def held(self, node: Node, layout: AnyLayout) -> list[Value]:
+        """What an invocation holds of a slice, place by place."""
+        if isinstance(layout, MatrixLayout):
+            return self.units.matrices(node, layout)
+        return _flat(self.elements.of_layout(node, layout))
+
+    def region(self, region: Block, first: int, ahead: CopiesAhead | None) -> Block:
         """`first`: the number of its argument that is handed on first."""
         handed, args = self.handed[-1], list[Value]()
         for number, arg in enumerate(region.args):
             slices = handed.slices.get(number - first)
-            count = 1 if slices is None else slices[0].held
-            args += [self.b.fresh(arg.type.element) for _ in range(count)]
+            dtype = arg.type if slices is None else slices[0].held_type(arg.type.element)
+            args += [self.b.fresh(dtype) for _ in range(1 if slices is None else _count(slices[0]))]
         block = Block(tuple(args))
         with self.b.at(block), self.elements.scope():
             self.receive(region.args, args, handed, first)
-            self.ops(region.ops)
+            if ahead is not None:
+                ahead.enter(args[0])
+            self.ops(region.ops[:-1])
+            if ahead is not None:
+                ahead.end()
+            self.ops(region.ops[-1:])
         return block
 
     def receive(self, values: Sequence[Value], flat: Sequence[Value], handed: _Handed, first: int) -> None:
@@ -226,10 +251,10 @@ class _Lowering:
                 continue
             node = self.nodes[value]
             if number not in handed.slices:
-                handed.slices[number] = self.elements.held_layout(op, node), node.extents
+                handed.slices[number] = self.handed_layout(op, value, node), node.extents
             layout, extents = handed.slices[number]
             self.same_extents(op, extents, node.extents)
-            flat += _flat(self.elements.of_layout(node, layout))
+            flat += self.held(node, layout)
         self.b.emit(op.definition, tuple(flat), (), op.attrs)
 
     # --- what only one invocation does -------------------------------------------------------------
@@ -280,15 +305,7 @@ class _Lowering:
 
     def starts(self, op: Op, dtype: DataType) -> list[Value]:
         """The indices of a slice of a buffer, in types that the places of its elements fit into."""
-        indices = [self.of(v) for v in op.indices]
-        first = len(indices) - len(dtype.extents)
-        wide = DataType.I32, DataType.U32
-        return [
-            self.b.cast(index, wide[index.type.kind == "uint"])
-            if number >= first and (index.type.bits or 0) < 32
-            else index
-            for number, index in enumerate(indices)
-        ]
+        return self.elements.wide([self.of(v) for v in op.indices], len(dtype.extents))
 
     def rest(self, op: Op, dimension: int, start: Value) -> Extent:
         """What is left of a dimension of a buffer from an index on."""
@@ -400,6 +417,8 @@ class _Lowering:
         if layout is None:
             self.reduced(op, self.sum_of_loop(op, node, fold))
             return
+        if layout.bands > 1 and op.attrs["axis"] == 0:  # rows of a column are in turn in all subgroups
+            layout = self.elements.layout_of([layout.rows, layout.columns])
         neutral = fold.neutral()
         if 0 in (layout.rows, layout.columns):
             self.reduced_to_nothing(op, node, neutral)
@@ -499,6 +518,8 @@ class _Lowering:
         return Layout.of([extent.number or 0 for extent in node.extents], self.lanes)
 
     def transpose(self, op: Op) -> None:
+        if op.result in self.units.transposes:
+            return
         node = self.nodes[op.operands[0]]
         self.elements.held_layout(op, node)
         self.nodes[op.result] = self.transposed(node)
@@ -510,12 +531,16 @@ class _Lowering:
         return self.elements.exchanged(node, layout, extents, dtype, is_transposed=True)
 
     def dot(self, op: Op) -> None:
-        a, c, *sums = (self.nodes[v] for v in op.operands)
+        total = self.nodes[op.operands[2]] if len(op.operands) > 2 else None
+        if op in self.units.dots:
+            extents = [self.fixed(number or 0) for number in op.result.type.extents]
+            self.nodes[op.result] = self.units.product(op, total, extents, self.nodes)
+            return
+        a, c = (self.nodes[v] for v in op.operands[:2])
         for each in (a, c):
             self.elements.held_layout(op, each)
         self.same_extents(op, a.extents[1:], c.extents[:1])
         extents = [a.extents[0], c.extents[1]]
-        total = sums[0] if sums else None
         self.nodes[op.result] = product(self.elements, a, c, total, op.result.type, extents)
 
     def store(self, op: Op) -> None:
@@ -523,6 +548,12 @@ class _Lowering:
         indices = self.starts(op, op.operands[0].type)
         self.same_extents(op, self.extents(op, op.operands[0].type, indices), node.extents)
         layout = self.layout(op, node)
+        source = self.units.source(node)
+        if source is not None:
+            with self.written(op.attrs["buffer"]):
+                for group, values in self.elements.strips(node, *source):
+                    self.put(op, indices, group, values)
+            return
         if layout is not None:
             columns = self.elements.of_layout(node, layout)
             with self.written(op.attrs["buffer"]), self.elements.by_owners(layout):
@@ -562,6 +593,11 @@ class _Lowering:
 
 def _counted_axis(dtype: DataType) -> int:
     return next((axis for axis, extent in enumerate(dtype.extents) if extent != 1), 0)
+
+
+def _count(layout: AnyLayout) -> int:
+    """Values that an invocation holds of a slice."""
+    return len(layout.places) * layout.width
 
 
 def _flat(groups: Sequence[Sequence[Value]]) -> list[Value]:

@@ -30,6 +30,14 @@ class Memory:
             buffers[buffer.name] = replace(buffer, shape=(count,))
         return buffer.name
 
+    def tile(self, use: str, dtype: DataType, shape: tuple[int, ...]) -> str:
+        """A buffer of several dimensions: one for each use, type and shape."""
+        key = f"{use}.{'x'.join(map(str, shape))}", dtype  # no part of the name
+        if key not in self.names:
+            name = self.names[key] = fresh_name(f"{use}.{dtype}", self.b.program.buffers)
+            self.b.buffer(name, dtype, shape, AccessMode.WORKGROUP.value)
+        return self.names[key]
+
     def fresh(self, use: str, dtype: DataType, count: int) -> str:
         """Memory of a cluster, for one use: nobody has to wait until others have read what was there."""
         name = fresh_name(f"{use}.{dtype}", self.b.program.buffers)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from ..ir.program import Op, Value
 from ..ir.types import DataType
-from .layout import Layout
+from .layout import AnyLayout
 
-__all__ = ["Computed", "Counted", "Extent", "Held", "Loaded", "Node", "Repeated", "Spread", "loads"]
+__all__ = ["Computed", "Counted", "Extent", "Held", "Loaded", "Node", "Repeated", "Spread", "loads", "made_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,22 +79,27 @@ class Counted(Node):
 
 @dataclass(frozen=True, eq=False)
 class Held(Node):
-    """Elements in registers, by the places of a layout."""
+    """Elements in registers, or the matrices of a subgroup, by the places of a layout."""
 
-    layout: Layout
+    layout: AnyLayout
     values: Mapping[tuple[int, int], Sequence[Value]]
 
 
 def loads(node: Node) -> Iterator[Loaded]:
     """What a slice is loaded from."""
+    return (each for each in made_of(node) if isinstance(each, Loaded))
+
+
+def made_of(node: Node) -> Iterator[Node]:
+    """A slice, and those that it is computed of."""
     pending, seen = [node], set[Node]()
     while pending:
         each = pending.pop()
         if each in seen:
             continue
         seen.add(each)
+        yield each
         if isinstance(each, Loaded):
-            yield each
             pending += [v for v in each.indices if isinstance(v, Node)]
         elif isinstance(each, Computed):
             pending += [v for v in each.operands if isinstance(v, Node)]

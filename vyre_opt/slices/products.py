@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from ..ir.program import Value
 from ..ir.types import DataType
 from .elements import Elements
-from .layout import Layout
+from .layout import GROUP, Layout
 from .nodes import Extent, Held, Node
-from .schedule import GROUP
 
 __all__ = ["product"]
 

@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from ..ir.ops import SUBGROUP_SIZE
 from ..ir.program import Value
 from .elements import Elements
-from .layout import Layout
-from .schedule import FOLDED, GROUP
+from .layout import FOLDED, GROUP, Layout
 from .sums import Fold
 
 __all__ = ["Scan"]

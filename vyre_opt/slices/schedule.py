@@ -1,21 +1,28 @@
-"""How many invocations a workgroup gets for its slices, and for which lengths of rows."""
+"""How many invocations a workgroup gets for its slices, for which lengths of rows, and which products are on matrix units."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 
 from ..analysis.alignment import Alignment
-from ..ir.program import Program, Shape
+from ..ir.ops import SUBGROUP_SIZE
+from ..ir.program import Op, Program, Shape, Value
 from ..ir.rewrite import constant_value, every_op
+from ..ir.types import DataType
+from .layout import FOLDED, GROUP, MOST_WIDE, STRIP, MatrixLayout
 
-__all__ = ["FOLDED", "GROUP", "SliceSchedule", "has_slices", "slice_schedule", "with_open_extents"]
+__all__ = [
+    "Machine",
+    "SliceSchedule",
+    "factor_tile",
+    "has_slices",
+    "is_for_units",
+    "slice_schedule",
+    "with_open_extents",
+]
 
-FOLDED = 4096
-"""Positions of a sum that are a multiple of it apart are folded first, see language.md."""
-GROUP = 4
-"""Neighbours that an invocation has: the first steps of the tree that a sum is."""
 FEWEST, MOST = 32, 1024
 """Lanes of a workgroup."""
 MANY = 256
@@ -31,16 +38,52 @@ HELD = {32: 16, 64: 16, 128: 16, 256: 48, 512: 48, 1024: 64}
 """Elements that each lane of so many holds, at most, where fewer lanes do."""
 
 
+UNITS = ("none", "subgroups", "warpgroups")
+DEPTH = 16
+"""Of a product of two matrices: a factor has a multiple of it."""
+PAD_BYTES = 16
+"""By which lines of a tile are longer than they need be, so that 8 of them lie in different banks."""
+PANEL = 64
+"""Elements of the lines in which warpgroups read a right factor, which needs no pad."""
+STRIP_PAD = 4
+"""Elements of a line of sums, so that lines lie in different banks."""
+MOST_STAGES = 4
+SUBGROUPS = (1, 2, 4, 8, 16)
+ENOUGH, WARPGROUP = 8, 4
+SUMS, MOST_SUMS = 64, 128
+"""Elements of sums that a lane holds in matrices: where there are subgroups enough, and at most."""
+OTHER_BYTES = 4096
+"""Of workgroup memory, that is left for what else a program keeps there."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What slices are scheduled for.  `processors`: multiprocessors of a GPU that has clusters, else 0.  `units`: who multiplies
+    matrices together.  `memory`: bytes of a workgroup's memory."""
+
+    processors: int = 0
+    units: str = "none"
+    memory: int = 0
+
+
 @dataclass(frozen=True)
 class SliceSchedule:
     """`lanes`: invocations of a workgroup, a power of two.  `neighbours`: elements side by side that each has at a time, 4 where
-    vectors of them are aligned, or 1.  `workgroups`: of a cluster, which share the rows."""
+    vectors of them are aligned, or 1.  `workgroups`: of a cluster, which share the rows.  `units`: who multiplies blocks of f16 and
+    bf16 on matrix units: `none`, `subgroups`, or `warpgroups`, four of these together.  `stages`: places of workgroup memory that
+    factors go through in a loop, copied ahead; 1 where none is."""
 
     lanes: int = MANY
     neighbours: int = GROUP
     workgroups: int = 1
+    units: str = "none"
+    stages: int = 1
 
     def __post_init__(self) -> None:
+        if self.units not in UNITS:
+            raise ValueError(f"products on matrix units are of {', '.join(UNITS[:-1])} or {UNITS[-1]}, not {self.units}")
+        if not 1 <= self.stages <= 2 * MOST_STAGES:
+            raise ValueError(f"stages are 1 to {2 * MOST_STAGES}, not {self.stages}")
         if self.workgroups not in SHARED or self.lanes * self.workgroups * self.neighbours > FOLDED:
             raise ValueError(
                 f"workgroups that share a row are {', '.join(map(str, SHARED[:-1]))} or {SHARED[-1]}, and together have up to "
@@ -56,17 +99,76 @@ def has_slices(program: Program) -> bool:
     return any(op.definition.format.startswith("slice_") for op in every_op(program.body))
 
 
-def slice_schedule(program: Program, processors: int = 0) -> SliceSchedule:
-    """As few lanes as hold the longest slice in registers.
-
-    `processors`: multiprocessors of a GPU that has clusters; 0 for what has none.
-    """
-    longest = longest_slice(program)
+def slice_schedule(program: Program, machine: Machine | None = None) -> SliceSchedule:
+    """As few lanes as hold the longest slice in registers, or the sums of products on matrix units."""
+    machine = machine or Machine()
+    on_units = unit_schedule(program, machine)
+    if on_units is not None:
+        return on_units
+    longest, processors = longest_slice(program), machine.processors
     lanes = next((lanes for lanes, held in HELD.items() if longest <= lanes * held), MOST)
     schedule = SliceSchedule(lanes, GROUP if _are_aligned(program) else 1)
     if not processors or program.grid is None or longest < WIDE or not may_share(program):
         return schedule
     return _shared(schedule, longest, prod(program.grid), processors)
+
+
+# --- matrix units
+
+
+def is_for_units(op: Op, schedule: SliceSchedule) -> bool:
+    """Whether an op is a product that matrix units make, whose sums a subgroup has whole matrices of."""
+    if schedule.units == "none" or op.name != "slice_dot" or op.operands[0].type.element not in (DataType.F16, DataType.BF16):
+        return False
+    (rows, columns), depth = _sums_of(op), op.operands[0].type.extents[1] or 0
+    return depth > 0 and depth % DEPTH == 0 and MatrixLayout.fits(rows, columns, schedule.lanes)
+
+
+def factor_tile(op: Op, side: int, source: Value, schedule: SliceSchedule) -> tuple[int, int]:
+    """The rows and columns of workgroup memory for a factor of a product; `source`: the factor, or what it is the transpose of."""
+    rows, columns = (extent or 0 for extent in source.type.extents)
+    is_panelled = schedule.units == "warpgroups" and schedule.lanes % (WARPGROUP * SUBGROUP_SIZE) == 0 and side == 1 and columns % PANEL == 0
+    return rows, columns if is_panelled else columns + PAD_BYTES // (source.type.element.size_bytes or 1)
+
+
+def _sums_of(op: Op) -> tuple[int, int]:
+    rows, columns = op.result.type.extents
+    return rows or 0, columns or 0
+
+
+def unit_schedule(program: Program, machine: Machine) -> SliceSchedule | None:
+    """As few subgroups as hold the sums of all products; None for a program without products that units make."""
+    dots = [op for op in every_op(program.body) if op.name == "slice_dot"]
+    if machine.units == "none" or not dots:
+        return None
+    neighbours, held = GROUP if _are_aligned(program) else 1, dict[int, int]()
+    for subgroups in SUBGROUPS:
+        schedule = SliceSchedule(subgroups * SUBGROUP_SIZE, neighbours, units=machine.units)
+        if all(is_for_units(op, schedule) for op in dots):
+            held[subgroups] = max(prod(_sums_of(op)) for op in dots) // schedule.lanes
+    fitting = [subgroups for subgroups, count in held.items() if count <= MOST_SUMS]
+    if not fitting:
+        return None
+    few = [each for each in fitting if each <= ENOUGH] or fitting[:1]
+    roomy = [each for each in few if held[each] <= SUMS and each >= min(WARPGROUP, few[-1])]
+    schedule = SliceSchedule((roomy or few[-1:])[0] * SUBGROUP_SIZE, neighbours, units=machine.units)
+    return replace(schedule, stages=_stages(dots, schedule, machine.memory))
+
+
+def _stages(dots: Sequence[Op], schedule: SliceSchedule, memory: int) -> int:
+    """As many as there is memory for, beside the strips by which sums leave the matrices."""
+    stage = sum(
+        prod(factor_tile(op, side, op.operands[side], schedule)) * (op.operands[side].type.element.size_bytes or 1)
+        for op in dots
+        for side in range(2)
+    )
+    widest = max(min(MOST_WIDE, _sums_of(op)[1]) for op in dots)
+    strips = schedule.lanes // SUBGROUP_SIZE * STRIP * (widest + STRIP_PAD) * 4
+    fitting = (memory - strips - OTHER_BYTES) // stage
+    return max(1, min(MOST_STAGES, fitting))
+
+
+# --- rows that several workgroups share
 
 
 def _shared(schedule: SliceSchedule, longest: int, rows: int, processors: int) -> SliceSchedule:
@@ -137,8 +239,10 @@ def _are_aligned(program: Program) -> bool:
 
 
 def with_open_extents(program: Program, shapes: Mapping[str, Shape]) -> dict[str, Shape]:
-    """The shapes of buffers that rows of open extents are taken from, along these dimensions as a call has them."""
+    """The shapes of buffers that rows of open extents are taken from, along these dimensions as a call has them; where blocks
+    are multiplied, also how long the rows are that these are of, which tells what can be moved at a time."""
     fixed: dict[str, Shape] = {}
+    has_products = any(op.name == "slice_dot" for op in every_op(program.body))
     for op in every_op(program.body):
         if op.definition.format not in ("slice_load", "slice_store"):
             continue
@@ -149,7 +253,8 @@ def with_open_extents(program: Program, shapes: Mapping[str, Shape]) -> dict[str
         first = len(shape) - len(extents)
         for axis, extent in enumerate(extents):
             known = shapes[name][first + axis] if name in shapes else None
-            if extent is None and known is not None and constant_value(op.indices[first + axis]) is not None:
+            is_open = extent is None and constant_value(op.indices[first + axis]) is not None
+            if known is not None and (is_open or (has_products and axis == 1)):
                 shape[first + axis] = known
         if shape != [*buffer.shape]:
             fixed[name] = tuple(shape)

@@ -17,9 +17,8 @@ from ..ir.builder import Builder
 from ..ir.ops import SUBGROUP_SIZE
 from ..ir.program import Value
 from ..ir.types import DataType
-from .layout import Layout
+from .layout import FOLDED, GROUP, Layout
 from .memory import Memory
-from .schedule import FOLDED, GROUP
 
 __all__ = ["Fold"]
 

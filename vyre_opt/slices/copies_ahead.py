@@ -1,0 +1,150 @@
+"""Factors of products in a loop, copied to workgroup memory some rounds ahead:
+
+    stage        0        1        2        0        1
+    copied      k = 0    k = 1    k = 2    k = 3 ...
+    multiplied                    k = 0    k = 1 ...        one barrier a round: a stage is filled again when all have read it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..ir.builder import Builder
+from ..ir.loops import bounds
+from ..ir.program import Op, Value
+from ..ir.types import DataType
+from .schedule import factor_tile
+from .units import Tile, Units
+
+__all__ = ["CopiesAhead"]
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """A block that is loaded in each round, and the buffer for its stages."""
+
+    load: Op
+    tile: str
+
+
+class CopiesAhead:
+    """Of a loop `before`, whose bounds are now `lower` and `upper`.  `of`: what a value from outside the loop has become."""
+
+    def __init__(
+        self, units: Units, before: Op, copies: list[_Copy], of: Callable[[Value], Value]
+    ) -> None:
+        self.units, self.before, self.copies, self.of = units, before, copies, of
+        self.b: Builder = units.b
+        self.stages = units.schedule.stages
+        self.step: int = before.attrs["step"]
+        self.counter = before.regions[0].args[0]
+        lower, upper, _ = (
+            self.b.const(each, self.counter.type) if isinstance(each, int) else of(each) for each in bounds(before)
+        )
+        self.lower, self.upper = lower, upper
+
+    @classmethod
+    def of_loop(cls, units: Units, loop: Op, of: Callable[[Value], Value]) -> CopiesAhead | None:
+        """None for a loop without such factors."""
+        step = loop.attrs.get("step")
+        if loop.name != "for" or units.schedule.stages < 2 or not isinstance(step, int) or step <= 0:
+            return None
+        copies = []
+        for number, (load, dot, side) in enumerate(_factors(units, loop)):
+            shape = factor_tile(dot, side, load.result, units.schedule)
+            tile = units.elements.memory.tile(
+                f"{('left', 'right')[side]}.{number}", load.result.type.element, (units.schedule.stages, *shape)
+            )
+            copies.append(_Copy(load, tile))
+        return cls(units, loop, copies, of) if copies else None
+
+    def begin(self) -> None:
+        """Before the loop: copy the first rounds' factors, and wait for those of one."""
+        b = self.b
+        with b.for_(0, self.stages - 1, dtype=DataType.U32) as ahead, self.units.elements.scope():
+            past = b.mul(ahead.index, self.step)
+            counter = b.add(self.lower, past if self.counter.type is DataType.U32 else b.cast(past, self.counter.type))
+            with b.if_(self.is_round(self.lower, counter)):
+                self.copy(counter, ahead.index)
+            b.copy_wait(self.stages - 2)
+        b.barrier()
+
+    def enter(self, counter: Value) -> None:
+        """In a round: its factors are in the tiles."""
+        b = self.b
+        self.own = counter
+        past = b.sub(counter, self.lower)
+        number = past if past.type is DataType.U32 else b.cast(past, DataType.U32)
+        self.number = b.div(number, self.step)
+        stage = b.rem(self.number, self.stages, name="stage")
+        self.units.tiles |= {each.load.result: Tile(each.tile, stage) for each in self.copies}
+
+    def end(self) -> None:
+        """At the end of a round: copy to the stage that the round before has read, and wait for the next one."""
+        b, ahead = self.b, self.stages - 1
+        counter = b.add(self.own, ahead * self.step)
+        with b.if_(self.is_round(self.own, counter)), self.units.elements.scope():
+            self.copy(counter, b.rem(b.add(self.number, ahead), self.stages))
+        b.copy_wait(self.stages - 2)
+        b.barrier()
+
+    def is_round(self, own: Value, counter: Value) -> Value:
+        """Whether there is a round of a counter, which may have wrapped around on its way from another one."""
+        b, upper = self.b, self.before.attrs["upper"]
+        is_below = b.lt(counter, self.upper)
+        most = (1 << (self.counter.type.bits or 0) - self.counter.type.is_signed) - 1
+        if upper is not None and upper + self.stages * self.step <= most:
+            return is_below
+        return b.and_(is_below, b.ge(counter, own))
+
+    def copy(self, counter: Value, stage: Value) -> None:
+        """Begin to copy the factors of the round of a counter."""
+        known = {self.counter: counter}
+        for each in self.copies:
+            values = [self.at(value, known) for value in each.load.operands]
+            fill = values.pop() if each.load.attrs["edge"] == "filled" else None
+            self.b.loc = each.load.loc
+            self.units.copy(each.load, self.units.elements.wide(values, 2), fill, Tile(each.tile, stage))
+
+    def at(self, value: Value, known: dict[Value, Value]) -> Value:
+        """What a value is in the round of another counter."""
+        if value not in known:
+            op = value.owner
+            if isinstance(op, Op) and op in self.before.regions[0].ops:
+                operands = tuple(self.at(v, known) for v in op.operands)
+                known[value] = self.b.emit(op.definition, operands, [value.type], op.attrs).result
+            else:
+                known[value] = self.of(value)
+        return known[value]
+
+
+def _factors(units: Units, loop: Op) -> list[tuple[Op, Op, int]]:
+    """The loads of blocks that a loop makes in each round for products on units alone, with one of these and the side of the factor."""
+    body = loop.regions[0].ops
+    within = {value for op in loop.walk() for value in (*op.results, *(a for region in op.regions for a in region.args))}
+    written = {op.attrs["buffer"] for op in loop.walk() if "write" in op.definition.effects and "buffer" in op.attrs}
+    is_opaque = any(op.definition.effects & {"trap", "print"} for op in loop.walk())
+    uses: dict[Value, list[tuple[Op, int]]] = {}
+    for op in loop.walk():
+        for number, value in enumerate(op.operands):
+            uses.setdefault(value, []).append((op, number))
+    known = {loop.regions[0].args[0]}
+    for op in body:
+        is_scalar = op.definition.is_pure and not op.regions and len(op.results) == 1 and not op.result.type.is_slice
+        is_id = not op.operands and op.definition.format not in ("const", "len")
+        if is_scalar and not is_id and all(v in known or v not in within for v in op.operands):
+            known.add(op.result)
+    factors = []
+    for op in body if not is_opaque else ():
+        if op.definition.format != "slice_load" or len(op.result.type.extents) != 2 or op.attrs["buffer"] in written:
+            continue
+        if not all(v in known or v not in within for v in op.operands):
+            continue
+        taken = uses.get(op.result, [])
+        turned = [user.result for user, _ in taken if user.name == "slice_transpose" and user.result in units.transposes]
+        taken = [use for use in taken if not use[0].results or use[0].result not in turned]
+        taken += [use for value in turned for use in uses.get(value, [])]
+        if taken and all(user in units.dots and side < 2 and user in body for user, side in taken):
+            factors.append((op, *taken[0]))
+    return factors
