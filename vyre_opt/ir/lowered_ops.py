@@ -19,6 +19,7 @@ from collections.abc import Mapping
 
 from .formats import FORMATS, OpFormat
 from .ops import Attr, OpDef
+from .program import Op
 
 __all__ = [
     "LOWERED_ATTRS",
@@ -45,6 +46,11 @@ LOWERED_ATTRS: Mapping[str, tuple[Attr, ...]] = {
 }
 """By the format of an op of the language, the attributes that it may have in a lowered program."""
 
+def _shape_warpgroup_mul_add(op: Op) -> str | None:
+    count = len(op.results)
+    return None if count and len(op.operands) == 2 + count else "takes its factors, and a sum for each that it gives"
+
+
 WARPGROUP_MUL_ADD = OpDef(
     "warpgroup_mul_add",
     "warpgroup_mul_add",
@@ -57,15 +63,18 @@ WARPGROUP_MUL_ADD = OpDef(
         Attr("is_deep_by_rows", "flag"),
         Attr("rows", "int"),
         Attr("fence", "flag"),
+        Attr("left_tile", "symbol", optional=True),
     ),
 )
-"""%a, %offset, %c: `tile`, the buffer of the right factor, that begins at element `offset`; `shape`, `element`: as of the
+"""%a, %offset, %c, ...: sums side by side, each of as many columns; `tile`, the buffer of the right factor, that begins at element `offset`; `left_tile`: the buffer of the left one, of
+which %a is the element where the warpgroup's rows begin, else %a are the factors in registers; `shape`, `element`: as of the
 product that it was; `is_deep_by_rows`: the depth goes along the buffer's `rows`, not its columns; `fence`: factors or sums
 were made since the product before."""
 WARPGROUP_WAIT = OpDef(
     "warpgroup_wait", "warpgroup_wait", "Wait for products", effects=frozenset({"subgroup"})
 )
-"""Its results are its operands, when the products that make them are done."""
+"""Its results are its first operands, when the products that make them are done; the others are left factors of these, which nothing
+may write over before."""
 PROXY_FENCE = OpDef("proxy_fence", "proxy_fence", "Show writes to products", effects=frozenset({"sync"}))
 """What this invocation wrote to workgroup memory is there for the products of all that it meets at the next barrier."""
 
@@ -76,7 +85,7 @@ LOWERED_FORMATS = FORMATS | {
     row.name: row
     for row in (
         OpFormat("trap", None, 0, 0),
-        OpFormat("warpgroup_mul_add", 3, 1, 0),
+        OpFormat("warpgroup_mul_add", None, None, 0, shape=_shape_warpgroup_mul_add),
         OpFormat("warpgroup_wait", None, None, 0),
         OpFormat("proxy_fence", 0, 0, 0),
     )

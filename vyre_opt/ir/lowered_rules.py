@@ -117,20 +117,22 @@ def _check_mul_add(checker: BodyChecker, op: Op) -> Problem:
 
 def _check_product(op: Op, right: DataType | None) -> Problem:
     """Check the types of a product's operands by its shape.  `right`: that of the right factor, None if it is in memory."""
-    shape, element, total = op.attrs.get("shape", ()), op.attrs.get("element"), op.operands[2].type
+    shape, element, totals = op.attrs.get("shape", ()), op.attrs.get("element"), [v.type for v in op.operands[2:]]
     if len(shape) != 3 or element is None:
         return "has the shape and the elements of the product"
     rows, depth, columns = shape
     sums = DataType.I32 if element.is_int else DataType.F32
+    left = None if op.attrs.get("left_tile") else op.operands[0].type
     for dtype, extents, part in (
-        (op.operands[0].type, (rows, depth), element),
+        (left, (rows, depth), element),
         (right, (depth, columns), element),
-        (total, (rows, columns), sums),
+        *((total, (rows, columns // len(totals)), sums) for total in totals),
     ):
         is_whole = dtype is not None and dtype.is_matrix and dtype.shape == extents and dtype.element is part
         if dtype is not None and not is_whole and not _holds(dtype, extents, part):
             return f"{dtype} is no part of {extents[0]} x {extents[1]} elements of {part}"
-    return None if op.results[0].type is total else f"gives {total}, not {op.results[0].type}"
+    results = [result.type for result in op.results]
+    return None if results == totals else f"gives {', '.join(map(str, totals))}, not {', '.join(map(str, results))}"
 
 
 def _check_warpgroup_mul_add(checker: BodyChecker, op: Op) -> Problem:
@@ -142,11 +144,17 @@ def _check_warpgroup_mul_add(checker: BodyChecker, op: Op) -> Problem:
         return place, f"the place {place} is {place.type}, not u32"
     if buffer.dtype is not op.attrs["element"]:
         return f"@{buffer.name} holds {buffer.dtype}, not {op.attrs['element']}"
+    left_tile = op.attrs.get("left_tile")
+    if left_tile is not None:
+        left = checker.buffers.get(left_tile)
+        if left is None or not left.is_workgroup or left.dtype is not buffer.dtype:
+            return f"its left factor is in workgroup memory of {buffer.dtype}, and @{left_tile} is not"
+        checker.read.add(left.name)
     return _check_together(checker, op) or _check_product(op, None)
 
 
 def _check_warpgroup_wait(checker: BodyChecker, op: Op) -> Problem:
-    if [value.type for value in op.operands] != [value.type for value in op.results]:
+    if [value.type for value in op.operands[: len(op.results)]] != [value.type for value in op.results]:
         return "gives the values that it takes"
     return _check_together(checker, op)
 

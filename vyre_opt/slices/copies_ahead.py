@@ -3,18 +3,23 @@
     stage        0        1        2        0        1
     copied      k = 0    k = 1    k = 2    k = 3 ...
     multiplied                    k = 0    k = 1 ...        one barrier a round: a stage is filled again when all have read it
+
+With three stages or more, copies begin behind the barrier of their round, which products of warpgroups may pass:
+
+    round k     products of k      wait for the copies of k + 1, barrier, copy k + 2, load left factors of k + 1
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from ..ir.builder import Builder
 from ..ir.loops import bounds
 from ..ir.program import Op, Value
 from ..ir.types import DataType
-from .schedule import factor_tile
+from .layout import STRIP, MatrixLayout
+from .schedule import DEPTH, factor_tile
 from .units import Tile, Units
 
 __all__ = ["CopiesAhead"]
@@ -37,12 +42,37 @@ class CopiesAhead:
         self.units, self.before, self.copies, self.of = units, before, copies, of
         self.b: Builder = units.b
         self.stages = units.schedule.stages
+        dots = self.with_copied_lefts() if self.stages > 2 else []
+        by_warpgroups = units.schedule.units == "warpgroups"
+        self.dots = [] if by_warpgroups else dots
+        """Those whose left factors are loaded a round before; in which warpgroups would wait for their products."""
+        self.is_behind = self.stages > 2 and not (by_warpgroups and any(map(self.is_padded, dots)))
+        """Whether copies begin behind the barrier."""
         self.step: int = before.attrs["step"]
         self.counter = before.regions[0].args[0]
         lower, upper, _ = (
             self.b.const(each, self.counter.type) if isinstance(each, int) else of(each) for each in bounds(before)
         )
         self.lower, self.upper = lower, upper
+
+    def is_padded(self, of_dot: tuple[Op, Tile, MatrixLayout]) -> bool:
+        """Whether the left factor of a product is loaded to registers, since it has no form that warpgroups read where it is."""
+        dot, tile, _ = of_dot
+        return self.b.program.buffers[tile.buffer].shape[-1] != dot.operands[0].type.extents[1]
+
+    def with_copied_lefts(self) -> list[tuple[Op, Tile, MatrixLayout]]:
+        """The products whose left factors are copied ahead."""
+        tiles = {each.load.result: each.tile for each in self.copies}
+        carried = []
+        for dot in self.before.regions[0].ops:
+            if dot not in self.units.dots:
+                continue
+            source = self.units.transposes.get(dot.operands[0], dot.operands[0])
+            if source in tiles:
+                rows, columns = (extent or 0 for extent in dot.result.type.extents)
+                tile = Tile(tiles[source], self.b.const(0), source is not dot.operands[0])
+                carried.append((dot, tile, self.units.layout_of(rows, columns)))
+        return carried
 
     @classmethod
     def of_loop(cls, units: Units, loop: Op, of: Callable[[Value], Value]) -> CopiesAhead | None:
@@ -59,8 +89,8 @@ class CopiesAhead:
             copies.append(_Copy(load, tile))
         return cls(units, loop, copies, of) if copies else None
 
-    def begin(self) -> None:
-        """Before the loop: copy the first rounds' factors, and wait for those of one."""
+    def begin(self) -> list[Value]:
+        """Before the loop: copy the first rounds' factors, and wait for those of one.  Returns what the loop carries for them."""
         b = self.b
         with b.for_(0, self.stages - 1, dtype=DataType.U32) as ahead, self.units.elements.scope():
             past = b.mul(ahead.index, self.step)
@@ -69,25 +99,45 @@ class CopiesAhead:
                 self.copy(counter, ahead.index)
             b.copy_wait(self.stages - 2)
         b.barrier()
+        return self.lefts(b.const(0))
 
-    def enter(self, counter: Value) -> None:
+    def enter(self, counter: Value, carried: Sequence[Value]) -> None:
         """In a round: its factors are in the tiles."""
-        b = self.b
+        b, rest = self.b, iter(carried)
         self.own = counter
         past = b.sub(counter, self.lower)
-        number = past if past.type is DataType.U32 else b.cast(past, DataType.U32)
-        self.number = b.div(number, self.step)
+        self.number = b.div(past if past.type is DataType.U32 else b.cast(past, DataType.U32), self.step)
         stage = b.rem(self.number, self.stages, name="stage")
         self.units.tiles |= {each.load.result: Tile(each.tile, stage) for each in self.copies}
+        for dot, tile, layout in self.dots:
+            count = layout.band // STRIP * (dot.operands[0].type.extents[1] or 0) // DEPTH
+            self.units.carried[dot] = [next(rest) for _ in range(count)]
 
-    def end(self) -> None:
-        """At the end of a round: copy to the stage that the round before has read, and wait for the next one."""
+    def end(self) -> list[Value]:
+        """At the end of a round: wait for the next one's factors, and copy further ones to the stage that the round before has read.
+        Returns what the loop carries for the next round: its left factors."""
         b, ahead = self.b, self.stages - 1
         counter = b.add(self.own, ahead * self.step)
+        if self.is_behind:
+            b.copy_wait(self.stages - 3)
+            b.barrier()
         with b.if_(self.is_round(self.own, counter)), self.units.elements.scope():
             self.copy(counter, b.rem(b.add(self.number, ahead), self.stages))
-        b.copy_wait(self.stages - 2)
-        b.barrier()
+        if not self.is_behind:
+            b.copy_wait(self.stages - 2)
+            b.barrier()
+        if not self.dots:
+            return []
+        following = b.add(self.own, self.step)
+        number = b.add(self.number, b.select(self.is_round(self.own, following), b.const(1), b.const(0)))
+        return self.lefts(b.rem(number, self.stages))  # behind the last round, its own
+
+    def lefts(self, stage: Value) -> list[Value]:
+        return [
+            value
+            for dot, tile, layout in self.dots
+            for value in self.units.lefts(dot, replace(tile, stage=stage), layout)
+        ]
 
     def is_round(self, own: Value, counter: Value) -> Value:
         """Whether there is a round of a counter, which may have wrapped around on its way from another one."""

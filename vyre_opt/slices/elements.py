@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from math import gcd
 from typing import Any, TypeVar
 
 from ..ir.builder import Builder
@@ -22,6 +23,8 @@ __all__ = ["Elements", "refused"]
 
 T = TypeVar("T")
 
+AT_ONCE = 4
+"""Groups of a strip that are computed together, so that none waits for the steps of another."""
 MOST_HELD, MOST_BY_NEED = 64, 256
 """Elements of a row of open extent that an invocation holds, where its length is known; and where an op needs that they are held."""
 
@@ -419,22 +422,32 @@ class Elements:
         b.matrix_store(matrix, place, (b.subgroup_id(), b.const(0), b.const(0)))
         b.barrier("subgroup")
 
-    def strips(self, node: Node, source: Held, layout: MatrixLayout) -> Iterator[tuple[Group, list[Value]]]:
-        """The elements of a block computed of one in matrices, group by group: in a loop over each of these."""
-        b, width, place = self.b, layout.neighbours, self.strip(source.dtype.element, layout)
-        across = layout.part // width
+    def strips(self, node: Node, source: Held, layout: MatrixLayout) -> Iterator[list[tuple[Group, list[Value]]]]:
+        """The elements of a block computed of one in matrices: some groups at a time, in a loop over each of these."""
+        b, place = self.b, self.strip(source.dtype.element, layout)
+        rounds = STRIP * layout.part // (layout.neighbours * SUBGROUP_SIZE)
         for i, j in layout.places:
             self.to_strip(source.values[i, j][0], place)
-            with b.for_(0, STRIP * across // SUBGROUP_SIZE, dtype=DataType.U32) as loop, self.scope():
-                number = b.add(b.lane_id(), b.mul(loop.index, SUBGROUP_SIZE))
-                line, first = b.div(number, across), b.mul(b.rem(number, across), width)
-                columns = [self.moved_by(first, k) for k in range(width)]
-                row = b.add(self.moved_by(self.band(layout.band), i * STRIP), line)
-                places = [self.moved_by(column, j * layout.part) for column in columns]
-                group = Group(b, row, places, None, is_whole=True)
-                values = [b.load(place, (b.subgroup_id(), line, column)) for column in columns]
-                self.known[-1][source, group] = values
-                yield group, self.of(node, group)
+            with b.for_(0, rounds, gcd(rounds, AT_ONCE), dtype=DataType.U32) as loop, self.scope():
+                groups: list[Group] = []
+                for ahead in range(gcd(rounds, AT_ONCE)):
+                    group, values = self.group_of_strip(layout, (i, j), self.moved_by(loop.index, ahead), place)
+                    self.known[-1][source, group] = values
+                    groups.append(group)
+                yield [(group, self.of(node, group)) for group in groups]
+
+    def group_of_strip(
+        self, layout: MatrixLayout, at: tuple[int, int], number: Value, place: str
+    ) -> tuple[Group, list[Value]]:
+        """The group that a lane has in a round over a matrix, and what the matrix has there."""
+        b, across = self.b, layout.part // layout.neighbours
+        number = b.add(b.lane_id(), b.mul(number, SUBGROUP_SIZE))
+        line, first = b.div(number, across), b.mul(b.rem(number, across), layout.neighbours)
+        columns = [self.moved_by(first, k) for k in range(layout.neighbours)]
+        row = b.add(self.moved_by(self.band(layout.band), at[0] * STRIP), line)
+        places = [self.moved_by(column, at[1] * layout.part) for column in columns]
+        values: list[Value] = [b.load(place, (b.subgroup_id(), line, column)) for column in columns]
+        return Group(b, row, places, None, is_whole=True), values
 
     def exchanged(
         self, node: Node, layout: Layout, extents: Sequence[Extent], dtype: DataType, is_transposed: bool

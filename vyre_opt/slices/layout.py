@@ -30,8 +30,8 @@ GROUP = 4
 
 STRIP = 16
 """Rows of a matrix."""
-MOST_WIDE, FEWEST_WIDE = 128, 8
-"""Columns of a matrix."""
+MOST_WIDE, FEWEST_WIDE = 64, 8
+"""Columns of a matrix: narrow ones take little memory on their way to lanes, and warpgroups multiply several at once."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class MatrixLayout:
     def by_lanes(self) -> Layout:
         """The same rows of each subgroup, element by element."""
         column_lanes = 1
-        while column_lanes < SUBGROUP_SIZE and column_lanes * self.neighbours < self.columns:
+        while column_lanes < SUBGROUP_SIZE and column_lanes * self.neighbours < self.part:
             column_lanes *= 2
         row_lanes = self.subgroups * SUBGROUP_SIZE // column_lanes
         return Layout(self.rows, self.columns, row_lanes, column_lanes, self.neighbours, self.subgroups)

@@ -86,6 +86,8 @@ class _Handed:
     """The slices that the blocks of an op yield: by number their layouts and extents, which the first block decides."""
 
     slices: dict[int, tuple[AnyLayout, Sequence[Extent]]] = field(default_factory=dict)
+    ahead: Sequence[Value] = ()
+    """What the lowered loop carries beside, at last."""
 
 
 class _Lowering:
@@ -187,7 +189,8 @@ class _Lowering:
         self.handed.append(handed)
         ahead = CopiesAhead.of_loop(self.units, op, self.of)
         if ahead is not None:
-            ahead.begin()
+            handed.ahead = ahead.begin()
+            operands += handed.ahead
         regions = tuple(self.region(each, len(each.args) - len(op.results), ahead) for each in op.regions)
         self.handed.pop()
         if is_loop:
@@ -200,6 +203,7 @@ class _Lowering:
                 if slices is None
                 else [slices[0].held_type(result.type.element)] * _count(slices[0])
             )
+        types += [value.type for value in handed.ahead]
         new = self.b.emit(op.definition, tuple(operands), types, op.attrs, regions)
         self.receive(op.results, new.results, handed, 0)
 
@@ -220,14 +224,15 @@ class _Lowering:
             slices = handed.slices.get(number - first)
             dtype = arg.type if slices is None else slices[0].held_type(arg.type.element)
             args += [self.b.fresh(dtype) for _ in range(1 if slices is None else _count(slices[0]))]
+        args += [self.b.fresh(value.type) for value in handed.ahead]
         block = Block(tuple(args))
         with self.b.at(block), self.elements.scope():
             self.receive(region.args, args, handed, first)
             if ahead is not None:
-                ahead.enter(args[0])
+                ahead.enter(args[0], args[len(args) - len(handed.ahead) :])
             self.ops(region.ops[:-1])
             if ahead is not None:
-                ahead.end()
+                handed.ahead = ahead.end()
             self.ops(region.ops[-1:])
         return block
 
@@ -255,7 +260,7 @@ class _Lowering:
             layout, extents = handed.slices[number]
             self.same_extents(op, extents, node.extents)
             flat += self.held(node, layout)
-        self.b.emit(op.definition, tuple(flat), (), op.attrs)
+        self.b.emit(op.definition, (*flat, *handed.ahead), (), op.attrs)
 
     # --- what only one invocation does -------------------------------------------------------------
 
@@ -551,8 +556,9 @@ class _Lowering:
         source = self.units.source(node)
         if source is not None:
             with self.written(op.attrs["buffer"]):
-                for group, values in self.elements.strips(node, *source):
-                    self.put(op, indices, group, values)
+                for groups in self.elements.strips(node, *source):
+                    for group, values in groups:
+                        self.put(op, indices, group, values)
             return
         if layout is not None:
             columns = self.elements.of_layout(node, layout)

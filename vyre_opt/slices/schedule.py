@@ -52,7 +52,7 @@ SUBGROUPS = (1, 2, 4, 8, 16)
 ENOUGH, WARPGROUP = 8, 4
 SUMS, MOST_SUMS = 64, 128
 """Elements of sums that a lane holds in matrices: where there are subgroups enough, and at most."""
-OTHER_BYTES = 4096
+OTHER_BYTES = 1024
 """Of workgroup memory, that is left for what else a program keeps there."""
 
 
@@ -127,7 +127,9 @@ def is_for_units(op: Op, schedule: SliceSchedule) -> bool:
 def factor_tile(op: Op, side: int, source: Value, schedule: SliceSchedule) -> tuple[int, int]:
     """The rows and columns of workgroup memory for a factor of a product; `source`: the factor, or what it is the transpose of."""
     rows, columns = (extent or 0 for extent in source.type.extents)
-    is_panelled = schedule.units == "warpgroups" and schedule.lanes % (WARPGROUP * SUBGROUP_SIZE) == 0 and side == 1 and columns % PANEL == 0
+    is_panelled = schedule.units == "warpgroups" and schedule.lanes % (WARPGROUP * SUBGROUP_SIZE) == 0 and columns % PANEL == 0
+    if side == 0:  # warpgroups read a left factor where it is, if each subgroup has 16 rows of it
+        is_panelled = is_panelled and source is op.operands[0] and rows * SUBGROUP_SIZE == STRIP * schedule.lanes
     return rows, columns if is_panelled else columns + PAD_BYTES // (source.type.element.size_bytes or 1)
 
 

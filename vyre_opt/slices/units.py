@@ -39,7 +39,8 @@ class Tile:
 
 class Units:
     """`program`: as it is before.  `dots`: the products on units.  `sums`: slices that are best held as matrices.  `transposes`:
-    those that are factors and nothing else, with what they are made of.  `tiles`: of factors that are copied ahead."""
+    those that are factors and nothing else, with what they are made of.  `tiles`: of factors that are copied ahead.  `carried`: left
+    factors that the round of a loop before has loaded."""
 
     def __init__(self, elements: Elements, program: Program, schedule: SliceSchedule) -> None:
         self.elements, self.b, self.schedule = elements, elements.b, schedule
@@ -47,12 +48,16 @@ class Units:
         self.sums = _sums(program, self.dots)
         self.transposes = _factors_alone(program, self.dots)
         self.tiles: dict[Value, Tile] = {}
+        self.carried: dict[Op, Sequence[Value]] = {}
         self.alignment = Alignment(program)
 
     # --- sums --------------------------------------------------------------------------------------
 
     def layout(self, extents: Sequence[Extent]) -> MatrixLayout:
         rows, columns = (extent.number or 0 for extent in extents)
+        return self.layout_of(rows, columns)
+
+    def layout_of(self, rows: int, columns: int) -> MatrixLayout:
         s = self.schedule
         return MatrixLayout(rows, columns, s.lanes // SUBGROUP_SIZE, s.neighbours)
 
@@ -130,25 +135,31 @@ class Units:
     ) -> Held:
         """A total and the product of two blocks."""
         b, layout, result = self.b, self.layout(extents), op.result.type
-        element, depth = op.operands[0].type.element, op.operands[0].type.extents[1] or 0
+        depth = op.operands[0].type.extents[1] or 0
         if total is None:
             total = Spread(result, extents, b.const(-0.0, result.element))
         sums = self.matrices(total, layout)
         left, right = (self.factor(op, side, nodes) for side in range(2))
-        of_left, of_right = DataType.matrix(STRIP, DEPTH, element, "a"), DataType.matrix(DEPTH, layout.part, element, "b")
+        of_right = DataType.matrix(DEPTH, layout.part, op.operands[0].type.element, "b")
         strips, parts = range(layout.band // STRIP), range(layout.columns // layout.part)
-        # all left factors first: products of warpgroups, which nothing is between, are under way together
-        lefts = [
-            [self.loaded(left, self.row(layout, strip), b.const(k), of_left) for strip in strips]
-            for k in range(0, depth, DEPTH)
-        ]
-        for step, factors in enumerate(lefts):
+        # all of them first: products of warpgroups, which nothing is between, are under way together
+        lefts = self.carried.get(op) or self.lefts(op, left, layout)
+        for step in range(depth // DEPTH):
             for part in parts:
                 factor = self.loaded(right, b.const(step * DEPTH), b.const(part * layout.part), of_right)
                 for strip in strips:
                     at = strip * len(parts) + part
-                    sums[at] = b.matrix_mul_add(factors[strip], factor, sums[at])
+                    sums[at] = b.matrix_mul_add(lefts[step * len(strips) + strip], factor, sums[at])
         return Held(result, extents, layout, {place: [v] for place, v in zip(layout.places, sums, strict=True)})
+
+    def lefts(self, op: Op, tile: Tile, layout: MatrixLayout) -> list[Value]:
+        """The matrices of a subgroup's rows of the left factor, for each step along the depth those of all strips."""
+        dtype = DataType.matrix(STRIP, DEPTH, op.operands[0].type.element, "a")
+        return [
+            self.loaded(tile, self.row(layout, strip), self.b.const(k), dtype)
+            for k in range(0, op.operands[0].type.extents[1] or 0, DEPTH)
+            for strip in range(layout.band // STRIP)
+        ]
 
     def loaded(self, tile: Tile, row: Value, column: Value, dtype: DataType) -> Value:
         at = (column, row) if tile.is_transposed else (row, column)

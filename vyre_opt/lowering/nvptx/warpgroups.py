@@ -12,6 +12,8 @@ and sums as for mma.sync.  So subgroups that multiply by the same matrix of a wo
                                                    proxy_fence
                                                    barrier workgroup
 
+A left factor, too, is read where it is, if the subgroups have 64 rows that follow each other, and its buffer can lie in panels.
+
 A buffer lies in panels of 128 bytes of each row, in which the 8 pieces of row r are exchanged, so that lanes meet in no
 bank, neither along a row nor down a column.  Nobody sees where the elements of workgroup memory lie.
 
@@ -21,7 +23,8 @@ It does for a buffer whose accesses are all products as above, at indices that a
 at most 16 bytes that stay within a piece.  A product reads the right factor until the wait, which stands before
 
 - the first use of its sums by anything else but the next product, or if two products add to them,
-- a barrier, and the end of the block,
+- the end of the block, and a second barrier; the first one, too, unless all writes to the buffer up to the one that comes next are as
+  follows,
 - a write to the buffer, unless to another place along a dimension that is no row or column: another stage.
 
 Until a barrier other invocations do not write what is being read: that would race with the `matrix_load`.
@@ -29,6 +32,7 @@ Until a barrier other invocations do not write what is being read: that would ra
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
@@ -37,8 +41,9 @@ from ...analysis.bounds import BoundsProofs
 from ...ir.access_extents import access_extents
 from ...ir.builder import Builder
 from ...ir.lowered_ops import PROXY_FENCE, WARPGROUP_MUL_ADD, WARPGROUP_WAIT
+from ...ir.ops import SUBGROUP_SIZE
 from ...ir.program import Block, Buffer, Op, Program, Value
-from ...ir.rewrite import clone, substitute
+from ...ir.rewrite import clone, constant_value, substitute
 from ...ir.types import DataType
 from ...ir.uniformity import Level, Uniformity
 
@@ -54,6 +59,7 @@ ELEMENTS = {DataType.F16, DataType.BF16}
 SIZE = 2  # bytes of one
 PIECE, PANEL = PIECE_BYTES // SIZE, PANEL_BYTES // SIZE
 STEP = 16  # of the depth, of an instruction
+ROWS = 16  # of a subgroup, of an instruction
 MOST_COLUMNS = 256
 
 _U32 = DataType.U32
@@ -67,9 +73,18 @@ def with_warpgroups(program: Program, bounds: str) -> Program:
         return program
     copy = replace(program, body=Block((), clone(program.body.ops, {})))
     facts = _Facts(copy, bounds)
-    tiles = {name: buffer for name, buffer in copy.buffers.items() if facts.can_be_panelled(buffer)}
+    tiles = {name: buffer for name, buffer in copy.buffers.items() if facts.can_be_panelled(buffer, facts.is_factor)}
     if not tiles:
         return program
+
+    def is_left(load: Op) -> bool:
+        return facts.is_left_factor(load, tiles)
+
+    tiles |= {
+        name: buffer
+        for name, buffer in copy.buffers.items()
+        if name not in tiles and facts.can_be_panelled(buffer, is_left)
+    }
     _WarpgroupRewrite(copy, facts, tiles).block(copy.body)
     copy.buffers = {
         name: replace(buffer, shape=(buffer.count,)) if name in tiles else buffer
@@ -80,7 +95,8 @@ def with_warpgroups(program: Program, bounds: str) -> Program:
 
 def panelled(program: Program) -> set[str]:
     """The buffers of a program that lie in panels."""
-    return {op.attrs["tile"] for op in program.walk() if op.definition is WARPGROUP_MUL_ADD}
+    products = [op.attrs for op in program.walk() if op.definition is WARPGROUP_MUL_ADD]
+    return {attrs[key] for attrs in products for key in ("tile", "left_tile") if key in attrs}
 
 
 class _Facts:
@@ -99,6 +115,7 @@ class _Facts:
         self.accesses: dict[str, list[Op]] = {}
         self.uses: dict[Value, list[Op]] = {}
         self.sections: dict[Op, tuple[Block, int]] = {}
+        self.parents: dict[Block, tuple[Op, Block]] = {}
         self._block(program.body)
 
     def _block(self, block: Block) -> None:
@@ -112,9 +129,10 @@ class _Facts:
                 if operand.type.is_matrix:
                     self.uses.setdefault(operand, []).append(op)
             for inner in op.regions:
+                self.parents[inner] = op, block
                 self._block(inner)
 
-    def can_be_panelled(self, buffer: Buffer) -> bool:
+    def can_be_panelled(self, buffer: Buffer, is_factor: Callable[[Op], bool]) -> bool:
         if not buffer.is_workgroup or buffer.dtype not in ELEMENTS or buffer.dimensions < 2:
             return False
         rows, columns = buffer.shape[-2:]
@@ -125,7 +143,7 @@ class _Facts:
         return (
             bool(factors)
             and all(not self.checks or op in self.proofs.proven for op in accesses)
-            and all(map(self.is_factor, factors))
+            and all(map(is_factor, factors))
             and all(self.stays_in_piece(op, buffer) for op in accesses if op not in factors)
         )
 
@@ -146,6 +164,35 @@ class _Facts:
             return False
         return all(self.is_product(op, load) for op in uses)
 
+    def is_left_factor(self, load: Op, tiles: Mapping[str, Buffer]) -> bool:
+        """Whether a warpgroup's four subgroups load 64 rows one after the other, for products by what lies in panels."""
+        uses, shape = self.uses.get(load.result, []), load.result.type.shape
+        *outer, row, column = load.indices
+        if load.result.type.use != "a" or shape != (ROWS, STEP) or load.attrs["layout"] != "row_major" or not uses:
+            return False
+        if any(self.uniformity.level(index) > Level.WORKGROUP for index in (*outer, column)):
+            return False
+        if self.uniformity.control.get(load, (Level.GRID,))[0] > Level.WORKGROUP or subgroup_of_row(row) is None:
+            return False
+        if self.alignment.of(row) < _log2(ATOM_ROWS) or self.alignment.of(column) < _log2(STEP):
+            return False
+        for op in uses:
+            right = op.operands[1].owner if op.name == "matrix_mul_add" and op.operands[0] is load.result else None
+            if not isinstance(right, Op) or right.attrs.get("buffer") not in tiles or self.sections[op] != self.sections[load]:
+                return False
+        return True
+
+    def follows(self, load: Op, first: Op, columns: int) -> bool:
+        """Whether a right factor lies so many columns behind another one of the same rows."""
+        if load.attrs != first.attrs or load.result.type is not first.result.type:
+            return False
+        forms = self.proofs.forms
+        by_rows = load.attrs["layout"] == "row_major"
+        distances = [forms.expr(x) - forms.expr(y) for x, y in zip(load.indices, first.indices, strict=True)]
+        apart = -1 if by_rows else -2
+        expected = [columns if k == len(distances) + apart else 0 for k in range(len(distances))]
+        return all(each.is_const and each.const == wanted for each, wanted in zip(distances, expected, strict=True))
+
     def is_product(self, op: Op, load: Op) -> bool:
         """Whether an op multiplies by a matrix loaded in its block, with nothing between that writes or waits."""
         if op.name != "matrix_mul_add" or op.operands[1] is not load.result:
@@ -158,6 +205,33 @@ class _Facts:
         width = access_extents(op, buffer)[-1]
         is_power = width & (width - 1) == 0
         return is_power and width <= PIECE and self.alignment.of(op.indices[-1]) >= _log2(width)
+
+    def may_pass(self, loads: Sequence[Op], block: Block, number: int) -> bool:
+        """Whether products may be under way behind a barrier, op `number` of a block: those that have passed it write to the buffers
+        at other stages only, up to the next barrier."""
+        buffers = {load.attrs["buffer"] for load in loads}
+
+        def writes(ops: Sequence[Op]) -> Iterator[Op]:
+            """Those to the buffers."""
+            for op in ops:
+                for each in op.walk():
+                    if "write" in each.definition.effects and each.attrs.get("buffer") in buffers:
+                        yield each
+
+        behind, is_end = _to_barrier(block.ops[number + 1 :])
+        if not all(self.are_apart(write, load) for write in writes(behind) for load in loads if load.attrs["buffer"] == write.attrs["buffer"]):
+            return False
+        while not is_end and block in self.parents:  # the next round, and what follows the loop
+            parent, outer = self.parents[block]
+            if parent.name in ("for", "while") and any(
+                next(writes(_to_barrier(region.ops)[0]), None) for region in parent.regions
+            ):
+                return False
+            behind, is_end = _to_barrier(outer.ops[outer.ops.index(parent) + 1 :])
+            if next(writes(behind), None):
+                return False
+            block = outer
+        return True
 
     def are_apart(self, op: Op, load: Op) -> bool:
         """Whether two accesses of a buffer surely differ along a dimension that is no row or column."""
@@ -185,13 +259,15 @@ class _Facts:
 class _PendingProducts:
     """The products of a block that may not be done yet.
 
-    `sums`: their results, but for those that another one adds to; `factors`: what they read; `fresh`: the values that
-    were made since the last fence.
+    `sums`: their results, but for those that another one adds to; `factors`, `lefts`: what they read; `fresh`: the values that
+    were made since the last fence; `has_passed`: whether a barrier stands behind them.
     """
 
     sums: list[Value] = field(default_factory=list)
     factors: list[Op] = field(default_factory=list)
+    lefts: list[Value] = field(default_factory=list)
     fresh: set[Value] = field(default_factory=set)
+    has_passed: bool = False
 
 
 class _WarpgroupRewrite:
@@ -206,24 +282,32 @@ class _WarpgroupRewrite:
     def block(self, block: Block) -> None:
         out: list[Op] = []
         pending = _PendingProducts()
-        for op in block.ops:
+        side_by_side: list[Op] = []
+        for number, op in enumerate(block.ops):
             substitute(op, self.replaced)
-            factor = self.right_factor(op)
-            if factor is not None:
-                total = op.operands[2]
-                if total in pending.sums and len(self.facts.uses[total]) > 1:
+            if op in side_by_side:
+                continue
+            if self.right_factor(op) is not None:
+                side_by_side = self.side_by_side(block.ops, number)
+                totals = [each.operands[2] for each in side_by_side]
+                if any(total in pending.sums and len(self.facts.uses[total]) > 1 for total in totals):
                     pending = self.wait(
                         pending, out
                     )  # it adds in place, so the others' sums are copied first
-                    substitute(op, self.replaced)
-                self.multiply(op, factor, pending, out)
+                for each in side_by_side:
+                    substitute(each, self.replaced)
+                self.multiply(side_by_side, pending, out)
                 continue
-            if pending.sums and self.ends(pending, op):
+            if pending.sums and _is_barrier(op) and not pending.has_passed:
+                pending.has_passed = self.facts.may_pass(pending.factors, block, number)
+                if not pending.has_passed:
+                    pending = self.wait(pending, out)
+            elif pending.sums and self.ends(pending, op):
                 pending = self.wait(pending, out)
                 substitute(op, self.replaced)
             for inner in op.regions:
                 self.block(inner)
-            if op.name == "barrier" and op.attrs["scope"] != "subgroup":
+            if _is_barrier(op):
                 out.append(Op(PROXY_FENCE, (), (), {}, (), op.loc))
             if op.attrs.get("buffer") not in self.tiles or op.name == "len":
                 out.append(op)
@@ -241,26 +325,55 @@ class _WarpgroupRewrite:
         is_load = isinstance(factor, Op) and factor.name == "matrix_load"
         return factor if is_load and factor.attrs["buffer"] in self.tiles else None  # type: ignore[union-attr, return-value]
 
-    def multiply(self, op: Op, factor: Op, pending: _PendingProducts, out: list[Op]) -> None:
-        left, right, total = op.operands
-        is_next = total in pending.sums
-        is_fenced = bool(pending.sums) and pending.fresh.isdisjoint((left,) if is_next else (left, total))
+    def side_by_side(self, ops: Sequence[Op], number: int) -> list[Op]:
+        """Product `number` of a block, and those behind it that multiply the same rows by the columns that follow, as far as one
+        instruction does."""
+        first = ops[number]
+        load = self.right_factor(first)
+        assert load is not None
+        products, columns = [first], load.result.type.shape[1]
+        for op in ops[number + 1 :]:
+            if op.name == "matrix_load" or op.definition.format == "const":
+                continue
+            behind = self.right_factor(op)
+            if behind is None or op.operands[0] is not first.operands[0] or op.result.type is not first.result.type:
+                break
+            if columns + load.result.type.shape[1] > MOST_COLUMNS or not self.facts.follows(behind, load, columns):
+                break
+            products.append(op)
+            columns += load.result.type.shape[1]
+        return products
+
+    def multiply(self, products: Sequence[Op], pending: _PendingProducts, out: list[Op]) -> None:
+        op, factors = products[0], [self.right_factor(each) for each in products]
+        factor = factors[0]
+        assert factor is not None
+        left, right, _ = op.operands
+        totals = [each.operands[2] for each in products]
+        is_next = all(total in pending.sums for total in totals)
+        is_fenced = bool(pending.sums) and pending.fresh.isdisjoint((left,) if is_next else (left, *totals))
         if not is_fenced:
             pending.fresh.clear()
         attrs = {
             "tile": factor.attrs["buffer"],
-            "shape": (left.type.shape[0], *right.type.shape),
+            "shape": (left.type.shape[0], right.type.shape[0], len(products) * right.type.shape[1]),
             "element": left.type.element,
             "is_deep_by_rows": factor.attrs["layout"] == "row_major",
             "rows": self.tiles[factor.attrs["buffer"]].shape[-2],
             "fence": not is_fenced,
         }
         offset = self.element_offset(factor, out)
-        out.append(Op(WARPGROUP_MUL_ADD, (left, offset, total), op.results, attrs, (), op.loc))
-        if is_next:
-            pending.sums.remove(total)
-        pending.sums.append(op.result)
-        pending.factors.append(factor)
+        loaded = left.owner
+        if isinstance(loaded, Op) and loaded.attrs.get("buffer") in self.tiles:
+            attrs["left_tile"] = loaded.attrs["buffer"]
+            left = self.element_offset(loaded, out)
+            pending.factors.append(loaded)
+        else:
+            pending.lefts.append(left)
+        results = tuple(each.result for each in products)
+        out.append(Op(WARPGROUP_MUL_ADD, (left, offset, *totals), results, attrs, (), op.loc))
+        pending.sums = [*(each for each in pending.sums if each not in totals), *results]
+        pending.factors += [each for each in factors if each is not None]
 
     def ends(self, pending: _PendingProducts, op: Op) -> bool:
         """Whether products have to be done before an op."""
@@ -282,7 +395,10 @@ class _WarpgroupRewrite:
         """Wait for what is not done; returns that nothing is."""
         if pending.sums:
             results = tuple(Value(value.name, value.type) for value in pending.sums)
-            out.append(Op(WARPGROUP_WAIT, tuple(pending.sums), results, {}, (), pending.factors[-1].loc))
+            # a loop may load the next ones meanwhile, and hand them on in the same registers
+            lefts = dict.fromkeys(pending.lefts) if pending.has_passed else ()
+            operands = *pending.sums, *lefts
+            out.append(Op(WARPGROUP_WAIT, operands, results, {}, (), pending.factors[-1].loc))
             self.replaced.update(zip(pending.sums, results, strict=True))
         return _PendingProducts()
 
@@ -301,6 +417,9 @@ class _WarpgroupRewrite:
         b.loc = op.loc
         with b.at(Block()) as block:
             *outer, row, column = (b.cast(index, _U32) for index in op.indices)
+            subgroup = subgroup_of_row(op.indices[-2]) if op.results and op.result.type.use == "a" else None
+            if subgroup is not None:  # where the rows of its warpgroup begin
+                row = b.sub(row, b.mul(b.and_(subgroup, WARPGROUP // SUBGROUP_SIZE - 1), ROWS))
             line = b.add(b.mul(b.shr(column, _log2(PANEL)), shape[-2] or 0), row)
             piece = b.shr(column, _log2(PIECE))
             if op.name != "matrix_load":  # which begins where rows and pieces are in order
@@ -313,6 +432,28 @@ class _WarpgroupRewrite:
                 offset = b.add(offset, b.mul(index, size))
         out += block.ops
         return offset
+
+
+def subgroup_of_row(row: Value) -> Value | None:
+    """The number of the subgroup, of a row that is 16 times it, and some constant more."""
+    op = row.owner
+    while isinstance(op, Op) and op.name == "add" and constant_value(op.operands[1]) is not None:
+        op = op.operands[0].owner
+    if not isinstance(op, Op) or op.name not in ("mul", "shl"):
+        return None
+    number, factor = op.operands
+    is_number = isinstance(number.owner, Op) and number.owner.name == "subgroup_id"
+    return number if is_number and constant_value(factor) == (ROWS if op.name == "mul" else _log2(ROWS)) else None
+
+
+def _is_barrier(op: Op) -> bool:
+    return op.name == "barrier" and op.attrs["scope"] != "subgroup"
+
+
+def _to_barrier(ops: Sequence[Op]) -> tuple[Sequence[Op], bool]:
+    """The ops up to a barrier, and whether there is one."""
+    number = next((number for number, op in enumerate(ops) if _is_barrier(op)), None)
+    return (ops, False) if number is None else (ops[:number], True)
 
 
 def _log2(number: int) -> int:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...ir.lowered_ops import PROXY_FENCE, WARPGROUP_MUL_ADD, WARPGROUP_WAIT
-from ...ir.program import Op
+from ...ir.program import Op, Value
 from ...ir.types import DataType
 from .function_emitter import FunctionEmitter
 from .mbarriers import FENCE_OF_PROXIES, inline_ptx
@@ -31,15 +31,21 @@ SIZE = 2  # bytes of an element
 
 def _mul_add(emitter: FunctionEmitter, op: Op) -> None:
     (rows, depth, columns), element = op.attrs["shape"], _NAMES[op.attrs["element"]]
-    left, total = emitter.get(op.operands[0]), list(emitter.get(op.operands[2]))
+    totals, left_tile = [list(emitter.get(total)) for total in op.operands[2:]], op.attrs.get("left_tile")
     if op.attrs["fence"]:
         inline_ptx(emitter, "wgmma.fence.sync.aligned;", "", [])
-    held, steps = columns // 2, depth // STEP  # sums of a lane in 16 rows
+    held, steps = columns // 2 // len(totals), depth // STEP  # sums of a lane in 16 rows
     factors = _descriptors(emitter, op, steps)
+    if left_tile is None:
+        left = emitter.get(op.operands[0])
+    else:
+        first = _descriptor(emitter, left_tile, op.operands[0], 1)
+        lefts = _steps(emitter, first, STEP * SIZE, steps)
     for strip in range(rows // 16):
-        sums = total[strip * held : (strip + 1) * held]
+        own = slice(strip * held, (strip + 1) * held)
+        sums = [each for total in totals for each in total[own]]
         for step, factor in enumerate(factors):
-            words = left[4 * (strip * steps + step) :][:4]
+            words = left[4 * (strip * steps + step) :][:4] if left_tile is None else [lefts[step]]
             sums = _multiply(
                 emitter,
                 f"m64n{columns}k16.f32.{element}.{element}",
@@ -48,25 +54,32 @@ def _mul_add(emitter: FunctionEmitter, op: Op) -> None:
                 factor,
                 op.attrs["is_deep_by_rows"],
             )
-        total[strip * held : (strip + 1) * held] = sums
-    emitter.set(op, *total)
+        for number, total in enumerate(totals):
+            total[own] = sums[number * held : (number + 1) * held]
+    for result, total in zip(op.results, totals, strict=True):
+        emitter.values[result] = tuple(total)
 
 
 def _descriptors(emitter: FunctionEmitter, op: Op, steps: int) -> list[str]:
     """Of the right factors of all steps along the depth."""
-    w, by_rows = emitter.w, op.attrs["is_deep_by_rows"]
-    kind, pointer = "ptr addrspace(3)", emitter.context.buffers[op.attrs["tile"]].pointer
-    offset = emitter.scalar(op.operands[1])
-    start = w.emit(f"getelementptr i16, {kind} {pointer}, i32 {offset}")
+    by_rows = op.attrs["is_deep_by_rows"]
+    first = _descriptor(emitter, op.attrs["tile"], op.operands[1], op.attrs["rows"] * PANEL_BYTES // UNIT if by_rows else 1)
+    return _steps(emitter, first, STEP * (PANEL_BYTES if by_rows else SIZE), steps)
+
+
+def _descriptor(emitter: FunctionEmitter, tile: str, offset: Value, to_next_panel: int) -> str:
+    """Of the factor that begins at an element of a tile."""
+    w, kind = emitter.w, "ptr addrspace(3)"
+    pointer, number = emitter.context.buffers[tile].pointer, emitter.scalar(offset)
+    start = w.emit(f"getelementptr i16, {kind} {pointer}, i32 {number}")
     address = w.emit(f"zext i32 {w.emit(f'ptrtoint {kind} {start} to i32')} to i64")
-    fixed = (
-        SWIZZLED
-        | ATOM_BYTES // UNIT << 32
-        | (op.attrs["rows"] * PANEL_BYTES // UNIT << 16 if by_rows else 1 << 16)
-    )
-    first = w.emit(f"or i64 {w.emit(f'lshr i64 {address}, 4')}, {fixed}")
-    stride = STEP * (PANEL_BYTES if by_rows else SIZE) // UNIT
-    return [first, *(w.emit(f"add i64 {first}, {k * stride}") for k in range(1, steps))]
+    fixed = SWIZZLED | ATOM_BYTES // UNIT << 32 | to_next_panel << 16
+    return w.emit(f"or i64 {w.emit(f'lshr i64 {address}, 4')}, {fixed}")
+
+
+def _steps(emitter: FunctionEmitter, first: str, size: int, steps: int) -> list[str]:
+    """The descriptors of factors that lie so many bytes apart."""
+    return [first, *(emitter.w.emit(f"add i64 {first}, {k * size // UNIT}") for k in range(1, steps))]
 
 
 def _multiply(
@@ -77,20 +90,27 @@ def _multiply(
     factor: str,
     by_rows: bool,
 ) -> list[str]:
-    count = len(sums)
+    """`words`: the left factor in registers, or its descriptor."""
+    count, held = len(sums), len(words)
     registers = ", ".join(f"${k}" for k in range(count))
-    left = ", ".join(f"${count + k}" for k in range(4))
+    is_descriptor = held == 1
+    left = f"${count}" if is_descriptor else f"{{{', '.join(f'${count + k}' for k in range(held))}}}"
+    orders = f"0, {int(by_rows)}" if is_descriptor else f"{int(by_rows)}"
     text = (
         "{ .reg .pred adds; setp.eq.u32 adds, 0, 0; "
-        f"wgmma.mma_async.sync.aligned.{shape} {{{registers}}}, {{{left}}}, ${count + 4}, adds, 1, 1, {int(by_rows)}; }}"
+        f"wgmma.mma_async.sync.aligned.{shape} {{{registers}}}, {left}, ${count + held}, adds, 1, 1, {orders}; }}"
     )
-    return _in_place(emitter, text, sums, "rrrrl", [*(("i32", word) for word in words), ("i64", factor)])
+    kind = "i64" if is_descriptor else "i32"
+    constraints = "ll" if is_descriptor else "rrrrl"
+    return _in_place(emitter, text, sums, constraints, [*((kind, word) for word in words), ("i64", factor)])
 
 
 def _wait(emitter: FunctionEmitter, op: Op) -> None:
-    sums = [element for value in op.operands for element in emitter.get(value)]
-    done = _in_place(emitter, "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;", sums)
-    for operand, result in zip(op.operands, op.results, strict=True):
+    count = len(op.results)
+    sums, lefts = ([part for value in some for part in emitter.get(value)] for some in (op.operands[:count], op.operands[count:]))
+    text = "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;"
+    done = _in_place(emitter, text, sums, "r" * len(lefts), [("i32", word) for word in lefts])
+    for operand, result in zip(op.operands, op.results, strict=False):
         count = len(emitter.get(operand))
         emitter.values[result], done = tuple(done[:count]), done[count:]
 

@@ -43,8 +43,8 @@ def defined_by(value: Value, *names: str) -> Op | None:
 
 
 def set_constant(op: Op, value: int) -> bool:
-    """Make `op` a constant."""
-    return become(op, "const", (), {"value": value})
+    """Make `op` a constant, unless it is a slice, of which there are none."""
+    return not op.result.type.is_slice and become(op, "const", (), {"value": value})
 
 
 def int_min(t: DataType) -> int:
