@@ -71,10 +71,14 @@ which %a is the element where the warpgroup's rows begin, else %a are the factor
 product that it was; `is_deep_by_rows`: the depth goes along the buffer's `rows`, not its columns; `fence`: factors or sums
 were made since the product before."""
 WARPGROUP_WAIT = OpDef(
-    "warpgroup_wait", "warpgroup_wait", "Wait for products", effects=frozenset({"subgroup"})
+    "warpgroup_wait",
+    "warpgroup_wait",
+    "Wait for products",
+    effects=frozenset({"subgroup"}),
+    attrs=(Attr("pending", "int"),),
 )
 """Its results are its first operands, when the products that make them are done; the others are left factors of these, which nothing
-may write over before."""
+may write over before.  `pending`: groups of products that may go on, 1: what was begun since the wait before this one."""
 PROXY_FENCE = OpDef("proxy_fence", "proxy_fence", "Show writes to products", effects=frozenset({"sync"}))
 """What this invocation wrote to workgroup memory is there for the products of all that it meets at the next barrier."""
 

@@ -24,7 +24,7 @@ at most 16 bytes that stay within a piece.  A product reads the right factor unt
 
 - the first use of its sums by anything else but the next product, or if two products add to them,
 - the end of the block, and a second barrier; the first one, too, unless all writes to the buffer up to the one that comes next are as
-  follows,
+  follows; then the sums of a loop are waited for in its next round, before the barrier, and behind the loop,
 - a write to the buffer, unless to another place along a dimension that is no row or column: another stage.
 
 Until a barrier other invocations do not write what is being read: that would race with the `matrix_load`.
@@ -245,14 +245,21 @@ class _Facts:
         difference = forms.expr(x) - forms.expr(y)
         if difference.is_const and difference.const:
             return True
-        if not all(isinstance(each.owner, Op) and each.owner.name == "rem" for each in (x, y)):
+        some, others = self._remainder(x), self._remainder(y)
+        if some is None or others is None or some[1] != others[1]:
             return False
-        (dividend, divisor), (other, by) = x.owner.operands, y.owner.operands  # type: ignore[union-attr]
-        size, same = forms.expr(divisor), forms.expr(by)
-        if not size.is_const or size != same or size.const <= 0:
-            return False
-        difference = forms.expr(dividend) - forms.expr(other)
-        return difference.is_const and difference.const % size.const != 0
+        difference = forms.expr(some[0]) - forms.expr(others[0])
+        return difference.is_const and difference.const % some[1] != 0
+
+    def _remainder(self, value: Value) -> tuple[Value, int] | None:
+        """What a value is the remainder of, and by which number: %i % 3, or %i & 3 for 4."""
+        op = value.owner
+        if not isinstance(op, Op) or op.name not in ("rem", "and"):
+            return None
+        by = self.proofs.forms.expr(op.operands[1])
+        size = by.const + (op.name == "and")
+        is_number = by.is_const and size > 0 and (op.name == "rem" or size & (size - 1) == 0)
+        return (op.operands[0], size) if is_number else None
 
 
 @dataclass(slots=True)
@@ -260,7 +267,8 @@ class _PendingProducts:
     """The products of a block that may not be done yet.
 
     `sums`: their results, but for those that another one adds to; `factors`, `lefts`: what they read; `fresh`: the values that
-    were made since the last fence; `has_passed`: whether a barrier stands behind them.
+    were made since the last fence; `has_passed`: whether a barrier stands behind them; `origins`: of each sum, what the first
+    of its products was added to.
     """
 
     sums: list[Value] = field(default_factory=list)
@@ -268,6 +276,7 @@ class _PendingProducts:
     lefts: list[Value] = field(default_factory=list)
     fresh: set[Value] = field(default_factory=set)
     has_passed: bool = False
+    origins: dict[Value, Value] = field(default_factory=dict)
 
 
 class _WarpgroupRewrite:
@@ -278,8 +287,12 @@ class _WarpgroupRewrite:
         self.b = Builder.on(program)
         self.replaced: dict[Value, Value] = {}
         """Sums, with what they are after the wait."""
+        self.factors_of: dict[Op, list[Op]] = {}
+        """What the products read that a loop hands on."""
 
-    def block(self, block: Block) -> None:
+    def block(self, block: Block, loop: Op | None = None) -> list[int]:
+        """`loop`: the `for` that the block is the body of.  Returns the numbers of its sums that are not done at its end."""
+        carried: list[int] = []
         out: list[Op] = []
         pending = _PendingProducts()
         side_by_side: list[Op] = []
@@ -300,22 +313,45 @@ class _WarpgroupRewrite:
                 continue
             if pending.sums and _is_barrier(op) and not pending.has_passed:
                 pending.has_passed = self.facts.may_pass(pending.factors, block, number)
-                if not pending.has_passed:
-                    pending = self.wait(pending, out)
+                pending = self.wait(pending, out, int(pending.has_passed))
+            elif pending.sums and op.name == "yield" and (places := self.carried_sums(pending, op, loop)):
+                substitute(op, self.replaced)
+                carried, pending = places, _PendingProducts()
             elif pending.sums and self.ends(pending, op):
                 pending = self.wait(pending, out)
                 substitute(op, self.replaced)
-            for inner in op.regions:
-                self.block(inner)
+            places = [each for inner in op.regions for each in self.block(inner, op if op.name == "for" else None)]
             if _is_barrier(op):
                 out.append(Op(PROXY_FENCE, (), (), {}, (), op.loc))
             if op.attrs.get("buffer") not in self.tiles or op.name == "len":
                 out.append(op)
             elif op.name != "matrix_load":
                 self.move(op, out)
+            if places:
+                sums = _PendingProducts([op.results[place] for place in places])
+                sums.factors = self.factors_of[op]
+                self.wait(sums, out)
             pending.fresh.update(op.results)
         self.wait(pending, out)
         block.ops = out
+        return carried
+
+    def carried_sums(self, pending: _PendingProducts, end: Op, loop: Op | None) -> list[int]:
+        """The numbers of sums that a loop hands on to its next round before they are done; none unless all that are pending only go
+        through it."""
+        if loop is None or not pending.has_passed or pending.lefts:
+            return []
+        args, places = loop.regions[0].args[1:], list[int]()
+        values = [self.replaced.get(value, value) for value in end.operands]
+        for total in pending.sums:
+            origin = pending.origins[total]
+            if values.count(total) != 1 or origin not in args or len(self.facts.uses.get(origin, [])) != 1:
+                return []
+            if args.index(origin) != values.index(total):
+                return []
+            places.append(values.index(total))
+        self.factors_of[loop] = pending.factors
+        return places
 
     # --- products
 
@@ -373,6 +409,8 @@ class _WarpgroupRewrite:
         results = tuple(each.result for each in products)
         out.append(Op(WARPGROUP_MUL_ADD, (left, offset, *totals), results, attrs, (), op.loc))
         pending.sums = [*(each for each in pending.sums if each not in totals), *results]
+        for total, result in zip(totals, results, strict=True):
+            pending.origins[result] = pending.origins.get(total, total)
         pending.factors += [each for each in factors if each is not None]
 
     def ends(self, pending: _PendingProducts, op: Op) -> bool:
@@ -391,15 +429,18 @@ class _WarpgroupRewrite:
             for load in pending.factors
         )
 
-    def wait(self, pending: _PendingProducts, out: list[Op]) -> _PendingProducts:
-        """Wait for what is not done; returns that nothing is."""
+    def wait(self, pending: _PendingProducts, out: list[Op], groups: int = 0) -> _PendingProducts:
+        """Wait for what is not done but the last groups; returns what is pending behind it."""
         if pending.sums:
             results = tuple(Value(value.name, value.type) for value in pending.sums)
             # a loop may load the next ones meanwhile, and hand them on in the same registers
             lefts = dict.fromkeys(pending.lefts) if pending.has_passed else ()
             operands = *pending.sums, *lefts
-            out.append(Op(WARPGROUP_WAIT, operands, results, {}, (), pending.factors[-1].loc))
+            out.append(Op(WARPGROUP_WAIT, operands, results, {"pending": groups}, (), pending.factors[-1].loc))
             self.replaced.update(zip(pending.sums, results, strict=True))
+            if groups:
+                origins = {new: pending.origins[old] for old, new in zip(pending.sums, results, strict=True)}
+                return replace(pending, sums=[*results], origins=origins)
         return _PendingProducts()
 
     # --- offsets of elements

@@ -108,7 +108,7 @@ def _multiply(
 def _wait(emitter: FunctionEmitter, op: Op) -> None:
     count = len(op.results)
     sums, lefts = ([part for value in some for part in emitter.get(value)] for some in (op.operands[:count], op.operands[count:]))
-    text = "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;"
+    text = f"wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned {op.attrs['pending']};"
     done = _in_place(emitter, text, sums, "r" * len(lefts), [("i32", word) for word in lefts])
     for operand, result in zip(op.operands, op.results, strict=False):
         count = len(emitter.get(operand))
