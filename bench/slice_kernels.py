@@ -8,6 +8,10 @@ from vyre_opt.lang.functions import Kernel
 
 EPS, KEPT = 1e-5, 0.9
 BLOCK = 1024
+HALF_ROOT = 0.5**0.5
+FAST = ("afn",)
+BLOCKS = {"m": (128, 64), "n": (128, 256, 64), "k": (64,)}
+F32_BLOCK = {"m": 64, "n": 64, "k": 16}
 
 
 def of_type(dtype: Any) -> dict[str, Kernel]:
@@ -78,4 +82,39 @@ def _fast(kernel: Kernel) -> Kernel:
     return vyre.program(fastmath=("afn", "arcp", "contract"))(kernel.function)
 
 
+def products_of(dtype: Any) -> dict[str, Any]:
+    """Products of matrices for arrays of a type, with sums of f32, by name; the sizes of their blocks are measured."""
+    Matrix, Out = Read[dtype[:, :]], Write[dtype[:, :]]  # noqa: N806
+    Stack, OutStack = Read[dtype[:, :, :]], Write[dtype[:, :, :]]  # noqa: N806
+    blocks = BLOCKS if dtype is bf16 else {name: (size,) for name, size in F32_BLOCK.items()}
+
+    @vyre.tunable(**blocks)
+    def matmul_gelu(m, n, k):
+        @vyre.program
+        def matmul_gelu(a: Matrix, b: Matrix, bias: Read[dtype], c: Out):
+            i, j = vyre.workgroup_id(0) * m, vyre.workgroup_id(1) * n
+            total = vyre.zeros((m, n), f32)
+            for at in range(0, a.shape[1], k):
+                total += a.filled(0)[i : i + m, at : at + k] @ b.filled(0)[at : at + k, j : j + n]
+            x = total + f32(bias.filled(0)[j : j + n])
+            c[i : i + m, j : j + n] = dtype(0.5 * x * (1.0 + vyre.erf(x * HALF_ROOT, fastmath=FAST)))
+
+        return matmul_gelu
+
+    @vyre.tunable(**blocks)
+    def batched_matmul(m, n, k):
+        @vyre.program
+        def batched_matmul(a: Stack, b: Stack, c: OutStack):
+            i, j, h = vyre.workgroup_id(0) * m, vyre.workgroup_id(1) * n, vyre.workgroup_id(2)
+            total = vyre.zeros((m, n), f32)
+            for at in range(0, a.shape[2], k):
+                total += a.filled(0)[h, i : i + m, at : at + k] @ b.filled(0)[h, at : at + k, j : j + n]
+            c[h, i : i + m, j : j + n] = dtype(total)
+
+        return batched_matmul
+
+    return {"matmul_gelu": matmul_gelu, "batched_matmul": batched_matmul}
+
+
 KERNELS = {"f32": of_type(f32), "bf16": of_type(bf16)}
+PRODUCTS = {"f32": products_of(f32), "bf16": products_of(bf16)}

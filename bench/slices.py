@@ -10,7 +10,7 @@ import argparse
 import importlib
 import inspect
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import geometric_mean
 from types import ModuleType
 from typing import Any
@@ -19,7 +19,7 @@ import torch
 from call_timing import Run, Side, called, command_line, options, side_of
 from gpu_timing import relative_error, target
 from measure import save, today
-from slice_kernels import BLOCK, KERNELS
+from slice_kernels import BLOCK, F32_BLOCK, KERNELS, PRODUCTS
 
 import vyre_opt as vyre
 
@@ -27,14 +27,29 @@ ELEMENTS = {"cpu": (1e4, 2e6), "cuda": (1e6, 1e8)}
 COLUMNS = 32, 40_000
 SECONDS = {"cpu": 0.02, "cuda": 0.006}
 LISTED = {"cpu": ((1000, 1000),), "cuda": ((16384, 1024), (4096, 4096), (1024, 32768))}
+PRODUCT_SHAPES: dict[str, dict[str, list[tuple[int, ...]]]] = {
+    "cpu": {"matmul_gelu": [(256, 256, 256)], "batched_matmul": [(4, 128, 128, 128)]},
+    "cuda": {
+        "matmul_gelu": [(4096, 4096, 4096), (1024, 4096, 1024)],
+        "batched_matmul": [(64, 512, 512, 512)],
+    },
+}
 TYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 TOLERANCE = {"f32": 1e-5, "bf16": 8e-3}
 OURS = "ours"
 
 
-def shapes(args: argparse.Namespace) -> Iterator[tuple[int, int]]:
-    """Listed ones, and some drawn; of those half have rows of whole vectors."""
+def shapes(name: str, args: argparse.Namespace) -> Iterator[tuple[int, ...]]:
+    """Listed ones, and some drawn; of those half have rows of whole vectors.  Of products: (matrices,) rows, columns, depth."""
     rng, (low, high) = random.Random(args.seed), ELEMENTS[args.device]
+    if name in PRODUCTS["f32"]:
+        yield from PRODUCT_SHAPES[args.device][name]
+        for number in range(args.drawn):
+            matrices = (rng.randint(2, 64),) if name == "batched_matmul" else ()
+            low, high = (64, 1024) if matrices or args.device == "cpu" else (64, 6000)
+            extents = [int(low * (high / low) ** rng.random()) for _ in range(3)]
+            yield (*matrices, *(extent // 8 * 8 if number % 2 else extent for extent in extents))
+        return
     yield from LISTED[args.device]
     for number in range(args.drawn):
         columns = int(COLUMNS[0] * (COLUMNS[1] / COLUMNS[0]) ** rng.random())
@@ -42,14 +57,18 @@ def shapes(args: argparse.Namespace) -> Iterator[tuple[int, int]]:
         yield max(1, int(low * (high / low) ** rng.random()) // columns), columns
 
 
-def arguments(name: str, shape: tuple[int, int], dtype: torch.dtype, device: str) -> list[Any]:
+def arguments(name: str, shape: tuple[int, ...], dtype: torch.dtype, device: str) -> list[Any]:
     """Those of a kernel; the last array is the result."""
-    rows, columns = shape
-    torch.manual_seed(rows + columns)
+    torch.manual_seed(sum(shape))
 
     def drawn(*extents: int, of: torch.dtype = dtype) -> torch.Tensor:
         return torch.randn(extents, device=device).to(of)
 
+    if name in PRODUCTS["f32"]:
+        *matrices, m, n, k = shape
+        bias = [drawn(n)] if name == "matmul_gelu" else []
+        return [drawn(*matrices, m, k), drawn(*matrices, k, n), *bias, drawn(*matrices, m, n)]
+    rows, columns = shape
     x, y = drawn(rows, columns), drawn(rows, columns)
     if name in ("softmax", "cumsum"):
         return [x, y]
@@ -69,13 +88,22 @@ def arguments(name: str, shape: tuple[int, int], dtype: torch.dtype, device: str
 
 def ours(name: str, dtype: str, arrays: Sequence[Any]) -> Run:
     x = arrays[0]
+    if name in PRODUCTS[dtype]:
+        product, (*matrices, m, n) = PRODUCTS[dtype][name], arrays[-1].shape
+
+        def tiles(choice: Mapping[str, int]) -> tuple[int, ...]:
+            return vyre.ceil_div(m, choice["m"]), vyre.ceil_div(n, choice["n"]), *matrices
+
+        product.autotune(*arrays, grid=tiles, store=None)
+        launch = product[tiles]
+        return lambda: launch(*arrays)
     grid = len(x) if name != "dropout" else vyre.ceil_div(len(x), BLOCK)
     kernel = KERNELS[dtype][name][grid]
     return lambda: kernel(*arrays)
 
 
 def sample(
-    name: str, dtype: str, shape: tuple[int, int], side: Side, peers: dict[str, ModuleType], args: Any
+    name: str, dtype: str, shape: tuple[int, ...], side: Side, peers: dict[str, ModuleType], args: Any
 ) -> dict[str, Any]:
     """The seconds of ours and of each peer, and a message for each that failed."""
     plain = name.removesuffix("_fast")
@@ -124,7 +152,8 @@ def cells(each: dict[str, Any], peers: Sequence[str]) -> list[str]:
 
 
 def lines_of(name: str, peers: dict[str, ModuleType]) -> list[str]:
-    source = inspect.getsource(KERNELS["f32"][name].function)
+    kernel = PRODUCTS["f32"][name].at(**F32_BLOCK) if name in PRODUCTS["f32"] else KERNELS["f32"][name]
+    source = inspect.getsource(kernel.function)
     mine = sum(1 for line in source.splitlines() if line.strip() and not line.strip().startswith("@"))
     return [name, str(mine), str(peers["triton"].lines(name)) if "triton" in peers else ""]
 
@@ -132,6 +161,9 @@ def lines_of(name: str, peers: dict[str, ModuleType]) -> list[str]:
 def main(argv: Sequence[str] | None = None) -> None:
     parser = options(__doc__, drawn=6)
     parser.add_argument("--only", metavar="A,B", help="these kernels (all)")
+    parser.add_argument(
+        "--products", action="store_true", help="products of matrices, in a file of their own"
+    )
     args = parser.parse_args(argv)
     side, peers, absent = side_of(args.device), dict[str, ModuleType](), list[str]()
     for name in ("torch", "triton") if args.device == "cuda" else ("torch",):
@@ -139,14 +171,16 @@ def main(argv: Sequence[str] | None = None) -> None:
             peers[name] = importlib.import_module(f"slice_peers.{name}")
         except ImportError as error:
             absent.append(f"{name}: {error}")
-    names = args.only.split(",") if args.only else [*KERNELS["f32"]]
+    listed = [*PRODUCTS["f32"]] if args.products else [*KERNELS["f32"]]
+    names = args.only.split(",") if args.only else listed
     samples = []
     for name in names:
         for dtype in KERNELS:
-            for shape in shapes(args):
+            for shape in shapes(name, args):
                 samples.append(sample(name, dtype, shape, side, peers, args))
                 print(" | ".join(cells(samples[-1], [*peers])), flush=True)
-    save(args.results / f"slices_{args.device}.json", result(args, side, samples, peers, absent, names))
+    kind = "slice_products" if args.products else "slices"
+    save(args.results / f"{kind}_{args.device}.json", result(args, side, samples, peers, absent, names))
 
 
 def result(
@@ -170,12 +204,15 @@ def result(
     kernels = list(dict.fromkeys(each["kernel"] for each in samples))
     return {
         "name": "slices",
-        "arguments": command_line(args) + (f" --only {args.only}" if args.only else ""),
-        "title": f"Kernels as slices, {'on a GPU' if args.device == 'cuda' else 'on the CPU'}",
+        "arguments": command_line(args)
+        + (" --products" if args.products else "")
+        + (f" --only {args.only}" if args.only else ""),
+        "title": f"{'Products of matrices' if args.products else 'Kernels'} as slices, "
+        f"{'on a GPU' if args.device == 'cuda' else 'on the CPU'}",
         "about": "Kernels that say what a workgroup does with a row or a block, without lanes, masks or schedules, beside Triton (a row a "
         "program, in a block of the next power of two) and torch's operators, on the same tensors in the same run, after results were "
         "compared.  The time is that of a call in a row of calls with one synchronization at the end.  Some shapes are listed, others drawn at "
-        f"random, seed {args.seed}.  A ratio is the time of the peer over ours: above 1 we are faster.",
+        f"random, seed {args.seed}.  Sizes of blocks of products are measured, ours and Triton's.  A ratio is the time of the peer over ours: above 1 we are faster.",
         "date": today(),
         "machine": side.facts(),
         "versions": {

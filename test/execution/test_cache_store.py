@@ -29,8 +29,8 @@ from vyre_opt.execution.cache.store import (
     Store,
     default_store,
     limit_of,
-    read_size,
 )
+from vyre_opt.ir.bounded_read import read_size
 
 HERE = Path(__file__).parent
 

@@ -35,6 +35,7 @@ program @p workgroup(LANES) {
   %three = const 3 : u32
   %eight = const 8 : u32
   %sixteen = const 16 : u32
+  %wide = const 64 : u32
   %l = local_id x
   %s = subgroup_id
   %w = workgroup_id x
@@ -126,6 +127,14 @@ RING = """%n = for %i = 0 to 6 step 1 iter(%acc = %sum : matrix<16x64xf32, acc>)
     barrier workgroup
     yield %z
   }"""
+
+
+def behind(step: str) -> str:
+    """The ring with its copy behind the barrier."""
+    copy = "    copy_async %v, @t[%other, %r, %k] : vec<8 x f16>\n"
+    return RING.replace("STEP", step).replace(copy, "").replace("    yield", f"{copy}    yield")
+
+
 THIRD = re.sub(r"%([xyz])\b", r"%\g<1>3", PRODUCT)
 AGAIN = re.sub(r"%([xyz])\b", r"%\g<1>2", PRODUCT)
 
@@ -182,13 +191,96 @@ ORDERS: dict[str, tuple[str, list[str]]] = {
         ["mul_add", "wait", "matrix_store"],
     ),
     "what nobody uses is waited for, too": (PRODUCT, ["mul_add", "wait"]),
+    "a copy behind the barrier lets products pass it": (
+        behind("%eight"),
+        ["mul_add", "wait", "proxy_fence", "barrier", "copy_async", "wait", "yield"],
+    ),
+    "a copy behind the barrier to the same stage does not": (
+        behind("%three"),
+        ["mul_add", "wait", "proxy_fence", "barrier", "copy_async", "yield"],
+    ),
+    "a copy in the next round, before its barrier, does not": (
+        behind("%eight").replace("%x = matrix_load @a", "copy_async %v, @t[%other, %r, %k] : vec<8 x f16>\n    %x = matrix_load @a"),
+        ["mul_add", "wait", "proxy_fence", "barrier", "copy_async", "yield"],
+    ),
+    "a store behind the loop does not": (
+        f"{behind('%eight')}\n  store %v, @t[%one, %r, %k] : vec<8 x f16>",
+        ["mul_add", "wait", "proxy_fence", "barrier", "copy_async", "yield", "store"],
+    ),
+    "the next columns are of the same instruction": (
+        f"{PRODUCT}\n  {AGAIN.replace('%x2', '%x').replace('%x = matrix_load @a[%own, %zero] : matrix<16x16xf16, a>', '').replace('%zero, %zero, %zero', '%zero, %zero, %wide')}\n  {RESULT}\n"
+        "  matrix_store %z2, @c[%own, %zero] : matrix<16x64xf32, acc>",
+        ["mul_add", "wait", "matrix_store", "matrix_store"],
+    ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("what", ORDERS)
 def test_products_are_waited_for(what: str) -> None:
     body, expected = ORDERS[what]
-    assert order(made(body)) == expected
+    shape = {"SHAPE": "3, 16, 128"} if "%wide]" in body else {}
+    assert order(made(body, **shape)) == expected
+
+
+BOTH_IN_TILES = """vyre 2
+program @p workgroup(128) {
+  buffer @b : f16[64, 64] read binding(0)
+  buffer @c : f32[64, 64] write binding(1)
+  buffer @x : f16[4, ROWS, 64] workgroup
+  buffer @t : f16[4, 16, 64] workgroup
+  %zero = const 0 : u32
+  %l = local_id x
+  %s = subgroup_id
+  %own = mul %s, 16 : u32
+  %r = div %l, 8 : u32
+  %k = mul %r, 0 : u32
+  %sum = const 0.0 : matrix<16x64xf32, acc>
+  %v = load @b[%r, %k] : vec<8 x f16>
+  store %v, @x[0, %r, %k] : vec<8 x f16>
+  store %v, @t[0, %r, %k] : vec<8 x f16>
+  barrier workgroup
+  %n = for %i = 0 to 6 step 1 iter(%acc = %sum : matrix<16x64xf32, acc>) {
+    %stage = and %i, 3 : u32
+    %next = add %i, 3 : u32
+    %other = and %next, 3 : u32
+    %a = matrix_load @x[%stage, OWN, 0] : matrix<16x16xf16, a>
+    %y = matrix_load @t[%stage, 0, 0] : matrix<16x64xf16, b>
+    %z = matrix_mul_add %a, %y, %acc : matrix<16x64xf32, acc>
+    copy_wait 0
+    barrier workgroup
+    copy_async %v, @x[%other, %r, %k] : vec<8 x f16>
+    copy_async %v, @t[%other, %r, %k] : vec<8 x f16>
+    yield HANDED
+  }
+  matrix_store %n, @c[%own, 0] : matrix<16x64xf32, acc>
+}"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_in_place", "waits"),
+    [
+        ({}, True, [1, 0]),  # in the next round, and behind the loop
+        ({"OWN": "%zero"}, False, [1, 0]),
+        ({"ROWS": "60"}, False, [1, 0]),
+        ({"HANDED": "%sum"}, True, [1, 0]),  # at the end of each round
+    ],
+)
+def test_left_factors_are_read_where_they_are(
+    changes: dict[str, str], is_in_place: bool, waits: list[int]
+) -> None:
+    text = BOTH_IN_TILES
+    for name, value in {"OWN": "%own", "ROWS": "64", "HANDED": "%z", **changes}.items():
+        text = text.replace(name, value)
+    program = with_warpgroups(parse(text).programs["p"], "none")
+    ops = [op for op in program.walk() if op.definition in (WARPGROUP_MUL_ADD, WARPGROUP_WAIT)]
+    assert [op.attrs["pending"] for op in ops[1:]] == waits
+    assert ops[0].attrs.get("left_tile") == ("x" if is_in_place else None)
+    loop = next(op for op in program.body.ops if op.name == "for")
+    goes_on = ops[-1] in program.body.ops
+    assert goes_on == (is_in_place and "HANDED" not in changes)
+    if goes_on:
+        store = next(op for op in program.walk() if op.name == "matrix_store")
+        assert ops[-1].operands == loop.results and store.operands[0] is ops[-1].results[0]
 
 
 def test_sums_after_the_wait_are_its_results() -> None:

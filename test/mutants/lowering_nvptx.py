@@ -236,14 +236,14 @@ MUTANTS = (
     Mutant(
         "a product by columns of each subgroup's own is of the warpgroup",
         "vyre_opt/lowering/nvptx/warpgroups.py",
-        "self.uniformity.level(index) > Level.WORKGROUP",
-        "self.uniformity.level(index) > Level.SUBGROUP",
+        "if any(self.uniformity.level(index) > Level.WORKGROUP for index in indices):",
+        "if any(self.uniformity.level(index) > Level.SUBGROUP for index in indices):",
         WARPGROUPS,
     ),
     Mutant(
         "a copy to the stage that is read runs meanwhile",
         "vyre_opt/lowering/nvptx/warpgroups.py",
-        "difference.const % size.const != 0",
+        "difference.const % some[1] != 0",
         "difference.const != 0",
         WARPGROUPS,
     ),
@@ -271,15 +271,15 @@ MUTANTS = (
     Mutant(
         "what was written is not shown to products",
         "vyre_opt/lowering/nvptx/warpgroups.py",
-        'if op.name == "barrier" and op.attrs["scope"] != "subgroup":',
-        "if False:",
+        "            if _is_barrier(op):\n",
+        "            if False:\n",
         WARPGROUPS,
     ),
     Mutant(
         "the next panel is where the next rows are",
         "vyre_opt/lowering/nvptx/wgmma.py",
-        "PANEL_BYTES // UNIT << 16",
-        "ATOM_BYTES // UNIT << 16",
+        'op.attrs["rows"] * PANEL_BYTES // UNIT',
+        'op.attrs["rows"] * ATOM_BYTES // UNIT',
         WARPGROUPS,
     ),
     Mutant(

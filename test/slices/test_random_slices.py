@@ -22,7 +22,7 @@ PASSES = (
     "",
     "lower_slices{lanes=64},canonicalize,cse,licm,dce",
     "lower_slices{lanes=512 neighbours=1}",
-    "default",
+    "lower_slices{units=none},default",  # units add in an order of their own
     "lower_slices{lanes=128 neighbours=4}",
 )
 
@@ -31,7 +31,7 @@ def run(sample: SliceProgram, target: str, passes: str) -> list[bytes]:
     module = Module()
     module.add(copy_program(sample.program, None)[0])
     if passes:
-        PassManager(passes, target="sm_90" if passes == "default" else "").run(module)
+        PassManager(passes, target="sm_90" if passes.endswith("default") else "").run(module)
     arrays = [array.copy() for array in sample.arrays]
     found = dispatcher(target).dispatch(module.programs["p"], arrays, (sample.rows, 1, 1))
     return [_without_nans(each).tobytes() for each in found]

@@ -250,7 +250,7 @@ def max_input_option(default: str = "1G") -> Callable[[FC], FC]:
     """Adds --max-input, the ceiling of what is read whole; `default` is the size if it is not given."""
 
     def keep(text: str) -> None:
-        from ..execution.cache.store import read_size
+        from ..ir.bounded_read import read_size
 
         click.get_current_context().meta[MAX_INPUT] = read_size(text), text
 

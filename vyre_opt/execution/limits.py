@@ -15,10 +15,10 @@ from dataclasses import dataclass, fields
 from math import prod
 from typing import Any
 
+from ..ir.bounded_read import read_size
 from ..ir.diagnostics import suggest
 from ..ir.program import Dim3
 from ..lowering.common.compile_cost import DEFAULT_CEILING, set_ceiling
-from .cache.store import read_size
 from .dispatcher import BackendError, BadInputs
 
 __all__ = ["LimitError", "Limits", "check_workgroups", "compiling", "impose", "memory_error"]

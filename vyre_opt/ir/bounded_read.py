@@ -7,13 +7,16 @@ import io
 import os
 from typing import Protocol
 
-__all__ = ["MOST_BYTES", "TooLarge", "read_file", "read_stream"]
+__all__ = ["MOST_BYTES", "TooLarge", "read_file", "read_size", "read_stream"]
 
 MOST_BYTES = 1 << 30
 """The ceiling where the caller has none of its own."""
 
 PIECE = 1 << 20
 """Bytes that are read at once: between two pieces a signal's handler runs, and so --timeout ends a read."""
+
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 class TooLarge(OSError):
@@ -24,6 +27,16 @@ class Stream(Protocol):
     """A binary stream: a file, or stdin."""
 
     def read(self, size: int, /) -> bytes | None: ...
+
+
+def read_size(text: str) -> int:
+    """Bytes: `1000000`, `64K`, `512M`, `2G`.  Raises ValueError."""
+    digits, unit = text.strip().upper().removesuffix("B"), ""
+    if digits[-1:] in ("K", "M", "G"):
+        digits, unit = digits[:-1], digits[-1]
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 16):
+        raise ValueError(f"{text!r} is not a size, such as 512M")
+    return int(digits) * _UNITS[unit]
 
 
 def read_file(path: str | os.PathLike[str], most: int = MOST_BYTES) -> bytes:

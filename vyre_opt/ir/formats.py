@@ -104,7 +104,9 @@ def _shape_slice_iota(op: Op) -> str | None:
 
 
 def _shape_slice_dot(op: Op) -> str | None:
-    return None if len(op.operands) in (2, 3) else "takes two blocks, and one that their products are added to"
+    return (
+        None if len(op.operands) in (2, 3) else "takes two blocks, and one that their products are added to"
+    )
 
 
 MAX_PENDING = 64

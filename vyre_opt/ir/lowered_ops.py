@@ -46,9 +46,14 @@ LOWERED_ATTRS: Mapping[str, tuple[Attr, ...]] = {
 }
 """By the format of an op of the language, the attributes that it may have in a lowered program."""
 
+
 def _shape_warpgroup_mul_add(op: Op) -> str | None:
     count = len(op.results)
-    return None if count and len(op.operands) == 2 + count else "takes its factors, and a sum for each that it gives"
+    return (
+        None
+        if count and len(op.operands) == 2 + count
+        else "takes its factors, and a sum for each that it gives"
+    )
 
 
 WARPGROUP_MUL_ADD = OpDef(

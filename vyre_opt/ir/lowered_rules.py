@@ -117,7 +117,11 @@ def _check_mul_add(checker: BodyChecker, op: Op) -> Problem:
 
 def _check_product(op: Op, right: DataType | None) -> Problem:
     """Check the types of a product's operands by its shape.  `right`: that of the right factor, None if it is in memory."""
-    shape, element, totals = op.attrs.get("shape", ()), op.attrs.get("element"), [v.type for v in op.operands[2:]]
+    shape, element, totals = (
+        op.attrs.get("shape", ()),
+        op.attrs.get("element"),
+        [v.type for v in op.operands[2:]],
+    )
     if len(shape) != 3 or element is None:
         return "has the shape and the elements of the product"
     rows, depth, columns = shape
@@ -132,7 +136,11 @@ def _check_product(op: Op, right: DataType | None) -> Problem:
         if dtype is not None and not is_whole and not _holds(dtype, extents, part):
             return f"{dtype} is no part of {extents[0]} x {extents[1]} elements of {part}"
     results = [result.type for result in op.results]
-    return None if results == totals else f"gives {', '.join(map(str, totals))}, not {', '.join(map(str, results))}"
+    return (
+        None
+        if results == totals
+        else f"gives {', '.join(map(str, totals))}, not {', '.join(map(str, results))}"
+    )
 
 
 def _check_warpgroup_mul_add(checker: BodyChecker, op: Op) -> Problem:

@@ -271,7 +271,9 @@ def _build_slice_transpose(b: OpBuilder, row: OpDef, value: Value) -> Value:
 
 def _build_slice_dot(b: OpBuilder, row: OpDef, x: Value, y: Value, total: Value | None = None) -> Value:
     extents = x.type.extents[0], y.type.extents[1]
-    return b.emit(row, (x, y) if total is None else (x, y, total), (DataType.slice(extents, sum_type(x.type.element)),)).result
+    return b.emit(
+        row, (x, y) if total is None else (x, y, total), (DataType.slice(extents, sum_type(x.type.element)),)
+    ).result
 
 
 def _build_slice_len(b: OpBuilder, row: OpDef, value: Value, axis: int = 0) -> Value:

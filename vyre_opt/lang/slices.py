@@ -91,7 +91,11 @@ class SliceExpressions(Expressions):
             return product(self, node, a, b, (a_node, b_node))
         if isinstance(kind, ast.Add):
             for factors, at, total in ((b, b_node, a), (a, a_node, b)):
-                if _is_product(factors, at) and isinstance(total, Value) and type_of(total) is type_of(factors):
+                if (
+                    _is_product(factors, at)
+                    and isinstance(total, Value)
+                    and type_of(total) is type_of(factors)
+                ):
                     return _added(self, factors, total)
         return super().binary(node, kind, a, b, a_node, b_node)
 

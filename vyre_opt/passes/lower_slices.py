@@ -6,11 +6,11 @@ from dataclasses import astuple, dataclass, replace
 
 from ..ir.program import Module
 from ..kernels.targets import slice_machine
+from ..slices.layout import AnyLayout, Layout
 from ..slices.lowering import lower_in_place
 from ..slices.schedule import Machine, SliceSchedule, has_slices, slice_schedule
 from .manager import PassContext
 from .registry import Pass, register
-
 
 BEST = "best"
 
@@ -44,6 +44,12 @@ class LowerSlicesOptions:
         )
 
 
+def _invocations(layout: AnyLayout) -> list[int]:
+    """A layout in a certificate: rows, columns, rows and columns of lanes, and neighbours; nothing of one by subgroups."""
+    is_plain = isinstance(layout, Layout) and layout.bands == 1
+    return [*astuple(layout)[:5]] if is_plain else []
+
+
 @register
 class LowerSlices(Pass):
     name = "lower_slices"
@@ -68,7 +74,7 @@ class LowerSlices(Pass):
                 "claim": "lower_slices",
                 "program": program.name,
                 "carried": [
-                    [numbers[loop], [astuple(each) for each in held]] for loop, held in carried.items()
+                    [numbers[loop], [_invocations(each) for each in held]] for loop, held in carried.items()
                 ],
             }
             ctx.remark("applied", message, program.loc, **certificate)

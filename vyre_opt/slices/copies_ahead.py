@@ -36,9 +36,7 @@ class _Copy:
 class CopiesAhead:
     """Of a loop `before`, whose bounds are now `lower` and `upper`.  `of`: what a value from outside the loop has become."""
 
-    def __init__(
-        self, units: Units, before: Op, copies: list[_Copy], of: Callable[[Value], Value]
-    ) -> None:
+    def __init__(self, units: Units, before: Op, copies: list[_Copy], of: Callable[[Value], Value]) -> None:
         self.units, self.before, self.copies, self.of = units, before, copies, of
         self.b: Builder = units.b
         self.stages = units.schedule.stages
@@ -51,7 +49,8 @@ class CopiesAhead:
         self.step: int = before.attrs["step"]
         self.counter = before.regions[0].args[0]
         lower, upper, _ = (
-            self.b.const(each, self.counter.type) if isinstance(each, int) else of(each) for each in bounds(before)
+            self.b.const(each, self.counter.type) if isinstance(each, int) else of(each)
+            for each in bounds(before)
         )
         self.lower, self.upper = lower, upper
 
@@ -84,7 +83,9 @@ class CopiesAhead:
         for number, (load, dot, side) in enumerate(_factors(units, loop)):
             shape = factor_tile(dot, side, load.result, units.schedule)
             tile = units.elements.memory.tile(
-                f"{('left', 'right')[side]}.{number}", load.result.type.element, (units.schedule.stages, *shape)
+                f"{('left', 'right')[side]}.{number}",
+                load.result.type.element,
+                (units.schedule.stages, *shape),
             )
             copies.append(_Copy(load, tile))
         return cls(units, loop, copies, of) if copies else None
@@ -94,7 +95,9 @@ class CopiesAhead:
         b = self.b
         with b.for_(0, self.stages - 1, dtype=DataType.U32) as ahead, self.units.elements.scope():
             past = b.mul(ahead.index, self.step)
-            counter = b.add(self.lower, past if self.counter.type is DataType.U32 else b.cast(past, self.counter.type))
+            counter = b.add(
+                self.lower, past if self.counter.type is DataType.U32 else b.cast(past, self.counter.type)
+            )
             with b.if_(self.is_round(self.lower, counter)):
                 self.copy(counter, ahead.index)
             b.copy_wait(self.stages - 2)
@@ -109,7 +112,7 @@ class CopiesAhead:
         self.number = b.div(past if past.type is DataType.U32 else b.cast(past, DataType.U32), self.step)
         stage = b.rem(self.number, self.stages, name="stage")
         self.units.tiles |= {each.load.result: Tile(each.tile, stage) for each in self.copies}
-        for dot, tile, layout in self.dots:
+        for dot, _, layout in self.dots:
             count = layout.band // STRIP * (dot.operands[0].type.extents[1] or 0) // DEPTH
             self.units.carried[dot] = [next(rest) for _ in range(count)]
 
@@ -172,8 +175,14 @@ class CopiesAhead:
 def _factors(units: Units, loop: Op) -> list[tuple[Op, Op, int]]:
     """The loads of blocks that a loop makes in each round for products on units alone, with one of these and the side of the factor."""
     body = loop.regions[0].ops
-    within = {value for op in loop.walk() for value in (*op.results, *(a for region in op.regions for a in region.args))}
-    written = {op.attrs["buffer"] for op in loop.walk() if "write" in op.definition.effects and "buffer" in op.attrs}
+    within = {
+        value
+        for op in loop.walk()
+        for value in (*op.results, *(a for region in op.regions for a in region.args))
+    }
+    written = {
+        op.attrs["buffer"] for op in loop.walk() if "write" in op.definition.effects and "buffer" in op.attrs
+    }
     is_opaque = any(op.definition.effects & {"trap", "print"} for op in loop.walk())
     uses: dict[Value, list[tuple[Op, int]]] = {}
     for op in loop.walk():
@@ -181,18 +190,28 @@ def _factors(units: Units, loop: Op) -> list[tuple[Op, Op, int]]:
             uses.setdefault(value, []).append((op, number))
     known = {loop.regions[0].args[0]}
     for op in body:
-        is_scalar = op.definition.is_pure and not op.regions and len(op.results) == 1 and not op.result.type.is_slice
+        is_scalar = (
+            op.definition.is_pure and not op.regions and len(op.results) == 1 and not op.result.type.is_slice
+        )
         is_id = not op.operands and op.definition.format not in ("const", "len")
         if is_scalar and not is_id and all(v in known or v not in within for v in op.operands):
             known.add(op.result)
     factors = []
     for op in body if not is_opaque else ():
-        if op.definition.format != "slice_load" or len(op.result.type.extents) != 2 or op.attrs["buffer"] in written:
+        if (
+            op.definition.format != "slice_load"
+            or len(op.result.type.extents) != 2
+            or op.attrs["buffer"] in written
+        ):
             continue
         if not all(v in known or v not in within for v in op.operands):
             continue
         taken = uses.get(op.result, [])
-        turned = [user.result for user, _ in taken if user.name == "slice_transpose" and user.result in units.transposes]
+        turned = [
+            user.result
+            for user, _ in taken
+            if user.name == "slice_transpose" and user.result in units.transposes
+        ]
         taken = [use for use in taken if not use[0].results or use[0].result not in turned]
         taken += [use for value in turned for use in uses.get(value, [])]
         if taken and all(user in units.dots and side < 2 and user in body for user, side in taken):

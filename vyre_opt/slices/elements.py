@@ -422,7 +422,9 @@ class Elements:
         b.matrix_store(matrix, place, (b.subgroup_id(), b.const(0), b.const(0)))
         b.barrier("subgroup")
 
-    def strips(self, node: Node, source: Held, layout: MatrixLayout) -> Iterator[list[tuple[Group, list[Value]]]]:
+    def strips(
+        self, node: Node, source: Held, layout: MatrixLayout
+    ) -> Iterator[list[tuple[Group, list[Value]]]]:
         """The elements of a block computed of one in matrices: some groups at a time, in a loop over each of these."""
         b, place = self.b, self.strip(source.dtype.element, layout)
         rounds = STRIP * layout.part // (layout.neighbours * SUBGROUP_SIZE)
@@ -431,7 +433,9 @@ class Elements:
             with b.for_(0, rounds, gcd(rounds, AT_ONCE), dtype=DataType.U32) as loop, self.scope():
                 groups: list[Group] = []
                 for ahead in range(gcd(rounds, AT_ONCE)):
-                    group, values = self.group_of_strip(layout, (i, j), self.moved_by(loop.index, ahead), place)
+                    group, values = self.group_of_strip(
+                        layout, (i, j), self.moved_by(loop.index, ahead), place
+                    )
                     self.known[-1][source, group] = values
                     groups.append(group)
                 yield [(group, self.of(node, group)) for group in groups]

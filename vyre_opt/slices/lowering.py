@@ -209,7 +209,11 @@ class _Lowering:
 
     def handed_layout(self, op: Op, value: Value, node: Node) -> AnyLayout:
         """How a slice goes through blocks: as matrices if products on units add to it."""
-        return self.units.layout(node.extents) if value in self.units.sums else self.elements.held_layout(op, node)
+        return (
+            self.units.layout(node.extents)
+            if value in self.units.sums
+            else self.elements.held_layout(op, node)
+        )
 
     def held(self, node: Node, layout: AnyLayout) -> list[Value]:
         """What an invocation holds of a slice, place by place."""

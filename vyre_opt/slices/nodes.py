@@ -9,7 +9,18 @@ from ..ir.program import Op, Value
 from ..ir.types import DataType
 from .layout import AnyLayout
 
-__all__ = ["Computed", "Counted", "Extent", "Held", "Loaded", "Node", "Repeated", "Spread", "loads", "made_of"]
+__all__ = [
+    "Computed",
+    "Counted",
+    "Extent",
+    "Held",
+    "Loaded",
+    "Node",
+    "Repeated",
+    "Spread",
+    "loads",
+    "made_of",
+]
 
 
 @dataclass(frozen=True, eq=False)

@@ -81,7 +81,9 @@ class SliceSchedule:
 
     def __post_init__(self) -> None:
         if self.units not in UNITS:
-            raise ValueError(f"products on matrix units are of {', '.join(UNITS[:-1])} or {UNITS[-1]}, not {self.units}")
+            raise ValueError(
+                f"products on matrix units are of {', '.join(UNITS[:-1])} or {UNITS[-1]}, not {self.units}"
+            )
         if not 1 <= self.stages <= 2 * MOST_STAGES:
             raise ValueError(f"stages are 1 to {2 * MOST_STAGES}, not {self.stages}")
         if self.workgroups not in SHARED or self.lanes * self.workgroups * self.neighbours > FOLDED:
@@ -118,7 +120,11 @@ def slice_schedule(program: Program, machine: Machine | None = None) -> SliceSch
 
 def is_for_units(op: Op, schedule: SliceSchedule) -> bool:
     """Whether an op is a product that matrix units make, whose sums a subgroup has whole matrices of."""
-    if schedule.units == "none" or op.name != "slice_dot" or op.operands[0].type.element not in (DataType.F16, DataType.BF16):
+    if (
+        schedule.units == "none"
+        or op.name != "slice_dot"
+        or op.operands[0].type.element not in (DataType.F16, DataType.BF16)
+    ):
         return False
     (rows, columns), depth = _sums_of(op), op.operands[0].type.extents[1] or 0
     return depth > 0 and depth % DEPTH == 0 and MatrixLayout.fits(rows, columns, schedule.lanes)
@@ -127,9 +133,15 @@ def is_for_units(op: Op, schedule: SliceSchedule) -> bool:
 def factor_tile(op: Op, side: int, source: Value, schedule: SliceSchedule) -> tuple[int, int]:
     """The rows and columns of workgroup memory for a factor of a product; `source`: the factor, or what it is the transpose of."""
     rows, columns = (extent or 0 for extent in source.type.extents)
-    is_panelled = schedule.units == "warpgroups" and schedule.lanes % (WARPGROUP * SUBGROUP_SIZE) == 0 and columns % PANEL == 0
+    is_panelled = (
+        schedule.units == "warpgroups"
+        and schedule.lanes % (WARPGROUP * SUBGROUP_SIZE) == 0
+        and columns % PANEL == 0
+    )
     if side == 0:  # warpgroups read a left factor where it is, if each subgroup has 16 rows of it
-        is_panelled = is_panelled and source is op.operands[0] and rows * SUBGROUP_SIZE == STRIP * schedule.lanes
+        is_panelled = (
+            is_panelled and source is op.operands[0] and rows * SUBGROUP_SIZE == STRIP * schedule.lanes
+        )
     return rows, columns if is_panelled else columns + PAD_BYTES // (source.type.element.size_bytes or 1)
 
 
@@ -160,7 +172,8 @@ def unit_schedule(program: Program, machine: Machine) -> SliceSchedule | None:
 def _stages(dots: Sequence[Op], schedule: SliceSchedule, memory: int) -> int:
     """As many as there is memory for, beside the strips by which sums leave the matrices."""
     stage = sum(
-        prod(factor_tile(op, side, op.operands[side], schedule)) * (op.operands[side].type.element.size_bytes or 1)
+        prod(factor_tile(op, side, op.operands[side], schedule))
+        * (op.operands[side].type.element.size_bytes or 1)
         for op in dots
         for side in range(2)
     )

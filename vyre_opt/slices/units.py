@@ -74,7 +74,9 @@ class Units:
             return self.repeated(node.source, layout, dtype)
         tile = self.written("sums", node, (layout.rows, layout.columns))
         return [
-            self.b.matrix_load(tile.buffer, (tile.stage, self.row(layout, i), self.b.const(j * layout.part)), dtype)
+            self.b.matrix_load(
+                tile.buffer, (tile.stage, self.row(layout, i), self.b.const(j * layout.part)), dtype
+            )
             for i, j in layout.places
         ]
 
@@ -125,7 +127,9 @@ class Units:
                 held.append((each, each.layout))
             elif isinstance(each, Held) or (isinstance(each, Loaded) and not self.elements.is_current(each)):
                 return None
-        is_repeated = any(isinstance(each, Repeated) and held and held[0][0] in made_of(each) for each in made_of(node))
+        is_repeated = any(
+            isinstance(each, Repeated) and held and held[0][0] in made_of(each) for each in made_of(node)
+        )
         return held[0] if len(held) == 1 and not is_repeated else None
 
     # --- products ----------------------------------------------------------------------------------
@@ -150,7 +154,9 @@ class Units:
                 for strip in strips:
                     at = strip * len(parts) + part
                     sums[at] = b.matrix_mul_add(lefts[step * len(strips) + strip], factor, sums[at])
-        return Held(result, extents, layout, {place: [v] for place, v in zip(layout.places, sums, strict=True)})
+        return Held(
+            result, extents, layout, {place: [v] for place, v in zip(layout.places, sums, strict=True)}
+        )
 
     def lefts(self, op: Op, tile: Tile, layout: MatrixLayout) -> list[Value]:
         """The matrices of a subgroup's rows of the left factor, for each step along the depth those of all strips."""
@@ -283,7 +289,9 @@ def _sums(program: Program, dots: set[Op]) -> set[Value]:
     while before != len(sums):
         before = len(sums)
         for op in every_op(program.body):
-            is_computed = op.definition.is_pure and not op.regions and not op.definition.format.startswith("slice_")
+            is_computed = (
+                op.definition.is_pure and not op.regions and not op.definition.format.startswith("slice_")
+            )
             if is_computed and op.results and op.result.type.is_slice and not sums.isdisjoint(op.operands):
                 sums.add(op.result)
         for group in groups:

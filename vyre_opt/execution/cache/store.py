@@ -27,6 +27,7 @@ from ...cache_files.entry import MAX_ENTRY_BYTES, OVERHEAD, Damaged, pack, unpac
 from ...cache_files.folder import PARTIAL, Folder, Unsafe, open_folder
 from ...cache_files.location import cache_folder
 from ...cache_files.secret import open_cache, read_key
+from ...ir.bounded_read import read_size
 
 __all__ = [
     "DEFAULT_LIMIT",
@@ -38,7 +39,6 @@ __all__ = [
     "default_store",
     "entries_of",
     "limit_of",
-    "read_size",
 ]
 
 LAYOUT = "compiled-1"
@@ -48,8 +48,6 @@ DEFAULT_LIMIT = 512 << 20
 LIMIT_VARIABLE = "VYRE_CACHE_SIZE"
 ABANDONED_SECONDS = 600.0
 """No write takes this long: a partial file older than it has lost its writer."""
-
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,13 +228,3 @@ def limit_of(text: str | None) -> int:
     except ValueError as error:
         warnings.warn(f"{LIMIT_VARIABLE}: {error}; the limit is {DEFAULT_LIMIT >> 20}M", stacklevel=2)
         return DEFAULT_LIMIT
-
-
-def read_size(text: str) -> int:
-    """Bytes: `1000000`, `64K`, `512M`, `2G`.  Raises ValueError."""
-    digits, unit = text.strip().upper().removesuffix("B"), ""
-    if digits[-1:] in ("K", "M", "G"):
-        digits, unit = digits[:-1], digits[-1]
-    if not (digits.isascii() and digits.isdigit() and len(digits) < 16):
-        raise ValueError(f"{text!r} is not a size, such as 512M")
-    return int(digits) * _UNITS[unit]

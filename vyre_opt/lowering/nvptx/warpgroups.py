@@ -73,7 +73,11 @@ def with_warpgroups(program: Program, bounds: str) -> Program:
         return program
     copy = replace(program, body=Block((), clone(program.body.ops, {})))
     facts = _Facts(copy, bounds)
-    tiles = {name: buffer for name, buffer in copy.buffers.items() if facts.can_be_panelled(buffer, facts.is_factor)}
+    tiles = {
+        name: buffer
+        for name, buffer in copy.buffers.items()
+        if facts.can_be_panelled(buffer, facts.is_factor)
+    }
     if not tiles:
         return program
 
@@ -168,17 +172,33 @@ class _Facts:
         """Whether a warpgroup's four subgroups load 64 rows one after the other, for products by what lies in panels."""
         uses, shape = self.uses.get(load.result, []), load.result.type.shape
         *outer, row, column = load.indices
-        if load.result.type.use != "a" or shape != (ROWS, STEP) or load.attrs["layout"] != "row_major" or not uses:
+        if (
+            load.result.type.use != "a"
+            or shape != (ROWS, STEP)
+            or load.attrs["layout"] != "row_major"
+            or not uses
+        ):
             return False
         if any(self.uniformity.level(index) > Level.WORKGROUP for index in (*outer, column)):
             return False
-        if self.uniformity.control.get(load, (Level.GRID,))[0] > Level.WORKGROUP or subgroup_of_row(row) is None:
+        if (
+            self.uniformity.control.get(load, (Level.GRID,))[0] > Level.WORKGROUP
+            or subgroup_of_row(row) is None
+        ):
             return False
         if self.alignment.of(row) < _log2(ATOM_ROWS) or self.alignment.of(column) < _log2(STEP):
             return False
         for op in uses:
-            right = op.operands[1].owner if op.name == "matrix_mul_add" and op.operands[0] is load.result else None
-            if not isinstance(right, Op) or right.attrs.get("buffer") not in tiles or self.sections[op] != self.sections[load]:
+            right = (
+                op.operands[1].owner
+                if op.name == "matrix_mul_add" and op.operands[0] is load.result
+                else None
+            )
+            if (
+                not isinstance(right, Op)
+                or right.attrs.get("buffer") not in tiles
+                or self.sections[op] != self.sections[load]
+            ):
                 return False
         return True
 
@@ -191,7 +211,9 @@ class _Facts:
         distances = [forms.expr(x) - forms.expr(y) for x, y in zip(load.indices, first.indices, strict=True)]
         apart = -1 if by_rows else -2
         expected = [columns if k == len(distances) + apart else 0 for k in range(len(distances))]
-        return all(each.is_const and each.const == wanted for each, wanted in zip(distances, expected, strict=True))
+        return all(
+            each.is_const and each.const == wanted for each, wanted in zip(distances, expected, strict=True)
+        )
 
     def is_product(self, op: Op, load: Op) -> bool:
         """Whether an op multiplies by a matrix loaded in its block, with nothing between that writes or waits."""
@@ -219,7 +241,12 @@ class _Facts:
                         yield each
 
         behind, is_end = _to_barrier(block.ops[number + 1 :])
-        if not all(self.are_apart(write, load) for write in writes(behind) for load in loads if load.attrs["buffer"] == write.attrs["buffer"]):
+        if not all(
+            self.are_apart(write, load)
+            for write in writes(behind)
+            for load in loads
+            if load.attrs["buffer"] == write.attrs["buffer"]
+        ):
             return False
         while not is_end and block in self.parents:  # the next round, and what follows the loop
             parent, outer = self.parents[block]
@@ -320,7 +347,9 @@ class _WarpgroupRewrite:
             elif pending.sums and self.ends(pending, op):
                 pending = self.wait(pending, out)
                 substitute(op, self.replaced)
-            places = [each for inner in op.regions for each in self.block(inner, op if op.name == "for" else None)]
+            places = [
+                each for inner in op.regions for each in self.block(inner, op if op.name == "for" else None)
+            ]
             if _is_barrier(op):
                 out.append(Op(PROXY_FENCE, (), (), {}, (), op.loc))
             if op.attrs.get("buffer") not in self.tiles or op.name == "len":
@@ -372,9 +401,15 @@ class _WarpgroupRewrite:
             if op.name == "matrix_load" or op.definition.format == "const":
                 continue
             behind = self.right_factor(op)
-            if behind is None or op.operands[0] is not first.operands[0] or op.result.type is not first.result.type:
+            if (
+                behind is None
+                or op.operands[0] is not first.operands[0]
+                or op.result.type is not first.result.type
+            ):
                 break
-            if columns + load.result.type.shape[1] > MOST_COLUMNS or not self.facts.follows(behind, load, columns):
+            if columns + load.result.type.shape[1] > MOST_COLUMNS or not self.facts.follows(
+                behind, load, columns
+            ):
                 break
             products.append(op)
             columns += load.result.type.shape[1]
@@ -436,7 +471,9 @@ class _WarpgroupRewrite:
             # a loop may load the next ones meanwhile, and hand them on in the same registers
             lefts = dict.fromkeys(pending.lefts) if pending.has_passed else ()
             operands = *pending.sums, *lefts
-            out.append(Op(WARPGROUP_WAIT, operands, results, {"pending": groups}, (), pending.factors[-1].loc))
+            out.append(
+                Op(WARPGROUP_WAIT, operands, results, {"pending": groups}, (), pending.factors[-1].loc)
+            )
             self.replaced.update(zip(pending.sums, results, strict=True))
             if groups:
                 origins = {new: pending.origins[old] for old, new in zip(pending.sums, results, strict=True)}
@@ -484,7 +521,11 @@ def subgroup_of_row(row: Value) -> Value | None:
         return None
     number, factor = op.operands
     is_number = isinstance(number.owner, Op) and number.owner.name == "subgroup_id"
-    return number if is_number and constant_value(factor) == (ROWS if op.name == "mul" else _log2(ROWS)) else None
+    return (
+        number
+        if is_number and constant_value(factor) == (ROWS if op.name == "mul" else _log2(ROWS))
+        else None
+    )
 
 
 def _is_barrier(op: Op) -> bool:

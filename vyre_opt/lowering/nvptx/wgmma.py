@@ -63,7 +63,9 @@ def _mul_add(emitter: FunctionEmitter, op: Op) -> None:
 def _descriptors(emitter: FunctionEmitter, op: Op, steps: int) -> list[str]:
     """Of the right factors of all steps along the depth."""
     by_rows = op.attrs["is_deep_by_rows"]
-    first = _descriptor(emitter, op.attrs["tile"], op.operands[1], op.attrs["rows"] * PANEL_BYTES // UNIT if by_rows else 1)
+    first = _descriptor(
+        emitter, op.attrs["tile"], op.operands[1], op.attrs["rows"] * PANEL_BYTES // UNIT if by_rows else 1
+    )
     return _steps(emitter, first, STEP * (PANEL_BYTES if by_rows else SIZE), steps)
 
 
@@ -107,7 +109,10 @@ def _multiply(
 
 def _wait(emitter: FunctionEmitter, op: Op) -> None:
     count = len(op.results)
-    sums, lefts = ([part for value in some for part in emitter.get(value)] for some in (op.operands[:count], op.operands[count:]))
+    sums, lefts = (
+        [part for value in some for part in emitter.get(value)]
+        for some in (op.operands[:count], op.operands[count:])
+    )
     text = f"wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned {op.attrs['pending']};"
     done = _in_place(emitter, text, sums, "r" * len(lefts), [("i32", word) for word in lefts])
     for operand, result in zip(op.operands, op.results, strict=False):

@@ -1,0 +1,190 @@
+"""Products of blocks on matrix units: of small integers, whose sums have one value in any order; and the order of those without."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from support.quick import quick
+
+import vyre_opt
+from vyre_opt import Read, Write, f32, parse
+from vyre_opt.execution.dispatcher import dispatcher
+from vyre_opt.ir.program import Module, Program
+from vyre_opt.passes.manager import PassManager
+
+Array = np.ndarray[Any, Any]
+
+TEXT = """vyre 2
+program @p workgroup(1) {{
+  buffer @a : {dtype}[{a}] read binding(0)
+  buffer @b : {dtype}[{b}] read binding(1)
+  buffer @row : f32[{n}] read binding(2)
+  buffer @c : f32[?, {n}] write binding(3) live_out
+  %w = workgroup_id x
+  %v = workgroup_id y
+  %i = mul %w, {rows} : u32
+  %j = mul %v, {columns} : u32
+  %none = const 0.0 : {dtype}
+  %zero = const 0.0 : f32
+  %start = slice_broadcast %zero : slice<{rows}x{columns}xf32>
+  %bias = slice_load<filled> @row[%j], %zero : slice<{columns}xf32>
+  %biases = slice_broadcast %bias : slice<{rows}x{columns}xf32>
+  %sum = for %k = {lower} to {k} step {depth} iter(%t = %start : slice<{rows}x{columns}xf32>) {{
+    %x = {x}
+    %y = {y}
+    %n = slice_dot %x, %y, {total} : slice<{rows}x{columns}xf32>
+    yield %n
+  }}
+  %two = const 2.0 : f32
+  %twos = slice_broadcast %two : slice<{rows}x{columns}xf32>
+  %scaled = fma %sum, %twos, %biases : slice<{rows}x{columns}xf32>
+  slice_store<clipped> %scaled, @c[%i, %j] : slice<{rows}x{columns}xf32>
+}}
+"""
+
+
+class Product:
+    """One with edges: c = 2 a b + row, in which each round may double the sum before it."""
+
+    def __init__(self, seed: int) -> None:
+        rng = random.Random(seed)
+        self.rows, self.columns = rng.choice([16, 32, 64, 128]), rng.choice([8, 16, 64, 128])
+        self.depth, self.dtype = rng.choice([16, 32, 64]), rng.choice(["f16", "bf16"])
+        self.m, self.n, self.k = rng.randint(1, 150), rng.randint(1, 150), rng.randint(1, 150)
+        if rng.random() < 0.5:  # whole pieces of 16 bytes
+            self.n, self.k = -8 * (-self.n // 8), -8 * (-self.k // 8)
+        self.turns = rng.random() < 0.3, rng.random() < 0.3
+        self.doubles, self.lower = rng.random() < 0.3, rng.choice([0, 0, self.depth])
+        self.stages, self.units = rng.choice([1, 2, 3, 4]), rng.choice(["subgroups", "warpgroups"])
+        draw = np.random.default_rng(seed)
+        self.a, self.b = draw.integers(-3, 4, (self.m, self.k)), draw.integers(-3, 4, (self.k, self.n))
+        self.row = draw.integers(-99, 99, self.n).astype(np.float32)
+
+    @property
+    def passes(self) -> str:
+        return f"lower_slices{{units={self.units} stages={self.stages}}}"
+
+    def program(self) -> Program:
+        loads = []
+        extents = ((self.rows, self.depth, "%i, %k"), (self.depth, self.columns, "%k, %j"))
+        for (height, width, at), name, own, turn in zip(extents, "ab", ("%x", "%y"), self.turns, strict=True):
+            text = f"slice_load<filled> @{name}[{at}], %none : slice<{height}x{width}x{self.dtype}>"
+            if turn:
+                back = ", ".join(at.split(", ")[::-1])
+                text = f"slice_load<filled> @{name}[{back}], %none : slice<{width}x{height}x{self.dtype}>\n    {own}t = slice_transpose {own} : slice<{height}x{width}x{self.dtype}>"
+            loads.append(text)
+        shapes = [
+            f"{e[1]}, {e[0]}" if turn else f"{e[0]}, {e[1]}"
+            for e, turn in zip(((self.m, self.k), (self.k, self.n)), self.turns, strict=True)
+        ]
+        text = TEXT.format(
+            a=shapes[0], b=shapes[1], n=self.n, k=self.k, x=loads[0], y=loads[1], total="%t", lower=self.lower,
+            rows=self.rows, columns=self.columns, depth=self.depth, dtype=self.dtype,
+        )  # fmt: skip
+        text = text.replace("slice_dot %x,", f"slice_dot %x{'t' * self.turns[0]},")
+        text = text.replace(", %y, %t", f", %y{'t' * self.turns[1]}, {'%u' if self.doubles else '%t'}")
+        if self.doubles:
+            text = text.replace(
+                "    %n = ", f"    %u = add %t, %t : slice<{self.rows}x{self.columns}xf32>\n    %n = "
+            )
+        return parse(text).programs["p"]
+
+    def lowered(self) -> Program:
+        module = Module()
+        module.add(self.program())
+        PassManager(self.passes, verify_each=True).run(module)
+        return module.programs["p"]
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        return -(-self.m // self.rows), -(-self.n // self.columns), 1
+
+    def arrays(self) -> list[Array]:
+        def stored(x: Array, turn: bool) -> Array:
+            x = np.ascontiguousarray(x.T if turn else x)
+            return x.astype(np.float16) if self.dtype == "f16" else x.astype(np.float32).view(np.uint32) >> 16
+
+        factors = [stored(x, turn) for x, turn in zip((self.a, self.b), self.turns, strict=True)]
+        factors = [x if x.dtype == np.float16 else x.astype(np.uint16) for x in factors]
+        return [*factors, self.row, np.zeros((self.m, self.n), np.float32)]
+
+    def expected(self) -> Array:
+        total = np.zeros((self.m, self.n))
+        for k in range(self.lower, self.k, self.depth):
+            total = (
+                total * (2 if self.doubles else 1)
+                + self.a[:, k : k + self.depth] @ self.b[k : k + self.depth]
+            )
+        return (2 * total + self.row).astype(np.float32)
+
+
+@pytest.mark.parametrize("seed", quick(range(2000), keep=6))
+def test_products_with_edges(seed: int) -> None:
+    case = Product(seed)
+    program = case.lowered()
+    assert any(op.name == "matrix_mul_add" for op in program.walk())
+    (c,) = dispatcher("cpu").dispatch(program, case.arrays(), case.grid)
+    assert (c.reshape(case.m, case.n) == case.expected()).all()
+
+
+def test_the_interpreter_finds_no_race() -> None:
+    """In a ring of three stages, whose sums leave the matrices by strips, and one whose factors are written at once."""
+    for seed in (3, 7):
+        case = Product(seed)
+        case.m, case.n, case.a, case.b, case.row = 20, 24, case.a[:20], case.b[:, :24], case.row[:24]
+        case.rows, case.columns, case.units, case.stages = 32, 32, "warpgroups", 1 + 2 * (seed == 3)
+        case.m, case.n = len(case.a), len(case.row)
+        (c,) = dispatcher("ref").dispatch(case.lowered(), case.arrays(), case.grid)
+        assert (c.reshape(case.m, case.n) == case.expected()).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("first", quick(range(0, 400, 20), keep=2))
+def test_a_gpu_has_the_same_sums(first: int) -> None:
+    for seed in range(first, first + 20):
+        case = Product(seed)
+        (c,) = dispatcher("cuda").dispatch(case.lowered(), case.arrays(), case.grid)
+        assert (c.reshape(case.m, case.n) == case.expected()).all(), seed
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "depth", "lanes"), [(64, 48, 16, 256), (40, 64, 16, 256), (64, 64, 24, 256)]
+)
+def test_blocks_that_are_no_whole_matrices_stay_with_the_lanes(
+    rows: int, columns: int, depth: int, lanes: int
+) -> None:
+    case = Product(0)
+    case.rows, case.columns, case.depth, case.lower, case.turns = rows, columns, depth, 0, (False, False)
+    program = case.lowered()
+    assert not any(op.name == "matrix_mul_add" for op in program.walk())
+    (c,) = dispatcher("cpu").dispatch(program, case.arrays(), case.grid)
+    assert (c.reshape(case.m, case.n) == case.expected()).all()
+
+
+def product_by(depth: int) -> Any:
+    @vyre_opt.program
+    def product(a: Read[f32[:, :]], b: Read[f32[:, :]], c: Write[f32[:, :]], d: Write[f32[:, :]]):
+        total, other = vyre_opt.zeros((16, 16), f32), vyre_opt.zeros((16, 16), f32)
+        for k in range(0, 60, depth):
+            total += a[0:16, k : k + depth] @ b[k : k + depth, 0:16]
+            other = a[0:16, k : k + depth] @ b[k : k + depth, 0:16] + other
+        c[0:16, 0:16] = total
+        d[0:16, 0:16] = other
+
+    return product
+
+
+def test_products_follow_one_another_in_f32() -> None:
+    """`total + a @ b` has the bits of one sum along the whole depth, however long its blocks are."""
+    draw = np.random.default_rng(5)
+    a, b = (draw.standard_normal(shape).astype(np.float32) for shape in ((16, 60), (60, 16)))
+    results = []
+    for depth in (4, 20, 60):
+        c, d = np.zeros((16, 16), np.float32), np.zeros((16, 16), np.float32)
+        product_by(depth)[1](a, b, c, d)
+        results += [c.tobytes(), d.tobytes()]
+    assert len(set(results)) == 1
+    assert abs(np.frombuffer(results[0], np.float32).reshape(16, 16) - a.astype(float) @ b).max() < 1e-5
