@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass, replace
 
 from ..ir.program import Module
+from ..ir.rewrite import every_op
 from ..kernels.targets import slice_machine
 from ..slices.layout import AnyLayout, Layout
 from ..slices.lowering import lower_in_place
-from ..slices.schedule import Machine, SliceSchedule, has_slices, slice_schedule
+from ..slices.schedule import Machine, SliceSchedule, has_slices, is_for_units, slice_schedule
 from .manager import PassContext
 from .registry import Pass, register
 
@@ -65,10 +66,14 @@ class LowerSlices(Pass):
                 continue
             machine = self.options.machine(slice_machine(ctx.target))
             schedule = self.options.chosen(slice_schedule(program, machine))
+            on_units = any(is_for_units(op, schedule) for op in every_op(program.body))
             numbers = {op: number for number, op in enumerate(program.walk())}
             carried = lower_in_place(program, schedule)
             ctx.debug("{} lanes for the slices of @{}", schedule.lanes, program.name, loc=program.loc)
             shared = f", and {schedule.workgroups} share a row" if schedule.workgroups > 1 else ""
+            if on_units:
+                stages = f", through {schedule.stages} stages in loops" if schedule.stages > 1 else ""
+                shared += f", whose {schedule.units} multiply blocks on matrix units{stages}"
             message = f"a workgroup has {schedule.lanes} invocations for its slices{shared}"
             certificate = {
                 "claim": "lower_slices",

@@ -7,7 +7,9 @@ elements    their elements, in registers or in a loop
 memory      what invocations hand one another
 sums        elements combined over a workgroup, in one order for all layouts
 scans       the same for those up to each element
-products    of blocks
+products    of blocks, by lanes
+units       the same on matrix units
+copies_ahead  factors that loops copy to workgroup memory before they are multiplied
 forwarding  a slice that is loaded where it was stored
 lowering    programs with slices as programs without
 """

@@ -26,6 +26,8 @@ __all__ = ["Tile", "Units"]
 
 PIECE_BYTES = 16
 """What an invocation copies at a time, at most."""
+UNROLLED = 16
+"""Pieces that an invocation copies without a loop, at most."""
 
 
 @dataclass(frozen=True)
@@ -252,18 +254,24 @@ class _Pieces:
 
     def copy(self, edge: tuple[Value, Sequence[Value]] | None) -> None:
         """`edge`: what is beyond the buffer, in the place of a piece, and its extents; None where nothing of the block is."""
-        b, elements, piece = self.elements.b, self.elements, self.piece
+        b, elements = self.elements.b, self.elements
         rows, columns = (extent or 0 for extent in self.load.result.type.extents)
-        across = columns // piece
-        count = rows * across
+        count = rows * columns // self.piece
+        if -(-count // elements.lanes) > UNROLLED:
+            with b.for_(elements.lane, count, elements.lanes, dtype=DataType.U32) as loop:
+                self.move_number(loop.index, edge)
+            return
         for first in range(0, count, elements.lanes):
             number = elements.moved_by(elements.lane, first)
-            row, column = b.div(number, across), b.mul(b.rem(number, across), piece)
             if first + elements.lanes <= count:
-                self.move(row, column, edge)
+                self.move_number(number, edge)
                 continue
             with b.if_(b.lt(number, count)):
-                self.move(row, column, edge)
+                self.move_number(number, edge)
+
+    def move_number(self, number: Value, edge: tuple[Value, Sequence[Value]] | None) -> None:
+        b, across = self.elements.b, (self.load.result.type.extents[1] or 0) // self.piece
+        self.move(b.div(number, across), b.mul(b.rem(number, across), self.piece), edge)
 
     def move(self, row: Value, column: Value, edge: tuple[Value, Sequence[Value]] | None) -> None:
         b, elements, tile = self.elements.b, self.elements, self.tile
