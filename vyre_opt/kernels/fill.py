@@ -56,7 +56,8 @@ def fill_schedule(
         workgroup = program.workgroup
     grid: list[Extent] = [1, 1, 1]
     for axis in range(buffer.dimensions):
-        grid[axis] = ceil_divided(_extent(buffer, axis), workgroup[axis])
+        workgroups = ceil_divided(_extent(buffer, axis), workgroup[axis])
+        grid[axis] = workgroups or 1  # a grid has one at least, also where there is nothing to fill
     if user is not None and all(
         fold(extent, lengths or {}) == fold(other, lengths or {})
         for extent, other in zip(grid, user.grid, strict=True)

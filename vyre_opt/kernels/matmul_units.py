@@ -18,7 +18,7 @@ Workgroups walk over C in groups of `group_m` tiles down, so that those that run
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from itertools import product
 
 from ..ir.builder import Builder
@@ -57,6 +57,8 @@ class UnitSchedule:
     group_m: int = 8
 
     def __post_init__(self) -> None:
+        if min(astuple(self)) < 1:
+            raise ValueError(f"each is 1 or more: {self}")
         if self.block_m % (self.warps_m * STRIP) or self.block_n % (self.warps_n * 2 * STEP):
             raise ValueError(f"a subgroup has whole matrices of 16 rows and 32 columns: {self}")
         if self.block_k % STEP or self.block_k < 2 * STEP or not 2 <= self.stages <= 8 or self.group_m < 1:
