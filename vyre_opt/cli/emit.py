@@ -60,7 +60,7 @@ def emit(
     remarks: Sequence[Remark],
     statistics: Mapping[tuple[str, str], int],
     before: ModuleSnapshot | None,
-    legalize: Callable[[], object],
+    legalize: Callable[[], Sequence[Remark]],
 ) -> str:
     """The text of a module in the format `options.emit`; `before` is from `snapshot_before`.
 

@@ -7,7 +7,7 @@ asm    the target's assembly: PTX for a GPU, this machine's for the cpu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError
@@ -18,6 +18,7 @@ from ..lowering.nvptx.targets import GPUS, TargetError, ptx_version
 from .errors import ToolError
 
 if TYPE_CHECKING:
+    from ..passes.manager import Remark
     from .compile_options import CompileOptions
 
 __all__ = ["DEFAULT_GPU", "check_lowered", "lowered", "target_of"]
@@ -45,16 +46,18 @@ def target_of(emit_format: str, target: str | None) -> str:
     return target or (DEFAULT_GPU if emit_format == "ptx" else "cpu")
 
 
-def lowered(module: Module, options: CompileOptions, legalize: Callable[[], object]) -> str:
-    """The text of all programs of a module.  `legalize`: runs the passes of the target on the module.
+def lowered(module: Module, options: CompileOptions, legalize: Callable[[], Sequence[Remark]]) -> str:
+    """The text of all programs of a module, and of those that named kernels become.  `legalize`: runs the passes of the target on
+    the module.
 
-    Raises DiagnosticError or ToolError for a program that cannot be lowered.
+    Raises DiagnosticError or ToolError for a program or a stage that cannot be lowered.
     """
-    if not module.programs:
-        raise _nothing_to_compile(module)
     target = target_of(options.emit, options.target)
     check_specs(module.programs.values(), {})  # of all programs at once
-    legalize()
+    remarks = legalize()
+    _check_stages(module, remarks)
+    if not module.programs:
+        raise ToolError("there is no program here to compile")
     try:
         return _for_gpu(module, options, target) if target in GPUS else _for_cpu(module, options)
     except ModuleNotFoundError as missing:
@@ -63,16 +66,13 @@ def lowered(module: Module, options: CompileOptions, legalize: Callable[[], obje
         raise ToolError(f"--emit={options.emit} needs the package llvmlite") from None
 
 
-def _nothing_to_compile(module: Module) -> Exception:
-    """The error for a module without programs: at the first stage of a pipeline that becomes one, if there is any."""
-    stages = (stage for pipeline in module.pipelines.values() for stage in pipeline.walk())
-    kernel = next((stage for stage in stages if isinstance(stage, KernelStage | Fill)), None)
-    if kernel is None:
-        return ToolError("there is no program here to compile")
-    help = "the pass expand_kernels makes a program of it; with --remarks it says why it does not"
-    what = "a fill is a stage" if isinstance(kernel, Fill) else f"{kernel.kernel} is a named kernel"
-    message = f"{what}, and there is no program here to compile"
-    return DiagnosticError([Diagnostic("error", message, kernel.loc, help=help)])
+def _check_stages(module: Module, remarks: Sequence[Remark]) -> None:
+    """Raises DiagnosticError for the first stage that is not the launch of a program: its code would be missing."""
+    for stage in (stage for pipeline in module.pipelines.values() for stage in pipeline.walk()):
+        if isinstance(stage, KernelStage | Fill):
+            why = next((r.message for r in remarks if r.kind == "refused" and r.loc == stage.loc), None)
+            what = "the fill" if isinstance(stage, Fill) else stage.kernel
+            raise DiagnosticError([Diagnostic("error", why or f"{what} has no program", stage.loc)])
 
 
 def _for_gpu(module: Module, options: CompileOptions, target: str) -> str:

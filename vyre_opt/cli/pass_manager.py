@@ -47,10 +47,10 @@ def make_manager(options: CompileOptions) -> PassManager:
 
 
 def legalizer(options: CompileOptions) -> PassManager:
-    """The passes that the target runs before the code that --emit names."""
+    """The passes that the target runs before the code that --emit names, after those that make programs of kernels."""
     target = target_of(options.emit, options.target)
     values = {"target": "cpu"} if target == "cpu" else {"target": "cuda", "bounds": options.bounds}
-    passes = make_pass("legalize", values).parts()
+    passes = [make_pass("expand_kernels"), *make_pass("legalize", values).parts()]
     return PassManager(
         passes, options.verify_each, target=target, debug=_debug_output(options), normalizes=False
     )

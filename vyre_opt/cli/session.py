@@ -141,13 +141,13 @@ class Session:
         self._roundtrip(module)
         return result.remarks
 
-    def _legalize(self, module: Module) -> None:
+    def _legalize(self, module: Module) -> list[Remark]:
         """Run the passes that the target of --emit runs before it writes code."""
         from .pass_manager import legalizer
 
         manager = legalizer(self.options)
         manager.observers = self.printers
-        self._run(manager, module)
+        return self._run(manager, module).remarks
 
     def _run(self, manager: PassManager, module: Module) -> Result:
         """Run passes, and take their times and what they count."""
