@@ -68,7 +68,9 @@ class LowerSlices(Pass):
             schedule = self.options.chosen(slice_schedule(program, machine))
             on_units = any(is_for_units(op, schedule) for op in every_op(program.body))
             numbers = {op: number for number, op in enumerate(program.walk())}
-            carried = lower_in_place(program, schedule)
+            schedule, carried = lower_in_place(
+                program, schedule, 0 if self.options.stages else machine.memory
+            )
             ctx.debug("{} lanes for the slices of @{}", schedule.lanes, program.name, loc=program.loc)
             shared = f", and {schedule.workgroups} share a row" if schedule.workgroups > 1 else ""
             if on_units:

@@ -47,7 +47,7 @@ class CopiesAhead:
         self.is_behind = self.stages > 2 and not (by_warpgroups and any(map(self.is_padded, dots)))
         """Whether copies begin behind the barrier."""
         self.step: int = before.attrs["step"]
-        self.counter = before.regions[0].args[0]
+        self.counter, self.body = before.regions[0].args[0], set(before.regions[0].ops)
         lower, upper, _ = (
             self.b.const(each, self.counter.type) if isinstance(each, int) else of(each)
             for each in bounds(before)
@@ -93,6 +93,7 @@ class CopiesAhead:
     def begin(self) -> list[Value]:
         """Before the loop: copy the first rounds' factors, and wait for those of one.  Returns what the loop carries for them."""
         b = self.b
+        b.barrier()  # others may still read what a loop before this one had in the tiles
         with b.for_(0, self.stages - 1, dtype=DataType.U32) as ahead, self.units.elements.scope():
             past = b.mul(ahead.index, self.step)
             counter = b.add(
@@ -164,7 +165,7 @@ class CopiesAhead:
         """What a value is in the round of another counter."""
         if value not in known:
             op = value.owner
-            if isinstance(op, Op) and op in self.before.regions[0].ops:
+            if isinstance(op, Op) and op in self.body:
                 operands = tuple(self.at(v, known) for v in op.operands)
                 known[value] = self.b.emit(op.definition, operands, [value.type], op.attrs).result
             else:
@@ -174,7 +175,7 @@ class CopiesAhead:
 
 def _factors(units: Units, loop: Op) -> list[tuple[Op, Op, int]]:
     """The loads of blocks that a loop makes in each round for products on units alone, with one of these and the side of the factor."""
-    body = loop.regions[0].ops
+    body = dict.fromkeys(loop.regions[0].ops)
     within = {
         value
         for op in loop.walk()

@@ -45,6 +45,8 @@ _IDS = {
 }
 _OF_ONE = {"local_id": 0, "workgroup_size": 1, "lane_id": 0, "subgroup_id": 0, "num_subgroups": 1}
 """What the only invocation of a workgroup is told."""
+ALIGNED = 1024
+"""Bytes that a buffer of workgroup memory begins at a multiple of, at most."""
 
 
 def lower_slices(program: Program, schedule: SliceSchedule) -> Program:
@@ -67,12 +69,30 @@ def _lowered(program: Program, schedule: SliceSchedule) -> tuple[Program, Mappin
     return copy, lowering.carried
 
 
-def lower_in_place(program: Program, schedule: SliceSchedule) -> Mapping[Op, Sequence[AnyLayout]]:
-    """The same of the program itself.  Returns the layouts of the slices that each loop carried."""
+def lower_in_place(
+    program: Program, schedule: SliceSchedule, memory: int = 0
+) -> tuple[SliceSchedule, Mapping[Op, Sequence[AnyLayout]]]:
+    """The same of the program itself; with fewer stages where these would take more than so many bytes of a workgroup's memory (0: any).
+
+    Returns the schedule, and the layouts of the slices that each loop carried.
+    """
     lowered, carried = _lowered(program, schedule)
+    while memory and schedule.stages > 1 and _workgroup_bytes(lowered) > memory:
+        schedule = replace(schedule, stages=schedule.stages - 1)
+        lowered, carried = _lowered(program, schedule)
     program.workgroup, program.body, program.buffers = lowered.workgroup, lowered.body, lowered.buffers
     program.cluster, program.grid = lowered.cluster, lowered.grid
-    return carried
+    return schedule, carried
+
+
+def _workgroup_bytes(program: Program) -> int:
+    """At most, with what is left free before each buffer."""
+    sizes = [
+        (buffer.count or 0) * (buffer.dtype.size_bytes or 0)
+        for buffer in program.buffers.values()
+        if buffer.is_workgroup
+    ]
+    return sum(-(-size // ALIGNED) * ALIGNED for size in sizes)
 
 
 def _not_shared(program: Program) -> DiagnosticError:

@@ -52,8 +52,6 @@ SUBGROUPS = (1, 2, 4, 8, 16)
 ENOUGH, WARPGROUP = 8, 4
 SUMS, MOST_SUMS = 64, 128
 """Elements of sums that a lane holds in matrices: where there are subgroups enough, and at most."""
-OTHER_BYTES = 1024
-"""Of workgroup memory, that is left for what else a program keeps there."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +168,7 @@ def unit_schedule(program: Program, machine: Machine) -> SliceSchedule | None:
 
 
 def _stages(dots: Sequence[Op], schedule: SliceSchedule, memory: int) -> int:
-    """As many as there is memory for, beside the strips by which sums leave the matrices."""
+    """As many as there may be memory for, beside the strips by which sums leave the matrices."""
     stage = sum(
         prod(factor_tile(op, side, op.operands[side], schedule))
         * (op.operands[side].type.element.size_bytes or 1)
@@ -179,7 +177,7 @@ def _stages(dots: Sequence[Op], schedule: SliceSchedule, memory: int) -> int:
     )
     widest = max(min(MOST_WIDE, _sums_of(op)[1]) for op in dots)
     strips = schedule.lanes // SUBGROUP_SIZE * STRIP * (widest + STRIP_PAD) * 4
-    fitting = (memory - strips - OTHER_BYTES) // stage
+    fitting = (memory - strips) // stage
     return max(1, min(MOST_STAGES, fitting))
 
 
