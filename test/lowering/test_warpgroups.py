@@ -280,7 +280,8 @@ def test_left_factors_are_read_where_they_are(
     assert goes_on == (is_in_place and "HANDED" not in changes)
     if goes_on:
         store = next(op for op in program.walk() if op.name == "matrix_store")
-        assert ops[-1].operands == loop.results and store.operands[0] is ops[-1].results[0]
+        assert ops[-1].operands == loop.results
+        assert store.operands[0] is ops[-1].results[0]
 
 
 def test_sums_after_the_wait_are_its_results() -> None:

@@ -57,7 +57,10 @@ class Product:
         if rng.random() < 0.5:  # whole pieces of 16 bytes
             self.n, self.k = -8 * (-self.n // 8), -8 * (-self.k // 8)
         self.turns = rng.random() < 0.3, rng.random() < 0.3
-        self.doubles, self.lower = rng.random() < 0.3, rng.choice([0, 0, self.depth])
+        self.doubles, self.lower = (
+            rng.random() < 0.3,
+            rng.choice([0, 0, self.depth, 400]),
+        )  # of 400 there is no round
         self.stages, self.units = rng.choice([1, 2, 3, 4]), rng.choice(["subgroups", "warpgroups"])
         draw = np.random.default_rng(seed)
         self.a, self.b = draw.integers(-3, 4, (self.m, self.k)), draw.integers(-3, 4, (self.k, self.n))
@@ -130,15 +133,26 @@ def test_products_with_edges(seed: int) -> None:
     assert (c.reshape(case.m, case.n) == case.expected()).all()
 
 
-def test_the_interpreter_finds_no_race() -> None:
-    """In a ring of three stages, whose sums leave the matrices by strips, and one whose factors are written at once."""
-    for seed in (3, 7):
-        case = Product(seed)
-        case.m, case.n, case.a, case.b, case.row = 20, 24, case.a[:20], case.b[:, :24], case.row[:24]
-        case.rows, case.columns, case.units, case.stages = 32, 32, "warpgroups", 1 + 2 * (seed == 3)
-        case.m, case.n = len(case.a), len(case.row)
-        (c,) = dispatcher("ref").dispatch(case.lowered(), case.arrays(), case.grid)
-        assert (c.reshape(case.m, case.n) == case.expected()).all()
+@pytest.mark.parametrize(
+    ("units", "stages", "lower"),
+    [
+        ("warpgroups", 3, 0),
+        ("warpgroups", 1, 0),
+        ("subgroups", 3, 0),
+        ("subgroups", 4, 64),
+        ("subgroups", 2, 0),
+    ],
+)
+def test_the_interpreter_finds_no_fault(units: str, stages: int, lower: int) -> None:
+    """In rings of stages, with no round too, factors that are written at once, and sums that leave the matrices by strips: no race, and
+    nothing is read that nobody wrote."""
+    case = Product(3)
+    case.m, case.n, case.k, case.rows, case.columns, case.depth = 20, 24, 60, 32, 32, 16
+    draw = np.random.default_rng(1)
+    case.a, case.b = draw.integers(-3, 4, (case.m, case.k)), draw.integers(-3, 4, (case.k, case.n))
+    case.row, case.units, case.stages, case.lower = np.arange(24, dtype=np.float32), units, stages, lower
+    (c,) = dispatcher("ref").dispatch(case.lowered(), case.arrays(), case.grid)
+    assert (c.reshape(case.m, case.n) == case.expected()).all()
 
 
 @pytest.mark.gpu
@@ -188,3 +202,51 @@ def test_products_follow_one_another_in_f32() -> None:
         results += [c.tobytes(), d.tobytes()]
     assert len(set(results)) == 1
     assert abs(np.frombuffer(results[0], np.float32).reshape(16, 16) - a.astype(float) @ b).max() < 1e-5
+
+
+NESTED = """vyre 2
+program @p workgroup(1) {
+  buffer @a : f16[32, 96] read binding(0)
+  buffer @b : f16[96, 32] read binding(1)
+  buffer @n : u32[1] read binding(2)
+  buffer @c : f32[32, 32] write binding(3) live_out
+  %rounds = load @n[0] : u32
+  %zero = const 0.0 : f32
+  %start = slice_broadcast %zero : slice<32x32xf32>
+  %sum = for %r = 0 to 3 step 1 iter(%t = %start : slice<32x32xf32>) {
+    %end = mul %rounds, 32 : u32
+    %inner = for %k = 0 to %end step 32 iter(%u = %t : slice<32x32xf32>) {
+      %x = slice_load @a[0, %k] : slice<32x32xf16>
+      %y = slice_load @b[%k, 0] : slice<32x32xf16>
+      %v = slice_dot %x, %y, %u : slice<32x32xf32>
+      yield %v
+    }
+    yield %inner
+  }
+  slice_store %sum, @c[0, 0] : slice<32x32xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("units", ["subgroups", "warpgroups"])
+@pytest.mark.parametrize("rounds", [0, 1, 3])
+def test_a_ring_begins_again(rounds: int, units: str) -> None:
+    """Its first copies wait for those that still read what was there."""
+    module = parse(NESTED)
+    PassManager(f"lower_slices{{units={units} stages=4}}", verify_each=True).run(module)
+    draw = np.random.default_rng(2)
+    a, b = (draw.integers(-3, 4, shape).astype(np.float16) for shape in ((32, 96), (96, 32)))
+    inputs = [a, b, np.array([rounds], np.uint32), np.zeros((32, 32), np.float32)]
+    (c,) = dispatcher("ref").dispatch(module.programs["p"], inputs, 1)
+    depth = 32 * rounds
+    assert (c.reshape(32, 32) == 3 * (a[:, :depth].astype(int) @ b[:depth].astype(int))).all()
+
+
+def test_a_filled_block_may_be_beyond_the_array() -> None:
+    @vyre_opt.program
+    def beyond(x: Read[f32[24]], y: Write[f32[32]]):
+        y[0:32] = x.filled(7)[32:64]
+
+    x, y = np.zeros(24, np.float32), np.zeros(32, np.float32)
+    beyond[1](x, y)
+    assert (y == 7).all()

@@ -300,13 +300,9 @@ def _box(t: Expressions, node: ast.Subscript, view: BufferView) -> tuple[list[Va
             raise Unsupported(part.step, "a slice of a kernel has no step", "write a loop over the elements")
         lower = ast.copy_location(ast.Constant(0), node) if part.lower is None else part.lower
         begin = t.expression(lower)
-        if (
-            view.fill is not None
-            and isinstance(begin, Static)
-            and type(begin.value) is int
-            and begin.value < 0
-        ):
-            indices.append(t.emitter.adapted(begin, DataType.I32, lower))
+        if view.fill is not None and isinstance(begin, Static) and type(begin.value) is int:
+            # before the first element and beyond the last one, too
+            indices.append(t.emitter.adapted(begin, DataType.I32 if begin.value < 0 else DataType.U32, lower))
         else:
             indices.append(t.index(lower, begin, view, dimension))
         extents.append(None if part.upper is None else _extent(t, lower, part.upper))

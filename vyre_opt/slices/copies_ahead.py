@@ -103,7 +103,7 @@ class CopiesAhead:
                 self.copy(counter, ahead.index)
             b.copy_wait(self.stages - 2)
         b.barrier()
-        return self.lefts(b.const(0))
+        return self.first_lefts()
 
     def enter(self, counter: Value, carried: Sequence[Value]) -> None:
         """In a round: its factors are in the tiles."""
@@ -135,6 +135,19 @@ class CopiesAhead:
         following = b.add(self.own, self.step)
         number = b.add(self.number, b.select(self.is_round(self.own, following), b.const(1), b.const(0)))
         return self.lefts(b.rem(number, self.stages))  # behind the last round, its own
+
+    def first_lefts(self) -> list[Value]:
+        """Those of the first round, or zeros where there is none."""
+        b = self.b
+        bounds = self.before.attrs["lower"], self.before.attrs["upper"]
+        if not self.dots or (None not in bounds and bounds[0] < bounds[1]):
+            return self.lefts(b.const(0))
+        with b.if_(b.lt(self.lower, self.upper)) as branch, self.units.elements.scope():
+            lefts = self.lefts(b.const(0))
+            branch.yield_(*lefts)
+        with branch.else_():
+            branch.yield_(*(b.const(0.0, left.type) for left in lefts))
+        return list(branch.results)
 
     def lefts(self, stage: Value) -> list[Value]:
         return [
