@@ -82,13 +82,17 @@ def _fast(kernel: Kernel) -> Kernel:
     return vyre.program(fastmath=("afn", "arcp", "contract"))(kernel.function)
 
 
+def _is_square_or_twice(block: Any) -> Any:
+    return (block["m"] <= block["n"]) & (block["n"] <= 2 * block["m"])
+
+
 def products_of(dtype: Any) -> dict[str, Any]:
     """Products of matrices for arrays of a type, with sums of f32, by name; the sizes of their blocks are measured."""
     Matrix, Out = Read[dtype[:, :]], Write[dtype[:, :]]  # noqa: N806
     Stack, OutStack = Read[dtype[:, :, :]], Write[dtype[:, :, :]]  # noqa: N806
     blocks = BLOCKS if dtype is bf16 else {name: (size,) for name, size in F32_BLOCK.items()}
 
-    @vyre.tunable(**blocks)
+    @vyre.tunable(**blocks, constraints=[_is_square_or_twice])
     def matmul_gelu(m, n, k):
         @vyre.program
         def matmul_gelu(a: Matrix, b: Matrix, bias: Read[dtype], c: Out):
@@ -101,7 +105,7 @@ def products_of(dtype: Any) -> dict[str, Any]:
 
         return matmul_gelu
 
-    @vyre.tunable(**blocks)
+    @vyre.tunable(**blocks, constraints=[_is_square_or_twice])
     def batched_matmul(m, n, k):
         @vyre.program
         def batched_matmul(a: Stack, b: Stack, c: OutStack):
