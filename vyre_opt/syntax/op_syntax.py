@@ -36,7 +36,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from ..ir.formats import FORMATS, mask_type, no_mask, type_list
-from ..ir.literals import encode_constant, quote, show
+from ..ir.literals import LiteralError, encode_constant, quote, read_int, show
 from ..ir.loops import bounds, inits
 from ..ir.ops import AXES, FASTMATH, SCOPES, OpDef
 from ..ir.program import NO_ATTRS, Block, Op, Value
@@ -399,7 +399,10 @@ def _parse_copy_wait(row: OpDef, tail: Tail) -> Parsed:
     is_int = access[0] == "literal" and access[2][0] == "int"
     if tail.operands or tail.modifiers or tail.dtype or not is_int:
         raise MalformedOp("is written copy_wait, or copy_wait 2 for all but the copies of the last two")
-    return (), (), {"pending": int(access[2][1], 0)}
+    try:
+        return (), (), {"pending": read_int(access[2][1])}
+    except LiteralError as error:
+        raise MalformedOp(f"leaves so many groups of copies: {error}") from None
 
 
 def _print_copy_wait(p: OpPrinter, op: Op) -> str:
