@@ -12,6 +12,7 @@ from support.quick import quick
 import vyre_opt
 from vyre_opt import Read, Write, f32, parse
 from vyre_opt.execution.dispatcher import dispatcher
+from vyre_opt.ir.diagnostics import DiagnosticError
 from vyre_opt.ir.program import Module, Program
 from vyre_opt.passes.manager import PassManager
 
@@ -250,3 +251,38 @@ def test_a_filled_block_may_be_beyond_the_array() -> None:
     x, y = np.zeros(24, np.float32), np.zeros(32, np.float32)
     beyond[1](x, y)
     assert (y == 7).all()
+
+
+@pytest.mark.parametrize("units", ["none", "subgroups", "warpgroups"])
+def test_a_while_carries_sums_beside_a_number(units: str) -> None:
+    """Its condition hands on nothing but itself."""
+    text = NESTED.replace(
+        "%inner = for %k = 0 to %end step 32 iter(%u = %t : slice<32x32xf32>) {",
+        "%inner, %last = while iter(%u = %t : slice<32x32xf32>, %k = 0 : u32) {\n      %more = lt %k, %end : u32\n      condition %more\n    } do {",
+    ).replace("      yield %v\n", "      %next = add %k, 32 : u32\n      yield %v, %next\n")
+    module = parse(text)
+    PassManager(f"lower_slices{{units={units}}}", verify_each=True).run(module)
+    draw = np.random.default_rng(2)
+    a, b = (draw.integers(-3, 4, shape).astype(np.float16) for shape in ((32, 96), (96, 32)))
+    inputs = [a, b, np.array([3], np.uint32), np.zeros((32, 32), np.float32)]
+    (c,) = dispatcher("cpu").dispatch(module.programs["p"], inputs, 1)
+    assert (c.reshape(32, 32) == 3 * (a.astype(int) @ b.astype(int))).all()
+
+
+@pytest.mark.parametrize("step", [1 << 31, (1 << 32) - 1])
+def test_a_step_of_which_few_are_counted_is_not_copied_ahead(step: int) -> None:
+    module = parse(NESTED.replace("step 32", f"step {step}"))
+    PassManager("lower_slices{units=subgroups stages=4}", verify_each=True).run(module)
+    ops = [op.name for op in module.programs["p"].walk()]
+    assert "matrix_mul_add" in ops
+    assert ops.count("rem") == 0 or not any(b.shape[0] == 4 for b in module.programs["p"].buffers.values())
+
+
+def test_a_product_that_is_too_large_is_told() -> None:
+    @vyre_opt.program
+    def wide(x: Read[f32[1024, 1]], y: Write[f32]):
+        z = x[0:1024, 0:1] @ x[0:1024, 0:1].T
+        y[0] = vyre_opt.sum(z)
+
+    with pytest.raises(DiagnosticError, match="elements at most(.|\n)*smaller block of the product"):
+        wide.text()

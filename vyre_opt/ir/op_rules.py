@@ -16,7 +16,7 @@ from .loops import bounds, inits
 from .ops import NAMED_KERNELS, OPS, SUBGROUP_SIZE
 from .print_format import MAX_OPERANDS, Directive, FormatError, parse_format, why_not, wrong_count
 from .program import AccessMode, Func, Op, Value
-from .types import MATRIX_USES, DataType
+from .types import MATRIX_USES, DataType, TypeNameError
 
 __all__ = ["OP_RULES"]
 
@@ -438,7 +438,10 @@ def _check_slice_dot(checker: BodyChecker, op: Op) -> Problem:
         return op.operands[1], f"{op.operands[1]} is of {b.element}, {op.operands[0]} of {a.element}"
     if a.extents[1] != b.extents[0]:
         return op.operands[1], f"has a of M x K and b of K x N, not {a} and {b}"
-    product = DataType.slice((a.extents[0], b.extents[1]), sum_type(a.element))
+    try:
+        product = DataType.slice((a.extents[0], b.extents[1]), sum_type(a.element))
+    except TypeNameError as error:
+        return f"a product of {a} and {b} is too large: {error}"
     for value in op.operands[2:]:
         if value.type is not product:
             return value, f"{value} is {value.type}, and products of these are added to {product}"

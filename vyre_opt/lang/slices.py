@@ -234,7 +234,7 @@ def product(t: Expressions, node: ast.expr, a: Binding, b: Binding, nodes: Seque
             raise Unsupported(
                 node,
                 f"@ takes blocks of two fixed extents of numbers, and {t.source.text(at)} is {known(type_of(value))}",
-                "x[i:i + 64, k:k + 32] is one of an array x",
+                _block_of(t, at, dtype),
             )
         types.append(dtype)
     left, right = types
@@ -242,8 +242,23 @@ def product(t: Expressions, node: ast.expr, a: Binding, b: Binding, nodes: Seque
         raise Unsupported(node, f"@ takes M x K and K x N, not {left} and {right}")
     if left.element is not right.element:
         raise Unsupported(node, f"@ takes blocks of one type, not {left.element} and {right.element}")
-    extents = left.extents[0], right.extents[1]
-    return t.emitter.value("slice_dot", values, DataType.slice(extents, sum_type(left.element)))
+    try:
+        result = DataType.slice((left.extents[0], right.extents[1]), sum_type(left.element))
+    except TypeNameError as error:
+        raise Unsupported(node, str(error), "give each workgroup a smaller block of the product") from None
+    return t.emitter.value("slice_dot", values, result)
+
+
+def _block_of(t: Expressions, node: ast.expr, dtype: DataType | None) -> str:
+    """What to write for a factor that is no block."""
+    if dtype is not None and len(dtype.extents) == 1 and None not in dtype.extents:
+        text = t.source.text(node)
+        return f"{text}[None, :] is a block of one row, {text}[:, None] of one column"
+    return (
+        "x[i:i + 64, k:k + 32] is a block of an array x; a number multiplies with *"
+        if dtype is None
+        else ("x[i:i + 64, k:k + 32] is a block of fixed extents of an array x")
+    )
 
 
 def _is_product(binding: Binding, node: ast.expr) -> TypeGuard[Value]:

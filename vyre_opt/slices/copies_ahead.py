@@ -24,6 +24,9 @@ from .units import Tile, Units
 
 __all__ = ["CopiesAhead"]
 
+MOST_AHEAD = 1 << 31
+"""From a counter to that of the last round that is copied."""
+
 
 @dataclass(frozen=True)
 class _Copy:
@@ -77,7 +80,9 @@ class CopiesAhead:
     def of_loop(cls, units: Units, loop: Op, of: Callable[[Value], Value]) -> CopiesAhead | None:
         """None for a loop without such factors."""
         step = loop.attrs.get("step")
-        if loop.name != "for" or units.schedule.stages < 2 or not isinstance(step, int) or step <= 0:
+        if loop.name != "for" or units.schedule.stages < 2 or not isinstance(step, int):
+            return None
+        if not 0 < step * units.schedule.stages < MOST_AHEAD:
             return None
         copies = []
         for number, (load, dot, side) in enumerate(_factors(units, loop)):

@@ -313,7 +313,9 @@ def _handed_on(op: Op) -> list[set[Value]]:
     groups: list[set[Value]] = []
     is_loop = op.name in ("for", "while")
     for number in range(-len(op.results), 0) if op.regions else ():
-        group = {op.results[number], *(region.ops[-1].operands[number] for region in op.regions)}
+        # the condition of a `while` hands its arguments on as they are
+        ends = [region.ops[-1] for region in op.regions if region.ops[-1].name == "yield"]
+        group = {op.results[number], *(end.operands[number] for end in ends)}
         if is_loop:
             group |= {op.operands[number], *(region.args[number] for region in op.regions)}
         if op.results[number].type.is_slice:

@@ -369,7 +369,8 @@ def _workgroup_memory(context: KernelContext, kernel: EntryPoint, symbols: set[s
         limit = f"{context.target.name} has {context.target.shared_bytes} for a workgroup"
         message = f"its workgroup buffers take {total} bytes; {limit}"
         largest = max(tiles, key=lambda tile: own_bytes(tile, rows))
-        raise _error(context.program, message, largest)
+        help = "keep less at a time: smaller tiles, or blocks of less depth in a loop"
+        raise _error(context.program, message, largest, help)
     objects = 0
     if found is not None:
         objects = object_bytes(found.workgroups, bool(rows))
