@@ -88,7 +88,7 @@ class CopiesAhead:
         for number, (load, dot, side) in enumerate(_factors(units, loop)):
             shape = factor_tile(dot, side, load.result, units.schedule)
             tile = units.elements.memory.tile(
-                f"{('left', 'right')[side]}.{number}",
+                f"{('left', 'right')[side]}{units.level or ''}.{number}",  # of loops around, tiles are in use
                 load.result.type.element,
                 (units.schedule.stages, *shape),
             )
@@ -113,6 +113,7 @@ class CopiesAhead:
     def enter(self, counter: Value, carried: Sequence[Value]) -> None:
         """In a round: its factors are in the tiles."""
         b, rest = self.b, iter(carried)
+        self.units.level += 1
         self.own = counter
         past = b.sub(counter, self.lower)
         self.number = b.div(past if past.type is DataType.U32 else b.cast(past, DataType.U32), self.step)
@@ -126,6 +127,7 @@ class CopiesAhead:
         """At the end of a round: wait for the next one's factors, and copy further ones to the stage that the round before has read.
         Returns what the loop carries for the next round: its left factors."""
         b, ahead = self.b, self.stages - 1
+        self.units.level -= 1
         counter = b.add(self.own, ahead * self.step)
         if self.is_behind:
             b.copy_wait(self.stages - 3)

@@ -42,7 +42,7 @@ class Tile:
 class Units:
     """`program`: as it is before.  `dots`: the products on units.  `sums`: slices that are best held as matrices.  `transposes`:
     those that are factors and nothing else, with what they are made of.  `tiles`: of factors that are copied ahead.  `carried`: left
-    factors that the round of a loop before has loaded."""
+    factors that the round of a loop before has loaded.  `level`: loops around whose factors are copied ahead."""
 
     def __init__(self, elements: Elements, program: Program, schedule: SliceSchedule) -> None:
         self.elements, self.b, self.schedule = elements, elements.b, schedule
@@ -51,6 +51,7 @@ class Units:
         self.transposes = _factors_alone(program, self.dots)
         self.tiles: dict[Value, Tile] = {}
         self.carried: dict[Op, Sequence[Value]] = {}
+        self.level = 0
         self.alignment = Alignment(program)
 
     # --- sums --------------------------------------------------------------------------------------
