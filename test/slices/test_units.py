@@ -293,14 +293,15 @@ def test_rings_within_one_another_have_tiles_of_their_own(units: str) -> None:
     """Of the same shapes: what the outer loop has copied ahead is still there behind the inner one."""
     text = NESTED.replace("%r = 0 to 3 step 1", "%r = 0 to 96 step 32").replace(
         "    yield %inner\n",
-        "    %p = slice_load @a[0, %r] : slice<32x32xf16>\n    %q = slice_load @b[%r, 0] : slice<32x32xf16>\n"
+        "    %p = slice_load @a[0, 0] : slice<32x32xf16>\n    %q = slice_load @b[0, 0] : slice<32x32xf16>\n"
         "    %sum2 = slice_dot %p, %q, %inner : slice<32x32xf32>\n    yield %sum2\n",
     )
     module = parse(text)
     PassManager(f"lower_slices{{units={units} stages=3}}", verify_each=True).run(module)
     draw = np.random.default_rng(2)
     a, b = (draw.integers(-3, 4, shape).astype(np.float16) for shape in ((32, 96), (96, 32)))
+    whole, first = a.astype(int) @ b.astype(int), a[:, :32].astype(int) @ b[:32].astype(int)
     for target in ("cpu", "ref"):
         inputs = [a, b, np.array([3], np.uint32), np.zeros((32, 32), np.float32)]
         (c,) = dispatcher(target).dispatch(module.programs["p"], inputs, 1)
-        assert (c.reshape(32, 32) == 4 * (a.astype(int) @ b.astype(int))).all()
+        assert (c.reshape(32, 32) == 3 * (whole + first)).all()
