@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..lowering.nvptx.targets import gpu
-from ..slices.schedule import Machine
+from ..slices.schedule import SliceMachine
 
 __all__ = [
     "MULTIPROCESSORS",
@@ -45,13 +45,13 @@ def widest_cluster(target: str) -> int:
     return gpu("sm_90" if target == "cuda" else target).cluster
 
 
-def slice_machine(target: str) -> Machine:
-    """What slices are scheduled for on a target."""
+def slice_machine(target: str) -> SliceMachine:
+    """Return the machine that slices are scheduled for on a target."""
     processors = MULTIPROCESSORS if widest_cluster(target) > 1 else 0
     if not has_matrix_units(target):
-        return Machine(processors)
+        return SliceMachine(processors)
     units = "warpgroups" if gpu(target).has_warpgroups else "subgroups"
-    return Machine(processors, units, workgroup_bytes(target))
+    return SliceMachine(processors, units, workgroup_bytes(target))
 
 
 def clusters_at_once(workgroups: int) -> int:

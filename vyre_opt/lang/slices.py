@@ -250,15 +250,13 @@ def product(t: Expressions, node: ast.expr, a: Binding, b: Binding, nodes: Seque
 
 
 def _block_of(t: Expressions, node: ast.expr, dtype: DataType | None) -> str:
-    """What to write for a factor that is no block."""
+    """Help for a factor that is no block."""
     if dtype is not None and len(dtype.extents) == 1 and None not in dtype.extents:
         text = t.source.text(node)
         return f"{text}[None, :] is a block of one row, {text}[:, None] of one column"
-    return (
-        "x[i:i + 64, k:k + 32] is a block of an array x; a number multiplies with *"
-        if dtype is None
-        else ("x[i:i + 64, k:k + 32] is a block of fixed extents of an array x")
-    )
+    if dtype is None:
+        return "x[i:i + 64, k:k + 32] is a block of an array x; a number multiplies with *"
+    return "x[i:i + 64, k:k + 32] is a block of fixed extents of an array x"
 
 
 def _is_product(binding: Binding, node: ast.expr) -> TypeGuard[Value]:

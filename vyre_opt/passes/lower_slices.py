@@ -9,7 +9,7 @@ from ..ir.rewrite import every_op
 from ..kernels.targets import slice_machine
 from ..slices.layout import AnyLayout, Layout
 from ..slices.lowering import lower_in_place
-from ..slices.schedule import Machine, SliceSchedule, has_slices, is_for_units, slice_schedule
+from ..slices.schedule import SliceMachine, SliceSchedule, has_slices, is_for_units, slice_schedule
 from .manager import PassContext
 from .registry import Pass, register
 
@@ -31,7 +31,7 @@ class LowerSlicesOptions:
     def __post_init__(self) -> None:
         self.chosen(SliceSchedule())
 
-    def machine(self, machine: Machine) -> Machine:
+    def machine(self, machine: SliceMachine) -> SliceMachine:
         """For which the best schedule is chosen."""
         return machine if self.units == BEST else replace(machine, units=self.units)
 

@@ -37,7 +37,7 @@ class _Copy:
 
 
 class CopiesAhead:
-    """Of a loop `before`, whose bounds are now `lower` and `upper`.  `of`: what a value from outside the loop has become."""
+    """Copies of a loop `before`, whose bounds are now `lower` and `upper`.  `of`: what a value from outside the loop has become."""
 
     def __init__(self, units: Units, before: Op, copies: list[_Copy], of: Callable[[Value], Value]) -> None:
         self.units, self.before, self.copies, self.of = units, before, copies, of
@@ -96,7 +96,7 @@ class CopiesAhead:
         return cls(units, loop, copies, of) if copies else None
 
     def begin(self) -> list[Value]:
-        """Before the loop: copy the first rounds' factors, and wait for those of one.  Returns what the loop carries for them."""
+        """Copy the first rounds' factors before the loop, and wait for those of one.  Returns what the loop carries for them."""
         b = self.b
         b.barrier()  # others may still read what a loop before this one had in the tiles
         with b.for_(0, self.stages - 1, dtype=DataType.U32) as ahead, self.units.elements.scope():
@@ -111,7 +111,7 @@ class CopiesAhead:
         return self.first_lefts()
 
     def enter(self, counter: Value, carried: Sequence[Value]) -> None:
-        """In a round: its factors are in the tiles."""
+        """Begin a round, whose factors are in the tiles."""
         b, rest = self.b, iter(carried)
         self.units.level += 1
         self.own = counter
@@ -124,7 +124,7 @@ class CopiesAhead:
             self.units.carried[dot] = [next(rest) for _ in range(count)]
 
     def end(self) -> list[Value]:
-        """At the end of a round: wait for the next one's factors, and copy further ones to the stage that the round before has read.
+        """End a round: wait for the next one's factors, and copy further ones to the stage that the round before has read.
         Returns what the loop carries for the next round: its left factors."""
         b, ahead = self.b, self.stages - 1
         self.units.level -= 1
@@ -144,10 +144,11 @@ class CopiesAhead:
         return self.lefts(b.rem(number, self.stages))  # behind the last round, its own
 
     def first_lefts(self) -> list[Value]:
-        """Those of the first round, or zeros where there is none."""
-        b = self.b
-        bounds = self.before.attrs["lower"], self.before.attrs["upper"]
-        if not self.dots or (None not in bounds and bounds[0] < bounds[1]):
+        """Left factors of the first round, or zeros where there is none."""
+        b, lower, upper = self.b, self.before.attrs["lower"], self.before.attrs["upper"]
+        if not self.dots:
+            return []
+        if lower is not None and upper is not None and lower < upper:
             return self.lefts(b.const(0))
         with b.if_(b.lt(self.lower, self.upper)) as branch, self.units.elements.scope():
             lefts = self.lefts(b.const(0))
@@ -157,6 +158,7 @@ class CopiesAhead:
         return list(branch.results)
 
     def lefts(self, stage: Value) -> list[Value]:
+        """Left factors of all products in a stage."""
         return [
             value
             for dot, tile, layout in self.dots
@@ -182,7 +184,7 @@ class CopiesAhead:
             self.units.copy(each.load, self.units.elements.wide(values, 2), fill, Tile(each.tile, stage))
 
     def at(self, value: Value, known: dict[Value, Value]) -> Value:
-        """What a value is in the round of another counter."""
+        """Return a value as it is in the round of another counter."""
         if value not in known:
             op = value.owner
             if isinstance(op, Op) and op in self.body:

@@ -396,7 +396,7 @@ class Elements:
         return self.remembered((node, layout), move)
 
     def by_lanes(self, node: Held, layout: MatrixLayout) -> Held:
-        """What matrices hold, in the registers of lanes, strip by strip through memory of each subgroup."""
+        """Move a block from matrices to the registers of lanes, strip by strip through memory of each subgroup."""
         b, lanes, subgroup = self.b, layout.by_lanes, self.b.subgroup_id()
         place = self.strip(node.dtype.element, layout)
         in_band, step = lanes.row_lanes // lanes.bands, lanes.column_lanes * lanes.width
@@ -475,21 +475,30 @@ class Elements:
 
     def written(self, use: str, node: Node, count: int) -> str:
         """Workgroup memory that has the elements of a slice, row by row."""
-        b, layout = self.b, self.known_layout(node)
+        layout = self.known_layout(node)
         assert layout is not None
+        place, columns = self.memory.of(use, node.dtype.element, count), layout.columns
+        self.write(node, layout, place, lambda row, column: self.linear(row, column, columns))
+        return place
+
+    def write(
+        self,
+        node: Node,
+        layout: Layout,
+        place: str,
+        at: Callable[[Value, Value], Value | tuple[Value, ...]],
+    ) -> None:
+        """Store the elements of a slice to memory, each `at` the indices of its row and column, between two barriers."""
         columns = self.of_layout(node, layout)
-        place = self.memory.of(use, node.dtype.element, count)
-        b.barrier()
+        self.b.barrier()
         with self.by_owners(layout):
             for group, values in zip(self.groups(layout), columns, strict=True):
 
                 def put(k: int, group: Group = group, values: Sequence[Value] = values) -> None:
-                    row, column = group.position(k, 2)
-                    b.store(values[k], place, self.linear(row, column, layout.columns))
+                    self.b.store(values[k], place, at(*group.position(k, 2)))
 
                 group.guarded(put, None)
-        b.barrier()
-        return place
+        self.b.barrier()
 
     def linear(self, row: Value, column: Value, columns: int) -> Value:
         """The number of an element, row by row."""

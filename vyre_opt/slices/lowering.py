@@ -86,7 +86,7 @@ def lower_in_place(
 
 
 def _workgroup_bytes(program: Program) -> int:
-    """At most, with what is left free before each buffer."""
+    """Bytes of workgroup memory at most, with what is left free before each buffer."""
     sizes = [
         (buffer.count or 0) * (buffer.dtype.size_bytes or 0)
         for buffer in program.buffers.values()
@@ -107,7 +107,7 @@ class _Handed:
 
     slices: dict[int, tuple[AnyLayout, Sequence[Extent]]] = field(default_factory=dict)
     ahead: Sequence[Value] = ()
-    """What the lowered loop carries beside, at last."""
+    """Values that the lowered loop carries behind them."""
 
 
 class _Lowering:
@@ -236,7 +236,7 @@ class _Lowering:
         )
 
     def held(self, node: Node, layout: AnyLayout) -> list[Value]:
-        """What an invocation holds of a slice, place by place."""
+        """Values that an invocation holds of a slice, place by place."""
         if isinstance(layout, MatrixLayout):
             return self.units.matrices(node, layout)
         return _flat(self.elements.of_layout(node, layout))

@@ -14,7 +14,7 @@ from ..ir.types import DataType
 from .layout import FOLDED, GROUP, MOST_WIDE, STRIP, MatrixLayout
 
 __all__ = [
-    "Machine",
+    "SliceMachine",
     "SliceSchedule",
     "factor_tile",
     "has_slices",
@@ -55,8 +55,8 @@ SUMS, MOST_SUMS = 64, 128
 
 
 @dataclass(frozen=True)
-class Machine:
-    """What slices are scheduled for.  `processors`: multiprocessors of a GPU that has clusters, else 0.  `units`: who multiplies
+class SliceMachine:
+    """Machine that slices are scheduled for.  `processors`: multiprocessors of a GPU that has clusters, else 0.  `units`: who multiplies
     matrices together.  `memory`: bytes of a workgroup's memory."""
 
     processors: int = 0
@@ -99,9 +99,9 @@ def has_slices(program: Program) -> bool:
     return any(op.definition.format.startswith("slice_") for op in every_op(program.body))
 
 
-def slice_schedule(program: Program, machine: Machine | None = None) -> SliceSchedule:
-    """As few lanes as hold the longest slice in registers, or the sums of products on matrix units."""
-    machine = machine or Machine()
+def slice_schedule(program: Program, machine: SliceMachine | None = None) -> SliceSchedule:
+    """Return a schedule of as few lanes as hold the longest slice in registers, or the sums of products on matrix units."""
+    machine = machine or SliceMachine()
     on_units = unit_schedule(program, machine)
     if on_units is not None:
         return on_units
@@ -148,8 +148,8 @@ def _sums_of(op: Op) -> tuple[int, int]:
     return rows or 0, columns or 0
 
 
-def unit_schedule(program: Program, machine: Machine) -> SliceSchedule | None:
-    """As few subgroups as hold the sums of all products; None for a program without products that units make."""
+def unit_schedule(program: Program, machine: SliceMachine) -> SliceSchedule | None:
+    """Return a schedule of as few subgroups as hold the sums of all products; None for a program without products that units make."""
     dots = [op for op in every_op(program.body) if op.name == "slice_dot"]
     if machine.units == "none" or not dots:
         return None
@@ -168,7 +168,7 @@ def unit_schedule(program: Program, machine: Machine) -> SliceSchedule | None:
 
 
 def _stages(dots: Sequence[Op], schedule: SliceSchedule, memory: int) -> int:
-    """As many as there may be memory for, beside the strips by which sums leave the matrices."""
+    """Number of stages that there may be memory for, beside the strips by which sums leave the matrices."""
     stage = sum(
         prod(factor_tile(op, side, op.operands[side], schedule))
         * (op.operands[side].type.element.size_bytes or 1)

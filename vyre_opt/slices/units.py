@@ -18,7 +18,7 @@ from ..ir.program import Op, Program, Value
 from ..ir.rewrite import constant_value, every_op
 from ..ir.types import DataType
 from .elements import Elements
-from .layout import STRIP, Group, MatrixLayout
+from .layout import STRIP, MatrixLayout
 from .nodes import Computed, Extent, Held, Loaded, Node, Repeated, Spread, made_of
 from .schedule import DEPTH, SliceSchedule, factor_tile, is_for_units
 
@@ -194,19 +194,11 @@ class Units:
             b.barrier()
             self.copy(node.op, indices, node.fill, tile)
             b.copy_wait(0)
+            b.barrier()
         else:
             layout = elements.known_layout(node)
             assert layout is not None
-            columns = elements.of_layout(node, layout)
-            b.barrier()
-            with elements.by_owners(layout):
-                for group, values in zip(elements.groups(layout), columns, strict=True):
-
-                    def put(k: int, group: Group = group, values: Sequence[Value] = values) -> None:
-                        b.store(values[k], tile.buffer, (tile.stage, *group.position(k, 2)))
-
-                    group.guarded(put, None)
-        b.barrier()
+            elements.write(node, layout, tile.buffer, lambda row, column: (tile.stage, row, column))
         return tile
 
     # --- copies ------------------------------------------------------------------------------------
@@ -260,22 +252,20 @@ class _Pieces:
         count = rows * columns // self.piece
         if -(-count // elements.lanes) > UNROLLED:
             with b.for_(elements.lane, count, elements.lanes, dtype=DataType.U32) as loop:
-                self.move_number(loop.index, edge)
+                self.move(loop.index, edge)
             return
         for first in range(0, count, elements.lanes):
             number = elements.moved_by(elements.lane, first)
             if first + elements.lanes <= count:
-                self.move_number(number, edge)
+                self.move(number, edge)
                 continue
             with b.if_(b.lt(number, count)):
-                self.move_number(number, edge)
+                self.move(number, edge)
 
-    def move_number(self, number: Value, edge: tuple[Value, Sequence[Value]] | None) -> None:
-        b, across = self.elements.b, (self.load.result.type.extents[1] or 0) // self.piece
-        self.move(b.div(number, across), b.mul(b.rem(number, across), self.piece), edge)
-
-    def move(self, row: Value, column: Value, edge: tuple[Value, Sequence[Value]] | None) -> None:
+    def move(self, number: Value, edge: tuple[Value, Sequence[Value]] | None) -> None:
         b, elements, tile = self.elements.b, self.elements, self.tile
+        across = (self.load.result.type.extents[1] or 0) // self.piece
+        row, column = b.div(number, across), b.mul(b.rem(number, across), self.piece)
         place = elements.offset(self.indices, (row, column))
         at = tile.stage, row, column
         if edge is None:
@@ -290,7 +280,7 @@ class _Pieces:
 
 
 def _sums(program: Program, dots: set[Op]) -> set[Value]:
-    """What products give and are added to, what is computed of these by element, and with each such slice those that come to it
+    """Return what products give and are added to, what is computed of these by element, and with each such slice those that come to it
     through loops and branches."""
     sums = {value for op in dots for value in (op.result, *op.operands[2:])}
     groups = [group for op in every_op(program.body) for group in _handed_on(op)]

@@ -80,15 +80,12 @@ def with_warpgroups(program: Program, bounds: str) -> Program:
     }
     if not tiles:
         return program
-
-    def is_left(load: Op) -> bool:
-        return facts.is_left_factor(load, tiles)
-
-    tiles |= {
+    lefts = {
         name: buffer
         for name, buffer in copy.buffers.items()
-        if name not in tiles and facts.can_be_panelled(buffer, is_left)
+        if name not in tiles and facts.can_be_panelled(buffer, lambda load: facts.is_left_factor(load, tiles))
     }
+    tiles |= lefts
     _WarpgroupRewrite(copy, facts, tiles).block(copy.body)
     copy.buffers = {
         name: replace(buffer, shape=(buffer.count,)) if name in tiles else buffer
@@ -183,7 +180,7 @@ class _Facts:
             return False
         if (
             self.uniformity.control.get(load, (Level.GRID,))[0] > Level.WORKGROUP
-            or subgroup_of_row(row) is None
+            or _subgroup_of_row(row) is None
         ):
             return False
         if self.alignment.of(row) < _log2(ATOM_ROWS) or self.alignment.of(column) < _log2(STEP):
@@ -294,7 +291,8 @@ class _PendingProducts:
     """The products of a block that may not be done yet.
 
     `sums`: their results, but for those that another one adds to; `factors`, `lefts`: what they read; `fresh`: the values that
-    were made since the last fence; `has_passed`: whether a barrier stands behind them; `origins`: of each sum, what the first
+    were made since the last fence; `has_passed`: whether a barrier stands behind them, `begins_behind`: but
+    not behind all; `origins`: of each sum, what the first
     of its products was added to.
     """
 
@@ -303,6 +301,7 @@ class _PendingProducts:
     lefts: list[Value] = field(default_factory=list)
     fresh: set[Value] = field(default_factory=set)
     has_passed: bool = False
+    begins_behind: bool = False
     origins: dict[Value, Value] = field(default_factory=dict)
 
 
@@ -322,21 +321,22 @@ class _WarpgroupRewrite:
         carried: list[int] = []
         out: list[Op] = []
         pending = _PendingProducts()
-        side_by_side: list[Op] = []
+        multiplied: set[Op] = set()
         for number, op in enumerate(block.ops):
             substitute(op, self.replaced)
-            if op in side_by_side:
+            if op in multiplied:
                 continue
-            if self.right_factor(op) is not None:
-                side_by_side = self.side_by_side(block.ops, number)
-                totals = [each.operands[2] for each in side_by_side]
+            products = self.side_by_side(block.ops, number)
+            if products:
+                multiplied.update(each for each, _ in products)
+                totals = [each.operands[2] for each, _ in products]
                 if any(total in pending.sums and len(self.facts.uses[total]) > 1 for total in totals):
                     pending = self.wait(
                         pending, out
                     )  # it adds in place, so the others' sums are copied first
-                for each in side_by_side:
+                for each, _ in products:
                     substitute(each, self.replaced)
-                self.multiply(side_by_side, pending, out)
+                self.multiply(products, pending, out)
                 continue
             if pending.sums and _is_barrier(op) and not pending.has_passed:
                 pending.has_passed = self.facts.may_pass(pending.factors, block, number)
@@ -368,7 +368,7 @@ class _WarpgroupRewrite:
     def carried_sums(self, pending: _PendingProducts, end: Op, loop: Op | None) -> list[int]:
         """The numbers of sums that a loop hands on to its next round before they are done; none unless all that are pending only go
         through it."""
-        if loop is None or not pending.has_passed or pending.lefts:
+        if loop is None or not pending.has_passed or pending.begins_behind or pending.lefts:
             return []
         args, places = loop.regions[0].args[1:], list[int]()
         values = [self.replaced.get(value, value) for value in end.operands]
@@ -390,37 +390,30 @@ class _WarpgroupRewrite:
         is_load = isinstance(factor, Op) and factor.name == "matrix_load"
         return factor if is_load and factor.attrs["buffer"] in self.tiles else None  # type: ignore[union-attr, return-value]
 
-    def side_by_side(self, ops: Sequence[Op], number: int) -> list[Op]:
+    def side_by_side(self, ops: Sequence[Op], number: int) -> list[tuple[Op, Op]]:
         """Product `number` of a block, and those behind it that multiply the same rows by the columns that follow, as far as one
-        instruction does."""
-        first = ops[number]
-        load = self.right_factor(first)
-        assert load is not None
-        products, columns = [first], load.result.type.shape[1]
+        instruction does, each with the load of its right factor; nothing for an op that is no product of a warpgroup."""
+        first, load = ops[number], self.right_factor(ops[number])
+        if load is None:
+            return []
+        products, width = [(first, load)], load.result.type.shape[1]
         for op in ops[number + 1 :]:
             if op.name == "matrix_load" or op.definition.format == "const":
                 continue
-            behind = self.right_factor(op)
-            if (
-                behind is None
-                or op.operands[0] is not first.operands[0]
-                or op.result.type is not first.result.type
-            ):
+            behind, columns = self.right_factor(op), len(products) * width
+            if behind is None or op.operands[0] is not first.operands[0] or columns + width > MOST_COLUMNS:
                 break
-            if columns + load.result.type.shape[1] > MOST_COLUMNS or not self.facts.follows(
-                behind, load, columns
-            ):
+            if any(op.operands[2] is each.result for each, _ in products):  # it adds to one of them
                 break
-            products.append(op)
-            columns += load.result.type.shape[1]
+            if not self.facts.follows(behind, load, columns):
+                break
+            products.append((op, behind))
         return products
 
-    def multiply(self, products: Sequence[Op], pending: _PendingProducts, out: list[Op]) -> None:
-        op, factors = products[0], [self.right_factor(each) for each in products]
-        factor = factors[0]
-        assert factor is not None
+    def multiply(self, products: Sequence[tuple[Op, Op]], pending: _PendingProducts, out: list[Op]) -> None:
+        op, factor = products[0]
         left, right, _ = op.operands
-        totals = [each.operands[2] for each in products]
+        totals = [each.operands[2] for each, _ in products]
         is_next = all(total in pending.sums for total in totals)
         is_fenced = bool(pending.sums) and pending.fresh.isdisjoint((left,) if is_next else (left, *totals))
         if not is_fenced:
@@ -441,12 +434,13 @@ class _WarpgroupRewrite:
             pending.factors.append(loaded)
         else:
             pending.lefts.append(left)
-        results = tuple(each.result for each in products)
+        results = tuple(each.result for each, _ in products)
         out.append(Op(WARPGROUP_MUL_ADD, (left, offset, *totals), results, attrs, (), op.loc))
         pending.sums = [*(each for each in pending.sums if each not in totals), *results]
         for total, result in zip(totals, results, strict=True):
             pending.origins[result] = pending.origins.get(total, total)
-        pending.factors += [each for each in factors if each is not None]
+        pending.factors += [load for _, load in products]
+        pending.begins_behind = pending.has_passed
 
     def ends(self, pending: _PendingProducts, op: Op) -> bool:
         """Whether products have to be done before an op."""
@@ -477,6 +471,8 @@ class _WarpgroupRewrite:
             self.replaced.update(zip(pending.sums, results, strict=True))
             if groups:
                 origins = {new: pending.origins[old] for old, new in zip(pending.sums, results, strict=True)}
+                uses = self.facts.uses
+                uses |= {new: uses.get(old, []) for old, new in zip(pending.sums, results, strict=True)}
                 return replace(pending, sums=[*results], origins=origins)
         return _PendingProducts()
 
@@ -495,7 +491,7 @@ class _WarpgroupRewrite:
         b.loc = op.loc
         with b.at(Block()) as block:
             *outer, row, column = (b.cast(index, _U32) for index in op.indices)
-            subgroup = subgroup_of_row(op.indices[-2]) if op.results and op.result.type.use == "a" else None
+            subgroup = _subgroup_of_row(op.indices[-2]) if op.results and op.result.type.use == "a" else None
             if subgroup is not None:  # where the rows of its warpgroup begin
                 row = b.sub(row, b.mul(b.and_(subgroup, WARPGROUP // SUBGROUP_SIZE - 1), ROWS))
             line = b.add(b.mul(b.shr(column, _log2(PANEL)), shape[-2] or 0), row)
@@ -512,7 +508,7 @@ class _WarpgroupRewrite:
         return offset
 
 
-def subgroup_of_row(row: Value) -> Value | None:
+def _subgroup_of_row(row: Value) -> Value | None:
     """The number of the subgroup, of a row that is 16 times it, and some constant more."""
     op = row.owner
     while isinstance(op, Op) and op.name == "add" and constant_value(op.operands[1]) is not None:
