@@ -183,6 +183,22 @@ def main(argv: Sequence[str] | None = None) -> None:
     save(args.results / f"{kind}_{args.device}.json", result(args, side, samples, peers, absent, names))
 
 
+def heading(args: argparse.Namespace) -> dict[str, str]:
+    """Text above the tables of the page."""
+    where = "on a GPU" if args.device == "cuda" else "on the CPU"
+    chosen = (" --products" if args.products else "") + (f" --only {args.only}" if args.only else "")
+    return {
+        "name": "slices",
+        "arguments": command_line(args) + chosen,
+        "title": f"{'Products of matrices' if args.products else 'Kernels'} as slices, {where}",
+        "about": "Kernels that say what a workgroup does with a row or a block, without lanes, masks or schedules, beside Triton (a row a "
+        "program, in a block of the next power of two) and torch's operators, on the same tensors in the same run, after results were "
+        "compared.  The time is that of a call in a row of calls with one synchronization at the end.  Some shapes are listed, others drawn at "
+        f"random, seed {args.seed}.  Sizes of blocks of products are measured, ours and Triton's.  A ratio is the time of the peer over ours: "
+        "above 1 we are faster.",
+    }
+
+
 def result(
     args: argparse.Namespace,
     side: Side,
@@ -203,16 +219,7 @@ def result(
 
     kernels = list(dict.fromkeys(each["kernel"] for each in samples))
     return {
-        "name": "slices",
-        "arguments": command_line(args)
-        + (" --products" if args.products else "")
-        + (f" --only {args.only}" if args.only else ""),
-        "title": f"{'Products of matrices' if args.products else 'Kernels'} as slices, "
-        f"{'on a GPU' if args.device == 'cuda' else 'on the CPU'}",
-        "about": "Kernels that say what a workgroup does with a row or a block, without lanes, masks or schedules, beside Triton (a row a "
-        "program, in a block of the next power of two) and torch's operators, on the same tensors in the same run, after results were "
-        "compared.  The time is that of a call in a row of calls with one synchronization at the end.  Some shapes are listed, others drawn at "
-        f"random, seed {args.seed}.  Sizes of blocks of products are measured, ours and Triton's.  A ratio is the time of the peer over ours: above 1 we are faster.",
+        **heading(args),
         "date": today(),
         "machine": side.facts(),
         "versions": {

@@ -68,7 +68,7 @@ HOST = CostTable(
     ops={
         "div": {"int": 4000, "int64": 6000},
         "rem": {"int": 4000, "int64": 6000, "float": 7000, "f16": 5000, "bf16": 8000},
-        "mul_hi": {"int64": 6000},
+        "mul_hi": {"int": 400, "int64": 6000},
         "mul_sat": {"int64": 6000},
         **{name: {"int64": 1000} for name in ("add_sat", "sub_sat", "abs_diff")},
         "fma": {"f16": 4000, "bf16": 10000},
