@@ -103,9 +103,11 @@ def test_long_chains_of_sums_are_compiled_in_no_time_for_a_gpu() -> None:
     """Guards against LLVM's strength reduction of straight code: 28 s for 500 sums of 32 bits, 90 s for these."""
     module = program("add", "vec<16 x u8>", 300)
     emit_ptx(lower([Unit(module.programs["p"], module)], SM_90), SM_90)
-    assert lower([Unit(module.programs["p"], module)], SM_90).has_long_chains
+    assert lower([Unit(module.programs["p"], module)], SM_90).combines_slowly
+    wide = program("add", "vec<64 x u32>", 40)  # 2,560 elements, in chains of 40
+    assert lower([Unit(wide.programs["p"], wide)], SM_90).combines_slowly
     short = program("add", "u32", 60)
-    assert not lower([Unit(short.programs["p"], short)], SM_90).has_long_chains
+    assert not lower([Unit(short.programs["p"], short)], SM_90).combines_slowly
 
 
 KERNELS = {

@@ -68,11 +68,14 @@ HOST = CostTable(
     ops={
         "div": {"int": 4000, "int64": 6000},
         "rem": {"int": 4000, "int64": 6000, "float": 7000, "f16": 5000, "bf16": 8000},
-        "mul_hi": {"int": 400, "int64": 6000},
-        "mul_sat": {"int64": 6000},
+        "mul": {"int": 500, "int64": 1500},
+        "mul_hi": {"int": 500, "int64": 15000},
+        "mul_sat": {"int64": 15000},
+        **{name: {"int": 500, "int64": 1200} for name in ("shl", "shr", "rotl", "rotr")},
+        "ctz": {"int64": 300},
         **{name: {"int64": 1000} for name in ("add_sat", "sub_sat", "abs_diff")},
         "fma": {"f16": 4000, "bf16": 10000},
-        **{name: dict.fromkeys(_FLOATS, 1000) for name in _MATHS},
+        **{name: {"float": 1000, "f16": 1000, "bf16": 4000} for name in _MATHS},
         "exp2": dict.fromkeys(_FLOATS, 4000),
     },
     in_memory=300,
@@ -91,10 +94,11 @@ HOST = CostTable(
 GPU = CostTable(
     plain={"int": 100, "int64": 100, "float": 100, "f16": 100, "bf16": 300},
     ops={
-        **{name: {"int": 200, "int64": 300} for name in ("div", "rem")},
+        "div": {"int": 200, "int64": 300},
+        "rem": {"int": 200, "int64": 300, "float": 450, "f16": 450, "bf16": 500},
         "mul_sat": {"int": 1000, "int64": 1500},
         "ctz": {"int": 4000, "int64": 4000},  # a branch each, in which code generation is quadratic
-        "fma": {"bf16": 600},
+        "fma": {"f16": 1000, "bf16": 1000},
         **{name: dict.fromkeys(_FLOATS, 3000) for name in _MATHS},
         "pow": dict.fromkeys(_FLOATS, 6000),
     },

@@ -51,8 +51,14 @@ TRIPLE = "nvptx64-nvidia-cuda"
 LAYOUT = "e-p3:32:32-p4:32:32-p5:32:32-p6:32:32-p7:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 
 LONG_CHAIN = 64
-"""Sums and products of integers that follow from one another, beyond which code is generated without LLVM's strength
-reduction, which takes seconds for some of them, 23 s for 300; ptxas does its own."""
+"""Integer ops that follow from one another, beyond which code is generated without LLVM's combination of instructions.
+Its time grows with the square of such a chain: 13 s for 2,098 `mul_hi`, 35 s for 1,000 sums.  ptxas combines them itself."""
+
+MUCH_ARITHMETIC = 2048
+"""Elements of integer ops beyond which the same holds of shorter chains, side by side."""
+
+_INTEGER_FORMATS = frozenset({"binary", "unary", "select", "convert"})
+"""Formats of the ops that both count."""
 
 MAX_WORKGROUP = (1024, 1024, 64)
 
@@ -62,14 +68,14 @@ class LoweredModule:
     """The LLVM IR of a module and its kernels, in the order of the units.
 
     `is_flat`: no program has nested loops, calls or products of matrices.  `is_straight`: none has any loop, and no atomic, which may
-    be one.
+    be one.  `combines_slowly`: code has to be generated without LLVM's combination of instructions.
     """
 
     text: str
     kernels: tuple[EntryPoint, ...]
     is_flat: bool
     is_straight: bool
-    has_long_chains: bool
+    combines_slowly: bool
 
 
 def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> LoweredModule:
@@ -98,31 +104,36 @@ def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> Low
         for op in unit.program.walk()
     )
     is_straight = is_flat and not any(loops)
-    has_long_chains = any(_longest_chain(unit) > LONG_CHAIN for unit in units)
-    return LoweredModule(text.text(), tuple(kernels), is_flat, is_straight, has_long_chains)
+    combines_slowly = any(_combines_slowly(unit) for unit in units)
+    return LoweredModule(text.text(), tuple(kernels), is_flat, is_straight, combines_slowly)
 
 
-def _longest_chain(unit: Unit) -> int:
-    """The most sums and products of integers that follow from one another, through calls and out of blocks."""
-    of_funcs: dict[str, int] = {}
+def _combines_slowly(unit: Unit) -> bool:
+    """Whether the combination of integer instructions would take LLVM seconds; chains go through calls and out of blocks."""
+    of_funcs: dict[str, tuple[int, int]] = {}
     depths: dict[Value, int] = {}
 
-    def visit(block: Block) -> int:
-        longest = 0
+    def visit(block: Block) -> tuple[int, int]:
+        """The longest chain and the number of elements."""
+        longest = elements = 0
         for op in block.ops:
             depth = max((depths.get(value, 0) for value in op.operands), default=0)
-            if op.name in ("add", "sub", "mul") and op.result.type.element.is_int:
-                depth += 1
-            elif op.name == "call":
-                depth += of_funcs[op.attrs["callee"]]
-            depth = max([depth, *map(visit, op.regions)])
+            if op.name == "call":
+                chain, inlined = of_funcs[op.attrs["callee"]]
+                depth, elements = depth + chain, elements + inlined
+            elif op.definition.format in _INTEGER_FORMATS and op.result.type.element.is_int:
+                depth, elements = depth + 1, elements + op.result.type.lanes
+            for region in op.regions:
+                chain, inner = visit(region)
+                depth, elements = max(depth, chain), elements + inner
             depths.update(dict.fromkeys(op.results, depth))
             longest = max(longest, depth)
-        return longest
+        return longest, elements
 
     for func in call_order(unit.module.funcs)[0] if unit.module else ():
         of_funcs[func.name] = visit(func.body)
-    return visit(unit.program.body)
+    chain, elements = visit(unit.program.body)
+    return chain > LONG_CHAIN or elements > MUCH_ARITHMETIC
 
 
 def _is_flat(block: Block, in_loop: bool = False) -> bool:

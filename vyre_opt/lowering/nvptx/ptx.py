@@ -87,7 +87,7 @@ def _opt_level(lowered: LoweredModule, level: int) -> _OptLevel:
     opt = _OPT_LEVELS[level]
     if level in (1, 2) and lowered.is_flat:
         opt = _STRAIGHT_CODE if lowered.is_straight else _FLAT_CODE
-    return replace(opt, codegen_level=0) if lowered.has_long_chains else opt
+    return replace(opt, codegen_level=0) if lowered.combines_slowly else opt
 
 
 @on_llvm
