@@ -220,7 +220,7 @@ LINE = 9
         (OPS.replace('types="num"', 'types="u32"'), "ValueError: op mylib.square: types are int, float, num, bits or any"),
         (OPS.replace("mylib.square", "math.softmax"), "ValueError: math.softmax is built in; mylib_ops must give"),
         (OPS.replace("mylib.square", "square"), "ValueError: 'square' is no name of a plugin's op or kernel"),
-    ], keep=4),
+    ], keep=2),
 )  # fmt: skip
 def test_a_broken_package_is_an_error_at_the_op(mylib: Path, ops: str, message: str) -> None:
     (mylib / "mylib_ops.py").write_text(ops)
