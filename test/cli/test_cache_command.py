@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -67,8 +68,10 @@ def test_second_run_takes_no_compile(run_run: Callable, run_cache: Callable, env
     assert first == second
     assert "compile @p" in run("--no-cache")[1]
     assert "compile @p" in run("--spec=k=8")[1]
-    # and those of the copies that launches are compared with
-    assert "cpu      4 entries" in run_cache("info", env=environment).stdout
+    # two of @p, and one of each form that the copy takes which launches are compared with: the machine decides
+    entries = re.search(r"cpu +(\d+) entries", run_cache("info", env=environment).stdout)
+    assert entries is not None
+    assert int(entries[1]) in (3, 4)
 
 
 @pytest.mark.parametrize(
