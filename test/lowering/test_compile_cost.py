@@ -99,8 +99,8 @@ def test_what_functions_cost_is_counted_where_they_are_called() -> None:
     assert error.loc.source.text[error.loc.start : error.loc.end].startswith("%v5 = call @f(%v4, %w)")
 
 
-def test_long_chains_of_sums_are_compiled_in_no_time_for_a_gpu() -> None:
-    """Guards against LLVM's strength reduction of straight code: 28 s for 500 sums of 32 bits, 90 s for these."""
+def test_much_integer_arithmetic_is_compiled_in_no_time_for_a_gpu() -> None:
+    """Guards against LLVM's combination of instructions: 28 s for 500 sums of 32 bits, 90 s for the first of these."""
     module = program("add", "vec<16 x u8>", 300)
     emit_ptx(lower([Unit(module.programs["p"], module)], SM_90), SM_90)
     assert lower([Unit(module.programs["p"], module)], SM_90).combines_slowly

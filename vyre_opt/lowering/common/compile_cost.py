@@ -8,7 +8,7 @@ package the most is estimated for a product of matrices, 4 s where the cpu runs 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ...ir.call_graph import call_order
@@ -18,7 +18,16 @@ from ...ir.program import Func, Op, Program
 from ...ir.rewrite import every_op
 from ...ir.types import MAX_VECTOR_LANES, DataType
 
-__all__ = ["DEFAULT_CEILING", "GPU", "HOST", "CostTable", "check_compile_cost", "compile_cost", "set_ceiling"]
+__all__ = [
+    "DEFAULT_CEILING",
+    "GPU",
+    "HOST",
+    "CostTable",
+    "check_compile_cost",
+    "compile_cost",
+    "inlined_costs",
+    "set_ceiling",
+]
 
 DEFAULT_CEILING = 10_000
 """In milliseconds, for a program with the functions that it calls."""
@@ -128,15 +137,17 @@ def _kind(dtype: DataType) -> str:
 
 def compile_cost(program: Program, funcs: Mapping[str, Func], table: CostTable) -> int:
     """The cost of a program with the functions that it calls."""
-    return sum(cost for _, cost in _costs(program, funcs, table))
+    return sum(cost for _, cost in inlined_costs(program, funcs, table.cost))
 
 
-def _costs(program: Program, funcs: Mapping[str, Func], table: CostTable) -> Iterator[tuple[Op, int]]:
-    """The ops of a program in their order, each with its cost; that of a call is that of its function."""
+def inlined_costs(
+    program: Program, funcs: Mapping[str, Func], cost_of: Callable[[Op], int]
+) -> Iterator[tuple[Op, int]]:
+    """The ops of a program in their order, each with its cost by itself; that of a call is that of its function."""
     of_funcs: dict[str, int] = {}
 
     def cost(op: Op) -> int:
-        return of_funcs[op.attrs["callee"]] if op.name == "call" else table.cost(op)
+        return of_funcs[op.attrs["callee"]] if op.name == "call" else cost_of(op)
 
     for func in call_order(funcs)[0]:
         of_funcs[func.name] = sum(map(cost, every_op(func.body)))
@@ -149,7 +160,7 @@ def check_compile_cost(program: Program, funcs: Mapping[str, Func], table: CostT
     if _ceiling is None:
         return
     total, passing = 0, None
-    for op, cost in _costs(program, funcs, table):
+    for op, cost in inlined_costs(program, funcs, table.cost):
         total += cost
         if passing is None and total > _ceiling * 1000:
             passing = op

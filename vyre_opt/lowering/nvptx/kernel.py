@@ -18,7 +18,7 @@ from ...ir.diagnostics import Diagnostic, DiagnosticError
 from ...ir.lowered_ops import WARPGROUP_MUL_ADD
 from ...ir.program import Block, Buffer, Func, Op, Program, Value
 from ..common import conversions
-from ..common.compile_cost import GPU, check_compile_cost
+from ..common.compile_cost import GPU, check_compile_cost, inlined_costs
 from ..common.llvm_text import ModuleText
 from ..common.spec_values import spec_values
 from . import bulk_copies
@@ -58,7 +58,7 @@ MUCH_ARITHMETIC = 2048
 """Elements of integer ops beyond which the same holds of shorter chains, side by side."""
 
 _INTEGER_FORMATS = frozenset({"binary", "unary", "select", "convert"})
-"""Formats of the ops that both count."""
+"""Formats of the ops that both limits count."""
 
 MAX_WORKGROUP = (1024, 1024, 64)
 
@@ -109,31 +109,39 @@ def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> Low
 
 
 def _combines_slowly(unit: Unit) -> bool:
-    """Whether the combination of integer instructions would take LLVM seconds; chains go through calls and out of blocks."""
-    of_funcs: dict[str, tuple[int, int]] = {}
+    """Whether the combination of integer instructions would take LLVM seconds."""
+    funcs = unit.module.funcs if unit.module else {}
+    elements = inlined_costs(unit.program, funcs, _integer_elements)
+    return sum(n for _, n in elements) > MUCH_ARITHMETIC or _longest_chain(unit.program, funcs) > LONG_CHAIN
+
+
+def _integer_elements(op: Op) -> int:
+    """The number of integers that an op computes, 0 for other ops."""
+    is_counted = op.definition.format in _INTEGER_FORMATS and op.result.type.element.is_int
+    return op.result.type.lanes if is_counted else 0
+
+
+def _longest_chain(program: Program, funcs: Mapping[str, Func]) -> int:
+    """The most integer ops that follow from one another, through calls and out of blocks."""
+    of_funcs: dict[str, int] = {}
     depths: dict[Value, int] = {}
 
-    def visit(block: Block) -> tuple[int, int]:
-        """The longest chain and the number of elements."""
-        longest = elements = 0
+    def visit(block: Block) -> int:
+        longest = 0
         for op in block.ops:
             depth = max((depths.get(value, 0) for value in op.operands), default=0)
             if op.name == "call":
-                chain, inlined = of_funcs[op.attrs["callee"]]
-                depth, elements = depth + chain, elements + inlined
-            elif op.definition.format in _INTEGER_FORMATS and op.result.type.element.is_int:
-                depth, elements = depth + 1, elements + op.result.type.lanes
-            for region in op.regions:
-                chain, inner = visit(region)
-                depth, elements = max(depth, chain), elements + inner
+                depth += of_funcs[op.attrs["callee"]]
+            elif _integer_elements(op):
+                depth += 1
+            depth = max([depth, *map(visit, op.regions)])
             depths.update(dict.fromkeys(op.results, depth))
             longest = max(longest, depth)
-        return longest, elements
+        return longest
 
-    for func in call_order(unit.module.funcs)[0] if unit.module else ():
+    for func in call_order(funcs)[0]:
         of_funcs[func.name] = visit(func.body)
-    chain, elements = visit(unit.program.body)
-    return chain > LONG_CHAIN or elements > MUCH_ARITHMETIC
+    return visit(program.body)
 
 
 def _is_flat(block: Block, in_loop: bool = False) -> bool:
