@@ -10,7 +10,7 @@ row's weight, stays below 2^-(precision + margin) with coefficients rounded to t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import mpmath as mp
@@ -26,7 +26,8 @@ class Row:
     """A polynomial in x for `function` on [low, high].
 
     `weight(x)`: the relative error of the result for an absolute error of 1 of the polynomial.  `margin`: bits by
-    which that error is below 2^-precision, for each format that has the polynomial.
+    which that error is below 2^-precision, for each format that has the polynomial.  `highs`: the end of the interval
+    for a format that has one of its own.
     """
 
     name: str
@@ -36,6 +37,10 @@ class Row:
     high: float
     weight: Callable[[Any], Any]
     margin: dict[str, float]
+    highs: dict[str, float] = field(default_factory=dict)
+
+    def end(self, format: Format) -> float:
+        return self.highs.get(format.name, self.high)
 
 
 def _row(name: str, what: str, function: Any, low: float, high: float, weight: Any, **margin: float) -> Row:
@@ -74,8 +79,8 @@ ROWS = (
          -HALF_LN2, HALF_LN2, lambda r: abs(r)),
     _row("EXP2", "(2^f - 1) / f, |f| <= 1/2", lambda f: (2**f - 1) / f if f else mp.log(2), -0.5, 0.5, lambda f: abs(f)),
     _row("SINH", "(sinh(x) / x - 1) / z, z = x^2 <= 1", _odd(mp.sinh), 0, 1, lambda z: z),
-    _row("TANH", "(tanh(x) / x - 1) / z, z = x^2 <= 0.55^2", _odd(mp.tanh), 0, 0.3026, lambda z: z),
-    _row("LOG", "(2 artanh(s) / s - 2) / z, z = s^2, |s| <= (sqrt 2 - 1) / (sqrt 2 + 1)", _artanh, 0, S2, lambda z: z),
+    _row("LOG", "2 (log(1 + f) - f + f^2 / 2) / f^3, sqrt(1/2) <= 1 + f <= sqrt 2",
+         lambda f: 2 * (mp.log1p(f) - f + f * f / 2) / f**3, -0.29290, 0.41422, lambda f: abs(f**3 / mp.log1p(f) / 2)),
     _row("LOG_TAIL", "((2 artanh(s) / s - 2) / z - 2/3) / z, on the same range", lambda z: (_artanh(z) - mp.mpf(2) / 3) / z,
          0, S2, lambda z: z * z / 2, f32=14, f64=16),
     _row("SIN", "(sin(x) / x - 1) / z, z = x^2, |x| <= pi/4", _odd(mp.sin), 0, QUARTER_PI2, lambda z: z),
@@ -85,6 +90,10 @@ ROWS = (
     _row("ASIN", "(arcsin(x) / x - 1) / z, z = x^2 <= 1/4", _odd(mp.asin), 0, 0.25, lambda z: z),
     _row("ERF", "erf(x) / x - 1 as a polynomial in z = x^2 <= 1",
          lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1 if z else 2 / mp.sqrt(mp.pi) - 1, 0, 1, lambda z: 1),
+    Row("LOG_ERFC", "-log(erfc(t)) / t - 1, 0 <= t <= 4, and 6 for f64", lambda t: -mp.log(mp.erfc(t)) / t - 1, 0, 4,
+        lambda t: t * mp.erfc(t) / mp.erf(t), {"f32": 2.5, "f64": 2.5}, {"f64": 6}),
+    _row("RECIPROCAL", "1/d, 1 <= d <= 2, as a first approximation", lambda d: 1 / d, 1, 2, lambda d: d,
+         f32=-24 + 9, f64=-53 + 9),
     _row("ERFC", "(1 + 2a) e^(a^2) erfc(a) as a polynomial in t = (a - 4) / (a + 4), 0 <= a <= 28",
          erfc_scaled, -1, 0.75, lambda t: 1 / erfc_scaled(t), f32=3, f64=3),
     _row("INVERSE_CBRT", "m^(-1/3), 1 <= m <= 2, as a first approximation",
@@ -110,16 +119,17 @@ def _rounded(value: Any, format: Format) -> float:
 
 def interpolated(row: Row, terms: int, format: Format) -> tuple[float, ...]:
     """The coefficients, lowest first, of the polynomial with so many terms."""
-    middle, half = mp.mpf(row.high + row.low) / 2, mp.mpf(row.high - row.low) / 2
+    high = row.end(format)
+    middle, half = mp.mpf(high + row.low) / 2, mp.mpf(high - row.low) / 2
     nodes = [middle + half * mp.cos((2 * k + 1) * mp.pi / (2 * terms)) for k in range(terms)]
     powers = mp.matrix([[x**k for k in range(terms)] for x in nodes])
     solution = mp.lu_solve(powers, mp.matrix([row.function(x) for x in nodes]))
     return tuple(_rounded(c, format) for c in solution)
 
 
-def error(row: Row, coefficients: tuple[float, ...]) -> Any:
+def error(row: Row, coefficients: tuple[float, ...], format: Format) -> Any:
     """The largest weighted error on a grid."""
-    grid = (row.low + (row.high - row.low) * (mp.mpf(2 * k + 1) / 802) for k in range(401))
+    grid = (row.low + (row.end(format) - row.low) * (mp.mpf(2 * k + 1) / 802) for k in range(401))
     return max(abs(row.weight(x) * (_value(coefficients, x) - row.function(x))) for x in grid)
 
 
@@ -130,16 +140,16 @@ def _value(coefficients: tuple[float, ...], x: Any) -> Any:
 def fitted(row: Row, format: Format) -> tuple[tuple[float, ...], float]:
     """The shortest polynomial whose error is small enough, and the base-2 logarithm of that error.
 
-    Where the coefficients' own rounding decides, the last that two more terms improve.
+    Where the coefficients' own rounding decides, the last that three more terms improve.
     """
     bound = mp.mpf(2) ** -(format.precision + row.margin[format.name])
     best: tuple[Any, tuple[float, ...]] | None = None
     for terms in range(2, 40):
         coefficients = interpolated(row, terms, format)
-        size = error(row, coefficients)
+        size = error(row, coefficients, format)
         if best is None or size < best[0] * 0.7:
             best = size, coefficients
-        if best[0] <= bound or terms >= len(best[1]) + 2:
+        if best[0] <= bound or terms >= len(best[1]) + 3:
             break
     assert best is not None
     return best[1], float(mp.log(best[0], 2))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from . import coefficients
 from .double_word import two_product
-from .exponentials import clamped, exp_words, reduced_words
+from .exponentials import clamped, exp_words, negative_expm1, reduced_words
 from .expression import Real, fma, polynomial, select
 
 __all__ = ["erf", "erfc"]
@@ -36,20 +36,18 @@ def _tail(x: Real, end: float) -> Real:
     return fma(quotient, power, quotient * rest).scale(n)
 
 
-def _series(x: Real) -> Real:
-    """erf(x) / x - 1 for |x| <= 1."""
-    return polynomial(x * x, coefficients.ERF[x.format.name])
-
-
 def erf(x: Real) -> Real:
-    near = fma(x, _series(x), x)
-    far = (1.0 - _tail(abs(x), _HALF_ULP[x.format.name])).with_sign_of(x)
-    return select(x.is_nan(), x, select(abs(x) < 1.0, near, far))
+    format = x.format
+    t = clamped(abs(x), 0.0, _HALF_ULP[format.name])
+    slope = polynomial(t, coefficients.LOG_ERFC[format.name])
+    logarithm = fma(-t, slope, -t)
+    low = fma(-t, slope, -t - logarithm)
+    return select(x.is_nan(), x, negative_expm1(logarithm, low)[0].with_sign_of(x))
 
 
 def erfc(x: Real) -> Real:
     tail = _tail(abs(x), _ZERO[x.format.name])
     far = select(x < 0.0, 2.0 - tail, tail)
     # 1 - x is exact from 1/2 on, where the difference with the series cancels
-    near = fma(-x, _series(x), 1.0 - x)
+    near = fma(-x, polynomial(x * x, coefficients.ERF[x.format.name]), 1.0 - x)
     return select(x.is_nan(), x, select(abs(x) < 1.0, near, far))

@@ -1,18 +1,32 @@
 """exp, exp2, exp10, expm1 and the hyperbolic functions.
 
-    e^x = 2^n e^r,    n = round(x / ln 2),  |r| <= ln 2 / 2
+    e^x     = 2^n e^r,                 n = round(x / ln 2),  |r| <= ln 2 / 2
+    tanh(x) = -m / (2 + m) for x > 0,  m = e^-2x - 1
 
-r is kept in two words, so that the rounding of the argument's reduction does not show in the result.
+Where a function's bound asks for it, r is kept in two words, so that the rounding of the argument's reduction does not show.
 """
 
 from __future__ import annotations
 
 from . import coefficients
 from .constants import LN2, LN10, words
+from .division import quotient
 from .double_word import Words, fast_two_sum, product
-from .expression import Format, Real, fma, polynomial, select
+from .expression import Format, Real, fma, polynomial, rounded_product, select
 
-__all__ = ["clamped", "cosh", "exp", "exp10", "exp2", "exp_words", "expm1", "reduced_words", "sinh", "tanh"]
+__all__ = [
+    "clamped",
+    "cosh",
+    "exp",
+    "exp10",
+    "exp2",
+    "exp_words",
+    "expm1",
+    "negative_expm1",
+    "reduced_words",
+    "sinh",
+    "tanh",
+]
 
 
 def clamped(x: Real, low: float, high: float) -> Real:
@@ -42,7 +56,7 @@ def exp_words(r: Words) -> Words:
 def _reduced(x: Real) -> tuple[Real, Words]:
     """(n, r) with x = n ln 2 + r."""
     first, second = words(LN2, 2, x.format)
-    n = (x * float(1 / LN2)).round()
+    n = rounded_product(x, float(1 / LN2))
     # exact: r is a multiple of x's last place and below 1/2, so its bits fit
     rough = fma(-n, first, x)
     high = fma(-n, second, rough)
@@ -57,9 +71,8 @@ def reduced_words(x: Words) -> tuple[Real, Words]:
 
 def exp(x: Real) -> Real:
     least, most = _exponents(x.format)
-    n, r = _reduced(clamped(x, least * float(LN2), most * float(LN2)))
-    high, low = exp_words(r)
-    return _or_nan(x, (high + low).scale(n))
+    n, (r, _) = _reduced(clamped(x, least * float(LN2), most * float(LN2)))
+    return _or_nan(x, polynomial(r, (1.0, 1.0, *coefficients.EXP[x.format.name])).scale(n))
 
 
 def exp2(x: Real) -> Real:
@@ -76,7 +89,7 @@ def exp10(x: Real) -> Real:
     least, most = _exponents(x.format)
     within = clamped(x, least * float(log10_2), most * float(log10_2))
     first, second = words(log10_2, 2, x.format)
-    n = (within * float(1 / log10_2)).round()
+    n = rounded_product(within, float(1 / log10_2))
     rough = fma(-n, first, within)
     high = fma(-n, second, rough)
     ten = words(LN10, 2, x.format)
@@ -97,6 +110,17 @@ def expm1(x: Real) -> Real:
     result = 2.0 * (total + (error + half * rest))
     # x itself where the next term is below half an ulp: it keeps the sign of zero and subnormals
     return _or_nan(x, select(abs(x) < 2.0**-format.precision, x, result))
+
+
+def negative_expm1(x: Real, low: Real | None = None) -> Words:
+    """e^(x + low) - 1 for x from 0 down to where 2^-bias comes near; the second word is good to a bit or two."""
+    n, (r, rest) = _reduced(x)
+    rest = rest if low is None else rest + low
+    part = r + fma(r * r, polynomial(r, coefficients.EXP[x.format.name]), rest)
+    power = n.power_of_2()
+    less = power - 1.0
+    total = fma(power, part, less)
+    return total, fma(power, part, less - total)
 
 
 def _half_exp(x: Real) -> Real:
@@ -120,12 +144,8 @@ def cosh(x: Real) -> Real:
 
 
 def tanh(x: Real) -> Real:
-    """A polynomial for |x| < 0.55, else 1 - 2 / (e^2|x| + 1), of which the rounding of the quotient is a part."""
-    square = x * x
-    near = fma(x * square, polynomial(square, coefficients.TANH[x.format.name]), x)
-    # beyond the limit the quotient is less than half an ulp of 1
-    twice = clamped(2.0 * abs(x), 0.0, (x.format.precision + 4) * float(LN2))
-    n, r = _reduced(twice)
-    high, low = exp_words(r)
-    far = 1.0 - 2.0 / ((high + low).scale(n) + 1.0)
-    return _or_nan(x, select(abs(x) < 0.55, near, far).with_sign_of(x))
+    # beyond the limit the quotient is less than half an ulp below 1
+    size = clamped(abs(x), 0.0, (x.format.precision + 4) * float(LN2 / 2))
+    m, low = negative_expm1(-2.0 * size)
+    divisor, rest = fast_two_sum(m.constant(2.0), m)
+    return _or_nan(x, quotient((m, low), (divisor, rest + low)).with_sign_of(x))

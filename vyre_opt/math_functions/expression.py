@@ -31,6 +31,7 @@ __all__ = [
     "fma",
     "polynomial",
     "rarely",
+    "rounded_product",
     "select",
     "select_bits",
 ]
@@ -218,9 +219,23 @@ class Real(Node):
         """The nearest integral value, ties to even, for |x| < 2^(precision - 3); a zero is positive."""
         return (self + self.format.integral) - self.format.integral
 
+    def on_integral(self) -> Real:
+        """x + `Format.integral`: for an integral |x| < 2^(precision - 3), a float with x in its low bits."""
+        integral = self.constant(self.format.integral)
+        if self.opcode == "sub" and self.operands[1] is integral:  # of `round`: the sum is exact
+            total = self.operands[0]
+            assert isinstance(total, Real)
+            return total
+        return self + integral
+
+    def power_of_2(self) -> Real:
+        """2^x for an integral x from 1 - bias to bias."""
+        bits = self.on_integral().bits() << self.format.fraction_bits  # which drops the bits of `Format.integral`
+        return (bits + self.format.encode(1.0)).real()
+
     def scale(self, exponent: Real) -> Real:
-        """x * 2^exponent, rounded once, for an integral exponent from -2 bias to 2 bias + 2."""
-        return self._op("scale", exponent)
+        """x * 2^exponent, rounded once, for an integral exponent from -2 bias to 2 bias."""
+        return self._op("scale", exponent.on_integral())
 
     def instruction(self, name: str, *others: Real) -> Real:
         """A function by the machine's own instruction, whose results differ by machine."""
@@ -234,7 +249,7 @@ class Real(Node):
 
     def integer(self) -> Bits:
         """An integral value as an integer, for |x| < 2^(precision - 3)."""
-        return (self + self.format.integral).bits() - self.format.encode(self.format.integral)
+        return self.on_integral().bits() - self.format.encode(self.format.integral)
 
 
 class Bits(Node):
@@ -339,6 +354,12 @@ def rarely(condition: Flag, function: str, arguments: Sequence[Real], usual: Rea
     The function, a name in `FUNCTIONS`, is evaluated only if the condition holds in some lane; then perhaps in all.
     """
     return condition.graph.node(Real, "rarely", condition, usual, *arguments, payload=function)
+
+
+def rounded_product(x: Real, factor: float) -> Real:
+    """The integral value nearest to x * factor, for |x * factor| < 2^(precision - 3)."""
+    integral = x.format.integral
+    return fma(x, factor, integral) - integral
 
 
 def polynomial(x: Real, coefficients: Sequence[float]) -> Real:

@@ -1,9 +1,9 @@
 """log, log2 and log1p.
 
     log(x) = e ln 2 + log(m),  x = 2^e m,  m in [sqrt(1/2), sqrt 2)
-    log(m) = f - f^2/2 + s (f^2/2 + R),  f = m - 1,  s = f / (m + 1),  R = 2/3 s^2 + 2/5 s^4 + ...
+    log(m) = f - f^2/2 + f^3 L(f),  f = m - 1
 
-f is exact, and the terms behind it are small, so the sum in two words is good to nearly half an ulp.
+f is exact, and the terms behind it are small, so the sum with e ln 2 in two words is good to nearly half an ulp.
 """
 
 from __future__ import annotations
@@ -33,14 +33,11 @@ def split(x: Real) -> tuple[Real, Real]:
 def _log_words(m: Real) -> Words:
     """log(m) as the sum of two floats, for m in [sqrt(1/2), sqrt 2)."""
     f = m - 1.0
-    s = f / (m + 1.0)
-    square = s * s
-    series = square * polynomial(square, coefficients.LOG[m.format.name])
     half = 0.5 * f
     half_square = half * f
     error = fma(half, f, -half_square)
     high = f - half_square
-    return high, (((f - high) - half_square) - error) + s * (half_square + series)
+    return high, fma(f * half_square, polynomial(f, coefficients.LOG[m.format.name]), ((f - high) - half_square) - error)
 
 
 def _short_ln2(format: Format) -> Words | tuple[float, float]:

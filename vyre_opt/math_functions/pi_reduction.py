@@ -14,7 +14,7 @@ from __future__ import annotations
 from . import constants
 from .constants import PI, words
 from .double_word import Words, fast_two_sum, product, two_product, two_sum
-from .expression import Bits, Format, Real, fma, select_bits
+from .expression import Bits, Format, Real, fma, rounded_product, select_bits
 
 __all__ = ["limit", "reduced", "reduced_large"]
 
@@ -28,14 +28,15 @@ def limit(format: Format) -> float:
 
 
 def reduced(x: Real) -> Reduced:
-    """For |x| <= limit."""
+    """For |x| <= limit.  The second word may be as large as 2^(2 - precision / 2) times the first."""
     first, second, third = words(PI / 2, 3, x.format)
-    n = (x * float(2 / PI)).round()
+    n = rounded_product(x, float(2 / PI))
     # exact: the difference is a multiple of first's last place and below 1
     rough = fma(-n, first, x)
     high, low = two_product(n, x.constant(second))
-    total, error = two_sum(rough, -high)
-    return n.integer(), fast_two_sum(total, fma(-n, third, error - low))
+    # exact, too, where |rough| < |high|: it is a multiple of high's last place then
+    total, error = fast_two_sum(rough, -high)
+    return n.on_integral().bits(), (total, fma(-n, third, error - low))
 
 
 def reduced_large(x: Real) -> Reduced:

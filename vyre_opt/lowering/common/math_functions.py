@@ -162,19 +162,20 @@ class _GraphWriter:
         high = self.w.emit(f"lshr {wide} {product}, {self.shape.integer(f'i{2 * bits}', bits)}")
         return self.w.emit(f"trunc {wide} {high} to {self.ints}")
 
-    def scale(self, value: str, exponent: str) -> str:
-        """value * 2^exponent by two factors, so that subnormal results are rounded once and 2^128 is reached."""
+    def scale(self, value: str, total: str) -> str:
+        """value * 2^(total - `Format.integral`) by two factors, so that subnormal results are rounded once.
+
+        The lowest bits of `Format.integral`, and of half of it, are zero, so the shifts drop it.
+        """
         if self.target == "avx512" and self.format is F32 and self.shape.lanes % _SCALEF_LANES == 0:
-            return self.scale_at_once(value, exponent)
+            integral = self.shape.splat(self.element, float_literal(self.format.integral))
+            return self.scale_at_once(value, self.w.emit(f"fsub {self.kind} {total}, {integral}"))
         w, format = self.w, self.format
-        integral = self.shape.splat(self.element, float_literal(format.integral))
-        total = w.emit(f"fadd {self.kind} {exponent}, {integral}")
-        bits = w.emit(f"bitcast {self.kind} {total} to {self.ints}")
-        whole = w.emit(f"sub {self.ints} {bits}, {self.integer(format.encode(format.integral))}")
-        half = w.emit(f"ashr {self.ints} {whole}, {self.integer(1)}")
+        whole = w.emit(f"bitcast {self.kind} {total} to {self.ints}")
+        half = w.emit(f"lshr {self.ints} {whole}, {self.integer(1)}")
         for piece in (half, w.emit(f"sub {self.ints} {whole}, {half}")):
-            biased = w.emit(f"add {self.ints} {piece}, {self.integer(format.bias)}")
-            power_bits = w.emit(f"shl {self.ints} {biased}, {self.integer(format.fraction_bits)}")
+            shifted = w.emit(f"shl {self.ints} {piece}, {self.integer(format.fraction_bits)}")
+            power_bits = w.emit(f"add {self.ints} {shifted}, {self.integer(format.encode(1.0))}")
             power = w.emit(f"bitcast {self.ints} {power_bits} to {self.kind}")
             value = w.emit(f"fmul {self.kind} {value}, {power}")
         return value
@@ -246,7 +247,7 @@ _RULES: dict[str, Callable[..., str]] = {
     "fma": lambda body, node, a, b, c: body.intrinsic("fma", a, b, c),
     "mul_hi": lambda body, node, a, b: body.multiply_high(a, b),
     "fnot": lambda body, node, a: body.w.emit(f"xor {body.flags} {a}, {body.shape.splat('i1', 'true')}"),
-    "scale": lambda body, node, a, exponent: body.scale(a, exponent),
+    "scale": lambda body, node, a, total: body.scale(a, total),
     "instruction": _GraphWriter.instruction,
     "rarely": _GraphWriter.rarely,
 }

@@ -89,17 +89,14 @@ class _MlirGraphWriter:
         high = code.op("arith.shrui", wide, code.op("arith.muli", wide, x, y), code.literal(str(bits), wide))
         return code.convert("arith.trunci", wide, self.ints, high)
 
-    def scale(self, value: str, exponent: str) -> str:
-        """value * 2^exponent by two factors, so that subnormal results are rounded once and 2^128 is reached."""
+    def scale(self, value: str, total: str) -> str:
+        """As the lowering: value * 2^(total - `Format.integral`) by two factors."""
         code, format, ints = self.code, self.format, self.ints
-        integral = format.encode(format.integral)
-        total = code.op("arith.addf", self.kind, exponent, self.real(integral))
-        bits = code.convert("arith.bitcast", self.kind, ints, total)
-        whole = code.op("arith.subi", ints, bits, self.integer(integral))
-        half = code.op("arith.shrsi", ints, whole, self.integer(1))
+        whole = code.convert("arith.bitcast", self.kind, ints, total)
+        half = code.op("arith.shrui", ints, whole, self.integer(1))
         for piece in (half, code.op("arith.subi", ints, whole, half)):
-            biased = code.op("arith.addi", ints, piece, self.integer(format.bias))
-            power_bits = code.op("arith.shli", ints, biased, self.integer(format.fraction_bits))
+            shifted = code.op("arith.shli", ints, piece, self.integer(format.fraction_bits))
+            power_bits = code.op("arith.addi", ints, shifted, self.integer(format.encode(1.0)))
             power = code.convert("arith.bitcast", ints, self.kind, power_bits)
             value = code.op("arith.mulf", self.kind, value, power)
         return value
@@ -157,7 +154,7 @@ _RULES: dict[str, Callable[..., str]] = {
     "copysign": lambda body, node, a, b: body.code.intrinsic("llvm.copysign", body.kind, a, b),
     "mul_hi": lambda body, node, a, b: body.multiply_high(a, b),
     "fnot": lambda body, node, a: body.code.op("arith.xori", "i1", a, body.code.literal("true", "i1")),
-    "scale": lambda body, node, a, exponent: body.scale(a, exponent),
+    "scale": lambda body, node, a, total: body.scale(a, total),
     "instruction": _MlirGraphWriter.instruction,
     "rarely": _MlirGraphWriter.rarely,
 }

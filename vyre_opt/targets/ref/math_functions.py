@@ -71,6 +71,11 @@ def _ashr(node: Node, a: Array, amount: Array) -> Array:
     return shifted.view(a.dtype)
 
 
+def _integer(value: Array) -> Array:
+    whole: Array = np.nan_to_num(value).astype(np.int32)
+    return whole
+
+
 def _plain(compute: Callable[..., Array]) -> Callable[..., Array]:
     """A rule that needs nothing of the node but its operands."""
     return lambda node, *operands: compute(*operands)
@@ -89,7 +94,7 @@ _RULES: dict[str, Callable[..., Array]] = {
     "trunc": _plain(np.trunc),
     "copysign": _plain(np.copysign),
     "fma": lambda node, a, b, c: fma(a, b, c, DataType.of(node.graph.format.name)),
-    "scale": lambda node, a, exponent: np.ldexp(a, np.nan_to_num(exponent).astype(np.int32)),
+    "scale": lambda node, a, total: np.ldexp(a, _integer(total - _floats(node)(node.graph.format.integral))),
     "bits": lambda node, a: np.ascontiguousarray(a).view(_words(node)),
     "real": lambda node, a: np.ascontiguousarray(a).view(_floats(node)),
     "iadd": _plain(np.add),
