@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from . import coefficients
 from .double_word import two_product
-from .exponentials import clamped, exp_words, negative_expm1, reduced_words
+from .exponentials import at_most, clamped, exp_words, negative_expm1, reduced_words
 from .expression import Real, fma, polynomial, select
 
 __all__ = ["erf", "erfc"]
@@ -38,7 +38,7 @@ def _tail(x: Real, end: float) -> Real:
 
 def erf(x: Real) -> Real:
     format = x.format
-    t = clamped(abs(x), 0.0, _HALF_ULP[format.name])
+    t = at_most(abs(x), _HALF_ULP[format.name])
     slope = polynomial(t, coefficients.LOG_ERFC[format.name])
     logarithm = fma(-t, slope, -t)
     low = fma(-t, slope, -t - logarithm)

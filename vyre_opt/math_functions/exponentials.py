@@ -15,6 +15,7 @@ from .double_word import Words, fast_two_sum, product
 from .expression import Format, Real, fma, polynomial, rounded_product, select
 
 __all__ = [
+    "at_most",
     "clamped",
     "cosh",
     "exp",
@@ -29,9 +30,14 @@ __all__ = [
 ]
 
 
+def at_most(x: Real, limit: float) -> Real:
+    """The lesser of x and the limit, which a NaN becomes, too."""
+    return select(x < limit, x, limit)
+
+
 def clamped(x: Real, low: float, high: float) -> Real:
     """x within [low, high], for results that are 0, 1 or infinite beyond; a NaN becomes `high`."""
-    x = select(x < high, x, high)
+    x = at_most(x, high)
     return select(x > low, x, low)
 
 
@@ -115,8 +121,8 @@ def expm1(x: Real) -> Real:
 def negative_expm1(x: Real, low: Real | None = None) -> Words:
     """e^(x + low) - 1 for x from 0 down to where 2^-bias comes near; the second word is good to a bit or two."""
     n, (r, rest) = _reduced(x)
-    rest = rest if low is None else rest + low
-    part = r + fma(r * r, polynomial(r, coefficients.EXP[x.format.name]), rest)
+    series = polynomial(r, coefficients.EXP[x.format.name])
+    part = fma(r * r, series, r) if low is None else r + fma(r * r, series, rest + low)
     power = n.power_of_2()
     less = power - 1.0
     total = fma(power, part, less)
@@ -125,7 +131,7 @@ def negative_expm1(x: Real, low: Real | None = None) -> Words:
 
 def _half_exp(x: Real) -> Real:
     """e^|x| / 2."""
-    n, r = _reduced(clamped(abs(x), 0.0, (x.format.bias + 3) * float(LN2)))
+    n, r = _reduced(at_most(abs(x), (x.format.bias + 3) * float(LN2)))
     high, low = exp_words(r)
     return (high + low).scale(n - 1.0)
 
@@ -145,7 +151,6 @@ def cosh(x: Real) -> Real:
 
 def tanh(x: Real) -> Real:
     # beyond the limit the quotient is less than half an ulp below 1
-    size = clamped(abs(x), 0.0, (x.format.precision + 4) * float(LN2 / 2))
-    m, low = negative_expm1(-2.0 * size)
+    m, low = negative_expm1(-2.0 * at_most(abs(x), (x.format.precision + 4) * float(LN2 / 2)))
     divisor, rest = fast_two_sum(m.constant(2.0), m)
     return _or_nan(x, quotient((m, low), (divisor, rest + low)).with_sign_of(x))

@@ -230,7 +230,9 @@ class Real(Node):
 
     def power_of_2(self) -> Real:
         """2^x for an integral x from 1 - bias to bias."""
-        bits = self.on_integral().bits() << self.format.fraction_bits  # which drops the bits of `Format.integral`
+        bits = (
+            self.on_integral().bits() << self.format.fraction_bits
+        )  # which drops the bits of `Format.integral`
         return (bits + self.format.encode(1.0)).real()
 
     def scale(self, exponent: Real) -> Real:
