@@ -26,6 +26,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("**/*.vyre"))
 LIT = [ROOT / "test/lit/passes" / f"{name}.vyre" for name in ("coarsen", "privatize")]
 
 COARSEN, PRIVATIZE = "coarsen{by=4}", "privatize{workgroups=3}"
+BLOCKED = "coarsen{by=2 blocks=2}"
 
 
 @dataclass
@@ -203,6 +204,10 @@ RIGHT = {
     "some carried values are common": (launched(CARRIED), COARSEN),
     "rows that are the pipeline's": (ROWS, COARSEN),
     "as many neighbours as lanes": (launched(GUARDED), "coarsen{by=8}"),
+    "blocks of neighbours": (launched(GUARDED), BLOCKED),
+    "more blocks than workgroups": (launched(GUARDED), "coarsen{by=4 blocks=3}"),
+    "blocks of a grid of a length": (launched(GUARDED, OPEN, "ceil_div(len(@x), 8)"), BLOCKED),
+    "blocks of a loop": (launched(CARRIED), BLOCKED),
     "a grid of a length": (launched(GUARDED, OPEN, "ceil_div(len(@x), 8)"), COARSEN),
     "a grid of two lengths": (launched(GUARDED, OPEN, "max(div(len(@x), 8), ceil_div(len(@y), 3))"), COARSEN),
     "a grid of sums": (launched(GUARDED, OPEN, "div(add(len(@x), mul(len(@y), 3)), 64)"), COARSEN),
@@ -232,6 +237,7 @@ BLOCKS = (
     Neighbours(4, 1, (8, 2)),
     Neighbours(1, 1, (8, 1)),
     Neighbours(2, 2, (2, 2)),
+    Neighbours(2, blocks=2),
 )
 
 
@@ -243,7 +249,7 @@ def test_blocks_of_random_programs(seeds: Sequence[int], monkeypatch: pytest.Mon
     count = 0
     for seed in seeds:
         for block in BLOCKS:
-            monkeypatch.setattr(coarsen, "Neighbours", lambda by, block=block: block)
+            monkeypatch.setattr(coarsen, "Neighbours", lambda by, blocks, block=block: block)
             found = decisions(neighbour_pipeline(seed), "coarsen{by=2}")
             assert not [(seed, block, d.what) for d in found if d.status != "proved"]
             count += len(found)
@@ -276,6 +282,18 @@ MADE = [
     (GUARDS, COARSEN, "if %p {", "if %agreed {"),
     (GUARDS, COARSEN, "grid(2)", "grid(1)"),
     (GUARDS, COARSEN, "workgroup(8)", "workgroup(16)"),
+    (GUARDS, BLOCKED, "mul %coarse, 4", "mul %coarse, 2"),
+    (GUARDS, BLOCKED, "add %group, 2", "add %group, 4"),
+    (GUARDS, BLOCKED, "add %group, 2", "add %group, 1"),
+    (GUARDS, BLOCKED, "lt %group, 5", "lt %group_1, 5"),
+    (GUARDS, BLOCKED, "lt %group, 5", "le %group, 5"),
+    (GUARDS, BLOCKED, "lt %group_1, 5", "lt %group, 5"),
+    (GUARDS, BLOCKED, "if %exists_1 {", "if %exists {"),
+    (GUARDS, BLOCKED, "if %exists {", "if %exists_1 {"),
+    (GUARDS, BLOCKED, "add %id, 16", "add %id, 8"),
+    (GUARDS, BLOCKED, "add %id, 17", "add %id, 16"),
+    (GUARDS, BLOCKED, "grid(2)", "grid(1)"),
+    (GUARDS, BLOCKED, "store %v_3, @y[%id_3] : u32", ""),
     (launched(GUARDED, OPEN, "ceil_div(len(@x), 8)"), COARSEN, "sub 8, 1", "sub 8, 2"),
     (launched(GUARDED, OPEN, "ceil_div(len(@x), 8)"), COARSEN, "grid(ceil_div(len(@x), 32))", "grid(div(len(@x), 32))"),
     (launched(GUARDED, OPEN, "ceil_div(len(@x), 8)"), COARSEN, "%length = len @x", "%length = len @y"),

@@ -177,15 +177,29 @@ MUTANTS = (
     Mutant(
         "the exponent of a subnormal is off by one in log",
         "vyre_opt/math_functions/logarithms.py",
-        "select(tiny, float(format.precision), 0.0)",
-        "select(tiny, float(format.precision - 1), 0.0)",
+        "select(tiny, float(x.format.precision), 0.0)",
+        "select(tiny, float(x.format.precision - 1), 0.0)",
         f"{ACCURACY}::test_bound",
     ),
     Mutant(
         "tanh takes its sign from nowhere",
         "vyre_opt/math_functions/exponentials.py",
-        "select(abs(x) < 0.55, near, far).with_sign_of(x)",
-        "select(abs(x) < 0.55, near, far)",
+        "(divisor, rest + low)).with_sign_of(x)",
+        "(divisor, rest + low))",
+        f"{ACCURACY}::test_bound",
+    ),
+    Mutant(
+        "a quotient is not corrected",
+        "vyre_opt/math_functions/division.py",
+        "return fma(rest, inverse, rough)",
+        "return rough",
+        f"{ACCURACY}::test_bound",
+    ),
+    Mutant(
+        "the logarithm of a subnormal is that of a normal number",
+        "vyre_opt/math_functions/logarithms.py",
+        "least = x.format.encode(x.format.least_normal)",
+        "least = 1",
         f"{ACCURACY}::test_bound",
     ),
     Mutant(

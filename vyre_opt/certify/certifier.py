@@ -9,7 +9,7 @@ A pass says what it claims in the certificate of its remark:
     claim: vector     program, lanes_of                accesses that became one; the ops of each element
     claim: forward    program, op, source              a load of what `source` has, or a store of it once more
     claim: overwrite  program, op, by                  a store that `by` overwrites
-    claim: coarsen    pipeline, at, program, into, by, by_y, tile         a launch, by its number, of which an invocation does
+    claim: coarsen    pipeline, at, program, into, by, by_y, tile, blocks     a launch, by its number, of which an invocation does
                                                        the work of several; the programs before and after
     claim: privatize  pipeline, at, program, into          a launch whose workgroups count for themselves, and take turns
     claim: merge      program, op, parts               an `if` that earlier ones of its condition went into
@@ -20,7 +20,7 @@ A pass says what it claims in the certificate of its remark:
                                                        of the slices that it carries
 
 `op`, `source`, `by`, `parts`, `loops` and `lanes_of` are numbers of ops, in the order of the program's text before the pass; but `by`,
-`by_y` and `tile` of a coarse launch are what `NeighbourBlock` has, and `by` of loops is a count.
+`by_y`, `tile` and `blocks` of a coarse launch are what `NeighbourBlock` has, and `by` of loops is a count.
 """
 
 from __future__ import annotations
@@ -524,7 +524,8 @@ def _relaunched(before: Module, after: Module, facts: Facts) -> Relaunched:
 
 def _coarsen(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) -> Iterable[Obligation]:
     tile = None if facts["tile"] is None else (facts["tile"][0], facts["tile"][1])
-    return coarsened(_relaunched(before, after, facts), NeighbourBlock(facts["by"], facts["by_y"], tile))
+    block = NeighbourBlock(facts["by"], facts["by_y"], tile, facts["blocks"])
+    return coarsened(_relaunched(before, after, facts), block)
 
 
 def _privatize(before: Module, after: Module, facts: Facts, others: Sequence[Facts]) -> Iterable[Obligation]:

@@ -4,6 +4,10 @@
     group     by * workgroup_id + by * p / lanes        the workgroup that it belongs to, of the old launch
     lane      by * p % lanes + k                        the local id of its neighbour k
 
+Of several blocks, of `by` neighbours each, the one with number b is of the workgroup
+
+    group     by * (blocks * workgroup_id + b) + by * p / lanes
+
 The lanes of tiles of a by b stand in a tile row by row; tiles stand one behind the other, in rows of the workgroup.
 """
 
@@ -31,30 +35,45 @@ IDS = ("global_id", "local_id", "workgroup_id", "num_workgroups", "global_size")
 
 @dataclass(frozen=True)
 class NeighbourBlock:
-    """`x` by `y` neighbours are one invocation, numbered row by row.  `tile`: the size of the tiles in which lanes stand."""
+    """`blocks` of `x` by `y` neighbours are one invocation, numbered row by row, and block by block.
+
+    `tile`: the size of the tiles in which lanes stand.
+    """
 
     x: int
     y: int
     tile: tuple[int, int] | None
+    blocks: int = 1
 
     @property
     def count(self) -> int:
-        return self.x * self.y
+        return self.x * self.y * self.blocks
 
     def along(self, axis: str) -> int:
+        """Neighbours of a block."""
         return {"x": self.x, "y": self.y}.get(axis, 1)
 
+    def groups(self, axis: str) -> int:
+        """The old launch's workgroups that one has."""
+        return self.x * self.blocks if axis == "x" else self.along(axis)
+
+    def block(self, k: int) -> int:
+        """The block that neighbour `k` is in."""
+        return k // (self.x * self.y)
+
     def number(self, k: int, axis: str) -> int:
-        """Where neighbour `k` is in the block."""
-        return k % self.x if axis == "x" else k // self.x
+        """Where neighbour `k` is in its block."""
+        return k % self.x if axis == "x" else k // self.x % self.y
 
     @property
     def axes(self) -> str:
         """Those along which ids are other ones than the coarse program's own."""
-        return "".join(axis for axis in "xy" if self.tile is not None or self.along(axis) > 1)
+        return "".join(axis for axis in "xy" if self.tile is not None or self.groups(axis) > 1)
 
     def check(self, workgroup: Dim3) -> None:
         """Raises Mismatch."""
+        if self.blocks < 1 or (self.blocks > 1 and (self.x == 1 or self.y > 1 or self.tile is not None)):
+            raise Mismatch(f"there are no {self.blocks} blocks of one neighbour, along y or in tiles")
         for axis, lanes in zip("xy", workgroup, strict=False):
             if self.along(axis) < 1 or lanes % self.along(axis):
                 raise Mismatch(f"{lanes} lanes along {axis} are no multiple of {self.along(axis)}")
@@ -78,47 +97,53 @@ class NeighbourBlock:
 class CoarseIds:
     """Finds the values of a coarse program that are ids of its neighbours, in the form that z3 proves it of.
 
-    `known`: what it computes.  `guard`: whether the workgroups of the old launch exist; None where all do.
-    `values`: those that were asked for, by the name of the id, the axis, and where the neighbour is along it.
+    `known`: what it computes.  `guard`: whether the workgroups of the old launch exist, those of the last block; None where
+    all do.  `guards`: the same of earlier blocks, in their order.
+    `values`: those that were asked for, by the name of the id, the axis, the neighbour's block, and how much more the id is
+    than that of the first neighbour.
     """
 
     def __init__(
         self, coarse: Program, block: NeighbourBlock, known: KnownValues, guard: Value | None
     ) -> None:
         self.coarse, self.block, self.known, self.guard = coarse, block, known, guard
-        self.values: dict[tuple[str, str, int], Value] = {}
+        self.guards: list[Value] = []
+        self.values: dict[tuple[str, str, int, int], Value] = {}
 
     def of(self, op: Op, k: int) -> Value | None:
         """What an op gives for a neighbour; None if it gives what it does in the coarse program.  Raises Mismatch."""
         axis = op.attrs.get("axis", "")
         if op.name not in IDS or axis not in self.block.axes:
             return None
-        return self._id(op.name, axis, self.block.number(k, axis))
+        block, lanes = self.block.block(k), self.coarse.workgroup[AXES.index(axis)]
+        number, group = self.block.number(k, axis), self.block.x * block
+        more = {"global_id": group * lanes + number, "local_id": number, "workgroup_id": group}
+        return self._id(op.name, axis, more.get(op.name, 0), block)
 
-    def _id(self, name: str, axis: str, number: int) -> Value:
-        number = number if name in ("global_id", "local_id") else 0
-        key = name, axis, number
+    def _id(self, name: str, axis: str, more: int, block: int = 0) -> Value:
+        key = name, axis, block, more
         if key not in self.values:
-            self.values[key] = self._new_id(*key)
+            self.values[key] = self._new_id(name, axis, more)
         return self.values[key]
 
-    def _new_id(self, name: str, axis: str, number: int) -> Value:
+    def _new_id(self, name: str, axis: str, more: int) -> Value:
         lanes, by = self.coarse.workgroup[AXES.index(axis)], self.block.along(axis)
-        if number:
-            return self._find("add", self._id(name, axis, 0), number)
+        if more:
+            return self._find("add", self._id(name, axis, 0), more)
         if name == "global_id":
             start = self._find("mul", self._id("workgroup_id", axis, 0), lanes)
             return self._find("add", start, self._id("local_id", axis, 0))
         if name == "global_size":
             return self._find("mul", self._id("num_workgroups", axis, 0), lanes)
-        if by == 1:
+        if self.block.groups(axis) == 1:
             return self._place(axis) if name == "local_id" else self._find(name, axis=axis)
         if name == "num_workgroups":
-            return self._number_of_groups(self._id("workgroup_id", axis, 0))
+            last = self.block.blocks - 1
+            return self._number_of_groups(self._id("workgroup_id", axis, self.block.x * last, last))
         first = self._find("mul", self._place(axis), by)
         if name == "local_id":
             return self._find("rem", first, lanes)
-        group = self._find("mul", self._find("workgroup_id", axis=axis), by)
+        group = self._find("mul", self._find("workgroup_id", axis=axis), self.block.groups(axis))
         return self._find("add", group, self._find("div", first, lanes))
 
     def _place(self, axis: str) -> Value:
@@ -158,14 +183,15 @@ def are_ids(ids: CoarseIds, point: Point, workgroups: Mapping[str, Workgroups]) 
     block, coarse = ids.block, ids.coarse
     places = block.places(dict(zip("xy", point.local, strict=False)), coarse.workgroup[0])
     expected: dict[tuple[str, str], z3.ArithRef] = {}
-    inside: list[z3.BoolRef] = []
+    inside: list[list[z3.BoolRef]] = [[] for _ in range(block.blocks)]
     for axis, there in workgroups.items():
         number, by = AXES.index(axis), block.along(axis)
         lanes = coarse.workgroup[number]
         own = point.group.workgroup_id(number).term
-        group, lane = by * own + by * places[axis] / lanes, by * places[axis] % lanes
-        if by > 1:
-            inside.append(group < there.count)
+        group, lane = block.groups(axis) * own + by * places[axis] / lanes, by * places[axis] % lanes
+        if block.groups(axis) > 1:
+            for b, its in enumerate(inside):
+                its.append(group + block.x * b < there.count)
         expected |= {
             ("workgroup_id", axis): group,
             ("num_workgroups", axis): there.count,
@@ -173,10 +199,15 @@ def are_ids(ids: CoarseIds, point: Point, workgroups: Mapping[str, Workgroups]) 
             ("local_id", axis): lane,
             ("global_id", axis): group * lanes + lane,
         }
-    equal = [
-        point.integer(value).term == expected[name, axis] + k for (name, axis, k), value in ids.values.items()
+    right = [
+        z3.Implies(z3.And(inside[b]), point.integer(value).term == expected[name, axis] + more)
+        for (name, axis, b, more), value in ids.values.items()
     ]
-    exists = z3.BoolVal(True) if ids.guard is None else point.boolean(ids.guard)
+    guards = [
+        z3.BoolVal(True) if ids.guard is None else point.boolean(ids.guard),
+        *map(point.boolean, ids.guards),
+    ]
+    right += [guard == z3.And(its) for guard, its in zip(guards, (inside[-1], *inside[:-1]), strict=True)]
     shown = {f"old workgroup {axis}": expected["workgroup_id", axis] for axis in block.axes}
     return Obligation(
         f"@{coarse.name} computes the ids that its neighbours had",
@@ -186,7 +217,7 @@ def are_ids(ids: CoarseIds, point: Point, workgroups: Mapping[str, Workgroups]) 
             *map(point.reaches, coarse.body.ops[-1:]),
             *(fact for each in workgroups.values() for fact in each.given),
         ],
-        z3.And(exists == z3.And(inside), z3.Implies(z3.And(inside), z3.And(equal))),
+        z3.And(right),
         shown_at(point, **shown),
     )
 
@@ -215,19 +246,21 @@ def each_place_once(program: Program, block: NeighbourBlock) -> Iterator[Obligat
 
 @dataclass(frozen=True)
 class _Neighbour:
-    """Terms along an axis: neighbour `k` of the lane at `place` in workgroup `id`."""
+    """Terms along an axis: neighbour `k` in block `b` of the lane at `place` in workgroup `id`."""
 
     id: z3.ArithRef
     place: z3.ArithRef
+    b: z3.ArithRef
     k: z3.ArithRef
     by: int
+    blocks: int
     lanes: int
     groups: z3.ArithRef
 
     @property
     def group(self) -> z3.ArithRef:
         """The number of the old launch's workgroup."""
-        return self.by * self.id + self.by * self.place / self.lanes
+        return self.by * (self.blocks * self.id + self.b) + self.by * self.place / self.lanes
 
     @property
     def lane(self) -> z3.ArithRef:
@@ -236,27 +269,30 @@ class _Neighbour:
 
     @property
     def exists(self) -> z3.BoolRef:
-        within = (self.id, self.groups), (self.place, self.lanes), (self.k, self.by)
+        within = (self.id, self.groups), (self.place, self.lanes), (self.b, self.blocks), (self.k, self.by)
         return z3.And([z3.And(term >= 0, term < limit) for term, limit in within])
 
     def is_same(self, other: _Neighbour) -> z3.BoolRef:
-        return z3.And(self.id == other.id, self.place == other.place, self.k == other.k)
+        pairs = (self.id, other.id), (self.place, other.place), (self.b, other.b), (self.k, other.k)
+        return z3.And([mine == its for mine, its in pairs])
 
 
-def each_neighbour_once(program: Program, axis: str, by: int, workgroups: Workgroups) -> Obligation:
+def each_neighbour_once(
+    program: Program, axis: str, block: NeighbourBlock, workgroups: Workgroups
+) -> Obligation:
     """Along an axis, each invocation of the old launch is a neighbour of one invocation."""
-    lanes = program.workgroup[AXES.index(axis)]
+    lanes, by, groups = program.workgroup[AXES.index(axis)], block.along(axis), block.groups(axis)
 
     def neighbour(*terms: z3.ArithRef) -> _Neighbour:
-        id, place, k = terms
-        return _Neighbour(id, place, k, by, lanes, workgroups.groups)
+        id, place, b, k = terms
+        return _Neighbour(id, place, b, k, by, groups // by, lanes, workgroups.groups)
 
     one, other = (
-        neighbour(*(z3.Int(f"{name}.{each}") for each in ("workgroup", "place", "neighbour")))
+        neighbour(*(z3.Int(f"{name}.{each}") for each in ("workgroup", "place", "block", "neighbour")))
         for name in ("one", "other")
     )
     group, lane = z3.Int("workgroup"), z3.Int("lane")
-    its = neighbour(group / by, (group % by * lanes + lane) / by, lane % by)
+    its = neighbour(group / groups, (group % by * lanes + lane) / by, group % groups / by, lane % by)
     exists = z3.And(group >= 0, group < workgroups.count, lane >= 0, lane < lanes)
     is_one = z3.And(one.group == other.group, one.lane == other.lane)
     return Obligation(

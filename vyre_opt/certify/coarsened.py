@@ -54,7 +54,7 @@ Layout = Sequence[int]
 def coarsened(of: Relaunched, block: NeighbourBlock) -> Iterator[Obligation]:
     """All that has to hold.  `block`: the neighbours that one invocation is."""
     try:
-        of.check("".join(axis for axis in block.axes if block.along(axis) > 1))
+        of.check("".join(axis for axis in block.axes if block.groups(axis) > 1))
         _check_declarations(of, block)
         check_invocations(of.program)
         neighbours = _Neighbours(of.program, of.after, block)
@@ -66,8 +66,8 @@ def coarsened(of: Relaunched, block: NeighbourBlock) -> Iterator[Obligation]:
         yield not_seen(what, str(mismatch), mismatch.ops)
         return
     for axis, along in workgroups.items():
-        if block.along(axis) > 1:
-            yield each_neighbour_once(of.program, axis, block.along(axis), along)
+        if block.groups(axis) > 1:
+            yield each_neighbour_once(of.program, axis, block, along)
     yield from each_place_once(of.program, block)
     yield are_ids(neighbours.ids, point, workgroups)
 
@@ -75,7 +75,7 @@ def coarsened(of: Relaunched, block: NeighbourBlock) -> Iterator[Obligation]:
 def _check_declarations(of: Relaunched, block: NeighbourBlock) -> None:
     block.check(of.program.workgroup)
     grid = of.program.grid
-    expected = None if grid is None else (-(-grid[0] // block.x), -(-grid[1] // block.y), grid[2])
+    expected = None if grid is None else (-(-grid[0] // block.groups("x")), -(-grid[1] // block.y), grid[2])
     if of.after.grid != expected:
         raise Mismatch(f"the grid of @{of.after.name} is another one")
     if of.program.buffers.keys() != of.after.buffers.keys():
@@ -98,14 +98,16 @@ class _Neighbours:
     """Reads the old program and the coarse one side by side.
 
     `maps`: for each neighbour, the values of the coarse program for those of the old one.  `guard`: the branch in which
-    workgroups of the old launch exist, None where all of them do.
+    workgroups of the old launch exist, None where all of them do.  Of several blocks of neighbours it is that of the last;
+    on its other side each earlier one has a branch of its own, one after the other.
     """
 
     def __init__(self, old: Program, coarse: Program, block: NeighbourBlock) -> None:
         self.old, self.coarse, self.count = old, coarse, block.count
         self.known = KnownValues()
         self.maps: list[dict[Value, Value]] = [{} for _ in range(block.count)]
-        self.guard = _guard(coarse) if block.count > 1 else None
+        self.block_of_neighbours = block
+        self.guard = _guard(coarse, block.blocks) if block.count > 1 else None
         condition = None if self.guard is None else self.guard.operands[0]
         self.ids = CoarseIds(coarse, block, self.known, condition)
 
@@ -118,7 +120,25 @@ class _Neighbours:
                     raise Mismatch("no neighbour has this op", op)
                 self.known.learn(self.coarse, op)
             ops = self.guard.regions[0].ops
-        self._ops(self.old.body.ops, ops, range(self.count))
+        with self.known.scope():
+            self._ops(self.old.body.ops, ops, range(self.count))
+        if self.block_of_neighbours.blocks > 1:
+            assert self.guard is not None
+            self._blocks_apart(self.guard.regions[1].ops)
+
+    def _blocks_apart(self, ops: Sequence[Op]) -> None:
+        """Raises Mismatch unless each block of neighbours but the last runs the old program in a branch of its own."""
+        blocks = self.block_of_neighbours.blocks
+        self.maps = [{} for _ in range(self.count)]
+        if len(ops) != blocks - 1 or any(op.name != "if" or op.results for op in ops):
+            raise Mismatch(f"there should be {blocks - 1} branches, one for each block", *ops[:1])
+        for number, op in enumerate(ops):
+            if any(block.ops for block in op.regions[1:]):
+                raise Mismatch("no neighbour has this side of the branch", op)
+            self.ids.guards.append(op.operands[0])
+            each = [k for k in range(self.count) if self.block_of_neighbours.block(k) == number]
+            with self.known.scope():
+                self._ops(self.old.body.ops, op.regions[0].ops, each)
 
     # --- ops in order -----------------------------------------------------------------------
 
@@ -280,10 +300,17 @@ class _Neighbours:
                 raise Mismatch(f"this {op.name} carries or gives another value for neighbour {k}", op)
 
 
-def _guard(coarse: Program) -> Op:
+def _guard(coarse: Program, blocks: int) -> Op:
     """The branch that all is in, on whether workgroups of the old launch exist.  Raises Mismatch."""
     last = coarse.body.ops[-1] if coarse.body.ops else None
-    if last is None or last.name != "if" or last.results or any(block.ops for block in last.regions[1:]):
+    regions = 2 if blocks > 1 else 1
+    if (
+        last is None
+        or last.name != "if"
+        or last.results
+        or len(last.regions) < regions
+        or any(block.ops for block in last.regions[regions:])
+    ):
         raise Mismatch("all should be in a branch on the number of a workgroup", *coarse.body.ops[-1:])
     return last
 

@@ -1,6 +1,6 @@
 """erf and erfc.
 
-    erf(x)  = x + x E(x^2),  |x| < 1;  1 - erfc(x) beyond
+    erf(x)  = 1 - e^(-x - x Q(x)),  x >= 0;  the exponent is the logarithm of erfc(x)
     erfc(x) = e^(-x^2) G(t) / (1 + 2x),  t = (x - 4) / (x + 4),  x >= 1;  (1 - x) - x E(x^2) below
 
 (1 + 2x) e^(x^2) erfc(x) is nearly flat in t, so one polynomial does for all x.  (Shepherd and Laframboise, "Chebyshev

@@ -25,15 +25,21 @@ MOST = 64
 @dataclass(frozen=True)
 class CoarsenOptions:
     """`by`: how many invocations become one, a power of two; 0 for as many as pay on a GPU.
+    `blocks`: so many times that, each block as far from the one before as the lanes of a workgroup reach.
     `multiprocessors`: of the GPU.
     """
 
     by: int = 0
+    blocks: int = 1
     multiprocessors: int = MULTIPROCESSORS
 
     def __post_init__(self) -> None:
         if self.by and (not 2 <= self.by <= MOST or self.by & (self.by - 1)):
             raise ValueError(f"by is a power of two from 2 to {MOST}, or 0, not {self.by}")
+        if self.blocks != 1 and not self.by:
+            raise ValueError(f"blocks={self.blocks} needs by=, the neighbours of a block")
+        if not 1 <= self.blocks <= MOST:
+            raise ValueError(f"blocks is a number from 1 to {MOST}, not {self.blocks}")
         if self.multiprocessors < 1:
             raise ValueError(f"multiprocessors is a number from 1 on, not {self.multiprocessors}")
 
@@ -57,18 +63,18 @@ class Coarsen(Pass):
     def choose(self, each: TextLaunch, forms: LaunchForms) -> NewForm | Refusal:
         site, grid = each.site(self.options.multiprocessors, on_gpu=True), each.grid
         if self.options.by:
-            coarse = forms.by(site, Neighbours(self.options.by))
+            coarse = forms.by(site, Neighbours(self.options.by, blocks=self.options.blocks))
         else:
             coarse = grid if isinstance(grid, Refusal) else forms.coarse(site, grid)
         if isinstance(coarse, Refusal):
             return coarse
         by = coarse.by
         x, y, z = each.launch.grid
-        facts = {"claim": "coarsen", "by": by.x, "by_y": by.y, "tile": by.tile}
+        facts = {"claim": "coarsen", "by": by.x, "by_y": by.y, "tile": by.tile, "blocks": by.blocks}
         return NewForm(
             coarse.program,
-            f"by{by.x}" if by.tile is None else "tiled",
-            (ceil_divided(x, by.x), ceil_divided(y, by.y), z),
+            f"by{by.groups_along_x}" if by.tile is None else "tiled",
+            (ceil_divided(x, by.groups_along_x), ceil_divided(y, by.y), z),
             f"{by} invocations of {{old}} are one of {{new}}",
             facts,
         )

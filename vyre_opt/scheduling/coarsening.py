@@ -14,6 +14,11 @@ Each op stands there once for each of the neighbours, side by side (`vectorize_a
 all of them where it is the same for all.  Invocations are in no order as long as nothing makes them meet, so steps of
 neighbours may take turns in any way; each neighbour's own steps keep their order.  Where they part, at a branch that
 some take, at a loop of other lengths, they go on one after the other.
+
+An invocation may have several blocks of neighbours, each as far from the one before as all lanes of its workgroup reach, so
+that lanes beside each other still touch elements beside each other, while more loads are on their way:
+
+      over ceil_div(n, 8)       if the last block's workgroup exists { all blocks side by side } else { those that do, one by one }
 """
 
 from __future__ import annotations
@@ -55,6 +60,8 @@ def coarsen_refusal(program: Program, by: Neighbours = ITSELF) -> Refusal | None
             return refuse(f"cannot have {factor} neighbours as one: that is no power of two")
         if lanes % factor:
             return refuse(f"has a workgroup of {lanes} along {axis}, no multiple of {factor}")
+    if by.blocks > 1 and (by.x == 1 or by.y > 1 or by.tile is not None):
+        return refuse("cannot have several blocks of one neighbour, along y or in tiles")
     if by.tile is not None and any(n % of for n, of in zip(program.workgroup, by.tile, strict=False)):
         return refuse(f"has a workgroup of {program.workgroup}, which is not made of tiles of {by.tile}")
     refusal = order_refusal(program, "coarsen")
@@ -113,10 +120,10 @@ def coarsen(program: Program, by: Neighbours, counts: Sequence[GroupCount]) -> P
     refusal = coarsen_refusal(program, by)
     if refusal is not None:
         return refusal
-    if _ops(program.body, by.count)[1] > MAX_OPS:
+    if _ops(program.body, by.count)[1] * (2 if by.blocks > 1 else 1) > MAX_OPS:
         message = f"@{program.name} may have more than {MAX_OPS} ops where {by} invocations are one"
         return Refusal("coarsen", message, loc=program.loc)
-    loc, factors = program.loc, {"x": by.x, "y": by.y}
+    loc, factors = program.loc, {"x": by.groups_along_x, "y": by.y}
     emit = OpEmitter([], loc)
     groups: dict[str, Value] = {}
     used = [count for count in counts if factors[count.axis] > 1]
@@ -125,13 +132,16 @@ def coarsen(program: Program, by: Neighbours, counts: Sequence[GroupCount]) -> P
         if isinstance(number, Refusal):
             return number
         groups[count.axis] = number
-    jam = _Jam(program, by, inner := OpEmitter([], loc))
-    existing = _place(program, by, emit, inner, groups, jam)
-    inner.ops += jam.ops(program.body.ops)
-    if existing is None:
-        emit.ops += inner.ops
+    if by.blocks > 1:
+        emit.ops.append(_blocks(program, by, emit, groups["x"]))
     else:
-        emit.ops.append(Op(OPS["if"], (existing,), (), regions=(Block((), inner.ops),), loc=loc))
+        jam = _Jam(program, by, inner := OpEmitter([], loc))
+        existing = _place(program, by, emit, inner, groups, jam)
+        inner.ops += jam.ops(program.body.ops)
+        if existing is None:
+            emit.ops += inner.ops
+        else:
+            emit.ops.append(Op(OPS["if"], (existing,), (), regions=(Block((), inner.ops),), loc=loc))
     buffers = {name: replace(buffer) for name, buffer in program.buffers.items()}
     params = dict(program.params)
     for count in used:
@@ -172,12 +182,53 @@ def _place(
             local = emit.op("mul", "local", lane, emit.const(factor))
             turn, lane = (emit.op(kind, kind, local, emit.const(lanes[axis])) for kind in ("div", "rem"))
             group = emit.op("add", "group", emit.op("mul", "first", group, emit.const(factor)), turn)
-            exists = emit.op("lt", "exists", group, groups[axis], dtype=DataType.BOOL)
+            exists = _exists(emit, group, groups[axis])
             existing = exists if existing is None else emit.op("and", "exists", existing, exists)
         number = groups[axis] if factor > 1 else inner.identity("num_workgroups", "groups", axis)
         ids = ids_of(inner, group, number, lanes[axis], lane, axis)
         jam.place(axis, {"local_id": lane, "global_id": ids.pop(("global_id", axis))}, ids)
     return existing
+
+
+def _blocks(program: Program, by: Neighbours, emit: OpEmitter, groups: Value) -> Op:
+    """The work of several blocks of neighbours: side by side where the workgroups of all exist, else block by block."""
+    lanes = program.workgroup[0]
+    local = emit.op("mul", "local", emit.identity("local_id", "lane"), emit.const(by.x))
+    turn, lane = (emit.op(kind, kind, local, emit.const(lanes)) for kind in ("div", "rem"))
+    first = emit.op("mul", "first", emit.identity("workgroup_id", "coarse"), emit.const(by.groups_along_x))
+    ids = ids_of(emit, emit.op("add", "group", first, turn), groups, lanes, lane)
+
+    def after(value: Value, number: int) -> Value:
+        return emit.op("add", value.name, value, emit.const(number)) if number else value
+
+    each = [
+        {
+            "workgroup_id": [after(ids["workgroup_id", "x"], by.x * block)] * by.x,
+            "global_id": [after(ids["global_id", "x"], by.x * lanes * block + k) for k in range(by.x)],
+        }
+        for block in range(by.blocks)
+    ]
+    lane_ids = [after(lane, k) for k in range(by.x)]
+    common = {key: ids[key] for key in (("num_workgroups", "x"), ("global_size", "x"))}
+
+    def jammed(blocks: Sequence[Mapping[str, Sequence[Value]]]) -> Block:
+        jam = _Jam(program, replace(by, blocks=len(blocks)), emit)
+        jam.common |= common
+        jam.neighbours["local_id", "x"] = lane_ids * len(blocks)
+        for name in ("workgroup_id", "global_id"):
+            jam.neighbours[name, "x"] = [value for block in blocks for value in block[name]]
+        return Block((), jam.ops(program.body.ops))
+
+    def branch(condition: Value, *regions: Block) -> Op:
+        return Op(OPS["if"], (condition,), (), regions=regions, loc=program.loc)
+
+    existing = [_exists(emit, block["workgroup_id"][0], groups) for block in each]
+    apart = [branch(exists, jammed([block])) for exists, block in zip(existing, each[:-1], strict=False)]
+    return branch(existing[-1], jammed(each), Block((), apart))
+
+
+def _exists(emit: OpEmitter, group: Value, groups: Value) -> Value:
+    return emit.op("lt", "exists", group, groups, dtype=DataType.BOOL)
 
 
 def _tiled(program: Program, by: Neighbours, emit: OpEmitter) -> dict[str, Value]:
@@ -219,8 +270,8 @@ class _Jam:
         self.neighbours: dict[tuple[str, str], Sequence[Value]] = {}
         self.common: dict[tuple[str, str], Value] = {}
         self.maps: list[dict[Value, Value]] = [{} for _ in range(self.by)]
-        axes = "".join(axis for axis, factor in (("x", by.x), ("y", by.y)) if factor > 1)
-        self.varying = _varying(program, axes)
+        axes = "".join(axis for axis, factor in (("x", by.x * by.blocks), ("y", by.y)) if factor > 1)
+        self.varying = _varying(program, axes, (*_IDS, "workgroup_id") if by.blocks > 1 else _IDS)
 
     def place(self, axis: str, first: Mapping[str, Value], common: Ids) -> None:
         """The ids of the neighbours along an axis: `first` are those of the first one, `common` those of all."""
@@ -340,24 +391,24 @@ def _control(op: Op) -> tuple[Value, ...]:
     return op.operands[: len(op.operands) - len(_carried(op))]
 
 
-def _varying(program: Program, axes: str) -> set[Value]:
+def _varying(program: Program, axes: str, ids: Sequence[str] = _IDS) -> set[Value]:
     """The values that may differ between neighbours along the axes where all of them have one: a fixed point, since loops
-    carry values."""
+    carry values.  `ids`: the ops that give each neighbour another value."""
     varying: set[Value] = set()
     known = -1
     while known != len(varying):
         known = len(varying)
-        _spread(program.body, varying, axes)
+        _spread(program.body, varying, axes, ids)
     return varying
 
 
-def _spread(block: Block, varying: set[Value], axes: str) -> None:
+def _spread(block: Block, varying: set[Value], axes: str, ids: Sequence[str]) -> None:
     for op in block.ops:
         for inner in op.regions:
-            _spread(inner, varying, axes)
+            _spread(inner, varying, axes, ids)
         differs = op.name == "while" or any(v in varying for v in _control(op))
         if not op.regions:
-            is_own = op.name in _IDS and op.attrs["axis"] in axes
+            is_own = op.name in ids and op.attrs["axis"] in axes
             if is_own or differs or "atomic" in op.definition.effects:
                 varying.update(op.results)
             continue

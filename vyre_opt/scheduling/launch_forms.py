@@ -1,7 +1,8 @@
 """Other forms of launches, which do the same and are faster, chosen by lengths and by what runs them.
 
 coarse    an invocation does the work of several neighbours, so that each lane moves 16 bytes at a time (coarsening):
-          on a GPU, where their accesses become vectors, and invocations enough for all multiprocessors are left
+          on a GPU, where their accesses become vectors, and invocations enough for all multiprocessors are left;
+          of several blocks of neighbours where it computes so long that too few bytes would be on their way
 counting  a workgroup does the work of many, and has its own memory for what atomics count (privatization): where it
           then adds to the buffers that all share fewer times than before
 wide      workgroups of one subgroup become one, several at a time: where there are more than a multiprocessor begins in time
@@ -28,6 +29,7 @@ from ..ir.program import Block, Buffer, Dim3, Program, Shape, Value
 from ..ir.rewrite import become, clone, constant_value
 from ..lowering.host.row_runs import counts_in_registers
 from .access_vectors import WIDTH, vectorize
+from .arithmetic import instructions
 from .batched_loads import batch_loads, iterations
 from .carried_atomics import carry_atomics
 from .coarsening import access_axes, coarsen, coarsen_refusal
@@ -48,6 +50,14 @@ TILES = ((4, 8), (8, 4), (16, 2))
 """Where lanes of a subgroup may stand, so that neighbours along both axes are in it, best first."""
 MOST_OPS = 512
 """Of a program, times its neighbours: one with more computes so much for each access that vectors gain nothing."""
+BLOCKS = ((2, 112), (4, 168))
+"""Blocks of neighbours that an invocation has, from so many instructions for each on: with one, memory waits for arithmetic
+from there on.  (10^8 elements of f32 on an H200, 4 a block, with 28, 40, 48 and 64 dependent fma's each: 197, 226, 241 and
+286 us with one block, 197, 195, 211, 250 with 2 and 198, 200, 202, 238 with 4; 191, 197, 198 with none.)"""
+MOST_IN_FLIGHT = 128
+"""Bytes that an invocation of several blocks loads, at most."""
+MOST_INSTRUCTIONS = 1024
+"""Instructions of such an invocation, at most: they are compiled, and stand there once more for the last workgroup."""
 INVOCATIONS = 1024
 """Of a multiprocessor, at least, that a coarse launch leaves: half of what it holds at a time."""
 RESIDENT = 2048
@@ -315,6 +325,19 @@ def _row(formal: Buffer, shape: Shape, by: Neighbours) -> Buffer | None:
     return replace(formal, shape=(*formal.shape[:-1], length)) if fits else formal
 
 
+def _most_blocks(program: Program, by: int) -> int:
+    """Blocks of so many neighbours that keep memory busy while one is computed, see `BLOCKS`."""
+    each = by * instructions(program)
+    loads = [op for op in program.walk() if op.definition.format == "load"]
+    loaded = by * sum((op.result.type.bits or 0) // 8 for op in loads)
+    fitting = [
+        blocks
+        for blocks, least in BLOCKS
+        if each >= least and blocks * loaded <= MOST_IN_FLIGHT and blocks * each <= MOST_INSTRUCTIONS
+    ]
+    return max(fitting, default=1)
+
+
 def _choices(program: Program) -> Sequence[Neighbours] | Refusal:
     """What may be one, best first: as many as make vectors of the widest type that it accesses, where neighbours touch
     neighbours.  Where some of them do so along y, lanes in tiles serve both (of 8192 x 8192 f32 on an H100 a transpose takes
@@ -339,7 +362,9 @@ def _choices(program: Program) -> Sequence[Neighbours] | Refusal:
     if apart is not None:
         return Refusal("form", f"neighbours of @{program.name} touch elements apart", loc=apart.loc)
     if all("x" in along for along in axes.values()):
-        rows = [Neighbours(by) for by in (8, 4, 2) if by <= vector and program.workgroup[0] % by == 0]
+        sizes = [by for by in (8, 4, 2) if by <= vector and program.workgroup[0] % by == 0]
+        most = {by: _most_blocks(program, by) for by in sizes}
+        rows = [Neighbours(by, blocks=blocks) for by in sizes for blocks in (4, 2, 1) if blocks <= most[by]]
         return rows or nothing
     side = 1 << (max(1, min(vector, MOST_ALONG_Y)).bit_length() - 1)
     choices = [

@@ -13,6 +13,7 @@ FORMS = "scheduling/launch_forms.py"
 REGROUPING = "analysis/regrouping.py"
 RELAUNCH = "scheduling/relaunch.py"
 COARSEN = "coarsen{by=4}"
+BLOCKED = "coarsen{by=2 blocks=2}"
 PRIVATIZE = "privatize{workgroups=3}"
 
 COPY = program("copy", "x:r y:w", "  %v = load @x[%g]\n  store %v, @y[%g]", 8)
@@ -82,7 +83,12 @@ MISTAKES = [
     mistake("local ids of neighbours go on beyond the workgroup", COARSENING, '{"local_id": lane, "global_id"', '{"local_id": local, "global_id"', COARSEN, coarse(WHERE, "where")),
     mistake("where neighbours part, the first one does nothing", COARSENING, "self.in_turn(op, apart.ops)", "apart.ops += [each for k in range(1, self.by) for each in self.cloned(op, k)]", COARSEN, text(GUARDED, pipeline(SHORTER, "@guarded grid(5) (@x, @y)"))),
     mistake("one workgroup beyond the grid exists", COARSENING, 'emit.op("lt", "exists"', 'emit.op("le", "exists"', COARSEN, coarse(COPY, "copy")),
-    mistake("the last workgroups of a coarse launch are left out", "passes/coarsen.py", '(ceil_divided(x, by.x),', '(int(x) // by.x,', COARSEN, coarse(COPY, "copy")),
+    mistake("the last workgroups of a coarse launch are left out", "passes/coarsen.py", '(ceil_divided(x, by.groups_along_x),', '(int(x) // by.groups_along_x,', COARSEN, coarse(COPY, "copy")),
+    mistake("the second block of neighbours is the first one's", COARSENING, 'after(ids["global_id", "x"], by.x * lanes * block + k)', 'after(ids["global_id", "x"], k)', BLOCKED, coarse(COPY, "copy")),
+    mistake("blocks of neighbours overlap by a workgroup", COARSENING, 'after(ids["global_id", "x"], by.x * lanes * block + k)', 'after(ids["global_id", "x"], (by.x - 1) * lanes * block + k)', BLOCKED, coarse(COPY, "copy")),
+    mistake("all blocks of neighbours exist where the first does", COARSENING, "return branch(existing[-1], jammed(each)", "return branch(existing[0], jammed(each)", BLOCKED, coarse(COPY, "copy")),
+    mistake("blocks but the last are left out behind the last whole workgroup", COARSENING, "Block((), apart))", "Block())", BLOCKED, coarse(COPY, "copy")),
+    mistake("a block of neighbours has the workgroup of the first", COARSENING, 'after(ids["workgroup_id", "x"], by.x * block)', 'after(ids["workgroup_id", "x"], 0)', BLOCKED, coarse(WHERE, "where")),
     mistake("neighbours agree if one of them does", COARSENING, '"or" if longer else "and"', '"and" if longer else "or"', COARSEN, coarse(EITHER, "either")),
     mistake("neighbours that part are those that agree", COARSENING, "(apart, together) if longer else (together, apart)", "(together, apart) if longer else (apart, together)", COARSEN, coarse(EITHER, "either")),
     mistake("neighbours are of the first of the workgroups that became one", COARSENING, 'ids_of(inner, group, number,', 'ids_of(inner, emit.identity("workgroup_id", "coarse", axis), number,', COARSEN, coarse(WHERE, "where")),

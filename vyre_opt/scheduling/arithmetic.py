@@ -1,0 +1,63 @@
+"""How many instructions of a GPU an invocation computes with, about, by the codes of the functions that it calls."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from ..ir.loops import trip_count
+from ..ir.program import Block, Op, Program
+from ..ir.types import DataType
+from ..math_functions.approximations import APPROXIMATIONS
+from ..math_functions.expression import F32, F64
+from ..math_functions.functions import approximation, graph
+
+__all__ = ["instructions"]
+
+_ARITHMETIC = ("unary", "binary", "ternary", "compare", "select", "convert")
+_DIVISION = 20
+"""Of integers, and of floats where it is exact."""
+_NODES = {
+    "param": 0,
+    "const": 0,
+    "iconst": 0,
+    "bits": 0,
+    "real": 0,
+    "scale": 6,
+    "rarely": 3,
+    "div": 12,
+    "sqrt": 12,
+}
+"""Instructions of a node of a function; any other is one."""
+
+
+def instructions(program: Program) -> int:
+    """Of one invocation that goes the longer way at each branch, through loops as often as is known, at least once."""
+    return _block(program.body)
+
+
+def _block(block: Block) -> int:
+    return sum(map(_op, block.ops))
+
+
+def _op(op: Op) -> int:
+    if op.regions:
+        inner = [_block(region) for region in op.regions]
+        if op.name == "if":
+            return 1 + max(inner)
+        return sum(inner) * max(1, (trip_count(op) if op.name == "for" else None) or 1)
+    if op.definition.format not in _ARITHMETIC or not op.results:
+        return 0
+    dtype = op.results[0].type
+    lanes = dtype.lanes if dtype.is_vec else 1
+    if op.definition.ulp:
+        return lanes * _function(op.name, dtype.element, "afn" in op.attrs.get("fastmath", ()))
+    return lanes * (_DIVISION if op.name in ("div", "rem") else 1)
+
+
+@cache
+def _function(name: str, element: DataType, is_short: bool) -> int:
+    if element is not DataType.F64 and is_short and name in APPROXIMATIONS:
+        code = approximation(name, True)
+    else:
+        code = graph(name, F64 if element is DataType.F64 else F32)
+    return sum(_NODES.get(node.opcode, 1) for node in code.nodes)
