@@ -186,7 +186,7 @@ def batched_matmul(a, b, c):
 def lines(name: str) -> int:
     """Of the source of a kernel, without what launches it."""
     function = globals()["_matmul" if "matmul" in name else f"_{name}"]
-    source = getattr(function, "fn", function).src
+    source = function.fn.src if isinstance(function, triton.runtime.Autotuner) else function.src
     return sum(1 for line in source.splitlines() if line.strip() and not line.strip().startswith("@"))
 
 
