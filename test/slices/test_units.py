@@ -34,6 +34,7 @@ program @p workgroup(1) {{
   %bias = slice_load<filled> @row[%j], %zero : slice<{columns}xf32>
   %biases = slice_broadcast %bias : slice<{rows}x{columns}xf32>
   %sum = for %k = {lower} to {k} step {depth} iter(%t = %start : slice<{rows}x{columns}xf32>) {{
+    %from = sub %k, {before} : u32
     %x = {x}
     %y = {y}
     %n = slice_dot %x, %y, {total} : slice<{rows}x{columns}xf32>
@@ -63,6 +64,7 @@ class Product:
             rng.choice([0, 0, self.depth, 400]),
         )  # of 400 there is no round
         self.stages, self.units = rng.choice([1, 2, 3, 4]), rng.choice(["subgroups", "warpgroups"])
+        self.before = rng.choice([0, 0, 0, 5, 8])  # elements before the first one that the first round begins
         draw = np.random.default_rng(seed)
         self.a, self.b = draw.integers(-3, 4, (self.m, self.k)), draw.integers(-3, 4, (self.k, self.n))
         self.row = draw.integers(-99, 99, self.n).astype(np.float32)
@@ -73,7 +75,7 @@ class Product:
 
     def program(self) -> Program:
         loads = []
-        extents = ((self.rows, self.depth, "%i, %k"), (self.depth, self.columns, "%k, %j"))
+        extents = ((self.rows, self.depth, "%i, %from"), (self.depth, self.columns, "%from, %j"))
         for (height, width, at), name, own, turn in zip(extents, "ab", ("%x", "%y"), self.turns, strict=True):
             text = f"slice_load<filled> @{name}[{at}], %none : slice<{height}x{width}x{self.dtype}>"
             if turn:
@@ -85,7 +87,7 @@ class Product:
             for e, turn in zip(((self.m, self.k), (self.k, self.n)), self.turns, strict=True)
         ]
         text = TEXT.format(
-            a=shapes[0], b=shapes[1], n=self.n, k=self.k, x=loads[0], y=loads[1], total="%t", lower=self.lower,
+            a=shapes[0], b=shapes[1], n=self.n, k=self.k, x=loads[0], y=loads[1], total="%t", lower=self.lower, before=self.before,
             rows=self.rows, columns=self.columns, depth=self.depth, dtype=self.dtype,
         )  # fmt: skip
         text = text.replace("slice_dot %x,", f"slice_dot %x{'t' * self.turns[0]},")
@@ -117,11 +119,9 @@ class Product:
 
     def expected(self) -> Array:
         total = np.zeros((self.m, self.n))
+        a, b = np.pad(self.a, ((0, 0), (self.before, 0))), np.pad(self.b, ((self.before, 0), (0, 0)))
         for k in range(self.lower, self.k, self.depth):
-            total = (
-                total * (2 if self.doubles else 1)
-                + self.a[:, k : k + self.depth] @ self.b[k : k + self.depth]
-            )
+            total = total * (2 if self.doubles else 1) + a[:, k : k + self.depth] @ b[k : k + self.depth]
         return (2 * total + self.row).astype(np.float32)
 
 

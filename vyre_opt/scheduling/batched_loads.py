@@ -61,8 +61,8 @@ ROW_BYTES, MOST_OF_ROWS = 256, 64
 FEWEST_OF_ROWS = 8
 """Elements of a row that are a vector."""
 _PRODUCT = (
-    "this loop makes an element of the product of @{} and @{}; math.matmul(@a, @b, @c), or kernels.matmul(a, b) in Python, "
-    "makes a product in tiles, by matrix units where there are some"
+    "this loop makes an element of the product of @{} and @{}; blocks do it by tiles, and by matrix units where there are some: "
+    "`total += a[i:i+64, k:k+32] @ b[k:k+32, j:j+64]` in Python, slice_dot in a text, or kernels.matmul(a, b)"
 )
 MAX_OPS = 512
 """That may stand in the place of one loop."""

@@ -56,12 +56,13 @@ from there on.  (10^8 elements of f32 on an H200, 4 a block, with 28, 40, 48 and
 286 us with one block, 197, 195, 211, 250 with 2 and 198, 200, 202, 238 with 4; 191, 197, 198 with none.)"""
 MOST_IN_FLIGHT = 128
 """Bytes that an invocation of several blocks loads, at most."""
-MOST_INSTRUCTIONS = 1024
+MOST_INSTRUCTIONS = 1536
 """Instructions of such an invocation, at most: they are compiled, and stand there once more for the last workgroup."""
-INVOCATIONS = 1024
-"""Of a multiprocessor, at least, that a coarse launch leaves: half of what it holds at a time."""
 RESIDENT = 2048
 """Invocations that a multiprocessor holds at a time."""
+INVOCATIONS, INVOCATIONS_OF_BLOCKS = RESIDENT // 2, 4 * RESIDENT
+"""Of a multiprocessor, at least, that a coarse launch leaves, by one block of neighbours and by several: those that begin last
+leave some multiprocessors idle, so of long ones there are more than are held at a time."""
 MOST_TOGETHER = 8
 """Workgroups of one subgroup that become one, at most."""
 WIDE = 4
@@ -160,7 +161,8 @@ class LaunchForms:
             program, f"has {invocations} invocations, and 2 as one would leave multiprocessors idle"
         )
         for by in choices:
-            if invocations >= by.count * site.processors * INVOCATIONS:
+            each = INVOCATIONS if by.blocks == 1 else INVOCATIONS_OF_BLOCKS
+            if invocations >= by.count * site.processors * each:
                 coarse = self.by(site, by)
                 if isinstance(coarse, Coarse):
                     return coarse

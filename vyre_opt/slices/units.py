@@ -26,6 +26,8 @@ __all__ = ["Tile", "Units"]
 
 PIECE_BYTES = 16
 """What an invocation copies at a time, at most."""
+LEAST_COPIED = 4
+"""Bytes of a copy, at least, which lie at a multiple of as many."""
 UNROLLED = 16
 """Pieces that an invocation copies without a loop, at most."""
 
@@ -205,8 +207,11 @@ class Units:
 
     def copy(self, load: Op, indices: Sequence[Value], fill: Value | None, tile: Tile) -> None:
         """Begin to copy a block of a buffer to a tile, from the indices of its first element on."""
-        b, elements, piece = self.b, self.elements, self.piece(load)
-        pieces = _Pieces(elements, load, indices, tile, piece)
+        b, elements, piece = self.b, self.elements, self.aligned(load)
+        straddles = piece * (load.result.type.element.size_bytes or 1) < LEAST_COPIED
+        if straddles:
+            piece = gcd(self.most(load), load.result.type.extents[-1] or 1)
+        pieces = _Pieces(elements, load, indices, tile, piece, straddles)
         if fill is None:
             pieces.copy(None)
             return
@@ -225,25 +230,32 @@ class Units:
             whole = fill if piece == 1 else b.splat(fill, DataType.vec(fill.type, piece))
             pieces.copy((whole, lengths))
 
-    def piece(self, load: Op) -> int:
+    def aligned(self, load: Op) -> int:
         """Elements that a copy moves: as many as rows of the buffer and of the block are made of, and their first places multiples of."""
-        buffer = self.b.program.buffers[load.attrs["buffer"]]
-        length, columns = buffer.shape[-1], load.result.type.extents[-1] or 1
+        length, columns = (
+            self.b.program.buffers[load.attrs["buffer"]].shape[-1],
+            load.result.type.extents[-1] or 1,
+        )
         if length is None:
             return 1
-        most = PIECE_BYTES // (buffer.dtype.size_bytes or PIECE_BYTES)
-        return gcd(most, length, columns, 1 << self.alignment.of(load.indices[-1]))
+        return gcd(self.most(load), length, columns, 1 << self.alignment.of(load.indices[-1]))
+
+    def most(self, load: Op) -> int:
+        return PIECE_BYTES // (load.result.type.element.size_bytes or PIECE_BYTES)
 
 
 @dataclass(frozen=True)
 class _Pieces:
-    """The pieces of a block that an invocation copies: neighbouring lanes have neighbouring ones."""
+    """The pieces of a block that an invocation copies: neighbouring lanes have neighbouring ones.
+
+    `straddles`: they lie at places where no copy can move them, so they are loaded, and may be in part beyond the edges."""
 
     elements: Elements
     load: Op
     indices: Sequence[Value]
     tile: Tile
     piece: int
+    straddles: bool
 
     def copy(self, edge: tuple[Value, Sequence[Value]] | None) -> None:
         """`edge`: what is beyond the buffer, in the place of a piece, and its extents; None where nothing of the block is."""
@@ -272,11 +284,25 @@ class _Pieces:
             b.copy_async(b.load(self.load.attrs["buffer"], place, self.piece), tile.buffer, at)
             return
         fill, (height, width) = edge
-        inside = b.and_(elements.is_below(place[-2], height), elements.is_below(place[-1], width))
-        with b.if_(inside) as branch:
+        row_is_inside, is_inside = elements.is_below(place[-2], height), elements.is_below(place[-1], width)
+        if self.straddles:
+            is_inside = b.and_(is_inside, elements.is_below(b.add(place[-1], self.piece - 1), width))
+        with b.if_(b.and_(row_is_inside, is_inside)) as branch:
             b.copy_async(b.load(self.load.attrs["buffer"], place, self.piece), tile.buffer, at)
         with branch.else_():
             b.store(fill, tile.buffer, at)
+            if self.straddles:
+                with b.if_(row_is_inside):
+                    self.move_elements(place, at, width)
+
+    def move_elements(self, place: Sequence[Value], at: Sequence[Value], width: Value) -> None:
+        """Those of a piece that are inside."""
+        b, elements = self.elements.b, self.elements
+        for k in range(self.piece):
+            column = elements.moved_by(place[-1], k)
+            with b.if_(elements.is_below(column, width)):
+                value = b.load(self.load.attrs["buffer"], (*place[:-1], column))
+                b.store(value, self.tile.buffer, (*at[:-1], elements.moved_by(at[-1], k)))
 
 
 def _sums(program: Program, dots: set[Op]) -> set[Value]:
