@@ -56,6 +56,13 @@ def scale(x: Read[f32], y: Write[f32]) -> None:
         y[i] = x[i] * 2.0 + 1.0
 
 
+@vyre.program
+def hyperbolic(x: Read[f32], y: Write[f32]) -> None:
+    i = global_id(0)
+    if i < len(x):
+        y[i] = vyre.tanh(x[i])
+
+
 @vyre.pipeline
 def twice(x: Read[f32], y: Write[f32]) -> None:
     mid = vyre.buffer(f32, len(x))
@@ -93,6 +100,22 @@ def test_rows_of_open_length(rows: int, columns: int, by: int, launched: list[La
     add.options(target=_AsGpu(2))[-(-columns // 16), -(-rows // 8)](a, b, y)
     np.testing.assert_array_equal(y, a + b)
     assert launched[-1].neighbours == Neighbours(by)
+
+
+@pytest.mark.parametrize(("count", "blocks"), [(60_001, 1), (140_001, 2), (270_001, 4)])
+def test_blocks_of_neighbours_where_much_is_computed(
+    count: int, blocks: int, launched: list[LaunchStep]
+) -> None:
+    """As many as leave enough workgroups, and one where memory sets the pace."""
+    x = np.random.default_rng(count).standard_normal(count).astype(np.float32)
+    y, expected = np.zeros_like(x), np.zeros_like(x)
+    groups = -(-count // 256)
+    hyperbolic.options(target="cpu")[groups](x, expected)
+    hyperbolic.options(target=_AsGpu(2))[groups](x, y)
+    np.testing.assert_array_equal(y, expected)
+    assert launched[-1].neighbours == Neighbours(4, blocks=blocks)
+    scale.options(target=_AsGpu(2))[groups](x, y)
+    assert launched[-1].neighbours == Neighbours(4)
 
 
 @pytest.mark.parametrize(("target", "by"), [(_AsGpu(2), 8), ("cpu", 1)], ids=["gpu", "cpu"])

@@ -1,4 +1,7 @@
-"""How many instructions of a GPU an invocation computes with, about, by the codes of the functions that it calls."""
+"""How many instructions of a GPU an invocation computes floats with, about, by the codes of the functions that it calls.
+
+Integers are left out: most are indices, much of which is one for neighbours.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,7 @@ from ..math_functions.functions import approximation, graph
 __all__ = ["instructions"]
 
 _ARITHMETIC = ("unary", "binary", "ternary", "compare", "select", "convert")
-_DIVISION = 20
-"""Of integers, and of floats where it is exact."""
+_DIVISION = 12
 _NODES = {
     "param": 0,
     "const": 0,
@@ -24,7 +26,7 @@ _NODES = {
     "real": 0,
     "scale": 6,
     "rarely": 3,
-    "div": 12,
+    "div": _DIVISION,
     "sqrt": 12,
 }
 """Instructions of a node of a function; any other is one."""
@@ -48,6 +50,8 @@ def _op(op: Op) -> int:
     if op.definition.format not in _ARITHMETIC or not op.results:
         return 0
     dtype = op.results[0].type
+    if not any(value.type.element.is_float for value in (*op.operands, *op.results)):
+        return 0
     lanes = dtype.lanes if dtype.is_vec else 1
     if op.definition.ulp:
         return lanes * _function(op.name, dtype.element, "afn" in op.attrs.get("fastmath", ()))
