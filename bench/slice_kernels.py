@@ -11,7 +11,7 @@ BLOCK = 1024
 HALF_ROOT = 0.5**0.5
 FAST = ("afn",)
 BLOCKS = {"m": (128, 64), "n": (128, 256, 64), "k": (64,)}
-F32_BLOCK = {"m": 64, "n": 64, "k": 16}
+F32_BLOCK = {"m": 64, "n": 64, "k": 32}
 
 
 def of_type(dtype: Any) -> dict[str, Kernel]:

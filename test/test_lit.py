@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any
 
 import pytest
 
@@ -18,17 +17,10 @@ TIMEOUT = 600
 FILES = sorted(
     str(path.relative_to(LIT)) for path in LIT.rglob("*.vyre") if "Inputs" not in path.relative_to(LIT).parts
 )
-MANY = 8
-"""From so many processes on, each 0.1 s or more, a file is one of the slow tests."""
 
 
 def run_lines(file: str) -> list[str]:
     return re.findall(r"^// RUN:(.*)", (LIT / file).read_text(), re.MULTILINE)
-
-
-def marked(file: str) -> Any:
-    processes = sum(len(re.findall(r"\bvyre-\w+|\bfilecheck\b", line)) for line in run_lines(file))
-    return pytest.param(file, marks=pytest.mark.campaign if processes >= MANY else ())
 
 
 @pytest.fixture(scope="session")
@@ -57,7 +49,7 @@ def lit_results(request, tmp_path_factory):
     return {result["name"].split(" :: ", 1)[1]: result for result in results}
 
 
-@pytest.mark.parametrize("file", [marked(file) for file in FILES])
+@pytest.mark.parametrize("file", FILES)
 def test_lit(file, lit_results):
     result = lit_results[Path(file).as_posix()]
     if result["code"] == "UNSUPPORTED":
