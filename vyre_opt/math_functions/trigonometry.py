@@ -16,6 +16,7 @@ __all__ = ["cos", "cos_large", "sin", "sin_large", "tan", "tan_large", "where_la
 
 
 def _sine(r: Words) -> Words:
+    """As two words, for quotients."""
     high, low = r
     square = high * high
     series = polynomial(square, coefficients.SIN[high.format.name])
@@ -34,8 +35,15 @@ def _cosine(r: Words) -> Words:
 
 
 def _sine_at(quadrant: Bits, r: Words) -> Real:
-    sine, cosine = _sine(r), _cosine(r)
-    value = select((quadrant & 1).is_zero(), sine[0], cosine[0])
+    """In one word: the terms of `_sine` and `_cosine` that change less than a sixth of an ulp are left out."""
+    (high, low), name = r, r[0].format.name
+    square = high * high
+    half = 0.5 * square
+    total = 1.0 - half
+    sine = high + fma(high * square, polynomial(square, coefficients.SIN[name]), low)
+    rest = fma(-high, low, (1.0 - total) - half)
+    cosine = total + fma(square * square, polynomial(square, coefficients.COS[name]), rest)
+    value = select((quadrant & 1).is_zero(), sine, cosine)
     # the second bit of the quadrant, as the sign
     return (value.bits() ^ ((quadrant & 2) << value.format.bits - 2)).real()
 
