@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable
 
@@ -15,6 +16,7 @@ from support.quick import quick
 from support.slice_programs import SliceProgram, slice_program
 
 from vyre_opt.certify.certifier import Certifier
+from vyre_opt.driver.counterexample import counterexample
 from vyre_opt.execution.dispatcher import DispatchError, dispatcher
 from vyre_opt.ir.diagnostics import DiagnosticError
 from vyre_opt.ir.program import Module
@@ -115,3 +117,30 @@ def test_edits_that_runs_tell_apart_are_not_proved(seeds: range) -> None:
         if found == "proved":
             assert outputs(sample, edited) == outputs(sample, step.before), f"{seed}: {what}"
     assert statuses["unknown"] > 0
+
+
+PRODUCT = """vyre 2
+program @p workgroup(1) {
+  buffer @a : f16[16, 16] read binding(0)
+  buffer @b : f16[16, 16] read binding(1)
+  buffer @v : f32[16] read binding(2)
+  buffer @c : f32[16, 16] write binding(3) live_out
+  %x = slice_load @a[0, 0] : slice<16x16xf16>
+  %y = slice_load @b[0, 0] : slice<16x16xf16>
+  %t = slice_dot %x, %y : slice<16x16xf32>
+  %r = slice_load @v[0] : slice<16xf32>
+  %s = slice_broadcast %r : slice<16x16xf32>
+  %e = add %t, %s : slice<16x16xf32>
+  slice_store %e, @c[0, 0]
+}
+"""
+
+
+def test_products_on_matrix_units_are_compared_where_their_sums_have_one_value() -> None:
+    """They add in an order of their own: no call refutes them by that, but one does by anything else."""
+    module = parse(PRODUCT)
+    made = step_of(SliceProgram(module.programs["p"], [], 1), "units=subgroups")
+    assert status(made) == "unknown"
+    assert counterexample(made.before, made.after, SECONDS) is None
+    wrong = parse(re.sub(r"load @v\[%\w+\]", "load @v[0]", str(made.after)))
+    assert counterexample(made.before, wrong, SECONDS) is not None

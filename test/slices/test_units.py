@@ -156,6 +156,63 @@ def test_the_interpreter_finds_no_fault(units: str, stages: int, lower: int) -> 
     assert (c.reshape(case.m, case.n) == case.expected()).all()
 
 
+BIASES = {
+    "a row, as one of a block": ("%r = slice_load @v[0] : slice<32xf32>", "%r1 = slice_broadcast %r : slice<1x32xf32>"),
+    "a row that is computed with": (
+        "%r = slice_load @v[0] : slice<32xf32>",
+        "%r0 = slice_broadcast %r : slice<1x32xf32>",
+        "%r1 = add %r0, %r0 : slice<1x32xf32>",
+    ),
+    "places": (
+        "%i = slice_iota 0 : slice<32xu32>",
+        "%f = cast %i : slice<32xu32> -> slice<32xf32>",
+        "%r1 = slice_broadcast %f : slice<1x32xf32>",
+    ),
+    "a block of one row": ("%r1 = slice_load @w[0, 0] : slice<1x32xf32>",),
+    "a column": ("%r1 = slice_load @u[0, 0] : slice<16x1xf32>",),
+    "one element": ("%r0 = slice_load @w[0, 5] : slice<1x1xf32>", "%r1 = slice_broadcast %r0 : slice<1x32xf32>"),
+    "the largest of each column": (
+        "%m = slice_reduce<max> %t[0] : slice<32xf32>",
+        "%r1 = slice_broadcast %m : slice<1x32xf32>",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("units", ["subgroups", "warpgroups"])
+@pytest.mark.parametrize("bias", BIASES.values(), ids=BIASES)
+def test_what_is_added_to_a_product_is_repeated_as_often_as_it_must(
+    bias: tuple[str, ...], units: str
+) -> None:
+    lines = "\n  ".join(bias)
+    text = f"""vyre 2
+program @p workgroup(1) {{
+  buffer @a : f16[16, 16] read binding(0)
+  buffer @b : f16[16, 32] read binding(1)
+  buffer @v : f32[32] read binding(2)
+  buffer @w : f32[1, 32] read binding(3)
+  buffer @u : f32[16, 1] read binding(4)
+  buffer @c : f32[16, 32] write binding(5) live_out
+  %x = slice_load @a[0, 0] : slice<16x16xf16>
+  %y = slice_load @b[0, 0] : slice<16x32xf16>
+  %t = slice_dot %x, %y : slice<16x32xf32>
+  {lines}
+  %s = slice_broadcast %r1 : slice<16x32xf32>
+  %e = add %t, %s : slice<16x32xf32>
+  slice_store %e, @c[0, 0]
+}}
+"""
+    draw = np.random.default_rng(1)
+    arrays = [draw.integers(-4, 5, shape).astype(dtype) for shape, dtype in (
+        ((16, 16), np.float16), ((16, 32), np.float16), (32, np.float32), ((1, 32), np.float32),
+        ((16, 1), np.float32), ((16, 32), np.float32),
+    )]  # fmt: skip
+    module = parse(text)
+    (expected,) = dispatcher("ref").dispatch(module.programs["p"], arrays, 1)
+    PassManager(f"lower_slices{{units={units}}}", verify_each=True).run(module)
+    (c,) = dispatcher("cpu").dispatch(module.programs["p"], arrays, 1)
+    np.testing.assert_array_equal(c, expected)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("first", quick(range(0, 400, 20), keep=2))
 def test_a_gpu_has_the_same_sums(first: int) -> None:

@@ -135,10 +135,11 @@ def _pairs(dtype: DataType, count: int, rng: np.random.Generator) -> list[Array]
 
 
 def _power_arguments(dtype: DataType, count: int, rng: np.random.Generator) -> list[Array]:
-    """Exponents for which the result is a number, up to the ends of the range, and any."""
+    """Exponents for which the result is a number, up to the ends of the range, and any; bases with logarithms as far from an
+    integer as can be among them."""
     base = np.abs(np.concatenate([
         _exponents(dtype, count, rng), 1 + rng.normal(size=count) * 2.0 ** -rng.integers(1, 20, count),
-        rng.uniform(0, 20, count),
+        rng.uniform(0, 20, count), rng.uniform(1.36, 1.4143, count) * 2.0 ** -rng.integers(0, 2, count),
     ]))  # fmt: skip
     base = numbers(stored(base, dtype), dtype)  # the exponent depends on what is left of it
     with np.errstate(all="ignore"):

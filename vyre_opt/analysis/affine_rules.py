@@ -170,8 +170,10 @@ def _num_workgroups(forms: OperandForms, op: Op) -> AffineExpr | None:
 
 
 def _global_size(forms: OperandForms, op: Op) -> AffineExpr | None:
+    """None for 2^32 invocations, too, which are 0 as a u32."""
     grid, axis = forms.program.grid, AXES.index(op.attrs["axis"])
-    return AffineExpr(grid[axis] * forms.program.workgroup[axis]) if grid else None
+    size = grid[axis] * forms.program.workgroup[axis] if grid else 0
+    return AffineExpr(size) if 0 < size < 1 << 32 else None
 
 
 def _subgroup(forms: OperandForms, op: Op) -> AffineExpr:

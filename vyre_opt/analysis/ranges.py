@@ -33,7 +33,9 @@ def _bounds_of(op: Op, operands: Sequence[Range]) -> Range | None:
     """Bounds of the result before it wraps, for operands in these ranges; None where nothing is known."""
     if op.name == "const":
         return op.attrs["value"], op.attrs["value"]
-    if op.name in ("num_workgroups", "global_size"):  # of whoever asks, there is one at least
+    if (
+        op.name == "num_workgroups"
+    ):  # of whoever asks, there is one at least; 2^32 invocations are a `global_size` of 0
         return 1, arith.int_range(op.result.type)[1]
     if op.name in ("shr", "shl"):  # the amount is taken modulo the width
         value, (least, most) = operands

@@ -49,6 +49,8 @@ MOST_ELEMENTS = 1 << 17
 COMMUTE = {"atomic_add", "atomic_and", "atomic_or", "atomic_xor", "atomic_min", "atomic_max"}
 KINDS = ("ramp", "any", "small", "index")
 """What the arrays of the first calls hold; those of later ones hold different kinds."""
+EXACT_KINDS = ("small",)
+"""Those whose sums of products are exact, in any order: for modules that make them on matrix units now, and did not before."""
 
 SHOWN = 8
 """Elements of an array that a witness shows."""
@@ -198,10 +200,12 @@ class _Entry:
 
     def __init__(self, before: Module, after: Module, item: Program | Pipeline) -> None:
         self.name, self.item = item.name, item
+        after_item = (after.pipelines if isinstance(item, Pipeline) else after.programs)[item.name]
         self.signature = Signature.of(item)
         self.before, self.after = (_Runner(module, item.name) for module in (before, after))
         programs = copy_for(before, item).programs.values()
         self.lanes = max((program.lanes for program in programs), default=1)
+        self.kinds = KINDS if _has_one_result(copy_for(after, after_item)) else EXACT_KINDS
 
     def try_call(self, call: CallValues) -> Counterexample | None:
         try:
@@ -297,7 +301,7 @@ class _Entry:
         least = max(1, min((prod(shapes[name]) for name in given if prod(shapes[name])), default=1))
         arrays = {}
         for buffer in self.signature.parameters:
-            kind = KINDS[number] if number < len(KINDS) else rng.choice(KINDS)
+            kind = self.kinds[number] if number < len(self.kinds) else rng.choice(self.kinds)
             arrays[buffer.name] = _array(buffer.dtype, shapes[buffer.name], kind, least, rng)
         lengths_here = {
             buffer.name: shapes[buffer.name] if buffer.dimensions > 1 else shapes[buffer.name][0]

@@ -1,6 +1,6 @@
 """pow: x^y = 2^(y log2 x), with the logarithm and its product with y in two words.
 
-    log2(m) = 2 artanh(s) / ln 2 = 2 / ln 2 s + s^3 (2/3 / ln 2 + s^2 L(s^2)),  s = (m - 1) / (m + 1)
+    log2(m) = 2 artanh(s) / ln 2 = (2 s + 2/3 s^3 + 2/5 s^5) / ln 2 + s^7 L(s^2),  s = (m - 1) / (m + 1)
 
 Since y log2 x may be as large as the largest exponent, its error must be smaller than an ulp by as many bits; all of
 the series but its tail is computed in two words.
@@ -34,12 +34,16 @@ def _log2_words(e: Real, m: Real) -> Words:
     s, s_low = quotient_words(f, fast_two_sum(m.constant(2.0), f))
     square = s * s
     square_low = fma(s + s, s_low, fma(s, s, -square))
-    cubic, cubic_low = _pair(Fraction(2, 3) / LN2, format)
-    factor, factor_low = fast_two_sum(
-        m.constant(cubic), square * polynomial(square, coefficients.LOG2_TAIL[format.name])
-    )
+    fifth, fifth_low = _pair(Fraction(2, 5) / LN2, format)
+    term = fma(square, polynomial(square, coefficients.LOG2_TAIL[format.name]), fifth)
+    rest = square * term
+    rest_low = fma(square, fifth_low, fma(square_low, term, fma(square, term, -rest)))
+    third, third_low = _pair(Fraction(2, 3) / LN2, format)
+    factor, factor_low = fast_two_sum(m.constant(third), rest)
     slope = square * factor
-    slope_low = fma(square, factor_low + cubic_low, fma(square_low, factor, fma(square, factor, -slope)))
+    slope_low = fma(
+        square, factor_low + (third_low + rest_low), fma(square_low, factor, fma(square, factor, -slope))
+    )
     tail = s * slope
     tail_low = fma(s, slope_low, fma(s_low, slope, fma(s, slope, -tail)))
     linear, linear_low = _pair(2 / LN2, format)

@@ -246,7 +246,7 @@ class Elements:
     def source_group(self, node: Repeated, group: Group) -> Group:
         """The group of what is repeated, for one of the result."""
         extents = [extent.number for extent in node.source.extents]
-        if group.layout is None and group.row is not None:
+        if group.layout is None and (group.row is not None or extents[-1] != 1):
             own_row = group.row if len(extents) == 2 and extents[0] != 1 else None
             own_columns = group.columns if extents[-1] != 1 else [self.b.const(0)]
             return self.remembered(

@@ -25,6 +25,17 @@ TYPES = [*INTEGERS, *FLOATS, DataType.BOOL]
 ARITY = {"unary": 1, "binary": 2, "ternary": 3, "compare": 2}
 
 
+def test_2_to_the_32_invocations_are_a_size_of_zero() -> None:
+    """Which division by it sees: x / 0 is x."""
+    b = Builder("p", 1024)
+    y = b.buffer("y", DataType.U32, 64, "write", 0, live_out=True)
+    i, size = b.global_id("x"), b.global_size("x")
+    with b.if_(b.lt(i, 64)):
+        b.store(b.div(b.add(i, 100), size), y, i)
+    (found,) = CpuDispatcher().dispatch(b.finish(), [np.zeros(64, np.uint32)], 1 << 22)
+    np.testing.assert_array_equal(found, np.arange(100, 164))
+
+
 def way_of(dtype: DataType) -> str:
     """Types of one way are lowered by the same lines."""
     if dtype.is_float:
