@@ -487,3 +487,21 @@ def test_a_join_plan_is_the_whole_key() -> None:
 def _is_another(key: Any, changed: Any) -> None:
     assert changed != key
     assert len({key, changed}) == 2
+
+
+def test_one_element_named_by_indices_of_two_types_is_one() -> None:
+    """The second store goes, since the first one has its value there; the check sees that it is the same element."""
+    module = parse(
+        """vyre 2
+program @p workgroup(4) {
+  buffer @y : u32[8, 2] write binding(0) live_out
+  %g = global_id x
+  %zero = const 0 : u32
+  %none = const 0 : i32
+  store 7, @y[%g, %zero] : u32
+  store 7, @y[%g, %none] : u32
+}
+"""
+    )
+    PassManager("store_forward").run(module)
+    assert str(module).count("store 7") == 1

@@ -177,7 +177,8 @@ class _Keys:
             indices = self.indices(op)
             others = op.operands[:1] if is_store else op.operands[len(op.indices) :]
         values = self.of(others)
-        where = (attrs, self.of(indices), tuple([value.type for value in (*indices, *others, *op.results)]))
+        places = tuple(map(self.place, indices))
+        where = (attrs, places, tuple([value.type for value in (*others, *op.results)]))
         access = hash((op.name, where))
         for number, result in enumerate(op.results):
             # what is read at one place is one value: what may write between is not looked at
@@ -192,6 +193,11 @@ class _Keys:
             self.effects.append(Effect(op, key, location, values[0], loaded))
         else:
             self.effects.append(Effect(op, key, location))
+
+    def place(self, index: Value) -> int:
+        """The key of an index: constants of several types are one place."""
+        number = constant_value(index)
+        return hash(("index", number)) if isinstance(number, int) else self.values[index]
 
     def of(self, values: tuple[Value, ...]) -> tuple[int, ...]:
         known = self.values
