@@ -137,10 +137,10 @@ def compare_faults(
         elif isinstance(before, ProgramError) and before.kind == "bounds":
             after = _run(module, target, inputs, passes)
             what = ""
-            if isinstance(after, Observation) and _is_unused(module, before, inputs, after):
-                total.unused += 1
-            elif isinstance(after, ProgramError) and after.kind == "bounds":
+            if isinstance(after, ProgramError) and after.kind == "bounds":
                 total.elsewhere += _place(before) != _place(after)
+            elif _is_unused(module, before, inputs, after):
+                total.unused += 1
             else:
                 shown = "no fault" if isinstance(after, Observation) else after
                 what = f"{before}\nis after the passes {shown}"
@@ -157,8 +157,11 @@ def _kind(outcome: Observation | DispatchError) -> str:
     return outcome.kind if isinstance(outcome, ProgramError) else "refused"
 
 
-def _is_unused(module: Module, error: ProgramError, inputs: Arrays, left: Observation) -> bool:
-    """Whether a fault is of a load whose value changes nothing, and so is whatever fault comes then."""
+def _is_unused(
+    module: Module, error: ProgramError, inputs: Arrays, left: Observation | DispatchError
+) -> bool:
+    """Whether a fault is of a load whose value changes nothing, and so is whatever fault of its kind comes then: without them the
+    program leaves what is `left`, or is at fault in the same way, as by a race."""
     for value in (0, 1):
         changed = copy_module(module)
         outcome: Observation | DispatchError = error
@@ -179,7 +182,14 @@ def _is_unused(module: Module, error: ProgramError, inputs: Arrays, left: Observ
                 break
             become(load, "const", (), {"value": value})
             outcome = _run(changed, "ref", inputs, "")
-        if not isinstance(outcome, Observation) or difference(outcome, left):
+        if isinstance(outcome, ProgramError) and isinstance(left, ProgramError):
+            if outcome.kind != left.kind:
+                return False
+        elif (
+            not isinstance(outcome, Observation)
+            or not isinstance(left, Observation)
+            or difference(outcome, left)
+        ):
             return False
     return True
 
