@@ -226,6 +226,24 @@ def test_a_lambda_is_refused(decorator: Any) -> None:
         decorator(lambda y: None)
 
 
+def test_names_of_other_libraries_are_told_what_stands_for_them(tmp_path: Path) -> None:
+    rows = (
+        ("y[i] = vyre.maximum(a, 0.0)", "write max(a, b)"),
+        ("y[i] = -vyre.inf", "write math.inf"),
+        ("y[i] = vyre.syncthreads()", "write vyre.barrier()"),
+        ("y[i] = np.maximum(a, 0.0)", "write max(a, b)"),
+        ("y[i] = np.exp(a)", "write vyre.exp"),
+        ("y[i] = x[:].max()", "write vyre.max(x[:])"),
+        ("y[i] = x[:].mean()", "write vyre.sum(x) / len(x)"),
+        ("y[i] = x @ y", "call vyre_opt.kernels.matmul(x, y)"),
+    )
+    for number, (statement, help) in enumerate(rows):
+        module = written_module(tmp_path, f"{HEAD}    {statement}\n    y[i] = 1.0\n", f"other_{number}")
+        with pytest.raises(DiagnosticError) as caught:
+            module.kernel.text()
+        assert help in str(caught.value), statement
+
+
 def test_wrong_statements(tmp_path: Path) -> None:
     def check(row: tuple[str, str, str]) -> None:
         statement, message, place = row

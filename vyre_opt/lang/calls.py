@@ -21,10 +21,11 @@ from .constants import evaluate
 from .emitter import type_of
 from .fastmath import words_of
 from .inference import OpenType, flags_of, resolved
-from .intrinsics import Intrinsic, KernelIntrinsic, ceil_div, static
+from .intrinsics import INTRINSICS, Intrinsic, KernelIntrinsic, ceil_div, static
 from .printing import debug_print, python_print
 from .python_source import Unsupported
 from .types import scalar_type
+from .unsupported import OTHER_NAMES
 
 if TYPE_CHECKING:
     from .expressions import Expressions
@@ -562,9 +563,9 @@ def _static_call(t: Expressions, node: ast.Call, function: Any, name: str) -> Bi
         if callable(function) and hasattr(function, "__code__"):
             raise Unsupported(node, f"{name} is a function of plain Python", f"put @vyre.func on {name}")
         if (module and module.startswith("numpy")) or type(function).__module__.startswith("numpy"):
-            raise Unsupported(
-                node, f"{name} is of NumPy", f"write vyre.{name.rpartition('.')[2]}, if there is such an op"
-            )
+            last = name.rpartition(".")[2]
+            help = OTHER_NAMES.get(last, f"vyre.{last}") if last in {*INTRINSICS, *OTHER_NAMES} else None
+            raise Unsupported(node, f"{name} is of NumPy", help and f"write {help}")
         if not callable(function):
             raise Unsupported(node, f"{name} is no function")
         raise Unsupported(node, f"{name} cannot be called in a kernel")

@@ -18,9 +18,10 @@ from .constants import checked, compute, measured_name
 from .emitter import Emitter, type_of
 from .inference import AnyType, OpenType, TypeMismatch, flags_of, known, unify
 from .integer_division import float_floor_div, float_remainder, floor_div, floor_rem, is_settled_unsigned
+from .intrinsics import INTRINSICS
 from .python_source import FunctionSource, Unsupported
 from .types import python_type
-from .unsupported import EXPRESSIONS
+from .unsupported import EXPRESSIONS, OTHER_NAMES
 
 __all__ = ["Expressions", "number_of_indices", "size_of"]
 
@@ -202,13 +203,19 @@ class Expressions:
         try:
             return _static_of(node, getattr(base.value, node.attr))
         except AttributeError as error:
-            hint = suggest(node.attr, dir(base.value))
+            other = OTHER_NAMES.get(node.attr)
+            hint = f"write {other}" if other is not None else suggest(node.attr, dir(base.value))
             raise Unsupported(node, str(error), hint) from None
 
     def attribute_of_value(self, node: ast.Attribute, value: Value) -> Binding:
         if node.attr == "shape" and (shape := _matrix_shape(value)) is not None:
             return tuple(map(Static, shape))
-        raise Unsupported(node, f"a value has no attribute {node.attr}")
+        help = None
+        if node.attr in INTRINSICS:
+            help = f"write vyre.{node.attr}({self.source.text(node.value)})"
+        elif node.attr in OTHER_NAMES:
+            help = f"write {OTHER_NAMES[node.attr]}"
+        raise Unsupported(node, f"a value has no attribute {node.attr}", help)
 
     def _attribute_of_array(self, node: ast.Attribute, view: BufferView) -> Binding:
         dimensions = view.buffer.dimensions
@@ -247,6 +254,12 @@ class Expressions:
     ) -> Binding:
         if type(kind) not in _BINARY:
             help = "write the loop over the products, or vyre.matrix_mul_add(a, b, c) of matrices"
+            if isinstance(a, BufferView) and isinstance(b, BufferView):
+                of_a, of_b = self.source.text(a_node), self.source.text(b_node)
+                help = (
+                    f"write a loop over blocks, total += {of_a}[i:i+64, k:k+32] @ {of_b}[k:k+32, j:j+64], or call "
+                    f"vyre_opt.kernels.matmul({of_a}, {of_b})"
+                )
             raise Unsupported(node, "matrix products are loops here", help)
         sign, op, function = _BINARY[type(kind)]
         if isinstance(a, Static) and isinstance(b, Static):

@@ -173,7 +173,11 @@ def store(t: Expressions, target: ast.Subscript, view: BufferView, binding: Bind
             node, f"{t.source.text(node)} is one value, and {text} rows of any length", "write row after row"
         )
     elif found is not dtype:
-        help = None if found.element is dtype.element else f"write {dtype.element}({t.source.text(node)})"
+        help = (
+            "give both the same extents"
+            if found.element is dtype.element
+            else f"write {dtype.element}({t.source.text(node)})"
+        )
         raise Unsupported(
             node, f"{t.source.text(node)} is {found}, and {t.source.text(target)} takes {dtype}", help
         )
