@@ -184,6 +184,8 @@ async def _serve(server: _Server, stdin: int, stdout: BinaryIO, most: int) -> No
     """Handle messages to the end of stdin."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
+    # the thread's own, since it may read once more when the caller has closed its descriptor, and another file has the number
+    source = os.dup(stdin)
     server.protocol.set_writer(_Writer(stdout, ended))
 
     def end(error: Exception | None) -> None:
@@ -194,10 +196,11 @@ async def _serve(server: _Server, stdin: int, stdout: BinaryIO, most: int) -> No
         """Take one message after the other, each when the one before has been handled."""
         failure: Exception | None = None
         try:
-            for raw in messages(lambda size: os.read(stdin, size), most):
+            for raw in messages(lambda size: os.read(source, size), most):
                 asyncio.run_coroutine_threadsafe(server.take(raw, most), loop).result()
         except Exception as error:
             failure = error
+        os.close(source)
         with suppress(RuntimeError):  # the loop has ended, by a signal
             loop.call_soon_threadsafe(end, failure)
 
