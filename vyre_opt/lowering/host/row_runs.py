@@ -31,7 +31,15 @@ from .legalization import legal_program
 from .loop_tiles import LoopTiles, loop_tiles
 from .row_blocks import may_repeat
 
-__all__ = ["FIRST_IDS", "Condition", "InBounds", "RowRuns", "counts_in_registers", "row_runs"]
+__all__ = [
+    "FIRST_IDS",
+    "Condition",
+    "InBounds",
+    "RowRuns",
+    "counts_in_registers",
+    "is_pure_slice",
+    "row_runs",
+]
 
 MAX_OPS, MAX_OPS_TWICE = 256, 64
 """Of a program that is compiled for rows too, which takes as long again; and of one that then has its body with a mask and without."""
@@ -275,7 +283,7 @@ def has_interval(facts: LaneFacts, condition: Value) -> bool:
     """Whether a condition can be told before the body, and holds for an interval of a row's invocations."""
     op = condition.owner
     if facts.is_uniform(condition):
-        return _is_pure_slice(condition)
+        return is_pure_slice(condition)
     if not isinstance(op, Op) or op.definition.format != "compare" or op.name in ("eq", "ne"):
         return False
     return all(_is_known(facts, operand) for operand in op.operands) and any(
@@ -286,10 +294,10 @@ def has_interval(facts: LaneFacts, condition: Value) -> bool:
 def _is_known(facts: LaneFacts, value: Value) -> bool:
     """Whether an integer can be told before the body, and grows by 0 or 1 along a row."""
     stride = facts.stride(value)
-    return (stride == 0 or (stride == 1 and value.type.bits == 32)) and _is_pure_slice(value)
+    return (stride == 0 or (stride == 1 and value.type.bits == 32)) and is_pure_slice(value)
 
 
-def _is_pure_slice(value: Value) -> bool:
+def is_pure_slice(value: Value) -> bool:
     """Whether a value follows from ids, sizes and constants alone."""
     return _slice(value) is not None
 
