@@ -33,9 +33,8 @@ def _bounds_of(op: Op, operands: Sequence[Range]) -> Range | None:
     """Bounds of the result before it wraps, for operands in these ranges; None where nothing is known."""
     if op.name == "const":
         return op.attrs["value"], op.attrs["value"]
-    if (
-        op.name == "num_workgroups"
-    ):  # of whoever asks, there is one at least; 2^32 invocations are a `global_size` of 0
+    # of whoever asks, there is one at least; but a `global_size` of 2^32 is 0
+    if op.name == "num_workgroups":
         return 1, arith.int_range(op.result.type)[1]
     if op.name in ("shr", "shl"):  # the amount is taken modulo the width
         value, (least, most) = operands

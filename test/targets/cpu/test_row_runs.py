@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import vyre_opt
+from vyre_opt import Read, Write, f32
 from vyre_opt.execution.dispatcher import ProgramError, dispatcher
 from vyre_opt.syntax.parser import parse
 from vyre_opt.targets.cpu import CpuDispatcher
@@ -384,3 +386,34 @@ def _outcome(run: Callable[[], list[np.ndarray]]) -> np.ndarray | str:
         return run()[0]
     except ProgramError as error:
         return str(error)
+
+
+@vyre_opt.program
+def twice(x: Read[f32], y: Write[f32]) -> None:
+    i = vyre_opt.global_id(0)
+    if i < len(y):
+        y[i] = x[i] * 2.0 + 1.0
+
+
+@vyre_opt.program(workgroup=(32, 8))
+def twice_rows(x: Read[f32[:, :]], y: Write[f32[:, :]]) -> None:
+    j, i = vyre_opt.global_id(0), vyre_opt.global_id(1)
+    if i < len(y) and j < y.shape[1]:
+        y[i, j] = x[i, j] * 2.0 + 1.0
+
+
+@pytest.mark.parametrize("length", [1, 31, 32, 33, 47, 64, 100, 1000])
+def test_rows_begin_anywhere_in_a_line(length: int) -> None:
+    """Wherever an array lies, each of its elements is written, and nothing beside it; in place, too, each once."""
+    for behind in range(17):
+        space = np.full(length + 64, -7, np.float32)
+        x, y = np.arange(length, dtype=np.float32), space[behind : behind + length]
+        twice.options(target="cpu")[-(-length // 256)](x, y)
+        np.testing.assert_array_equal(y, x * 2 + 1)
+        twice.options(target="cpu")[-(-length // 256)](y, y)
+        np.testing.assert_array_equal(y, (x * 2 + 1) * 2 + 1)
+        assert (space[:behind] == -7).all() and (space[behind + length :] == -7).all()  # noqa: PT018
+    rows = np.full((5, length), -7, np.float32)
+    block = np.arange(5 * length, dtype=np.float32).reshape(5, length)
+    twice_rows.options(target="cpu")[-(-length // 32), 1](block, rows)
+    np.testing.assert_array_equal(rows, block * 2 + 1)
