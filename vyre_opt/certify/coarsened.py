@@ -106,7 +106,6 @@ class _Neighbours:
         self.old, self.coarse, self.count = old, coarse, block.count
         self.known = KnownValues()
         self.maps: list[dict[Value, Value]] = [{} for _ in range(block.count)]
-        self.block_of_neighbours = block
         self.guard = _guard(coarse, block.blocks) if block.count > 1 else None
         condition = None if self.guard is None else self.guard.operands[0]
         self.ids = CoarseIds(coarse, block, self.known, condition)
@@ -122,13 +121,13 @@ class _Neighbours:
             ops = self.guard.regions[0].ops
         with self.known.scope():
             self._ops(self.old.body.ops, ops, range(self.count))
-        if self.block_of_neighbours.blocks > 1:
+        if self.ids.block.blocks > 1:
             assert self.guard is not None
             self._blocks_apart(self.guard.regions[1].ops)
 
     def _blocks_apart(self, ops: Sequence[Op]) -> None:
         """Raises Mismatch unless each block of neighbours but the last runs the old program in a branch of its own."""
-        blocks = self.block_of_neighbours.blocks
+        blocks = self.ids.block.blocks
         self.maps = [{} for _ in range(self.count)]
         if len(ops) != blocks - 1 or any(op.name != "if" or op.results for op in ops):
             raise Mismatch(f"there should be {blocks - 1} branches, one for each block", *ops[:1])
@@ -136,7 +135,7 @@ class _Neighbours:
             if any(block.ops for block in op.regions[1:]):
                 raise Mismatch("no neighbour has this side of the branch", op)
             self.ids.guards.append(op.operands[0])
-            each = [k for k in range(self.count) if self.block_of_neighbours.block(k) == number]
+            each = [k for k in range(self.count) if self.ids.block.block(k) == number]
             with self.known.scope():
                 self._ops(self.old.body.ops, op.regions[0].ops, each)
 

@@ -178,10 +178,7 @@ def _place(
             continue
         lane, group = places[axis], emit.identity("workgroup_id", "coarse", axis)
         if factor > 1:
-            # workgroup w of the new ones has the invocations of `factor` old ones from factor * w on
-            local = emit.op("mul", "local", lane, emit.const(factor))
-            turn, lane = (emit.op(kind, kind, local, emit.const(lanes[axis])) for kind in ("div", "rem"))
-            group = emit.op("add", "group", emit.op("mul", "first", group, emit.const(factor)), turn)
+            group, lane = _first_neighbour(emit, group, lane, lanes[axis], factor, factor)
             exists = _exists(emit, group, groups[axis])
             existing = exists if existing is None else emit.op("and", "exists", existing, exists)
         number = groups[axis] if factor > 1 else inner.identity("num_workgroups", "groups", axis)
@@ -193,10 +190,9 @@ def _place(
 def _blocks(program: Program, by: Neighbours, emit: OpEmitter, groups: Value) -> Op:
     """The work of several blocks of neighbours: side by side where the workgroups of all exist, else block by block."""
     lanes = program.workgroup[0]
-    local = emit.op("mul", "local", emit.identity("local_id", "lane"), emit.const(by.x))
-    turn, lane = (emit.op(kind, kind, local, emit.const(lanes)) for kind in ("div", "rem"))
-    first = emit.op("mul", "first", emit.identity("workgroup_id", "coarse"), emit.const(by.groups_along_x))
-    ids = ids_of(emit, emit.op("add", "group", first, turn), groups, lanes, lane)
+    lane, group = emit.identity("local_id", "lane"), emit.identity("workgroup_id", "coarse")
+    group, lane = _first_neighbour(emit, group, lane, lanes, by.x, by.groups_along_x)
+    ids = ids_of(emit, group, groups, lanes, lane)
 
     def after(value: Value, number: int) -> Value:
         return emit.op("add", value.name, value, emit.const(number)) if number else value
@@ -225,6 +221,18 @@ def _blocks(program: Program, by: Neighbours, emit: OpEmitter, groups: Value) ->
     existing = [_exists(emit, block["workgroup_id"][0], groups) for block in each]
     apart = [branch(exists, jammed([block])) for exists, block in zip(existing, each[:-1], strict=False)]
     return branch(existing[-1], jammed(each), Block((), apart))
+
+
+def _first_neighbour(
+    emit: OpEmitter, group: Value, lane: Value, lanes: int, by: int, groups: int
+) -> tuple[Value, Value]:
+    """The old workgroup and local id of an invocation's first neighbour of `by`.
+
+    Workgroup w of the new ones has the invocations of `groups` old ones, of so many lanes, from groups * w on.
+    """
+    local = emit.op("mul", "local", lane, emit.const(by))
+    turn, lane = (emit.op(kind, kind, local, emit.const(lanes)) for kind in ("div", "rem"))
+    return emit.op("add", "group", emit.op("mul", "first", group, emit.const(groups)), turn), lane
 
 
 def _exists(emit: OpEmitter, group: Value, groups: Value) -> Value:

@@ -210,7 +210,7 @@ class Units:
         b, elements, piece = self.b, self.elements, self.aligned(load)
         straddles = piece * (load.result.type.element.size_bytes or 1) < LEAST_COPIED
         if straddles:
-            piece = gcd(self.most(load), load.result.type.extents[-1] or 1)
+            piece = self.storable(load)
         pieces = _Pieces(elements, load, indices, tile, piece, straddles)
         if fill is None:
             pieces.copy(None)
@@ -232,16 +232,15 @@ class Units:
 
     def aligned(self, load: Op) -> int:
         """Elements that a copy moves: as many as rows of the buffer and of the block are made of, and their first places multiples of."""
-        length, columns = (
-            self.b.program.buffers[load.attrs["buffer"]].shape[-1],
-            load.result.type.extents[-1] or 1,
-        )
+        length = self.b.program.buffers[load.attrs["buffer"]].shape[-1]
         if length is None:
             return 1
-        return gcd(self.most(load), length, columns, 1 << self.alignment.of(load.indices[-1]))
+        return gcd(self.storable(load), length, 1 << self.alignment.of(load.indices[-1]))
 
-    def most(self, load: Op) -> int:
-        return PIECE_BYTES // (load.result.type.element.size_bytes or PIECE_BYTES)
+    def storable(self, load: Op) -> int:
+        """Elements that a store moves: as many as rows of the block are made of."""
+        block = load.result.type
+        return gcd(PIECE_BYTES // (block.element.size_bytes or PIECE_BYTES), block.extents[-1] or 1)
 
 
 @dataclass(frozen=True)

@@ -79,8 +79,8 @@ def counts(kind: str, rest: str = "", lanes: int = 8) -> str:
 
 MISTAKES = [
     mistake("a neighbour does what the one before it does", COARSENING, "self.outer.const(k)) for k in", "self.outer.const(k - 1)) for k in", COARSEN, coarse(COPY, "copy")),
-    mistake("every other workgroup is left out", COARSENING, 'emit.op("mul", "first", group, emit.const(factor))', 'emit.op("mul", "first", group, emit.const(2 * factor))', COARSEN, coarse(COPY, "copy")),
-    mistake("local ids of neighbours go on beyond the workgroup", COARSENING, '{"local_id": lane, "global_id"', '{"local_id": local, "global_id"', COARSEN, coarse(WHERE, "where")),
+    mistake("every other workgroup is left out", COARSENING, 'emit.op("mul", "first", group, emit.const(groups))', 'emit.op("mul", "first", group, emit.const(2 * groups))', COARSEN, coarse(COPY, "copy")),
+    mistake("local ids of neighbours go on beyond the workgroup", COARSENING, 'emit.const(groups)), turn), lane', 'emit.const(groups)), turn), local', COARSEN, coarse(WHERE, "where")),
     mistake("where neighbours part, the first one does nothing", COARSENING, "self.in_turn(op, apart.ops)", "apart.ops += [each for k in range(1, self.by) for each in self.cloned(op, k)]", COARSEN, text(GUARDED, pipeline(SHORTER, "@guarded grid(5) (@x, @y)"))),
     mistake("one workgroup beyond the grid exists", COARSENING, 'emit.op("lt", "exists"', 'emit.op("le", "exists"', COARSEN, coarse(COPY, "copy")),
     mistake("the last workgroups of a coarse launch are left out", "passes/coarsen.py", '(ceil_divided(x, by.groups_along_x),', '(int(x) // by.groups_along_x,', COARSEN, coarse(COPY, "copy")),
