@@ -67,7 +67,7 @@ class BoundsProofs:
     the checks of bounds that hold.
 
     `along`: for those that are in bounds along some dimensions only, which these are.
-    `bases`: accesses whose index is a value plus a constant, both at least 0 and without a wrap: these two.
+    `bases`: accesses whose last index is a value plus a constant, both at least 0 and without a wrap: these two.
     Without `proves` nothing is proven, and only `bases` are found; with `checks_only`, accesses are not looked at.
     `specs`: the values of specialization constants, where they are fixed.
     """
@@ -115,8 +115,7 @@ class BoundsProofs:
                     self.proven[op] = ()
                 elif self.proves:
                     self._prove(op)
-                if len(op.indices) == 1:
-                    self._find_base(op)
+                self._find_base(op)
 
     def _block_with(self, block: Block, facts: list[Fact]) -> None:
         outer = len(self.facts), self.under_facts, self.contradiction
@@ -288,7 +287,8 @@ class BoundsProofs:
         return proof
 
     def _find_base(self, op: Op) -> None:
-        add = op.index.owner
+        index = op.indices[-1]
+        add = index.owner
         if not isinstance(add, Op) or add.name != "add":
             return
         base, constant = add.operands
@@ -298,7 +298,7 @@ class BoundsProofs:
         if not expr.is_const or expr.const < 0:
             return
         start, _ = self._expr_with_facts(base, MAX_DEPTH)
-        if start.range()[0] >= 0 and self._expr_with_facts(op.index, MAX_DEPTH)[0] == start + expr:
+        if start.range()[0] >= 0 and self._expr_with_facts(index, MAX_DEPTH)[0] == start + expr:
             self.bases[op] = base, expr.const
 
     def _implied_facts(self, exprs: list[AffineExpr]) -> list[Fact]:

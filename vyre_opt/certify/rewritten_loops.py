@@ -201,6 +201,10 @@ class _SideBySide:
             length = buffer.count if dimension is None else buffer.shape[dimension]
             if length is not None:
                 return (self.terms.number(length, op.result.type),)
+        if op.name == "select" and op.operands[0].type.is_bool:
+            condition, *values = self.of(side, op.operands)
+            if (holds := self.paths.decide(condition)) is not None:
+                return (values[0 if holds else 1],)
         if op.name == "extract":
             vector = self.terms.nodes[self.of(side, op.operands)[0]]
             if vector.name == "elements":

@@ -73,6 +73,9 @@ class OpEmitter:
         self.ops.append(new_op)
         return new_op.result
 
+    def select(self, condition: Value, value: Value, other: Value) -> Value:
+        return self.op("select", value.name, condition, value, other, dtype=value.type)
+
     def cast(self, value: Value, dtype: DataType) -> Value:
         if value.type is dtype:
             return value

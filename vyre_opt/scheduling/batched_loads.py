@@ -6,7 +6,7 @@
     }                                              yield %a + %v0 + %v1 + %v2 + %v3
                                                  } else {
                                                    %v0 = load @x[%c]
-                                                   %v1 = if %c + 256 < %n { load @x[%c + 256] } else { 0 }  ...
+                                                   %v1 = load @x[%c + 256 < %n ? %c + 256 : %c]  ...
                                                    yield %a + %v0 + %v1 ..., as far as they are there
                                                  }
                                                }
@@ -44,7 +44,7 @@ from ..ir import arith
 from ..ir.loops import BOUND_NAMES, bounds, trip_count, with_bounds
 from ..ir.ops import OPS, SUBGROUP_SIZE
 from ..ir.program import Block, Op, Program, Shape, Value
-from ..ir.rewrite import clone, conditional, constant, needed_ops, operands_within, splittable
+from ..ir.rewrite import clone, conditional, needed_ops, operands_within, splittable
 from ..ir.types import DataType
 from ..ir.uniformity import Level, Uniformity
 from ..rewriting.walker import Walker
@@ -430,39 +430,41 @@ class _Batch:
     def some(
         self, counters: Sequence[Value], fits: Sequence[Value], carried: Sequence[Value], out: list[Op]
     ) -> Sequence[Value]:
-        """The first iteration, and those that fit: each of them only where the one before does."""
-        loop, loads = self.loop, [value for load in self.plan.loads for value in load.results]
+        """The first iteration, and those that fit: each of them only where the one before does.
+
+        A load that is not there repeats the first iteration's, so that no branch stands between the loads; where all of the
+        iteration is computed without effects, a `select` drops it, because LLVM moves a load into the only branch that uses
+        it, and lanes would wait for each in turn.
+        """
+        loop, emit = self.loop, OpEmitter(out, self.loop.loc)
         counter, *arguments = loop.regions[0].args
         _, yielded = splittable(loop.regions[0])
-        maps: list[dict[Value, Value]] = [{counter: value} for value in counters]
-
-        def load(k: int, out: list[Op]) -> list[Value]:
-            """What iteration `k` loads, and those after it; zeros for those that are not there."""
-            out += clone(self.plan.early, maps[k])
-            mine = [maps[k][value] for value in loads]
-            if k + 1 == self.by:
-                return mine
-            block, other = Block(), Block()
-            ends = load(k + 1, block.ops)
-            for value in ends:
-                other.ops.append(constant(0, value.type, value.name, loop))
-            out.append(conditional(fits[k], block, ends, other, [op.result for op in other.ops], loop))
-            return [*mine, *out[-1].results]
+        maps: list[dict[Value, Value]] = []
+        for k, value in enumerate(counters):
+            nearest = value if not k else emit.select(fits[k - 1], value, counters[0])
+            loaded = {counter: nearest}
+            out += clone(self.plan.early, loaded)
+            maps.append({counter: value, **{v: loaded[v] for load in self.plan.loads for v in load.results}})
 
         def compute(k: int, carried: Sequence[Value], out: list[Op]) -> Sequence[Value]:
             mapping = maps[k]
             mapping.update(zip(arguments, carried, strict=True))
             out += clone(self.rest, mapping)
-            ends = [mapping.get(value, value) for value in yielded]
+            return [mapping.get(value, value) for value in yielded]
+
+        def from_iteration(k: int, carried: Sequence[Value], out: list[Op]) -> Sequence[Value]:
+            ends = compute(k, carried, out)
             if k + 1 == self.by:
                 return ends
             block = Block()
-            out.append(conditional(fits[k], block, compute(k + 1, ends, block.ops), Block(), ends, loop))
+            values = from_iteration(k + 1, ends, block.ops)
+            out.append(conditional(fits[k], block, values, Block(), ends, loop))
             return out[-1].results
 
-        loaded = load(0, out)
-        maps = [
-            {counter: value, **dict(zip(loads, loaded[k * len(loads) :], strict=False))}
-            for k, value in enumerate(counters)
-        ]
-        return compute(0, carried, out)
+        if not all(op.definition.is_pure and not op.regions for op in self.rest):
+            return from_iteration(0, carried, out)
+        carried = compute(0, carried, out)
+        for k, fit in enumerate(fits, 1):
+            ends = compute(k, carried, out)
+            carried = [emit.select(fit, *pair) for pair in zip(ends, carried, strict=True)]
+        return carried

@@ -48,6 +48,10 @@ MOST_ALONG_Y = 4
 """Neighbours along y that become one, at most, and of those along x where others are along y."""
 TILES = ((4, 8), (8, 4), (16, 2))
 """Where lanes of a subgroup may stand, so that neighbours along both axes are in it, best first."""
+LOADS = 2
+"""Vectors that an invocation loads of a buffer, at most, so that what it stores is one as well: stores of a few bytes take
+longer (10^8 elements on an H200: f32 to u8 126 us by 4 and 116 by 8, f32 to bf16 147 and 140, f64 to f32 286 by 2 and 276 by 4), and
+stores of two vectors leave gaps between lanes (u8 to f32 128 us by 4, 197 by 8)."""
 MOST_OPS = 512
 """Of a program, times its neighbours: one with more computes so much for each access that vectors gain nothing."""
 BLOCKS = ((2, 112), (4, 168))
@@ -341,21 +345,23 @@ def _most_blocks(program: Program, by: int) -> int:
 
 
 def _choices(program: Program) -> Sequence[Neighbours] | Refusal:
-    """What may be one, best first: as many as make vectors of the widest type that it accesses, where neighbours touch
+    """What may be one, best first: as many as make a vector of the widest type that is stored, where neighbours touch
     neighbours.  Where some of them do so along y, lanes in tiles serve both (of 8192 x 8192 f32 on an H100 a transpose takes
     1,153 us as written, 267 in tiles, 193 with 4 along y as one, 202 with 4 along x, 461 with both)."""
     refusal = coarsen_refusal(program)
     if refusal is not None:
         return refusal
-    widest = 1
+    widest = {"load": 1, "store": 0}
     for op in program.walk():
-        if op.definition.format not in ("load", "store"):
+        if op.definition.format not in widest:
             continue
         value = op.result.type if op.definition.format == "load" else op.operands[0].type
         if value.is_vec or value.bits is None:
             return Refusal("form", f"@{program.name} accesses {value} already", loc=op.loc)
-        widest = max(widest, value.bits // 8)
-    vector = min(MOST, WIDTH // widest, MOST_OPS // max(1, sum(1 for _ in program.walk())))
+        widest[op.definition.format] = max(widest[op.definition.format], value.bits // 8)
+    loaded, stored = widest["load"], widest["store"] or widest["load"]
+    most = min(MOST, MOST_OPS // max(1, sum(1 for _ in program.walk())))
+    vector = min(most, WIDTH // max(loaded, stored))
     nothing = _refuse(program, "has no 2 neighbours that make a vector and are worth one")
     if vector < 2:
         return nothing
@@ -364,6 +370,7 @@ def _choices(program: Program) -> Sequence[Neighbours] | Refusal:
     if apart is not None:
         return Refusal("form", f"neighbours of @{program.name} touch elements apart", loc=apart.loc)
     if all("x" in along for along in axes.values()):
+        vector = min(most, WIDTH // stored, LOADS * WIDTH // loaded)
         sizes = [by for by in (8, 4, 2) if by <= vector and program.workgroup[0] % by == 0]
         most = {by: _most_blocks(program, by) for by in sizes}
         rows = [Neighbours(by, blocks=blocks) for by in sizes for blocks in (4, 2, 1) if blocks <= most[by]]

@@ -44,6 +44,7 @@ WRAPS = program(
     "u8[256] read", 1, "  %one = const 241 : u8\n  %end = const 255 : u8",
 )  # fmt: skip
 STORED = program(loop("    store %acc, @y[%c]\n    %v = load @y[%c]", "0 to 12 step 1"), lanes=1)
+COPIED = program(loop(f"{LOAD}\n    store %v, @y[%c]", "0 to %n step 2"), "u32[45] read", 1)
 SHIFTED = program(
     loop("    %v = load @y[%c]\n    %d = add %c, 1\n    store %m, @y[%d]", "0 to 12 step 1"), lanes=1
 )
@@ -119,7 +120,8 @@ REWRITTEN = program(
 )
 
 ABSENT = """            block = Block()
-            out.append(conditional(fits[k], block, compute(k + 1, ends, block.ops), Block(), ends, loop))
+            values = from_iteration(k + 1, ends, block.ops)
+            out.append(conditional(fits[k], block, values, Block(), ends, loop))
             return out[-1].results"""
 CARRIED = """            carried = [mapping.get(value, value) for value in yielded]
         return carried"""
@@ -139,7 +141,11 @@ MISTAKES = [
     mistake("the last but one of a batch is asked for", BATCHED, "last = fits(self.by - 1, emit)", "last = fits(self.by - 2, emit)", BATCH, SUM),
     mistake("a counter that wraps is below its bound", BATCHED, 'emit.op("and", "fits", room, below)', 'emit.op("and", "fits", below, below)', BATCH, WRAPS),
     mistake("a batch is whole where it is not", BATCHED, "regions=(whole, some)", "regions=(some, whole)", BATCH, SUM),
-    mistake("iterations that are missing count zeros", BATCHED, ABSENT, "            return compute(k + 1, ends, out)", BATCH, SUM),
+    mistake("iterations that are missing count the first once more", BATCHED, "[emit.select(fit, *pair) for pair in zip(ends, carried, strict=True)]", "ends", BATCH, SUM),
+    mistake("a missing iteration is loaded", BATCHED, "emit.select(fits[k - 1], value, counters[0])", "value", BATCH, SUM),
+    mistake("an iteration is loaded where it is missing only", BATCHED, "emit.select(fits[k - 1], value, counters[0])", "emit.select(fits[k - 1], counters[0], value)", BATCH, SUM),
+    mistake("each missing iteration is the last one", BATCHED, "enumerate(fits, 1)", "enumerate(fits, 0)", BATCH, SUM),
+    mistake("iterations that are missing store what the first one does", BATCHED, ABSENT, "            return from_iteration(k + 1, ends, out)", BATCH, COPIED),
     mistake("each iteration of a batch begins with what the first one does", BATCHED, CARRIED, "            first = [mapping.get(value, value) for value in yielded]\n        return first", BATCH, SUM),
     mistake("a batch runs from its last iteration to its first", BATCHED, IN_TURN, IN_TURN.replace("in maps", "in maps[::-1]"), BATCH, SUM),
     mistake("all but the last iteration of a batch are lost", BATCHED, CARRIED, CARRIED.replace("yielded]\n        return carried", "yielded]\n        return [maps[0].get(value, value) for value in yielded]"), BATCH, SUM),

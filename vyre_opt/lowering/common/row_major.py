@@ -304,11 +304,14 @@ class _RowMajor:
         """The number of the element in row-major order; all indices are in bounds."""
         count = buffer.count
         dtype = _I32 if count is not None and count <= MAX_NARROW else _I64
+        *_, last = indices
+        base, ahead = self.proofs.bases.get(self.op, (last, 0)) if last is self.op.indices[-1] else (last, 0)
         total = self.index(indices[0], dtype)
-        for dimension, index in enumerate(indices[1:], 1):
+        for dimension, index in enumerate([*indices[1:-1], base], 1):
             row = self.emit("mul", (total, self.extent(buffer, dimension, dtype)), dtype)
             total = self.emit("add", (row, self.index(index, dtype)), dtype)
-        return total
+        # accesses from one base differ in a constant of the instruction only
+        return self.emit("add", (total, self.constant(ahead, dtype)), dtype) if ahead else total
 
     def index(self, index: Value, dtype: DataType) -> Value:
         """An index that is in bounds in another type, from 32 bits on by its sign: lane 0, if it is not active, may be
