@@ -360,8 +360,8 @@ def _choices(program: Program) -> Sequence[Neighbours] | Refusal:
             return Refusal("form", f"@{program.name} accesses {value} already", loc=op.loc)
         widest[op.definition.format] = max(widest[op.definition.format], value.bits // 8)
     loaded, stored = widest["load"], widest["store"] or widest["load"]
-    most = min(MOST, MOST_OPS // max(1, sum(1 for _ in program.walk())))
-    vector = min(most, WIDTH // max(loaded, stored))
+    limit = min(MOST, MOST_OPS // max(1, sum(1 for _ in program.walk())))
+    vector = min(limit, WIDTH // max(loaded, stored))
     nothing = _refuse(program, "has no 2 neighbours that make a vector and are worth one")
     if vector < 2:
         return nothing
@@ -370,7 +370,7 @@ def _choices(program: Program) -> Sequence[Neighbours] | Refusal:
     if apart is not None:
         return Refusal("form", f"neighbours of @{program.name} touch elements apart", loc=apart.loc)
     if all("x" in along for along in axes.values()):
-        vector = min(most, WIDTH // stored, LOADS * WIDTH // loaded)
+        vector = min(limit, WIDTH // stored, LOADS * WIDTH // loaded)
         sizes = [by for by in (8, 4, 2) if by <= vector and program.workgroup[0] % by == 0]
         most = {by: _most_blocks(program, by) for by in sizes}
         rows = [Neighbours(by, blocks=blocks) for by in sizes for blocks in (4, 2, 1) if blocks <= most[by]]
