@@ -49,9 +49,9 @@ def slice_machine(target: str) -> SliceMachine:
     """Return the machine that slices are scheduled for on a target."""
     processors = MULTIPROCESSORS if widest_cluster(target) > 1 else 0
     if not has_matrix_units(target):
-        return SliceMachine(processors)
+        return SliceMachine(processors, is_gpu=is_gpu(target))
     units = "warpgroups" if gpu(target).has_warpgroups else "subgroups"
-    return SliceMachine(processors, units, workgroup_bytes(target))
+    return SliceMachine(processors, units, workgroup_bytes(target), is_gpu=True)
 
 
 def clusters_at_once(workgroups: int) -> int:
