@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install check test mutants rules maths notebook plot campaign features records certify certify-mistakes fuzz constraints audit lint format types docs pages man vscode bench ci clean
+.PHONY: help install check test mutants rules maths notebook plot pyright campaign features records certify certify-mistakes fuzz constraints audit lint format types docs pages man vscode bench ci clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -106,6 +106,13 @@ format: install  ## Format the code and mend what ruff can mend
 
 types: install  ## Check the types
 	$(BIN)/mypy
+
+pyright: export PYTHONPATH := test
+pyright: install  ## Check the examples and the blocks of docs/python.md as pyright sees them, which needs Node.js
+	$(BIN)/pip install --quiet pyright
+	rm -rf build/blocks && mkdir -p build/blocks
+	$(BIN)/python -m support.python_blocks docs/python.md build/blocks
+	$(BIN)/pyright
 
 docs: pages  ## Make the site of docs/ in docs/_build, with the API from docstrings
 	$(BIN)/pip install -e '.[docs]'

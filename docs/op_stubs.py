@@ -118,10 +118,10 @@ def _function(name: str, intrinsic: Intrinsic, indent: str) -> list[str]:
 def _annotation(name: str, row: OpDef | None) -> str:
     if name == "keepdims":
         return "bool"
-    if name == "axis" and row is None:  # of a slice
-        return "int | None"
-    if name == "axis":
+    if name == "axis" and row is not None and row.format == "id":
         return 'Literal[0, 1, 2, "x", "y", "z"]'
+    if name == "axis":  # of a slice
+        return "int | None"
     if name == "fastmath":
         return "str | Sequence[str]"
     return (_literal(row, name) if row is not None else None) or "Any"

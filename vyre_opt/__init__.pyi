@@ -91,7 +91,9 @@ from .patterns.errors import PatternError as PatternError
 from .lang import PipelineFunction as PipelineFunction
 from .lang import pipeline as pipeline
 from .lang import Array as Array
+from .lang import Float as Float
 from .lang import Func as Func
+from .lang import Int as Int
 from .lang import Kernel as Kernel
 from .lang import Read as Read
 from .lang import ReadWrite as ReadWrite

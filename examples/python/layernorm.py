@@ -1,6 +1,7 @@
 """Layer normalization of rows of any length: a workgroup takes a row, and goes over it three times."""
 
 import functools
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ def layernorm(lanes, width):
     @vyre.func
     def row_sum(rows, start, count, centre, power):
         """The sum of a row's `(value - centre) ** power`, for each invocation."""
-        total = 0.0
+        total: Any = 0.0  # a number, or `width` of them
         for first in range(vyre.local_id(0), count, 4 * lanes):
             for j in [first + k * lanes for k in range(4)]:  # four loads on their way at once
                 at = min(j, count - 1)

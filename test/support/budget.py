@@ -22,6 +22,7 @@ SHARE = 1 / 30
 
 REASONS: dict[str, str] = {
     "test/docs/test_documents.py": "every command of every document is run",
+    "test/docs/test_type_checkers.py": "mypy reads the whole package, where it has not yet",
     "test/test_lit.py": "lit runs all of its files at once",
 }
 """Why a file takes longer, by its path from the root."""

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from vyre_opt.lang import Func, Kernel, ceil_div, static
-from vyre_opt.lang.types import scalar_type
+from vyre_opt.lang.scalars import scalar_type
 
 __all__ = ["run_as_python"]
 

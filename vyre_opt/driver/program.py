@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +52,7 @@ class ProgramExecutable(Executable):
         lengths: Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
         scratch: Scratch | None = None,
+        on_host_read: Callable[[str, Any], None] | None = None,
     ) -> dict[str, Any]:
         """Run, and return the outputs by name, in binding order.
 
@@ -62,7 +63,7 @@ class ProgramExecutable(Executable):
         and elements that are not written are 0 (on a GPU undefined, unless its dispatcher zeroes them).
         `grid`: workgroups along x, y and z, for a program that does not fix them.
         `params`: values of the program's runtime scalars by name; another value costs no compilation.
-        `scratch`: storage that is reused by later calls.
+        `scratch`: storage that is reused by later calls.  `on_host_read`: as of a pipeline; a program has no reads of the host.
 
         Outputs are of shape (count,), or (count, lanes), or of the shape of the array passed for
         them.  They are NumPy arrays, or torch tensors if there is one among the inputs; for cuda and

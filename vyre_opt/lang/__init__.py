@@ -11,7 +11,7 @@
 
     saxpy[vyre.ceil_div(n, 256)](2.0, x, y)
 
-types                 f32, u8, ...; Read, Write, ReadWrite
+scalars, types        f32, u8, ...; Read, Write, ReadWrite
 array_types           what an annotation says of an array: its access, elements and extents
 intrinsics, ops       what kernels call by name
 functions, pipelines  @program and @func, @pipeline; calls on arrays
@@ -37,14 +37,10 @@ from .intrinsics import ceil_div, static
 from .ops import *  # noqa: F403 - one name an op
 from .philox import rand, randint
 from .pipelines import PipelineFunction, pipeline
-from .tiles import copy_tile, dot
-from .tunable import Tunable, tunable
-from .types import (
-    Array,
-    Read,
-    ReadWrite,
+from .scalars import (
+    Float,
+    Int,
     Scalar,
-    Write,
     bf16,
     f16,
     f32,
@@ -58,11 +54,14 @@ from .types import (
     u32,
     u64,
 )
+from .tiles import copy_tile, dot
+from .tunable import Tunable, tunable
+from .types import Array, Read, ReadWrite, Write
 
 __all__ = [
     "PipelineFunction",
     "pipeline",
-    "Array", "Func", "Kernel", "Read", "ReadWrite", "Scalar", "Tunable", "Write",
+    "Array", "Float", "Func", "Int", "Kernel", "Read", "ReadWrite", "Scalar", "Tunable", "Write",
     "bf16", "ceil_div", "copy_tile", "dot", "f16", "f32", "f64", "func", "i16", "i32", "i64", "i8", "program", "rand", "randint", "static", "tunable",
     "u16", "u32", "u64", "u8",
     # but those that Python has: `import *` leaves abs, min, max and pow as they are, and kernels know them

@@ -11,7 +11,8 @@ from typing import Any
 from ..ir.program import MAX_DIMENSIONS, AccessMode, Buffer, Shape
 from ..ir.types import DataType
 from .python_source import Unsupported
-from .types import Array, Read, ReadWrite, Write, scalar_type
+from .scalars import scalar_type
+from .types import Array, Read, ReadWrite, Write
 
 __all__ = [
     "ArrayType",

@@ -24,7 +24,7 @@ from .inference import OpenType, flags_of, resolved
 from .intrinsics import INTRINSICS, Intrinsic, KernelIntrinsic, ceil_div, static
 from .printing import debug_print, python_print
 from .python_source import Unsupported
-from .types import scalar_type
+from .scalars import scalar_type
 from .unsupported import OTHER_NAMES
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from .inference import AnyType, OpenType, TypeMismatch, flags_of, known, unify
 from .integer_division import float_floor_div, float_remainder, floor_div, floor_rem, is_settled_unsigned
 from .intrinsics import INTRINSICS
 from .python_source import FunctionSource, Unsupported
-from .types import python_type
+from .scalars import python_type
 from .unsupported import EXPRESSIONS, OTHER_NAMES
 
 __all__ = ["Expressions", "number_of_indices", "size_of"]

@@ -12,7 +12,7 @@ from .bindings import RESULT, RETURN, Binding, BufferView, Static, Unbound
 from .emitter import type_of
 from .flow import always_leaves, returned_values
 from .python_source import FunctionSource, Unsupported
-from .types import scalar_type
+from .scalars import scalar_type
 
 if TYPE_CHECKING:
     from .statements import Statements

@@ -188,7 +188,10 @@ def _arguments(row: OpDef) -> str:
     if row.format == "atomic" and row.name.endswith("compare_exchange"):
         return "array, index, expected, value, order='relaxed'"
     takes_fastmath = bool(row.fastmath) and row.types in ("float", "num")
-    return ARGUMENTS[row.format] + ", fastmath=()" * takes_fastmath
+    arguments = ARGUMENTS[row.format]
+    if row.name in ("min", "max"):  # of a slice, too
+        arguments = "a, b=None, axis=None, keepdims=False"
+    return arguments + ", fastmath=()" * takes_fastmath
 
 
 INTRINSICS: dict[str, Intrinsic] = {

@@ -21,7 +21,7 @@ from .bindings import Binding, Static
 from .call_arguments import array_of, by_name, word_of
 from .emitter import type_of
 from .python_source import Unsupported
-from .types import scalar_type
+from .scalars import scalar_type
 
 if TYPE_CHECKING:
     from .expressions import Expressions

@@ -160,9 +160,9 @@ def div(a: Any, b: Any, fastmath: str | Sequence[str] = ()) -> Any:
     """a / b, truncated for integers; x/0 = x, INT_MIN/-1 = INT_MIN."""
 def rem(a: Any, b: Any, fastmath: str | Sequence[str] = ()) -> Any:
     """Remainder with the sign of a; integer x%0 = 0; fmod for floats."""
-def min(a: Any, b: Any, fastmath: str | Sequence[str] = ()) -> Any:
+def min(a: Any, b: Any = None, axis: int | None = None, keepdims: bool = False, fastmath: str | Sequence[str] = ()) -> Any:
     """The smaller; a NaN operand is ignored."""
-def max(a: Any, b: Any, fastmath: str | Sequence[str] = ()) -> Any:
+def max(a: Any, b: Any = None, axis: int | None = None, keepdims: bool = False, fastmath: str | Sequence[str] = ()) -> Any:
     """The larger; a NaN operand is ignored."""
 def abs_diff(a: Any, b: Any, fastmath: str | Sequence[str] = ()) -> Any:
     """|a - b|, exact for integers before wrapping."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from .functions import Func
 from .intrinsics import static
-from .types import f32, u32, u64
+from .scalars import f32, u32, u64
 
 __all__ = ["rand", "randint"]
 
@@ -26,7 +26,7 @@ MASK = 0xFFFFFFFF
 @Func
 def randint(key: Any, counter: Any) -> Any:
     """A number of 32 bits, as u32.  `key`: a u32; `counter`: a u32, or a slice of them, which gives a slice."""
-    zero = u32(0)  # type: ignore[var-annotated]
+    zero = u32(0)
     a, b, c, d = counter ^ zero, zero, zero, zero  # of another type it is refused
     first, second = key ^ zero, zero
     for _ in static(range(ROUNDS)):

@@ -29,7 +29,7 @@ from .constants import checked, constant_of, evaluate, measured_name
 from .intrinsics import INTRINSICS, KernelIntrinsic, ceil_div, static
 from .program_warnings import give_warnings
 from .python_source import FunctionSource, Unsupported, text_name
-from .types import scalar_type
+from .scalars import scalar_type
 from .unsupported import EXPRESSIONS, STATEMENTS
 
 __all__ = ["translate_pipeline"]

@@ -23,8 +23,8 @@ from .emitter import Emitter
 from .fastmath import give_flags
 from .program_warnings import give_warnings
 from .python_source import FunctionSource, Unsupported
+from .scalars import scalar_type
 from .statements import Statements
-from .types import scalar_type
 from .unsupported import TOO_DEEP
 
 __all__ = ["DEFAULT_WORKGROUP", "annotated_arguments", "translate_program"]

@@ -14,8 +14,8 @@ from .emitter import type_of
 from .expressions import Expressions
 from .inference import known
 from .python_source import Unsupported
+from .scalars import scalar_type
 from .slices import slice_type, spread, transposed
-from .types import scalar_type
 
 __all__ = ["OWN", "reduced"]
 

@@ -41,7 +41,7 @@ from .inference import AnyType, TypeMismatch, known, unify
 from .intrinsics import INTRINSICS
 from .loop_ranges import LoopRange, loop_range
 from .python_source import Unsupported, text_name
-from .types import scalar_type
+from .scalars import scalar_type
 from .unsupported import STATEMENTS, TOO_DEEP
 
 __all__ = ["Statements"]
@@ -132,14 +132,17 @@ class Statements(slices.SliceExpressions):
         return self._shared(targets, node) or self.expression(node)
 
     def visit_annassign(self, node: ast.AnnAssign, rest: Sequence[ast.stmt]) -> None:
-        dtype = scalar_type(self.static(node.annotation, "a type"))
-        if dtype is None:
-            raise Unsupported(node.annotation, "the type of a local is f32, u32 or the like")
+        annotation = self.static(node.annotation, "a type")
+        dtype = scalar_type(annotation)
+        if dtype is None and annotation is not Any:
+            help = "write Any, of typing, where a type checker should take it for no float of Python"
+            raise Unsupported(node.annotation, "the type of a local is f32, u32 or the like", help)
         if node.value is None:
             raise Unsupported(
                 node, "a local has a value from its first line on", f"{self.source.text(node)} = 0"
             )
-        self.assign(node.target, self.value(node.value, dtype), node.value)
+        value = self.expression(node.value) if dtype is None else self.value(node.value, dtype)
+        self.assign(node.target, value, node.value)
 
     def visit_augassign(self, node: ast.AugAssign, rest: Sequence[ast.stmt]) -> None:
         if isinstance(node.target, ast.Attribute):

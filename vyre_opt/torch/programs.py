@@ -38,9 +38,9 @@ class CompiledProgram(Protocol):
     """What `vyre_opt.compile` returns, as far as an operator needs it."""
 
     @property
-    def signature(self) -> ProgramSignature: ...
+    def signature(self) -> Any: ...  # a ProgramSignature, which checkers do not see in a cached_property
 
-    def __call__(self, inputs: Any, /, **options: Any) -> Mapping[str, Any]: ...
+    def __call__(self, *args: Any, **options: Any) -> Mapping[str, Any]: ...
 
 
 def register(
@@ -62,7 +62,8 @@ def register(
     calls it for each item of a batch; `register_vmap` of the result gives it another rule.
     Raises BadInputs for an output without a length.
     """
-    signature, lengths = executable.signature, dict(lengths or {})
+    signature: ProgramSignature = executable.signature
+    lengths = dict(lengths or {})
     if not signature.read or not signature.outputs:
         raise BadInputs(f"{signature.title} has no input or no output, so it is no operator of torch")
     for buffer in signature.outputs:
