@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import struct
 from collections.abc import Callable, Mapping
@@ -16,15 +17,20 @@ Encoder = Callable[[Any], int]
 
 
 def in_order(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """Arguments in the order of the function's.  Raises TypeError as a call of a function does."""
-    return tuple(_bound(function, inspect.signature(function).bind, args, kwargs).values())
+    """Arguments in the order of the function's, with defaults for those left out.  Raises TypeError as a call of a function does."""
+    bound = _bound(function, _signature(function).bind, args, kwargs)
+    bound.apply_defaults()
+    return tuple(bound.arguments.values())
 
 
 def some_by_name(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Mapping[str, Any]:
     """Arguments, of which some may be missing, by the names of the function's.  Raises TypeError as `in_order`."""
-    return _bound(function, inspect.signature(function).bind_partial, args, kwargs)
+    return _bound(function, _signature(function).bind_partial, args, kwargs).arguments
+
+
+_signature = functools.lru_cache(256)(inspect.signature)
 
 
 def _bound(
@@ -32,9 +38,9 @@ def _bound(
     bind: Callable[..., inspect.BoundArguments],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-) -> Mapping[str, Any]:
+) -> inspect.BoundArguments:
     try:
-        return bind(*args, **kwargs).arguments
+        return bind(*args, **kwargs)
     except TypeError as error:
         raise TypeError(f"{function.__name__}(): {error}") from None
 

@@ -9,6 +9,7 @@ def count(text: Read[u8], lines: Write[u32])               pipeline @count {
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -26,6 +27,7 @@ from ..ir.types import DataType
 from ..ir.verifier import verify
 from .array_types import declared_array, refuse_arguments, show_array_type
 from .constants import checked, constant_of, evaluate, measured_name
+from .defaults import defaults_of, encoded_default
 from .intrinsics import INTRINSICS, KernelIntrinsic, ceil_div, static
 from .program_warnings import give_warnings
 from .python_source import FunctionSource, Unsupported, text_name
@@ -172,12 +174,14 @@ class _Translator:
         annotation = self.constant(argument.annotation, "the type of an argument")
         scalar = scalar_type(annotation)
         if scalar is not None:
-            param = pipeline.params[name] = Param(name, scalar, loc=loc)
+            default = encoded_default(self.source, argument, scalar)
+            param = pipeline.params[name] = Param(name, scalar, default, loc)
             return _Param(param)
         array = declared_array(argument, annotation)
         if array is None:
             help = "write Read[f32], Write[f32] or ReadWrite[f32] for an array, Read[f32[:, :]] for one of two dimensions, u32 for a number"
             raise Unsupported(argument, "this is no type of an argument of a pipeline", help)
+        encoded_default(self.source, argument, None)
         live_in, live_out = array.access is AccessMode.READ_WRITE, array.access is not AccessMode.READ
         access = None if live_in else array.access
         buffer = Buffer(name, array.element, array.shape, access, None, live_in, live_out, loc)
@@ -411,7 +415,7 @@ class _Translator:
                 node, f"{program.name} takes no {unknown} here", suggest(unknown, kernel.parameters)
             )
         given |= keywords
-        missing = [name for name in kernel.parameters if name not in given]
+        missing = [n for n in kernel.parameters if n not in given and n not in defaults_of(kernel.function)]
         if missing:
             raise Unsupported(
                 node,
@@ -420,7 +424,11 @@ class _Translator:
             )
         buffers = tuple(self._buffer(given[b.name]).name for b in program.bound_buffers)
         formals = {actual: b.name for actual, b in zip(buffers, program.bound_buffers, strict=True)}
-        params = {n: self._param_value(given[n], p, program.name, formals) for n, p in program.params.items()}
+        params = {
+            n: self._param_value(given[n], p, program.name, formals)
+            for n, p in program.params.items()
+            if n in given
+        }
         lengths = self.builder.pipeline.static_lengths
         if 0 not in (fold(extent, lengths) for extent in grid):  # one that never runs is none
             self.stages.append(Launch(program.name, grid, buffers, self.source.location(node), params=params))
@@ -474,11 +482,16 @@ class _Translator:
         calls = self.builder.calls
         if function in calls or len(calls) >= MAX_CALLS:
             raise Unsupported(node, f"{source.name} calls itself")
-        arguments = [*source.tree.args.posonlyargs, *source.tree.args.args]
-        if len(node.args) != len(arguments) or node.keywords:
-            raise Unsupported(node, f"{source.name} takes {len(arguments)} arguments in order")
+        signature = inspect.signature(function)
+        try:
+            given = signature.bind(*node.args, **{k.arg or "**": k.value for k in node.keywords}).arguments
+        except TypeError as error:
+            parameters = ", ".join(signature.parameters)
+            message = f"{source.name}(): {error}"
+            raise Unsupported(node, message, f"it is {source.name}({parameters})") from None
         inner = _Translator(source, self.builder, self.stages)
-        inner.env = {a.arg: self.expression(given) for a, given in zip(arguments, node.args, strict=True)}
+        inner.env = {name: _Constant(value) for name, value in defaults_of(function).items()}
+        inner.env |= {name: self.expression(argument) for name, argument in given.items()}
         calls.append(function)
         before = len(self.builder.diagnostics)
         inner.block(source.tree.body)

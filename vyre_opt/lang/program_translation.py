@@ -19,6 +19,7 @@ from ..slices.schedule import has_slices
 from .array_types import declared_array, refuse_arguments
 from .bindings import Binding, BufferView
 from .dead_code import remove_dead_code
+from .defaults import encoded_default
 from .emitter import Emitter
 from .fastmath import give_flags
 from .program_warnings import give_warnings
@@ -109,10 +110,6 @@ def annotated_arguments(t: Statements) -> list[tuple[ast.arg, Any]]:
             pairs.append((argument, _annotation(t, argument)))
         except Unsupported as error:
             t.report(error)
-    for default in (*arguments.defaults, *(d for d in arguments.kw_defaults if d is not None)):
-        t.report(
-            Unsupported(default, "an argument of a kernel has no default", "pass the value at each call")
-        )
     return pairs
 
 
@@ -142,7 +139,7 @@ def _declare(t: Statements, program: Program, argument: ast.arg, annotation: Any
     name, loc = argument.arg, t.source.location(argument)
     scalar = scalar_type(annotation)
     if scalar is not None:
-        program.params[name] = Param(name, scalar, loc=loc)
+        program.params[name] = Param(name, scalar, encoded_default(t.source, argument, scalar), loc)
         t.emitter.loc = loc
         value = t.emitter.value("param", (), scalar, {"param": name})
         value.name = name
@@ -156,6 +153,7 @@ def _declare(t: Statements, program: Program, argument: ast.arg, annotation: Any
         if annotation in (int, float):
             help = f"write {'i32' if annotation is int else 'f32'}; a kernel's numbers have sizes"
         raise Unsupported(argument, f"the type of {name} is {shown}, which is none of a kernel", help)
+    encoded_default(t.source, argument, None)
     live_in, live_out = array.access is AccessMode.READ_WRITE, array.access is not AccessMode.READ
     binding = len(program.buffers)
     buffer = Buffer(name, array.element, array.shape, array.access, binding, live_in, live_out, loc)

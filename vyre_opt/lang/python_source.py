@@ -88,6 +88,15 @@ class FunctionSource:
         arguments = self.tree.args
         return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
 
+    def default(self, argument: ast.arg) -> ast.expr | None:
+        """What an argument is where a call leaves it out, as it is written."""
+        arguments = self.tree.args
+        by_position = [*arguments.posonlyargs, *arguments.args]
+        first = len(by_position) - len(arguments.defaults)
+        in_order = [*by_position[first:], *arguments.kwonlyargs]
+        defaults = [*arguments.defaults, *arguments.kw_defaults]
+        return defaults[in_order.index(argument)] if argument in in_order else None
+
     def location(self, node: ast.AST) -> Location:
         """The characters of a node in the file."""
         known = self._locations.get(node)  # most are asked for more than once, as what is unrolled
