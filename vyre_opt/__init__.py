@@ -156,7 +156,12 @@ def _of_lang(name: str) -> Any:
         if name in lang.__all__ or name in lang.ops.__all__:
             value = globals()[name] = getattr(lang, name)
             return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    error = AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if not name.startswith("_"):
+        help = _import(f"{__name__}.lang.foreign_words").foreign_help(name)
+        if help is not None:
+            error.add_note(f"help: {help}")
+    raise error
 
 
 def __dir__() -> list[str]:

@@ -20,12 +20,12 @@ from .call_arguments import array_of, positional, word_of
 from .constants import evaluate
 from .emitter import type_of
 from .fastmath import words_of
+from .foreign_words import foreign_help
 from .inference import OpenType, flags_of, resolved
-from .intrinsics import INTRINSICS, Intrinsic, KernelIntrinsic, ceil_div, static
+from .intrinsics import Intrinsic, KernelIntrinsic, ceil_div, static
 from .printing import debug_print, python_print
 from .python_source import Unsupported
 from .scalars import scalar_type
-from .unsupported import OTHER_NAMES
 
 if TYPE_CHECKING:
     from .expressions import Expressions
@@ -38,7 +38,7 @@ Handler = Callable[["Expressions", ast.Call], Binding]
 def call(t: Expressions, node: ast.Call) -> Binding:
     """The result of a call.  Raises Unsupported."""
     if isinstance(node.func, ast.Attribute):
-        base = t.expression(node.func.value)
+        base = t.owner(node.func)
         if isinstance(base, BufferView) and node.func.attr == "vec":
             return t.vector_view(node, base)
         if isinstance(base, BufferView) and node.func.attr == "filled":
@@ -561,18 +561,17 @@ def _static_call(t: Expressions, node: ast.Call, function: Any, name: str) -> Bi
     is_of_python = module in ("math", "builtins") or function in vars(builtins).values()
     if not is_of_python:
         if callable(function) and hasattr(function, "__code__"):
-            raise Unsupported(node, f"{name} is a function of plain Python", f"put @vyre.func on {name}")
+            help = foreign_help(name) if "." in name else None
+            raise Unsupported(
+                node, f"{name} is a function of plain Python", help or f"put @vyre.func on {name}"
+            )
         if (module and module.startswith("numpy")) or type(function).__module__.startswith("numpy"):
-            last = name.rpartition(".")[2]
-            help = OTHER_NAMES.get(last, f"vyre.{last}") if last in {*INTRINSICS, *OTHER_NAMES} else None
-            raise Unsupported(node, f"{name} is of NumPy", help and f"write {help}")
+            raise Unsupported(node, f"{name} is of NumPy", foreign_help(name))
         if not callable(function):
             raise Unsupported(node, f"{name} is no function")
-        raise Unsupported(node, f"{name} cannot be called in a kernel")
+        raise Unsupported(node, f"{name} cannot be called in a kernel", foreign_help(name))
     bindings = [t.expression(argument) for argument in node.args]
     constants = [b for b in bindings if isinstance(b, Static)]
     if node.keywords or len(constants) < len(bindings):
-        last = name.rpartition(".")[2]
-        help = f"write vyre.{last}" if last in OPS else None
-        raise Unsupported(node, f"{name} computes in Python, before the kernel runs", help)
+        raise Unsupported(node, f"{name} computes in Python, before the kernel runs", foreign_help(name))
     return t.computed(node, function, *constants)

@@ -16,12 +16,13 @@ from .array_types import declaration_text, element_text, show_array_type
 from .bindings import Binding, BufferView, Static, Unbound, leaves, parts_of, rebuild
 from .constants import checked, compute, measured_name
 from .emitter import Emitter, type_of
+from .foreign_words import dotted_name, foreign_help, no_attribute, undefined
 from .inference import AnyType, OpenType, TypeMismatch, flags_of, known, unify
 from .integer_division import float_floor_div, float_remainder, floor_div, floor_rem, is_settled_unsigned
 from .intrinsics import INTRINSICS
 from .python_source import FunctionSource, Unsupported
 from .scalars import python_type
-from .unsupported import EXPRESSIONS, OTHER_NAMES
+from .unsupported import EXPRESSIONS
 
 __all__ = ["Expressions", "number_of_indices", "size_of"]
 
@@ -189,11 +190,18 @@ class Expressions:
             return binding
         if node.id in self.source.names:
             return _static_of(node, self.source.names[node.id])
-        hint = suggest(node.id, [n for n in (*self.env, *self.source.names) if not n.startswith("_")])
-        raise Unsupported(node, f"{node.id} is not defined", hint)
+        raise undefined(node, node.id, (*self.env, *self.source.names))
+
+    def owner(self, node: ast.Attribute) -> Binding:
+        """What has an attribute.  Raises Unsupported, for a name that nothing defines with all that stands behind its dots."""
+        name = dotted_name(node)
+        root = name.partition(".")[0]
+        if name and root not in self.env and root not in self.source.names:
+            raise undefined(node, name, (*self.env, *self.source.names))
+        return self.expression(node.value)
 
     def visit_attribute(self, node: ast.Attribute) -> Binding:
-        base = self.expression(node.value)
+        base = self.owner(node)
         if isinstance(base, BufferView):
             return self._attribute_of_array(node, base)
         if isinstance(base, Value):
@@ -203,9 +211,7 @@ class Expressions:
         try:
             return _static_of(node, getattr(base.value, node.attr))
         except AttributeError as error:
-            other = OTHER_NAMES.get(node.attr)
-            hint = f"write {other}" if other is not None else suggest(node.attr, dir(base.value))
-            raise Unsupported(node, str(error), hint) from None
+            raise no_attribute(node, base.value, error) from None
 
     def attribute_of_value(self, node: ast.Attribute, value: Value) -> Binding:
         if node.attr == "shape" and (shape := _matrix_shape(value)) is not None:
@@ -213,8 +219,8 @@ class Expressions:
         help = None
         if node.attr in INTRINSICS:
             help = f"write vyre.{node.attr}({self.source.text(node.value)})"
-        elif node.attr in OTHER_NAMES:
-            help = f"write {OTHER_NAMES[node.attr]}"
+        else:
+            help = foreign_help(node.attr)
         raise Unsupported(node, f"a value has no attribute {node.attr}", help)
 
     def _attribute_of_array(self, node: ast.Attribute, view: BufferView) -> Binding:
@@ -229,7 +235,8 @@ class Expressions:
             return Static(element)
         known_names = ("shape", "size", "ndim", "dtype", "vec", "filled")
         hint = (
-            suggest(node.attr, known_names)
+            foreign_help(node.attr)
+            or suggest(node.attr, known_names)
             or f"an array has {', '.join(known_names)}, and elements {element_text(view.buffer)}"
         )
         raise Unsupported(node, f"an array of a kernel has no {node.attr}", hint)

@@ -28,6 +28,7 @@ from ..ir.verifier import verify
 from .array_types import declared_array, refuse_arguments, show_array_type
 from .constants import checked, constant_of, evaluate, measured_name
 from .defaults import defaults_of, encoded_default
+from .foreign_words import no_attribute, undefined
 from .intrinsics import INTRINSICS, KernelIntrinsic, ceil_div, static
 from .program_warnings import give_warnings
 from .python_source import FunctionSource, Unsupported, text_name
@@ -577,8 +578,7 @@ class _Translator:
             return self.env[node.id]
         if node.id in self.source.names:
             return _Constant(checked(node, self.source.names[node.id]))
-        hint = suggest(node.id, [n for n in (*self.env, *self.source.names) if not n.startswith("_")])
-        raise Unsupported(node, f"{node.id} is not defined", hint)
+        raise undefined(node, node.id, (*self.env, *self.source.names))
 
     def _attribute(self, node: ast.Attribute) -> _Binding:
         base = self.expression(node.value)
@@ -591,7 +591,7 @@ class _Translator:
         try:
             return _Constant(checked(node, getattr(base.value, node.attr)))
         except AttributeError as error:
-            raise Unsupported(node, str(error), suggest(node.attr, dir(base.value))) from None
+            raise no_attribute(node, base.value, error) from None
 
     def _item(self, node: ast.Subscript) -> _Binding:
         base, index = self.expression(node.value), self._subscript(node.slice)

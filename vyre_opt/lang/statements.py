@@ -230,7 +230,7 @@ class Statements(slices.SliceExpressions):
         """`tile = vyre.shared(f32, 256)`; in a function each call has memory of its own, so none waits for another."""
         if not isinstance(node, ast.Call) or not isinstance(node.func, (ast.Name, ast.Attribute)):
             return None
-        if isinstance(node.func, ast.Attribute) and isinstance(self.expression(node.func.value), BufferView):
+        if isinstance(node.func, ast.Attribute) and isinstance(self.owner(node.func), BufferView):
             return None  # x.vec(4)
         function = self.expression(node.func)
         if not isinstance(function, Static) or function.value is not INTRINSICS["shared"]:

@@ -6,7 +6,7 @@ import ast
 
 from ..ir.program import MAX_NESTING
 
-__all__ = ["EXPRESSIONS", "OTHER_NAMES", "STATEMENTS", "TOO_DEEP"]
+__all__ = ["EXPRESSIONS", "STATEMENTS", "TOO_DEEP"]
 
 Message = tuple[str, str | None]
 """What is wrong, and what to write."""
@@ -34,27 +34,6 @@ EXPRESSIONS: dict[type[ast.expr], Message] = {
     ast.Starred: ("a kernel does not unpack with *", "write the parts"),
     ast.Slice: ("a kernel has no slices", "write a loop over the elements"),
 }
-
-OTHER_NAMES = {
-    "absolute": "vyre.abs(x)",
-    "cdiv": "vyre.ceil_div(a, b)",
-    "clip": "min(max(x, low), high)",
-    "dot": "a @ b",
-    "inf": "math.inf",
-    "matmul": "a @ b",
-    "maximum": "max(a, b)",
-    "mean": "vyre.sum(x) / len(x)",
-    "minimum": "min(a, b)",
-    "nan": "math.nan",
-    "pi": "math.pi",
-    "power": "vyre.pow(a, b)",
-    "program_id": "vyre.workgroup_id(0)",
-    "relu": "max(x, 0)",
-    "sigmoid": "1 / (1 + vyre.exp(-x))",
-    "square": "x * x",
-    "syncthreads": "vyre.barrier()",
-}
-"""What stands here for names that NumPy, Triton and CUDA have."""
 
 _NO_ERRORS = ("a kernel raises no errors", 'write vyre.trap("why"), or assert')
 _NO_IMPORT = ("a kernel imports nothing", "import at the top of the file")

@@ -6,6 +6,10 @@ stand, whose they are, and what to write here: a word of the language, or text t
 In such text %a, %b and %c are of f32, %i and %j of u32, %s of i32, %v of vec<4 x f32> and %p of bool, %table and %index of vec<16 x u8>,
 %words of vec<16 x i16> and %flags of vec<32 x bool>; @x is a buffer
 of f32, @n one of u32, @f a function.
+
+Kernels in Python answer by the same rows, whose text `lang/foreign_words.py` turns into Python.  The rows of the context
+`python` come first there: what Python writes in another way.  In these x and y are arrays of f32, n is one of u32; a, b and c are
+of f32, i and j of u32, p is a bool; `row` is a row of an array, `block` a block.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ class Synonym(NamedTuple):
     """`word` of `source`, or ("") of several languages, is `here`.  `note`: what else must be known.
 
     `context`: op, type, flag (of a buffer), item (program, func or pipeline), axis, scope, mode, combine, order (the
-    words of an op), extent (a grid's functions), stage (of a pipeline), target, run_target, pass, emit.
+    words of an op), extent (a grid's functions), stage (of a pipeline), target, run_target, pass, emit; python.
     """
 
     context: str
@@ -681,6 +685,102 @@ _TABLE: dict[str, list[tuple[str, ...]]] = {
         ("", "alloc malloc", "buffer @t : f32[64]"),
         ("", "clear memset zero zeros", "fill(@x, 0)"),
         ("", "barrier sync wait", "launch @name grid(64) (@x)", "launches run in their order"),
+    ],
+    "python": [
+        # --- what a kernel is
+        ("", "jit njit kernel compile_kernel global_kernel stencil guvectorize vectorize", "@vyre.program"),
+        ("", "device_function cuda.device", "@vyre.func"),
+        ("", "launch forall", "kernel[grid](x, y)", "kernel is a function with @vyre.program"),
+        ("Triton", "constexpr tl.constexpr", "SIZE = 64", "outside of the kernel: a name of the module is a constant"),
+        ("CUDA", "threadIdx thread_idx cuda.threadIdx", "vyre.local_id(0)", "in the whole grid, vyre.global_id(0)"),
+        ("CUDA", "blockIdx block_idx cuda.blockIdx program_id", "vyre.workgroup_id(0)", "in the whole grid, an invocation is vyre.global_id(0)"),
+        ("Warp", "wp.tid tid thread_id", "vyre.global_id(0)", "within its workgroup, vyre.local_id(0)"),
+        ("Numba", "cuda.gridsize gridsize", "vyre.global_size(0)"),
+        ("Numba", "cuda.grid prange ndrange", "vyre.global_id(0)", "each invocation does one round"),
+        ("Numba", "cuda.laneid", "vyre.lane_id()"),
+        ("Numba", "cuda.shared.array shared.array shared_memory SharedMemory smem", "tile = vyre.shared(f32, 256)"),
+        ("Numba", "cuda.local.array local.array", "t = (0.0, 0.0)", "a tuple of names; memory that invocations share is vyre.shared(f32, 256)"),
+        ("Numba", "atomic.add", "vyre.atomic_add(n, i, 1)"),
+        ("Numba", "atomic.max", "vyre.atomic_max(n, i, j)"),
+        ("Numba", "atomic.min", "vyre.atomic_min(n, i, j)"),
+        ("Numba", "atomic.exch", "vyre.atomic_exchange(n, i, j)"),
+        ("Numba", "atomic.cas atomic.compare_and_swap", "vyre.atomic_compare_exchange(n, i, j, 1)"),
+        ("Triton", "static_range tl.static_range unrolled unroll", "vyre.static(range(4))"),
+        ("Triton", "static_print device_print", 'print(f"i={i}")'),
+        ("Triton", "static_assert device_assert", 'assert p, "what went wrong"'),
+        ("Triton", "multiple_of max_contiguous assume", "assert p", "or leave it out: what is known of an index is found"),
+        # --- rows and blocks
+        ("Triton", "tl.load load", "x.filled(0)[i : i + 64]", "for a block, which is 0 beyond the edge of x; an element is x[i]"),
+        ("Triton", "tl.store store", "y[i : i + 64] = row", "what is beyond the edge is left out; an element is y[i] = a"),
+        ("Triton", "make_block_ptr make_tensor_descriptor advance", "x[i : i + 64]", "an array is indexed where it is used"),
+        ("NumPy", "sum nansum", "vyre.sum(row)", "of a row x[r, :]; over invocations vyre.workgroup_reduce(a, \"add\")"),
+        ("NumPy", "max amax nanmax", "vyre.max(row)", "of a row x[r, :]; of two numbers max(a, b)"),
+        ("NumPy", "min amin nanmin", "vyre.min(row)", "of a row x[r, :]; of two numbers min(a, b)"),
+        ("NumPy", "mean average", "vyre.sum(row) / f32(len(row))", "of a row x[r, :]"),
+        ("NumPy", "var variance", "vyre.sum((row - mean) * (row - mean)) / f32(len(row))", "mean is vyre.sum(row) / f32(len(row))"),
+        ("NumPy", "norm", "vyre.sqrt(vyre.sum(row * row))"),
+        ("NumPy", "any", "vyre.any(row > 0)"),
+        ("NumPy", "all", "vyre.all(row > 0)"),
+        ("NumPy", "argmax nanargmax", "vyre.argmax(row)"),
+        ("NumPy", "argmin nanargmin", "vyre.argmin(row)"),
+        ("NumPy", "cumsum associative_scan", "vyre.cumsum(row)", "of a row x[r, :]; over invocations vyre.workgroup_scan(a)"),
+        ("NumPy", "arange linspace", "vyre.arange(64)"),
+        ("NumPy", "zeros empty zeros_like empty_like", "vyre.zeros((8, 8), f32)", "for a block; memory that invocations share is vyre.shared(f32, 256)"),
+        ("NumPy", "ones ones_like full_like", "vyre.full((8, 8), 1.0, f32)"),
+        ("NumPy", "expand_dims unsqueeze newaxis", "row[:, None]"),
+        ("NumPy", "swapaxes trans permute_dims", "vyre.transpose(block)"),
+        ("NumPy", "dot matmul mm bmm einsum inner vdot", "block @ block", "of blocks; of arrays, outside of kernels, vyre_opt.kernels.matmul(x, y)"),
+        ("PyTorch", "softmax", "e / vyre.sum(e)", "with e = vyre.exp(row - vyre.max(row)); of arrays, outside of kernels, vyre_opt.kernels.softmax(x)"),
+        ("NumPy", "reshape view ravel flatten squeeze contiguous", "x[i]", "the shape of an array is that of the call: reshape it there"),
+        ("NumPy", "concatenate stack hstack vstack split roll sort argsort unique nonzero", "x[i]", "a kernel computes element by element: write the index that is read"),
+        ("NumPy", "numel nbytes", "len(x)"),
+        ("NumPy", "where", "vyre.where(p, a, b)"),
+        # --- numbers
+        ("NumPy", "maximum fmax fmaxf", "max(a, b)"),
+        ("NumPy", "minimum fmin fminf", "min(a, b)"),
+        ("NumPy", "absolute fabs fabsf", "vyre.abs(a)"),
+        ("NumPy", "clip clamp", "min(max(a, 0.0), 1.0)"),
+        ("Triton", "cdiv", "vyre.ceil_div(i, j)"),
+        ("NumPy", "power powf float_power", "vyre.pow(a, b)"),
+        ("NumPy", "square", "a * a"),
+        ("NumPy", "inf infinity", "math.inf"),
+        ("NumPy", "nan", "math.nan"),
+        ("NumPy", "pi", "math.pi"),
+        ("NumPy", "isnan", "a != a"),
+        ("NumPy", "isinf", "vyre.abs(a) == math.inf"),
+        ("NumPy", "isfinite", "vyre.abs(a) < math.inf"),
+        ("NumPy", "sign signbit copysign", "vyre.where(a < 0.0, -1.0, 1.0)"),
+        ("NumPy", "hypot hypotf", "vyre.sqrt(a * a + b * b)"),
+        ("NumPy", "floor_divide", "i // j"),
+        ("NumPy", "round rint around", "vyre.round_even(a)"),
+        ("NumPy", "logical_and", "p and a < b"),
+        ("NumPy", "logical_or", "p or a < b"),
+        ("NumPy", "logical_not", "not p"),
+        ("NumPy", "astype to cast tl.cast", "f32(i)"),
+        ("PyTorch", "relu relu_", "max(a, 0.0)"),
+        ("PyTorch", "sigmoid", "1.0 / (1.0 + vyre.exp(-a))"),
+        ("PyTorch", "silu swish", "a / (1.0 + vyre.exp(-a))"),
+        ("PyTorch", "gelu", "0.5 * a * (1.0 + vyre.erf(a * 0.70710678))"),
+        ("PyTorch", "leaky_relu", "max(a, 0.01 * a)"),
+        ("PyTorch", "softplus", "vyre.log(1.0 + vyre.exp(a))"),
+        ("PyTorch", "item tolist numpy cpu cuda detach", "x[i]", "what the host does with an array stands outside of the kernel"),
+        ("", "random rand_like uniform random_uniform xoroshiro128p_uniform_float32", "vyre.rand(42, i)", "a key, and a counter that no other invocation has"),
+        # --- memory and others
+        ("", "ptr pointer data_ptr addressof", "x[i]", "an array is indexed, and has no address"),
+        ("CUDA", "atomicInc atomicDec", "vyre.atomic_add(n, i, 1)"),
+        ("CUDA", "__any_sync", "vyre.subgroup_ballot(p) != 0"),
+        ("CUDA", "__all_sync", "vyre.subgroup_ballot(not p) == 0"),
+        ("CUDA", "__activemask", "vyre.subgroup_ballot(True)"),
+        ("Numba", "shfl_sync", 'vyre.subgroup_shuffle(a, i, "idx")'),
+        ("Numba", "shfl_up_sync shfl_up shuffle_up", 'vyre.subgroup_shuffle(a, 1, "up")'),
+        ("Numba", "shfl_down_sync shfl_down shuffle_down", 'vyre.subgroup_shuffle(a, 1, "down")'),
+        ("Numba", "shfl_xor_sync shfl_xor shuffle_xor", 'vyre.subgroup_shuffle(a, 1, "xor")'),
+        ("CUDA", "__shfl_up_sync", 'vyre.subgroup_shuffle(a, 1, "up")'),
+        ("CUDA", "__shfl_down_sync", 'vyre.subgroup_shuffle(a, 1, "down")'),
+        ("CUDA", "__shfl_xor_sync", 'vyre.subgroup_shuffle(a, 1, "xor")'),
+        ("Python", "enumerate zip sorted reversed map filter", "vyre.static(list(zip(A, B)))", "for constants; a kernel's own loops are over range(n)"),
+        ("Python", "divmod", "(i // j, i % j)"),
+        ("Python", "isinstance type hasattr getattr", "vyre.static(isinstance(SIZE, int))", "of constants; values have the types of the head"),
     ],
     "axis": [
         ("", "0 i", "x"),

@@ -1,0 +1,141 @@
+"""Names of other languages and libraries in kernels of Python, and what to write: the rows of `syntax/synonyms.py`, as Python."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..ir.diagnostics import suggest
+from ..ir.ops import AXES, OPS
+from ..ir.types import DataType
+from .intrinsics import INTRINSICS
+from .python_source import Unsupported
+from .types import python_type
+
+__all__ = ["dotted_name", "foreign_help", "in_python", "no_attribute", "undefined"]
+
+_SIGNS = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "rem": "%", "shl": "<<", "shr": ">>", "and": "&", "or": "|", "xor": "^",
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+}  # fmt: skip
+
+_FORMS: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
+    (r"len (\w+)", r"len(\1)"),
+    (r"(\w+) ([xyz])", lambda m: f"vyre.{m[1]}({AXES.index(m[2])})"),
+    (r"load (\w+)\[(\w+)\] : vec<(\d+) x .*", r"\1.vec(\3)[\2]"),
+    (r"store (\w+), (\w+)\[(\w+)\] : vec<(\d+) x .*", r"\2.vec(\4)[\3] = \1"),
+    (r"load (\w+)\[(\w+)\].*", r"\1[\2]"),
+    (r"store (\w+), (\w+)\[(\w+)\].*", r"\2[\3] = \1"),
+    (r"r = const \S+ : (\w+)", r"\1"),  # a word that begins a declaration elsewhere
+    (r"const (\S+) : (\w+)", r"\2(\1)"),
+    (r"div (\w+), (\w+) : u32", r"\1 // \2"),
+    (r"vec<(\d+) x f32>", r"x.vec(\1)[i]"),
+    (r"cast (\w+) : .* -> (\w+)", r"\2(\1)"),
+    (r"bitcast (\w+) : .* -> (\w+)", r"vyre.bitcast(\1, \2)"),
+    (r"buffer (\w+) : (\w+)\[(\w+)\] workgroup", r"\1 = vyre.shared(\2, \3)"),
+    (r"buffer (\w+) : (\w+)\[.*\] read .*", r"\1: Read[\2]"),
+    (r"barrier workgroup", "vyre.barrier()"),
+    (r"barrier (\w+)", r'vyre.barrier("\1")'),
+    (r"extract (\w+)\[0\].*", r"\1[0]"),
+    (r"insert (\w+), (\w+)\[0\].*", r"\2[0] = \1"),
+    (r"splat (\w+) : vec<(\d+) x .*", r"vyre.splat(\1, \2)"),
+    (r"call (\w+)\((.*?)\).*", r"\1(\2)"),
+    (r"neg (\w+).*", r"-\1"),
+    (r"not (\w+).*", r"not \1"),
+    (r"(min|max) (\w+), (\w+).*", r"\1(\2, \3)"),
+    (r"trap (\".*\")", r"vyre.trap(\1)"),
+    (r"debug_print .*", 'print(f"i={i}")'),
+    (r"assert (\w+), (\".*\")", r"assert \1, \2"),
+    (r"yield (\w+)", r"return \1"),
+    (r"if (\w+)\b.*", r"if \1:"),
+    (r"else .*", "elif p:"),
+    (r"for .*", "for k in range(256):"),
+    (r"while .*", "while p:"),
+    (r"condition", "while p:"),
+    (r"program .*", "@vyre.program"),
+    (r"func .*", "@vyre.func"),
+    (r"pipeline .*", "@vyre.pipeline"),
+    (r"launch .*", "kernel[grid](x, y)"),
+]
+"""What text says, with its sigils left out, and what Python says."""
+
+
+def dotted_name(node: ast.AST) -> str:
+    """The text of `tl.load` or `sum`; "" for what is no name with dots."""
+    parts = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
+
+
+def foreign_help(name: str) -> str | None:
+    """What to write for a name of another language or library, with all its dots: `tl.program_id`, `np.maximum`; None for one
+    of nobody."""
+    from ..syntax.synonyms import lookup  # a large table, which only errors need
+
+    words = name.split(".")
+    tails = [".".join(words[start:]) for start in range(len(words))]
+    for tail in tails:
+        row = lookup(tail, ("python",))
+        if row is not None:
+            return f"write {row.here}" + (f"; {row.note}" if row.note else "")
+    if words[-1] in INTRINSICS:
+        return f"write vyre.{words[-1]}"
+    for tail in tails:
+        row = lookup(tail, ("op", "type", "item"))
+        here = None if row is None else in_python(row.here)
+        if here is not None:
+            return f"write {here}"
+    return None
+
+
+def undefined(node: ast.AST, name: str, known: Iterable[str]) -> Unsupported:
+    """The error for a name, perhaps with dots, whose first part nothing defines; `known`: names that are defined."""
+    root, dot, _ = name.partition(".")
+    help = (
+        "import vyre_opt as vyre, at the top of the file"
+        if root in ("vyre", "vyre_opt") and dot
+        else foreign_help(name)
+    )
+    if help is None:
+        help = suggest(root, [n for n in known if not n.startswith("_")])
+        return Unsupported(node, f"{root} is not defined", help)
+    return Unsupported(node, f"{name} is not defined", help)
+
+
+def no_attribute(node: ast.Attribute, owner: Any, error: AttributeError) -> Unsupported:
+    """The error for an attribute that an object of Python, such as a module, does not have."""
+    known = [name for name in dir(owner) if not name.startswith("_")]
+    return Unsupported(node, str(error), foreign_help(node.attr) or suggest(node.attr, known))
+
+
+def in_python(here: str) -> str | None:
+    """The Python for the text of a row: `vyre.fma(a, b, c)` for `fma %a, %b, %c : f32`; None where Python has no word for it."""
+    text = re.sub(r"[%@]", "", here.removesuffix(" {"))
+    for pattern, form in _FORMS:
+        match = re.fullmatch(pattern, text)
+        if match is not None:
+            return form(match) if callable(form) else match.expand(form)
+    if text in DataType.all_names():
+        return text if python_type(DataType.of(text)) is not None or text == "bool" else None
+    return _op(text.removeprefix("r = "))
+
+
+def _op(text: str) -> str | None:
+    """An op in its short form: `add a, b : f32`, `subgroup_scan<inclusive, add> a : f32`."""
+    head, _, _ = text.partition(" : ")
+    match = re.fullmatch(r"(\w+)(?:<([\w, ]+)>)?(?: (.+))?", head)
+    if match is None or match[1] not in OPS:
+        return None
+    name = match[1]
+    operands = [part for part in re.split(r", |[\[\]]", match[3] or "") if part]  # `n[i]` is two
+    modifiers = [word for word in (match[2] or "").split(", ") if word not in ("", "relaxed")]
+    if name in _SIGNS:
+        return f" {_SIGNS[name]} ".join(operands or ["a", "b"])
+    if name not in INTRINSICS:
+        return None
+    arguments = ", ".join([*operands, *(f'"{word}"' for word in modifiers)])
+    return f"vyre.{name}({arguments})"
