@@ -16,6 +16,7 @@ from ..execution.dispatcher import BadInputs, DispatcherLike
 from ..execution.inputs import check_names_of_specs
 from ..ir.pipeline import Pipeline
 from ..ir.program import Module, Program
+from ..ir.tracebacks import public
 from ..rewriting.cloning import copy_for
 from ..specialization.binding import fix_types
 from .binding import PYTHON, CallSyntax, Signature, find_entry, set_specs
@@ -55,6 +56,7 @@ def compile(
 ) -> LimitedExecutable: ...
 
 
+@public
 def compile(
     source: str | Path | Module | Program,
     *,
@@ -86,6 +88,7 @@ def compile(
     return compile_module(module_of(source), entry, target, specs or {}, passes)
 
 
+@public
 def run(
     source: str | Path | Module | Program,
     inputs: Inputs = (),

@@ -18,6 +18,7 @@ from ..ir.diagnostics import Diagnostic
 from ..ir.grids import GridCall, length_key, params_of
 from ..ir.pipeline import HostRead, Launch, Pipeline
 from ..ir.program import Buffer, Dim3, Module
+from ..ir.tracebacks import CallerError, hide_own_frames
 from ..rewriting.cloning import copy_module
 from ..slices.schedule import has_slices
 from .binding import Signature
@@ -88,22 +89,26 @@ class PipelineExecutable(Executable):
         Raises BadInputs before anything runs, of which BadLaunch is located at the stages that do
         not fit; ProgramError for a fault of a program, and BackendError for any other failure.
         """
-        words = self.param_words(params) if params or self.signature.params else NO_PARAMS
-        bound, key, arrays = None, None, ()
-        if scratch is None and on_host_read is None and grid is None:
-            bound, key, arrays = self._planned(inputs, grid, lengths, self.shape_words(words))
-        if bound is not None:
-            return self.outputs(bound.run(arrays, tuple(words.values())))
-        if on_host_read is not None and not callable(on_host_read):
-            raise BadInputs(
-                f"on_host_read is a function of a name and an array, not {type(on_host_read).__name__}"
-            )
-        self._check_options(lengths, scratch)
-        arguments = self.arguments(inputs, lengths or {}, words)
-        watch = None
-        if on_host_read is not None:
-            watch = Watch(lambda read, array: on_host_read(read.buffer, array))
-        return self.outputs(self.run(arguments, grid, scratch, watch, params, key, inputs))
+        try:
+            words = self.param_words(params) if params or self.signature.params else NO_PARAMS
+            bound, key, arrays = None, None, ()
+            if scratch is None and on_host_read is None and grid is None:
+                bound, key, arrays = self._planned(inputs, grid, lengths, self.shape_words(words))
+            if bound is not None:
+                return self.outputs(bound.run(arrays, tuple(words.values())))
+            if on_host_read is not None and not callable(on_host_read):
+                raise BadInputs(
+                    f"on_host_read is a function of a name and an array, not {type(on_host_read).__name__}"
+                )
+            self._check_options(lengths, scratch)
+            arguments = self.arguments(inputs, lengths or {}, words)
+            watch = None
+            if on_host_read is not None:
+                watch = Watch(lambda read, array: on_host_read(read.buffer, array))
+            return self.outputs(self.run(arguments, grid, scratch, watch, params, key, inputs))
+        except CallerError as error:
+            hide_own_frames(error)
+            raise
 
     @cached_property
     def shape_params(self) -> list[str]:

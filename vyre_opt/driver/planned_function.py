@@ -25,6 +25,7 @@ from ..execution.plans.call_plan import CallPlan, Loaded
 from ..execution.signatures import SIGNATURES, guard_of
 from ..execution.target import as_target
 from ..ir.program import Program
+from ..ir.tracebacks import CallerError, hide_own_frames
 from ..ir.types import DataType
 from ..kernels.call import Call, InputSlice, KernelCall, Steps
 from ..kernels.named import named_kernel
@@ -86,21 +87,25 @@ class PlannedFunction:
                 bound = self._bound.get(key)
         except (KeyError, TypeError, RuntimeError, AttributeError, ValueError):
             key, bound = None, None  # no array, or one that has no signature
-        if bound is None:
-            return self._first(arrays, names, dispatcher, out, options, key)
-        if key is not None and type(bound) is BoundCall:
-            if bound.is_like is None:
-                bound.is_like = guard_of(arrays) or False
-            if bound.is_like:
-                self._latest = dispatcher, options, bound.is_like, bound
-        if out is None:
-            return bound.run(arrays)[0]
-        results = bound.into(arrays, out)
-        if results is not None:
-            return results[0]
-        return array_backend_of(dispatcher, dict(zip(names, arrays, strict=True))).copy_to(
-            out, bound.run(arrays)[0]
-        )
+        try:
+            if bound is None:
+                return self._first(arrays, names, dispatcher, out, options, key)
+            if key is not None and type(bound) is BoundCall:
+                if bound.is_like is None:
+                    bound.is_like = guard_of(arrays) or False
+                if bound.is_like:
+                    self._latest = dispatcher, options, bound.is_like, bound
+            if out is None:
+                return bound.run(arrays)[0]
+            results = bound.into(arrays, out)
+            if results is not None:
+                return results[0]
+            return array_backend_of(dispatcher, dict(zip(names, arrays, strict=True))).copy_to(
+                out, bound.run(arrays)[0]
+            )
+        except CallerError as error:
+            hide_own_frames(error)
+            raise
 
     def _first(
         self, arrays: Sequence[Any], names: Sequence[str], dispatcher: Any, out: Any, options: Any, key: Any

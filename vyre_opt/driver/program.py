@@ -14,6 +14,7 @@ from ..execution.params import NO_PARAMS
 from ..execution.plans.call_plan import CallPlan
 from ..execution.target import as_target
 from ..ir.program import AccessMode, Dim3, Module, Program
+from ..ir.tracebacks import CallerError, hide_own_frames
 from ..kernels.call import CopiedInput, KernelCall
 from ..rewriting.cloning import copy_for
 from ..worker import import_module
@@ -72,14 +73,18 @@ class ProgramExecutable(Executable):
         Raises BadInputs before anything runs, ProgramError for a fault of the program, and
         BackendError for any other failure.
         """
-        bound, key, arrays = self._planned(inputs, grid, lengths) if scratch is None else (None, None, ())
-        if bound is not None:
-            words = self.param_words(params) if params or self.signature.params else NO_PARAMS
-            return self.outputs(bound.run(arrays, tuple(words.values())))
-        self._check_options(lengths, scratch)
-        self.param_words(params)
-        arguments = self.arguments(inputs, lengths or {})
-        return self.outputs(self.run(arguments, grid, scratch, None, params, key, inputs))
+        try:
+            bound, key, arrays = self._planned(inputs, grid, lengths) if scratch is None else (None, None, ())
+            if bound is not None:
+                words = self.param_words(params) if params or self.signature.params else NO_PARAMS
+                return self.outputs(bound.run(arrays, tuple(words.values())))
+            self._check_options(lengths, scratch)
+            self.param_words(params)
+            arguments = self.arguments(inputs, lengths or {})
+            return self.outputs(self.run(arguments, grid, scratch, None, params, key, inputs))
+        except CallerError as error:
+            hide_own_frames(error)
+            raise
 
     def grid(self, grid: Grid, named: Mapping[str, Any]) -> Dim3:
         if grid is None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..ir.diagnostics import Diagnostic, render
+from ..ir.tracebacks import CallerError
 from ..kernels.call import OutputAlloc
 from ..worker import import_module
 
@@ -42,7 +43,7 @@ class DispatchError(Exception):
     """A dispatch that did not complete: either `BadInputs` or a `BackendError`."""
 
 
-class BadInputs(DispatchError, ValueError):
+class BadInputs(DispatchError, CallerError, ValueError):
     """The caller's inputs, grid or specs do not fit the program.  Nothing was allocated or run."""
 
 
@@ -72,7 +73,7 @@ class BackendError(DispatchError):
     """The backend could not run the program, or not to its end."""
 
 
-class ProgramError(BackendError):
+class ProgramError(BackendError, CallerError):
     """The program itself is at fault: a race, an access out of bounds, a trap, a false assert, and so on.
 
     `kind` is one of bounds, race, uninitialised, divergence, trap, assert, step, kernel, limit.

@@ -18,6 +18,7 @@ from typing import Any
 from ..ir.bounded_read import read_size
 from ..ir.diagnostics import suggest
 from ..ir.program import Dim3
+from ..ir.tracebacks import CallerError
 from ..lowering.common.compile_cost import DEFAULT_CEILING, set_ceiling
 from .dispatcher import BackendError, BadInputs
 
@@ -30,7 +31,7 @@ _SECONDS, _SIZES = ("time", "compile"), ("memory", "input", "output")
 _UNITS = {"G": 1 << 30, "M": 1 << 20, "K": 1 << 10}
 
 
-class LimitError(BackendError):
+class LimitError(BackendError, CallerError):
     """What a limit does not allow.  `limit` is its name, `value` its value; the message begins with both."""
 
     def __init__(self, limit: str, value: Any, what: str) -> None:

@@ -16,6 +16,7 @@ from itertools import islice, takewhile
 from typing import NamedTuple
 
 from .spelling import VYRE, Spelling
+from .tracebacks import CallerError
 
 __all__ = [
     "Diagnostic",
@@ -232,7 +233,7 @@ class Diagnostic:
             self.note(_ANOTHER_PLACE, loc)
 
 
-class DiagnosticError(Exception):
+class DiagnosticError(CallerError):
     """Carries the diagnostics of a failed step; `str()` renders them."""
 
     def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..ir.program import Param
+from ..ir.tracebacks import CallTypeError
 from ..ir.types import DataType
 
 __all__ = ["Encoder", "encoder_of", "in_order", "some_by_name"]
@@ -42,7 +43,7 @@ def _bound(
     try:
         return bind(*args, **kwargs)
     except TypeError as error:
-        raise TypeError(f"{function.__name__}(): {error}") from None
+        raise CallTypeError(f"{function.__name__}(): {error}") from None
 
 
 _F32, _F64 = struct.Struct("<f"), struct.Struct("<d")

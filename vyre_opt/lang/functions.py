@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from ..ir.program import Dim3, Module, Program
+from ..ir.tracebacks import CallerError, CallTypeError, hide_own_frames, public
 from ..rewriting.cloning import copy_module
 from ..syntax.highlighting import highlight
 from ..syntax.printer import print_program
@@ -157,6 +158,7 @@ class Kernel:
         self.function, self.workgroup, self.grid = function, workgroup or DEFAULT_WORKGROUP, grid
         self._translation = workgroup, grid, prefer_shared, cluster, fastmath
         remember_source(function)
+        self._module: Module | None = None
         self._target: str | Dispatcher | None = None
         self._passes: str | None = "default"
         self._original: Kernel | None = None
@@ -172,6 +174,7 @@ class Kernel:
 
     # --- running
 
+    @public
     def options(self, *, target: str | Dispatcher | None = None, passes: str | None = "default") -> Kernel:
         """The same kernel for a target, ref, cpu, cuda or a dispatcher, or after other passes (None: none)."""
         return under_options(
@@ -186,9 +189,11 @@ class Kernel:
         is_whole = type(grid) is int or (type(grid) is tuple and {*map(type, grid)} == {int})
         launch = self._launches.get(grid) if is_whole else None
         if launch is None:
-            if isinstance(grid, slice):
-                raise TypeError("a grid is one to three whole numbers, not a slice")
-            launch = ConfiguredKernel(self, grid if is_whole else self._checked(grid))
+            try:
+                launch = ConfiguredKernel(self, grid if is_whole else self._checked(grid))
+            except CallerError as error:
+                hide_own_frames(error)
+                raise
             if is_whole and len(self._launches) < MAX_GRIDS:
                 self._launches[grid] = launch
         return launch
@@ -197,15 +202,20 @@ class Kernel:
         """A grid that may be of any numbers, or none.  Raises BadInputs."""
         from ..execution.inputs import check_grid
 
+        if isinstance(grid, slice):
+            raise CallTypeError("a grid is one to three whole numbers, not a slice")
         return check_grid(self._program, grid)
 
+    @public
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         self._over_own_grid()(*args, **kwargs)
 
+    @public
     def report(self, *args: Any, machine: str | None = None, **kwargs: Any) -> CallReport:
         """See `ConfiguredKernel.report`, for a kernel that has its grid."""
         return self._over_own_grid().report(*args, machine=machine, **kwargs)
 
+    @public
     def time(self, *args: Any, **kwargs: Any) -> CallReport:
         """See `ConfiguredKernel.time`, for a kernel that has its grid."""
         return self._over_own_grid().time(*args, **kwargs)
@@ -213,7 +223,7 @@ class Kernel:
     def _over_own_grid(self) -> ConfiguredKernel:
         if self.grid is None:
             name = self.function.__name__
-            raise TypeError(
+            raise CallTypeError(
                 f"say how many workgroups run: {name}[grid](...), such as {name}[vyre_opt.ceil_div(n, {self.workgroup[0]})](...)"
             )
         return self[self.grid]
@@ -251,19 +261,24 @@ class Kernel:
 
     # --- the program
 
-    @functools.cached_property
+    @property
+    @public
     def module(self) -> Module:
         """The module of the kernel, translated now if it was not.  Raises DiagnosticError."""
-        return translate_program(self.function, *self._translation)
+        if self._module is None:
+            self._module = translate_program(self.function, *self._translation)
+        return self._module
 
     @property
     def _program(self) -> Program:
         return self.module.programs[self.function.__name__]
 
+    @public
     def program(self) -> Program:
         """A copy of the program, to look at or to change."""
         return copy_module(self.module).programs[self.function.__name__]
 
+    @public
     def text(self, *args: Any, **kwargs: Any) -> str:
         """The .vyre text.  Arguments, all or some of a call's, are checked as there, and change nothing."""
         if args or kwargs:
@@ -286,10 +301,12 @@ class Kernel:
     def _repr_html_(self) -> str:
         return highlight(self.text())
 
+    @public
     def ptx(self, gpu: str | None = None) -> str:
         """PTX for a GPU ("sm_90"): by default this machine's, or sm_80 where there is none."""
         return self._executable("cuda").ptx(gpu)
 
+    @public
     def llvm(self, gpu: str | None = None) -> str:
         """LLVM IR before LLVM's passes, for this machine, or for a GPU ("sm_90")."""
         return self._executable("cpu" if gpu is None else "cuda").llvm(gpu)
@@ -315,10 +332,15 @@ class ConfiguredKernel:
         self._count = len(kernel.parameters)
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        if kwargs or len(args) != self._count:
-            args = in_order(self.kernel.function, args, kwargs)
-        self.kernel.in_place(args, self.grid)
+        try:
+            if kwargs or len(args) != self._count:
+                args = in_order(self.kernel.function, args, kwargs)
+            self.kernel.in_place(args, self.grid)
+        except CallerError as error:
+            hide_own_frames(error)
+            raise
 
+    @public
     def report(self, *args: Any, machine: str | None = None, **kwargs: Any) -> CallReport:
         """What a call with these arguments launches, without running it: what it moves and computes, what it waits for at
         least, which forms it got and which were refused.
@@ -327,6 +349,7 @@ class ConfiguredKernel:
         """
         return self.kernel.in_place.report(in_order(self.kernel.function, args, kwargs), self.grid, machine)
 
+    @public
     def time(self, *args: Any, **kwargs: Any) -> CallReport:
         """The same, and how long it takes, beside a copy of as many bytes: the median of some runs on copies of the arrays."""
         args = in_order(self.kernel.function, args, kwargs)

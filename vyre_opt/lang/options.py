@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, Self, TypeVar
 
+from ..ir.program import Module
+
 __all__ = ["under_options"]
 
 
 class _Optional(Protocol):
     """What `options` is called on: `_original`, if it is one under options; `_variants`: such, by a target's name and passes."""
 
+    _module: Module | None
     _target: Any
     _passes: str | None
     _original: Self | None
@@ -31,8 +34,7 @@ def under_options(of: V, target: Any, passes: str | None, make: Callable[[], V])
     other = original._variants.get(key)
     if other is None:
         other = make()
-        other.__dict__.update({k: v for k, v in of.__dict__.items() if k == "module"})
-        other._target, other._passes, other._original = target, passes, original
+        other._module, other._target, other._passes, other._original = of._module, target, passes, original
         if key is not None:
             original._variants[key] = other
     return other

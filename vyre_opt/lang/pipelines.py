@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..ir.program import Module
+from ..ir.tracebacks import CallerError, hide_own_frames, public
 from ..syntax.printer import print_program
 from .arguments import Encoder, encoder_of, in_order
 from .options import under_options
@@ -42,6 +43,7 @@ class PipelineFunction:
         functools.update_wrapper(self, function)
         self.function = function
         remember_source(function)
+        self._module: Module | None = None
         self._target: str | Dispatcher | None = None
         self._passes: str | None = "default"
         self._original: PipelineFunction | None = None
@@ -59,6 +61,7 @@ class PipelineFunction:
         """The function, for a pipeline that calls this one."""
         return self.function
 
+    @public
     def options(
         self, *, target: str | Dispatcher | None = None, passes: str | None = "default"
     ) -> PipelineFunction:
@@ -66,9 +69,13 @@ class PipelineFunction:
         return under_options(self, target, passes, lambda: PipelineFunction(self.function))
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        if kwargs or len(args) != len(self.parameters):
-            args = in_order(self.function, args, kwargs)
-        self._in_place(args, None)
+        try:
+            if kwargs or len(args) != len(self.parameters):
+                args = in_order(self.function, args, kwargs)
+            self._in_place(args, None)
+        except CallerError as error:
+            hide_own_frames(error)
+            raise
 
     @functools.cached_property
     def _in_place(self) -> InPlace:
@@ -76,6 +83,7 @@ class PipelineFunction:
 
         return InPlace(self.executable, self._target, self._array_positions, self._scalars)
 
+    @public
     def executable(self, target: str | Dispatcher = "cpu") -> PipelineExecutable:
         """The pipeline compiled for a target, as `vyre_opt.compile` gives it."""
         from ..driver.compile import compile_module
@@ -85,10 +93,13 @@ class PipelineFunction:
         assert isinstance(executable, PipelineExecutable)
         return executable
 
-    @functools.cached_property
+    @property
+    @public
     def module(self) -> Module:
         """The module of the pipeline, translated now if it was not.  Raises DiagnosticError."""
-        return translate_pipeline(self.function)
+        if self._module is None:
+            self._module = translate_pipeline(self.function)
+        return self._module
 
     @functools.cached_property
     def parameters(self) -> list[str]:
@@ -105,6 +116,7 @@ class PipelineFunction:
         params = sorted(self.module.pipelines[self.function.__name__].params.items())
         return [(n, self.parameters.index(n), encoder_of(self.function.__name__, p)) for n, p in params]
 
+    @public
     def report(
         self, *args: Any, passes: str | None = None, machine: str | None = None, **kwargs: Any
     ) -> Report:
@@ -122,6 +134,7 @@ class PipelineFunction:
         call = chosen._in_place.report(in_order(self.function, args, kwargs), None, machine)
         return Report(self.module, chosen._passes or (), call)
 
+    @public
     def time(self, *args: Any, **kwargs: Any) -> CallReport:
         """What a call launches, and how long each launch takes, beside a copy of as many bytes: medians of some runs on copies
         of the arrays."""
@@ -130,6 +143,7 @@ class PipelineFunction:
     def _repr_html_(self) -> str:
         return self.report()._repr_html_()
 
+    @public
     def text(self, *, passes: str | None = None) -> str:
         """The .vyre text of the pipeline and its programs, before passes or after those that are named."""
         if passes is None:

@@ -27,6 +27,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..ir.tracebacks import public
 from .arguments import in_order
 from .functions import check_function
 from .variants import Variant, Variants
@@ -84,22 +85,26 @@ class Tunable:
         """All legal choices."""
         return self.variants.space
 
+    @public
     def at(self, **config: Any) -> Variant:
         """The program or pipeline of a choice.  Raises BadInputs for one that is not legal."""
         return self.variants.at(**config)
 
+    @public
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         self.at(**self._config_for(args, kwargs))(*args, **kwargs)
 
     def __getitem__(self, grid: Any) -> Callable[..., None]:
         """A program over a grid, which is a number, a tuple, or a function of the choice: `name[lambda c: n // c["rows"]](x)`."""
 
+        @public
         def launch(*args: Any, **kwargs: Any) -> None:
             config = self._config_for(args, kwargs)
             self.variants.over(config, grid)(*args, **kwargs)
 
         return launch
 
+    @public
     def autotune(self, *args: Any, grid: Any = None, **options: Any) -> Tuning:
         """Measure choices on copies of these arguments, and take the best for calls with such sizes.
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args, get_type_hin
 from ..ir import plugins
 from ..ir.diagnostics import suggest
 from ..ir.program import Module
+from ..ir.tracebacks import CallerError
 from ..worker import import_module
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ ELSEWHERE = {"tune": "vyre_opt.tuning.tune_pass", **dict.fromkeys(LEGALIZATIONS,
 _OWN = frozenset((*BUILTIN, *LEGALIZATIONS))
 
 
-class PassError(ValueError):
+class PassError(CallerError, ValueError):
     """A pass that does not exist or is declared wrongly, or a wrong option of a pass."""
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from ...ir.bounded_read import read_file
 from ...ir.diagnostics import Diagnostic, DiagnosticError, Location, Source, decode, shown
 from ...ir.program import Module
+from ...ir.tracebacks import public
 from . import tables
 from .locations import ReadOriginal, place_locations
 from .parse_loop import MAX_ERRORS, Shortcut, run
@@ -95,6 +96,7 @@ def _all_errors(actions: RecoveringActions) -> list[Diagnostic]:
     return shown(errors[:MAX_ERRORS])
 
 
+@public
 def parse(text: str, name: str = "<string>", *, parser: str = "tables") -> Module:
     """The verified module that `text` holds.  `name` is the file name shown in messages.
 
@@ -110,6 +112,7 @@ def parse(text: str, name: str = "<string>", *, parser: str = "tables") -> Modul
     return module
 
 
+@public
 def parse_file(path: str | Path) -> Module:
     """The module in a UTF-8 file of at most 1 GiB.  Raises OSError, or DiagnosticError as `parse` does."""
     return parse(decode(read_file(path), str(path)), str(path))

@@ -1,0 +1,70 @@
+"""Tracebacks of errors that are the caller's: they end at the caller's line, without frames of this package.
+
+What a caller enters catches a `CallerError`, leaves out the frames below, and raises it again, which adds no frame:
+
+    try:
+        ...
+    except CallerError as error:
+        hide_own_frames(error)
+        raise
+
+A bug of this package is none, and keeps its frames.  With VYRE_DEBUG=1 in the environment all errors do.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from types import TracebackType
+from typing import ParamSpec, TypeVar
+
+__all__ = ["DEBUG", "CallTypeError", "CallerError", "hide_own_frames", "public"]
+
+DEBUG = "VYRE_DEBUG"
+"""The environment variable that asks for all frames of an error."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_INNER = (os.path.dirname(os.path.dirname(__file__)) + os.sep, os.path.dirname(functools.__file__) + os.sep)
+"""Folders whose frames nobody looks for: this package's, and those of Python, through which it calls itself."""
+
+
+class CallerError(Exception):
+    """An error of a caller's program or arguments, whose message says all that a caller needs to know."""
+
+
+class CallTypeError(CallerError, TypeError):
+    """Arguments that do not fit the parameters of a function."""
+
+
+def hide_own_frames(error: BaseException) -> None:
+    """Leave those frames alone that are the caller's own, as of a function that was passed."""
+    if os.environ.get(DEBUG, "") not in ("", "0"):
+        return
+    frames = []
+    frame = error.__traceback__
+    while frame is not None:
+        if not frame.tb_frame.f_code.co_filename.startswith(_INNER):
+            frames.append(frame)
+        frame = frame.tb_next
+    shown: TracebackType | None = None
+    for frame in reversed(frames):
+        frame.tb_next = shown
+        shown = frame
+    error.__traceback__ = shown
+
+
+def public(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that callers enter: a CallerError leaves it without frames of this package."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except CallerError as error:
+            hide_own_frames(error)
+            raise
+
+    return call
