@@ -95,6 +95,7 @@ def test_windows_line_ends_and_byte_order_mark():
         (["--remarks=csee"], 2, "did you mean cse?"),
         (["--emit=pdf"], 2, "'pdf' is not one of"),
         (["--no-such-option"], 2, "No such option"),
+        (["-O2"], 2, "no such option -O2: -O has no levels, and runs the default passes"),
         (["-", "another"], 2, "unexpected extra argument"),
         (["--target=sm_90x"], 2, "did you mean sm_90?"),
         (["--emit=asm", "--target=ref"], 2, "ref is the interpreter"),

@@ -256,6 +256,7 @@ def test_page_estimates_and_measures() -> None:
     )
     open_size = Page(call_opt("-O", "--emit=html", "--measure", text=TEXT).stdout)
     assert "not measured" in open_size.all
+    assert "declare it with a count: buffer @" in open_size.all
     assert "@weights is an input of open size" in open_size.all
     wrong = call_opt(diamond, "--measure")
     assert (wrong.returncode, "--measure is of --emit=html" in wrong.stderr) == (2, True)

@@ -247,9 +247,8 @@ def test_wrong_statements(tmp_path: Path) -> None:
         statement, message, place = row
         text = f"{HEAD}    {statement}\n    y[i] = 1.0\n"
         # a name each: of one file Python might take the byte code of an earlier text
-        module = written_module(tmp_path, text, f"wrong_{WRONG.index(row)}")
         with pytest.raises(DiagnosticError) as caught:
-            module.kernel.text()
+            written_module(tmp_path, text, f"wrong_{WRONG.index(row)}").kernel.text()
         error = caught.value.diagnostics[0]
         assert message in error.message
         assert error.loc is not None
@@ -305,9 +304,8 @@ def test_control_flow(tmp_path: Path, body: str, message: str) -> None:
 
 def test_arguments_without_types(tmp_path: Path) -> None:
     text = HEAD.replace("n: u32, a: f32, x: Read[f32]", "n, a: float, x: Read[int], *rest")
-    module = written_module(tmp_path, text + "    pass\n", "wrong")
     with pytest.raises(DiagnosticError) as caught:
-        module.kernel.text()
+        written_module(tmp_path, text + "    pass\n", "wrong").kernel.text()
     assert [d.message for d in caught.value.diagnostics] == [
         "a kernel has no * and ** arguments",
         "the argument n has no type",
@@ -317,10 +315,8 @@ def test_arguments_without_types(tmp_path: Path) -> None:
 
 
 def test_a_function_without_source_says_so() -> None:
-    names: dict[str, Any] = {}
-    exec("import vyre_opt as vyre\ndef f(): pass\nk = vyre.program(f)", names)
     with pytest.raises(DiagnosticError, match=r"the source of f is not to be had"):
-        names["k"].text()
+        exec("import vyre_opt as vyre\ndef f(): pass\nk = vyre.program(f)", {})
 
 
 # --- faults and arguments of calls

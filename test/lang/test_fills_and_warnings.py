@@ -225,3 +225,71 @@ def test_an_array_that_is_write() -> None:
     """Its contents do not come with it, so that a read of it is an error."""
     with pytest.raises(DiagnosticError, match="host_read reads y, which is Write, before anything writes it"):
         unread.text()
+
+
+TWO_OF_ONE_NAME = """
+
+@vyre.program(workgroup=4)
+def copied(a: Read[u32], b: Write[u32]):
+    i = vyre.global_id(0)
+    if i < len(a):
+        b[i] = a[i]
+
+@vyre.program(workgroup=4)
+def counting(a: ReadWrite[u32]):
+    a[vyre.global_id(0)] += 1
+
+@vyre.pipeline
+def twice(x: Read[u32], y: Write[u32]):
+    t = vyre.buffer(u32, 8)
+    copied[2](x, t)
+    t = vyre.buffer(u32, 4)
+    copied[1](t, y)
+
+@vyre.pipeline
+def short(x: Read[u32], y: Write[u32]):
+    t = vyre.buffer(u32, 4)
+    copied[2](x, t)
+    copied[1](t, y)
+
+@vyre.pipeline
+def unfilled(x: Read[u32], y: Write[u32]):
+    t = vyre.buffer(u32, 4)
+    counting[1](t)
+    copied[1](t, y)
+"""
+
+
+def test_of_two_buffers_of_one_name_that_one_is_named_which_is_meant(tmp_path: Path) -> None:
+    """As the source has it: the pipeline itself calls the second t_2, which nobody has written anywhere."""
+    module = written_module(tmp_path, HEAD + TWO_OF_ONE_NAME, "one_name")
+    with pytest.warns(ProgramWarning) as told:
+        module.twice.text()
+    line = 1 + (HEAD + TWO_OF_ONE_NAME).split("\n").index("    t = vyre.buffer(u32, 4)")
+    message = str(told[0].message)
+    assert message.startswith(f"this stage reads the t of line {line}, which nothing has written")
+    assert "write vyre.fill(t, 0) before it" in message
+    assert "t_2" not in message
+
+
+def test_a_fault_of_joined_launches_names_the_array_as_its_kernel_does(tmp_path: Path) -> None:
+    module = written_module(tmp_path, HEAD + TWO_OF_ONE_NAME, "joined_name")
+    x = np.arange(8, dtype=np.uint32)
+    with pytest.raises(vyre.ProgramError, match="out of bounds of @t") as caught:
+        module.short(x, x.copy())
+    diagnostic = caught.value.diagnostic
+    assert diagnostic.help == "guard the access with a comparison against len(b)"
+    assert "@t is b here" in [message for message, _ in diagnostic.notes]
+
+
+@pytest.mark.filterwarnings("ignore::vyre_opt.ProgramWarning")
+def test_a_buffer_that_is_live_in_is_not_told_to_be_declared_so(tmp_path: Path) -> None:
+    module = written_module(tmp_path, HEAD + TWO_OF_ONE_NAME, "unfilled")
+    x = np.arange(8, dtype=np.uint32)
+    with pytest.raises(vyre.ProgramError, match="which nothing has written") as caught:
+        module.unfilled.options(target="ref", passes=None)(x, x.copy())
+    help = caught.value.diagnostic.help
+    assert (
+        help
+        == "store to every element before it is read, or fill the buffer that is passed for it, before this launch"
+    )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from support.modules import written_module
 
 import vyre_opt
 from vyre_opt import DiagnosticError
@@ -49,21 +48,10 @@ OUTSIDE = ("@vyre.", "kernel[grid]", "SIZE = ", "return ", "elif ")
 """What stands around a kernel, or in a function of kernels."""
 
 
-def module_of(text: str, folder: Path, name: str) -> ModuleType:
-    path = folder / f"{name}.py"
-    path.write_text(text)
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def wrong(head: str, statement: str, folder: Path, name: str) -> str:
     """The message about a statement in a kernel, "" if there is none."""
     try:
-        module_of(f"{HEAD}{head}    {statement}\n", folder, name).kernel.text()
+        written_module(folder, f"{HEAD}{head}    {statement}\n", name).kernel.text()
     except DiagnosticError as error:
         return str(error)
     return ""
@@ -146,7 +134,7 @@ def test_words_of_other_libraries_are_told_at_their_place(
     statement: str, place: str, remedy: str, tmp_path: Path
 ) -> None:
     with pytest.raises(DiagnosticError) as caught:
-        module_of(f"{HEAD}{LANES}    {statement}\n", tmp_path, "words").kernel.text()
+        written_module(tmp_path, f"{HEAD}{LANES}    {statement}\n", "foreign_words_here").kernel.text()
     error = caught.value.diagnostics[0]
     assert error.loc is not None
     assert error.loc.source.text[error.loc.start : error.loc.end] == place
@@ -155,7 +143,7 @@ def test_words_of_other_libraries_are_told_at_their_place(
 
 
 def test_a_name_that_is_spelled_wrong_is_no_foreign_word(tmp_path: Path) -> None:
-    message = wrong(LANES, "y[i] = tabel[0]", tmp_path, "misspelt")
+    message = wrong(LANES, "y[i] = tabel[0]", tmp_path, "misspelt_name")
     assert "tabel is not defined" in message
     assert "did you mean table?" in message
 
@@ -165,7 +153,7 @@ def test_vyre_that_is_not_imported_is_no_name_of_another_library(tmp_path: Path)
         "@vyre.", "@vyre_opt."
     )
     with pytest.raises(DiagnosticError, match=r"vyre\.global_id is not defined") as caught:
-        module_of(text, tmp_path, "unimported").kernel.text()
+        written_module(tmp_path, text, "unimported").kernel.text()
     assert caught.value.diagnostics[0].help == "import vyre_opt as vyre, at the top of the file"
 
 

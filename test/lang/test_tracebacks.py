@@ -73,6 +73,7 @@ CALLS: dict[str, tuple[Callable[[], Any], type[BaseException]]] = {
     "pipeline's text": (lambda: launches_wrong(X, Y), vyre.DiagnosticError),
     "tunable": (lambda: tuned(X, Y), vyre.ProgramError),
     "choice": (lambda: tuned.at(lanes=3), vyre.BadInputs),
+    "no such argument": (lambda: vyre.run(TEXT, y=1), TypeError),  # type: ignore[call-overload]
     "parse": (lambda: vyre.parse("program {"), vyre.DiagnosticError),
     "compile": (lambda: vyre.compile(TEXT, entry="q"), vyre.BadInputs),
     "run": (lambda: vyre.run(TEXT, {"z": X}, grid=1), vyre.BadInputs),

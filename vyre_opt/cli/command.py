@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,6 +33,8 @@ __all__ = [
 
 ARGUMENTS = "vyre_opt.arguments"
 """The key in a context of what was parsed, with the values of bare options."""
+_LEVEL = re.compile("-O([0-9sgz]|fast)")
+"""How compilers of C are asked for their passes."""
 SHELLS = ("bash", "zsh", "fish")
 
 if TYPE_CHECKING:
@@ -114,6 +117,10 @@ class GroupedCommand(PlainCommand):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)  # what follows it is no option
         full = [f"{a}={self.bare[a]}" if a in self.bare and i < end else a for i, a in enumerate(args)]
+        if level := next((a for a in full[:end] if _LEVEL.fullmatch(a)), None):
+            raise click.UsageError(
+                f"no such option {level}: -O has no levels, and runs the default passes", ctx
+            )
         ctx.meta[ARGUMENTS] = tuple(full)
         return super().parse_args(ctx, full)
 

@@ -23,7 +23,7 @@ from ..execution.plans.steps import (
     is_returned,
     steps_of,
 )
-from ..ir.diagnostics import Diagnostic, spelling_at
+from ..ir.diagnostics import Diagnostic, spelling_at, written_name
 from ..ir.grids import MAX_LENGTH, GridError, length_key, show_values
 from ..ir.kernel_rules import MisfitError, complete_params
 from ..ir.ops import NAMED_KERNELS, OPS
@@ -244,9 +244,13 @@ def _count_errors(stage: Launch, program: Program, pipeline: Pipeline) -> Iterat
         problem = shapes_differ(replace(actual, shape=passed_shape(actual, formal)), formal)
         if problem:
             where = stage.loc.find(f"@{name}") if stage.loc else None
+            written = written_name(name, actual.loc)
+            shown = f"@{name}"
+            if written != name and actual.loc is not None:  # two of a function in Python have one name
+                shown = f"the {written} of line {actual.loc.line}"
             yield Diagnostic(
                 "error",
-                f"@{name} {problem.replace(f'@{formal.name}', f'@{formal.name} of @{program.name}')}",
+                f"{shown} {problem.replace(f'@{formal.name}', f'@{formal.name} of @{program.name}')}",
                 where,
                 help=_fitting(formal),
             ).note(f"@{formal.name} is declared here", formal.loc)

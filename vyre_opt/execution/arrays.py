@@ -7,12 +7,14 @@ arithmetic, which are uint8.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..ir import arith
+from ..ir.literals import show_number
 from ..ir.program import Buffer
 from ..ir.types import DataType, with_article
 from ..specialization.binding import encode_value
@@ -122,14 +124,14 @@ def encode_spec(value: Any, dtype: DataType) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError(f"{value!r} is not a number")
     if dtype.is_float:
-        if isinstance(value, int):
-            try:
-                return arith.convert(value, DataType.I64, dtype)
-            except OverflowError:
-                raise ValueError(
-                    f"{with_article(dtype)} holds no integer of {value.bit_length()} bits"
-                ) from None
-        return arith.encode_float(value, dtype)
+        try:
+            is_int = isinstance(value, int)
+            bits = arith.convert(value, DataType.I64, dtype) if is_int else arith.encode_float(value, dtype)
+        except OverflowError:
+            raise ValueError(f"{with_article(dtype)} holds no integer of {value.bit_length()} bits") from None
+        if math.isinf(arith.decode_float(bits, dtype)) and not math.isinf(value):
+            raise ValueError(f"{show_number(value)} does not fit in {dtype}, and would be inf")
+        return bits
     if not dtype.is_int:
         raise ValueError(f"no constant of {dtype} exists")
     low, high = arith.int_range(dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..ir.access_extents import moved_type
-from ..ir.diagnostics import Diagnostic, spelling_at
+from ..ir.diagnostics import Diagnostic, spelling_at, written_name
 from ..ir.program import Dim3, Op, Program
 from ..ir.shapes import show_shape
 from ..ir.types import DataType
@@ -59,7 +59,10 @@ def fault(
         diagnostic.note(f"the other access, {describe(other)}, is here", other.loc)
     buffer = program.buffers.get(op.attrs.get("buffer", ""))
     if buffer is not None:
-        diagnostic.note(f"@{buffer.name} is declared here", buffer.loc)
+        written = written_name(buffer.name, buffer.loc)
+        is_renamed = written != buffer.name
+        note = f"@{buffer.name} is {written} here" if is_renamed else f"@{buffer.name} is declared here"
+        diagnostic.note(note, buffer.loc)
     return ProgramError(kind, diagnostic)
 
 
@@ -81,6 +84,12 @@ def place_in(indices: Sequence[int], shape: Sequence[int | None], covered: int =
     return f"{at}, shape ({show_shape(shape)})"
 
 
+def _written(program: Program, name: str) -> str:
+    """The name of a buffer where the program was written."""
+    buffer = program.buffers.get(name)
+    return name if buffer is None else written_name(name, buffer.loc)
+
+
 def out_of_bounds(
     program: Program,
     op: Op,
@@ -97,7 +106,8 @@ def out_of_bounds(
         outside = _dimensions_outside(indices, covered, shape)
         place += f", outside along dimension {' and '.join(map(str, outside))}" if outside else ""
         dimensions = [*(outside or range(len(shape)))]
-    lengths = ", ".join(spelling_at(op.loc).extent(name, dimension) for dimension in dimensions)
+    written = _written(program, name)
+    lengths = ", ".join(spelling_at(op.loc).extent(written, dimension) for dimension in dimensions)
     message = f"{op.name} out of bounds of @{name}: {place}, by {invocation}"
     help = f"guard the access with a comparison against {lengths}"
     return fault("bounds", program, op, message, help=help)
@@ -110,7 +120,7 @@ def out_of_checked_bounds(
     name = op.attrs["of"]
     place = place_in((signed(index),), (length,))
     message = f"{op.attrs['access']} out of bounds of @{name}: {place}, by {invocation}"
-    help = f"guard the access with a comparison against {spelling_at(op.loc).extent(name, None)}"
+    help = f"guard the access with a comparison against {spelling_at(op.loc).extent(_written(program, name), None)}"
     return fault("bounds", program, op, message, help=help)
 
 

@@ -9,6 +9,7 @@ help: cast %b to u32 first
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Reversible, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ __all__ = [
     "spelling_at",
     "suggest",
     "suggest_later",
+    "written_name",
 ]
 
 MAX_SHOWN_LINE = 160
@@ -145,6 +147,21 @@ class Location:
 def spelling_at(loc: Location | None) -> Spelling:
     """How messages about a place spell what its author may write there."""
     return VYRE if loc is None else loc.source.spelling
+
+
+_DECLARED = re.compile(r"\s*(?:buffer\s+)?@?(\w+)\s*:")
+
+
+def written_name(name: str, loc: Location | None) -> str:
+    """The name of a buffer where it is declared; in the program or the pipeline it may have another one, since passes rename
+    buffers, and two of a pipeline in Python may have one name."""
+    if loc is None:
+        return name
+    text, start = loc.source.text, loc.start
+    declared = _DECLARED.match(text, start, loc.end)
+    if declared is None and loc.source.spelling is not VYRE:  # t = vyre.buffer(f32, n)
+        declared = re.compile(r"(\w+)\s*=\s*$").search(text, text.rfind("\n", 0, start) + 1, start)
+    return name if declared is None else declared[1]
 
 
 _ANOTHER_PLACE = "and here"

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from .buffer_uses import NO_USES, BufferUses, buffer_uses
-from .diagnostics import Diagnostic, Location, spelling_at
+from .diagnostics import Diagnostic, Location, spelling_at, written_name
 from .fixes import with_flag, with_stage
 from .grids import length_key
 from .ops import NAMED_KERNELS
@@ -97,7 +97,10 @@ def unwritten_warning(read: UnwrittenRead) -> Diagnostic:
     """The warning of a read, with the stage that fills the buffer as its remedy."""
     buffer, loc = read.buffer, read.stage.loc
     spelling = spelling_at(loc)
-    shown, fill = spelling.buffer(buffer.name), spelling.fill(buffer.name)
+    written = written_name(buffer.name, buffer.loc)
+    shown, fill = spelling.buffer(written), spelling.fill(written)
+    if written != buffer.name and buffer.loc is not None:  # two have one name
+        shown = f"the {shown} of line {buffer.loc.line}"
     does = "updates" if read.op is not None and "atomic" in read.op.definition.effects else "reads"
     message = f"this stage {does} {shown}, which nothing has written before it: it may hold anything"
     help = f"write {fill} before it"

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import ParamSpec, TypeVar
 
-__all__ = ["DEBUG", "CallTypeError", "CallerError", "hide_own_frames", "public"]
+__all__ = ["DEBUG", "CallTypeError", "CallValueError", "CallerError", "hide_own_frames", "public"]
 
 DEBUG = "VYRE_DEBUG"
 """The environment variable that asks for all frames of an error."""
@@ -37,6 +37,10 @@ class CallerError(Exception):
 
 class CallTypeError(CallerError, TypeError):
     """Arguments that do not fit the parameters of a function."""
+
+
+class CallValueError(CallerError, ValueError):
+    """An argument of a function that is none of the values that it takes."""
 
 
 def hide_own_frames(error: BaseException) -> None:
@@ -65,6 +69,10 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
         except CallerError as error:
             hide_own_frames(error)
+            raise
+        except TypeError as error:
+            if error.__traceback__ is not None and error.__traceback__.tb_next is None:
+                error.__traceback__ = None  # of the call itself: of arguments that the function does not have
             raise
 
     return call

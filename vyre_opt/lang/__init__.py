@@ -31,6 +31,7 @@ pipeline_translation  a function as a pipeline
 """
 
 import builtins
+import sys
 
 from . import ops
 from .functions import Func, Kernel, func, program
@@ -65,6 +66,7 @@ __all__ = [
     "Array", "Float", "Func", "Int", "Kernel", "Read", "ReadWrite", "Scalar", "Tunable", "Write",
     "bf16", "ceil_div", "copy_tile", "dot", "f16", "f32", "f64", "func", "i16", "i32", "i64", "i8", "program", "rand", "randint", "static", "tunable",
     "u16", "u32", "u64", "u8",
-    # but those that Python has: `import *` leaves abs, min, max and pow as they are, and kernels know them
-    *(name for name in ops.__all__ if not hasattr(builtins, name)),
+    # but those that Python has: `import *` leaves abs, min, max and pow as they are, and kernels know them; nor does it
+    # hide modules, math and select, which are vyre.math and vyre.select
+    *(name for name in ops.__all__ if not hasattr(builtins, name) and name not in sys.stdlib_module_names),
 ]  # fmt: skip

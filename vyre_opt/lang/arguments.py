@@ -70,7 +70,7 @@ def encoder_of(owner: str, param: Param) -> Encoder:
             if type(value) is float and value == value:
                 try:
                     return int.from_bytes(pack(value), "little")
-                except OverflowError:  # beyond the largest it is inf
+                except OverflowError:  # beyond the largest, which is told
                     pass
             return general(value)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..ir.ops import FASTMATH, OpDef
 from ..ir.program import NO_ATTRS, Block
+from ..ir.tracebacks import CallValueError
 
 __all__ = ["flags_of_program", "give_flags", "words_of"]
 
@@ -25,7 +26,7 @@ def flags_of_program(flags: Any) -> tuple[str, ...]:
     words = words_of(flags)
     for word in words:
         if word not in FASTMATH:
-            raise ValueError(f"fastmath takes {', '.join(FASTMATH)}, not {word!r}")
+            raise CallValueError(f"fastmath takes {', '.join(FASTMATH)}, not {word!r}")
     return tuple(flag for flag in FASTMATH if flag in words)
 
 

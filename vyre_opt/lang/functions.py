@@ -8,8 +8,9 @@ import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from ..ir.program import Dim3, Module, Program
-from ..ir.tracebacks import CallerError, CallTypeError, hide_own_frames, public
+from ..ir.program import MAX_LANES, Dim3, Module, Program
+from ..ir.tracebacks import CallerError, CallTypeError, CallValueError, hide_own_frames, public
+from ..ir.verifier import MAX_WORKGROUP
 from ..rewriting.cloning import copy_module
 from ..syntax.highlighting import highlight
 from ..syntax.printer import print_program
@@ -19,8 +20,8 @@ from .fastmath import flags_of_program
 from .inlining import call_function
 from .options import under_options
 from .pickling import reduced
-from .program_translation import DEFAULT_WORKGROUP, translate_program
-from .python_source import remember_source
+from .program_translation import DEFAULT_WORKGROUP, check_decorated, translate_program
+from .python_source import check_function, remember_source
 
 if TYPE_CHECKING:
     from ..driver.call_report import CallReport
@@ -48,6 +49,7 @@ def program(
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 
 
+@public
 def program(
     function: Callable[..., Any] | None = None,
     *,
@@ -72,46 +74,49 @@ def program(
     shared = None if prefer_shared is None else _percentage(prefer_shared)
     together = None if cluster is None else _workgroups(cluster)
     options = dims, fixed, shared, together, flags_of_program(fastmath)
-    return (lambda function: _kernel(function, *options)) if function is None else _kernel(function, *options)
 
+    @public
+    def decorate(function: Callable[..., Any]) -> Kernel:
+        check_function(function, "@program")
+        made = Kernel(function, *options)
+        check_decorated(function)
+        return made
 
-def _kernel(function: Callable[..., Any], *options: Any) -> Kernel:
-    check_function(function, "@program")
-    return Kernel(function, *options)
-
-
-def check_function(function: Any, decorator: str) -> None:
-    if not inspect.isfunction(function) or function.__name__ == "<lambda>":
-        what = "a lambda" if inspect.isfunction(function) else type(function).__name__
-        raise TypeError(f"{decorator} is for a function written with def, not {what}")
+    return decorate if function is None else decorate(function)
 
 
 def _dims(extents: int | Sequence[int], what: str) -> Dim3:
     dims = [constant_of(n) for n in (extents if isinstance(extents, (tuple, list)) else (extents,))]
     if not 1 <= len(dims) <= 3 or not all(type(n) is int and n > 0 for n in dims):
-        raise ValueError(f"{what} is one to three whole numbers, not {extents!r}")
+        raise CallValueError(f"{what} is one to three whole numbers, not {extents!r}")
     x, y, z = (*dims, 1, 1)[:3]
+    if what == "workgroup" and (x * y * z > MAX_LANES or z > MAX_WORKGROUP[2]):
+        has = f"at most {MAX_LANES} invocations, and {MAX_WORKGROUP[2]} along z"
+        raise CallValueError(f"a workgroup has {has}, not {extents!r}: use a smaller one and a larger grid")
     return x, y, z
 
 
 def _workgroups(number: int) -> int:
     count = constant_of(number)
     if type(count) is not int or count < 1:
-        raise ValueError(f"cluster is a number of workgroups, not {number!r}")
+        raise CallValueError(f"cluster is a number of workgroups, not {number!r}")
     return count
 
 
 def _percentage(number: int) -> int:
     percent = constant_of(number)
     if type(percent) is not int or not 0 <= percent <= 100:
-        raise ValueError(f"prefer_shared is a percentage, a whole number from 0 to 100, not {number!r}")
+        raise CallValueError(f"prefer_shared is a percentage, a whole number from 0 to 100, not {number!r}")
     return percent
 
 
+@public
 def func(function: Callable[..., Any]) -> Func:
     """A Python function that programs call: it computes with its arguments, arrays included."""
     check_function(function, "@func")
-    return Func(function)
+    made = Func(function)
+    check_decorated(function, has_types=False)
+    return made
 
 
 class Func:
@@ -125,8 +130,9 @@ class Func:
     def __repr__(self) -> str:
         return f"<func {self.function.__qualname__}>"
 
+    @public
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise TypeError(
+        raise CallTypeError(
             f"{self.function.__name__} is called by programs; {self.function.__name__}.function is the function of Python"
         )
 

@@ -9,6 +9,7 @@ import inspect
 from typing import Any, NoReturn, TypeVar
 
 from ..ir.ops import NAMED_KERNELS, OPS, OpDef
+from ..ir.tracebacks import CallTypeError, public
 
 __all__ = [
     "ARGUMENTS",
@@ -68,8 +69,9 @@ class Intrinsic:
     def __repr__(self) -> str:
         return f"vyre_opt.{self.__name__}"
 
+    @public
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise TypeError(
+        raise CallTypeError(
             f"{self!r} has a meaning inside of a kernel only: in a function with @vyre_opt.program or @vyre_opt.func"
         )
 

@@ -33,9 +33,9 @@ from .intrinsics import INTRINSICS, KernelIntrinsic, ceil_div, static
 from .program_warnings import give_warnings
 from .python_source import FunctionSource, Unsupported, text_name
 from .scalars import scalar_type
-from .unsupported import EXPRESSIONS, STATEMENTS
+from .unsupported import EXPRESSIONS, STATEMENTS, surely_unsupported
 
-__all__ = ["translate_pipeline"]
+__all__ = ["check_decorated_pipeline", "translate_pipeline"]
 
 _OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "add",
@@ -92,6 +92,20 @@ def translate_pipeline(function: Callable[..., Any]) -> Module:
     told = map(_unwritten, unwritten_reads(pipeline, module))
     give_warnings([*told, *outside_when_launched(pipeline, module)])
     return module
+
+
+def check_decorated_pipeline(function: Callable[..., Any]) -> None:
+    """`check_decorated` of a pipeline."""
+    source = FunctionSource(function)
+    pipeline = Pipeline(source.name)
+    builder = _PipelineState(Module(source=source.source), pipeline)
+    t = _Translator(source, builder, pipeline.stages)
+    if not any(isinstance(each, str) for each in function.__annotations__.values()):
+        t.declare_arguments()
+    for statement in surely_unsupported(source.tree.body):
+        t.report(Unsupported(statement, *STATEMENTS[type(statement)]))
+    if builder.diagnostics:
+        raise DiagnosticError(builder.diagnostics)
 
 
 def _unwritten(read: UnwrittenRead) -> Diagnostic:

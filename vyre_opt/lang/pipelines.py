@@ -13,8 +13,8 @@ from ..syntax.printer import print_program
 from .arguments import Encoder, encoder_of, in_order
 from .options import under_options
 from .pickling import reduced
-from .pipeline_translation import translate_pipeline
-from .python_source import remember_source
+from .pipeline_translation import check_decorated_pipeline, translate_pipeline
+from .python_source import check_function, remember_source
 
 if TYPE_CHECKING:
     from ..driver.call_report import CallReport
@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 __all__ = ["PipelineFunction", "pipeline"]
 
 
+@public
 def pipeline(function: Callable[..., Any]) -> PipelineFunction:
     """A Python function as a pipeline of launches: `@pipeline`, called as `name(arguments)`."""
-    if not inspect.isfunction(function):
-        raise TypeError(f"@pipeline is for a function written with def, not {type(function).__name__}")
-    return PipelineFunction(function)
+    check_function(function, "@pipeline")
+    made = PipelineFunction(function)
+    check_decorated_pipeline(function)
+    return made
 
 
 class PipelineFunction:

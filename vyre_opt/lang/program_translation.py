@@ -22,13 +22,14 @@ from .dead_code import remove_dead_code
 from .defaults import encoded_default
 from .emitter import Emitter
 from .fastmath import give_flags
+from .foreign_words import foreign_help
 from .program_warnings import give_warnings
 from .python_source import FunctionSource, Unsupported
 from .scalars import scalar_type
 from .statements import Statements
-from .unsupported import TOO_DEEP
+from .unsupported import STATEMENTS, TOO_DEEP, surely_unsupported
 
-__all__ = ["DEFAULT_WORKGROUP", "annotated_arguments", "translate_program"]
+__all__ = ["DEFAULT_WORKGROUP", "annotated_arguments", "check_decorated", "translate_program"]
 
 DEFAULT_WORKGROUP: Dim3 = (256, 1, 1)
 
@@ -90,6 +91,28 @@ def translate_program(
     return module
 
 
+def check_decorated(function: Callable[..., Any], has_types: bool = True) -> None:
+    """Raise DiagnosticError for what is wrong with a function whatever its names will stand for when it is translated: types of
+    arguments, but those in quotes, and statements that kernels do not have.
+
+    `has_types`: whether it is a program, whose arguments have types.
+    """
+    source = FunctionSource(function)
+    diagnostics: list[Diagnostic] = []
+    program = Program(source.name, DEFAULT_WORKGROUP)
+    t = Statements(source, Emitter(program.body), program, Module(source=source.source), diagnostics)
+    if has_types:
+        for argument, annotation in annotated_arguments(t, has_quoted=False):
+            try:
+                _declare(t, program, argument, annotation)
+            except Unsupported as error:
+                t.report(error)
+    for statement in surely_unsupported(source.tree.body):
+        t.report(Unsupported(statement, *STATEMENTS[type(statement)]))
+    if diagnostics:
+        raise DiagnosticError(diagnostics)
+
+
 def _too_deep(body: Block) -> Op | None:
     """An op in so many blocks that its own would nest deeper than those of a program may."""
     level = [body]
@@ -98,14 +121,19 @@ def _too_deep(body: Block) -> Op | None:
     return next((op for block in level for op in block.ops if op.regions), None)
 
 
-def annotated_arguments(t: Statements) -> list[tuple[ast.arg, Any]]:
-    """The arguments of a function with what their annotations are; errors are reported."""
+def annotated_arguments(t: Statements, has_quoted: bool = True) -> list[tuple[ast.arg, Any]]:
+    """The arguments of a function with what their annotations are; errors are reported.
+
+    `has_quoted`: with those whose names are looked up only now.
+    """
     arguments = t.source.tree.args
     extra = [arguments.vararg, arguments.kwarg]
     for argument in (a for a in extra if a is not None):
         t.report(Unsupported(argument, "a kernel has no * and ** arguments", "name each argument"))
     pairs: list[tuple[ast.arg, Any]] = []
     for argument in t.source.arguments:
+        if not has_quoted and isinstance(t.source.function.__annotations__.get(argument.arg), str):
+            continue
         try:
             pairs.append((argument, _annotation(t, argument)))
         except Unsupported as error:
@@ -147,11 +175,13 @@ def _declare(t: Statements, program: Program, argument: ast.arg, annotation: Any
     array = declared_array(argument, annotation)
     if array is None:
         shown = t.source.text(argument.annotation or argument)
-        help = (
+        help = foreign_help(shown) or (
             "write f32 for a number, Read[f32] for an array of one dimension, Read[f32[:, :]] for one of two"
         )
-        if annotation in (int, float):
+        if any(annotation is each for each in (int, float)):
             help = f"write {'i32' if annotation is int else 'f32'}; a kernel's numbers have sizes"
+        elif scalar_type(getattr(annotation, "__origin__", None)) is not None:
+            help = f"write Read[{shown}] for an array that is read, Write[{shown}], or ReadWrite[{shown}]"
         raise Unsupported(argument, f"the type of {name} is {shown}, which is none of a kernel", help)
     encoded_default(t.source, argument, None)
     live_in, live_out = array.access is AccessMode.READ_WRITE, array.access is not AccessMode.READ

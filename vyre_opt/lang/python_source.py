@@ -14,8 +14,9 @@ from weakref import WeakKeyDictionary
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError, Location, Source
 from ..ir.spelling import PYTHON
+from ..ir.tracebacks import CallTypeError
 
-__all__ = ["FunctionSource", "Unsupported", "remember_source", "text_name"]
+__all__ = ["FunctionSource", "Unsupported", "check_function", "remember_source", "text_name"]
 
 
 class Unsupported(Exception):
@@ -44,6 +45,13 @@ def remember_source(function: Callable[..., Any]) -> None:
         filename = function.__code__.co_filename
         linecache.checkcache(filename)
         _LINES[function] = linecache.getlines(filename, function.__globals__)
+
+
+def check_function(function: Any, decorator: str) -> None:
+    """Raise CallTypeError for what is no function with a name."""
+    if not inspect.isfunction(function) or function.__name__ == "<lambda>":
+        what = "a lambda" if inspect.isfunction(function) else type(function).__name__
+        raise CallTypeError(f"{decorator} is for a function written with def, not {what}")
 
 
 class FunctionSource:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, NoReturn, cast
 
+from ..ir.tracebacks import CallTypeError, public
 from ..ir.types import DataType
 
 __all__ = [
@@ -47,8 +48,9 @@ class Scalar:
             cls.itemsize = cls.dtype.size_bytes or 0
             _SCALARS[cls.dtype] = cls
 
+    @public
     def __new__(cls, value: Any = None) -> NoReturn:
-        raise TypeError(f"{cls.__name__}(...) converts a value inside of a kernel; outside, NumPy does")
+        raise CallTypeError(f"{cls.__name__}(...) converts a value inside of a kernel; outside, NumPy does")
 
     def __class_getitem__(cls, extents: Any) -> Any:
         """The elements of an array of these extents: `f32[:, 64]`."""

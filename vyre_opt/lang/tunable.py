@@ -27,9 +27,9 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..ir.tracebacks import public
+from ..ir.tracebacks import CallTypeError, public
 from .arguments import in_order
-from .functions import check_function
+from .python_source import check_function
 from .variants import Variant, Variants
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ __all__ = ["Tunable", "tunable"]
 MAX_KNOWN = 256
 
 
+@public
 def tunable(
     *, constraints: Sequence[Callable[[Mapping[str, Any]], Any]] = (), **factors: Sequence[Any]
 ) -> Callable[[Callable[..., Any]], Tunable]:
@@ -50,11 +51,12 @@ def tunable(
     (see `Space`).  Raises BadInputs for choices that make no space, TypeError where the function has other parameters.
     """
 
+    @public
     def decorate(factory: Callable[..., Any]) -> Tunable:
         check_function(factory, "@tunable")
         names = list(inspect.signature(factory).parameters)
         if sorted(names) != sorted(factors):
-            raise TypeError(
+            raise CallTypeError(
                 f"{factory.__name__}() takes {', '.join(names) or 'nothing'}, and is tuned by {', '.join(factors) or 'nothing'}"
             )
         return Tunable(factory, factors, constraints)

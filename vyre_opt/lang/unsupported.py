@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator, Sequence
 
 from ..ir.program import MAX_NESTING
 
-__all__ = ["EXPRESSIONS", "STATEMENTS", "TOO_DEEP"]
+__all__ = ["EXPRESSIONS", "STATEMENTS", "TOO_DEEP", "surely_unsupported"]
 
 Message = tuple[str, str | None]
 """What is wrong, and what to write."""
@@ -56,3 +57,12 @@ STATEMENTS: dict[type[ast.stmt], Message] = {
     ast.Global: _NO_SCOPE,
     ast.Nonlocal: _NO_SCOPE,
 }
+
+
+def surely_unsupported(statements: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements that have no translation, whatever names stand for; a branch may be left out, so none is looked into."""
+    for statement in statements:
+        if type(statement) in STATEMENTS:
+            yield statement
+        elif isinstance(statement, (ast.For, ast.While)):
+            yield from surely_unsupported(statement.body)

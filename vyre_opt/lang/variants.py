@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..execution.dispatcher import BadInputs
+from ..ir.tracebacks import CallTypeError
 from .functions import Kernel
 from .pipelines import PipelineFunction
 
@@ -63,7 +64,7 @@ class Variants:
             # of the values of the space, since 1, 1.0 and True are the same key, as 0.0 and -0.0 are
             variant = self.factory(**self.space.config(number))
             if not isinstance(variant, Variant):
-                raise TypeError(
+                raise CallTypeError(
                     f"{self.factory.__name__}() returns a program or a pipeline, not {type(variant).__name__}"
                 )
             self._made[key] = variant
@@ -77,5 +78,7 @@ class Variants:
         if grid is None:
             return variant
         if not isinstance(variant, Kernel):
-            raise TypeError(f"{variant.function.__name__} is a pipeline, whose launches have their own grids")
+            raise CallTypeError(
+                f"{variant.function.__name__} is a pipeline, whose launches have their own grids"
+            )
         return variant[grid(config) if callable(grid) else grid]

@@ -169,7 +169,12 @@ def _declaration_refusal(buffer: Buffer, program: Program, uses: PipelineUses | 
     name = f"@{buffer.name}"
     if buffer.live_in or buffer.live_out:
         flag = "live_in" if buffer.live_in else "live_out"
-        return Refusal(flag.replace("_", "-"), f"{name} is {flag}: the host sees it", buffer.name, buffer.loc)
+        why = "the host sees it"
+        if uses is not None and uses.launches[program.name] and not _is_seen_by_host(buffer, program, uses):
+            why = (
+                f"what it holds {'before' if buffer.live_in else 'after'} a launch of @{program.name} counts"
+            )
+        return Refusal(flag.replace("_", "-"), f"{name} is {flag}: {why}", buffer.name, buffer.loc)
     if buffer.dimensions > 1:
         message = f"{name} has {buffer.dimensions} dimensions: tiles are made of buffers of one"
         return Refusal("dimensions", message, buffer.name, buffer.loc)
@@ -189,6 +194,15 @@ def _is_sized_by_pipelines(buffer: Buffer, program: Program, uses: PipelineUses 
     if buffer.binding is None or uses is None or not uses.launches[program.name]:
         return False
     return not any(op.name == "len" and op.attrs["buffer"] == buffer.name for op in program.walk())
+
+
+def _is_seen_by_host(buffer: Buffer, program: Program, uses: PipelineUses) -> bool:
+    """Whether a pipeline passes a buffer of its caller's, or one that the host reads."""
+    argument = program.bound_buffers.index(buffer)
+    passed = ((pipeline, launch.buffers[argument]) for pipeline, launch in uses.launches[program.name])
+    return any(
+        is_host_visible(pipeline.buffers[name]) or name in uses.host[pipeline] for pipeline, name in passed
+    )
 
 
 def _pipeline_refusal(buffer: Buffer, program: Program, uses: PipelineUses) -> Refusal | None:

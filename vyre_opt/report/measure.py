@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
 
 import numpy as np
 
+from ..driver.binding import PYTHON
 from ..driver.compile import compile_module
 from ..driver.pipeline import PipelineExecutable
 from ..execution.arrays import storage_type
@@ -26,6 +27,10 @@ __all__ = ["RunTimes", "measure"]
 
 ROUNDS, SECONDS = 21, 1.0
 """Rounds that are measured of a pipeline, or as many as begin within so many seconds."""
+
+_DECLARED = "declare it with a count: buffer @{name} : f32[4096]; or measure it with vyre-run --time --len {name}=4096"
+_LENGTHS = replace(PYTHON, give_length=_DECLARED, length_alone=_DECLARED)
+"""The command that measures takes no lengths."""
 
 Each = Mapping[str, float]
 """Seconds of a stage by where it was written: of all its runs, and of all launches that it became."""
@@ -79,7 +84,7 @@ class _TimedRun:
     """A pipeline with its inputs.  `seconds`: of each run; `stages`: of each run, those of its stages."""
 
     def __init__(self, module: Module, name: str, inputs: Callable[[Buffer, int], Any]) -> None:
-        executable = compile_module(module, name, "cpu", {})
+        executable = compile_module(module, name, "cpu", {}, syntax=_LENGTHS)
         assert isinstance(executable, PipelineExecutable)
         self.executable = executable
         signature = executable.signature
@@ -109,7 +114,8 @@ class _TimedRun:
 def _zeros(buffer: Buffer, number: int) -> Any:
     dtype = storage_type(buffer.dtype.element)
     if buffer.count is None or dtype is None:
-        raise BadInputs(f"@{buffer.name} is an input of open size, so nobody knows how much to measure with")
+        message = f"@{buffer.name} is an input of open size, so nobody knows how much to measure with"
+        raise BadInputs(f"{message}; {_LENGTHS.length_alone.format(name=buffer.name)}")
     shape = [extent or 0 for extent in buffer.shape]
     return np.zeros([*shape[:-1], shape[-1] * buffer.dtype.lanes], dtype)
 

@@ -709,6 +709,7 @@ _TABLE: dict[str, list[tuple[str, ...]]] = {
         ("Triton", "static_print device_print", 'print(f"i={i}")'),
         ("Triton", "static_assert device_assert", 'assert p, "what went wrong"'),
         ("Triton", "multiple_of max_contiguous assume", "assert p", "or leave it out: what is known of an index is found"),
+        ("NumPy", "ndarray Tensor DeviceNDArray CUdeviceptr", "x: Read[f32]", "the type of an array says what the kernel does with it"),
         # --- rows and blocks
         ("Triton", "tl.load load", "x.filled(0)[i : i + 64]", "for a block, which is 0 beyond the edge of x; an element is x[i]"),
         ("Triton", "tl.store store", "y[i : i + 64] = row", "what is beyond the edge is left out; an element is y[i] = a"),

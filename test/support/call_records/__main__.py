@@ -43,6 +43,7 @@ def main() -> None:
     """Keep what public calls give, and compare it with what they give later."""
     sys.path.append(str(Path(__file__).parents[2] / "stand_ins"))
     os.environ.setdefault("VYRE_THREADS", "2")
+    os.environ["VYRE_DEBUG"] = "1"  # errors keep their frames, by which messages of this package are known
     cpu.DEFAULT_LEVEL = LEVEL
 
 

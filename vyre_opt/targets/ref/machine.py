@@ -198,7 +198,9 @@ class Machine:
     ) -> ProgramError:
         buffer = storage.buffer
         help = "store to every element before it is read"
-        if buffer.binding is not None:
+        if buffer.live_in:
+            help += ", or fill the buffer that is passed for it, before this launch"
+        elif buffer.binding is not None:
             help += f", or {spelling_at(op.loc).input(buffer.name)} if the caller's contents are meant"
         return self.fault(
             "uninitialised",
