@@ -125,10 +125,14 @@ def encode_spec(value: Any, dtype: DataType) -> Any:
         raise ValueError(f"{value!r} is not a number")
     if dtype.is_float:
         try:
-            is_int = isinstance(value, int)
-            bits = arith.convert(value, DataType.I64, dtype) if is_int else arith.encode_float(value, dtype)
+            if isinstance(value, int):
+                bits = arith.convert(value, DataType.I64, dtype)
+            else:
+                bits = arith.encode_float(value, dtype)
         except OverflowError:
-            raise ValueError(f"{with_article(dtype)} holds no integer of {value.bit_length()} bits") from None
+            raise ValueError(
+                f"{with_article(dtype)} holds no integer of {int(value).bit_length()} bits"
+            ) from None
         if math.isinf(arith.decode_float(bits, dtype)) and not math.isinf(value):
             raise ValueError(f"{show_number(value)} does not fit in {dtype}, and would be inf")
         return bits

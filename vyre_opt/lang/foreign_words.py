@@ -12,7 +12,7 @@ from ..ir.ops import AXES, OPS
 from ..ir.types import DataType
 from .intrinsics import INTRINSICS
 from .python_source import Unsupported
-from .types import python_type
+from .scalars import python_type
 
 __all__ = ["dotted_name", "foreign_help", "in_python", "no_attribute", "undefined"]
 
