@@ -19,6 +19,7 @@ class CompileOptions:
     measure: bool = False
     target: str | None = None
     ptx_version: tuple[int, int] | None = None
+    debug_info: bool = False
     bounds: str = "none"
     bare_pointers: bool = False
     spec: tuple[tuple[str, str], ...] = ()

@@ -30,8 +30,13 @@ def check_emit_format(
     is_split: bool,
     bounds: str = "none",
     bare_pointers: bool = False,
+    debug_info: bool = False,
 ) -> None:
     """Raises ValueError for a format that cannot be made for the target, or of a split input, or with other options."""
+    if debug_info and emit_format not in LOWERED:
+        raise ValueError(
+            "--debug-info is of --emit=ptx, asm and llvm, which have code; lines of others: --print-locations"
+        )
     if bare_pointers and emit_format != "mlir":
         raise ValueError("--bare-pointers says what the arguments of --emit=mlir are")
     if bounds != "none" and emit_format == "mlir":

@@ -80,7 +80,8 @@ def _for_gpu(module: Module, options: CompileOptions, target: str) -> str:
     from ..lowering.nvptx.kernel import lower
 
     gpu = GPUS[target]
-    lowered = lower([Unit(p, module) for p in module.programs.values()], gpu, options.bounds)
+    units = [Unit(program, module) for program in module.programs.values()]
+    lowered = lower(units, gpu, options.bounds, options.debug_info)
     if options.emit == "llvm":
         return lowered.text
     from ..lowering.nvptx.ptx import emit_ptx
@@ -99,7 +100,7 @@ def _for_cpu(module: Module, options: CompileOptions) -> str:
     from ..targets.cpu.compiler import host_code
     from ..targets.cpu.jit import Host, assembly
 
-    host = Host.this()
+    host = Host.this(debug_info=options.debug_info)
     parts = []
     for program in module.programs.values():
         try:

@@ -131,6 +131,11 @@ def check_target(name: str) -> str:
     type=click.Choice(("none", "clamp", "trap")),
     default="none",
 )
+@flag(
+    "--debug-info",
+    "With --emit=ptx, asm or llvm: put line tables in, by which debuggers and profilers show lines of the source.",
+    OUTPUT,
+)
 @option("-o --output", "Write here; a failed run leaves the old file.", OUTPUT, metavar="FILE", type=PATH)
 @option("--emit", "The form of the output.", OUTPUT, type=Choice(EMIT_FORMATS, "emit"), default="vyre")
 @flag(
@@ -270,7 +275,7 @@ def command(ctx: click.Context, /, file: str | None, **options: Any) -> int:
 def _check_output(ctx: click.Context, options: dict[str, Any]) -> None:
     """Raises UsageError for options of the output that do not fit each other."""
     try:
-        names = ("emit", "target", "ptx_version", "split_input_file", "bounds", "bare_pointers")
+        names = ("emit", "target", "ptx_version", "split_input_file", "bounds", "bare_pointers", "debug_info")
         check_emit_format(*(options[name] for name in names))
     except ValueError as error:
         raise click.UsageError(str(error), ctx) from None

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from ..execution.dispatcher import BadInputs, DispatcherLike
+from ..execution.dispatcher import BadInputs, DispatcherLike, shared_dispatcher
 from ..execution.inputs import check_names_of_specs
+from ..execution.target import as_target
 from ..ir.pipeline import Pipeline
 from ..ir.program import Module, Program
 from ..ir.tracebacks import public
@@ -40,6 +41,7 @@ def compile(
     target: DispatcherLike = "cpu",
     specs: Mapping[str, Any] | None = None,
     passes: Passes = None,
+    debug_info: bool = False,
     limits: None = None,
 ) -> ProgramExecutable | PipelineExecutable: ...
 
@@ -52,6 +54,7 @@ def compile(
     target: DispatcherLike = "cpu",
     specs: Mapping[str, Any] | None = None,
     passes: Passes = None,
+    debug_info: bool = False,
     limits: Limits,
 ) -> LimitedExecutable: ...
 
@@ -64,6 +67,7 @@ def compile(
     target: DispatcherLike = "cpu",
     specs: Mapping[str, Any] | None = None,
     passes: Passes = None,
+    debug_info: bool = False,
     limits: Limits | None = None,
 ) -> ProgramExecutable | PipelineExecutable | LimitedExecutable:
     """A program or a pipeline that is ready to be called; see `ProgramExecutable` and `PipelineExecutable`.
@@ -76,6 +80,7 @@ def compile(
     text ("0x1f").
     `passes`: a pipeline to run before, such as "canonicalize,decode_scan_fuse", or a list of passes.  Named
     kernels are expanded after it, except for ref, which runs them itself.
+    `debug_info`: put line tables into the code, by which debuggers and profilers show the lines of the source.
     `limits`: do all of this, and each call, in a child process that is held to them (see `Limits`).
 
     Raises LimitError, a BackendError, for a limit that was broken, DiagnosticError for a program that is wrong,
@@ -84,8 +89,12 @@ def compile(
     if limits is not None:
         from .limited import LimitedExecutable
 
+        if debug_info:
+            raise BadInputs(
+                "debug_info is for code of this process, which limits keep out of it; leave one of them out"
+            )
         return LimitedExecutable(source, entry, target, specs or {}, passes, limits)
-    return compile_module(module_of(source), entry, target, specs or {}, passes)
+    return compile_module(module_of(source), entry, target, specs or {}, passes, debug_info=debug_info)
 
 
 @public
@@ -100,14 +109,25 @@ def run(
     lengths: Mapping[str, Any] | None = None,
     params: Mapping[str, Any] | None = None,
     passes: Passes = None,
+    debug_info: bool = False,
     limits: Limits | None = None,
 ) -> dict[str, Any]:
     """Compile and call once: see `compile`, and `ProgramExecutable` for `inputs`, `grid`, `lengths` and `params`."""
     if limits is not None:
-        limited = compile(source, entry=entry, target=target, specs=specs, passes=passes, limits=limits)
+        limited = compile(
+            source,
+            entry=entry,
+            target=target,
+            specs=specs,
+            passes=passes,
+            debug_info=debug_info,
+            limits=limits,
+        )
         with limited:
             return limited(inputs, grid, lengths=lengths, params=params)
-    executable = compile(source, entry=entry, target=target, specs=specs, passes=passes)
+    executable = compile(
+        source, entry=entry, target=target, specs=specs, passes=passes, debug_info=debug_info
+    )
     return executable(inputs, grid, lengths=lengths, params=params)
 
 
@@ -119,6 +139,7 @@ def compile_module(
     passes: Passes = None,
     syntax: CallSyntax = PYTHON,
     bisect: BisectLimit | None = None,
+    debug_info: bool = False,
 ) -> ProgramExecutable | PipelineExecutable:
     """`compile` for a module that verifies, with messages in the syntax of the caller.
 
@@ -129,6 +150,8 @@ def compile_module(
     copy = copy_for(module, item)
     values = fix_types(copy, specs)
     set_specs(list(copy.programs.values()), values, Signature.of(item).title, syntax)
+    if debug_info:
+        target = as_target(shared_dispatcher(target)).with_debug_info()
     kind = PipelineExecutable if isinstance(item, Pipeline) else ProgramExecutable
     executable = kind(copy, item.name, target, syntax)
     executable.transform(passes, bisect)

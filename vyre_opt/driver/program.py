@@ -131,7 +131,7 @@ class ProgramExecutable(Executable):
 
         module, program = self._after_passes()
         legal = LegalForm.of(program, module).program
-        return host_code(legal, program.spec_defaults, Host.this()).text
+        return host_code(legal, program.spec_defaults, Host.this(debug_info=self._has_debug_info)).text
 
     def ptx(self, gpu: str | None = None) -> str:
         """PTX for a GPU ("sm_90"): by default this machine's, or sm_80 where there is none."""
@@ -140,6 +140,10 @@ class ProgramExecutable(Executable):
 
         lowered, gpu_target = self._for_gpu(gpu)
         return emit_ptx(lowered, gpu_target, None)
+
+    @property
+    def _has_debug_info(self) -> bool:
+        return as_target(self.dispatcher).has_debug_info
 
     def _after_passes(self) -> tuple[Module, Program]:
         """The program and its module; one with slices for rows of any length, since passes wait for those of a call."""
@@ -164,7 +168,8 @@ class ProgramExecutable(Executable):
             raise BadInputs(str(error)) from None
         module, program = self._after_passes()
         unit = Unit(program, module, program.spec_defaults)
-        return lower([unit], gpu_target, as_target(self.dispatcher).bounds), gpu_target
+        bounds = as_target(self.dispatcher).bounds
+        return lower([unit], gpu_target, bounds, self._has_debug_info), gpu_target
 
 
 DEFAULT_GPU = "sm_80"

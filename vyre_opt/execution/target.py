@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -9,6 +10,7 @@ from dataclasses import MISSING, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ..observers import is_profiler_attached
 from .dispatcher import Dispatcher, Scratch
 
 if TYPE_CHECKING:
@@ -16,18 +18,20 @@ if TYPE_CHECKING:
     from .cache.compilations import Compilation
     from .plans.call_plan import CallPlan, Loaded
 
-__all__ = ["Target", "as_target", "unusual"]
+__all__ = ["Target", "as_target", "unusual", "wants_debug_info"]
 
 
 class Target(ABC):
     """A dispatcher that loads whole plans.
 
-    `workers`: its threads, or the multiprocessors of a GPU.  `bounds`: see `CudaDispatcher`.
+    `workers`: its threads, or the multiprocessors of a GPU.  `bounds`: see `CudaDispatcher`.  `has_debug_info`: whether its
+    code has line tables.
     """
 
     name: str = ""
     workers: int = 1
     bounds: str = "trap"
+    has_debug_info: bool = False
 
     @abstractmethod
     def dispatch(
@@ -76,6 +80,10 @@ class Target(ABC):
         """The same at another level of LLVM's optimiser, 0 to 3, where there is one."""
         return self
 
+    def with_debug_info(self) -> Dispatcher:
+        """The same with line tables in its code, where there is code; one dispatcher, which keeps what it compiled."""
+        return self
+
     def compiler(self) -> Callable[[Module], None] | None:
         """A function that compiles the programs of a module into the cache, in any process; None where there is no cache."""
         return None
@@ -106,6 +114,15 @@ class _Callers(Target):
 
     def at_level(self, level: int) -> Dispatcher:
         return self.dispatcher
+
+    def with_debug_info(self) -> Dispatcher:
+        return self.dispatcher
+
+
+def wants_debug_info() -> bool:
+    """Whether code has line tables where nobody says: as the environment variable VYRE_DEBUG_INFO says, or under a profiler."""
+    value = os.environ.get("VYRE_DEBUG_INFO")
+    return is_profiler_attached() if value is None else value not in ("", "0")
 
 
 def unusual(options: Any) -> str:

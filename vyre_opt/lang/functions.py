@@ -167,6 +167,7 @@ class Kernel:
         self._module: Module | None = None
         self._target: str | Dispatcher | None = None
         self._passes: str | None = "default"
+        self._debug_info = False
         self._original: Kernel | None = None
         self._variants: dict[Any, Kernel] = {}
         """Those of `options`, by a target's name and passes, so that one that is asked for at each call is made once."""
@@ -176,17 +177,33 @@ class Kernel:
         return f"<program {self.function.__qualname__}>"
 
     def __reduce__(self) -> Any:
-        return reduced(self.function, self._original, self._target, self._passes)
+        return reduced(
+            self.function,
+            self._original,
+            target=self._target,
+            passes=self._passes,
+            debug_info=self._debug_info,
+        )
 
     # --- running
 
     @public
-    def options(self, *, target: str | Dispatcher | None = None, passes: str | None = "default") -> Kernel:
-        """The same kernel for a target, ref, cpu, cuda or a dispatcher, or after other passes (None: none)."""
+    def options(
+        self,
+        *,
+        target: str | Dispatcher | None = None,
+        passes: str | None = "default",
+        debug_info: bool = False,
+    ) -> Kernel:
+        """The same kernel for a target, ref, cpu, cuda or a dispatcher, or after other passes (None: none).
+
+        `debug_info`: with line tables, by which debuggers and profilers show the lines of the function.
+        """
         return under_options(
             self,
             target,
             passes,
+            debug_info,
             lambda: Kernel(self.function, *self._translation),
         )
 
@@ -245,7 +262,9 @@ class Kernel:
         from ..driver.compile import compile_module
         from ..driver.program import ProgramExecutable
 
-        executable = compile_module(self.module, self.function.__name__, target, {}, self._passes)
+        executable = compile_module(
+            self.module, self.function.__name__, target, {}, self._passes, debug_info=self._debug_info
+        )
         assert isinstance(executable, ProgramExecutable)
         return executable
 

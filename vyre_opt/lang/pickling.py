@@ -11,10 +11,10 @@ from typing import Any
 __all__ = ["reduced"]
 
 
-def reduced(function: Callable[..., Any], original: Any, target: Any, passes: str | None) -> Any:
-    """See `object.__reduce__`.  `original`: what `options` was called on, with `target` and `passes`, if it was."""
-    return function.__qualname__ if original is None else (_with_options, (original, target, passes))
+def reduced(function: Callable[..., Any], original: Any, **options: Any) -> Any:
+    """See `object.__reduce__`.  `original`: what `options` was called on, with `options`, if it was."""
+    return function.__qualname__ if original is None else (_with_options, (original, options))
 
 
-def _with_options(original: Any, target: Any, passes: str | None) -> Any:
-    return original.options(target=target, passes=passes)
+def _with_options(original: Any, options: dict[str, Any]) -> Any:
+    return original.options(**options)

@@ -48,6 +48,7 @@ class PipelineFunction:
         self._module: Module | None = None
         self._target: str | Dispatcher | None = None
         self._passes: str | None = "default"
+        self._debug_info = False
         self._original: PipelineFunction | None = None
         self._variants: dict[Any, PipelineFunction] = {}
         """Those of `options`, by a target's name and passes, so that one that is asked for at each call is made once."""
@@ -56,7 +57,13 @@ class PipelineFunction:
         return f"<pipeline {self.function.__qualname__}>"
 
     def __reduce__(self) -> Any:
-        return reduced(self.function, self._original, self._target, self._passes)
+        return reduced(
+            self.function,
+            self._original,
+            target=self._target,
+            passes=self._passes,
+            debug_info=self._debug_info,
+        )
 
     @property
     def __vyre_pipeline__(self) -> Callable[..., Any]:
@@ -65,10 +72,17 @@ class PipelineFunction:
 
     @public
     def options(
-        self, *, target: str | Dispatcher | None = None, passes: str | None = "default"
+        self,
+        *,
+        target: str | Dispatcher | None = None,
+        passes: str | None = "default",
+        debug_info: bool = False,
     ) -> PipelineFunction:
-        """The same pipeline for a target, ref, cpu, cuda or a dispatcher, or after other passes (None: none)."""
-        return under_options(self, target, passes, lambda: PipelineFunction(self.function))
+        """The same pipeline for a target, ref, cpu, cuda or a dispatcher, or after other passes (None: none).
+
+        `debug_info`: with line tables, by which debuggers and profilers show the lines of the functions.
+        """
+        return under_options(self, target, passes, debug_info, lambda: PipelineFunction(self.function))
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         try:
@@ -91,7 +105,9 @@ class PipelineFunction:
         from ..driver.compile import compile_module
         from ..driver.pipeline import PipelineExecutable
 
-        executable = compile_module(self.module, self.function.__name__, target, {}, self._passes)
+        executable = compile_module(
+            self.module, self.function.__name__, target, {}, self._passes, debug_info=self._debug_info
+        )
         assert isinstance(executable, PipelineExecutable)
         return executable
 

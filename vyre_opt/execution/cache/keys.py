@@ -11,17 +11,26 @@ BLAKE3 over typed, length-prefixed parts (see `specialization.digest.digest_of`)
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from ... import __version__
-from ...ir.program import Module, Program
+from ...ir.program import Func, Module, Program
 from ...specialization.digest import Entry, constant_entry, digest_of
 from ...syntax.fingerprint import exact_fingerprint
 
-__all__ = ["called_fingerprints", "compile_key", "compiler_version", "llvm_version", "text_key"]
+__all__ = [
+    "called_fingerprints",
+    "compile_key",
+    "compiler_version",
+    "line_table_key",
+    "llvm_version",
+    "locations_digest",
+    "text_key",
+]
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 _SOURCES = (
@@ -77,6 +86,30 @@ def called_fingerprints(program: Program, module: Module | None) -> list[tuple[s
             called.add(name)
             worklist += [op.attrs["callee"] for op in funcs[name].walk() if op.name == "call"]
     return [(name, exact_fingerprint(funcs[name])) for name in sorted(called)]
+
+
+def locations_digest(program: Program, module: Module | None) -> bytes:
+    """A hash of where a program and the functions that it calls stand, their ops and buffers too, and in which texts.
+
+    Fingerprints leave that out.
+    """
+    from blake3 import blake3
+
+    items: list[Program | Func] = [program]
+    if module is not None:
+        items += [module.funcs[name] for name, _ in called_fingerprints(program, module)]
+    locs = [part.loc for item in items for part in (item, *item.walk())]
+    locs += [buffer.loc for buffer in program.buffers.values()]
+    sources = list(dict.fromkeys(loc.source for loc in locs if loc is not None))
+    numbers = {source: number for number, source in enumerate(sources)}
+    texts = [(s.name, s.text, s.first_line, s.first_column, s.spelling) for s in sources]
+    locations = [None if loc is None else (numbers[loc.source], loc.start, loc.end) for loc in locs]
+    return blake3(repr((texts, locations)).encode(errors="surrogatepass")).digest()
+
+
+def line_table_key(program: Program, module: Module | None, debug_info: bool) -> tuple[str, ...]:
+    """What code with line tables depends on beside the program: its places, and the folder that names of files are relative to."""
+    return (locations_digest(program, module).hex(), os.getcwd()) if debug_info else ()
 
 
 def _spec_entry(program: Program, name: str, value: Any) -> Entry:

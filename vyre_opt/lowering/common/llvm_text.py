@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...ir.diagnostics import Location
 from . import intrinsics
+from .line_tables import LineTable
 
 __all__ = ["ModuleText", "Writer"]
 
@@ -16,13 +18,17 @@ __all__ = ["ModuleText", "Writer"]
 class ModuleText:
     """The parts of a module's text: globals, declarations, functions, metadata.
 
-    `rounds_to_bf16`: whether the target has an instruction that rounds a float to bf16.
+    `rounds_to_bf16`: whether the target has an instruction that rounds a float to bf16.  `lines`: the lines of instructions,
+    where they are wanted.
     """
 
-    def __init__(self, triple: str, layout: str, rounds_to_bf16: bool = False) -> None:
+    def __init__(
+        self, triple: str, layout: str, rounds_to_bf16: bool = False, lines: LineTable | None = None
+    ) -> None:
         self.triple = triple
         self.layout = layout
         self.rounds_to_bf16 = rounds_to_bf16
+        self.lines = lines
         self.globals: list[str] = []
         self.functions: list[str] = []
         self.metadata: list[str] = []
@@ -37,11 +43,13 @@ class ModuleText:
             intrinsics.check(name)
         self._declared[name] = f"declare {result} @{name}({', '.join(params)})"
 
-    def define(self, name: str, text: str) -> None:
-        """Add a function's text, unless there is one of this name."""
+    def define(self, name: str, text: str, title: str = "") -> None:
+        """Add a function's text, unless there is one of this name.  `title`: its name in a debugger."""
         if name not in self._defined:
             self._defined.add(name)
             self.functions.append(text)
+            if title and self.lines is not None:
+                self.lines.title(name, title)
 
     def defines(self, name: str) -> bool:
         return name in self._defined
@@ -56,7 +64,11 @@ class ModuleText:
 
     def text(self) -> str:
         head = [f'target datalayout = "{self.layout}"', f'target triple = "{self.triple}"']
-        parts = [*head, *self.globals, *self._declared.values(), *self.functions, *self.metadata]
+        functions, metadata = self.functions, self.metadata
+        if self.lines is not None:
+            functions, nodes = self.lines.attach(functions, len(metadata))
+            metadata = [*metadata, *nodes]
+        parts = [*head, *self.globals, *self._declared.values(), *functions, *metadata]
         return "\n".join(parts) + "\n"
 
 
@@ -68,6 +80,18 @@ class Writer:
         self.lines: list[str] = []
         self.block = "entry"
         self._number = 0
+        self._loc: Location | None = None
+
+    def at(self, loc: Location | None) -> Location | None:
+        """Let the instructions that follow be those of a place of the user's text; returns the place of those before.
+
+        None: they stay those of the place before.
+        """
+        before, table = self._loc, self.module.lines
+        if table is not None and loc is not None:
+            self._loc = loc
+            self.lines.append(table.mark(loc))
+        return before
 
     def fresh(self, hint: str = "") -> str:
         """A new value name, `%7` or `%hint.7`."""

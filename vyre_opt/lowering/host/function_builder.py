@@ -95,6 +95,7 @@ class FunctionBuilder:
 
     def __post_init__(self) -> None:
         self.w = Writer(self.module)
+        self.w.at(self.program.loc)
         self.rows = LaneShape(SUBGROUP_SIZE // self.facts.row) if self.facts.has_rows else WIDE
 
     def shape(self, value: Value) -> LaneShape:

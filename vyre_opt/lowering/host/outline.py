@@ -202,7 +202,7 @@ class _OutlinedPart:
             *("entry:", *self.prologue, *self.body, "  ret i1 false"),
             *("exit:", "  ret i1 true", "}"),
         ]
-        builder.module.define(symbol, "\n".join(lines))
+        builder.module.define(symbol, "\n".join(lines), builder.program.name)
         faulted, next_label = w.emit(f"call i1 @{symbol}({', '.join(self.args)})"), w.label("next")
         w.branch_if(faulted, "exit", next_label)
         w.start(next_label)

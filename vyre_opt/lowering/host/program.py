@@ -13,7 +13,8 @@ from typing import Any
 
 from ...ir.program import Op, Program
 from ..common.compile_cost import HOST, check_compile_cost
-from ..common.llvm_text import ModuleText
+from ..common.line_tables import LineTable
+from ..common.llvm_text import ModuleText, Writer
 from ..common.zeroed_tiles import uncovered_tiles
 from .abi import ENTRY, HostCode
 from .barrier_split import split_at_barriers
@@ -42,11 +43,16 @@ class UnloweredKernel(Exception):
 
 
 def lower(
-    program: Program, specs: Mapping[str, Any], triple: str, layout: str, features: SimdFeatures
+    program: Program,
+    specs: Mapping[str, Any],
+    triple: str,
+    layout: str,
+    features: SimdFeatures,
+    debug_info: bool = False,
 ) -> HostCode:
     """The code of a flat program (see flatten.py) for the machine of an LLVM triple and data layout.
 
-    `specs`: encoded values of all specialization constants.  Raises UnloweredKernel, TooManyLive, DiagnosticError
+    `specs`: encoded values of all specialization constants.  `debug_info`: with line tables.  Raises UnloweredKernel, TooManyLive, DiagnosticError
     for one that would take too long to compile, and DivergentBarrier for one that would not verify.
     """
     ops = list(program.walk())
@@ -54,7 +60,7 @@ def lower(
         if op.definition.kernel is not None:
             raise UnloweredKernel(op)
     check_compile_cost(program, {}, HOST)
-    module = ModuleText(triple, layout)
+    module = ModuleText(triple, layout, lines=LineTable("FullDebug") if debug_info else None)
     define_fault(module)
     if not features.half:
         define_half_conversions(module)
@@ -96,7 +102,7 @@ def lower(
             lambda: replace(builder_for(runs.program, runs.facts), tiles=runs.tiles),
             TABLE,
         )
-    _define_entry(module, signature, _GROUPS if runs is None else BATCHES)
+    _define_entry(module, program, signature, _GROUPS if runs is None else BATCHES)
     return HostCode(module.text(), names, written, emitter.context_bytes, plan.has_grid_barrier)
 
 
@@ -111,14 +117,17 @@ def _define_groups(
         "exit:",
         "  ret void",
     ]
-    builder.module.define(_GROUPS, signature.define(_GROUPS, RANGE, lines, attributes=attributes))
+    text = signature.define(_GROUPS, RANGE, lines, attributes=attributes)
+    builder.module.define(_GROUPS, text, builder.program.name)
 
 
-def _define_entry(module: ModuleText, signature: Signature, callee: str) -> None:
+def _define_entry(module: ModuleText, program: Program, signature: Signature, callee: str) -> None:
     """The function that unpacks `args` for the one that does the work."""
-    lines = [f"define void @{ENTRY}(ptr %args, {', '.join(f'{k} {n}' for k, n in RANGE)}) nounwind {{"]
+    w = Writer(module)
+    w.at(program.loc)
     for number, (kind, name) in enumerate(signature.words):
-        lines.append(f"  {name}.at = getelementptr i64, ptr %args, i64 {number}")
-        lines.append(f"  {name} = load {kind}, ptr {name}.at")
-    lines += [f"  call void @{callee}({signature.passed(RANGE)})", "  ret void", "}"]
-    module.define(ENTRY, "\n".join(lines))
+        w.line(f"{name}.at = getelementptr i64, ptr %args, i64 {number}")
+        w.line(f"{name} = load {kind}, ptr {name}.at")
+    w.line(f"call void @{callee}({signature.passed(RANGE)})")
+    head = f"define void @{ENTRY}(ptr %args, {', '.join(f'{k} {n}' for k, n in RANGE)}) nounwind {{"
+    module.define(ENTRY, "\n".join([head, *w.lines, "  ret void", "}"]), program.name)

@@ -55,9 +55,10 @@ def define_batches(
 ) -> None:
     """Define the functions; `new_builder` makes one for the program of `runs`, `table` is that of the emitters."""
     module = new_builder().module
-    module.define("vyre.spans", _spans(runs, signature, workgroup, new_builder(), table))
-    module.define("vyre.rows", _rows(runs, signature, workgroup, new_builder(), table))
-    module.define(BATCHES, _batches(signature, workgroup, new_builder()))
+    name = runs.program.name
+    module.define("vyre.spans", _spans(runs, signature, workgroup, new_builder(), table), name)
+    module.define("vyre.rows", _rows(runs, signature, workgroup, new_builder(), table), name)
+    module.define(BATCHES, _batches(signature, workgroup, new_builder()), name)
 
 
 @contextmanager

@@ -329,7 +329,9 @@ class SegmentEmitter:
         if any(self.builder.facts.level(value) > needed for value in control_operands(split.op)):
             raise DivergentBarrier(split.op)
         write: dict[str, Callable[[SplitOp], None]] = {"if": self._if, "for": self._for, "while": self._while}
+        around = self.w.at(split.op.loc)
         write[split.op.name](split)
+        self.w.at(around)
 
     def _if(self, split: SplitOp) -> None:
         w, condition = self.w, split.op.operands[0]

@@ -50,11 +50,13 @@ class SubgroupEmitter:
         self.lane_major = LaneMajorVectors(self)
 
     def op(self, op: Op) -> None:
+        around = self.w.at(op.loc)
         self.lane_major.prepare(op)
         if op.definition.is_pure and self.lane_major.takes(op):
             self.lane_major.write(op)
         else:
             self.table[op.definition.format if op.name not in self.table else op.name](self, op)
+        self.w.at(around)
 
     def write_pure(self, value: Value) -> None:
         """Write the ops that a value follows from, all of them pure, unless they are written."""

@@ -52,6 +52,7 @@ def _define_function(context: KernelContext, func: Func, run: RunBlock) -> str:
     if context.text.defines(name):
         return name
     emitter = FunctionEmitter(context)
+    emitter.w.at(func.loc)
     params: list[str] = []
     for number, param in enumerate(func.params):
         names = [f"%p{number}.{lane}" for lane in range(param.type.lanes)]
@@ -65,7 +66,7 @@ def _define_function(context: KernelContext, func: Func, run: RunBlock) -> str:
     emitter.w.line(f"ret {result} {_packed(emitter, kinds, results)}" if kinds else "ret void")
     fault_blocks(emitter)
     text = f"define internal {result} @{name}({', '.join(params)}) alwaysinline {{\nentry:\n{emitter}\n}}"
-    context.text.define(name, text)
+    context.text.define(name, text, func.name)
     return name
 
 

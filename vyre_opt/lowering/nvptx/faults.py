@@ -36,10 +36,11 @@ def fault_blocks(emitter: FunctionEmitter) -> None:
     loop at different turns meet again: they would do shuffles and barriers behind the loop apart, with wrong results.
     """
     w = emitter.w
-    for label, site, index, length, last, extents in emitter.faults:
+    for label, site, index, length, last, extents, loc in emitter.faults:
         record = RECORD_SHAPE if extents else RECORD
         _define_record(emitter, record)
         w.start(label)
+        w.at(loc)
         values = [
             (POINTER, "%status"),
             ("i64", "%call"),

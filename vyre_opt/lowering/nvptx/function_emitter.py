@@ -12,6 +12,7 @@ from typing import Any
 
 from ...analysis.alignment import Alignment
 from ...analysis.value_forms import ValueForms
+from ...ir.diagnostics import Location
 from ...ir.program import Block, Func, Op, Program, Value
 from ...ir.types import DataType
 from ..common.lane_shape import carrier
@@ -95,14 +96,14 @@ class FunctionEmitter:
     """One LLVM function: its writer, the LLVM values so far, and the branches to its fault block.
 
     `faults` has one entry for each branch: the block it goes to, the number of the fault site
-    (i32, counted from 1), and the index, length and last word to record, all i64; and open extents.
+    (i32, counted from 1), and the index, length and last word to record, all i64; open extents; and the place in the text.
     """
 
     def __init__(self, context: KernelContext) -> None:
         self.context = context
         self.w = Writer(context.text)
         self.values: dict[Value, Elements] = {}
-        self.faults: list[tuple[str, str, str, str, str, tuple[str, ...]]] = []
+        self.faults: list[tuple[str, str, str, str, str, tuple[str, ...], Location | None]] = []
         self.checked: set[Op] = set()
         """Accesses whose bounds were checked before; see checks.py."""
 
@@ -169,7 +170,7 @@ class FunctionEmitter:
     ) -> None:
         """Write the branch to a fault block of its own."""
         label = self.w.label("faulted")
-        self.faults.append((label, site, index, length, last, extents))
+        self.faults.append((label, site, index, length, last, extents, self.w.at(None)))
         self.w.branch(label)
 
     def fault_site(self, op: Op, kind: str, width: int = 1) -> int:

@@ -19,6 +19,7 @@ from ...ir.lowered_ops import WARPGROUP_MUL_ADD
 from ...ir.program import Block, Buffer, Func, Op, Program, Value
 from ..common import conversions
 from ..common.compile_cost import GPU, check_compile_cost, inlined_costs
+from ..common.line_tables import LineTable
 from ..common.llvm_text import ModuleText
 from ..common.spec_values import spec_values
 from . import bulk_copies
@@ -78,8 +79,10 @@ class LoweredModule:
     combines_slowly: bool
 
 
-def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> LoweredModule:
-    """One LLVM module with a kernel for each unit.  `bounds` is one of `BOUNDS`.
+def lower(
+    units: Sequence[Unit], target: GpuTarget, bounds: str = "none", debug_info: bool = False
+) -> LoweredModule:
+    """One LLVM module with a kernel for each unit.  `bounds` is one of `BOUNDS`.  `debug_info`: with line tables.
 
     What prints gets a buffer for its records; see `common.print_records`.  Raises DiagnosticError for what no GPU can
     run, located at the op or buffer to blame.
@@ -89,7 +92,8 @@ def lower(units: Sequence[Unit], target: GpuTarget, bounds: str = "none") -> Low
     units = [legal_unit(unit, target, bounds) for unit in units]
     for unit in units:
         check_compile_cost(unit.program, unit.module.funcs if unit.module else {}, GPU)
-    text = ModuleText(TRIPLE, LAYOUT, target.rounds_to_bf16)
+    lines = LineTable("DebugDirectivesOnly") if debug_info else None
+    text = ModuleText(TRIPLE, LAYOUT, target.rounds_to_bf16, lines)
     text.metadata.append("!0 = !{}")
     symbols: set[str] = set()
     # All kernels get their symbols first, so that shared memory never takes a kernel's name
@@ -204,6 +208,7 @@ def _kernel(
     params = _declare(context, kernel)
     _workgroup_memory(context, kernel, symbols)
     emitter = FunctionEmitter(context)
+    emitter.w.at(program.loc)
     if context.replicas is not None:
         begin(emitter)
     if context.runs is not None:
@@ -222,6 +227,7 @@ def _kernel(
     text.define(
         symbol,
         f"define ptx_kernel void @{symbol}({', '.join(params)}) {attributes} {{\nentry:\n{emitter}\n}}",
+        program.name,
     )
     return kernel
 
@@ -451,17 +457,22 @@ def _run_block(emitter: FunctionEmitter, block: Block) -> list[Elements]:
     """Write the ops of a block; returns the values that it yields."""
 
     def write(op: Op) -> None:
+        w.at(op.loc)
         (_OPS.get(op.name) or _OPS[op.definition.format])(emitter, op)
 
-    written: set[Op] = set()
+    w, written = emitter.w, set[Op]()
+    around = w.at(None)
     for index, op in enumerate(block.ops):
         row = op.definition
         if row.is_terminator:
+            w.at(around)
             return [emitter.get(value) for value in op.operands]
+        w.at(op.loc)
         if row.name in CONTROL_OPS:
             CONTROL_OPS[row.name](emitter, op, _run_block)
         elif op not in written:
             if op.name == "load":
                 written |= check_ahead(emitter, block, index, write)
             write(op)
+    w.at(around)
     return []

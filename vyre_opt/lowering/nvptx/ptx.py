@@ -51,6 +51,8 @@ def emit_ptx(lowered: LoweredModule, target: GpuTarget, ptx: PtxVersion | None =
     written = (int(match[1]), int(match[2])) if match else None
     if written != version:  # LLVM silently writes its default version for one that it does not know
         raise TargetError(f"this LLVM cannot write PTX {show(version)}; ask for an older version")
+    if not text.endswith("\n"):  # behind the names of files, with line tables
+        text += "\n"
     # LLVM numbers the calls of a process, so that the same program would have another text each time
     return with_low_bits_taken(_CALL_NUMBERS.sub("", text))
 

@@ -15,16 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...execution.array_backend import HostArrays
 from ...execution.cache.compilations import new_log
 from ...execution.cache.store import default_store
 from ...execution.dispatcher import BadInputs, Scratch
 from ...execution.inputs import check_declarations, check_params
+from ...execution.planned_dispatch import planned_dispatch
 from ...execution.processors import available
 from ...execution.row_major import argument_shapes, shaped_outputs
-from ...execution.target import Target, unusual
+from ...execution.target import Target, unusual, wants_debug_info
 from ...ir.program import Module, Program
 from ...ir.snapshot import Snapshot
 from ...lowering.common.row_major import extent_words, has_rows
+from ...observers import OBSERVERS
 from .compiler import LegalForm, compile_program
 from .jit import Host
 from .launch import CompiledLaunch
@@ -44,12 +47,19 @@ class CpuDispatcher(Target):
 
     `workers`: threads that run workgroups, by default as many as CPUs.  `opt`: LLVM's
     optimisation level, 0 to 3, by default the highest.  `cache`: whether object code is kept on disk and looked up
-    there.  `compilations`: what was compiled or found in the cache, in order.
+    there.  `debug_info`: whether code has line tables, and debuggers are told of it; by default where `wants_debug_info`.
+    `compilations`: what was compiled or found in the cache, in order.
     """
 
     name = "cpu"
 
-    def __init__(self, workers: int | None = None, opt: int | None = None, cache: bool = True) -> None:
+    def __init__(
+        self,
+        workers: int | None = None,
+        opt: int | None = None,
+        cache: bool = True,
+        debug_info: bool | None = None,
+    ) -> None:
         if workers is not None and workers < 1:
             raise BadInputs(f"{workers} workers cannot run anything")
         opt = DEFAULT_LEVEL if opt is None else opt
@@ -57,13 +67,14 @@ class CpuDispatcher(Target):
             raise BadInputs(f"the optimisation level is 0 to 3, not {opt}")
         self.workers = workers or available()
         self.level = opt
-        self.host = Host.this(opt)
+        self.host = Host.this(opt, wants_debug_info() if debug_info is None else debug_info)
+        self.has_debug_info = self.host.debug_info
         self.store = default_store() if cache else None
         self.compilations = new_log()
         self._launches: OrderedDict[tuple[object, ...], CompiledLaunch] = OrderedDict()
         """(program, module, constants, whether it is bounded) -> its launch, the latest used last."""
         self._lock = threading.Lock()
-        self._at_levels: dict[int, CpuDispatcher] = {opt: self}
+        self._variants: dict[tuple[int, bool], CpuDispatcher] = {(opt, self.host.debug_info): self}
 
     @property
     def key(self) -> str:
@@ -71,13 +82,22 @@ class CpuDispatcher(Target):
 
     def at_level(self, level: int) -> CpuDispatcher:
         """The same at another level of LLVM's optimiser, 0 to 3; one for each, which keeps what it compiled."""
-        if level not in self._at_levels:
-            self._at_levels[level] = CpuDispatcher(self.workers, level, self.store is not None)
-        return self._at_levels[level]
+        return self._variant(level, self.host.debug_info)
+
+    def with_debug_info(self) -> CpuDispatcher:
+        return self._variant(self.level, True)
+
+    def _variant(self, level: int, debug_info: bool) -> CpuDispatcher:
+        variant = self._variants.get((level, debug_info))
+        if variant is None:
+            variant = CpuDispatcher(self.workers, level, self.store is not None, debug_info)
+            variant._variants = self._variants
+            self._variants[level, debug_info] = variant
+        return variant
 
     def compiler(self) -> Callable[[Module], None] | None:
         """What compiles the programs of a module into the cache, in any process; None where there is no cache."""
-        return None if self.store is None else partial(compile_into_cache, self.level)
+        return None if self.store is None else partial(compile_into_cache, self.level, self.host.debug_info)
 
     def dispatch(
         self,
@@ -91,6 +111,8 @@ class CpuDispatcher(Target):
         scratch: Scratch | None = None,
     ) -> list[np.ndarray]:
         """See `Dispatcher.dispatch`."""
+        if OBSERVERS:  # who hear of the runs of plans
+            return planned_dispatch(HostArrays(self), program, inputs, grid, module, specs, params)
         words = tuple(check_params(program, params).values())
         launch = self.prepared(program, module, specs)
         if not has_rows(program):
@@ -143,9 +165,9 @@ class CpuDispatcher(Target):
         return CpuPlan(self, call)
 
 
-def compile_into_cache(level: int, module: Module) -> None:
+def compile_into_cache(level: int, debug_info: bool, module: Module) -> None:
     """Compile the programs of a module at a level of LLVM's optimiser, so that other processes find them."""
-    backend = CpuDispatcher(opt=level)
+    backend = CpuDispatcher(opt=level, debug_info=debug_info)
     for program in module.programs.values():
         constants = check_declarations(program, module, None)
         form = LegalForm.of(program, module)

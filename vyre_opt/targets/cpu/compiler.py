@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...execution.cache.compilations import Compilation, fetch
-from ...execution.cache.keys import called_fingerprints
+from ...execution.cache.keys import called_fingerprints, line_table_key
 from ...execution.cache.store import Store
 from ...execution.dispatcher import ProgramError
 from ...execution.faults import fault
@@ -26,6 +26,7 @@ from ...lowering.host.segment_emitter import DivergentBarrier
 from ...rewriting.core_form import core_form
 from ...syntax.fingerprint import exact_fingerprint
 from . import object_cache
+from .debuggers import load_for_debuggers
 from .jit import Host, LoadedFunction, compile_object, load
 
 __all__ = ["LegalForm", "ObjectCode", "compile_program", "host_code"]
@@ -80,7 +81,7 @@ class LegalForm:
 def host_code(program: Program, specs: Mapping[str, Any], host: Host) -> HostCode:
     """The LLVM IR of a legal program, for encoded values of its specialization constants."""
     try:
-        return lower(program, specs, host.triple, host.layout, host.features)
+        return lower(program, specs, host.triple, host.layout, host.features, host.debug_info)
     except UnloweredKernel as kernel:
         raise fault(
             "kernel",
@@ -126,7 +127,8 @@ def compile_program(
     """
     values = tuple(sorted(specs.items()))
     called = called_fingerprints(form.source, form.module)
-    key = (exact_fingerprint(form.source), *called, values, host)
+    lines = line_table_key(form.source, form.module, host.debug_info)
+    key = (exact_fingerprint(form.source), *called, values, host, *lines)
     with _LOCK:
         lock = _COMPILING.setdefault(key, threading.Lock())
     with lock:
@@ -149,15 +151,20 @@ def _compile_once(
         object_code = _LOADED.get(key)
     if object_code is None:
 
+        def loaded(object_file: bytes) -> LoadedFunction:
+            if host.debug_info:
+                return load_for_debuggers(object_file, ENTRY, form.program.name)
+            return load(object_file, ENTRY)
+
         def compile() -> tuple[bytes, ObjectCode]:
             with compiling():
                 code = host_code(form.program, specs, host)
                 object_file = compile_object(code.text, host)
-            return object_cache.encode(code, object_file), ObjectCode(code, load(object_file, ENTRY))
+            return object_cache.encode(code, object_file), ObjectCode(code, loaded(object_file))
 
         def decode(payload: bytes) -> ObjectCode:
             code, object_file = object_cache.decode(payload, form.program)
-            return ObjectCode(code, load(object_file, ENTRY))
+            return ObjectCode(code, loaded(object_file))
 
         object_code = fetch(
             store,

@@ -31,15 +31,17 @@ class Host:
     """The machine to compile for: `name` of its CPU and `attributes` (features) as LLVM writes them.
 
     `opt`: LLVM's optimisation level; at 0 no passes over the IR are run, at 1 a few (see `QUICK_PASSES`).
+    `debug_info`: whether code has line tables.
     """
 
     name: str
     attributes: str
     opt: int = 3
+    debug_info: bool = False
 
     @staticmethod
-    def this(opt: int = 3) -> Host:
-        return Host(*_this_machine(), opt)
+    def this(opt: int = 3, debug_info: bool = False) -> Host:
+        return Host(*_this_machine(), opt, debug_info)
 
     @property
     def passes(self) -> tuple[str, ...] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from ...execution.dispatcher import BackendError, BadInputs, OutputAlloc, Scratc
 from ...execution.inputs import check_inputs, check_program, input_name
 from ...execution.planned_dispatch import planned_dispatch
 from ...execution.row_major import argument_shapes
-from ...execution.target import Target, unusual
+from ...execution.target import Target, unusual, wants_debug_info
 from ...ir.program import Dim3, Module, Program
 from ...lowering.common.row_major import extent_words, flat_buffer, has_rows
 from ...lowering.nvptx.abi import BOUNDS, Unit, storage_buffers
@@ -48,8 +49,8 @@ class CudaDispatcher(Target):
     a call on GPU arrays causes: "later", by a later call or `synchronize`, or "now", which waits; by default
     what the environment variable VYRE_CHECK says, or later.  `zero_memory`: whether memory that no program wrote is
     zeroed, as it is on the CPU: outputs, storage of programs and pipelines, workgroup memory; by default what the
-    environment variable VYRE_ZERO_MEMORY says (1), or not.  `compilations`: what was
-    compiled or found in the cache, in order.  The driver is first needed at the first dispatch.
+    environment variable VYRE_ZERO_MEMORY says (1), or not.  `debug_info`: whether PTX has line tables; by default where
+    `wants_debug_info`.  `compilations`: what was compiled or found in the cache, in order.  The driver is first needed at the first dispatch.
     """
 
     name = "cuda"
@@ -63,6 +64,7 @@ class CudaDispatcher(Target):
         cache: bool = True,
         check: str | None = None,
         zero_memory: bool | None = None,
+        debug_info: bool | None = None,
     ) -> None:
         if bounds not in BOUNDS:
             raise BadInputs(f"bounds is one of {', '.join(BOUNDS)}, not {bounds!r}")
@@ -74,14 +76,16 @@ class CudaDispatcher(Target):
             raise BadInputs(str(error)) from None
         if zero_memory is None:
             zero_memory = os.environ.get("VYRE_ZERO_MEMORY", "") not in ("", "0")
-        self.options = PtxOptions(bounds, opt_level, version, zero_memory)
+        debug_info = wants_debug_info() if debug_info is None else debug_info
+        self.options = PtxOptions(bounds, opt_level, version, zero_memory, debug_info)
+        self.has_debug_info = debug_info
         self.check = check_mode(check)
         self._number = device
         self.store = default_store() if cache else None
         self.compilations = new_log()
         self.bounds = bounds
         self._kernels: KernelCache | None = None
-        self._at_levels: dict[int, CudaDispatcher] = {opt_level: self}
+        self._variants: dict[PtxOptions, CudaDispatcher] = {self.options: self}
 
     @property
     def level(self) -> int:
@@ -90,19 +94,27 @@ class CudaDispatcher(Target):
 
     def at_level(self, level: int) -> CudaDispatcher:
         """The same at another level of LLVM's optimiser, 0 to 3; one for each, which keeps what it compiled."""
-        if level not in self._at_levels:
-            options = self.options
-            version = None if options.ptx is None else show(options.ptx)
-            self._at_levels[level] = CudaDispatcher(
+        return self._variant(replace(self.options, level=level))
+
+    def with_debug_info(self) -> CudaDispatcher:
+        return self._variant(replace(self.options, debug_info=True))
+
+    def _variant(self, options: PtxOptions) -> CudaDispatcher:
+        variant = self._variants.get(options)
+        if variant is None:
+            variant = CudaDispatcher(
                 self._number,
                 options.bounds,
-                level,
-                version,
+                options.level,
+                None if options.ptx is None else show(options.ptx),
                 self.store is not None,
                 self.check,
                 options.zero_memory,
+                options.debug_info,
             )
-        return self._at_levels[level]
+            variant._variants = self._variants
+            self._variants[options] = variant
+        return variant
 
     @property
     def workers(self) -> int:  # type: ignore[override]

@@ -9,17 +9,18 @@ from math import prod
 from typing import Any
 
 from ...execution.cache.compilations import Compilation, fetch, new_log
-from ...execution.cache.keys import called_fingerprints
+from ...execution.cache.keys import called_fingerprints, locations_digest
 from ...execution.cache.store import Store, default_store
 from ...execution.dispatcher import BackendError, BadInputs
 from ...execution.inputs import broken_cluster
 from ...ir.diagnostics import DiagnosticError
-from ...ir.program import MAX_GRID, Dim3, Func, Module, Program
+from ...ir.program import MAX_GRID, Dim3, Module, Program
 from ...ir.snapshot import Snapshot
 from ...lowering.common.print_records import records_of
 from ...lowering.nvptx.abi import EntryPoint, Unit
 from ...lowering.nvptx.legalization import legal_unit
 from ...lowering.nvptx.targets import GpuTarget, PtxVersion, TargetError, ptx_version, show
+from ...observers import span
 from ...rewriting.core_form import core_form
 from ...syntax.fingerprint import exact_fingerprint
 from ...worker import import_module
@@ -41,6 +42,9 @@ PORTABLE_CLUSTER = 8
 NON_PORTABLE_CLUSTER = 14
 """CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, which PyCUDA has no name for."""
 
+GENERATE_LINE_INFO = 13
+"""CU_JIT_GENERATE_LINE_INFO, which PyCUDA has no name for."""
+
 ATTEMPTS = 20
 """How often the handle of a function is asked for."""
 
@@ -48,14 +52,16 @@ NON_BLOCKING = 1
 """CU_STREAM_NON_BLOCKING: what is recorded from the stream has nothing to do with the default one."""
 
 
-def load_module(device: Device, code: bytes, level: int | None, names: str) -> Any:
+def load_module(device: Device, code: bytes, level: int | None, names: str, debug_info: bool = False) -> Any:
     """PyCUDA's module, which stays to the end of the process; the context must be current.
 
     `code`: PTX that ends in a zero byte.  `level`: of the driver's optimisation, 0 to 4; None for its default.
-    `names`: of the programs, for messages.  Raises BackendError.
+    `names`: of the programs, for messages.  `debug_info`: with the line tables of the PTX.  Raises BackendError.
     """
     options = [] if level is None else [(device.cuda.jit_option.OPTIMIZATION_LEVEL, level)]
-    with translated_errors(f"loading {names}"):
+    if debug_info:
+        options.append((device.cuda.jit_option(GENERATE_LINE_INFO), 1))
+    with translated_errors(f"loading {names}"), span("load", names):
         module = device.cuda.module_from_buffer(code, options)
     # Never dropped: PyCUDA would unload it, which waits for the GPU, breaks a graph that is being recorded, and
     # at the exit after a kernel broke the context is a warning for each module.
@@ -303,7 +309,8 @@ class KernelCache:
         names = ", ".join(f"@{unit.program.name}" for unit in units[:3])
         # At levels 0 and 1 the driver is not to optimise either: its optimiser is known to crash on
         # code that LLVM did not optimise.
-        module = load_module(self.device, ptx, options.level if options.level < 2 else None, names)
+        level = options.level if options.level < 2 else None
+        module = load_module(self.device, ptx, level, names, options.debug_info)
         loaded = [
             LoadedKernel(self.device, kernel, module, program)
             for kernel, program in zip(kernels, programs, strict=True)
@@ -342,7 +349,7 @@ def _compile(
         from ...lowering.nvptx.kernel import lower
         from ...lowering.nvptx.ptx import emit_ptx
 
-        lowered = lower(units, target, options.bounds)
+        lowered = lower(units, target, options.bounds, options.debug_info)
         ptx = emit_ptx(lowered, target, version, options.level).encode() + b"\0"
         return ptx_cache.encode(lowered.kernels, units, ptx), (lowered.kernels, ptx)
 
@@ -361,23 +368,7 @@ def _key(unit: Unit) -> tuple[Any, ...]:
     """What a loaded kernel is made of: its code, and the locations that its faults name, which fingerprints leave out."""
     specs = tuple(sorted((name, repr(value)) for name, value in unit.specs.items()))
     called = called_fingerprints(unit.program, unit.module)
-    items: list[Program | Func] = [unit.program]
-    if unit.module is not None:
-        items += [unit.module.funcs[name] for name, _ in called]
-    return exact_fingerprint(unit.program), *called, specs, *map(_locations_digest, items)
-
-
-def _locations_digest(item: Program | Func) -> bytes:
-    """A hash of where an item, its buffers and its ops stand, and in which texts."""
-    from blake3 import blake3
-
-    buffers = item.buffers.values() if isinstance(item, Program) else ()
-    locs = [part.loc for part in (item, *buffers, *item.walk())]
-    sources = list(dict.fromkeys(loc.source for loc in locs if loc is not None))
-    numbers = {source: number for number, source in enumerate(sources)}
-    texts = [(s.name, s.text, s.first_line, s.first_column, s.spelling) for s in sources]
-    locations = [None if loc is None else (numbers[loc.source], loc.start, loc.end) for loc in locs]
-    return blake3(repr((texts, locations)).encode(errors="surrogatepass")).digest()
+    return exact_fingerprint(unit.program), *called, specs, locations_digest(unit.program, unit.module)
 
 
 def unit_of(program: Program, module: Module | None, specs: Mapping[str, Any]) -> Unit:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...execution.cache.compilations import pack_parts, unpack_parts
-from ...execution.cache.keys import called_fingerprints, compile_key
+from ...execution.cache.keys import called_fingerprints, compile_key, line_table_key
 from ...ir.program import Op, Program
 from ...lowering.nvptx.abi import EntryPoint, FaultSite, KernelParam, Unit
 from ...lowering.nvptx.targets import GpuTarget, PtxVersion
@@ -25,7 +25,15 @@ _SITES = ("bounds", "trap", "assert", "step")
 def key_of(units: Sequence[Unit], target: GpuTarget, version: PtxVersion, options: PtxOptions) -> bytes:
     """The cache key of programs that share a module, in their order."""
     whole = "ptx", target, replace(options, ptx=version)
-    keys = [compile_key(unit.program, unit.module, unit.specs, whole) for unit in units]
+    keys = [
+        compile_key(
+            unit.program,
+            unit.module,
+            unit.specs,
+            (*whole, *line_table_key(unit.program, unit.module, options.debug_info)),
+        )
+        for unit in units
+    ]
     return digest_of([(f"unit {number:06}", "key", key) for number, key in enumerate(keys)])
 
 
