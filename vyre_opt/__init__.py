@@ -78,6 +78,7 @@ _EXPORTS = {
     "OutputAlloc": "execution.dispatcher",
     "synchronize": "targets.cuda.device",
     "compile": "driver.compile",
+    "profile": "driver.profile",
     "run": "driver.compile",
     "Executable": "driver.executable",
     "ProgramExecutable": "driver.program",

@@ -29,7 +29,7 @@ from .completers import complete_assigned_files, complete_files, complete_vyre_f
 from .errors import ToolError
 from .reports import Stopwatch
 from .run_options import RunOptions
-from .text_files import read_original, read_text
+from .text_files import read_original, read_text, write_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,8 +66,11 @@ def parse_grid(text: str) -> tuple[int, ...]:
 
 BUFFERS, RUN = "Buffers", "Run"
 
+TABLE = "-"
+"""The value of --profile without a file."""
 
-@click.command("vyre-run", cls=GroupedCommand, epilog=EXAMPLES)
+
+@click.command("vyre-run", cls=GroupedCommand, bare={"--profile": TABLE}, epilog=EXAMPLES)
 @click.argument("file", type=click.Path(allow_dash=True), required=False, shell_complete=complete_vyre_files)
 @option(
     "--in inputs",
@@ -154,6 +157,16 @@ BUFFERS, RUN = "Buffers", "Run"
     "Show the time that each step took, and how fast launches are beside a copy of as many bytes.",
     RUN,
 )
+@option(
+    "--profile",
+    "Show launches, passes and compilation: how often, how long, the bytes that move, and how near launches come to the "
+    "limit of the machine. With =FILE also write a trace for chrome://tracing or ui.perfetto.dev.",
+    RUN,
+    metavar="[=FILE]",
+)
+@flag(
+    "--debug-info", "Put line tables into the code, by which debuggers and profilers show lines of FILE.", RUN
+)
 @color_option("Other")
 @limits_option()
 @max_input_option()
@@ -163,6 +176,10 @@ def command(ctx: click.Context, /, file: str | None, **values: Any) -> int:
     """Run a program or a pipeline of FILE (- for stdin) and print or write what it computes."""
     if file is None:
         raise click.UsageError("give a FILE, or - for stdin", ctx)
+    if values["profile"] and values["timing"]:
+        raise click.UsageError("--profile measures what --time does; give one of them", ctx)
+    if values["profile"] == "":
+        raise click.UsageError("--profile= names no file; leave the = out for the table alone", ctx)
     if values["plot"] and not values["autotune"]:
         raise click.UsageError("--plot is of --autotune", ctx)
     if values["plot"]:
@@ -171,7 +188,7 @@ def command(ctx: click.Context, /, file: str | None, **values: Any) -> int:
         check_plot(values["plot"])
     if values["limits"] and values["target"] == "cuda":
         raise click.UsageError("--limits are for ref and cpu: they bound no GPU, and no memory of one", ctx)
-    files = [path for _, path in values["outputs"]] + [values["plot"]]
+    files = [path for _, path in values["outputs"]] + [values["plot"], _trace_file(values["profile"])]
     code = run_under_limits(ctx, "run", values, files)
     if code is not None:
         return code
@@ -188,10 +205,29 @@ def command(ctx: click.Context, /, file: str | None, **values: Any) -> int:
         gpu_warm_up.begin()
     clock.lap("read")
     try:
+        if options.profile:
+            return _run_profiled(module, options, clock)
         return _run(module, options, clock)
     finally:
         if options.timing:
             errors.write_stderr(clock.table() + clock.details)
+
+
+def _trace_file(profile: str | None) -> str | None:
+    """The file of --profile=FILE."""
+    return None if profile == TABLE else profile
+
+
+def _run_profiled(module: Module, options: RunOptions, clock: Stopwatch) -> int:
+    from ..driver.profile import profile
+
+    with profile() as taken:
+        code = _run(module, options, clock)
+    errors.write_stderr(f"{taken}\n")
+    path = _trace_file(options.profile)
+    if path is not None:
+        write_text(taken.trace_text(), path)
+    return code
 
 
 def _load(file: str, options: RunOptions) -> Module:
@@ -274,7 +310,13 @@ def _compile(module: Module, options: RunOptions) -> AnyExecutable:
         bisect = BisectLimit(options.opt_bisect_limit, errors.write_stderr)
     try:
         return run_buffers.compile_entry(
-            module, options.entry, options.target, options.spec, options.passes, bisect
+            module,
+            options.entry,
+            options.target,
+            options.spec,
+            options.passes,
+            bisect,
+            options.debug_info,
         )
     except (DiagnosticError, ValueError, MemoryError):  # of the input, BadInputs among them
         raise

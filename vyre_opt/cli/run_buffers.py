@@ -68,13 +68,14 @@ def compile_entry(
     specs: Pairs,
     passes: str = "",
     bisect: BisectLimit | None = None,
+    debug_info: bool = False,
 ) -> AnyExecutable:
     """The program or pipeline that --entry names, with messages in terms of the command line.
 
     Raises BadInputs, DiagnosticError.
     """
     with compiling():
-        return compile_module(module, entry, target, dict(specs), passes, SHELL, bisect)
+        return compile_module(module, entry, target, dict(specs), passes, SHELL, bisect, debug_info)
 
 
 def read_inputs(executable: AnyExecutable, inputs: Pairs) -> dict[str, np.ndarray]:

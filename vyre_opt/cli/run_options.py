@@ -31,4 +31,6 @@ class RunOptions:
     autotune: bool
     plot: str | None
     timing: bool
+    profile: str | None
+    debug_info: bool
     color: bool

@@ -180,19 +180,35 @@ class LaunchTiming:
     machine: Machine | None
     copy: float | None
 
+    @property
+    def _limit(self) -> Limit | None:
+        """What the launch waits for, where that is no memory."""
+        limit = None if self.machine is None else limit_of(self.moved, self.operations, self.machine)
+        return None if limit is None or limit.unit == "memory" else limit
+
+    @property
+    def share(self) -> str:
+        """How near it comes to its limit: 1.00 is as fast as the machine goes; "" where nothing is known of that."""
+        if self.machine is not None and self._limit is not None:
+            return f"{self._limit.seconds / self.seconds:.2f} of the peak of {self.machine.name}"
+        if not self.moved or self.copy is None:
+            return ""
+        return f"{self.moved / self.seconds / self.copy:.2f} of a copy"
+
     def __str__(self) -> str:
         took = f"in {show_seconds(self.seconds)}"
-        limit = None if self.machine is None else limit_of(self.moved, self.operations, self.machine)
-        if self.machine is not None and limit is not None and limit.unit != "memory":
-            count = self.operations[limit.unit]
+        if self._limit is not None:
+            count = self.operations[self._limit.unit]
             rate = f"{show_count(count / self.seconds)} a second"
-            share = f"{limit.seconds / self.seconds:.2f} of the peak of {self.machine.name}"
-            return f"computed {show_count(count)} operations of {limit.unit} {took}: {rate}, {share}"
+            return (
+                f"computed {show_count(count)} operations of {self._limit.unit} {took}: {rate}, {self.share}"
+            )
         if not self.moved:
             return f"moved nothing {took}"
-        speed = self.moved / self.seconds
-        share = "" if self.copy is None else f", {speed / self.copy:.2f} of a copy"
-        return f"moved {show_quantity(self.moved, 'B')} {took}: {show_speed(speed)}{share}"
+        share = f", {self.share}" if self.share else ""
+        return (
+            f"moved {show_quantity(self.moved, 'B')} {took}: {show_speed(self.moved / self.seconds)}{share}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,20 @@ A bound call holds no array of a caller.  Several threads may run it at the same
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
+from ..observers import OBSERVERS
 from .array_backend import ArrayBackend, Operand
 from .dispatcher import BadInputs
+from .observed_run import observed_run
 from .params import Words
 from .plans.call_plan import CallPlan, Loaded
 from .plans.watch import Watch
 from .signatures import signature_of
 from .straight_line import straight_line
+from .target import as_target
 
 __all__ = ["BoundCall", "bind"]
 
@@ -34,6 +39,11 @@ class _Watched:
         return self._loaded.watched(self._watch, stream, words)
 
     def watched(self, watch: Watch, stream: int, words: Sequence[int]) -> int:
+        """With the times of the observer that it has, or those that another wants."""
+        if self._watch.times is None:
+            watch = replace(self._watch, times=watch.times, apart=watch.apart)
+        else:
+            watch = self._watch
         return self._loaded.watched(watch, stream, words)
 
 
@@ -85,6 +95,10 @@ class BoundCall:
         self.loaded = loaded
         self._access, self._count = backend.access(operands), len(results)
         self._written, self._strided = call.written, strided
+        self._observed = partial(
+            observed_run, call, as_target(backend.dispatcher), is_recording=self._access.is_recording
+        )
+        """Makes a run that observers of the process hear of, of a loaded plan."""
         self._bytes = [backend.span(operand)[1] for operand in operands]
         self._makers = [backend.maker_of(result) for result in results]
         """For the results, and for the pieces, which are one array."""
@@ -119,7 +133,8 @@ class BoundCall:
 
             return run
         sizes = [*self._bytes, self._out_bytes] if count else self._bytes
-        captured = loaded, access.stream, fill, self._makers, self._addresses
+        observed = self._observed(loaded)
+        captured = loaded, OBSERVERS, observed, access.stream, fill, self._makers, self._addresses
         return straight_line(*captured, count, sizes, [*self._written], loaded.pieces, access.alignment)
 
     def _filler(self, loaded: Loaded) -> Run:
@@ -131,6 +146,7 @@ class BoundCall:
         addresses, written, strided, sizes = self._addresses, self._written, self._strided, self._bytes
         access, pieces, pieces_maker = self._access, loaded.pieces, self._makers[self._count :]
         stream, finish, out_bytes = access.stream, access.finish, self._out_bytes
+        observed = self._observed(loaded)
 
         def pointers_of(arrays: Sequence[Any], made: Sequence[Any]) -> list[int]:
             return [address(array) for address, array in zip(addresses, [*arrays, *made])]  # noqa: B905
@@ -148,7 +164,7 @@ class BoundCall:
                 pointers = pointers_of(arrays, made)
             pointers += [pointers[-1] + offset for offset in pieces]
             # what `run` is may change with each run of a plan
-            while status := loaded.run(stream(), *pointers, *words):
+            while status := (observed if OBSERVERS else loaded.run)(stream(), *pointers, *words):
                 if loaded.explain(status):
                     unaligned = [k for k in range(len(arrays)) if pointers[k] % access.alignment]
                     arrays = [access.clone(a) if k in unaligned else a for k, a in enumerate(arrays)]

@@ -4,7 +4,8 @@
         a0, a1, = arrays
         r0 = m0() if out is None else out
         q0 = p0(a0); q1 = p1(a1); q2 = p2(r0)
-        if not (loaded.run(stream(), q0, q1, q2, *words) if words else loaded.run(stream(), q0, q1, q2)):
+        launch = observed if observers else loaded.run
+        if not (launch(stream(), q0, q1, q2, *words) if words else launch(stream(), q0, q1, q2)):
             return [r0]
         return otherwise(arrays, words, [r0])
 
@@ -28,6 +29,8 @@ Pairs = tuple[tuple[int, int], ...]
 
 def straight_line(
     loaded: Loaded,
+    observers: Sequence[object],
+    observed: Callable[..., int],
     stream: Callable[[], int],
     otherwise: Run,
     makers: Sequence[Callable[[], Any]],
@@ -41,7 +44,7 @@ def straight_line(
     """`run(arrays, words, out)`: the results, the first of them in `out`.
 
     It does straight what it can: no array that is written, and no `out`, shares memory with another, and the plan runs.
-    Else `otherwise` gets new results.  `makers`: of the results, and of the pieces if there are any; `addresses`: of
+    Else `otherwise` gets new results.  `observed`: the plan's `run` where there are observers.  `makers`: of the results, and of the pieces if there are any; `addresses`: of
     operands and what is made; `sizes`: of operands and the first result, in bytes; `written`: indices of operands.
     """
     inputs = len(addresses) - len(makers)
@@ -52,7 +55,9 @@ def straight_line(
         if other != index and not (other in written and other < index)
     )
     make = _factory(inputs, len(makers), results, len(pieces), pairs)
-    run: Run = make(loaded, stream, otherwise, makers, addresses, sizes, pieces, alignment)
+    run: Run = make(
+        loaded, observers, observed, stream, otherwise, makers, addresses, sizes, pieces, alignment
+    )
     return run
 
 
@@ -76,9 +81,9 @@ def _factory(inputs: int, made: int, results: int, pieces: int, pairs: Pairs) ->
     owners = [*(f"a{number}" for number in range(inputs)), *(f"r{number}" for number in range(made))]
     parts = "".join(f"q{len(owners) - 1} + o{number}, " for number in range(pieces))
     pointers = f"stream(), {names('q', len(owners))}{parts}"
-    call = f"(loaded.run({pointers}*words) if words else loaded.run({pointers}))"  # a star takes time
+    call = f"(launch({pointers}*words) if words else launch({pointers}))"  # a star takes time
     lines = [
-        "def factory(loaded, stream, otherwise, makers, addresses, sizes, pieces, alignment):",
+        "def factory(loaded, observers, observed, stream, otherwise, makers, addresses, sizes, pieces, alignment):",
         f"    {unpacked('m', made, 'makers')}",
         f"    {unpacked('p', len(owners), 'addresses')}",
         f"    {unpacked('s', inputs + bool(results), 'sizes')}",
@@ -88,6 +93,7 @@ def _factory(inputs: int, made: int, results: int, pieces: int, pairs: Pairs) ->
         *(f"        r{number} = m{number}()" for number in range(bool(results), made)),
         "        r0 = m0() if out is None else out" if results else "",
         *(f"        q{number} = p{number}({owner})" for number, owner in enumerate(owners)),
+        "        launch = observed if observers else loaded.run",
         f"        if not ({' or '.join([*shared, call])}):",
         f"            return [{names('r', results)}]",
         f"        return otherwise(arrays, words, [{names('r', results)}])",

@@ -14,6 +14,7 @@ from ..ir.plugin_ops import has_plugin_ops
 from ..ir.program import Func, Module, Program
 from ..ir.structure import check_structure
 from ..ir.verifier import verify
+from ..observers import span
 from ..slices.schedule import has_slices
 from ..syntax.normal_form import normalize
 from .context import Analyses, DebugOutput, PassContext, Remark
@@ -139,7 +140,8 @@ class PassManager:
             earlier, started = len(ctx.remarks), time.perf_counter()
             changed = False
             if not _is_idle(running, idle) and self._may_run(running, ctx):
-                changed = running.run(module, ctx)
+                with span("pass", running.name):
+                    changed = running.run(module, ctx)
                 runs[running.name] += 1
             seconds.append((running.name, time.perf_counter() - started))
             if not isinstance(changed, bool):

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ..execution.observed_run import observed_launch
 from ..ir.program import Program
+from ..observers import OBSERVERS
 from ..patterns.automaton import Automaton
 from ..targets.cpu import CpuDispatcher
 
@@ -73,4 +75,10 @@ def launch(
 ) -> None:
     """Run a program on an array for each buffer.  `params`: in the order of their names.  `is_bounded`: see `prepared`."""
     prepared = dispatcher.prepared(program, is_unchanged=True, is_bounded=is_bounded)
-    prepared.in_place(arrays, (groups, 1, 1), None, params)
+    grid = groups, 1, 1
+    if not OBSERVERS:
+        prepared.in_place(arrays, grid, None, params)
+        return
+    prepared.prepare(grid)  # compiles, which is no part of the launch
+    with observed_launch(program, arrays, grid, params, dispatcher):
+        prepared.in_place(arrays, grid, None, params)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, TypeVar
 
+from ...observers import span
 from .store import Store
 
 __all__ = ["Compilation", "fetch", "new_log", "pack_parts", "unpack_parts"]
@@ -49,13 +50,15 @@ def fetch(
     payload = None if store is None else store.get(digest, kind)
     if store is not None and payload is not None:
         try:
-            code = decode(payload)
+            with span("read", name):
+                code = decode(payload)
         except Exception:  # also of LLVM, which links object code
             store.discard(digest)
         else:
             log.append(Compilation(name, perf_counter() - start, True))
             return code
-    payload, code = compile()
+    with span("compile", name):
+        payload, code = compile()
     log.append(Compilation(name, perf_counter() - start, False))
     if store is not None:
         store.put(digest, kind, payload)

@@ -1,4 +1,4 @@
-"""Observers of a run of a pipeline: of what the host reads, and of how long launches take."""
+"""Observers of a run of a plan: of what the host reads, and of how long launches take."""
 
 from __future__ import annotations
 
@@ -74,12 +74,14 @@ def in_main_memory(buffer: Buffer) -> tuple[Any, int]:
 class Watch:
     """`on_read(read, array)`: called at every host read, in order, with a copy of the buffer.
 
-    `allocate(buffer)`: a new array for such a copy, and its address.
+    `allocate(buffer)`: a new array for such a copy, and its address.  `apart`: whether launches that would run as one graph are
+    timed one by one.
     """
 
     on_read: Callable[[HostReadStep, Any], None] | None = None
     times: Times | None = None
     allocate: Callable[[Buffer], tuple[Any, int]] = in_main_memory
+    apart: bool = False
 
     def lap(self, step: LaunchStep) -> AbstractContextManager[None]:
         return nullcontext() if self.times is None else self.times.of(step)

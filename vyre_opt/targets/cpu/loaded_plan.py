@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -268,10 +269,13 @@ class CpuPlan:
 
 
 def _timed(part: _Launches, times: Times) -> Fault | None:
-    """Run launches one by one, and note how long each takes."""
-    for index, (step, _) in enumerate(part.sources):
-        with times.of(step):
-            fault = part.sequence.run_step(index)
+    """Run launches one by one, and note how long each takes, with the clearing of its own memory."""
+    for _, group in groupby(enumerate(part.sources), key=lambda numbered: id(numbered[1])):
+        numbers = [number for number, _ in group]
+        fault = None
+        with times.of(part.sources[numbers[0]][0]):
+            for number in numbers:
+                fault = fault or part.sequence.run_step(number)
         if fault is not None:
             return fault
     return None

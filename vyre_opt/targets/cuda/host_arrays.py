@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ...execution.plans.call_plan import CallPlan
@@ -77,4 +78,4 @@ class UploadedPlan:
             copy_back(device, [(int(memory), array_at(address, plan.buffers[step.buffer]))], device.stream)
             on_read(step, array)
 
-        return Watch(read, watch.times, allocate)
+        return replace(watch, on_read=read, allocate=allocate)

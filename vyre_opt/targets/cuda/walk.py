@@ -271,6 +271,8 @@ class _PlanRun:
 
     def _submit(self, batch: LaunchBatch) -> None:
         graph, times = self.recording.graphs.get(batch), self.watch.times
+        if times is not None and self.watch.apart:
+            graph = None
         if times is None or not isinstance(self.queue, PyCudaQueue):
             if graph is None:
                 self.walk.enqueue(batch.steps, self.recording, self.queue)
