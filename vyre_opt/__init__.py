@@ -64,6 +64,7 @@ _EXPORTS = {
     "apply_patterns": "rewriting.driver",
     "count_opportunities": "passes.decode_scan_fuse",
     "candidate_handoffs": "passes.decode_scan_fuse",
+    "debug": "debugger.kernels",
     "on_debug_print": "execution.debug_prints",
     "dispatcher": "execution.dispatcher",
     "DispatchError": "execution.dispatcher",
@@ -124,7 +125,7 @@ _EXPORTS = {
 }
 
 _PACKAGES = ("kernels", "lang")
-_CALLS = ("driver.", "kernels", "lang")
+_CALLS = ("debugger.", "driver.", "kernels", "lang")
 """Where the modules begin from which programs are compiled and called."""
 
 __all__ = ["__version__", *_EXPORTS, *_PACKAGES]

@@ -32,6 +32,7 @@ from .rewriting.rewriter import Rewriter as Rewriter
 from .rewriting.driver import apply_patterns as apply_patterns
 from .passes.decode_scan_fuse import count_opportunities as count_opportunities
 from .passes.decode_scan_fuse import candidate_handoffs as candidate_handoffs
+from .debugger.kernels import debug as debug
 from .execution.debug_prints import on_debug_print as on_debug_print
 from .execution.dispatcher import dispatcher as dispatcher
 from .execution.dispatcher import DispatchError as DispatchError

@@ -215,6 +215,7 @@ _SINGLE: dict[str, Callable[[Builder, Value, Value], object]] = {
     "yield": _region,
     "call": _call,
     "debug_print": lambda b, x, truth: b.debug_print('x="%08x"\tp=%b\\', x, truth),
+    "breakpoint": lambda b, x, truth: b.breakpoint(),
     "assert": lambda b, x, truth: b.assert_(truth, 'a "quoted" message'),
     "trap": lambda b, x, truth: b.trap('a "quoted" back\\slash\n\tand a tab'),
 }

@@ -599,4 +599,5 @@ _STATEMENTS: dict[str, Callable[[_Printer, Op], None]] = {
     "trap": _Printer.trap,
     "assert": _Printer.assert_,
     "debug_print": _Printer.debug_print,
+    "breakpoint": lambda printer, op: printer.line("breakpoint()"),
 }

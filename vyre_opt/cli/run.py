@@ -64,7 +64,17 @@ def parse_grid(text: str) -> tuple[int, ...]:
     return tuple(map(int, parts))
 
 
-BUFFERS, RUN = "Buffers", "Run"
+def parse_ids(text: str) -> tuple[int, ...]:
+    """A linear id, or `X,Y,Z`.  Raises ValueError."""
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) > 3 or not all(part.isascii() and part.isdigit() and len(part) < 20 for part in parts):
+        raise ValueError(f"{text!r} is not a linear id, or X,Y,Z")
+    return tuple(map(int, parts))
+
+
+BUFFERS, RUN, DEBUG = "Buffers", "Run", "Debugger"
+_ALONE = ("check", "check_against", "autotune", "timing", "limits")
+"""The options that run a program more than once, or measure it."""
 
 TABLE = "-"
 """The value of --profile without a file."""
@@ -153,6 +163,32 @@ TABLE = "-"
     shell_complete=complete_files,
 )
 @flag(
+    "--debug",
+    "Run it on ref under the debugger, which reads commands from stdin: help lists them.",
+    DEBUG,
+)
+@option(
+    "--break breakpoints",
+    "Stop before a line, as --break 12, --break file.vyre:12, or --break '12 if %i == 3'.",
+    DEBUG,
+    metavar="LINE",
+    multiple=True,
+)
+@option(
+    "--workgroup",
+    "Look at this workgroup, by its linear id or its ids.",
+    DEBUG,
+    metavar="X[,Y,Z]",
+    callback=checked(parse_ids),
+)
+@option(
+    "--local",
+    "Look at this invocation of a workgroup.",
+    DEBUG,
+    metavar="X[,Y,Z]",
+    callback=checked(parse_ids),
+)
+@flag(
     "--time --timing timing",
     "Show the time that each step took, and how fast launches are beside a copy of as many bytes.",
     RUN,
@@ -188,6 +224,13 @@ def command(ctx: click.Context, /, file: str | None, **values: Any) -> int:
         check_plot(values["plot"])
     if values["limits"] and values["target"] == "cuda":
         raise click.UsageError("--limits are for ref and cpu: they bound no GPU, and no memory of one", ctx)
+    for name in ("breakpoints", "workgroup", "local"):
+        if values[name] and not values["debug"]:
+            raise click.UsageError(f"--{'break' if name == 'breakpoints' else name} is of --debug", ctx)
+    for name in _ALONE:
+        if values["debug"] and values[name]:
+            option_name = {"timing": "time", "check_against": "check-against"}.get(name, name)
+            raise click.UsageError(f"--debug is not together with --{option_name}", ctx)
     files = [path for _, path in values["outputs"]] + [values["plot"], _trace_file(values["profile"])]
     code = run_under_limits(ctx, "run", values, files)
     if code is not None:
@@ -233,6 +276,7 @@ def _run_profiled(module: Module, options: RunOptions, clock: Stopwatch) -> int:
 def _load(file: str, options: RunOptions) -> Module:
     """The verified module; its warnings go to stderr.  Raises DiagnosticError."""
     from ..execution.limits import compiling
+    from ..ir.program_warnings import ignored_breakpoints
     from ..ir.verifier import verify
     from ..mlir.file_kind import parse_either
 
@@ -242,6 +286,8 @@ def _load(file: str, options: RunOptions) -> Module:
         diagnostics = verify(module)
     if any(d.severity == "error" for d in diagnostics):
         raise DiagnosticError(diagnostics)
+    if not options.debug:
+        diagnostics += [each for p in module.programs.values() for each in ignored_breakpoints(p)]
     errors.print_diagnostics(diagnostics, options.color)
     return module
 
@@ -254,8 +300,12 @@ def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
     try:
         if options.no_cache:
             run_buffers.disable_cache()
-        target = options.target
-        executable = _compile(module, options)
+        target, prompt = options.target, None
+        if options.debug:
+            from . import run_debug
+
+            prompt = run_debug.new_prompt(module, options)
+        executable = _compile(module, options, target if prompt is None else prompt.session.dispatcher)
         if _has_useless_grid(executable, options):
             return 2
         words = executable.param_words(dict(options.param))
@@ -267,6 +317,11 @@ def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
 
             executable = autotune(module, executable, arguments, options)
             clock.lap("tune", less=run_report.book_compilations(executable.dispatcher, clock))
+        if prompt is not None:
+            debugged = run_debug.debugged_outputs(prompt, executable, arguments, options)
+            if debugged is not None:
+                _write_outputs(executable.signature, executable.outputs(debugged), files, options)
+            return 0
         times = Times() if options.timing else None
         outputs, reads = _call(executable, arguments, options, clock, times)
         # the first dispatch compiles, and each program has a row of its own for that
@@ -299,7 +354,7 @@ def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
     return 0
 
 
-def _compile(module: Module, options: RunOptions) -> AnyExecutable:
+def _compile(module: Module, options: RunOptions, target: str | Dispatcher) -> AnyExecutable:
     """What --entry names, after the passes of -O; a reproducer is written where a pass crashes."""
     from . import run_buffers
 
@@ -312,7 +367,7 @@ def _compile(module: Module, options: RunOptions) -> AnyExecutable:
         return run_buffers.compile_entry(
             module,
             options.entry,
-            options.target,
+            target,
             options.spec,
             options.passes,
             bisect,

@@ -30,6 +30,10 @@ class RunOptions:
     no_cache: bool
     autotune: bool
     plot: str | None
+    debug: bool
+    workgroup: tuple[int, ...] | None
+    local: tuple[int, ...] | None
+    breakpoints: tuple[str, ...]
     timing: bool
     profile: str | None
     debug_info: bool

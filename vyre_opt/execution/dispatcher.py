@@ -10,6 +10,7 @@ tuner, the command line) uses this protocol and nothing else of a backend.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..ir.diagnostics import Diagnostic, render
@@ -28,6 +29,7 @@ __all__ = [
     "BadLaunch",
     "BadSpecs",
     "DispatchError",
+    "Invocation",
     "LocatedBadInputs",
     "Dispatcher",
     "ProgramError",
@@ -73,20 +75,40 @@ class BackendError(DispatchError):
     """The backend could not run the program, or not to its end."""
 
 
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """An invocation by its ids along x, y and z; `workgroup` is None where it is one of several that take turns.
+
+    Of neighbours that a GPU ran as one, an id is the text `4 to 7`.
+    """
+
+    workgroup: tuple[object, ...] | None
+    local: tuple[object, ...]
+
+    def __str__(self) -> str:
+        where = "a workgroup" if self.workgroup is None else f"workgroup {_ids(self.workgroup)}"
+        return f"{where} local id {_ids(self.local)}"
+
+
+def _ids(ids: tuple[object, ...]) -> str:
+    return f"({','.join(map(str, ids))})"
+
+
 class ProgramError(BackendError, CallerError):
     """The program itself is at fault: a race, an access out of bounds, a trap, a false assert, and so on.
 
     `kind` is one of bounds, race, uninitialised, divergence, trap, assert, step, kernel, limit.
-    `diagnostic` is located at the op; `str()` renders it.
+    `diagnostic` is located at the op; `str()` renders it.  `invocation`: the one that met it, where that is known.
     """
 
-    def __init__(self, kind: str, diagnostic: Diagnostic) -> None:
+    def __init__(self, kind: str, diagnostic: Diagnostic, invocation: Invocation | None = None) -> None:
         super().__init__(diagnostic.message)
         self.kind = kind
         self.diagnostic = diagnostic
+        self.invocation = invocation
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (ProgramError, (self.kind, self.diagnostic))
+        return (ProgramError, (self.kind, self.diagnostic, self.invocation))
 
     def __str__(self) -> str:
         return render(self.diagnostic)

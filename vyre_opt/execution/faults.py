@@ -9,15 +9,14 @@ from ..ir.diagnostics import Diagnostic, spelling_at, written_name
 from ..ir.program import Dim3, Op, Program
 from ..ir.shapes import show_shape
 from ..ir.types import DataType
-from .dispatcher import ProgramError
+from .dispatcher import Invocation, ProgramError
 
 __all__ = [
     "asserted",
     "bad_step",
     "describe",
     "fault",
-    "invocation_name",
-    "invocation_of",
+    "invocation_at",
     "out_of_bounds",
     "out_of_checked_bounds",
     "outside_of_shape",
@@ -28,16 +27,10 @@ __all__ = [
 ]
 
 
-def invocation_name(invocation: int, workgroup: Dim3, grid: Dim3) -> str:
-    """Linear id of an invocation -> `workgroup (3,0,0) local id (7,0,0)`."""
+def invocation_at(invocation: int, workgroup: Dim3, grid: Dim3) -> Invocation:
+    """The invocation of a linear id."""
     row, local = divmod(invocation, workgroup[0] * workgroup[1] * workgroup[2])
-    return invocation_of(position_in(row, grid), position_in(local, workgroup))
-
-
-def invocation_of(workgroup: Sequence[object] | None, local: Sequence[object]) -> str:
-    """An invocation by its ids along x, y and z; None for a workgroup that is not known."""
-    where = "a workgroup" if workgroup is None else f"workgroup {_shown(workgroup)}"
-    return f"{where} local id {_shown(local)}"
+    return Invocation(position_in(row, grid), position_in(local, workgroup))
 
 
 def position_in(linear: int, extents: Dim3) -> Dim3:
@@ -46,14 +39,16 @@ def position_in(linear: int, extents: Dim3) -> Dim3:
     return x, rest % extents[1], rest // extents[1]
 
 
-def _shown(ids: Sequence[object]) -> str:
-    return f"({','.join(map(str, ids))})"
-
-
 def fault(
-    kind: str, program: Program, op: Op, message: str, other: Op | None = None, help: str | None = None
+    kind: str,
+    program: Program,
+    op: Op,
+    message: str,
+    other: Op | None = None,
+    help: str | None = None,
+    by: Invocation | None = None,
 ) -> ProgramError:
-    """An error of `program` at `op`; `other` is the op that it collides with."""
+    """An error of `program` at `op`; `other` is the op that it collides with; `by`: the invocation, if one is at fault."""
     diagnostic = Diagnostic("error", f"program @{program.name}: {message}", op.loc, help=help)
     if other is not None and other is not op:
         diagnostic.note(f"the other access, {describe(other)}, is here", other.loc)
@@ -63,7 +58,7 @@ def fault(
         is_renamed = written != buffer.name
         note = f"@{buffer.name} is {written} here" if is_renamed else f"@{buffer.name} is declared here"
         diagnostic.note(note, buffer.loc)
-    return ProgramError(kind, diagnostic)
+    return ProgramError(kind, diagnostic, by)
 
 
 def describe(op: Op) -> str:
@@ -96,7 +91,7 @@ def out_of_bounds(
     indices: Sequence[int],
     covered: int,
     shape: Sequence[int | None],
-    invocation: str,
+    invocation: Invocation,
 ) -> ProgramError:
     """The error of an access to `covered` elements from the one of these `indices` on, in a buffer of this shape."""
     name = op.attrs["buffer"]
@@ -110,18 +105,18 @@ def out_of_bounds(
     lengths = ", ".join(spelling_at(op.loc).extent(written, dimension) for dimension in dimensions)
     message = f"{op.name} out of bounds of @{name}: {place}, by {invocation}"
     help = f"guard the access with a comparison against {lengths}"
-    return fault("bounds", program, op, message, help=help)
+    return fault("bounds", program, op, message, help=help, by=invocation)
 
 
 def out_of_checked_bounds(
-    program: Program, op: Op, index: int, length: int | None, invocation: str
+    program: Program, op: Op, index: int, length: int | None, invocation: Invocation
 ) -> ProgramError:
     """The error of a check_bounds, in the words of the access that it is of; it names the last element of a vector."""
     name = op.attrs["of"]
     place = place_in((signed(index),), (length,))
     message = f"{op.attrs['access']} out of bounds of @{name}: {place}, by {invocation}"
     help = f"guard the access with a comparison against {spelling_at(op.loc).extent(_written(program, name), None)}"
-    return fault("bounds", program, op, message, help=help)
+    return fault("bounds", program, op, message, help=help, by=invocation)
 
 
 def outside_of_matrix(
@@ -130,15 +125,14 @@ def outside_of_matrix(
     dtype: DataType,
     indices: Sequence[int],
     shape: Sequence[int | None],
-    invocation: str,
+    invocation: Invocation,
 ) -> ProgramError:
     """The error of a matrix whose first element is at `indices`, some of which is out of bounds."""
     name, (rows, columns) = op.attrs["buffer"], dtype.shape
     place = f"{rows} x {columns} elements from {place_in(indices, shape)}"
     message = f"{op.name} out of bounds of @{name}: {place}, by {invocation}"
-    return fault(
-        "bounds", program, op, message, help=f"have @{name} hold whole matrices, or guard the access"
-    )
+    help = f"have @{name} hold whole matrices, or guard the access"
+    return fault("bounds", program, op, message, help=help, by=invocation)
 
 
 def _dimensions_outside(indices: Sequence[int], covered: int, shape: Sequence[int | None]) -> list[int]:
@@ -152,7 +146,7 @@ def _dimensions_outside(indices: Sequence[int], covered: int, shape: Sequence[in
 
 
 def outside_of_shape(
-    program: Program, trap: Op, words: Sequence[int], extents: Mapping[str, int], invocation: str
+    program: Program, trap: Op, words: Sequence[int], extents: Mapping[str, int], invocation: Invocation
 ) -> ProgramError:
     """The error of a trap before an access to a buffer of several dimensions (see lowering/common/row_major.py).
 
@@ -169,20 +163,22 @@ def outside_of_shape(
     return out_of_bounds(program, access, indices, moved.lanes // lanes, shape, invocation)
 
 
-def bad_step(program: Program, op: Op, step: int, invocation: str) -> ProgramError:
+def bad_step(program: Program, op: Op, step: int, invocation: Invocation) -> ProgramError:
     """The error of a `for` whose step is not positive."""
     message = f"the step of this for is {step}, by {invocation}"
-    return fault("step", program, op, message, help="a for counts up: its step is at least 1")
+    return fault("step", program, op, message, help="a for counts up: its step is at least 1", by=invocation)
 
 
-def trapped(program: Program, op: Op, invocation: str) -> ProgramError:
+def trapped(program: Program, op: Op, invocation: Invocation) -> ProgramError:
     """The error of a `trap` that was reached."""
-    return fault("trap", program, op, f"trap: {op.attrs['message']}; reached by {invocation}")
+    return fault("trap", program, op, f"trap: {op.attrs['message']}; reached by {invocation}", by=invocation)
 
 
-def asserted(program: Program, op: Op, invocation: str) -> ProgramError:
+def asserted(program: Program, op: Op, invocation: Invocation) -> ProgramError:
     """The error of an `assert` whose condition is false."""
-    return fault("assert", program, op, f"assert: {op.attrs['message']}; false in {invocation}")
+    return fault(
+        "assert", program, op, f"assert: {op.attrs['message']}; false in {invocation}", by=invocation
+    )
 
 
 def signed(word: int) -> int:

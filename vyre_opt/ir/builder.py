@@ -222,6 +222,10 @@ class Builder(OpMethods):
         """Print a line; see `vyre_opt.ir.print_format`."""
         self.emit(OPS["debug_print"], values, (), {"format": format})
 
+    def breakpoint(self) -> None:
+        """Stop a debugger here; other runs pass over it."""
+        self.emit(OPS["breakpoint"], ())
+
     def call(self, func: Func | str, *args: Operand) -> tuple[Value, ...]:
         """Call a function of the module; gives its results."""
         name = func if isinstance(func, str) else func.name

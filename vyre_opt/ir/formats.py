@@ -194,6 +194,7 @@ FORMATS: dict[str, OpFormat] = {row.name: row for row in (
     OpFormat("assert", 1, 0, 0),
     OpFormat("check_bounds", 2, 0, 0),
     OpFormat("debug_print", None, 0, 0),
+    OpFormat("breakpoint", 0, 0, 0),
     OpFormat("kernel", 0, 0, 0),
 )}
 # fmt: on

@@ -674,5 +674,6 @@ OP_RULES: dict[str, OpRule] = {
     "assert": _check_assert,
     "check_bounds": _check_check_bounds,
     "debug_print": _check_debug_print,
+    "breakpoint": _check_trap,
     "kernel": _check_kernel,
 }

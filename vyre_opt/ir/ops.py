@@ -402,6 +402,7 @@ _row("check_bounds", "check_bounds", "The fault of an access that a pass took ou
      "int", "fault", attrs=(Attr("access", "word", CHECKED_ACCESSES), Attr("of", "symbol")), since=2)
 _row("debug_print", "debug_print", "Prints a line; each operand in the place of its directive.", effects="print",
      attrs=(Attr("format", "string"),), since=2)
+_row("breakpoint", "breakpoint", "Where a debugger stops (see debugging_kernels.md); other runs pass over it.", effects="print", since=2)
 _row("yield", "yield", "Ends a block and gives its values.", effects="control", is_terminator=True)
 _row("condition", "condition", "Ends a while's condition block.", effects="control", is_terminator=True)
 

@@ -25,7 +25,7 @@ from .rewrite import constant, constant_value
 from .shapes import show_shape
 from .types import with_article
 
-__all__ = ["accesses_outside", "warn_of_bodies"]
+__all__ = ["accesses_outside", "ignored_breakpoints", "warn_of_bodies"]
 
 _ACCESSES = ("load", "store", "atomic", "matrix_load", "matrix_store")
 """Formats of ops with indices."""
@@ -56,6 +56,15 @@ def accesses_outside(program: Program) -> dict[Op, Diagnostic]:
     bodies = _Bodies(program)
     bodies.block(program.body)
     return bodies.outside
+
+
+def ignored_breakpoints(program: Program) -> list[Diagnostic]:
+    """Warnings of a program that is to run without a debugger."""
+    return [
+        Diagnostic("warning", "this run passes over a breakpoint", op.loc, help=spelling_at(op.loc).debugger)
+        for op in program.walk()
+        if op.name == "breakpoint"
+    ]
 
 
 class _Bodies:

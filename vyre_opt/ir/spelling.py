@@ -17,7 +17,7 @@ class Spelling:
     program, for extents as text.  `parameter`: one of a named kernel.  `input`: what makes a buffer begin with contents of the
     caller.  `wide_length`: how to take the length of one of more than 2^32 elements.  `workgroup_memory`: what a workgroup shares.
     `buffer`: the name of one.  `fill`: what sets all of its elements to 0.  `of_two`: an op of the table, a
-    comparison or another, of two values, which are names or numbers."""
+    comparison or another, of two values, which are names or numbers.  `debugger`: how to stop at breakpoints."""
 
     name: str
     copy_wait: str
@@ -31,6 +31,7 @@ class Spelling:
     buffer: Callable[[str], str]
     fill: Callable[[str], str]
     of_two: Callable[[str, str, str], str]
+    debugger: str
 
     def __reduce__(self) -> str:
         """Pickled as the constant that it is, since functions are not: errors cross process boundaries."""
@@ -50,6 +51,7 @@ VYRE = Spelling(
     buffer=lambda name: f"@{name}",
     fill=lambda name: f"fill(@{name}, 0)",
     of_two=lambda op, a, b: f"{op} {', '.join(v if v.isdigit() else f'%{v}' for v in (a, b))}",
+    debugger="run it under vyre-run --debug to stop there",
 )
 
 _OPERATORS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -67,4 +69,5 @@ PYTHON = Spelling(
     buffer=lambda name: name,
     fill=lambda name: f"vyre.fill({name}, 0)",
     of_two=lambda op, a, b: f"{a} {_OPERATORS[op]} {b}" if op in _OPERATORS else f"vyre.{op}({a}, {b})",
+    debugger="call vyre.debug(kernel)[grid](...) to stop there",
 )

@@ -531,6 +531,12 @@ def _advise(message: str, help: str) -> Handler:
     return handle
 
 
+def _breakpoint(t: Expressions, node: ast.Call) -> Binding:
+    positional(t, node)
+    t.emitter.op("breakpoint")
+    return Static(None)
+
+
 _CONVERSION = "a kernel's numbers have sizes"
 _PYTHON: dict[Any, Handler] = {
     len: _len,
@@ -552,6 +558,7 @@ _PYTHON: dict[Any, Handler] = {
     all: _advise("a kernel has no all(...)", "write vyre.all for that of a slice, x[r, :], or a loop"),
     pow: _pow,
     print: python_print,
+    breakpoint: _breakpoint,
 }
 
 

@@ -17,6 +17,7 @@ from ..ir.diagnostics import Location
 from ..ir.literals import show_number
 from ..ir.ops import OPS
 from ..ir.program import NO_ATTRS, Block, Op, Unnamed, Value
+from ..ir.scopes import Scope, ScopedLocation
 from ..ir.types import DataType, with_article
 from .bindings import Static
 from .inference import AnyType, OpenType, bind, known, resolved, unify
@@ -45,6 +46,8 @@ class Emitter:
         self.body = self.block = block
         self.loc: Location | None = None
         self.pinned: Location | None = None
+        self.scope: Scope | None = None
+        """That of the statement, where the kernel is translated for a debugger: `names` are bindings until it is finished."""
         self.checks: list[Callable[[], None]] = []
         """Called once types are resolved; each raises Unsupported for what they do not fit."""
         self._count = 0
@@ -56,11 +59,11 @@ class Emitter:
     @contextmanager
     def at(self, block: Block) -> Iterator[Block]:
         """Write into another block for a while."""
-        before, self.block = self.block, block
+        before, self.block, scope = self.block, block, self.scope
         try:
             yield block
         finally:
-            self.block = before
+            self.block, self.scope = before, scope
 
     def fresh(self, dtype: AnyType, name: str | None = None) -> Value:
         """A new value; without a name, it has a number."""
@@ -88,7 +91,10 @@ class Emitter:
         results = tuple([self.fresh(dtype) for dtype in types])
         if name == "const":
             results[0].name = Unnamed(results[0].name)
-        op = Op(OPS[name], tuple(operands), results, attrs, regions, self.pinned or self.loc)
+        loc = self.pinned or self.loc
+        if self.scope is not None and loc is not None:
+            loc = ScopedLocation(loc, self.scope)
+        op = Op(OPS[name], tuple(operands), results, attrs, regions, loc)
         self.block.ops.append(op)
         return op
 
@@ -185,7 +191,7 @@ class Emitter:
             if expansion is None:
                 block.ops.append(op)
                 continue
-            self.loc = op.loc
+            self.loc, self.scope = op.loc, op.loc.scope if isinstance(op.loc, ScopedLocation) else None
             with self.at(block):
                 value = expansion(self, op)
             last = block.ops[-1]

@@ -294,6 +294,10 @@ class Kernel:
             self._module = translate_program(self.function, *self._translation)
         return self._module
 
+    def debug_module(self) -> Module:
+        """The module for a debugger: translated at each call, and its ops know the names of Python.  Raises DiagnosticError."""
+        return translate_program(self.function, *self._translation, for_debugger=True)
+
     @property
     def _program(self) -> Program:
         return self.module.programs[self.function.__name__]

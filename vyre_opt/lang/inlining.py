@@ -32,12 +32,12 @@ def call_function(t: Statements, node: ast.Call, function: Callable[..., Any]) -
     inner.calls, inner.sources = (*t.calls, function), t.sources
     inner.returns = bool(returned_values(source.tree.body))
     before = len(t.diagnostics)
-    loc = t.emitter.loc
+    loc, scope = t.emitter.loc, t.emitter.scope
     for argument in source.arguments:
         binding, at = bindings[argument.arg]
         inner.env[argument.arg] = _typed(t, inner, argument, binding, at)
     inner.body(source.tree.body)
-    t.emitter.loc = loc
+    t.emitter.loc, t.emitter.scope = loc, scope
     for diagnostic in t.diagnostics[before:]:
         diagnostic.note(f"{source.name} is called here", t.source.location(node))
     result, returned = inner.env.get(RESULT), inner.env[RETURN]

@@ -29,6 +29,7 @@ from .array_types import declared_array, refuse_arguments, show_array_type
 from .constants import checked, constant_of, evaluate, measured_name
 from .defaults import defaults_of, encoded_default
 from .foreign_words import no_attribute, undefined
+from .functions import Kernel
 from .intrinsics import INTRINSICS, KernelIntrinsic, ceil_div, static
 from .program_warnings import give_warnings
 from .python_source import FunctionSource, Unsupported, text_name
@@ -72,15 +73,15 @@ class _Param:
 _Binding = _Constant | _Size | _Param | Buffer | tuple[Any, ...]
 
 
-def translate_pipeline(function: Callable[..., Any]) -> Module:
-    """The module with the pipeline of a function, and the programs that it launches.
+def translate_pipeline(function: Callable[..., Any], for_debugger: bool = False) -> Module:
+    """The module with the pipeline of a function, and the programs that it launches; see `translate_program`.
 
     Raises DiagnosticError, located in the files of the functions.
     """
     source = FunctionSource(function)
     pipeline = Pipeline(source.name, loc=source.location(source.tree))
     module = Module(source=source.source)
-    builder = _PipelineState(module, pipeline)
+    builder = _PipelineState(module, pipeline, for_debugger)
     t = _Translator(source, builder, pipeline.stages)
     t.declare_arguments()
     t.block(source.tree.body)
@@ -123,18 +124,21 @@ def _unwritten(read: UnwrittenRead) -> Diagnostic:
 class _PipelineState:
     """The pipeline that is built, and its programs.  `calls`: the functions of pipelines that are being called."""
 
-    def __init__(self, module: Module, pipeline: Pipeline) -> None:
-        self.module, self.pipeline = module, pipeline
+    def __init__(self, module: Module, pipeline: Pipeline, for_debugger: bool) -> None:
+        self.module, self.pipeline, self.for_debugger = module, pipeline, for_debugger
         self.diagnostics: list[Diagnostic] = []
         self.calls: list[Any] = []
         self._programs: dict[Any, Program] = {}
         """By the kernels themselves: one that an expression makes each time would be gone, and its id that of another."""
 
-    def program(self, kernel: Any) -> Program:
+    def program(self, kernel: Kernel) -> Program:
         """The program of a kernel in the module; two kernels of one name get two names."""
         known = self._programs.get(kernel)
         if known is None:
-            known = kernel.program()
+            if self.for_debugger:
+                known = kernel.debug_module().programs[kernel.function.__name__]
+            else:
+                known = kernel.program()
             base, number = known.name, 1
             while known.name in self.module.programs or known.name == self.pipeline.name:
                 number += 1
@@ -383,7 +387,7 @@ class _Translator:
             self._function(node)
         elif hasattr(callee, "__vyre_pipeline__"):
             self._inline(node, callee.__vyre_pipeline__)
-        elif hasattr(callee, "grid") and hasattr(callee, "module"):
+        elif isinstance(callee, Kernel):
             if callee.grid is None:
                 name = self.source.text(node.func)
                 raise Unsupported(
@@ -399,7 +403,7 @@ class _Translator:
 
     def _launch(self, node: ast.Call, subscript: ast.Subscript) -> None:
         kernel = self.constant(subscript.value, "what a pipeline launches")
-        if not (hasattr(kernel, "module") and hasattr(kernel, "workgroup")):
+        if not isinstance(kernel, Kernel):
             raise Unsupported(
                 subscript.value,
                 f"{self.source.text(subscript.value)} is no program",

@@ -119,6 +119,10 @@ class PipelineFunction:
             self._module = translate_pipeline(self.function)
         return self._module
 
+    def debug_module(self) -> Module:
+        """The module for a debugger: translated at each call, and its ops know the names of Python.  Raises DiagnosticError."""
+        return translate_pipeline(self.function, for_debugger=True)
+
     @functools.cached_property
     def parameters(self) -> list[str]:
         """The names of the arguments, in order."""

@@ -14,6 +14,8 @@ from typing import Any
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError
 from ..ir.program import MAX_NESTING, AccessMode, Block, Buffer, Dim3, Module, Op, Param, Program
+from ..ir.program_warnings import ignored_breakpoints
+from ..ir.scopes import Scope
 from ..ir.verifier import verify
 from ..slices.schedule import has_slices
 from .array_types import declared_array, refuse_arguments
@@ -26,6 +28,7 @@ from .foreign_words import foreign_help
 from .program_warnings import give_warnings
 from .python_source import FunctionSource, Unsupported
 from .scalars import scalar_type
+from .scopes import settle_scopes
 from .statements import Statements
 from .unsupported import STATEMENTS, TOO_DEEP, surely_unsupported
 
@@ -41,10 +44,13 @@ def translate_program(
     prefer_shared: int | None = None,
     cluster: int | None = None,
     fastmath: tuple[str, ...] = (),
+    for_debugger: bool = False,
 ) -> Module:
     """The module with the program of a function, and the functions that it calls.
 
     `workgroup`: None for DEFAULT_WORKGROUP, or with slices for one invocation, which says what all do.  `fastmath`: flags for its arithmetic on floats, but for calls that have their own.
+
+    `for_debugger`: ops have the scopes of their statements, values that nothing uses stay, and nothing warns.
 
     Raises DiagnosticError, located in the file of the function.
     """
@@ -67,6 +73,8 @@ def translate_program(
             t.env[argument.arg] = _declare(t, program, argument, annotation)
         except Unsupported as error:
             t.report(error)
+    if for_debugger:
+        emitter.scope = Scope((program.name,), {})
     if not diagnostics:
         t.body(source.tree.body)
     if not diagnostics and (op := _too_deep(program.body)) is not None:
@@ -84,10 +92,14 @@ def translate_program(
             message = f"{source.name} computes with slices, which a whole workgroup has: how many invocations that is, is chosen"
             raise DiagnosticError([Diagnostic("error", message, loc, help="leave workgroup= out")])
         program.workgroup = (1, 1, 1)
-    remove_dead_code(program.body)
+    if for_debugger:
+        settle_scopes(program.body)
+    else:
+        remove_dead_code(program.body)
     give_flags(program.body, fastmath)
     module.add(program)
-    give_warnings(verify(module))
+    warnings = [*verify(module), *ignored_breakpoints(program)]
+    give_warnings([each for each in warnings if each.severity == "error" or not for_debugger])
     return module
 
 

@@ -21,6 +21,7 @@ from typing import Any
 from ..ir.diagnostics import Diagnostic
 from ..ir.loops import BOUND_NAMES
 from ..ir.program import MAX_DIMENSIONS, AccessMode, Block, Buffer, Value
+from ..ir.scopes import Scope
 from ..ir.types import DataType
 from . import slices
 from .bindings import BREAK, CONTINUE, RESULT, RETURN, Binding, BufferView, Static, Unbound, leaves, rebuild
@@ -88,6 +89,8 @@ class Statements(slices.SliceExpressions):
             message, help = STATEMENTS.get(type(node), ("this is not supported in a kernel", None))
             raise Unsupported(node, message, help)
         self.emitter.loc = self.source.location(node)
+        if self.emitter.scope is not None and self.emitter.pinned is None:
+            self.emitter.scope = Scope((self.program.name, *(f.__name__ for f in self.calls)), dict(self.env))
         return bool(method(node, rest))
 
     def _flags(self) -> list[Binding]:

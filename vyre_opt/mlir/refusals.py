@@ -62,6 +62,8 @@ def _reason(op: Op) -> tuple[str, str | None] | None:
             "debug_print has no op of MLIR: gpu.printf knows neither its directives nor its order",
             "leave it out",
         )
+    if op.name == "breakpoint":
+        return "MLIR has no breakpoints", "leave it out"
     if op.name == "barrier" and op.attrs["scope"] == "grid":
         return (
             "MLIR has no barrier of the whole grid",

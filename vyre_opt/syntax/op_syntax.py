@@ -21,7 +21,7 @@
     matrix_mul_add   NAME %a, %b, %c : M
     assert     assert %p, "message"              trap       trap "message"
     check_bounds   check_bounds<load> @b[%i], %n : T
-    debug_print   debug_print "format" %a, ...
+    debug_print   debug_print "format" %a, ...      breakpoint
     slice_load    NAME<edge> @b[%r, %c] : S       slice_store    NAME<edge> %v, @b[%r, %c] : S
     slice_broadcast   NAME %a, %like : S          slice_reduce   NAME<op> %v[axis] : T
     slice_len     NAME %v[axis]                   slice_scan     NAME<mode, op> %v[axis] : S
@@ -638,6 +638,12 @@ def _print_debug_print(p: OpPrinter, op: Op) -> str:
     return " ".join(filter(None, ("debug_print", quote(op.attrs["format"]), p.uses(op.operands))))
 
 
+def _parse_breakpoint(row: OpDef, tail: Tail) -> Parsed:
+    if tail.operands or tail.access or tail.modifiers or tail.dtype:
+        raise MalformedOp("stands alone, and the debugger gets the condition: break LINE if COND")
+    return (), (), NO_ATTRS
+
+
 def _print_kernel(p: OpPrinter, op: Op) -> str:
     return kernel_text(p, op.name, op.attrs["buffers"], op.attrs["params"])
 
@@ -715,6 +721,7 @@ SYNTAX: dict[str, OpSyntax] = {row.name: row for row in (
     OpSyntax("check_bounds", _print_check_bounds, "{name}<load> @b[%i], %c : {type}", _parse_check_bounds,
              constants="T T"),
     OpSyntax("debug_print", _print_debug_print, 'debug_print "i=%u" %i', has_type=False, constants="-..."),
+    OpSyntax("breakpoint", _print_operands, "breakpoint", _parse_breakpoint, has_type=False),
     # its buffers and parameters differ by row, and so does its example
     OpSyntax("kernel", _print_kernel, ""),
 )}

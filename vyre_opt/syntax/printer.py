@@ -29,7 +29,7 @@ from .inline_constants import constants_in_place, used_constants
 from .op_syntax import SYNTAX, OpPrinter, kernel_text, symbol_list, types_text
 from .unique_names import UniqueNames
 
-__all__ = ["canonical_text", "print_program"]
+__all__ = ["canonical_text", "op_line", "print_program"]
 
 T = TypeVar("T")
 
@@ -80,6 +80,21 @@ def canonical_text(item: Program | Func | Pipeline, exact: bool = False) -> str:
     printer = Printer(generic=False, numbered=True, exact=exact)
     printer.item(item)
     return "".join(printer.lines)
+
+
+class _OwnNames(dict[Value, str]):
+    """Values by their own names, as long as they are defined nowhere."""
+
+    def __missing__(self, value: Value) -> str:
+        return f"%{value.name}"
+
+
+def op_line(op: Op) -> str:
+    """The first line of an op, alone."""
+    printer = Printer(generic=False)
+    printer.names = _OwnNames()
+    printer.ops([op])
+    return printer.lines[0].strip()
 
 
 class Printer:

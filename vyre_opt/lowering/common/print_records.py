@@ -46,7 +46,7 @@ def records_of(program: Program) -> str | None:
 
 def record_words(prints: list[Op]) -> int:
     """Words of a record, which has room for the operands of any of these prints."""
-    return HEAD_WORDS + max(sum(value.type.lanes for value in op.operands) for op in prints)
+    return HEAD_WORDS + max((sum(value.type.lanes for value in op.operands) for op in prints), default=0)
 
 
 def capacity(prints: list[Op]) -> int:
@@ -55,19 +55,15 @@ def capacity(prints: list[Op]) -> int:
 
 
 def with_print_records(program: Program) -> Program:
-    """The program, or a copy of it whose prints store records in a transient buffer, see `records_of`."""
-    name = records_of(program)
-    if name is None:
+    """The program, or a copy of it without breakpoints whose prints store records in a transient buffer, see `records_of`."""
+    name, prints = records_of(program), prints_of(program)
+    if name is None and not any(op.name == "breakpoint" for op in program.walk()):
         return program
-    prints = prints_of(program)
+    copy = replace(program, body=Block((), clone(program.body.ops, {})), buffers=dict(program.buffers))
     length = record_words(prints)
-    records = Buffer(name, _U64, 1 + capacity(prints) * length, AccessMode.READ_WRITE)
-    copy = replace(
-        program,
-        body=Block((), clone(program.body.ops, {})),
-        buffers={**program.buffers, name: records},
-    )
-    recorder = _Recorder(copy, name, length, capacity(prints))
+    if name is not None:
+        copy.buffers[name] = Buffer(name, _U64, 1 + capacity(prints) * length, AccessMode.READ_WRITE)
+    recorder = _Recorder(copy, name or "", length, capacity(prints))
     recorder.walk_block(copy.body)
     return copy
 
@@ -80,6 +76,8 @@ class _Recorder(Walker):
         self.records, self.length, self.capacity = records, length, capacity
 
     def visit(self, op: Op, out: list[Op]) -> None:
+        if op.name == "breakpoint":
+            return
         if op.name != "debug_print":
             out.append(op)
             return

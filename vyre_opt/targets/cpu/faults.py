@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...execution.dispatcher import ProgramError
+from ...execution.dispatcher import Invocation, ProgramError
 from ...execution.faults import (
     asserted,
     bad_step,
-    invocation_of,
     out_of_bounds,
     out_of_checked_bounds,
     outside_of_shape,
@@ -38,7 +37,7 @@ def error_of(
     op = next(op for position, op in enumerate(program.walk()) if position == number)
     workgroup, local = position_in(group, grid), position_in(lane, program.workgroup)
     ids = (workgroup, local) if step is None else step.written_ids(workgroup, local)
-    invocation = invocation_of(*ids)
+    invocation = Invocation(*ids)
     if op.name == "trap":
         if "access" in op.attrs:
             return outside_of_shape(program, op, indices, words, invocation)

@@ -16,11 +16,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ...execution.dispatcher import BadInputs, ProgramError
+from ...execution.dispatcher import BadInputs, Invocation, ProgramError
 from ...execution.faults import (
     asserted,
     bad_step,
-    invocation_of,
     out_of_bounds,
     out_of_checked_bounds,
     outside_of_shape,
@@ -190,7 +189,7 @@ def program_error(kernel: EntryPoint, fault: Fault, step: LaunchStep | None = No
     site, program = kernel.sites[fault.site - 1], kernel.program
     workgroup, local = fault.workgroup, fault.local
     ids = (workgroup, local) if step is None else step.written_ids(workgroup, local)
-    op, invocation = site.op, invocation_of(*ids)
+    op, invocation = site.op, Invocation(*ids)
     if site.kind == "trap" and "access" in op.attrs:
         opened = [extent for extent in op.attrs["shape"] if isinstance(extent, str)]
         extents = dict(zip(opened, fault.extents, strict=False))

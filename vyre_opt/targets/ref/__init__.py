@@ -19,7 +19,7 @@ from ...execution.shapes import array_of
 from ...execution.target import Target
 from ...ir.program import Dim3, Module, Program
 from ...rewriting.core_form import core_form
-from .machine import Machine
+from .machine import Machine, Observer
 from .table import TABLE
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class RefDispatcher(Target):
     as zeros), and of divergence; bounds are always checked.  `max_steps` limits the number of ops
     run, counting an op once for a whole batch of workgroups: a program that needs more is at
     fault (`limit`), so that none can run forever.  `on_run` is called with the machine of each dispatch that has run.
+    `observer`: looks on (see `Observer`).
     """
 
     name = "ref"
@@ -45,10 +46,12 @@ class RefDispatcher(Target):
         checks: bool = True,
         max_steps: int | None = None,
         on_run: Callable[[Machine], object] = lambda machine: None,
+        observer: Observer | None = None,
     ) -> None:
         self.checks = checks
         self.max_steps = max_steps
         self.on_run = on_run
+        self.observer = observer
 
     def dispatch(
         self,
@@ -136,9 +139,12 @@ class RefDispatcher(Target):
     ) -> Machine:
         program, module = core_form(program, module)
         try:
-            machine = Machine(program, call, module, scratch, TABLE, self.checks, self.max_steps, memory)
+            machine = Machine(
+                program, call, module, scratch, TABLE, self.checks, self.max_steps, memory, self.observer
+            )
+            order = [range(call.workgroups)] if self.observer is None else self.observer.order(machine)
             try:
-                machine.run(workgroups or [range(call.workgroups)])
+                machine.run(workgroups or order)
             finally:  # what led to a fault was printed before it
                 if workgroups is None and machine.prints.count:
                     machine.prints.lines().deliver()

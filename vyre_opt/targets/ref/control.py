@@ -81,6 +81,10 @@ def debug_print(machine: Machine, frame: Frame, op: Op) -> None:
     machine.prints.add(frame, op)
 
 
+def breakpoint_(machine: Machine, frame: Frame, op: Op) -> None:
+    """Nothing: an observer stops before it."""
+
+
 # --- loops
 
 

@@ -42,6 +42,8 @@ def kernel(machine: Machine, frame: Frame, op: Op) -> None:
             f"{op.name} out of bounds of @{written.buffer.name}: {len(result)} elements to write, "
             f"length {written.count}",
         )
+    if machine.observer is not None:
+        machine.observer.access(machine, frame, op, written, np.arange(len(result))[None], "write")
     dtype = written.buffer.dtype
     rounded = narrow(result, dtype) if dtype.is_float else result
     written.data[: len(result)] = to_storage(rounded.view(rounded.dtype), dtype)

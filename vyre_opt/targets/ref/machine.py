@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from ...execution.arrays import POISON, storage_type, transient_storage
-from ...execution.dispatcher import ProgramError, Scratch
-from ...execution.faults import describe, fault, invocation_name, place_in
+from ...execution.dispatcher import Invocation, ProgramError, Scratch
+from ...execution.faults import describe, fault, invocation_at, place_in
 from ...execution.inputs import CheckedCall, is_initialised
 from ...execution.shapes import unravel_index
 from ...ir.diagnostics import spelling_at
@@ -26,6 +26,43 @@ if TYPE_CHECKING:
 Array = np.ndarray
 Handler = Callable[["Machine", Frame, Op], None]
 """Runs an op: reads its operands from the frame and puts its results there."""
+
+
+class Observer(Protocol):
+    """What looks on while programs run: a debugger.  A run is deterministic: observers of two runs are called alike.
+
+    `before` and `after` are called around each op that the lanes of a frame run together, terminators of blocks left out.
+    """
+
+    def order(self, machine: Machine) -> Sequence[range]:
+        """The workgroups of a dispatch, all of them, in the order in which they run; called before the first of them."""
+        ...
+
+    def before(self, machine: Machine, frame: Frame, op: Op) -> None: ...
+
+    def access(
+        self, machine: Machine, frame: Frame, op: Op, storage: Storage, offsets: Array, kind: str
+    ) -> None:
+        """The op is about to read or write: a row of `offsets`, of scalars in `storage.data`, for each lane, or one row for a whole
+        workgroup or dispatch.  `kind`: read, write or atomic."""
+        ...
+
+    def after(self, machine: Machine, frame: Frame, op: Op) -> None: ...
+
+
+def _observed(table: Mapping[str, Handler], observer: Observer) -> dict[str, Handler]:
+    """The handlers of ops with an observer around them."""
+
+    def around(handler: Handler) -> Handler:
+        def run(machine: Machine, frame: Frame, op: Op) -> None:
+            observer.before(machine, frame, op)
+            handler(machine, frame, op)
+            observer.after(machine, frame, op)
+
+        return run
+
+    return {name: around(handler) for name, handler in table.items()}
+
 
 MAX_LANES = 1 << 16
 MAX_VALUE_BYTES = 1 << 28  # of all SSA values of a batch
@@ -49,12 +86,14 @@ class Machine:
         checks: bool,
         max_steps: int | None = None,
         memory: Mapping[str, HostMemory] | None = None,
+        observer: Observer | None = None,
     ) -> None:
         self.program = program
+        self.observer = observer
         self.memory = memory or {}
         self.call = call
         self.funcs = module.funcs if module is not None else {}
-        self.table = table
+        self.table = table if observer is None else _observed(table, observer)
         self.checks = checks
         self.max_steps = max_steps
         self.steps = 0
@@ -131,7 +170,7 @@ class Machine:
             if storage.shadow is not None and np.may_share_memory(storage.data, array):
                 invocation = storage.shadow.writer(scalar)
                 if invocation is not None:
-                    return invocation_name(invocation, self.program.workgroup, self.call.grid)
+                    return str(self.invocation(invocation))
         return None
 
     # --- running
@@ -182,13 +221,13 @@ class Machine:
 
     # --- faults
 
-    def invocation_at(self, frame: Frame, lane: int) -> str:
-        """The invocation of a lane of the frame, in words."""
+    def invocation_at(self, frame: Frame, lane: int) -> Invocation:
+        """The invocation of a lane of the frame."""
         return self.invocation(int(frame.invocations[lane]))
 
-    def invocation(self, linear: int) -> str:
-        """An invocation, by its linear id in the dispatch, in words."""
-        return invocation_name(linear, self.program.workgroup, self.call.grid)
+    def invocation(self, linear: int) -> Invocation:
+        """An invocation, by its linear id in the dispatch."""
+        return invocation_at(linear, self.program.workgroup, self.call.grid)
 
     def fault(self, kind: str, op: Op, message: str, **more: Any) -> ProgramError:
         return fault(kind, self.program, op, message, **more)
@@ -197,7 +236,7 @@ class Machine:
         self, storage: Storage, frame: Frame, op: Op, indices: tuple[int, ...], lane: int
     ) -> ProgramError:
         buffer = storage.buffer
-        help = "store to every element before it is read"
+        help, by = "store to every element before it is read", self.invocation_at(frame, lane)
         if buffer.live_in:
             help += ", or fill the buffer that is passed for it, before this launch"
         elif buffer.binding is not None:
@@ -206,12 +245,14 @@ class Machine:
             "uninitialised",
             op,
             f"{op.name} of @{buffer.name}, {place_in(indices, storage.shape)}, which nothing has written, "
-            f"by {self.invocation_at(frame, lane)}",
+            f"by {by}",
             help=help,
+            by=by,
         )
 
     def race(self, storage: Storage, frame: Frame, op: Op, collision: Collision) -> ProgramError:
         buffer, other = storage.buffer, self.ops[collision.op]
+        by = self.invocation_at(frame, collision.lane)
         index = collision.element % max(1, storage.scalars) // buffer.dtype.lanes
         scope = "grid"
         if buffer.is_workgroup or self._is_within(1, frame, collision):
@@ -222,10 +263,11 @@ class Machine:
             "race",
             op,
             f"data race on @{buffer.name}, {place_in(unravel_index(index, storage.shape), storage.shape)}: "
-            f"{describe(op)} by {self.invocation_at(frame, collision.lane)} and "
+            f"{describe(op)} by {by} and "
             f"{describe(other)} by {self.invocation(collision.invocation)} are not ordered",
             other=other,
             help=f"put `{spelling_at(op.loc).barrier(scope)}` between them, use atomics, or give each invocation its own element",
+            by=by,
         )
 
     def unfinished(
@@ -239,14 +281,15 @@ class Machine:
             % max(1, storage.scalars)
             // buffer.dtype.lanes
         )
-        lane = int(first[0]) if len(copying) == frame.size else 0
+        by = self.invocation_at(frame, int(first[0]) if len(copying) == frame.size else 0)
         return self.fault(
             "race",
             op,
-            f"{describe(op)} by {self.invocation_at(frame, lane)} touches {place_in(unravel_index(element, storage.shape), storage.shape)}, "
+            f"{describe(op)} by {by} touches {place_in(unravel_index(element, storage.shape), storage.shape)}, "
             "which is being copied",
             other=other,
             help=f"the invocation that copies waits by a {spelling_at(op.loc).copy_wait} first; others then wait for a barrier, too",
+            by=by,
         )
 
     def _is_within(self, rows: int, frame: Frame, collision: Collision) -> bool:

@@ -55,6 +55,8 @@ def check_race(
         collision = storage.shadow.access(frame, spread, machine.number(op), kind, is_collective)
         if collision is not None:
             raise machine.race(storage, frame, op, collision)
+    if machine.observer is not None:
+        machine.observer.access(machine, frame, op, storage, frame.spread(offsets), kind)
 
 
 def load(machine: Machine, frame: Frame, op: Op) -> None:

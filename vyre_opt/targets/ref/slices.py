@@ -161,7 +161,8 @@ def _other_extents(
 ) -> ProgramError:
     texts = [" x ".join(map(str, extents)) for extents in (one, other)]
     message = f"{op.name} takes slices of the same extents, not {texts[0]} and {texts[1]}"
-    return machine.fault("assert", op, f"{message}, by {machine.invocation_at(frame, 0)}")
+    by = machine.invocation_at(frame, 0)
+    return machine.fault("assert", op, f"{message}, by {by}", by=by)
 
 
 def iota(machine: Machine, frame: Frame, op: Op) -> None:

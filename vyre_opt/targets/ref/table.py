@@ -66,6 +66,7 @@ _BY_NAME: dict[str, Handler] = {
     "assert": control.assert_,
     "check_bounds": control.check_bounds,
     "debug_print": control.debug_print,
+    "breakpoint": control.breakpoint_,
 }
 
 TABLE: dict[str, Handler] = {
