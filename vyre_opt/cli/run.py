@@ -162,6 +162,20 @@ TABLE = "-"
     metavar="FILE",
     shell_complete=complete_files,
 )
+@option(
+    "--record",
+    "Keep a call that faults in a folder, for --replay; as VYRE_RECORD=DIR does for every call.",
+    DEBUG,
+    metavar="DIR",
+    shell_complete=complete_files,
+)
+@option(
+    "--replay",
+    "Run a recorded call under the debugger up to its fault; the latest, of a folder of several.",
+    DEBUG,
+    metavar="DIR",
+    shell_complete=complete_files,
+)
 @flag(
     "--debug",
     "Run it on ref under the debugger, which reads commands from stdin: help lists them.",
@@ -210,6 +224,12 @@ TABLE = "-"
 @click.pass_context
 def command(ctx: click.Context, /, file: str | None, **values: Any) -> int:
     """Run a program or a pipeline of FILE (- for stdin) and print or write what it computes."""
+    if values["replay"] is not None:
+        if file is not None:
+            raise click.UsageError("--replay has the file that was recorded: leave FILE out", ctx)
+        from . import run_debug
+
+        file = run_debug.set_options(values)
     if file is None:
         raise click.UsageError("give a FILE, or - for stdin", ctx)
     if values["profile"] and values["timing"]:
@@ -286,9 +306,14 @@ def _load(file: str, options: RunOptions) -> Module:
         diagnostics = verify(module)
     if any(d.severity == "error" for d in diagnostics):
         raise DiagnosticError(diagnostics)
+    if options.replay is not None:
+        from . import run_debug
+
+        run_debug.place_module(module, options)
     if not options.debug:
         diagnostics += [each for p in module.programs.values() for each in ignored_breakpoints(p)]
-    errors.print_diagnostics(diagnostics, options.color)
+    if options.replay is None:
+        errors.print_diagnostics(diagnostics, options.color)
     return module
 
 
@@ -300,6 +325,8 @@ def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
     try:
         if options.no_cache:
             run_buffers.disable_cache()
+        if options.record is not None:
+            run_buffers.record_faults(options.record)
         target, prompt = options.target, None
         if options.debug:
             from . import run_debug

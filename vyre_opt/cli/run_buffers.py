@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..driver import recording
 from ..driver.binding import CallSyntax, check_names
 from ..driver.compile import compile_module
 from ..driver.pipeline import PipelineExecutable
@@ -35,6 +36,7 @@ __all__ = [
     "disable_cache",
     "read_inputs",
     "rebind",
+    "record_faults",
     "write",
 ]
 
@@ -59,6 +61,11 @@ SHELL = CallSyntax(
 def disable_cache() -> None:
     """From now on, this process keeps no compiled program on disk, and reads none."""
     os.environ[LIMIT_VARIABLE] = "0"
+
+
+def record_faults(folder: str) -> None:
+    """From now on, keep calls of this process that fault."""
+    os.environ[recording.VARIABLE] = folder
 
 
 def compile_entry(

@@ -1,12 +1,15 @@
-"""vyre-run --debug: a run under the debugger, whose commands come from stdin."""
+"""vyre-run --debug and --replay: a run under the debugger, whose commands come from stdin."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..debugger.prompt import Prompt
-from ..debugger.session import Ids, Proceed, Quit
+from ..debugger.session import ExpectedFault, Ids, Proceed, Quit, ToFault
 from ..debugger.view import ExpressionError
+from ..driver.recording import FaultRecord, RecordError, read_record, restore_places
+from ..execution.dispatcher import Invocation
 from .errors import ToolError
 from .run_options import RunOptions
 
@@ -14,7 +17,37 @@ if TYPE_CHECKING:
     from ..ir.program import Module
     from .run_buffers import AnyExecutable
 
-__all__ = ["debugged_outputs", "new_prompt"]
+__all__ = ["debugged_outputs", "new_prompt", "place_module", "set_options"]
+
+
+def set_options(values: dict[str, Any]) -> str:
+    """Set the options of vyre-run to those that repeat the call of --replay; gives its FILE.  Raises ToolError."""
+    folder, record = _record(values["replay"])
+    values["debug"], values["entry"] = True, record.entry
+    values["grid"] = None if record.grid is None else tuple(record.grid)
+    values["inputs"] = tuple((name, str(folder / path)) for name, path in record.inputs.items())
+    values["lengths"] = tuple((name, ",".join(map(str, shape))) for name, shape in record.lengths.items())
+    values["param"] = tuple(record.params.items())
+    if values["workgroup"] is None and values["local"] is None and record.workgroup is not None:
+        values["workgroup"] = tuple(record.workgroup)  # it runs first
+    return str(folder / "module.vyre")
+
+
+def place_module(module: Module, options: RunOptions) -> None:
+    """Give what --replay has read the places in the files that it was written in.  Raises ToolError."""
+    assert options.replay is not None
+    folder, record = _record(options.replay)
+    try:
+        restore_places(module, folder, record)
+    except RecordError as error:
+        raise ToolError(str(error)) from None
+
+
+def _record(folder: str) -> tuple[Path, FaultRecord]:
+    try:
+        return read_record(Path(folder))
+    except RecordError as error:
+        raise ToolError(f"--replay: {error}") from None
 
 
 def new_prompt(module: Module, options: RunOptions) -> Prompt:
@@ -22,6 +55,12 @@ def new_prompt(module: Module, options: RunOptions) -> Prompt:
     prompt = Prompt(module)
     session = prompt.session
     session.workgroup, session.local = (_ids(option) for option in (options.workgroup, options.local))
+    if options.replay is not None:
+        _, record = _record(options.replay)
+        known = record.workgroup is not None and record.local is not None
+        by = Invocation(tuple(record.workgroup or ()), tuple(record.local or ())) if known else None
+        session.expected = ExpectedFault(record.place, record.message, by)
+        session.goal = ToFault()
     return prompt
 
 

@@ -30,6 +30,8 @@ class RunOptions:
     no_cache: bool
     autotune: bool
     plot: str | None
+    record: str | None
+    replay: str | None
     debug: bool
     workgroup: tuple[int, ...] | None
     local: tuple[int, ...] | None

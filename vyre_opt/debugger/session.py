@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from ..execution.debug_prints import on_debug_print
-from ..execution.dispatcher import BadInputs, ProgramError
+from ..execution.dispatcher import BadInputs, Invocation, ProgramError
 from ..execution.faults import invocation_at
 from ..execution.plans.steps import LaunchStep
 from ..execution.plans.watch import Watch
@@ -31,7 +31,7 @@ from .conditions import Condition
 from .op_places import OpPlace, OpPlaces
 from .view import View
 
-__all__ = ["Breakpoint", "Quit", "Session", "Stop", "Watchpoint", "Write"]
+__all__ = ["Breakpoint", "ExpectedFault", "Quit", "Session", "Stop", "ToFault", "Watchpoint", "Write"]
 
 T = TypeVar("T")
 Ids = int | Sequence[int] | None
@@ -87,6 +87,18 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpectedFault:
+    """The fault of a run before.  `place`: `file:line:column`."""
+
+    place: str
+    message: str
+    invocation: Invocation | None
+
+    def __str__(self) -> str:
+        return f"  {self.place}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """`reason`: lines for the reader; `view`: what can be seen.  `is_end`: whether the run is over; `fault`: how it ended, if so."""
 
@@ -112,6 +124,13 @@ class Goal(Protocol):
 
 class Proceed:
     """Up to a breakpoint."""
+
+    def hit(self, session: Session, frame: Frame, op: Op, place: OpPlace) -> int | None:
+        return None
+
+
+class ToFault:
+    """Up to the fault of the run, past breakpoints."""
 
     def hit(self, session: Session, frame: Frame, op: Op, place: OpPlace) -> int | None:
         return None
@@ -247,6 +266,7 @@ class Session:
     local: Ids = None
     breakpoints: list[Breakpoint] = field(default_factory=list)
     watchpoints: list[Watchpoint] = field(default_factory=list)
+    expected: ExpectedFault | None = None
 
     def __post_init__(self) -> None:
         self.dispatcher = RefDispatcher(observer=self)
@@ -303,8 +323,11 @@ class Session:
         if fault is None:
             self.op = self.focus = None
         else:
-            candidates = [self._invocation_of(fault), self.focus]
-            frame = self.frame
+            candidates, frame = [self._invocation_of(fault.invocation), self.focus], self.frame
+            if self.expected is not None and self.expected.place == str(fault.diagnostic.loc):
+                candidates.insert(0, self._invocation_of(self.expected.invocation))
+            elif self.expected is not None:
+                reason = f"this fault comes before the recorded one:\n{self.expected}"
             present = (each for each in candidates if each is not None and frame and is_in(frame, each))
             self.focus = next(present, None)
         self.position = _At(self.tick + (fault is None))
@@ -318,6 +341,8 @@ class Session:
         lines = [
             f"{c.text}: never computed: {c.problem}" for c in conditions if c.problem and not c.is_computed
         ]
+        if self.expected is not None and isinstance(goal, ToFault):
+            lines.append(f"the recorded fault does not come again:\n{self.expected}")
         if not self._has_choice:
             lines.append(f"no launch has {self.choice()}")
         return "\n".join(lines)
@@ -386,7 +411,7 @@ class Session:
         goal, place = self.goal, self.places(machine).of[op]
         asks = goal.goal if isinstance(goal, _LastHit) else goal
         focus, reason = asks.hit(self, frame, op, place), ""  # type: ignore[union-attr]
-        if focus is None:
+        if focus is None and not isinstance(asks, ToFault):
             focus, reason = self._breakpoint(frame, op, place)
             if isinstance(goal, _LastHit) and not isinstance(goal.goal, Proceed):
                 focus = None
@@ -554,9 +579,9 @@ class Session:
             return f"  {op.name}"
         return f"  {op.loc.source.name}({op.loc.line}): {op.loc.source.line_text(op.loc.line).strip()}"
 
-    def _invocation_of(self, fault: ProgramError) -> int | None:
-        """The linear id of the invocation at fault."""
-        by, machine = fault.invocation, self.machine
+    def _invocation_of(self, by: Invocation | None) -> int | None:
+        """The linear id of an invocation."""
+        machine = self.machine
         if by is None or by.workgroup is None or machine is None:
             return None
         row = linear(by.workgroup, machine.call.grid)  # type: ignore[arg-type]

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from ..passes.bisect import BisectLimit
     from ..passes.manager import PassManager
     from ..passes.registry import Pass
+    from .recording import Recorder
 
 __all__ = ["Executable", "Grid", "Inputs", "Passes"]
 
@@ -81,6 +82,8 @@ class Executable(ABC):
         self.syntax = syntax
         self.dispatcher: Dispatcher = shared_dispatcher(dispatcher)
         self._target = dispatcher
+        self.recorder: Recorder | None = None
+        """What keeps calls that fault; None where nobody asks for that."""
         self._scheduled: set[str] = set()
         """The programs that are those of named kernels."""
         self._passes_of_slices: PassManager | None = None
@@ -319,7 +322,10 @@ class Executable(ABC):
                 return known
         with compiling():
             call = self._rewritten(backend, named, workgroups, words, has_storage, in_place)
-        known = call, backend.load(call)
+        loaded = backend.load(call)
+        if self.recorder is not None:
+            loaded = self.recorder.around(call, loaded, backend, workgroups)
+        known = call, loaded
         with self._lock:
             # another thread may have made one meanwhile
             known = self._loaded.setdefault(key, known)

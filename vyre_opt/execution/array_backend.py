@@ -11,6 +11,7 @@ NumPy's, or torch's for a torch tensor; `vyre_opt.targets.cuda.array_backend` ha
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -107,6 +108,9 @@ class ArrayBackend(Protocol):
 
     def synchronize(self) -> None:
         """Wait for the work on the GPU.  Raises the ProgramError of a fault."""
+
+    def read(self, address: int, array: np.ndarray) -> None:
+        """Copy the bytes at an address of this memory to a NumPy array; work on a GPU that writes them is done."""
 
     def copy_to(self, out: Any, result: Any) -> Any:
         """Copy a result to an array of the caller, which is returned.  Raises BadInputs if it does not fit."""
@@ -242,6 +246,9 @@ class HostArrays:
 
     def synchronize(self) -> None:
         """Do nothing: a run in main memory ends before it returns."""
+
+    def read(self, address: int, array: np.ndarray) -> None:
+        ctypes.memmove(array.ctypes.data, address, array.nbytes)
 
     def copy_to(self, out: Any, result: Any) -> Any:
         check_out(out, result)

@@ -266,6 +266,8 @@ class Kernel:
             self.module, self.function.__name__, target, {}, self._passes, debug_info=self._debug_info
         )
         assert isinstance(executable, ProgramExecutable)
+        if executable.recorder is not None:
+            executable.recorder.written = self.debug_module()
         return executable
 
     @functools.cached_property

@@ -109,6 +109,8 @@ class PipelineFunction:
             self.module, self.function.__name__, target, {}, self._passes, debug_info=self._debug_info
         )
         assert isinstance(executable, PipelineExecutable)
+        if executable.recorder is not None:
+            executable.recorder.written = self.debug_module()
         return executable
 
     @property

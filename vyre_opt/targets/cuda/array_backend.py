@@ -105,6 +105,11 @@ class GpuArrays:
     def synchronize(self) -> None:
         self.dispatcher.synchronize()
 
+    def read(self, address: int, array: np.ndarray) -> None:
+        with self.dispatcher.device as gpu, translated_errors(f"copying {array.nbytes} bytes from the GPU"):
+            if array.nbytes:
+                gpu.cuda.memcpy_dtoh(array, address)
+
     def copy_to(self, out: Any, result: Any) -> Any:
         check_out(out, result)
         if hasattr(out, "copy_"):

@@ -1,0 +1,291 @@
+"""A call that faults is recorded, and its record opens in the debugger at the op, in the invocation."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pytest
+from support.faulty_programs import KINDS, faulty_program
+from support.quick import quick
+
+import vyre_opt as vyre
+from vyre_opt.cli.run import main
+from vyre_opt.driver import recording
+from vyre_opt.lang import Read, ReadWrite, f32, i32
+
+Replay = Callable[..., list[str]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where calls that fault are recorded."""
+    monkeypatch.setenv("VYRE_RECORD", str(tmp_path / "records"))
+    return tmp_path / "records"
+
+
+@pytest.fixture
+def replay(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Replay:
+    """`replay(folder, "p i; back")`: the lines that vyre-run prints, on stdout."""
+
+    def run(folder: Path, commands: str, *options: str, code: int = 0) -> list[str]:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(commands.replace("; ", "\n") + "\n"))
+        capsys.readouterr()
+        assert main(["--replay", str(folder), *options]) == code
+        captured = capsys.readouterr()
+        return (captured.out if code == 0 else captured.err).splitlines()
+
+    return run
+
+
+@vyre.func
+def second(x, i):
+    return x[i + 1]
+
+
+@vyre.program(workgroup=64)
+def shifted(a: f32, n: i32, x: Read[f32], y: ReadWrite[f32]):
+    i = vyre.global_id(0)
+    k = 3
+    if i < len(y):
+        for _ in range(n):
+            y[i] += second(x, i) * a
+        y[i] += k
+
+
+@vyre.pipeline
+def shifted_twice(x: Read[f32], y: ReadWrite[f32]):
+    middle = vyre.zeros(len(x), f32)
+    shifted[len(x) // 64](1.0, 1, y, middle)
+    shifted[len(x) // 64](1.0, 1, x, y)
+
+
+@pytest.mark.parametrize(
+    ("seed", "kind"),
+    quick([(seed, kind) for seed in range(25) for kind in KINDS], lambda case: case[1], keep=2),
+)
+def test_planted_faults_are_found_again(
+    folder: Path, replay: Replay, tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int, kind: str
+) -> None:
+    """Each is recorded by the cpu, races by --check, and found at its line within 5 s."""
+    program = faulty_program(seed, kind)
+    file, x = tmp_path / "faulty.vyre", tmp_path / "x.npy"
+    file.write_text(program.text)
+    np.save(x, np.random.default_rng(seed).random(program.count, np.float32))
+    options = ["--check"] * (kind == "race")
+    code = main(
+        [
+            str(file),
+            "--in",
+            f"x={x}",
+            "--in",
+            f"y={x}",
+            "--grid",
+            str(program.grid),
+            "--param",
+            f"far={program.count + 5}",
+            *options,
+        ]
+    )
+    assert code == 1, program.text
+    assert "the call is recorded: vyre-run --replay" in capsys.readouterr().err
+    start = perf_counter()
+    lines = replay(folder, "p i; back")
+    assert perf_counter() - start < 5
+    row, local = divmod(program.invocation, program.lanes)
+    stops = [line for line in lines if line.startswith("> ")]
+    assert f"faulty.vyre({program.line})@faulty  workgroup ({row},0,0) local id ({local},0,0)" in stops[0], (
+        program.text
+    )
+    assert lines[lines.index("(vyre) p i") + 1] == str(program.invocation)
+    assert len(stops) == 2, "a step back"
+
+
+def test_a_kernel_in_python_keeps_its_names_and_inputs(folder: Path, replay: Replay) -> None:
+    """The inputs are those before the call, which has changed some by the time of the fault."""
+    x, y = np.arange(128, dtype=np.float32), np.ones(128, np.float32)
+    with pytest.raises(vyre.ProgramError):
+        shifted[2](0.1, 2, x, y)
+    lines = replay(folder, "p i; back; back; p a; p k; p n; p y[3]; p x[i]; args")
+    assert "test_recording.py" in next(line for line in lines if line.startswith("> "))
+    shown = {c: lines[n + 1] for n, line in enumerate(lines) if (c := line.removeprefix("(vyre) p ")) != line}
+    assert shown == {"i": "127", "a": "0.1", "k": "3", "n": "2", "y[3]": "1.0", "x[i]": "127.0"}
+    kept = np.load(folder / "shifted-1/inputs/1.npy")
+    assert kept.tolist() == [1.0] * 128
+
+
+def test_a_pipeline_is_recorded_as_it_is_written(folder: Path, replay: Replay) -> None:
+    """Though its launches were joined."""
+    x, y = np.arange(128, dtype=np.float32), np.ones(128, np.float32)
+    with pytest.raises(vyre.ProgramError) as raised:
+        shifted_twice(x, y)
+    assert "vyre-run --replay" in str(raised.value)
+    lines = replay(folder, "p i; w")
+    assert any(
+        re.match(r"> .*second\(\)  workgroup \(1,0,0\) local id \(63,0,0\)  launch 2", line) for line in lines
+    )
+
+
+def test_other_targets_and_forms_of_arrays(folder: Path, replay: Replay) -> None:
+    """Of the interpreter too; vectors, bf16, bools, two dimensions and specs come back as they were."""
+    text = """vyre 2
+    program @forms workgroup(4) {
+      buffer @v : vec<2 x f32>[?] read binding(0)
+      buffer @b : bf16[?] read binding(1)
+      buffer @m : i32[?, 3] read binding(2)
+      buffer @y : f32[?] write binding(3) live_out
+      spec @k : u32
+      param @f : f32
+      param @on : bool
+      %i = global_id x
+      %v = load @v[%i] : vec<2 x f32>
+      %b = load @b[%i] : bf16
+      %m = load @m[%i, 2] : i32
+      %k = spec @k : u32
+      %f = param @f : f32
+      %on = param @on : bool
+      store %f, @y[%i] : f32
+      %never = ne %i, %k : u32
+      assert %never, "here"
+    }"""
+    arrays = {
+        "v": np.arange(16, dtype=np.float32).reshape(8, 2),
+        "b": np.arange(8, dtype=np.uint16) + 0x3F80,
+        "m": np.arange(24, dtype=np.int32).reshape(8, 3),
+    }
+    for target in ("cpu", "ref"):
+        shutil.rmtree(folder, ignore_errors=True)
+        with pytest.raises(vyre.ProgramError, match="here"):
+            vyre.run(
+                text,
+                arrays,
+                grid=2,
+                target=target,
+                specs={"k": 5},
+                lengths={"y": 8},
+                params={"f": 0.3, "on": True},
+            )
+        lines = replay(folder, "p i; p v; p b; p m; p k; p f; p on; p @m[1]")
+        shown = {
+            c: lines[n + 1] for n, line in enumerate(lines) if (c := line.removeprefix("(vyre) p ")) != line
+        }
+        assert shown == {
+            "i": "5", "v": "[10. 11.]", "b": "1.0390625", "m": "17", "k": "5", "f": "0.3", "on": "True", "@m[1]": "[3 4 5]",
+        }, target  # fmt: skip
+
+
+def test_what_is_not_recorded_is_told(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = faulty_program(1, "assert")
+    x = np.zeros(program.count, np.float32)
+
+    def fault() -> str:
+        with pytest.raises(vyre.ProgramError) as raised:
+            vyre.run(program.text, {"x": x, "y": x}, grid=program.grid, params={"far": 1})
+        return str(raised.value)
+
+    monkeypatch.setattr(recording, "MAX_RECORDS", 1)
+    assert "the call is recorded" in fault()
+    assert re.search(r"not recorded in .*: .* has 1 records; remove some", fault())
+    shutil.rmtree(folder)
+    monkeypatch.setattr(recording, "MAX_BYTES", 7)
+    assert f"its inputs have {2 * x.nbytes} bytes, and 7 is the most" in fault()
+    monkeypatch.setattr(recording, "MAX_BYTES", 1 << 30)
+    folder.write_text("a file")
+    assert "the call is not recorded in" in fault()
+    assert {path.name for path in tmp_path.iterdir()} == {"records"}
+
+
+def _fault(seed: int) -> None:
+    program = faulty_program(seed, "trap")
+    x = np.zeros(program.count, np.float32)
+    try:
+        vyre.run(program.text, {"x": x, "y": x}, grid=program.grid, params={"far": 1})
+    except vyre.ProgramError:
+        return
+    raise SystemExit(1)
+
+
+CHILD = """
+import sys
+import numpy as np
+import vyre_opt as vyre
+x = np.zeros(64, np.float32)
+try:
+    vyre.run(open(sys.argv[1]).read(), {"x": x}, grid=1)
+except vyre.ProgramError:
+    pass
+"""
+FAULT = 'vyre 2\nprogram @faulty workgroup(1) { buffer @x : f32[?] read_write binding(0) live_in live_out trap "here" }\n'
+
+
+def test_processes_record_into_one_folder(folder: Path, tmp_path: Path) -> None:
+    """At once, each a folder of its own, complete."""
+    (tmp_path / "faulty.vyre").write_text(FAULT)
+    command = [sys.executable, "-c", CHILD, str(tmp_path / "faulty.vyre")]
+    children = [subprocess.Popen(command) for _ in range(2)]
+    assert [child.wait() for child in children] == [0, 0]
+    assert sorted(path.name for path in folder.iterdir()) == ["faulty-1", "faulty-2"]
+    for path in folder.iterdir():
+        recording.read_record(path)
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "no record.json": lambda path: (path / "record.json").unlink(),
+    "not JSON": lambda path: (path / "record.json").write_text("{"),
+    "another version": lambda path: _change(path, version=2),
+    "a field is missing": lambda path: (path / "record.json").write_text('{"version": 1}'),
+    "a grid of text": lambda path: _change(path, grid="3"),
+    "places that do not fit": lambda path: _change(path, places=[]),
+    "places of text": lambda path: _change(path, places=[["a", "b", "c", None]] * 1000),
+    "sources that are not there": lambda path: shutil.rmtree(path / "sources"),
+    "a module that is not there": lambda path: (path / "module.vyre").unlink(),
+    "a module that is none": lambda path: (path / "module.vyre").write_text("vyre 2 program"),
+    "inputs that are not there": lambda path: shutil.rmtree(path / "inputs"),
+    "inputs that are cut off": lambda path: (path / "inputs/0.npy").write_bytes(b"\x93NUMPY"),
+    "an entry that there is not": lambda path: _change(path, entry="none"),
+    "lengths of others": lambda path: _change(path, lengths={"z": [3]}),
+}
+
+
+def _change(path: Path, **fields: Any) -> None:
+    record = json.loads((path / "record.json").read_text())
+    (path / "record.json").write_text(json.dumps(record | fields))
+
+
+def test_damaged_records_are_told(folder: Path, replay: Replay) -> None:
+    _fault(3)
+    for name, damage in DAMAGES.items():
+        copy = folder.parent / "copy"
+        shutil.copytree(folder / "faulty-1", copy)
+        damage(copy)
+        lines = replay(copy, "p i", code=1)
+        assert any("error: " in line for line in lines), name
+        assert not any("Traceback" in line for line in lines), name
+        shutil.rmtree(copy)
+
+
+def test_a_fault_that_comes_no_more_is_told(folder: Path, replay: Replay) -> None:
+    _fault(3)
+    path = folder / "faulty-1"
+    (path / "module.vyre").write_text(
+        (path / "module.vyre").read_text().replace('trap "planted"', 'debug_print "no"')
+    )
+    lines = replay(folder, "c")
+    assert any("the recorded fault does not come again" in line for line in lines)
+
+
+def test_runs_without_the_variable_are_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("VYRE_RECORD", raising=False)
+    executable = vyre.compile(
+        "vyre 2 program @p workgroup(1) { buffer @y : f32[1] write binding(0) live_out store 1.0, @y[0] : f32 }"
+    )
+    assert executable.recorder is None
