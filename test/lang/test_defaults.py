@@ -110,26 +110,19 @@ WRONG = {
 
 
 def test_defaults_that_are_wrong_are_told_at_their_place(tmp_path: Path) -> None:
-    heads = "".join(
-        f"\n@vyre.program\ndef kernel_{n}(y: Write[f32], {argument}):\n    y[0] = 1.0\n"
-        f"\n@vyre.pipeline\ndef pipeline_{n}(y: Write[f32], {argument}):\n    vyre.fill(y, 0)\n"
-        for n, argument in enumerate(WRONG)
-    )
-    module = written_module(
-        tmp_path, f"import vyre_opt as vyre\nfrom vyre_opt.lang import *\n{heads}", "wrong"
-    )
+    """Where the function is decorated."""
+    kinds = {"program": "y[0] = 1.0", "pipeline": "vyre.fill(y, 0)"}
 
     def check(argument: str) -> None:
-        for kind in ("kernel", "pipeline"):
+        for kind, body in kinds.items():
+            text = f"import vyre_opt as vyre\nfrom vyre_opt.lang import *\n@vyre.{kind}\ndef wrong(y: Write[f32], {argument}):\n    {body}\n"
             with pytest.raises(vyre_opt.DiagnosticError) as caught:
-                getattr(module, f"{kind}_{[*WRONG].index(argument)}").text()
+                written_module(tmp_path, text, f"{kind}_{[*WRONG].index(argument)}").wrong.text()
             (diagnostic,) = caught.value.diagnostics
             assert WRONG[argument] in diagnostic.message
             assert diagnostic.loc is not None
-            assert (
-                diagnostic.loc.source.text[diagnostic.loc.start : diagnostic.loc.end]
-                == argument.split(" = ")[1]
-            )
+            place = diagnostic.loc.source.text[diagnostic.loc.start : diagnostic.loc.end]
+            assert place == argument.split(" = ")[1]
 
     each(WRONG, check)
 

@@ -76,7 +76,7 @@ CASES: dict[str, tuple[Callable[[], Any], str, type[Exception]]] = {
     "a race in a grid": (lambda: first.options(target="ref")[2](F32.copy()), 'put `vyre.barrier("grid")` between them', ProgramError),
     "out of bounds": (lambda: beyond[1](F32.copy()), "a comparison against len(x)", ProgramError),
     "a grid that is fixed": (lambda: other_grid(F32), "write fixed[4, 1, 1](...)", BadLaunch),
-    "nothing written": (lambda: unwritten.options(target="ref", passes=None)(F32.copy()), "or make it an argument", ProgramError),
+    "nothing written": (lambda: unwritten.options(target="ref", passes=None)(F32.copy()), "or fill the buffer that is passed for it", ProgramError),
     "nothing to read": (lambda: unread.options(target="ref", passes=None)(F32.copy()), "or make it an argument", ProgramError),
 }  # fmt: skip
 

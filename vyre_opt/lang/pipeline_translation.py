@@ -124,7 +124,7 @@ def _unwritten(read: UnwrittenRead) -> Diagnostic:
 class _PipelineState:
     """The pipeline that is built, and its programs.  `calls`: the functions of pipelines that are being called."""
 
-    def __init__(self, module: Module, pipeline: Pipeline, for_debugger: bool) -> None:
+    def __init__(self, module: Module, pipeline: Pipeline, for_debugger: bool = False) -> None:
         self.module, self.pipeline, self.for_debugger = module, pipeline, for_debugger
         self.diagnostics: list[Diagnostic] = []
         self.calls: list[Any] = []
