@@ -96,19 +96,19 @@ def run(
     Raises ValueError for a text that the hand-off has no room for.
     """
     module = parse_file(HERE / f"{encoding.program}.vyre")
+    workgroups = -(-size // encoding.tile)
+    slabs = (module.programs[encoding.program].buffers[encoding.handoff].count or 0) // encoding.slab
+    if workgroups > slabs:  # a fault of the program as written, which passes keep
+        raise ValueError(
+            f"{size} decoded bytes are more than the {slabs * encoding.tile} that @{encoding.handoff} has slabs for; "
+            f"raise its count in {encoding.program}.vyre"
+        )
     named = f"@{encoding.handoff}"
     remarks = [
         f"{r.kind}: {r.message}" for r in PassManager(passes).run(module).remarks if named in r.message
     ]
     program = module.programs[encoding.program]
     handoff = program.buffers[encoding.handoff]
-    workgroups = -(-size // encoding.tile)
-    if not handoff.is_workgroup and workgroups * encoding.slab > (handoff.count or 0):
-        capacity = (handoff.count or 0) // encoding.slab * encoding.tile
-        raise ValueError(
-            f"{size} decoded bytes are more than the {capacity} that @{handoff.name} has slabs for in storage; "
-            f"raise its count in {encoding.program}.vyre"
-        )
     backend = dispatcher(target)
     inputs = [encoded, automaton.table, automaton.accept, np.zeros(size, np.uint32)]
 
