@@ -217,3 +217,26 @@ def test_what_is_beyond_an_edge_stands_in_place() -> None:
     for target in ("ref", "cpu"):
         (found,) = dispatcher(target).dispatch(program, [x, x[:1].copy()], 1)
         assert found[0] == 2 + 3 + 4 + 5 * 0.5
+
+
+NAMED = """vyre 2
+program @p workgroup(1) grid(2) {
+  buffer @x : f32[2, 100] read binding(0)
+  buffer @y : f32[2] write binding(1)
+  %w = workgroup_id x
+  %z = const 0 : u32
+  %r = slice_load @x[%w, %z] : slice<100xf32>
+  %s = slice_reduce<add> %r[0] : f32
+  store %s, @y[%w]
+}
+"""
+
+
+def test_the_interpreter_runs_passes_of_slices_that_are_named() -> None:
+    """And slices as they are without a name, to the same bits."""
+    x = np.random.default_rng(3).standard_normal((2, 100)).astype(np.float32)
+    (plain,) = vyre_opt.compile(NAMED, target="ref", passes="default")({"x": x}).values()
+    for lanes in (32, 64):
+        executable = vyre_opt.compile(NAMED, target="ref", passes=f"lower_slices{{lanes={lanes}}}")
+        assert f"a workgroup has {lanes} invocations for its slices" in str(executable.report({"x": x}))
+        assert executable({"x": x})["y"].tobytes() == plain.tobytes()

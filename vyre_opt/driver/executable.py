@@ -87,6 +87,8 @@ class Executable(ABC):
         self._scheduled: set[str] = set()
         """The programs that are those of named kernels."""
         self._passes_of_slices: PassManager | None = None
+        self._lowers_on_ref = False
+        """Whether a caller named the passes of slices, so that the interpreter runs what they make."""
         """What runs when lengths of rows are known."""
         self._bound: OrderedDict[Any, BoundCall] = OrderedDict()
         """By what calls with like arguments have in common."""
@@ -347,7 +349,7 @@ class Executable(ABC):
 
     @cached_property
     def _rewrites(self) -> LaunchRewrites:
-        return LaunchRewrites(self.module, self._scheduled, self._passes_of_slices)
+        return LaunchRewrites(self.module, self._scheduled, self._passes_of_slices, self._lowers_on_ref)
 
     def _drop_old(self) -> None:
         """Drop plans used longest ago where there are too many, or they keep too much memory; under the lock."""
@@ -484,6 +486,9 @@ class Executable(ABC):
             program = self.module.programs.get(self.name)
             if program is not None and bisect is None and has_slices(program):
                 self._passes_of_slices = manager
+                self._lowers_on_ref = any(running.name == "lower_slices" for running in manager.passes) and (
+                    passes != "default"
+                )
             else:
                 manager.run(self.module)
             check(self.module)

@@ -30,18 +30,23 @@ _AS_PARAMS = (GroupCount(None, {}), GroupCount(None, {}, "y"))
 class LaunchRewrites:
     """Rewrites the launches of a module's programs, each program once; those of `scheduled` have a schedule, and stay.
 
-    `of_slices`: the passes of programs with slices, see slice_lengths.
+    `of_slices`: the passes of programs with slices, see slice_lengths; `on_ref`: whether the interpreter runs what they make, too.
     """
 
     def __init__(
-        self, module: Module, scheduled: Collection[str] = (), of_slices: PassManager | None = None
+        self,
+        module: Module,
+        scheduled: Collection[str] = (),
+        of_slices: PassManager | None = None,
+        on_ref: bool = False,
     ) -> None:
         self._programs = {each for name, each in module.programs.items() if name not in scheduled}
         self._forms, self._slices = LaunchForms(), SliceLengths(module, of_slices)
+        self._on_ref = on_ref
 
     def of(self, call: CallPlan, target: Target) -> CallPlan:
-        """The call for a GPU or the cpu; others stay as they are."""
-        if not target.architecture and target.name != "cpu":
+        """The call for a GPU or the cpu; others stay as they are, but for what `on_ref` says."""
+        if not target.architecture and target.name != "cpu" and not (self._on_ref and target.name == "ref"):
             return call
         steps = self._steps(call.plan.steps, call.plan.buffers, target)
         return replace(call, plan=replace(call.plan, steps=steps))
@@ -59,7 +64,8 @@ class LaunchRewrites:
                 if target.architecture:
                     step = _rewritten(step, self._forms.hoisted(step.program))
                     step = self._coarse(step, buffers, target)
-                step = self._counting(step, buffers, target)
+                if target.name != "ref":
+                    step = self._counting(step, buffers, target)
                 if target.architecture:
                     step = _rewritten(step, self._forms.carried(step.program))
                     step = self._batched(step, buffers)
