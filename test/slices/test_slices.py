@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vyre_opt import parse, verify
+from vyre_opt import compile, parse, verify
 from vyre_opt.execution.dispatcher import ProgramError, dispatcher
 from vyre_opt.ir.diagnostics import Diagnostic, DiagnosticError
 from vyre_opt.ir.program import Program
@@ -235,8 +235,8 @@ program @p workgroup(1) grid(2) {
 def test_the_interpreter_runs_passes_of_slices_that_are_named() -> None:
     """And slices as they are without a name, to the same bits."""
     x = np.random.default_rng(3).standard_normal((2, 100)).astype(np.float32)
-    (plain,) = vyre_opt.compile(NAMED, target="ref", passes="default")({"x": x}).values()
+    (plain,) = compile(NAMED, target="ref", passes="default")({"x": x}).values()
     for lanes in (32, 64):
-        executable = vyre_opt.compile(NAMED, target="ref", passes=f"lower_slices{{lanes={lanes}}}")
+        executable = compile(NAMED, target="ref", passes=f"lower_slices{{lanes={lanes}}}")
         assert f"a workgroup has {lanes} invocations for its slices" in str(executable.report({"x": x}))
         assert executable({"x": x})["y"].tobytes() == plain.tobytes()
