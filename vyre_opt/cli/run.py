@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ..driver.binding import Signature
+    from ..driver.profile import Profile
     from ..execution.dispatcher import Dispatcher
     from ..execution.plans.watch import Times
     from .run_buffers import AnyExecutable
@@ -268,8 +270,6 @@ def command(ctx: click.Context, /, file: str | None, **values: Any) -> int:
         gpu_warm_up.begin()
     clock.lap("read")
     try:
-        if options.profile:
-            return _run_profiled(module, options, clock)
         return _run(module, options, clock)
     finally:
         if options.timing:
@@ -281,16 +281,12 @@ def _trace_file(profile: str | None) -> str | None:
     return None if profile == TABLE else profile
 
 
-def _run_profiled(module: Module, options: RunOptions, clock: Stopwatch) -> int:
-    from ..driver.profile import profile
-
-    with profile() as taken:
-        code = _run(module, options, clock)
+def _write_profile(taken: Profile, options: RunOptions) -> None:
+    """The table on stderr, and the trace of --profile=FILE."""
     errors.write_stderr(f"{taken}\n")
     path = _trace_file(options.profile)
     if path is not None:
         write_text(taken.trace_text(), path)
-    return code
 
 
 def _load(file: str, options: RunOptions) -> Module:
@@ -322,6 +318,12 @@ def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
     from ..execution.plans.watch import Times
     from . import run_buffers, run_report
 
+    profiled = ExitStack()
+    taken = None
+    if options.profile:
+        from ..driver.profile import profile
+
+        taken = profiled.enter_context(profile())
     try:
         if options.no_cache:
             run_buffers.disable_cache()
@@ -351,6 +353,7 @@ def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
             return 0
         times = Times() if options.timing else None
         outputs, reads = _call(executable, arguments, options, clock, times)
+        profiled.close()  # what checks run is no part of it
         # the first dispatch compiles, and each program has a row of its own for that
         clock.lap("dispatch", less=run_report.book_compilations(executable.dispatcher, clock))
         buffers, arrays = [*executable.signature.outputs, *reads.seen], [*outputs, *reads.arrays]
@@ -371,6 +374,8 @@ def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
         return 1
     except DispatchError as error:
         raise ToolError(str(error)) from None
+    finally:
+        profiled.close()
     _write_outputs(executable.signature, executable.outputs(outputs), files, options)
     clock.lap("write")
     if times is not None:
@@ -378,6 +383,8 @@ def _run(module: Module, options: RunOptions, clock: Stopwatch) -> int:
             times, run_report.speeds(executable, arguments, times, options)
         )
         clock.lap("measure")
+    if taken is not None:
+        _write_profile(taken, options)
     return 0
 
 
