@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
+from fake_gpu import cupy, numpy
 
 import vyre_opt as vyre
 from vyre_opt import Read, Write, f32, global_id
@@ -59,6 +60,14 @@ def twice(x: Read[f32], y: Write[f32]) -> None:
     i = global_id(0)
     if i < len(y):
         y[i] = x[i] + x[i]
+
+
+@vyre.program
+def scaled(x: Read[Annotated[f32, :, :]], y: Write[Annotated[f32, :, :]], by: f32) -> None:
+    i = global_id(0)
+    if i < y.shape[0]:
+        for j in range(y.shape[1]):
+            y[i, j] = x[i, j] * by
 
 
 def counts(taken: Profile) -> dict[str, int]:
@@ -126,6 +135,14 @@ def test_all_ways_to_call_are_seen() -> None:
         vyre.dispatcher("cpu").dispatch(program, [x, y], 1)
     assert counts(taken) == {"@twice": 4}
     assert {each.moved for each in taken.launches} == {2 * x.nbytes}
+
+
+def test_arrays_of_several_dimensions_have_all_their_bytes() -> None:
+    x = np.ones((100, 30), np.float32)
+    with vyre.profile() as taken:
+        for array in (x, np.ones((100, 60), np.float32)[:, ::2]):
+            scaled[1](array, np.empty_like(x), 2.0)
+    assert [(launch.moved, launch.count) for launch in taken.launches] == [(2 * x.nbytes, 2)]
 
 
 def test_searches_are_seen() -> None:
@@ -255,6 +272,52 @@ def test_a_trace_has_launches_within_their_calls(tmp_path: Path) -> None:
             and launch["ts"] + launch["dur"] <= call["ts"] + call["dur"] + 0.01
             for call in calls
         )
+
+
+# --- on a GPU in main memory (see test/stand_ins), where each launch takes a millisecond by its events
+
+SCALED = """vyre 2
+
+program @scale workgroup(64) {
+  buffer @x : f32[?] read  binding(0)
+  buffer @y : f32[?] write binding(1)
+  buffer @t : f32[64] read_write
+  param @by : f32
+  %i = local_id x
+  %v = load @x[%i] : f32
+  %by = param @by : f32
+  %s = mul %v, %by : f32
+  store %s, @t[%i] : f32
+  %w = load @t[%i] : f32
+  store %w, @y[%i] : f32
+}
+
+pipeline @main {
+  buffer @x : f32[64] read
+  buffer @m : f32[64]
+  buffer @y : f32[64] write
+  param @by : f32
+  launch @scale grid(1) (@x, @m) params(@by = @by)
+  launch @scale grid(1) (@m, @y) params(@by = @by)
+}
+"""
+
+
+@pytest.mark.parametrize("on_gpu", [False, True])
+def test_launches_of_a_gpu_are_timed_by_events_and_get_what_they_got(gpu: Any, on_gpu: bool) -> None:
+    """A plan has pieces of memory there between its pointers and the numbers that a call passes."""
+    chain = vyre.compile(SCALED, target=gpu)
+    x = np.arange(64, dtype=np.float32)
+    given = {"x": cupy(x) if on_gpu else x}
+    results = [chain(given, params={"by": 3.0})["y"] for _ in range(2)]
+    with vyre.profile() as taken:
+        results.append(chain(given, params={"by": 3.0})["y"])
+    for result in results:
+        assert np.array_equal(numpy(result) if on_gpu else result, 9 * x)
+    (launch, other) = taken.launches
+    assert (launch.name, launch.count, launch.seconds) == ("@scale", 1, 1e-3)
+    assert launch.target == gpu.device_name
+    assert launch.moved == other.moved == 4 * x.nbytes  # @t is memory of a GPU too
 
 
 # --- ranges of NVTX, by a module that notes them

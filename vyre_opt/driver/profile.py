@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import median
@@ -127,8 +127,7 @@ class Profile:
         for run in self.runs:
             made_of = run.step, *run.words
             if made_of not in works:
-                params = dict(zip(sorted(run.call.plan.pipeline.params), run.words, strict=True))
-                works[made_of] = launch_work(run.step, run.call.plan.buffers, params, run.call.plan.module)
+                works[made_of] = _work(run)
             work = works[made_of]
             place = str(run.step.loc or "")
             key = run.step.program.name, run.step.grid, work.moved, place, id(run.target)
@@ -196,6 +195,14 @@ class Profile:
         ]
         events.sort(key=lambda each: each["ts"])
         return json.dumps({"traceEvents": [*named, *events], "displayTimeUnit": "ms"}) + "\n"
+
+
+def _work(run: TimedLaunch) -> LaunchWork:
+    plan, step = run.call.plan, run.step
+    params = dict(zip(sorted(plan.pipeline.params), run.words, strict=True))
+    # targets pass extents too, see execution/row_major.py
+    own = replace(step, params=step.params[: len(step.program.params)])
+    return launch_work(own, plan.buffers, params, plan.module)
 
 
 def _row(launch: ProfiledLaunch) -> tuple[str, ...]:

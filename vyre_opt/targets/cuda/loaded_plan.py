@@ -240,7 +240,9 @@ class GpuPlan:
             return self.run(stream, *words)
         if self._walk is None:  # which times each launch
             self._walk = GpuWalk(self._dispatcher, self._call)
-        return self._walk.watched(watch, stream, words)
+        # which has memory of its own in the place of the pieces
+        own = (*words[: self._pieces.before], *words[len(words) - len(self._words) :])
+        return self._walk.watched(watch, stream, own)
 
     def explain(self, status: int) -> bool:
         if status == UNALIGNED:
