@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, Protocol
 
-__all__ = ["OBSERVERS", "Observer", "annotated", "is_profiler_attached", "span"]
+__all__ = ["OBSERVERS", "Observer", "annotated", "is_profiler_attached", "span", "tells_perf"]
 
 PROFILERS = ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID")
 """Environment variables that NVIDIA's tools set in the processes that they start."""
@@ -44,6 +44,11 @@ def span(kind: str, name: str) -> Iterator[None]:
 def is_profiler_attached() -> bool:
     """Whether one of NVIDIA's tools watches this process."""
     return any(map(os.environ.get, PROFILERS))
+
+
+def tells_perf() -> bool:
+    """Whether perf is told of code of the CPU, as the environment variable VYRE_PERF says."""
+    return os.environ.get("VYRE_PERF", "") not in ("", "0")
 
 
 class _Nvtx:

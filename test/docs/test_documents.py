@@ -191,7 +191,9 @@ def check_command(words: list[str], root: Path) -> None:
         project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         assert extras <= project["optional-dependencies"].keys(), words
     else:
-        assert tool in ("cd", "code", "dask", "eval", "git", "mlir-opt", "pre-commit", "pytest"), words
+        assert tool in ("cd", "code", "dask", "eval", "git", "mlir-opt", "perf", "pre-commit", "pytest"), (
+            words
+        )
 
 
 def _check_options(tool: str, args: list[str]) -> None:

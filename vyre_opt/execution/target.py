@@ -10,7 +10,7 @@ from dataclasses import MISSING, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ..observers import is_profiler_attached
+from ..observers import is_profiler_attached, tells_perf
 from .dispatcher import Dispatcher, Scratch
 
 if TYPE_CHECKING:
@@ -120,9 +120,9 @@ class _Callers(Target):
 
 
 def wants_debug_info() -> bool:
-    """Whether code has line tables where nobody says: as the environment variable VYRE_DEBUG_INFO says, or under a profiler."""
+    """Whether code has line tables where nobody says: as the environment variable VYRE_DEBUG_INFO does, or for a profiler."""
     value = os.environ.get("VYRE_DEBUG_INFO")
-    return is_profiler_attached() if value is None else value not in ("", "0")
+    return is_profiler_attached() or tells_perf() if value is None else value not in ("", "0")
 
 
 def unusual(options: Any) -> str:

@@ -99,8 +99,8 @@ class LineTable:
         return self._names[text]
 
     def _file(self, name: str) -> str:
-        directory = "" if os.path.isabs(name) or name.startswith("<") else os.getcwd()
-        return self._node(f'!DIFile(filename: "{_quoted(name)}", directory: "{_quoted(directory)}")')
+        path = name if name.startswith("<") else os.path.abspath(name)
+        return self._node(f'!DIFile(filename: "{_quoted(path)}", directory: "")')
 
     def _function(self, symbol: str, start: tuple[str, int, int], unit: str) -> str:
         name, file = self._titles.get(symbol, symbol.strip('"')), self._file(start[0])
