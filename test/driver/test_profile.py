@@ -239,6 +239,20 @@ def test_an_error_ends_a_profile_and_is_the_same() -> None:
     assert error() == before
 
 
+def test_a_profile_may_go_on_and_is_taken_once_at_a_time() -> None:
+    chain = vyre.compile(CHAIN)
+    taken = vyre.profile()
+    assert taken.launches == []
+    for _ in range(2):
+        with taken:
+            chain(RAW)
+        chain(RAW)
+    assert counts(taken) == dict.fromkeys(("@gain", "@bias", "@clamp"), 2)
+    with taken, pytest.raises(RuntimeError, match="being taken already"), taken:
+        pass
+    assert not OBSERVERS
+
+
 def test_nothing_is_a_profile_too(tmp_path: Path) -> None:
     with vyre.profile() as taken:
         pass

@@ -11,16 +11,17 @@ import pytest
 
 import vyre_opt
 from vyre_opt.execution.cache.keys import line_table_key
-from vyre_opt.execution.target import wants_debug_info
 from vyre_opt.ir.program import Program
 from vyre_opt.lowering.nvptx.abi import Unit
 from vyre_opt.lowering.nvptx.kernel import lower
 from vyre_opt.lowering.nvptx.ptx import emit_ptx
 from vyre_opt.lowering.nvptx.targets import gpu
+from vyre_opt.observers import PROFILERS
 from vyre_opt.syntax.parser import parse
 from vyre_opt.targets.cpu import CpuDispatcher
 from vyre_opt.targets.cpu.compiler import LegalForm, host_code
 from vyre_opt.targets.cpu.jit import Host, assembly
+from vyre_opt.targets.cuda import CudaDispatcher
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.vyre"))
 SM_90 = gpu("sm_90")
@@ -213,25 +214,25 @@ def test_code_for_debuggers_computes_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("variables", "wanted"),
+    ("variables", "on_gpu", "on_cpu"),
     [
-        ({}, False),
-        ({"VYRE_DEBUG_INFO": "1"}, True),
-        ({"VYRE_DEBUG_INFO": "0"}, False),
-        ({"NSYS_PROFILING_SESSION_ID": "7"}, True),
-        ({"NSYS_PROFILING_SESSION_ID": "7", "VYRE_DEBUG_INFO": "0"}, False),
+        ({}, False, False),
+        ({"VYRE_DEBUG_INFO": "1"}, True, True),
+        ({"VYRE_DEBUG_INFO": "0"}, False, False),
+        ({"NSYS_PROFILING_SESSION_ID": "7"}, True, False),
+        ({"NSYS_PROFILING_SESSION_ID": "7", "VYRE_DEBUG_INFO": "0"}, False, False),
+        ({"VYRE_PERF": "1"}, False, True),
+        ({"VYRE_PERF": "1", "VYRE_DEBUG_INFO": "0"}, False, False),
     ],
 )
-def test_code_has_line_tables_under_a_profiler_and_where_the_environment_says(
-    variables: dict[str, str], wanted: bool, monkeypatch: pytest.MonkeyPatch
+def test_code_has_line_tables_for_a_profiler_and_where_the_environment_says(
+    variables: dict[str, str], on_gpu: bool, on_cpu: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in (
-        "VYRE_DEBUG_INFO",
-        "CUDA_INJECTION64_PATH",
-        "NVTX_INJECTION64_PATH",
-        "NSYS_PROFILING_SESSION_ID",
-    ):
+    for name in ("VYRE_DEBUG_INFO", "VYRE_PERF", *PROFILERS):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert wants_debug_info() is wanted
+    assert CudaDispatcher().has_debug_info is on_gpu
+    assert CpuDispatcher().has_debug_info is on_cpu
+    assert CudaDispatcher(debug_info=True).has_debug_info
+    assert not CpuDispatcher(debug_info=False).has_debug_info

@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from threading import get_ident
 from time import perf_counter
-from typing import Any
+from typing import Any, Self
 
 from ..execution.observed_run import TimedLaunch
 from ..execution.plans.watch import label_of
@@ -91,11 +91,11 @@ class ProfiledLaunch:
         return LaunchTiming(label, self.loc, each, self.moved, self.work.operations, machine, copy)
 
 
-@dataclass
+@dataclass(eq=False)
 class Profile:
     """What `profile` gives: `launches`, and `spans` in the order of their ends; `print` shows a table.
 
-    It observes the whole process, all threads of it, from the beginning of its block to the end.
+    It observes the whole process, all threads of it, from the beginning of its block to the end; another block goes on with it.
     """
 
     times_launches = True
@@ -103,6 +103,15 @@ class Profile:
     runs: list[TimedLaunch] = field(default_factory=list)
     """Each launch by itself, in the order of their ends."""
     _origin: float = field(default_factory=perf_counter)
+
+    def __enter__(self) -> Self:
+        if any(each is self for each in OBSERVERS):
+            raise RuntimeError("this profile is being taken already; begin another: vyre_opt.profile()")
+        OBSERVERS.append(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        OBSERVERS[:] = [each for each in OBSERVERS if each is not self]
 
     # --- of an observer, see `vyre_opt.observers`
 
@@ -231,17 +240,11 @@ def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
         yield "  ".join(cells).rstrip()
 
 
-@contextmanager
-def profile() -> Iterator[Profile]:
+def profile() -> Profile:
     """`with profile() as p:` observes launches, passes and compilations in all threads of the process; then `print(p)`.
 
     Launches run one by one and are waited for meanwhile: on a GPU they are timed by its events, elsewhere by the clock.  So
     calls take longer than without, and launches do not.  In a block within a block both get all of the inner one.  Not seen:
     launches that another library records into a graph, or makes on a stream of its own, and those of child processes.
     """
-    taken = Profile()
-    OBSERVERS.append(taken)
-    try:
-        yield taken
-    finally:
-        OBSERVERS[:] = [each for each in OBSERVERS if each is not taken]
+    return Profile()

@@ -10,7 +10,6 @@ from dataclasses import MISSING, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ..observers import is_profiler_attached, tells_perf
 from .dispatcher import Dispatcher, Scratch
 
 if TYPE_CHECKING:
@@ -119,10 +118,10 @@ class _Callers(Target):
         return self.dispatcher
 
 
-def wants_debug_info() -> bool:
-    """Whether code has line tables where nobody says: as the environment variable VYRE_DEBUG_INFO does, or for a profiler."""
+def wants_debug_info(is_profiled: bool) -> bool:
+    """Whether code has line tables where nobody says: as the environment variable VYRE_DEBUG_INFO does, or if it is profiled."""
     value = os.environ.get("VYRE_DEBUG_INFO")
-    return is_profiler_attached() or tells_perf() if value is None else value not in ("", "0")
+    return is_profiled if value is None else value not in ("", "0")
 
 
 def unusual(options: Any) -> str:

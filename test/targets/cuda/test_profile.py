@@ -63,7 +63,8 @@ def test_events_agree_with_the_clock(cuda: Any) -> None:
     y = torch.empty_like(x)
     grid = vyre.ceil_div(len(x), 256)
     twice[grid](x, y)
-    twice[grid](x, y)
+    with vyre.profile():
+        twice[grid](x, y)  # sets up what runs launches apart
     vyre.synchronize()
     start = time.perf_counter()
     with vyre.profile() as taken:
@@ -93,8 +94,7 @@ def test_kernels_and_pipelines_on_arrays_of_a_gpu(library: str) -> None:
     assert np.array_equal(to_host(result), 4 * x)
     assert sum(count for name, count in counts(taken) if name == "@twice") == 3
     assert any("softmax" in name for name, _ in counts(taken))
-    kinds = {span.kind for span in taken.spans}
-    assert {"call", "load"} <= kinds
+    assert sum(span.kind == "call" for span in taken.spans) == 3
 
 
 def test_what_torch_records_into_a_graph_is_recorded(cuda: Any) -> None:
@@ -135,9 +135,11 @@ def test_a_fault_is_the_same_under_a_profile(cuda: Any) -> None:
 
 
 def test_a_trace_has_a_row_for_the_gpu(cuda: Any, tmp_path: Path) -> None:
-    chain = vyre.compile(CHAIN, target=cuda())
+    chain = vyre.compile(CHAIN, target=cuda(cache=False))
     with vyre.profile() as taken:
         chain({"raw": RAW})
+    kinds = [span.kind for span in taken.spans]
+    assert {*kinds} == {"compile", "load", "call"}
     taken.trace(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     rows = {event["args"]["name"]: event["tid"] for event in events if event["ph"] == "M"}

@@ -27,7 +27,7 @@ from ...execution.target import Target, unusual, wants_debug_info
 from ...ir.program import Module, Program
 from ...ir.snapshot import Snapshot
 from ...lowering.common.row_major import extent_words, has_rows
-from ...observers import OBSERVERS
+from ...observers import OBSERVERS, tells_perf
 from .compiler import LegalForm, compile_program
 from .jit import Host
 from .launch import CompiledLaunch
@@ -47,7 +47,7 @@ class CpuDispatcher(Target):
 
     `workers`: threads that run workgroups, by default as many as CPUs.  `opt`: LLVM's
     optimisation level, 0 to 3, by default the highest.  `cache`: whether object code is kept on disk and looked up
-    there.  `debug_info`: whether code has line tables, and debuggers are told of it; by default where `wants_debug_info`.
+    there.  `debug_info`: whether code has line tables, and debuggers are told of it; by default as `wants_debug_info` says, and for perf.
     `compilations`: what was compiled or found in the cache, in order.
     """
 
@@ -67,7 +67,7 @@ class CpuDispatcher(Target):
             raise BadInputs(f"the optimisation level is 0 to 3, not {opt}")
         self.workers = workers or available()
         self.level = opt
-        self.host = Host.this(opt, wants_debug_info() if debug_info is None else debug_info)
+        self.host = Host.this(opt, wants_debug_info(tells_perf()) if debug_info is None else debug_info)
         self.has_debug_info = self.host.debug_info
         self.store = default_store() if cache else None
         self.compilations = new_log()

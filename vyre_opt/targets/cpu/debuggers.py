@@ -1,7 +1,7 @@
 """Code in this process that debuggers and profilers know: gdb its lines, perf its names and lines.
 
 LLVM's older JIT, MCJIT, tells gdb of each object that it links, by gdb's interface for compilers; LLVM exports no other way
-to it.
+to it.  Other code does not go there: sections may lie apart, and beyond 2 GiB LLVM aborts the process (see jit.py).
 """
 
 from __future__ import annotations

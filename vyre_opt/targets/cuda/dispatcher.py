@@ -20,6 +20,7 @@ from ...ir.program import Dim3, Module, Program
 from ...lowering.common.row_major import extent_words, flat_buffer, has_rows
 from ...lowering.nvptx.abi import BOUNDS, Unit, storage_buffers
 from ...lowering.nvptx.targets import TargetError, parse_version, show
+from ...observers import is_profiler_attached
 from .checks import are_on_gpu, check_overlaps
 from .device import Device, DeviceFacts
 from .device import device as open_device
@@ -49,8 +50,8 @@ class CudaDispatcher(Target):
     a call on GPU arrays causes: "later", by a later call or `synchronize`, or "now", which waits; by default
     what the environment variable VYRE_CHECK says, or later.  `zero_memory`: whether memory that no program wrote is
     zeroed, as it is on the CPU: outputs, storage of programs and pipelines, workgroup memory; by default what the
-    environment variable VYRE_ZERO_MEMORY says (1), or not.  `debug_info`: whether PTX has line tables; by default where
-    `wants_debug_info`.  `compilations`: what was compiled or found in the cache, in order.  The driver is first needed at the first dispatch.
+    environment variable VYRE_ZERO_MEMORY says (1), or not.  `debug_info`: whether PTX has line tables; by default as
+    `wants_debug_info` says, and under a profiler.  `compilations`: what was compiled or found in the cache, in order.  The driver is first needed at the first dispatch.
     """
 
     name = "cuda"
@@ -76,7 +77,7 @@ class CudaDispatcher(Target):
             raise BadInputs(str(error)) from None
         if zero_memory is None:
             zero_memory = os.environ.get("VYRE_ZERO_MEMORY", "") not in ("", "0")
-        debug_info = wants_debug_info() if debug_info is None else debug_info
+        debug_info = wants_debug_info(is_profiler_attached()) if debug_info is None else debug_info
         self.options = PtxOptions(bounds, opt_level, version, zero_memory, debug_info)
         self.has_debug_info = debug_info
         self.check = check_mode(check)
