@@ -13,6 +13,7 @@
 
 scalars, types        f32, u8, ...; Read, Write, ReadWrite
 array_types           what an annotation says of an array: its access, elements and extents
+generics, defaults    types that arrays of a call decide; numbers that a call leaves out
 intrinsics, ops       what kernels call by name
 functions, pipelines  @program and @func, @pipeline; calls on arrays
 tunable, variants      @tunable: choices of a schedule, and what is made of them; tunable_call: how one is measured

@@ -189,7 +189,7 @@ class Expressions:
         if binding is not None:
             return binding
         if node.id in self.source.names:
-            return _static_of(node, self.source.names[node.id])
+            return _static_of(node, self.source.bound(self.source.names[node.id]))
         raise undefined(node, node.id, (*self.env, *self.source.names))
 
     def owner(self, node: ast.Attribute) -> Binding:
@@ -209,7 +209,7 @@ class Expressions:
         if not isinstance(base, Static):
             raise Unsupported(node, f"a value has no attribute {node.attr}")
         try:
-            return _static_of(node, getattr(base.value, node.attr))
+            return _static_of(node, self.source.bound(getattr(base.value, node.attr)))
         except AttributeError as error:
             raise no_attribute(node, base.value, error) from None
 

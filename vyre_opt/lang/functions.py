@@ -17,6 +17,7 @@ from ..syntax.printer import print_program
 from .arguments import Encoder, encoder_of, in_order, some_by_name
 from .constants import constant_of
 from .fastmath import flags_of_program
+from .generics import ByTypes, Variable, at_types, refuse_variables, type_variables, types_of_call
 from .inlining import call_function
 from .options import under_options
 from .pickling import reduced
@@ -159,18 +160,21 @@ class Kernel:
         prefer_shared: int | None = None,
         cluster: int | None = None,
         fastmath: tuple[str, ...] = (),
+        types: Mapping[Any, Any] | None = None,
     ) -> None:
         functools.update_wrapper(self, function)
         self.function, self.workgroup, self.grid = function, workgroup or DEFAULT_WORKGROUP, grid
-        self._translation = workgroup, grid, prefer_shared, cluster, fastmath
+        self._translation = workgroup, grid, prefer_shared, cluster, fastmath, types
         remember_source(function)
         self._module: Module | None = None
         self._target: str | Dispatcher | None = None
         self._passes: str | None = "default"
         self._debug_info = False
         self._original: Kernel | None = None
+        self._generic: tuple[Kernel, tuple[Any, ...]] | None = None
         self._variants: dict[Any, Kernel] = {}
-        """Those of `options`, by a target's name and passes, so that one that is asked for at each call is made once."""
+        """Those of `options`, by a target's name and passes, so that one that is asked for at each call is made once; of `at`, by
+        types."""
         self._launches: dict[Any, ConfiguredKernel] = {}
 
     def __repr__(self) -> str:
@@ -180,12 +184,24 @@ class Kernel:
         return reduced(
             self.function,
             self._original,
+            self._generic,
             target=self._target,
             passes=self._passes,
             debug_info=self._debug_info,
         )
 
     # --- running
+
+    @functools.cached_property
+    def variables(self) -> list[Variable]:
+        """The type variables that arrays of each call decide."""
+        return type_variables(self.function) if self._translation[-1] is None else []
+
+    @public
+    def at(self, *types: Any) -> Kernel:
+        """The same kernel for types of its variables, in the order in which its arrays name them: `kernel.at(f32)`."""
+        make = functools.partial(Kernel, self.function, *self._translation[:-1])
+        return at_types(self, types, make)
 
     @public
     def options(
@@ -227,7 +243,10 @@ class Kernel:
 
         if isinstance(grid, slice):
             raise CallTypeError("a grid is one to three whole numbers, not a slice")
-        return check_grid(self._program, grid)
+        program = (
+            Program(self.function.__name__, self.workgroup, self.grid) if self.variables else self._program
+        )
+        return check_grid(program, grid)
 
     @public
     def __call__(self, *args: Any, **kwargs: Any) -> None:
@@ -252,8 +271,14 @@ class Kernel:
         return self[self.grid]
 
     @functools.cached_property
-    def in_place(self) -> InPlace:
+    def in_place(self) -> InPlace | ByTypes:
         """What runs the kernel on arguments in the order of the function's."""
+        if self.variables:
+            return ByTypes(self, lambda types: self.at(*types)._own_in_place)
+        return self._own_in_place
+
+    @functools.cached_property
+    def _own_in_place(self) -> InPlace:
         from ..driver.in_place import InPlace  # with NumPy and LLVM, which only a run needs
 
         return InPlace(self._executable, self._target, self._array_positions, self._scalars)
@@ -291,8 +316,9 @@ class Kernel:
     @property
     @public
     def module(self) -> Module:
-        """The module of the kernel, translated now if it was not.  Raises DiagnosticError."""
+        """The module of the kernel, translated now if it was not.  Raises DiagnosticError, and BadInputs for one with type variables."""
         if self._module is None:
+            refuse_variables(self)
             self._module = translate_program(self.function, *self._translation)
         return self._module
 
@@ -311,9 +337,12 @@ class Kernel:
 
     @public
     def text(self, *args: Any, **kwargs: Any) -> str:
-        """The .vyre text.  Arguments, all or some of a call's, are checked as there, and change nothing."""
+        """The .vyre text.  Arguments, all or some of a call's, are checked as there, and change nothing but types of variables."""
         if args or kwargs:
-            self._check(some_by_name(self.function, args, kwargs))
+            arguments = some_by_name(self.function, args, kwargs)
+            if self.variables:
+                return self.at(*types_of_call(self, arguments)).text(*args, **kwargs)
+            self._check(arguments)
         return print_program(self.module)
 
     def _check(self, arguments: Mapping[str, Any]) -> None:
@@ -326,7 +355,7 @@ class Kernel:
         names = [self.parameters[position] for position in self._array_positions]
         arrays = {name: arguments[name] for name in names if name in arguments}
         if arrays:
-            executable = self.in_place.executable(list(arrays.values()))
+            executable = self._own_in_place.executable(list(arrays.values()))
             check_arrays(executable.signature, executable.name, executable.dispatcher, arrays)
 
     def _repr_html_(self) -> str:

@@ -24,7 +24,9 @@ MAX_DEPTH = 64
 
 def call_function(t: Statements, node: ast.Call, function: Callable[..., Any]) -> Binding:
     """The result of a call.  Raises Unsupported."""
-    source = t.sources.get(function) or t.sources.setdefault(function, FunctionSource(function))
+    source = t.sources.get(function) or t.sources.setdefault(
+        function, FunctionSource(function, t.source.types)
+    )
     if function in t.calls or len(t.calls) >= MAX_DEPTH:
         raise Unsupported(node, f"{source.name} calls itself", "write a loop")
     bindings = _arguments(t, node, function)

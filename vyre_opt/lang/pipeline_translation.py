@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+from ..execution.dispatcher import BadInputs
 from ..ir.diagnostics import Diagnostic, DiagnosticError, suggest
 from ..ir.grids import Extent, GridCall, fold, lengths_of, params_of
 from ..ir.literals import LiteralError, encode_constant
@@ -30,6 +31,7 @@ from .constants import checked, constant_of, evaluate, measured_name
 from .defaults import defaults_of, encoded_default
 from .foreign_words import no_attribute, undefined
 from .functions import Kernel
+from .generics import specialized, unbound_help
 from .intrinsics import INTRINSICS, KernelIntrinsic, ceil_div, static
 from .program_warnings import give_warnings
 from .python_source import FunctionSource, Unsupported, text_name
@@ -73,12 +75,14 @@ class _Param:
 _Binding = _Constant | _Size | _Param | Buffer | tuple[Any, ...]
 
 
-def translate_pipeline(function: Callable[..., Any], for_debugger: bool = False) -> Module:
+def translate_pipeline(
+    function: Callable[..., Any], types: Mapping[Any, Any] | None = None, for_debugger: bool = False
+) -> Module:
     """The module with the pipeline of a function, and the programs that it launches; see `translate_program`.
 
     Raises DiagnosticError, located in the files of the functions.
     """
-    source = FunctionSource(function)
+    source = FunctionSource(function, types)
     pipeline = Pipeline(source.name, loc=source.location(source.tree))
     module = Module(source=source.source)
     builder = _PipelineState(module, pipeline, for_debugger)
@@ -190,7 +194,8 @@ class _Translator:
             help = f"write {name}: Read[f32] for an array that is read, {name}: u32 for a number"
             raise Unsupported(argument, f"the argument {name} has no type", help)
         refuse_arguments(argument.annotation, self.source.arguments, self.source.names)
-        annotation = self.constant(argument.annotation, "the type of an argument")
+        written = self.constant(argument.annotation, "the type of an argument")
+        annotation = specialized(written, self.source.types)
         scalar = scalar_type(annotation)
         if scalar is not None:
             default = encoded_default(self.source, argument, scalar)
@@ -199,6 +204,7 @@ class _Translator:
         array = declared_array(argument, annotation)
         if array is None:
             help = "write Read[f32], Write[f32] or ReadWrite[f32] for an array, Read[f32[:, :]] for one of two dimensions, u32 for a number"
+            help = unbound_help(annotation) or help
             raise Unsupported(argument, "this is no type of an argument of a pipeline", help)
         encoded_default(self.source, argument, None)
         live_in, live_out = array.access is AccessMode.READ_WRITE, array.access is not AccessMode.READ
@@ -386,7 +392,7 @@ class _Translator:
         elif callee is INTRINSICS["buffer"] or callee is INTRINSICS["zeros"]:
             self._function(node)
         elif hasattr(callee, "__vyre_pipeline__"):
-            self._inline(node, callee.__vyre_pipeline__)
+            self._inline(node, callee)
         elif isinstance(callee, Kernel):
             if callee.grid is None:
                 name = self.source.text(node.func)
@@ -419,28 +425,27 @@ class _Translator:
         self._stage(node, kernel, (x, y, z))
 
     def _stage(self, node: ast.Call, kernel: Any, grid: Any) -> None:
-        program = self.builder.program(kernel)
+        name, takes = kernel.function.__name__, ", ".join(kernel.parameters)
         keywords = {k.arg: k.value for k in node.keywords if k.arg is not None}
         if len(node.args) > len(kernel.parameters) or any(isinstance(a, ast.Starred) for a in node.args):
             raise Unsupported(
                 node,
-                f"{program.name} takes {len(kernel.parameters)} arguments",
-                f"it is {program.name}({', '.join(kernel.parameters)})",
+                f"{name} takes {len(kernel.parameters)} arguments",
+                f"it is {name}({takes})",
             )
         given = dict(zip(kernel.parameters, node.args, strict=False))
         unknown = next((k for k in keywords if k not in kernel.parameters or k in given), None)
         if unknown is not None:
-            raise Unsupported(
-                node, f"{program.name} takes no {unknown} here", suggest(unknown, kernel.parameters)
-            )
+            raise Unsupported(node, f"{name} takes no {unknown} here", suggest(unknown, kernel.parameters))
         given |= keywords
         missing = [n for n in kernel.parameters if n not in given and n not in defaults_of(kernel.function)]
         if missing:
             raise Unsupported(
                 node,
-                f"{program.name} needs {', '.join(missing)}",
-                f"it is {program.name}({', '.join(kernel.parameters)})",
+                f"{name} needs {', '.join(missing)}",
+                f"it is {name}({takes})",
             )
+        program = self.builder.program(self._specialized(node, kernel, given))
         buffers = tuple(self._buffer(given[b.name]).name for b in program.bound_buffers)
         formals = {actual: b.name for actual, b in zip(buffers, program.bound_buffers, strict=True)}
         params = {
@@ -451,6 +456,16 @@ class _Translator:
         lengths = self.builder.pipeline.static_lengths
         if 0 not in (fold(extent, lengths) for extent in grid):  # one that never runs is none
             self.stages.append(Launch(program.name, grid, buffers, self.source.location(node), params=params))
+
+    def _specialized(self, node: ast.Call, generic: Any, given: Mapping[str, ast.expr]) -> Any:
+        """A kernel, or another pipeline, for the types of the arrays that are passed to it."""
+        arrays = {name for variable in generic.variables for name in variable.arrays}
+        elements = {name: self._buffer(given[name]).dtype for name in given if name in arrays}
+        try:
+            types = [v.type_of(generic.function.__name__, elements) for v in generic.variables]
+        except BadInputs as error:
+            raise Unsupported(node, str(error)) from None
+        return generic.at(*types) if types else generic
 
     def _buffer(self, node: ast.expr) -> Buffer:
         binding = self.expression(node)
@@ -495,8 +510,9 @@ class _Translator:
         buffers = tuple(self._buffer(argument).name for argument in node.args)
         self.stages.append(KernelStage(name, buffers, params, self.source.location(node)))
 
-    def _inline(self, node: ast.Call, function: Callable[..., Any]) -> None:
+    def _inline(self, node: ast.Call, pipeline: Any) -> None:
         """The stages of another pipeline in place of a call of it."""
+        function = pipeline.function
         source = FunctionSource(function)
         calls = self.builder.calls
         if function in calls or len(calls) >= MAX_CALLS:
@@ -508,6 +524,7 @@ class _Translator:
             parameters = ", ".join(signature.parameters)
             message = f"{source.name}(): {error}"
             raise Unsupported(node, message, f"it is {source.name}({parameters})") from None
+        source = FunctionSource(function, self._specialized(node, pipeline, given).types)
         inner = _Translator(source, self.builder, self.stages)
         inner.env = {name: _Constant(value) for name, value in defaults_of(function).items()}
         inner.env |= {name: self.expression(argument) for name, argument in given.items()}
@@ -595,7 +612,7 @@ class _Translator:
         if node.id in self.env:
             return self.env[node.id]
         if node.id in self.source.names:
-            return _Constant(checked(node, self.source.names[node.id]))
+            return _Constant(checked(node, self.source.bound(self.source.names[node.id])))
         raise undefined(node, node.id, (*self.env, *self.source.names))
 
     def _attribute(self, node: ast.Attribute) -> _Binding:
@@ -607,7 +624,7 @@ class _Translator:
             message = f"{self.source.text(node.value)} has no {node.attr} in a pipeline"
             raise Unsupported(node, message, help)
         try:
-            return _Constant(checked(node, getattr(base.value, node.attr)))
+            return _Constant(checked(node, self.source.bound(getattr(base.value, node.attr))))
         except AttributeError as error:
             raise no_attribute(node, base.value, error) from None
 

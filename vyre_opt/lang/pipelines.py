@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..ir.program import Module
 from ..ir.tracebacks import CallerError, hide_own_frames, public
 from ..syntax.printer import print_program
-from .arguments import Encoder, encoder_of, in_order
+from .arguments import Encoder, encoder_of, in_order, some_by_name
+from .generics import ByTypes, Variable, at_types, refuse_variables, type_variables, types_of_call
 from .options import under_options
 from .pickling import reduced
 from .pipeline_translation import check_decorated_pipeline, translate_pipeline
@@ -41,17 +42,19 @@ class PipelineFunction:
     The default passes join launches first, where that is proven to give the same.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], types: Mapping[Any, Any] | None = None) -> None:
         functools.update_wrapper(self, function)
-        self.function = function
+        self.function, self.types = function, types
         remember_source(function)
         self._module: Module | None = None
         self._target: str | Dispatcher | None = None
         self._passes: str | None = "default"
         self._debug_info = False
         self._original: PipelineFunction | None = None
+        self._generic: tuple[PipelineFunction, tuple[Any, ...]] | None = None
         self._variants: dict[Any, PipelineFunction] = {}
-        """Those of `options`, by a target's name and passes, so that one that is asked for at each call is made once."""
+        """Those of `options`, by a target's name and passes, so that one that is asked for at each call is made once; of `at`, by
+        types."""
 
     def __repr__(self) -> str:
         return f"<pipeline {self.function.__qualname__}>"
@@ -60,6 +63,7 @@ class PipelineFunction:
         return reduced(
             self.function,
             self._original,
+            self._generic,
             target=self._target,
             passes=self._passes,
             debug_info=self._debug_info,
@@ -82,7 +86,19 @@ class PipelineFunction:
 
         `debug_info`: with line tables, by which debuggers and profilers show the lines of the functions.
         """
-        return under_options(self, target, passes, debug_info, lambda: PipelineFunction(self.function))
+        return under_options(
+            self, target, passes, debug_info, lambda: PipelineFunction(self.function, self.types)
+        )
+
+    @functools.cached_property
+    def variables(self) -> list[Variable]:
+        """The type variables that arrays of each call decide."""
+        return type_variables(self.function) if self.types is None else []
+
+    @public
+    def at(self, *types: Any) -> PipelineFunction:
+        """The same pipeline for types of its variables, in the order in which its arrays name them: `name.at(f32)`."""
+        return at_types(self, types, functools.partial(PipelineFunction, self.function))
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         try:
@@ -94,7 +110,15 @@ class PipelineFunction:
             raise
 
     @functools.cached_property
-    def _in_place(self) -> InPlace:
+    def _in_place(self) -> InPlace | ByTypes:
+        return (
+            ByTypes(self, lambda types: self.at(*types)._own_in_place)
+            if self.variables
+            else self._own_in_place
+        )
+
+    @functools.cached_property
+    def _own_in_place(self) -> InPlace:
         from ..driver.in_place import InPlace  # with NumPy and LLVM, which only a run needs
 
         return InPlace(self.executable, self._target, self._array_positions, self._scalars)
@@ -116,14 +140,15 @@ class PipelineFunction:
     @property
     @public
     def module(self) -> Module:
-        """The module of the pipeline, translated now if it was not.  Raises DiagnosticError."""
+        """The module of the pipeline, translated now if it was not.  Raises DiagnosticError, and BadInputs for one with type variables."""
         if self._module is None:
-            self._module = translate_pipeline(self.function)
+            refuse_variables(self)
+            self._module = translate_pipeline(self.function, self.types)
         return self._module
 
     def debug_module(self) -> Module:
         """The module for a debugger: translated at each call, and its ops know the names of Python.  Raises DiagnosticError."""
-        return translate_pipeline(self.function, for_debugger=True)
+        return translate_pipeline(self.function, self.types, for_debugger=True)
 
     @functools.cached_property
     def parameters(self) -> list[str]:
@@ -154,6 +179,10 @@ class PipelineFunction:
 
         if not args and not kwargs:
             return Report(self.module, passes or self._passes or ())
+        if self.variables:
+            arguments = some_by_name(self.function, args, kwargs)
+            own = self.at(*types_of_call(self, arguments))
+            return own.report(*args, passes=passes, machine=machine, **kwargs)
         chosen = self if passes is None else self.options(target=self._target, passes=passes)
         call = chosen._in_place.report(in_order(self.function, args, kwargs), None, machine)
         return Report(self.module, chosen._passes or (), call)

@@ -9,7 +9,7 @@ def saxpy(a: f32, x: Read[f32], y: ReadWrite[f32])        program @saxpy workgro
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..ir.diagnostics import Diagnostic, DiagnosticError
@@ -25,6 +25,7 @@ from .defaults import encoded_default
 from .emitter import Emitter
 from .fastmath import give_flags
 from .foreign_words import foreign_help
+from .generics import specialized, unbound_help
 from .program_warnings import give_warnings
 from .python_source import FunctionSource, Unsupported
 from .scalars import scalar_type
@@ -44,17 +45,19 @@ def translate_program(
     prefer_shared: int | None = None,
     cluster: int | None = None,
     fastmath: tuple[str, ...] = (),
+    types: Mapping[Any, Any] | None = None,
     for_debugger: bool = False,
 ) -> Module:
     """The module with the program of a function, and the functions that it calls.
 
     `workgroup`: None for DEFAULT_WORKGROUP, or with slices for one invocation, which says what all do.  `fastmath`: flags for its arithmetic on floats, but for calls that have their own.
+    `types`: what its type variables are.
 
     `for_debugger`: ops have the scopes of their statements, values that nothing uses stay, and nothing warns.
 
     Raises DiagnosticError, located in the file of the function.
     """
-    source = FunctionSource(function)
+    source = FunctionSource(function, types)
     loc = source.location(source.tree)
     program = Program(
         source.name,
@@ -171,8 +174,9 @@ def _annotation(t: Statements, argument: ast.arg) -> Any:
     refuse_arguments(node, t.source.arguments, t.source.names)
     known = t.source.function.__annotations__.get(argument.arg)
     if known is not None and not isinstance(known, str):
-        return known  # Python has made it; a name of the scope around may be known to nothing but annotations
-    return t.static(node, "the type of an argument")
+        # Python has made it; a name of the scope around may be known to nothing but annotations
+        return specialized(known, t.source.types)
+    return specialized(t.static(node, "the type of an argument"), t.source.types)
 
 
 def _declare(t: Statements, program: Program, argument: ast.arg, annotation: Any) -> Binding:
@@ -194,6 +198,7 @@ def _declare(t: Statements, program: Program, argument: ast.arg, annotation: Any
             help = f"write {'i32' if annotation is int else 'f32'}; a kernel's numbers have sizes"
         elif scalar_type(getattr(annotation, "__origin__", None)) is not None:
             help = f"write Read[{shown}] for an array that is read, Write[{shown}], or ReadWrite[{shown}]"
+        help = unbound_help(annotation) or help
         raise Unsupported(argument, f"the type of {name} is {shown}, which is none of a kernel", help)
     encoded_default(t.source, argument, None)
     live_in, live_out = array.access is AccessMode.READ_WRITE, array.access is not AccessMode.READ

@@ -8,7 +8,7 @@ import inspect
 import linecache
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 from unicodedata import normalize
 from weakref import WeakKeyDictionary
 
@@ -57,12 +57,12 @@ def check_function(function: Any, decorator: str) -> None:
 class FunctionSource:
     """A function's syntax tree, and where its nodes are in their file.
 
-    `names`: what its free names stand for, those of closures before globals and builtins.
+    `names`: what its free names stand for, those of closures before globals and builtins.  `types`: what type variables are.
     Raises DiagnosticError for a function whose source nobody has kept.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
+    def __init__(self, function: Callable[..., Any], types: Mapping[Any, Any] | None = None) -> None:
+        self.function, self.types = function, types or {}
         code = function.__code__
         self.name = function.__name__
         lines = _LINES.get(function) or linecache.getlines(code.co_filename, function.__globals__)
@@ -89,6 +89,10 @@ class FunctionSource:
                 message = f"{name} has letters that the names of programs and arguments do not have"
                 help = "write it with those of ASCII"
                 raise DiagnosticError([Diagnostic("error", message, self.location(node), help=help)])
+
+    def bound(self, value: Any) -> Any:
+        """What a constant stands for in this function: of a type variable, the type that it is."""
+        return self.types.get(value, value) if isinstance(value, (type, TypeVar)) else value
 
     @property
     def arguments(self) -> list[ast.arg]:
@@ -204,7 +208,10 @@ def _names(function: Callable[..., Any]) -> Mapping[str, Any]:
             closure[name] = cell.cell_contents
         except ValueError:  # a name that is assigned later
             continue
-    return {**vars(builtins), **function.__globals__, **closure}
+    own = {
+        variable.__name__: variable for variable in getattr(function, "__type_params__", ())
+    }  # of `def f[T]`
+    return {**vars(builtins), **function.__globals__, **closure, **own}
 
 
 def _other_source(function: Callable[..., Any]) -> Diagnostic:

@@ -27,6 +27,7 @@ __all__ = [
     "i8",
     "python_type",
     "scalar_type",
+    "types_of",
     "u16",
     "u32",
     "u64",
@@ -73,6 +74,11 @@ def scalar_type(value: object) -> DataType | None:
     if isinstance(value, type) and issubclass(value, Scalar) and "dtype" in vars(value):
         return cast(type[Scalar], value).dtype
     return None
+
+
+def types_of(family: type[Scalar]) -> list[DataType]:
+    """The types of a family: of `Int`, u8 to i64."""
+    return [dtype for dtype, scalar in _SCALARS.items() if issubclass(scalar, family)]
 
 
 def python_type(dtype: DataType) -> type[Scalar] | None:

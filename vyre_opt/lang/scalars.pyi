@@ -100,5 +100,8 @@ f64 = _Names.f64
 def scalar_type(value: object) -> DataType | None:
     """The type of the IR that `f32`, `u8` or Python's `bool` stands for; None for anything else."""
 
+def types_of(family: Any) -> list[DataType]:
+    """The types of a family: of `Int`, u8 to i64."""
+
 def python_type(dtype: DataType) -> Any:
     """What stands for a type of the IR in Python; None for one that nothing does."""
